@@ -1,0 +1,3 @@
+//! The `monoceros` command.
+
+fn main() {}
