@@ -1,1 +1,5 @@
-//! Filled by the first commits.
+//! The Monoceros service: the edges around the scheduler of `monoceros-actors`.
+//!
+//! Reading order: [`grpc`].
+
+pub mod grpc;
