@@ -4,6 +4,8 @@
 //! arguments, and the same input gives the same answer on every machine. The actors of
 //! `monoceros-actors` own the state and call these rules.
 //!
-//! Reading order: [`resources`].
+//! Reading order: [`resources`], [`application_state`].
 
 pub mod resources;
+
+pub mod application_state;
