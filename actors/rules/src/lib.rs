@@ -4,8 +4,9 @@
 //! arguments, and the same input gives the same answer on every machine. The actors of
 //! `monoceros-actors` own the state and call these rules.
 //!
-//! Reading order: [`resources`], [`application_state`].
+//! Reading order: [`resources`], [`application_state`], [`shares`].
 
 pub mod resources;
 
 pub mod application_state;
+pub mod shares;
