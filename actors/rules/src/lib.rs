@@ -4,9 +4,10 @@
 //! arguments, and the same input gives the same answer on every machine. The actors of
 //! `monoceros-actors` own the state and call these rules.
 //!
-//! Reading order: [`resources`], [`application_state`], [`shares`].
+//! Reading order: [`resources`], [`application_state`], [`shares`], [`order`].
 
 pub mod resources;
 
 pub mod application_state;
+pub mod order;
 pub mod shares;
