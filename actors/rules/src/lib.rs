@@ -4,6 +4,11 @@
 //! arguments, and the same input gives the same answer on every machine. The actors of
 //! `monoceros-actors` own the state and call these rules.
 //!
-//! Reading order: [`resources`].
+//! Reading order: [`resources`], [`application_state`], [`shares`], [`order`], [`ledger`].
 
 pub mod resources;
+
+pub mod application_state;
+pub mod ledger;
+pub mod order;
+pub mod shares;
