@@ -6,4 +6,5 @@
 //!
 //! Reading order: [`resources`].
 
+pub mod ordered;
 pub mod resources;
