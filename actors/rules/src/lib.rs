@@ -6,5 +6,6 @@
 //!
 //! Reading order: [`resources`].
 
+pub mod nodes;
 pub mod ordered;
 pub mod resources;

@@ -125,7 +125,7 @@ fn same(tree: &OrderedTree<u16, u32, Most>, naive: &Naive) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn any_history_agrees_with_a_sorted_map_and_a_scan(
