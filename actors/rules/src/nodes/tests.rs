@@ -88,6 +88,20 @@ fn closed_nodes_count_and_are_listed_but_never_found() {
 }
 
 #[test]
+fn an_open_node_without_room_takes_an_ask_for_nothing_until_it_is_closed() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    let closed = nodes.insert(Arc::from("n1"), amount(4, 4), amount(0, 0), false).unwrap();
+    let open = nodes.insert(Arc::from("n2"), amount(4, 4), amount(0, 0), true).unwrap();
+    assert_eq!(nodes.first_fit(&Resources::new()), Some(open));
+    nodes.check();
+    nodes.set_open(open, false);
+    assert_eq!(nodes.first_fit(&Resources::new()), None);
+    nodes.check();
+    nodes.set_open(closed, true);
+    assert_eq!(nodes.first_fit(&Resources::new()), Some(closed));
+}
+
+#[test]
 fn capacity_forgets_nothing_at_the_end_of_the_range() {
     let mut nodes = index(NodeSortPolicy::Fair);
     let all = add(&mut nodes, "n1", &amount(i64::MAX, 1));

@@ -34,7 +34,9 @@ pub(super) struct Leaf<K, V, B> {
 }
 
 /// Subtrees: three columns of equal length. `lows[i]` is at most every key of `children[i]` and
-/// above every key before; `lows[0]` is not used, what is below `lows[1]` belongs to the first.
+/// above every key before. `lows[0]` is the separator that the levels above have for this node (on
+/// the left edge of the tree, where there is none, it says nothing): it is not searched, and goes
+/// along when children move to a neighbour.
 #[derive(Clone, Debug)]
 pub(super) struct Inner<K, V, B> {
     lows: Vec<K>,
@@ -295,7 +297,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// What separates this node from its left neighbour, if it has one.
+    /// What separates this node from its left neighbour.
     fn low(&self) -> &K {
         match self {
             Self::Leaf(leaf) => &leaf.keys[0],
@@ -315,9 +317,8 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
-    /// Moves the border to the right neighbour so that this node has `width`. `low` separates the
-    /// two as they are.
-    fn share_with(&mut self, right: &mut Self, low: K, width: usize) {
+    /// Moves the border to the right neighbour so that this node has `width`.
+    fn share_with(&mut self, right: &mut Self, width: usize) {
         match (self, right) {
             (Self::Leaf(left), Self::Leaf(right)) => {
                 share(&mut left.keys, &mut right.keys, width);
@@ -325,9 +326,6 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
                 share(&mut left.bounds, &mut right.bounds, width);
             }
             (Self::Inner(left), Self::Inner(right)) => {
-                if let Some(unused) = right.lows.first_mut() {
-                    *unused = low;
-                }
                 let len = left.len + right.len;
                 share(&mut left.lows, &mut right.lows, width);
                 share(&mut left.bounds, &mut right.bounds, width);
@@ -359,6 +357,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
                 assert_eq!(inner.lows.len(), inner.children.len());
                 assert_eq!(inner.bounds.len(), inner.children.len());
                 assert!(inner.lows[1..].iter().all(within), "separators are within their parent");
+                assert!(low.is_none_or(|low| *low == inner.lows[0]), "the first is the parent's");
                 let mut len = 0;
                 for (at, child) in inner.children.iter().enumerate() {
                     let low = if at == 0 { low } else { Some(&inner.lows[at]) };
@@ -495,8 +494,7 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         let at_end = at + 1 == self.children.len();
         let width = if at_end { MAX - MIN } else { MAX / 2 };
         let mut right = self.children[at].empty_twin();
-        // The separator is not used: the right neighbour has nothing yet.
-        self.children[at].share_with(&mut right, self.lows[at].clone(), width);
+        self.children[at].share_with(&mut right, width);
         self.lows.insert(at + 1, right.low().clone());
         self.bounds.insert(at + 1, self.bounds[at].clone());
         self.children.insert(at + 1, right);
@@ -509,15 +507,14 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         let (left, right) = self.children.split_at_mut(at + 1);
         let (left, right) = (&mut left[at], &mut right[0]);
         let both = left.width() + right.width();
-        let low = self.lows[at + 1].clone();
         if both <= MERGED {
-            left.share_with(right, low, both);
+            left.share_with(right, both);
             self.children.remove(at + 1);
             self.lows.remove(at + 1);
             let other = self.bounds.remove(at + 1);
             self.bounds[at].join(&other);
         } else {
-            left.share_with(right, low, both / 2);
+            left.share_with(right, both / 2);
             self.lows[at + 1] = right.low().clone();
             self.rejoin(at);
             self.rejoin(at + 1);
