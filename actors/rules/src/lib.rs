@@ -6,6 +6,8 @@
 //!
 //! Reading order: [`resources`], [`application_state`], [`shares`], [`order`], [`ledger`].
 
+pub mod nodes;
+pub mod ordered;
 pub mod resources;
 
 pub mod application_state;
