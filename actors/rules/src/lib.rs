@@ -4,13 +4,13 @@
 //! arguments, and the same input gives the same answer on every machine. The actors of
 //! `monoceros-actors` own the state and call these rules.
 //!
-//! Reading order: [`resources`], [`application_state`], [`shares`], [`order`], [`ledger`].
-
-pub mod nodes;
-pub mod ordered;
-pub mod resources;
+//! Reading order: [`resources`], [`shares`], [`application_state`], [`order`], [`ledger`],
+//! [`ordered`], [`nodes`].
 
 pub mod application_state;
 pub mod ledger;
+pub mod nodes;
 pub mod order;
+pub mod ordered;
+pub mod resources;
 pub mod shares;
