@@ -4,6 +4,10 @@
 //! arguments, and the same input gives the same answer on every machine. The actors of
 //! `monoceros-actors` own the state and call these rules.
 //!
-//! Reading order: [`resources`].
+//! Reading order: [`resources`], [`quantity`], [`duration`].
 
 pub mod resources;
+
+pub mod quantity;
+
+pub mod duration;
