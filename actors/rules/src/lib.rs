@@ -4,10 +4,12 @@
 //! arguments, and the same input gives the same answer on every machine. The actors of
 //! `monoceros-actors` own the state and call these rules.
 //!
-//! Reading order: [`resources`], [`quantity`], [`duration`].
+//! Reading order: [`resources`], [`quantity`], [`duration`], [`config`].
 
 pub mod resources;
 
 pub mod quantity;
 
 pub mod duration;
+
+pub mod config;
