@@ -180,10 +180,13 @@ impl QueueLedger {
     /// Whether this queue has room for the application to run (`canRun` at this level; all levels
     /// must agree). Only asked for applications that are Accepted.
     pub fn may_run(&self, application: &str) -> bool {
-        let counted = self.running.saturating_add(self.allocating_accepted.len() as u64);
+        self.has_room_to_run() || self.allocating_accepted.contains(application)
+    }
+
+    /// Whether there is room for one more application that does not count yet.
+    pub fn has_room_to_run(&self) -> bool {
         self.max_running == 0
-            || counted < self.max_running
-            || self.allocating_accepted.contains(application)
+            || self.running.saturating_add(self.allocating_accepted.len() as u64) < self.max_running
     }
 
     /// From now on the application counts as running, although it is Accepted. Whether that is new.

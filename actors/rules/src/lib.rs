@@ -12,6 +12,7 @@ pub mod allocations;
 pub mod application;
 pub mod application_state;
 pub mod asks;
+pub mod audit;
 pub mod books;
 pub mod config;
 pub mod duration;

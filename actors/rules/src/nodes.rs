@@ -64,6 +64,13 @@ const LOOKED_AT: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeSlot(u32);
 
+impl NodeSlot {
+    /// The slot as a place in a table beside the index. Small: removed slots are used again.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A node of this id is in the index already.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("node `{0}` exists already")]

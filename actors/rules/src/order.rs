@@ -182,6 +182,11 @@ impl AskKey {
     pub fn new(priority: i32, created: i64, arrival: u64) -> Self {
         Self { priority: Reverse(priority), created, arrival }
     }
+
+    /// The priority of the ask.
+    pub fn priority(&self) -> i32 {
+        self.priority.0
+    }
 }
 
 /// A number that is smaller for a higher priority.

@@ -47,6 +47,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use self::acl::{Acl, AclError};
+pub use crate::nodes::NodeSortPolicy;
+pub use crate::order::{ApplicationSortPolicy, PriorityPolicy};
 use self::error::Report;
 pub use self::error::{ConfigError, ConfigErrors, ConfigWarning};
 use crate::resources::{Limits, Resources};
@@ -84,16 +86,6 @@ pub struct NodeOrder {
     /// The weight of each resource type, by name, 0 or more; types that are not listed count
     /// nothing.
     pub weights: Vec<(String, f64)>,
-}
-
-/// Which nodes come first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NodeSortPolicy {
-    /// Emptier nodes first: load spreads.
-    #[default]
-    Fair,
-    /// Fuller nodes first: whole nodes stay free.
-    BinPacking,
 }
 
 /// One queue with everything below it.
@@ -134,26 +126,6 @@ pub struct QueueSettings {
     pub priority_policy: PriorityPolicy,
     /// What is added to every priority below.
     pub priority_offset: i32,
-}
-
-/// In which order a leaf serves its applications.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ApplicationSortPolicy {
-    /// Older applications first.
-    #[default]
-    Fifo,
-    /// Applications with a smaller share first.
-    Fair,
-}
-
-/// How far the priority of an ask is seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PriorityPolicy {
-    /// In the whole tree.
-    #[default]
-    Default,
-    /// Within this queue; outside, the queue's own offset counts.
-    Fence,
 }
 
 /// Checks a configuration text. Empty text gives no partitions: the caller then takes [`DEFAULT`].
