@@ -173,10 +173,6 @@ impl Bound for Free {
     fn covers(&self, other: &Self) -> bool {
         self.0.holds(&other.0)
     }
-
-    fn rests_on(&self, part: &Self) -> bool {
-        part.0.entries().any(|(name, free)| free == self.0.get(name))
-    }
 }
 
 /// The tree alone: a random entry moves anywhere.

@@ -65,13 +65,21 @@ pub trait Bound: Clone + PartialEq {
         joined == *self
     }
 
-    /// Whether this bound, a join that `part` went into, might be narrower without it.
+    /// The join of `parts` where it is not this bound, which is the join of `parts` and of `gone`.
     ///
-    /// `true` is always a right answer; a good one spares a look at all siblings of an entry that
-    /// changes.
-    fn rests_on(&self, part: &Self) -> bool {
-        let _ = part;
-        true
+    /// Worth a rule of its own where entries often change: it may look only at what rests on
+    /// `gone`, which most often is nothing. Where the answer is none, no bound further up changes.
+    fn without(&self, gone: &Self, parts: &[Self]) -> Option<Self> {
+        let _ = gone;
+        let (first, rest) = parts.split_first()?;
+        let mut joined = first.clone();
+        for part in rest {
+            if joined == *self {
+                return None;
+            }
+            joined.join(part);
+        }
+        (joined != *self).then_some(joined)
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) enum Change<B> {
     None,
     /// It covers what it was, and more.
     Wider,
-    /// It does not cover what it was, which is given here.
+    /// It may no longer cover all of this, which covers what it was.
     Narrower(B),
 }
 
@@ -85,40 +85,17 @@ impl<B: Bound> Change<B> {
 /// not, or is no longer, among them.
 fn replaced<B: Bound>(total: &mut B, bounds: &[B], old: Option<&B>, new: Option<&B>) -> Change<B> {
     let wider = new.filter(|new| !total.covers(new));
-    let may_shrink =
-        old.is_some_and(|old| total.rests_on(old) && !new.is_some_and(|new| new.covers(old)));
-    if !may_shrink {
-        let Some(wider) = wider else { return Change::None };
+    if let Some(wider) = wider {
         total.join(wider);
-        return Change::Wider;
     }
-    let before = wider.map(|wider| {
-        let before = total.clone();
-        total.join(wider);
-        before
-    });
-    match (narrower(bounds, total), before) {
-        (Some(exact), before) => {
-            let wide = std::mem::replace(total, exact);
-            Change::Narrower(before.unwrap_or(wide))
-        }
-        (None, Some(_)) => Change::Wider,
-        (None, None) => Change::None,
+    let gone = old.filter(|old| !new.is_some_and(|new| new.covers(old)));
+    match gone.and_then(|gone| total.without(gone, bounds)) {
+        // Where it got wider too, this covers more than it was, but nothing that the levels above
+        // will not cover once they are wider as well.
+        Some(exact) => Change::Narrower(std::mem::replace(total, exact)),
+        None if wider.is_some() => Change::Wider,
+        None => Change::None,
     }
-}
-
-/// The join of `bounds` where it differs from `most`, which covers each of them: as soon as they
-/// add up to it the rest need not be looked at.
-fn narrower<B: Bound>(bounds: &[B], most: &B) -> Option<B> {
-    let (first, rest) = bounds.split_first()?;
-    let mut joined = first.clone();
-    for bound in rest {
-        if joined == *most {
-            return None;
-        }
-        joined.join(bound);
-    }
-    (joined != *most).then_some(joined)
 }
 
 fn join_all<B: Bound>(bounds: &[B]) -> Option<B> {
