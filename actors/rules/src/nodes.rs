@@ -3,7 +3,7 @@
 //!
 //! # Why
 //! A partition of a hundred thousand machines places an ask by one descent of an
-//! [`OrderedTree`](crate::ordered::OrderedTree): its key is the node's score, its bound what is
+//! [`OrderedTree`]: its key is the node's score, its bound what is
 //! free. The index also remembers which nodes *grew* lately, so that an ask that found no node is
 //! not tried again before one of them could take it.
 //!
@@ -215,8 +215,8 @@ impl NodeIndex {
         self.tree.first_after(after, |room| room.holds(ask)).map(|(_, slot, _)| *slot)
     }
 
-    /// Whether the most that open nodes have of each resource, be it on different nodes, holds the
-    /// ask: `false` is certain, `true` is not.
+    /// Whether the most that open nodes have of each resource holds the ask, be it on different
+    /// nodes of those that are short of the same: `false` is certain, `true` is not.
     pub fn may_hold(&self, ask: &Resources) -> bool {
         self.tree.bound().is_some_and(|room| room.holds(ask))
     }

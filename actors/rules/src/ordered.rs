@@ -43,6 +43,7 @@
 //! assert_eq!(nodes.rank(&40), 2);
 //! ```
 
+mod change;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -69,11 +70,17 @@ pub trait Bound: Clone + PartialEq {
     ///
     /// Worth a rule of its own where entries often change: it may look only at what rests on
     /// `gone`, which most often is nothing. Where the answer is none, no bound further up changes.
-    fn without(&self, gone: &Self, parts: &[Self]) -> Option<Self> {
+    fn without<'a>(
+        &self,
+        gone: &Self,
+        mut parts: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Option<Self>
+    where
+        Self: 'a,
+    {
         let _ = gone;
-        let (first, rest) = parts.split_first()?;
-        let mut joined = first.clone();
-        for part in rest {
+        let mut joined = parts.next()?.clone();
+        for part in parts {
             if joined == *self {
                 return None;
             }

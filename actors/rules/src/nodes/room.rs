@@ -54,7 +54,8 @@ impl Room {
     }
 
     fn of_kind(&self, kind: Name) -> Option<&Resources> {
-        self.position(kind).ok().map(|at| &self.0[at].1)
+        // There are two or three: a scan beats a binary search.
+        self.0.iter().find(|room| room.0 == kind).map(|room| &room.1)
     }
 }
 
@@ -73,41 +74,102 @@ impl Bound for Room {
         rooms.all(|(kind, free)| self.of_kind(*kind).is_some_and(|most| most.holds(free)))
     }
 
-    fn without(&self, gone: &Self, parts: &[Self]) -> Option<Self> {
+    fn without<'a>(
+        &self,
+        gone: &Self,
+        parts: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Option<Self> {
         let mut left: Option<Self> = None;
         for (kind, free) in &gone.0 {
-            let Some(most) = self.of_kind(*kind) else { continue };
-            let others = || parts.iter().filter_map(|part| part.of_kind(*kind));
-            if others().next().is_none() {
+            let mut of_kind = parts.clone().filter_map(|part| part.of_kind(*kind)).peekable();
+            if of_kind.peek().is_none() {
                 left.get_or_insert_with(|| self.clone()).0.retain(|room| room.0 != *kind);
                 continue;
             }
-            for (name, quantity) in free.entries() {
-                if quantity < most.get(name) {
-                    continue;
-                }
-                let Some(next) = largest_below(quantity, others().map(|other| other.get(name)))
-                else {
-                    continue;
-                };
-                let left = left.get_or_insert_with(|| self.clone());
-                let at = left.position(*kind).expect("it has the kinds of what it was copied from");
-                left.0[at].1.set(name, next);
-                left.0[at].1.prune();
-            }
+            let most = self.of_kind(*kind).expect("a join has the kinds of its parts");
+            let Some(most) = most_left(most, free, of_kind) else { continue };
+            let left = left.get_or_insert_with(|| self.clone());
+            let at = left.position(*kind).expect("it has the kinds of what it was copied from");
+            left.0[at].1 = most;
         }
         left
     }
 }
 
-/// The largest of these quantities, or zero; none where one of them is not below `limit`.
-fn largest_below(limit: i64, quantities: impl Iterator<Item = i64>) -> Option<i64> {
-    let mut largest = 0;
-    for quantity in quantities {
-        if quantity >= limit {
+/// The most of `parts` where it is not `most`, which is the most of `parts` and of `gone`.
+fn most_left<'a>(
+    most: &Resources,
+    gone: &Resources,
+    parts: impl Iterator<Item = &'a Resources>,
+) -> Option<Resources> {
+    // What of it rests on `gone`, and the most of it that was seen elsewhere.
+    let mut rests: SmallVec<[(Name, i64, i64); 4]> = gone
+        .entries()
+        .filter(|&(name, quantity)| quantity == most.get(name))
+        .map(|(name, quantity)| (name, quantity, 0))
+        .collect();
+    for part in parts {
+        let mut same = true;
+        for (name, quantity, next) in &mut rests {
+            *next = part.get(*name).max(*next);
+            same &= next == quantity;
+        }
+        if same {
             return None;
         }
-        largest = largest.max(quantity);
     }
-    Some(largest)
+    let mut left = most.clone();
+    for (name, _, next) in rests {
+        left.set(name, next);
+    }
+    left.prune();
+    Some(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(vcore: i64, memory: i64) -> Room {
+        let total = Resources::of(&[("vcore", 10), ("memory", 100)]);
+        Room::open(&total, &Resources::of(&[("vcore", vcore), ("memory", memory)]))
+    }
+
+    fn joined(rooms: &[Room]) -> Room {
+        let mut all = Room::closed();
+        for room in rooms {
+            all.join(room);
+        }
+        all
+    }
+
+    #[test]
+    fn what_is_scarce_on_another_node_is_not_lent() {
+        let all = joined(&[of(9, 3), of(8, 5), of(1, 90)]);
+        assert!(!all.holds(&Resources::of(&[("vcore", 2), ("memory", 20)])));
+        assert!(
+            all.holds(&Resources::of(&[("vcore", 9), ("memory", 5)])),
+            "but among one kind it is"
+        );
+        assert!(all.holds(&Resources::of(&[("memory", 90)])));
+    }
+
+    #[test]
+    fn without_the_largest_the_next_is_left() {
+        let (most, next, other) = (of(9, 3), of(5, 3), of(1, 90));
+        let all = joined(&[most.clone(), next.clone(), other.clone()]);
+        let left = [next.clone(), other.clone()];
+        assert_eq!(all.without(&most, left.iter()), Some(joined(&left)));
+        let left = [most.clone(), other.clone()];
+        assert_eq!(all.without(&next, left.iter()), None, "as much memory is left with the other");
+        let left = [most, next];
+        assert_eq!(all.without(&other, left.iter()), Some(joined(&left)), "a kind goes");
+    }
+
+    #[test]
+    fn a_closed_node_holds_not_even_nothing_and_a_full_one_does() {
+        assert!(!Room::closed().holds(&Resources::new()));
+        assert!(of(0, 0).holds(&Resources::new()));
+        assert!(!of(0, 0).holds(&Resources::of(&[("vcore", 1)])));
+    }
 }

@@ -15,11 +15,15 @@ impl Bound for Most {
         self.1 = self.1.max(other.1);
     }
 
-    fn without(&self, gone: &Self, parts: &[Self]) -> Option<Self> {
+    fn without<'a>(
+        &self,
+        gone: &Self,
+        parts: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Option<Self> {
         if gone.0 < self.0 && gone.1 < self.1 {
             return None;
         }
-        let most = |of: fn(&Self) -> u8| parts.iter().map(of).max();
+        let most = |of: fn(&Self) -> u8| parts.clone().map(of).max();
         let left = Self(most(|part| part.0)?, most(|part| part.1)?);
         (left != *self).then_some(left)
     }
