@@ -1,1 +1,5 @@
-//! Filled by the first commits.
+//! The Monoceros scheduler as an embeddable actor system: no gRPC, no HTTP.
+//!
+//! Reading order: [`snapshot`].
+
+pub mod snapshot;
