@@ -4,6 +4,24 @@
 //! arguments, and the same input gives the same answer on every machine. The actors of
 //! `monoceros-actors` own the state and call these rules.
 //!
-//! Reading order: [`resources`].
+//! Reading order: [`resources`] and [`shares`]; how things are ordered ([`ordered`], [`order`]); what
+//! is held where ([`ledger`], [`nodes`], [`allocations`], [`books`]); what waits ([`asks`],
+//! [`waits`], [`application`], [`application_state`]); what the operator writes ([`config`]).
 
+pub mod allocations;
+pub mod application;
+pub mod application_state;
+pub mod asks;
+pub mod audit;
+pub mod books;
+pub mod config;
+pub mod duration;
+pub mod ledger;
+pub mod nodes;
+pub mod order;
+pub mod ordered;
+pub mod quantity;
+pub mod rejection;
 pub mod resources;
+pub mod shares;
+pub mod waits;

@@ -26,6 +26,7 @@
 //! assert!(quota.allows(&ask), "memory is not named, hence unlimited");
 //! ```
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -91,6 +92,17 @@ impl Name {
             return Ok(*name);
         }
         names().write().expect("no holder panics").add(text)
+    }
+
+    /// Whether `self` or `other` comes first in order of their texts. Cheap among the well-known
+    /// names, which are interned in that order; any other takes a look at the table.
+    pub fn alphabetical(self, other: Self) -> Ordering {
+        let well_known = |name: Self| usize::from(name.0) < WELL_KNOWN.len();
+        if self == other || (well_known(self) && well_known(other)) {
+            return self.cmp(&other);
+        }
+        let names = names().read().expect("no holder panics");
+        names.texts[usize::from(self.0)].cmp(&names.texts[usize::from(other.0)])
     }
 
     /// The text that was interned.
@@ -182,6 +194,20 @@ impl Resources {
     /// Equality of amounts, absent and zero alike (`Equals` on two non-nil values).
     pub fn same_amount(&self, other: &Self) -> bool {
         merged(&self.0, &other.0).all(|(_, l, r)| l.unwrap_or(0) == r.unwrap_or(0))
+    }
+
+    /// A total order of amounts: the alphabetically first name whose quantities differ decides,
+    /// absent counting as zero. Whatever is larger in one name and smaller in none is greater here.
+    pub fn alphabetical(&self, other: &Self) -> Ordering {
+        let mut decisive: Option<(Name, Ordering)> = None;
+        for (name, left, right) in merged(&self.0, &other.0) {
+            let order = left.unwrap_or(0).cmp(&right.unwrap_or(0));
+            let earlier = |(first, _): (Name, _)| name.alphabetical(first).is_lt();
+            if order.is_ne() && decisive.is_none_or(earlier) {
+                decisive = Some((name, order));
+            }
+        }
+        decisive.map_or(Ordering::Equal, |(_, order)| order)
     }
 
     /// Whether `smaller` fits in what is here: an absent name or a negative quantity here holds
@@ -409,9 +435,9 @@ fn merged<'a>(
             (Some(&(name, q)), None) => (name, Some(q), None),
             (None, Some(&(name, q))) => (name, None, Some(q)),
             (Some(&(ln, lq)), Some(&(rn, rq))) => match ln.cmp(&rn) {
-                std::cmp::Ordering::Less => (ln, Some(lq), None),
-                std::cmp::Ordering::Greater => (rn, None, Some(rq)),
-                std::cmp::Ordering::Equal => (ln, Some(lq), Some(rq)),
+                Ordering::Less => (ln, Some(lq), None),
+                Ordering::Greater => (rn, None, Some(rq)),
+                Ordering::Equal => (ln, Some(lq), Some(rq)),
             },
         };
         l += usize::from(next.1.is_some());

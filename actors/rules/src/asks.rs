@@ -1,0 +1,463 @@
+//! The asks of one application, grouped in classes (applications chapter, 2.2, 2.3, 3.3).
+//!
+//! Asks of the same shape are one class: what quota, user or node room says of one member holds for
+//! all, so a class is tried once, whether it has one member or a hundred thousand. A class stands in
+//! the order of its first member (priority, creation time, arrival) and moves when that one leaves.
+//! A predicate's refusal concerns one ask alone: that ask is *singled out* into a class of its own.
+//!
+//! # Invariants
+//! * [`Asks::pending`] is the sum of resource × repeat over all asks, without zero entries.
+//! * Every ask with something outstanding is in exactly one class, every other in none; a class has
+//!   at least one member.
+//! * The classes' order equals the order of their first members.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::allocations::{AllocationId, Form, Tags};
+use crate::order::{AskKey, MIN_PRIORITY};
+use crate::ordered::OrderedTree;
+use crate::resources::Resources;
+use crate::waits::{View, WaitSet};
+
+/// What is asked for, as the RM sent it.
+#[derive(Clone, Debug)]
+pub struct AskSpec {
+    /// The RM's key, unique within the application.
+    pub key: Arc<str>,
+    /// Per allocation.
+    pub resources: Resources,
+    /// How many allocations are outstanding.
+    pub repeat: u32,
+    /// Higher is more important.
+    pub priority: i32,
+    /// Creation time, ns since the epoch; `None`: the arrival.
+    pub created_ns: Option<i64>,
+    /// The only node that may be used.
+    pub required_node: Option<Arc<str>>,
+    /// Whether it is the driver or first task of its application.
+    pub originator: bool,
+    /// Whether it may be preempted, and may preempt others (2.2, D38).
+    pub preemption: (bool, bool),
+    /// After which time of running each allocation is ended, ms; `None`: never (2.8).
+    pub execution_timeout_ms: Option<u64>,
+    /// How it came in.
+    pub form: Form,
+    /// As sent.
+    pub tags: Option<Tags>,
+}
+
+/// What members of a class have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Per allocation.
+    pub resources: Resources,
+    /// Higher is more important.
+    pub priority: i32,
+    /// The only node that may be used.
+    pub required_node: Option<Arc<str>>,
+    /// Of an ask that was singled out: its sequence number. 0 of all others.
+    single: u64,
+}
+
+/// A class: a place in [`Asks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(u32);
+
+/// An ask: a place in [`Asks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AskSlot(u32);
+
+/// One ask of the application.
+#[derive(Debug)]
+pub struct Ask {
+    /// The RM's key.
+    pub key: Arc<str>,
+    /// Outstanding allocations.
+    pub repeat: u32,
+    /// Creation time, ns since the epoch.
+    pub created_ns: i64,
+    /// Order of arrival.
+    pub sequence: u64,
+    /// How it came in.
+    pub form: Form,
+    /// Whether it is the driver or first task.
+    pub originator: bool,
+    /// Tried at least once with enough room by its user's limits (3.3 step 4).
+    pub attempted: bool,
+    /// See [`AskSpec::execution_timeout_ms`].
+    pub execution_timeout_ms: Option<u64>,
+    /// As sent.
+    pub tags: Option<Tags>,
+    /// Allocations made from it that live.
+    pub live: SmallVec<[AllocationId; 1]>,
+    /// The next number to try in `<key>#n`.
+    pub next_uuid: u32,
+    /// How often all nodes refused it in a row; decides when it is tried again.
+    pub refusals: u32,
+    shape: Arc<Shape>,
+    class: Option<ClassId>,
+}
+
+impl Ask {
+    /// What one allocation of it takes.
+    pub fn resources(&self) -> &Resources {
+        &self.shape.resources
+    }
+
+    /// Higher is more important.
+    pub fn priority(&self) -> i32 {
+        self.shape.priority
+    }
+
+    /// The only node that may be used.
+    pub fn required_node(&self) -> Option<&Arc<str>> {
+        self.shape.required_node.as_ref()
+    }
+}
+
+#[derive(Debug)]
+struct Class {
+    shape: Arc<Shape>,
+    members: BTreeMap<(i64, u64), AskSlot>,
+    key: AskKey,
+}
+
+/// All asks of an application. See the module.
+#[derive(Debug, Default)]
+pub struct Asks {
+    asks: Vec<Option<Ask>>,
+    free_asks: Vec<u32>,
+    by_key: FxHashMap<Arc<str>, AskSlot>,
+    classes: Vec<Option<Class>>,
+    free_classes: Vec<u32>,
+    by_shape: FxHashMap<Arc<Shape>, ClassId>,
+    order: OrderedTree<AskKey, ClassId, WaitSet>,
+    pending: Resources,
+}
+
+impl Asks {
+    /// No asks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Resource × repeat over all asks.
+    pub fn pending(&self) -> &Resources {
+        &self.pending
+    }
+
+    /// The highest priority of what is pending, [`MIN_PRIORITY`] if nothing is.
+    pub fn priority(&self) -> i32 {
+        self.order.iter().next().map_or(MIN_PRIORITY, |(key, _, _)| key.priority())
+    }
+
+    /// The bound over all classes.
+    pub fn waits(&self) -> WaitSet {
+        self.order.bound().cloned().unwrap_or_default()
+    }
+
+    /// Looks an ask up by the RM's key.
+    pub fn slot_of(&self, key: &str) -> Option<AskSlot> {
+        self.by_key.get(key).copied()
+    }
+
+    /// An ask by its place. The place must have come from this application and still be in use.
+    pub fn ask(&self, slot: AskSlot) -> &Ask {
+        self.asks[slot.0 as usize].as_ref().expect("an ask's slot is used while the ask lives")
+    }
+
+    /// As [`Self::ask`], to change what no order depends on.
+    pub fn ask_mut(&mut self, slot: AskSlot) -> &mut Ask {
+        self.asks[slot.0 as usize].as_mut().expect("an ask's slot is used while the ask lives")
+    }
+
+    /// Every ask, in order of its place.
+    pub fn iter(&self) -> impl Iterator<Item = &Ask> {
+        self.asks.iter().flatten()
+    }
+
+    /// Number of asks, satisfied ones included.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether there is no ask.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// The first class in order that may be able to use an offer, with its first member.
+    pub fn first(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
+        let (_, class, _) = self.order.first(|waits| waits.may(view))?;
+        Some((*class, self.first_member(*class)))
+    }
+
+    /// The shape of a class that is in use.
+    pub fn shape(&self, class: ClassId) -> &Shape {
+        &self.class(class).shape
+    }
+
+    /// The class of an ask with something outstanding.
+    pub fn class_of(&self, slot: AskSlot) -> Option<ClassId> {
+        self.ask(slot).class
+    }
+
+    /// Records what became of a class that was tried in vain, or that it must be tried.
+    pub fn set_waits(&mut self, class: ClassId, waits: WaitSet) {
+        let key = self.class(class).key.clone();
+        self.order.set_bound(&key, waits);
+    }
+
+    /// Makes every class due that wants `node` and no other; says whether there is one.
+    pub fn wake_named(&mut self, node: &str) -> bool {
+        let named: Vec<ClassId> = self
+            .order
+            .iter()
+            .map(|(_, class, _)| *class)
+            .filter(|class| self.shape(*class).required_node.as_deref() == Some(node))
+            .collect();
+        for class in &named {
+            self.set_waits(*class, WaitSet::Due);
+        }
+        !named.is_empty()
+    }
+
+    /// Adds an ask, or replaces what is outstanding of the one with this key (2.3, D7). Returns
+    /// the change of pending.
+    ///
+    /// `sequence` is the order of arrival; a replaced ask keeps its creation time where the new
+    /// one names none.
+    pub fn put(&mut self, spec: AskSpec, now_ns: i64, sequence: u64) -> (AskSlot, Resources) {
+        let before = self.pending.clone();
+        let shape = Arc::new(Shape {
+            resources: spec.resources,
+            priority: spec.priority,
+            required_node: spec.required_node,
+            single: 0,
+        });
+        let slot = if let Some(slot) = self.slot_of(&spec.key) {
+            self.leave_class(slot);
+            let ask = self.ask_mut(slot);
+            ask.shape = shape;
+            ask.repeat = spec.repeat;
+            ask.created_ns = spec.created_ns.unwrap_or(ask.created_ns);
+            ask.sequence = sequence;
+            ask.originator = spec.originator;
+            ask.execution_timeout_ms = spec.execution_timeout_ms;
+            ask.tags = spec.tags;
+            ask.refusals = 0;
+            slot
+        } else {
+            self.add(Ask {
+                key: spec.key,
+                repeat: spec.repeat,
+                created_ns: spec.created_ns.unwrap_or(now_ns),
+                sequence,
+                form: spec.form,
+                originator: spec.originator,
+                attempted: false,
+                execution_timeout_ms: spec.execution_timeout_ms,
+                tags: spec.tags,
+                live: SmallVec::new(),
+                next_uuid: 1,
+                refusals: 0,
+                shape,
+                class: None,
+            })
+        };
+        self.join_class(slot);
+        (slot, self.pending.minus(&before).pruned())
+    }
+
+    /// Changes only the resources of an ask (2.5). Returns the change of pending.
+    pub fn resize(&mut self, slot: AskSlot, resources: Resources) -> Resources {
+        let before = self.pending.clone();
+        self.leave_class(slot);
+        let ask = self.ask_mut(slot);
+        ask.shape = Arc::new(Shape { resources, single: 0, ..(*ask.shape).clone() });
+        ask.refusals = 0;
+        self.join_class(slot);
+        self.pending.minus(&before).pruned()
+    }
+
+    /// One outstanding instance of the ask was placed.
+    pub fn take_one(&mut self, slot: AskSlot) {
+        let ask = self.asks[slot.0 as usize].as_mut().expect("the caller's ask lives");
+        self.pending.subtract(&ask.shape.resources);
+        self.pending.prune();
+        debug_assert!(ask.repeat > 0, "only a pending ask is placed");
+        ask.repeat -= 1;
+        ask.refusals = 0;
+        if ask.repeat == 0 {
+            self.forget_member(slot, &Resources::new());
+        }
+    }
+
+    /// One instance is outstanding again.
+    pub fn give_back(&mut self, slot: AskSlot) {
+        self.leave_class(slot);
+        self.ask_mut(slot).repeat += 1;
+        self.join_class(slot);
+    }
+
+    /// Drops what is outstanding of an ask. Returns what was pending of it. The entry stays while
+    /// allocations made from it live.
+    pub fn withdraw(&mut self, slot: AskSlot) -> Resources {
+        let before = self.pending.clone();
+        self.leave_class(slot);
+        self.ask_mut(slot).repeat = 0;
+        self.drop_if_done(slot);
+        before.minus(&self.pending).pruned()
+    }
+
+    /// Forgets an ask that has nothing outstanding and no live allocation.
+    pub fn drop_if_done(&mut self, slot: AskSlot) {
+        let Some(Some(ask)) = self.asks.get(slot.0 as usize) else { return };
+        if ask.repeat == 0 && ask.live.is_empty() {
+            self.by_key.remove(&ask.key);
+            self.asks[slot.0 as usize] = None;
+            self.free_asks.push(slot.0);
+        }
+    }
+
+    /// Gives an ask that every node refused a class of its own, in the state given.
+    pub fn single_out(&mut self, slot: AskSlot, waits: WaitSet) {
+        self.leave_class(slot);
+        let ask = self.ask_mut(slot);
+        ask.refusals = ask.refusals.saturating_add(1);
+        let single = ask.sequence;
+        ask.shape = Arc::new(Shape { single, ..(*ask.shape).clone() });
+        let class = self.join_class(slot);
+        if let Some(class) = class {
+            self.set_waits(class, waits);
+        }
+    }
+
+    /// Records an allocation that has no outstanding ask (recovered or placed by the RM).
+    pub fn put_allocated(&mut self, spec: AskSpec, now_ns: i64, sequence: u64) -> AskSlot {
+        self.put(AskSpec { repeat: 0, ..spec }, now_ns, sequence).0
+    }
+
+    /// The keys of all asks with something outstanding and of the form, in order of arrival.
+    pub fn pending_keys(&self, form: Option<Form>) -> Vec<Arc<str>> {
+        let mut pending: Vec<&Ask> = self
+            .iter()
+            .filter(|ask| ask.repeat > 0 && form.is_none_or(|form| ask.form == form))
+            .collect();
+        pending.sort_by_key(|ask| ask.sequence);
+        pending.into_iter().map(|ask| Arc::clone(&ask.key)).collect()
+    }
+
+    /// Every class in order, with its shape, its first member's slot and its bound: for a full
+    /// search.
+    pub fn classes(&self) -> impl Iterator<Item = (&Shape, AskSlot, &WaitSet)> {
+        self.order
+            .iter()
+            .map(|(_, class, waits)| (self.shape(*class), self.first_member(*class), waits))
+    }
+
+    fn class(&self, class: ClassId) -> &Class {
+        self.classes[class.0 as usize].as_ref().expect("a class's slot is used while it has members")
+    }
+
+    fn first_member(&self, class: ClassId) -> AskSlot {
+        *self.class(class).members.values().next().expect("a class has at least one member")
+    }
+
+    fn add(&mut self, ask: Ask) -> AskSlot {
+        let key = Arc::clone(&ask.key);
+        let slot = if let Some(slot) = self.free_asks.pop() {
+            self.asks[slot as usize] = Some(ask);
+            AskSlot(slot)
+        } else {
+            self.asks.push(Some(ask));
+            AskSlot(u32::try_from(self.asks.len() - 1).expect("an application's asks fit u32"))
+        };
+        self.by_key.insert(key, slot);
+        slot
+    }
+
+    /// Puts an ask with something outstanding into its class, at the end of the order if it is new.
+    fn join_class(&mut self, slot: AskSlot) -> Option<ClassId> {
+        let ask = self.ask(slot);
+        if ask.repeat == 0 {
+            return None;
+        }
+        let member = (ask.created_ns, ask.sequence);
+        let shape = Arc::clone(&ask.shape);
+        let key = AskKey::new(shape.priority, member.0, member.1);
+        self.pending.add(&shape.resources.times(i64::from(ask.repeat)));
+        let class = if let Some(class) = self.by_shape.get(&shape) {
+            let class = *class;
+            let entry = self.classes[class.0 as usize].as_mut().expect("a named class is in use");
+            entry.members.insert(member, slot);
+            if key < entry.key {
+                let old = std::mem::replace(&mut entry.key, key.clone());
+                self.order.rekey(&old, key, WaitSet::Due);
+            } else {
+                let old = entry.key.clone();
+                self.order.set_bound(&old, WaitSet::Due);
+            }
+            let shape = Arc::clone(&entry.shape);
+            self.ask_mut(slot).shape = shape;
+            class
+        } else {
+            let entry = Class {
+                shape: Arc::clone(&shape),
+                members: BTreeMap::from([(member, slot)]),
+                key: key.clone(),
+            };
+            let class = if let Some(class) = self.free_classes.pop() {
+                self.classes[class as usize] = Some(entry);
+                ClassId(class)
+            } else {
+                self.classes.push(Some(entry));
+                ClassId(u32::try_from(self.classes.len() - 1).expect("classes fit u32"))
+            };
+            self.by_shape.insert(shape, class);
+            self.order.insert(key, class, WaitSet::Due);
+            class
+        };
+        self.ask_mut(slot).class = Some(class);
+        Some(class)
+    }
+
+    /// Takes an ask out of its class and its outstanding amount out of pending.
+    fn leave_class(&mut self, slot: AskSlot) {
+        let ask = self.ask(slot);
+        if ask.class.is_none() {
+            return;
+        }
+        let outstanding = ask.shape.resources.times(i64::from(ask.repeat));
+        self.forget_member(slot, &outstanding);
+    }
+
+    fn forget_member(&mut self, slot: AskSlot, outstanding: &Resources) {
+        if !outstanding.is_empty() {
+            self.pending.subtract(outstanding);
+            self.pending.prune();
+        }
+        let ask = self.asks[slot.0 as usize].as_mut().expect("the caller's ask lives");
+        let Some(class) = ask.class.take() else { return };
+        let member = (ask.created_ns, ask.sequence);
+        let entry = self.classes[class.0 as usize].as_mut().expect("an ask's class is in use");
+        entry.members.remove(&member);
+        if let Some((&(created, sequence), _)) = entry.members.first_key_value() {
+            let key = AskKey::new(entry.shape.priority, created, sequence);
+            if key != entry.key {
+                let old = std::mem::replace(&mut entry.key, key.clone());
+                let waits = self.order.get(&old).map(|(_, waits)| waits.clone());
+                self.order.rekey(&old, key, waits.unwrap_or(WaitSet::Due));
+            }
+        } else {
+            self.order.remove(&entry.key);
+            self.by_shape.remove(&entry.shape);
+            self.classes[class.0 as usize] = None;
+            self.free_classes.push(class.0);
+        }
+    }
+}

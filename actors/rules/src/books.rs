@@ -1,0 +1,71 @@
+//! The partition's books: every fact that ties entities of different branches together.
+//!
+//! A fact about one entity lives in its actor. What a queue, an application and a node must agree
+//! on lives here, in one plain struct that travels with the step at work: whoever holds it may
+//! write, nobody else can, and the compiler sees to that.
+
+use crate::allocations::AllocationTable;
+use crate::nodes::{NodeIndex, NodeOrder};
+use crate::resources::Resources;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Books {
+    /// Every node in order of the partition's policy, with what it has free.
+    pub nodes: NodeIndex,
+    /// Every allocation.
+    pub allocations: AllocationTable,
+    /// Everything asked for and not yet released: root's pending and allocated. Bounds every sum
+    /// of the partition, so that none can leave the range of a quantity.
+    pub promised: Resources,
+    loosenings: u64,
+    arrivals: u64,
+    node_changes: u64,
+}
+
+impl Books {
+    /// Books of a partition without nodes.
+    pub fn new(order: NodeOrder) -> Self {
+        Self {
+            nodes: NodeIndex::new(order),
+            allocations: AllocationTable::new(),
+            promised: Resources::new(),
+            loosenings: 0,
+            arrivals: 0,
+            node_changes: 0,
+        }
+    }
+
+    /// Counts a step that may have given some queue more room, and names it.
+    pub fn loosen(&mut self) -> u64 {
+        self.loosenings += 1;
+        self.loosenings
+    }
+
+    /// The number of the next thing to arrive.
+    pub fn arrival(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+
+    /// Counts a change of any node.
+    pub fn node_changed(&mut self) {
+        self.node_changes += 1;
+    }
+
+    /// How often any node has changed: a predicate may answer otherwise once this rises.
+    pub fn node_changes(&self) -> u64 {
+        self.node_changes
+    }
+
+    /// Whether `more` can be promised without leaving the range of a quantity. `extra` was promised
+    /// in this step and is not in the sum yet.
+    pub fn can_promise(&self, extra: &Resources, more: &Resources, times: u32) -> bool {
+        more.entries().all(|(name, quantity)| {
+            let sum = i128::from(self.promised.get(name))
+                + i128::from(extra.get(name))
+                + i128::from(quantity) * i128::from(times);
+            sum <= i128::from(i64::MAX)
+        })
+    }
+}

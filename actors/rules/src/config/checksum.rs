@@ -1,0 +1,70 @@
+//! The checksum that tells whether a configuration is a new one (queues-and-config chapter, 9.3).
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+/// What stands before a checksum that was written into the text.
+const MARKER: &str = "checksum: ";
+
+/// The 64 hex digits of SHA-256.
+const DIGITS: usize = 64;
+
+/// SHA-256 of the text without any checksum entry, in upper-case hex digits.
+pub(super) fn of(text: &str) -> String {
+    let mut hash = Sha256::new();
+    let mut rest = text.as_bytes();
+    if let Some(entry) = entry(text) {
+        while let Some(at) = rest.windows(entry.len()).position(|window| window == entry) {
+            hash.update(&rest[..at]);
+            rest = &rest[at + entry.len()..];
+        }
+    }
+    hash.update(rest);
+    hash.finalize().iter().fold(String::with_capacity(DIGITS), |mut digits, byte| {
+        write!(digits, "{byte:02X}").expect("a string takes what is written");
+        digits
+    })
+}
+
+/// The marker with its value: up to the next marker or the end, without trailing newlines, and no
+/// longer than a checksum is. Bytes, because the cut may fall inside a character.
+fn entry(text: &str) -> Option<&[u8]> {
+    let start = text.find(MARKER)?;
+    let value = &text[start + MARKER.len()..];
+    let value = value.split_once(MARKER).map_or(value, |(value, _)| value);
+    let length = MARKER.len() + value.trim_end_matches('\n').len().min(DIGITS);
+    Some(&text.as_bytes()[start..start + length])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "partitions:\n  - name: default\n    queues: []\n";
+
+    #[test]
+    fn s9_3_a_checksum_is_sha_256_in_upper_case_hex() {
+        assert_eq!(of("abc"), "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD");
+    }
+
+    #[test]
+    fn s9_5_a_checksum_entry_does_not_change_the_checksum() {
+        let entry = format!("checksum: {}", of("anything"));
+        assert_eq!(of(&format!("{TEXT}{entry}")), of(TEXT));
+        assert_eq!(of(&format!("{entry}{TEXT}")), of(TEXT));
+        assert_eq!(of(&format!("{entry}{TEXT}{entry}")), of(TEXT));
+        assert_eq!(of(&format!("{TEXT}checksum: ")), of(TEXT));
+    }
+
+    #[test]
+    fn s9_3_anything_else_changes_the_checksum() {
+        assert_ne!(of(&format!("{TEXT}\n")), of(TEXT));
+        assert_ne!(of(&format!("# why\n{TEXT}")), of(TEXT));
+    }
+
+    #[test]
+    fn s9_3_a_value_that_is_cut_inside_a_character_is_no_trouble() {
+        assert_eq!(of(&format!("checksum: {}é", "0".repeat(63))).len(), DIGITS);
+    }
+}

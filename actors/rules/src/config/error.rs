@@ -1,0 +1,109 @@
+//! What is wrong with a configuration, and where.
+//!
+//! Everything that is wrong is collected before anything is answered, so that a text with three
+//! faults needs one correction and not three. An error names the place three ways: line and column
+//! for an editor, the path of keys for a reader of generated text.
+
+use std::fmt;
+
+/// One fault of a configuration. Shown on one line, its code in brackets at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The symbolic code, `E_…`, of the chapter on queues and configuration.
+    pub code: &'static str,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column, counted from 1 in characters.
+    pub column: usize,
+    /// The keys that lead there, such as `partitions[0].queues[1].resources.max.memory`; empty at
+    /// the top.
+    pub path: String,
+    /// What is wrong and, where that is clear, what to write instead.
+    pub message: String,
+}
+
+/// Something that loads but probably does not mean what its author thinks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigWarning {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column, counted from 1 in characters.
+    pub column: usize,
+    /// The keys that lead there.
+    pub path: String,
+    /// What was understood.
+    pub message: String,
+}
+
+/// All faults of a configuration, at least one; the first is the one a reader should look at first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors(pub Vec<ConfigError>);
+
+/// A place in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) column: usize,
+    pub(super) path: String,
+}
+
+impl Place {
+    /// The top of the text.
+    pub(super) fn top() -> Self {
+        Self { line: 1, column: 1, path: String::new() }
+    }
+}
+
+/// Faults and warnings in the order they were found.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) errors: Vec<ConfigError>,
+    pub(super) warnings: Vec<ConfigWarning>,
+}
+
+impl Report {
+    pub(super) fn error(&mut self, code: &'static str, place: &Place, message: impl Into<String>) {
+        let Place { line, column, path } = place.clone();
+        self.errors.push(ConfigError { code, line, column, path, message: message.into() });
+    }
+
+    pub(super) fn warn(&mut self, place: &Place, message: impl Into<String>) {
+        let Place { line, column, path } = place.clone();
+        self.warnings.push(ConfigWarning { line, column, path, message: message.into() });
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(f, self.line, self.column, &self.path)?;
+        write!(f, "{} [{}]", self.message, self.code)
+    }
+}
+
+impl fmt::Display for ConfigWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(f, self.line, self.column, &self.path)?;
+        f.write_str(&self.message)
+    }
+}
+
+fn write_place(f: &mut fmt::Formatter<'_>, line: usize, column: usize, path: &str) -> fmt::Result {
+    write!(f, "line {line}, column {column}")?;
+    if !path.is_empty() {
+        write!(f, ", {path}")?;
+    }
+    f.write_str(": ")
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if at == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl std::error::Error for ConfigErrors {}

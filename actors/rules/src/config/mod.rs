@@ -1,0 +1,150 @@
+//! The queue configuration: its text is checked once, into values that need no further check
+//! (queues-and-config chapter, sections 2 and 3).
+//!
+//! # How it is read
+//! Text → tree of values with their places (`yaml`) → what was written, keys known and types right
+//! (`document`) → what it means, every rule of the chapter held (`validate`). Each step collects
+//! all faults it finds, so that one answer names them all, the one to look at first on top.
+//!
+//! # Invariants
+//! * A [`Configuration`] that [`parse`] returned has a partition at least, unless its text was
+//!   empty, and in each partition exactly one root queue, without resources of its own.
+//! * Names and paths of queues are lower case; siblings have different names.
+//! * No queue is guaranteed more than it may use, no `max` exceeds one above it.
+//! * No key is ignored silently: what this version does not support is an error.
+//!
+//! ```
+//! let text = "
+//! partitions:
+//!   - name: default
+//!     queues:
+//!       - name: root
+//!         submitacl: '*'
+//!         queues:
+//!           - name: Batch
+//!             resources: {max: {vcore: 10, memory: 4Gi}}
+//! ";
+//! let configuration = monoceros_rules::config::parse(text).unwrap();
+//! let batch = &configuration.partitions[0].root.children[0];
+//! assert_eq!(&*batch.path, "root.batch");
+//! assert_eq!(batch.max.as_ref().unwrap().to_string(), "map[memory:4294967296 vcore:10000]");
+//!
+//! let errors = monoceros_rules::config::parse(&text.replace("4Gi", "4GB")).unwrap_err();
+//! assert_eq!(errors.0[0].path, "partitions[0].queues[0].queues[0].resources.max.memory");
+//! ```
+
+mod acl;
+mod checksum;
+mod document;
+mod error;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod validate;
+mod yaml;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use self::acl::{Acl, AclError};
+pub use crate::nodes::NodeSortPolicy;
+pub use crate::order::{ApplicationSortPolicy, PriorityPolicy};
+use self::error::Report;
+pub use self::error::{ConfigError, ConfigErrors, ConfigWarning};
+use crate::resources::{Limits, Resources};
+
+/// The configuration to use where the supplied text is empty: one leaf, open to everybody.
+pub const DEFAULT: &str = include_str!("../../../../config/queues.yaml");
+
+/// A checked queue configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configuration {
+    /// In the order they were written.
+    pub partitions: Vec<PartitionConfig>,
+    /// SHA-256 of the text without its checksum entry, 64 upper-case hex digits.
+    pub checksum: String,
+    /// What loads but probably does not mean what its author thinks.
+    pub warnings: Vec<ConfigWarning>,
+}
+
+/// One partition: a queue tree over nodes of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartitionConfig {
+    /// `default`, or the name as it was written.
+    pub name: Arc<str>,
+    /// In which order nodes are tried.
+    pub node_order: NodeOrder,
+    /// The root queue, inserted where the text has none.
+    pub root: QueueConfig,
+}
+
+/// How nodes are ordered: by how full they are, each resource type with its weight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeOrder {
+    /// Emptier or fuller nodes first.
+    pub policy: NodeSortPolicy,
+    /// The weight of each resource type, by name, 0 or more; types that are not listed count
+    /// nothing.
+    pub weights: Vec<(String, f64)>,
+}
+
+/// One queue with everything below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// The last part of the path.
+    pub name: Arc<str>,
+    /// From the root, separated by dots.
+    pub path: Arc<str>,
+    /// Whether applications live here; queues with children and those marked `parent` hold none.
+    pub is_leaf: bool,
+    /// What the queue may use at most. None also where only zeros were written (3.4).
+    pub max: Option<Limits>,
+    /// What the queue is promised. None also where only zeros were written (3.4).
+    pub guaranteed: Option<Resources>,
+    /// How many applications may run at once; 0 is unlimited.
+    pub max_applications: u64,
+    /// Who may submit here and below.
+    pub submit_acl: Acl,
+    /// Who may submit to and administer this queue and those below.
+    pub admin_acl: Acl,
+    /// The properties in force: inherited ones and its own.
+    pub properties: BTreeMap<String, String>,
+    /// What the properties mean.
+    pub settings: QueueSettings,
+    /// In the order they were written.
+    pub children: Vec<QueueConfig>,
+}
+
+/// What the properties of a queue mean (3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// How children or applications are ordered; parents are always fair.
+    pub sort_policy: ApplicationSortPolicy,
+    /// Whether priority comes before the policy.
+    pub priority_sort: bool,
+    /// Whether priorities below are compared with those outside.
+    pub priority_policy: PriorityPolicy,
+    /// What is added to every priority below.
+    pub priority_offset: i32,
+}
+
+/// Checks a configuration text. Empty text gives no partitions: the caller then takes [`DEFAULT`].
+pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
+    let mut report = Report::default();
+    let mut partitions = Vec::new();
+    if !text.is_empty() {
+        let n_errors = report.errors.len();
+        let root = yaml::load(text, &mut report);
+        let is_broken = root.is_none() && report.errors.len() > n_errors;
+        if !is_broken {
+            let document = document::read(root.as_deref(), &mut report);
+            partitions = validate::partitions(document, &mut report);
+        }
+    }
+    if report.errors.is_empty() {
+        let checksum = checksum::of(text);
+        Ok(Configuration { partitions, checksum, warnings: report.warnings })
+    } else {
+        Err(ConfigErrors(report.errors))
+    }
+}

@@ -1,0 +1,375 @@
+//! The rows of the specification about accounts, and the accounts against their definition.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+
+type Entries<'a> = &'a [(&'a str, i64)];
+
+fn resources(entries: Entries) -> Resources {
+    Resources::of(entries)
+}
+
+fn limits(entries: Entries) -> Limits {
+    Limits::of(entries)
+}
+
+/// A ledger with a maximum (none where it is empty) and some usage.
+fn ledger(max: Entries, allocated: Entries) -> QueueLedger {
+    let max = (!max.is_empty()).then(|| limits(max));
+    let mut ledger = QueueLedger { max, ..QueueLedger::default() };
+    apply(&mut ledger, &placed(allocated));
+    ledger
+}
+
+fn apply(ledger: &mut QueueLedger, delta: &LedgerDelta) {
+    assert_eq!(ledger.apply(delta), None, "nothing is cut");
+}
+
+fn placed(allocated: Entries) -> LedgerDelta {
+    LedgerDelta { allocated: resources(allocated), ..LedgerDelta::default() }
+}
+
+fn asked(pending: Entries) -> LedgerDelta {
+    LedgerDelta { pending: resources(pending), ..LedgerDelta::default() }
+}
+
+fn started(running: i64) -> LedgerDelta {
+    LedgerDelta { running, ..LedgerDelta::default() }
+}
+
+/// The headroom of the last of a chain from the top.
+fn headroom_of(chain: &[QueueLedger]) -> Limits {
+    chain.iter().fold(Limits::unlimited(), |parent, ledger| ledger.headroom(&parent))
+}
+
+#[test]
+fn headroom_is_what_every_level_has_left() {
+    let root = ledger(&[("first", 20), ("second", 10)], &[("first", 10), ("second", 6)]);
+    let parent = ledger(&[("first", 20), ("second", 8)], &[("first", 10), ("second", 6)]);
+    let leaf = ledger(&[], &[("first", 5), ("second", 3)]);
+    let chain = [root, parent, leaf];
+    assert_eq!(headroom_of(&chain[..1]), limits(&[("first", 10), ("second", 4)]));
+    assert_eq!(headroom_of(&chain[..2]), limits(&[("first", 10), ("second", 2)]));
+    assert_eq!(headroom_of(&chain), limits(&[("first", 10), ("second", 2)]));
+    let max_headroom = headroom_of(&chain[1..]);
+    assert_eq!(max_headroom, limits(&[("first", 10), ("second", 2)]), "root does not count");
+    assert!(headroom_of(&[]).is_unlimited(), "max headroom of root");
+}
+
+#[test]
+fn headroom_unites_the_names_that_any_level_limits() {
+    let root = ledger(&[], &[("a", 5), ("b", 5), ("c", 10), ("d", 5)]);
+    let parent = ledger(&[("a", 20), ("b", 10)], &[("a", 5), ("b", 5), ("c", 10), ("d", 5)]);
+    let leaf = ledger(&[("a", 10), ("c", 10)], &[("a", 5), ("b", 5), ("c", 5)]);
+    assert_eq!(headroom_of(&[root, parent, leaf]), limits(&[("a", 5), ("b", 5), ("c", 5)]));
+}
+
+#[test]
+fn headroom_is_negative_in_what_a_queue_is_over() {
+    let over = ledger(&[("a", 3), ("b", 4)], &[("a", 5)]);
+    let headroom = headroom_of(&[over]);
+    assert_eq!(headroom, limits(&[("a", -2), ("b", 4)]));
+    assert!(headroom.allows(&resources(&[("a", 0), ("b", 4)])));
+    assert!(!headroom.allows(&resources(&[("a", 1)])));
+}
+
+#[test]
+fn an_effective_maximum_is_the_least_of_all_levels() {
+    let root = limits(&[("first", 10), ("second", 5)]);
+    let parent = limits(&[("third", 2)]);
+    let leaf = limits(&[("first", 5), ("second", 10)]);
+    let below = |root: Option<&Limits>| {
+        effective_max(effective_max(root, Some(&parent)).as_ref(), Some(&leaf))
+    };
+    let effective = limits(&[("first", 5), ("second", 5), ("third", 2)]);
+    assert_eq!(below(Some(&root)), Some(effective));
+    let configured = limits(&[("first", 5), ("second", 10), ("third", 2)]);
+    assert_eq!(below(None), Some(configured), "configured: root does not count");
+    assert_eq!(effective_max(Some(&root), None), Some(root));
+    assert_eq!(effective_max(None, None), None);
+}
+
+#[test]
+fn in_a_fair_maximum_the_own_value_wins() {
+    let cases: &[(Option<Entries>, Option<Entries>, Option<Entries>)] = &[
+        (Some(&[("vcore", 1000)]), Some(&[("vcore", 1200)]), Some(&[("vcore", 1200)])),
+        (Some(&[("m", 1000)]), Some(&[("gpu", 100)]), Some(&[("m", 1000), ("gpu", 100)])),
+        (Some(&[("m", 1000)]), Some(&[("m", 0), ("v", 1)]), Some(&[("m", 0), ("v", 1)])),
+        (Some(&[("m", 1000)]), None, Some(&[("m", 1000)])),
+        (Some(&[("m", 1000)]), Some(&[]), Some(&[("m", 1000)])),
+        (Some(&[]), Some(&[("m", 5)]), Some(&[])),
+        (None, Some(&[("m", 5)]), None),
+        (None, None, None),
+    ];
+    for (parent, own, expected) in cases {
+        let fair = fair_max(parent.map(limits).as_ref(), own.map(limits).as_ref());
+        assert_eq!(fair, expected.map(limits), "{parent:?} {own:?}");
+    }
+}
+
+#[test]
+fn a_quota_is_checked_in_the_names_that_are_asked() {
+    let cases: &[(Entries, Entries, Entries, Option<&str>)] = &[
+        (&[("a", 1)], &[("a", 1)], &[("b", 1)], None),
+        (&[("a", 1)], &[("a", 1)], &[("a", 1)], Some("a")),
+        (&[("a", 1), ("b", 0)], &[("b", 1)], &[("a", 1)], None),
+        (&[("a", 1), ("b", 0)], &[("b", 1)], &[("a", 1), ("b", 0)], None),
+        (&[("a", 1), ("b", 0)], &[], &[("b", 1)], Some("b")),
+        (&[("zz", 1), ("aa", 1)], &[], &[("zz", 2), ("aa", 2)], Some("aa")),
+        (&[], &[("a", 5)], &[("a", i64::MAX)], None),
+    ];
+    for (max, used, ask, expected) in cases {
+        let exceeded = ledger(max, used).would_exceed(&resources(ask)).map(Name::text);
+        assert_eq!(exceeded.as_deref(), *expected, "max {max:?} used {used:?} ask {ask:?}");
+    }
+}
+
+#[test]
+fn root_offers_only_what_its_nodes_have() {
+    let root = ledger(&[("a", 1)], &[]);
+    let exceeded = |root: &QueueLedger, ask| root.root_would_exceed(&resources(ask)).is_some();
+    assert!(exceeded(&root, &[("b", 1)]));
+    assert!(!exceeded(&root, &[("a", 1)]));
+    assert!(!exceeded(&root, &[("a", 1), ("b", 0)]));
+    assert!(exceeded(&ledger(&[], &[]), &[("a", 1)]), "no nodes, no room");
+    assert!(!exceeded(&ledger(&[], &[]), &[]));
+}
+
+#[test]
+fn a_release_is_checked_before_it_is_booked() {
+    let (leaf, root) = (ledger(&[], &[("a", 5)]), ledger(&[], &[("a", 3)]));
+    let too_much = |ledger: &QueueLedger, release| {
+        ledger.would_release_too_much(&resources(release)).map(|name| name.to_string())
+    };
+    assert_eq!(too_much(&leaf, &[("a", 4)]), None);
+    assert_eq!(too_much(&root, &[("a", 4)]).unwrap(), "a");
+    assert_eq!(too_much(&leaf, &[("b", 1), ("a", 5)]).unwrap(), "b");
+    assert_eq!(too_much(&leaf, &[("b", 0)]), None);
+}
+
+#[test]
+fn a_decrease_below_zero_is_cut_and_reported() {
+    let mut queue = ledger(&[], &[("a", 2)]);
+    apply(&mut queue, &asked(&[("a", 5), ("b", 1)]));
+    let cut = queue.apply(&asked(&[("a", -7), ("b", -1), ("c", -3)])).unwrap();
+    assert_eq!(cut.pending, resources(&[("a", 2), ("c", 3)]));
+    assert_eq!(
+        cut.to_string(),
+        "allocated map[], pending map[a:2 c:3], preempting map[], running 0"
+    );
+    assert!(queue.pending().is_empty(), "no entry of zero stays");
+    assert!(!queue.pending_positive());
+    assert_eq!(queue.allocated(), &resources(&[("a", 2)]), "only pending was concerned");
+
+    let down = LedgerDelta {
+        preempting: resources(&[("a", -1)]),
+        allocated: resources(&[("a", -3)]),
+        running: -2,
+        ..LedgerDelta::default()
+    };
+    apply(&mut queue, &started(1));
+    let cut = queue.apply(&down).unwrap();
+    assert_eq!((cut.preempting, cut.allocated), (resources(&[("a", 1)]), resources(&[("a", 1)])));
+    assert_eq!((cut.running, queue.running()), (1, 0));
+    assert_eq!(queue, QueueLedger::default());
+    let least = queue.apply(&asked(&[("a", i64::MIN)])).unwrap();
+    assert_eq!(least.pending, resources(&[("a", i64::MAX)]));
+    assert_eq!(queue, QueueLedger::default());
+}
+
+#[test]
+fn only_positive_amounts_are_stored() {
+    assert_eq!(stored_limits(&resources(&[("memory", 0)])), None, "no quota at all");
+    assert_eq!(stored_limits(&resources(&[])), None);
+    assert_eq!(stored_limits(&resources(&[("a", -1), ("b", 2)])), None);
+    let kept = resources(&[("memory", 0), ("vcore", 10)]);
+    assert_eq!(stored_limits(&kept), Some(limits(&[("memory", 0), ("vcore", 10)])));
+    assert_eq!(stored_guaranteed(&kept), Some(kept.clone()));
+    assert_eq!(stored_guaranteed(&resources(&[("memory", 0)])), None);
+    assert_eq!(offered(&kept), Some(limits(&[("vcore", 10)])), "gone from the last node");
+    assert_eq!(offered(&resources(&[("vcore", 0)])), None);
+}
+
+#[test]
+fn a_gang_that_has_begun_counts_as_running() {
+    let mut root = QueueLedger { max_running: 2, ..QueueLedger::default() };
+    let mut parent = QueueLedger { max_running: 1, ..QueueLedger::default() };
+    let gang = Arc::from("app1");
+    let may_run = |levels: [&QueueLedger; 2], app| levels.iter().all(|level| level.may_run(app));
+
+    assert!(may_run([&root, &parent], "app1") && may_run([&root, &parent], "app2"));
+    assert!(root.enter_allocating(&gang) && parent.enter_allocating(&gang));
+    assert!(!root.enter_allocating(&gang), "counted once");
+    assert!(!may_run([&root, &parent], "app2"));
+    assert!(may_run([&root, &parent], "app1"), "its next placeholder is allowed");
+
+    for level in [&mut root, &mut parent] {
+        assert!(level.leave_allocating("app1"));
+        apply(level, &started(1));
+    }
+    assert!(!root.leave_allocating("app1") && root.allocating_accepted().is_empty());
+    assert!(!may_run([&root, &parent], "app2"));
+    parent.max_running = 2;
+    assert!(may_run([&root, &parent], "app2"));
+}
+
+#[test]
+fn the_running_count_is_not_capped() {
+    let mut queue = QueueLedger { max_running: 2, ..QueueLedger::default() };
+    apply(&mut queue, &started(3));
+    assert_eq!(queue.running(), 3);
+    apply(&mut queue, &started(-1));
+    assert_eq!(queue.running(), 2);
+    assert!(!queue.may_run("next"));
+    queue.max_running = 0;
+    assert!(queue.may_run("next"), "zero is unlimited");
+}
+
+#[test]
+fn a_merged_delta_that_cancels_out_is_nothing() {
+    let mut delta = placed(&[("a", 3)]);
+    assert!(!delta.is_nothing());
+    delta.merge(&delta.reversed());
+    assert!(delta.is_nothing());
+    assert_eq!(delta, LedgerDelta::default());
+    assert!(placed(&[("a", 0)]).is_nothing());
+    assert!(!started(1).is_nothing());
+}
+
+const NAMES: [&str; 5] = ["memory", "vcore", "aa.example/x", "zz.example/y", "nn"];
+
+fn amounts() -> impl Strategy<Value = Resources> {
+    prop::collection::vec((select(NAMES.to_vec()), 0..9_i64), 0..4)
+        .prop_map(|entries| Resources::of(&entries))
+}
+
+fn charges() -> impl Strategy<Value = LedgerDelta> {
+    (amounts(), amounts(), amounts(), 0..3_i64).prop_map(
+        |(allocated, pending, preempting, running)| LedgerDelta {
+            allocated,
+            pending,
+            preempting,
+            running,
+        },
+    )
+}
+
+fn ledgers() -> impl Strategy<Value = QueueLedger> {
+    (prop::option::of(amounts()), charges()).prop_map(|(max, charge)| {
+        let max = max.and_then(|max| stored_limits(&max));
+        let mut ledger = QueueLedger { max, ..QueueLedger::default() };
+        apply(&mut ledger, &charge);
+        ledger
+    })
+}
+
+fn is_tidy(amount: &Resources) -> bool {
+    amount.entries().all(|(_, quantity)| quantity > 0)
+}
+
+type Sparse = BTreeMap<Arc<str>, i64>;
+
+fn sparse(sorted: Vec<(Arc<str>, i64)>) -> Sparse {
+    sorted.into_iter().collect()
+}
+
+/// Section 4.6, line by line, over text maps; `None` is nil.
+fn headroom_as_written(parent: Option<&Sparse>, queue: &QueueLedger) -> Option<Sparse> {
+    let Some(max) = &queue.max else { return parent.cloned() };
+    let used = sparse(queue.allocated().sorted());
+    let mut left = sparse(max.sorted());
+    for (name, limit) in &mut left {
+        *limit -= used.get(name).unwrap_or(&0);
+    }
+    for (name, above) in parent.into_iter().flatten() {
+        let here = left.entry(Arc::clone(name)).or_insert(*above);
+        *here = (*here).min(*above);
+    }
+    Some(left)
+}
+
+proptest! {
+    #[test]
+    fn charging_and_refunding_leaves_nothing_behind(
+        start in ledgers(),
+        charges in prop::collection::vec(charges(), 1..6),
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 12),
+    ) {
+        let mut ledger = start.clone();
+        let mut to_charge = charges;
+        let mut to_refund: Vec<LedgerDelta> = Vec::new();
+        // Any order in which a refund comes after its charge.
+        for pick in picks {
+            let n_choices = to_charge.len() + to_refund.len();
+            if n_choices == 0 {
+                break;
+            }
+            let at = pick.index(n_choices);
+            let delta = if at < to_charge.len() {
+                let charge = to_charge.swap_remove(at);
+                to_refund.push(charge.clone());
+                charge
+            } else {
+                to_refund.swap_remove(at - to_charge.len()).reversed()
+            };
+            prop_assert_eq!(ledger.apply(&delta), None);
+            for total in [ledger.allocated(), ledger.pending(), ledger.preempting()] {
+                prop_assert!(is_tidy(total), "{}", total);
+            }
+            prop_assert_eq!(ledger.pending_positive(), ledger.pending().is_positive());
+        }
+        prop_assert!(to_charge.is_empty() && to_refund.is_empty());
+        prop_assert_eq!(ledger, start);
+    }
+
+    #[test]
+    fn totals_are_never_negative_and_a_cut_is_what_was_missing(
+        start in ledgers(), charge in charges(),
+    ) {
+        let mut ledger = start.clone();
+        let cut = ledger.apply(&charge.reversed()).unwrap_or_default();
+        prop_assert!(is_tidy(ledger.allocated()) && is_tidy(ledger.pending()));
+        prop_assert!(is_tidy(ledger.preempting()));
+        let expected = start.pending().minus(&charge.pending);
+        prop_assert!(ledger.pending().minus(&cut.pending).same_amount(&expected));
+        prop_assert_eq!(ledger.running() + charge.running.unsigned_abs(), start.running() + cut.running);
+    }
+
+    #[test]
+    fn two_deltas_merged_do_what_they_do_in_turn(
+        start in ledgers(), first in charges(), second in charges(),
+    ) {
+        let (mut in_turn, mut at_once) = (start.clone(), start);
+        apply(&mut in_turn, &first);
+        apply(&mut in_turn, &second);
+        let mut merged = first;
+        merged.merge(&second);
+        apply(&mut at_once, &merged);
+        prop_assert_eq!(in_turn, at_once);
+    }
+
+    #[test]
+    fn headroom_of_a_chain_is_as_written(chain in prop::collection::vec(ledgers(), 1..5)) {
+        let mut in_place = Limits::unlimited();
+        let mut written: Option<Sparse> = None;
+        for queue in &chain {
+            queue.narrow(&mut in_place);
+            written = headroom_as_written(written.as_ref(), queue);
+        }
+        prop_assert_eq!(&in_place, &headroom_of(&chain));
+        prop_assert_eq!(sparse(in_place.sorted()), written.unwrap_or_default());
+    }
+
+    #[test]
+    fn an_ask_fits_the_headroom_when_no_level_would_be_exceeded(
+        chain in prop::collection::vec(ledgers(), 1..5), ask in amounts(),
+    ) {
+        let fits = headroom_of(&chain).allows(&ask);
+        let exceeded = chain.iter().any(|queue| queue.would_exceed(&ask).is_some());
+        prop_assert_eq!(fits, !exceeded);
+    }
+}

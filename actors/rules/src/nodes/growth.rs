@@ -1,0 +1,90 @@
+//! Which nodes grew lately, newest first.
+//!
+//! A node stands where its last growth puts it: one that grows a hundred times takes one place,
+//! and nothing is forgotten while its node lives.
+
+use super::NodeSlot;
+
+/// The number of growths so far, and the nodes in order of their last one.
+#[derive(Debug, Default)]
+pub(super) struct Growths {
+    count: u64,
+    newest: Option<NodeSlot>,
+    links: Vec<Link>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Link {
+    /// The number of its last growth; zero while the slot is not in the list.
+    grown: u64,
+    newer: Option<NodeSlot>,
+    older: Option<NodeSlot>,
+}
+
+impl Growths {
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Counts a growth of this node.
+    pub(super) fn log(&mut self, slot: NodeSlot) {
+        if self.links.len() <= slot.index() {
+            self.links.resize_with(slot.index() + 1, Link::default);
+        }
+        self.forget(slot);
+        self.count += 1;
+        let older = self.newest.replace(slot);
+        if let Some(older) = older {
+            self.links[older.index()].newer = Some(slot);
+        }
+        self.links[slot.index()] = Link { grown: self.count, newer: None, older };
+    }
+
+    /// Takes a node out, if it is in.
+    pub(super) fn forget(&mut self, slot: NodeSlot) {
+        let Some(link) = self.links.get_mut(slot.index()) else { return };
+        let Link { grown, newer, older } = std::mem::take(link);
+        if grown == 0 {
+            return;
+        }
+        match newer {
+            Some(newer) => self.links[newer.index()].older = older,
+            None => self.newest = older,
+        }
+        if let Some(older) = older {
+            self.links[older.index()].newer = newer;
+        }
+    }
+
+    /// The nodes that grew, each with the number of its last growth.
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = (NodeSlot, u64)> {
+        std::iter::successors(self.newest, |slot| self.links[slot.index()].older)
+            .map(|slot| (slot, self.links[slot.index()].grown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_node_stands_once_where_its_last_growth_puts_it() {
+        let mut growths = Growths::default();
+        for slot in [5, 1, 2, 1, 3, 3] {
+            growths.log(NodeSlot(slot));
+        }
+        let listed = |growths: &Growths| -> Vec<(u32, u64)> {
+            growths.newest_first().map(|(slot, grown)| (slot.0, grown)).collect()
+        };
+        assert_eq!(listed(&growths), [(3, 6), (1, 4), (2, 3), (5, 1)]);
+        growths.forget(NodeSlot(3));
+        growths.forget(NodeSlot(2));
+        growths.forget(NodeSlot(9));
+        assert_eq!(listed(&growths), [(1, 4), (5, 1)]);
+        growths.forget(NodeSlot(5));
+        growths.forget(NodeSlot(1));
+        assert_eq!(listed(&growths), []);
+        growths.log(NodeSlot(2));
+        assert_eq!((listed(&growths), growths.count()), (vec![(2, 7)], 7));
+    }
+}

@@ -1,0 +1,400 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn amount(vcore: i64, memory: i64) -> Resources {
+    Resources::of(&[("vcore", vcore), ("memory", memory)])
+}
+
+fn index(policy: NodeSortPolicy) -> NodeIndex {
+    NodeIndex::new(NodeOrder::new(policy, &[]).unwrap())
+}
+
+fn add(index: &mut NodeIndex, id: &str, total: &Resources) -> NodeSlot {
+    index.insert(Arc::from(id), total.clone(), total.clone(), true).unwrap()
+}
+
+/// Places asks one after another; returns the ids of the nodes they went to.
+fn place(index: &mut NodeIndex, ask: &Resources, times: usize) -> Vec<String> {
+    let mut placed = Vec::new();
+    for _ in 0..times {
+        let Some(slot) = index.first_fit(ask) else { break };
+        let left = index.available(slot).minus(ask);
+        index.update(slot, None, &left);
+        placed.push(index.id(slot).to_string());
+    }
+    placed
+}
+
+#[test]
+fn fair_spreads_and_ids_break_ties() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    add(&mut nodes, "n2", &amount(4, 4));
+    add(&mut nodes, "n1", &amount(4, 4));
+    assert_eq!(place(&mut nodes, &amount(1, 1), 4), ["n1", "n2", "n1", "n2"]);
+}
+
+#[test]
+fn binpacking_fills_the_first_node_first() {
+    let mut nodes = index(NodeSortPolicy::BinPacking);
+    add(&mut nodes, "n2", &amount(4, 4));
+    add(&mut nodes, "n1", &amount(4, 4));
+    assert_eq!(place(&mut nodes, &amount(1, 1), 5), ["n1", "n1", "n1", "n1", "n2"]);
+}
+
+#[test]
+fn a_type_that_the_node_lacks_never_fits() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    let slot = add(&mut nodes, "n1", &amount(4, 4));
+    let gpu = Resources::of(&[("vcore", 1), ("gpu", 1)]);
+    assert_eq!(nodes.first_fit(&gpu), None);
+    // Nor where it is available for once without being in the total.
+    nodes.update(slot, None, &Resources::of(&[("vcore", 4), ("memory", 4), ("gpu", 1)]));
+    assert_eq!(nodes.first_fit(&gpu), None);
+    assert_eq!(nodes.first_fit(&Resources::of(&[("gpu", 0)])), Some(slot), "zero always fits");
+}
+
+#[test]
+fn what_is_below_zero_holds_nothing_of_it_and_hinders_nothing_else() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    let slot = add(&mut nodes, "n1", &amount(4, 4));
+    nodes.update(slot, None, &amount(-2, 3));
+    assert_eq!(nodes.first_fit(&amount(1, 1)), None);
+    assert_eq!(nodes.first_fit(&Resources::of(&[("memory", 3)])), Some(slot));
+    let mark = nodes.growth();
+    nodes.update(slot, None, &amount(-1, 3));
+    assert_eq!(nodes.growth(), mark, "nothing fits that did not before");
+}
+
+#[test]
+fn closed_nodes_count_and_are_listed_but_never_found() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    let (n1, n2) = (add(&mut nodes, "n1", &amount(4, 4)), add(&mut nodes, "n2", &amount(4, 4)));
+    nodes.set_open(n1, false);
+    assert_eq!(nodes.first_fit(&Resources::new()), Some(n2));
+    nodes.set_open(n2, false);
+    assert_eq!(nodes.first_fit(&Resources::new()), None, "not even an ask for nothing");
+    assert!(!nodes.may_hold(&Resources::new()));
+    assert_eq!(nodes.iter().collect::<Vec<_>>(), [n1, n2]);
+    assert_eq!(nodes.capacity(), &amount(8, 8));
+    let mark = nodes.growth();
+    nodes.update(n1, Some(&amount(9, 9)), &amount(9, 9));
+    nodes.touch(n1);
+    assert_eq!(nodes.growth(), mark, "a closed node grows when it is opened");
+    nodes.set_open(n1, true);
+    assert!(nodes.may_hold_since(mark, &amount(9, 9)));
+}
+
+#[test]
+fn an_open_node_without_room_takes_an_ask_for_nothing_until_it_is_closed() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    let closed = nodes.insert(Arc::from("n1"), amount(4, 4), amount(0, 0), false).unwrap();
+    let open = nodes.insert(Arc::from("n2"), amount(4, 4), amount(0, 0), true).unwrap();
+    assert_eq!(nodes.first_fit(&Resources::new()), Some(open));
+    nodes.check();
+    nodes.set_open(open, false);
+    assert_eq!(nodes.first_fit(&Resources::new()), None);
+    nodes.check();
+    nodes.set_open(closed, true);
+    assert_eq!(nodes.first_fit(&Resources::new()), Some(closed));
+}
+
+#[test]
+fn capacity_forgets_nothing_at_the_end_of_the_range() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    let all = add(&mut nodes, "n1", &amount(i64::MAX, 1));
+    add(&mut nodes, "n2", &amount(i64::MAX, 0));
+    add(&mut nodes, "n3", &amount(5, 0));
+    assert_eq!(nodes.capacity(), &amount(i64::MAX, 1));
+    nodes.remove(all);
+    nodes.remove(nodes.slot_of("n2").unwrap());
+    assert_eq!(nodes.capacity(), &Resources::of(&[("vcore", 5)]));
+}
+
+#[test]
+fn an_id_is_known_once_and_a_slot_is_given_again() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    let slot = add(&mut nodes, "n1", &amount(1, 1));
+    let again = nodes.insert(Arc::from("n1"), amount(9, 9), amount(9, 9), true);
+    assert_eq!(again, Err(NodeExists(Arc::from("n1"))));
+    assert_eq!(nodes.capacity(), &amount(1, 1));
+    let mark = nodes.growth();
+    nodes.touch(slot);
+    nodes.remove(slot);
+    assert_eq!(nodes.slot_of("n1"), None);
+    let other = nodes.insert(Arc::from("n0"), amount(5, 5), amount(5, 5), false).unwrap();
+    assert_eq!(other, slot);
+    assert!(!nodes.may_hold_since(mark, &amount(1, 1)), "that growth was another node's");
+}
+
+#[test]
+fn beyond_64_grown_nodes_the_maximum_answers() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    let first = add(&mut nodes, "a", &amount(9, 9));
+    let mark = nodes.growth();
+    nodes.touch(first);
+    for at in 0..64 {
+        add(&mut nodes, &format!("n{at}"), &amount(1, 1));
+    }
+    assert!(nodes.may_hold_since(mark, &amount(9, 9)), "the 65th holds it");
+    let small = nodes.growth() - 64;
+    assert!(!nodes.may_hold_since(small, &amount(2, 2)), "64 were looked at");
+    assert!(nodes.may_hold_since(small - 1, &amount(9, 9)));
+    nodes.update(first, None, &amount(0, 9));
+    assert!(!nodes.may_hold_since(mark, &amount(2, 2)), "no node has two cores");
+}
+
+#[test]
+fn ids_break_ties_in_whatever_order_the_nodes_came() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    add(&mut nodes, "z", &amount(1, 1));
+    for at in 0..400 {
+        // Two runs into gaps that are halved each time, until labels are spread anew.
+        add(&mut nodes, &format!("m{at:04}"), &amount(1, 1));
+        add(&mut nodes, &format!("b{:04}", 999 - at), &amount(1, 1));
+    }
+    nodes.check();
+    assert!(nodes.iter().eq(nodes.by_id()));
+    let ids: Vec<_> = nodes.by_id().map(|slot| nodes.id(slot)).collect();
+    assert!(ids.is_sorted());
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u16, Resources, Resources, bool),
+    Remove(u16),
+    Update(u16, Option<Resources>, Resources),
+    Place(Resources),
+    SetOpen(u16, bool),
+    Touch(u16),
+    SetOrder(usize),
+}
+
+const IDS: u16 = 200;
+
+fn resources(least: i64) -> impl Strategy<Value = Resources> {
+    let quantity = move || prop_oneof![3 => Just(None), 7 => (least..12_i64).prop_map(Some)];
+    (quantity(), quantity(), quantity()).prop_map(|(a, b, c)| {
+        let named = [("vcore", a), ("gpu", b), ("memory", c)];
+        let present: Vec<_> =
+            named.iter().filter_map(|(name, quantity)| quantity.map(|q| (*name, q))).collect();
+        Resources::of(&present)
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let id = || 0..IDS;
+    prop_oneof![
+        6 => (id(), resources(0), resources(-3), prop::bool::weighted(0.8))
+            .prop_map(|(id, total, available, open)| Step::Insert(id, total, available, open)),
+        2 => id().prop_map(Step::Remove),
+        4 => (id(), prop::option::weighted(0.3, resources(0)), resources(-3))
+            .prop_map(|(id, total, available)| Step::Update(id, total, available)),
+        4 => resources(0).prop_map(Step::Place),
+        1 => (id(), any::<bool>()).prop_map(|(id, open)| Step::SetOpen(id, open)),
+        1 => id().prop_map(Step::Touch),
+        1 => (0..4_usize).prop_map(Step::SetOrder),
+    ]
+}
+
+/// What the index is compared with: every answer is a scan.
+#[derive(Default)]
+struct Model {
+    nodes: BTreeMap<String, ModelNode>,
+    order: usize,
+}
+
+struct ModelNode {
+    total: Resources,
+    available: Resources,
+    open: bool,
+    /// The growth number after its last growth; zero before the first.
+    grown: u64,
+}
+
+impl ModelNode {
+    fn holds(&self, ask: &Resources) -> bool {
+        self.open && self.available.holds(ask) && self.total.holds(ask)
+    }
+
+    /// The score by the letter of section 3.7.
+    fn score(&self, order: usize) -> f64 {
+        let (binpacking, weights) = ORDERS[order];
+        let (mut sum, mut sum_of_weights) = (0.0, 0.0);
+        for (name, weight) in weights {
+            let name = Name::intern(name).unwrap();
+            let Some(total) = self.total.find(name) else { continue };
+            let share = 1.0 - self.available.get(name) as f64 / total as f64;
+            if !share.is_nan() {
+                sum += weight * share;
+                sum_of_weights += weight;
+            }
+        }
+        let usage = if sum_of_weights == 0.0 { 0.0 } else { sum / sum_of_weights };
+        let usage = if usage.is_nan() { 0.0 } else { usage };
+        if binpacking { 1.0 - usage } else { usage }
+    }
+}
+
+type Weights = &'static [(&'static str, f64)];
+
+/// Weights are listed alphabetically, as they are summed.
+const ORDERS: [(bool, Weights); 4] = [
+    (false, &[("memory", 1.0), ("vcore", 1.0)]),
+    (true, &[("memory", 1.0), ("vcore", 1.0)]),
+    (false, &[("memory", 1.0), ("vcore", 4.0)]),
+    (true, &[("gpu", 0.3), ("memory", 0.1)]),
+];
+
+fn order(number: usize) -> NodeOrder {
+    let (binpacking, weights) = ORDERS[number];
+    let policy = if binpacking { NodeSortPolicy::BinPacking } else { NodeSortPolicy::Fair };
+    let weights: Vec<_> = weights.iter().rev().map(|(k, w)| ((*k).to_owned(), *w)).collect();
+    NodeOrder::new(policy, &weights).unwrap()
+}
+
+/// Ids whose order is not that of their numbers, and that crowd into few gaps.
+fn id(number: u16) -> String {
+    format!("{}{:03}", ["m", "a", "mm"][usize::from(number % 3)], IDS - number)
+}
+
+impl Model {
+    fn in_order(&self) -> Vec<&str> {
+        let mut scored: Vec<_> =
+            self.nodes.iter().map(|(id, node)| (node.score(self.order), id)).collect();
+        scored.sort_by(|a, b| (a.0 + 0.0).total_cmp(&(b.0 + 0.0)).then_with(|| a.1.cmp(b.1)));
+        scored.into_iter().map(|(_, id)| id.as_str()).collect()
+    }
+
+    fn capacity(&self) -> Resources {
+        let mut sum = Resources::new();
+        self.nodes.values().for_each(|node| sum.add(&node.total));
+        sum.pruned()
+    }
+
+    /// Takes a step in both; the growth counter moves by one where the step is a growth of the
+    /// node returned, and stays where it is otherwise.
+    fn take(&mut self, index: &mut NodeIndex, step: &Step) {
+        let mark = index.growth();
+        let grown = self.grown_by(index, step);
+        assert_eq!(index.growth(), mark + u64::from(grown.is_some()), "{step:?}");
+        if let Some(id) = grown {
+            self.nodes.get_mut(&id).unwrap().grown = index.growth();
+        }
+    }
+
+    fn grown_by(&mut self, index: &mut NodeIndex, step: &Step) -> Option<String> {
+        let known = |index: &NodeIndex, number: u16| index.slot_of(&id(number));
+        match step {
+            Step::Insert(number, total, available, open) => {
+                let id = id(*number);
+                let (total, available) = (total.clone(), available.clone());
+                let inserted =
+                    index.insert(Arc::from(&*id), total.clone(), available.clone(), *open);
+                assert_eq!(inserted.is_err(), self.nodes.contains_key(&id));
+                inserted.ok()?;
+                let node = ModelNode { total, available, open: *open, grown: 0 };
+                self.nodes.insert(id.clone(), node);
+                open.then_some(id)
+            }
+            Step::Remove(number) => {
+                let slot = known(index, *number)?;
+                index.remove(slot);
+                self.nodes.remove(&id(*number));
+                None
+            }
+            Step::Update(number, total, available) => {
+                let slot = known(index, *number)?;
+                index.update(slot, total.as_ref(), available);
+                let node = self.nodes.get_mut(&id(*number)).unwrap();
+                let mut grew = larger(available, &node.available);
+                if let Some(total) = total {
+                    grew |= larger(total, &node.total);
+                    node.total = total.clone();
+                }
+                node.available = available.clone();
+                (grew && node.open).then(|| id(*number))
+            }
+            Step::Place(ask) => {
+                let slot = index.first_fit(ask)?;
+                let left = index.available(slot).minus(ask);
+                index.update(slot, None, &left);
+                self.nodes.get_mut(&**index.id(slot)).unwrap().available = left;
+                None
+            }
+            Step::SetOpen(number, open) => {
+                let slot = known(index, *number)?;
+                index.set_open(slot, *open);
+                let node = self.nodes.get_mut(&id(*number)).unwrap();
+                let was_open = std::mem::replace(&mut node.open, *open);
+                (*open && !was_open).then(|| id(*number))
+            }
+            Step::Touch(number) => {
+                let slot = known(index, *number)?;
+                index.touch(slot);
+                index.is_open(slot).then(|| id(*number))
+            }
+            Step::SetOrder(number) => {
+                index.set_order(order(*number));
+                self.order = *number;
+                None
+            }
+        }
+    }
+
+    fn compare(&self, index: &NodeIndex, asks: &[Resources]) {
+        index.check();
+        let in_order = self.in_order();
+        let id = |slot: NodeSlot| &**index.id(slot);
+        assert_eq!(index.len(), self.nodes.len());
+        assert_eq!(index.iter().map(id).collect::<Vec<_>>(), in_order);
+        assert!(index.by_id().map(id).eq(self.nodes.keys()));
+        assert_eq!(index.capacity(), &self.capacity());
+        for ask in asks {
+            let fits = |id: &&&str| self.nodes[**id].holds(ask);
+            let first = in_order.iter().find(fits).copied();
+            assert_eq!(index.first_fit(ask).map(id), first);
+            assert!(first.is_none() || index.may_hold(ask));
+            for (at, after) in in_order.iter().enumerate().step_by(7) {
+                let next = in_order[at + 1..].iter().find(fits).copied();
+                let after = index.slot_of(after).unwrap();
+                assert_eq!(index.next_fit(after, ask).map(id), next);
+            }
+            for back in [0, 1, 3, 20, 100, u64::MAX] {
+                let mark = index.growth().saturating_sub(back);
+                let grown: Vec<_> = self.nodes.values().filter(|n| n.grown > mark).collect();
+                let holds = grown.iter().any(|node| node.holds(ask));
+                let answer = index.may_hold_since(mark, ask);
+                assert!(answer || !holds, "a node that grew after {mark} holds {ask}");
+                assert!(!answer || holds || grown.len() > LOOKED_AT, "{mark} {ask}");
+            }
+        }
+    }
+}
+
+/// Whether any quantity above zero is larger than before.
+fn larger(now: &Resources, before: &Resources) -> bool {
+    now.entries().any(|(name, quantity)| quantity > before.get(name).max(0))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn any_history_agrees_with_a_scan_of_sorted_nodes(
+        steps in prop::collection::vec(step(), 1..300),
+        asks in prop::collection::vec(resources(0), 4),
+    ) {
+        let mut nodes = NodeIndex::new(order(0));
+        let mut model = Model::default();
+        for (at, step) in steps.iter().enumerate() {
+            model.take(&mut nodes, step);
+            if at % 32 == 0 {
+                model.compare(&nodes, &asks);
+            }
+        }
+        model.compare(&nodes, &asks);
+    }
+}

@@ -1,0 +1,256 @@
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// The larger of each of two quantities, as nodes have free cores and free memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Most(u8, u8);
+
+impl Bound for Most {
+    fn join(&mut self, other: &Self) {
+        self.0 = self.0.max(other.0);
+        self.1 = self.1.max(other.1);
+    }
+
+    fn rests_on(&self, part: &Self) -> bool {
+        self.0 == part.0 || self.1 == part.1
+    }
+}
+
+/// The smaller of both, as applications have a least ask; leaves `rests_on` at its default.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Least(u8);
+
+impl Bound for Least {
+    fn join(&mut self, other: &Self) {
+        self.0 = self.0.min(other.0);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u16, Most),
+    Remove(u16),
+    /// From the entry of this rank (modulo the number of entries) by so much up or down.
+    Move(u16, i16, Most),
+    SetBound(u16, Most),
+    First(Most),
+    FirstAfter(u16, Most),
+}
+
+const KEYS: u16 = 6_000;
+
+fn most() -> impl Strategy<Value = Most> {
+    // Few distinct values: equal bounds side by side, and totals that rest on one entry.
+    prop_oneof![
+        8 => (0..4_u8, 0..4_u8),
+        1 => (0..=255_u8, 0..=255_u8),
+    ]
+    .prop_map(|(a, b)| Most(a, b))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0..KEYS, most()).prop_map(|(key, bound)| Step::Insert(key, bound)),
+        3 => (0..KEYS).prop_map(Step::Remove),
+        2 => (0..KEYS, -40..40_i16, most()).prop_map(|(at, by, b)| Step::Move(at, by, b)),
+        2 => (0..KEYS, any::<i16>(), most()).prop_map(|(at, by, b)| Step::Move(at, by, b)),
+        2 => (0..KEYS, most()).prop_map(|(key, bound)| Step::SetBound(key, bound)),
+        1 => most().prop_map(Step::First),
+        1 => (0..KEYS, most()).prop_map(|(key, bound)| Step::FirstAfter(key, bound)),
+    ]
+}
+
+type Naive = BTreeMap<u16, (u32, Most)>;
+
+fn holds(ask: Most) -> impl Fn(&Most) -> bool {
+    move |bound| bound.0 >= ask.0 && bound.1 >= ask.1
+}
+
+fn take(tree: &mut OrderedTree<u16, u32, Most>, naive: &mut Naive, step: &Step) {
+    let key_of = |naive: &Naive, at: u16| {
+        let at = usize::from(at) % naive.len().max(1);
+        naive.keys().nth(at).copied()
+    };
+    match *step {
+        Step::Insert(key, bound) => {
+            if let Entry::Vacant(free) = naive.entry(key) {
+                free.insert((u32::from(key), bound));
+                tree.insert(key, u32::from(key), bound);
+            }
+        }
+        Step::Remove(key) => {
+            assert_eq!(tree.remove(&key), naive.remove(&key));
+        }
+        Step::Move(at, by, bound) => {
+            let old = key_of(naive, at).unwrap_or(at);
+            let new = old.saturating_add_signed(by);
+            if new == old || !naive.contains_key(&new) {
+                let there = naive.remove(&old);
+                if let Some((value, _)) = there {
+                    naive.insert(new, (value, bound));
+                }
+                assert_eq!(tree.rekey(&old, new, bound), there.is_some());
+            }
+        }
+        Step::SetBound(key, bound) => {
+            let there = naive.get_mut(&key).map(|entry| entry.1 = bound);
+            assert_eq!(tree.set_bound(&key, bound), there.is_some());
+        }
+        Step::First(ask) => {
+            let found = naive.iter().find(|(_, (_, bound))| holds(ask)(bound));
+            let found = found.map(|(key, (value, bound))| (key, value, bound));
+            assert_eq!(tree.first(holds(ask)), found);
+        }
+        Step::FirstAfter(key, ask) => {
+            let mut after = naive.range(key + 1..);
+            let found = after.find(|(_, (_, bound))| holds(ask)(bound));
+            let found = found.map(|(key, (value, bound))| (key, value, bound));
+            assert_eq!(tree.first_after(&key, holds(ask)), found);
+            assert_eq!(tree.rank(&key), naive.range(..key).count());
+        }
+    }
+}
+
+fn same(tree: &OrderedTree<u16, u32, Most>, naive: &Naive) {
+    tree.check();
+    assert_eq!(tree.len(), naive.len());
+    assert_eq!(tree.is_empty(), naive.is_empty());
+    assert!(
+        tree.iter().map(|(k, v, b)| (*k, (*v, *b))).eq(naive.iter().map(|(k, entry)| (*k, *entry)))
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_history_agrees_with_a_sorted_map_and_a_scan(
+        start in prop_oneof![Just(0_u16), 0..40_u16, 1_000..2_500_u16],
+        stride in prop_oneof![Just(1_u16), Just(2), Just(3_989)],
+        steps in prop::collection::vec(step(), 1..250),
+    ) {
+        let (mut tree, mut naive) = (OrderedTree::new(), Naive::new());
+        for at in 0..start {
+            // A stride that shares no factor with `KEYS` visits keys in a scattered order.
+            let key = u16::try_from(u32::from(at) * u32::from(stride) % u32::from(KEYS)).unwrap();
+            let bound = Most((key % 5) as u8, (key % 7) as u8);
+            take(&mut tree, &mut naive, &Step::Insert(key, bound));
+        }
+        same(&tree, &naive);
+        for (at, step) in steps.iter().enumerate() {
+            take(&mut tree, &mut naive, step);
+            if at % 16 == 0 {
+                same(&tree, &naive);
+            }
+        }
+        same(&tree, &naive);
+    }
+}
+
+/// A fixed sequence that looks random (a linear congruential generator).
+fn scattered(seed: u64) -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(seed), |x| {
+        Some(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
+    })
+    .map(|x| x >> 33)
+}
+
+#[test]
+fn the_depth_stays_logarithmic_while_a_tree_is_emptied_from_any_side() {
+    let n = 6_000_u64;
+    let orders: [Vec<u64>; 3] = [
+        (0..n).collect(),
+        (0..n).rev().collect(),
+        // 3,989 is prime and shares no factor with 6,000.
+        (0..n).map(|i| i * 3_989 % n).collect(),
+    ];
+    for order in &orders {
+        let mut tree = OrderedTree::new();
+        (0..n).for_each(|key| tree.insert(key, key, Least((key % 250) as u8)));
+        assert_eq!(tree.root.depth(), 3);
+        for (gone, key) in order.iter().enumerate() {
+            assert!(tree.remove(key).is_some());
+            if gone % 500 == 0 {
+                tree.check();
+            }
+        }
+        tree.check();
+        assert!(tree.is_empty() && tree.bound().is_none());
+        assert_eq!(tree.root.depth(), 1);
+    }
+}
+
+#[test]
+fn moving_the_first_to_the_end_keeps_order_and_depth() {
+    let n = 2_000_u64;
+    let mut tree = OrderedTree::new();
+    (0..n).for_each(|key| tree.insert(key, key, Least(9)));
+    for round in 0..3 * n {
+        let (first, value, _) = tree.first(|_| true).expect("it has entries");
+        assert_eq!((*first, *value), (round, round % n));
+        assert!(tree.rekey(&round, round + n, Least((round % 9) as u8)));
+    }
+    tree.check();
+    assert!(tree.root.depth() <= 3);
+}
+
+#[test]
+fn keys_that_move_at_random_keep_every_bound_exact() {
+    let mut tree = OrderedTree::new();
+    let mut keys: Vec<u64> = scattered(1).take(3_000).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for (at, key) in keys.iter().enumerate() {
+        tree.insert(*key, at, Most((key % 200) as u8, (key % 99) as u8));
+    }
+    for (round, x) in scattered(2).take(4_000).enumerate() {
+        let at = usize::try_from(x).unwrap() % keys.len();
+        let new = keys[at] ^ (x & 0xffff);
+        if keys.contains(&new) {
+            continue;
+        }
+        assert!(tree.rekey(&keys[at], new, Most((x % 201) as u8, (x % 98) as u8)));
+        keys[at] = new;
+        if round % 200 == 0 {
+            tree.check();
+        }
+    }
+    tree.check();
+}
+
+#[test]
+fn a_search_that_no_single_entry_passes_finds_nothing() {
+    let mut tree = OrderedTree::new();
+    for key in 0..200_u16 {
+        tree.insert(key, (), if key % 2 == 0 { Most(9, 0) } else { Most(0, 9) });
+    }
+    assert_eq!(tree.bound(), Some(&Most(9, 9)));
+    assert!(tree.first(holds(Most(1, 1))).is_none());
+    assert!(tree.set_bound(&150, Most(2, 1)));
+    assert_eq!(tree.first(holds(Most(1, 1))).map(|found| *found.0), Some(150));
+}
+
+#[test]
+fn nothing_is_found_moved_or_removed_in_an_empty_tree() {
+    let mut tree: OrderedTree<u8, (), Least> = OrderedTree::default();
+    assert!(!tree.set_bound(&1, Least(1)) && !tree.rekey(&1, 2, Least(1)));
+    assert!(tree.remove(&1).is_none() && tree.get(&1).is_none() && tree.get_mut(&1).is_none());
+    assert!(tree.first(|_| true).is_none() && tree.first_after(&1, |_| true).is_none());
+    assert_eq!((tree.len(), tree.rank(&1), tree.iter().count()), (0, 0, 0));
+    tree.insert(1, (), Least(1));
+    tree.clear();
+    tree.check();
+    assert!(tree.is_empty());
+}
+
+#[test]
+fn a_value_can_be_changed_in_place() {
+    let mut tree = OrderedTree::new();
+    (0..100).for_each(|key| tree.insert(key, key, Least(1)));
+    *tree.get_mut(&77).unwrap() = 7;
+    assert_eq!(tree.get(&77), Some((&7, &Least(1))));
+}
