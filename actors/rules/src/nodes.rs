@@ -116,12 +116,6 @@ struct Room {
     free: Resources,
 }
 
-impl NodeSlot {
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
 impl NodeIndex {
     /// An index without nodes.
     pub fn new(order: NodeOrder) -> Self {

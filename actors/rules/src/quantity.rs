@@ -58,11 +58,18 @@ impl QuantityError {
     /// The error without its code.
     pub fn message(&self) -> String {
         match self {
-            Self::Invalid { resource, text } => format!(
-                "`{text}` is not a quantity of `{resource}`: write digits and at most one suffix, \
-                 such as {}",
-                if resource == CPU { "`2` or `500m`" } else { "`10` or `4G`" }
-            ),
+            Self::Invalid { resource, text } => {
+                let instead = match text.strip_suffix('B') {
+                    Some(without) if parse(resource, without).is_ok() => {
+                        format!("write `{without}`, without the `B`")
+                    }
+                    _ => format!(
+                        "write digits and at most one suffix, such as {}",
+                        if resource == CPU { "`2` or `500m`" } else { "`10` or `4G`" }
+                    ),
+                };
+                format!("`{text}` is not a quantity of `{resource}`: {instead}")
+            }
             Self::Suffix { resource, text, suffix } => {
                 format!("`{text}` for `{resource}`: {}", suffix_hint(suffix))
             }

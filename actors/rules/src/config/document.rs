@@ -90,7 +90,10 @@ const QUEUE: Keys = Keys {
     later: &["childtemplate", "limits"],
 };
 const RESOURCES: Keys =
-    Keys { of: "the resources of a queue", known: &["guaranteed", "max"], later: &[] };
+    Keys { of: "`resources` of a queue", known: &["guaranteed", "max"], later: &[] };
+/// Mappings whose keys are free.
+const TEXTS: Keys = Keys { of: "this", known: &[], later: &[] };
+const WEIGHTS: Keys = Keys { of: "`resourceweights`", known: &[], later: &[] };
 
 /// Why a match over the keys that [`Reader::fields`] returned is complete.
 const KNOWN_ONLY: &str = "a key outside `known` is reported and not returned";
@@ -101,9 +104,12 @@ pub(super) fn read(root: Option<&Node>, report: &mut Report) -> Document {
     let Some(root) = root else { return document };
     let root = Cursor { node: root, path: String::new() };
     let mut reader = Reader { report };
+    if !reader.is_mapping(&root, &DOCUMENT) {
+        document.partitions = Field::Bad;
+    }
     for (key, at) in reader.fields(&root, &DOCUMENT) {
         match key {
-            "partitions" => document.partitions = reader.list(&at, Reader::partition),
+            "partitions" => document.partitions = reader.list(&at, &PARTITION, Reader::partition),
             "checksum" => {} // computed anew, whatever is written
             _ => unreachable!("{KNOWN_ONLY}"),
         }
@@ -152,7 +158,7 @@ impl Reader<'_> {
         for (key, at) in self.fields(at, &PARTITION) {
             match key {
                 "name" => partition.name = self.text(&at),
-                "queues" => partition.queues = self.list(&at, Self::queue),
+                "queues" => partition.queues = self.list(&at, &QUEUE, Self::queue),
                 "nodesortpolicy" => self.node_order(&at, &mut partition),
                 _ => unreachable!("{KNOWN_ONLY}"),
             }
@@ -161,6 +167,9 @@ impl Reader<'_> {
     }
 
     fn node_order(&mut self, at: &Cursor<'_>, partition: &mut Partition) {
+        if !self.is_mapping(at, &NODE_ORDER) {
+            return;
+        }
         for (key, at) in self.fields(at, &NODE_ORDER) {
             match key {
                 "type" => partition.node_order_policy = self.text(&at),
@@ -187,7 +196,10 @@ impl Reader<'_> {
             match key {
                 "name" => queue.name = self.text(&at),
                 "parent" => queue.parent = self.truth(&at),
-                "queues" => queue.queues = self.list(&at, Self::queue).given().unwrap_or_default(),
+                "queues" => {
+                    let below = self.list(&at, &QUEUE, Self::queue);
+                    queue.queues = below.given().unwrap_or_default();
+                }
                 "resources" => self.resources(&at, &mut queue),
                 "maxapplications" => queue.max_applications = self.count(&at),
                 "properties" => queue.properties = self.properties(&at),
@@ -200,6 +212,9 @@ impl Reader<'_> {
     }
 
     fn resources(&mut self, at: &Cursor<'_>, queue: &mut Queue) {
+        if !self.is_mapping(at, &RESOURCES) {
+            return;
+        }
         for (key, at) in self.fields(at, &RESOURCES) {
             match key {
                 "guaranteed" => queue.guaranteed = self.texts(&at),
@@ -224,7 +239,7 @@ impl Reader<'_> {
 
     /// The supported keys of a mapping with their values; every other key is reported.
     fn fields<'n>(&mut self, at: &Cursor<'n>, keys: &Keys) -> Vec<(&'n str, Cursor<'n>)> {
-        let mut fields = self.entries(at, keys.of);
+        let mut fields = entries(at);
         fields.retain(|(key, key_at, value)| {
             if keys.known.contains(key) {
                 return true;
@@ -246,45 +261,41 @@ impl Reader<'_> {
         fields.into_iter().map(|(key, _, value)| (key, value)).collect()
     }
 
-    /// All keys of a mapping with their places and values; none where it is null or no mapping.
-    fn entries<'n>(&mut self, at: &Cursor<'n>, of: &str) -> Vec<(&'n str, At, Cursor<'n>)> {
-        match &at.node.value {
-            Value::Map(entries) => entries
-                .iter()
-                .map(|entry| {
-                    let path = yaml::join(&at.path, &entry.key);
-                    (&*entry.key, entry.key_at, Cursor { node: &entry.value, path })
-                })
-                .collect(),
-            Value::Scalar { is_null: true, .. } => Vec::new(),
-            _ => {
-                let message = format!("{of} has to be a mapping with keys, not {}", at.kind());
-                self.wrong(at, message);
-                Vec::new()
-            }
+    /// Whether the value has keys, or is null and could have; reported where it is not.
+    fn is_mapping(&mut self, at: &Cursor<'_>, keys: &Keys) -> bool {
+        let is_mapping = matches!(at.node.value, Value::Map(_)) || at.is_null();
+        if !is_mapping {
+            let message = format!("{} has to be a mapping with keys, not {}", keys.of, at.kind());
+            self.wrong(at, message);
         }
+        is_mapping
     }
 
+    /// A list of mappings.
     fn list<T>(
         &mut self,
         at: &Cursor<'_>,
-        mut each: impl FnMut(&mut Self, &Cursor<'_>) -> T,
+        keys: &Keys,
+        each: impl Fn(&mut Self, &Cursor<'_>) -> T,
     ) -> Field<Vec<T>> {
-        match &at.node.value {
-            Value::List(items) => {
-                let mut list = Vec::with_capacity(items.len());
-                for (number, node) in items.iter().enumerate() {
-                    let path = format!("{}[{number}]", at.path);
-                    list.push(each(self, &Cursor { node, path }));
-                }
-                Field::Given(Located { value: list, place: at.place() })
-            }
-            Value::Scalar { is_null: true, .. } => Field::Absent,
-            _ => {
-                self.wrong(at, format!("expected a list, not {}", at.kind()));
-                Field::Bad
+        if at.is_null() {
+            return Field::Absent;
+        }
+        let Value::List(items) = &at.node.value else {
+            self.wrong(at, format!("expected a list, not {}", at.kind()));
+            return Field::Bad;
+        };
+        let mut list = Vec::with_capacity(items.len());
+        for (number, node) in items.iter().enumerate() {
+            let at = Cursor { node, path: format!("{}[{number}]", at.path) };
+            if self.is_mapping(&at, keys) {
+                list.push(each(self, &at));
             }
         }
+        if list.is_empty() && !items.is_empty() {
+            return Field::Bad;
+        }
+        Field::Given(Located { value: list, place: at.place() })
     }
 
     fn text(&mut self, at: &Cursor<'_>) -> Field<String> {
@@ -299,13 +310,12 @@ impl Reader<'_> {
         if at.is_null() {
             return Field::Absent;
         }
-        if !matches!(at.node.value, Value::Map(_)) {
-            self.wrong(at, format!("expected names with values, not {}", at.kind()));
+        if !self.is_mapping(at, &TEXTS) {
             return Field::Bad;
         }
         let mut texts = Vec::new();
         let mut all_read = true;
-        for (key, _, value) in self.entries(at, "this") {
+        for (key, _, value) in entries(at) {
             match self.text(&value) {
                 Field::Given(text) => texts.push((key.to_owned(), text)),
                 Field::Absent | Field::Bad => all_read = false,
@@ -320,7 +330,10 @@ impl Reader<'_> {
 
     fn weights(&mut self, at: &Cursor<'_>) -> Vec<(String, Located<f64>)> {
         let mut weights = Vec::new();
-        for (key, _, value) in self.entries(at, "`resourceweights`") {
+        if !self.is_mapping(at, &WEIGHTS) {
+            return weights;
+        }
+        for (key, _, value) in entries(at) {
             let weight = match &value.node.value {
                 Value::Scalar { text, .. } => text.parse().ok().filter(|w: &f64| w.is_finite()),
                 _ => None,
@@ -371,6 +384,18 @@ impl Reader<'_> {
     fn wrong(&mut self, at: &Cursor<'_>, message: String) {
         self.report.error("E_CONF_PARSE", &at.place(), message);
     }
+}
+
+/// All keys of a mapping with their places and values; none where it is no mapping.
+fn entries<'n>(at: &Cursor<'n>) -> Vec<(&'n str, At, Cursor<'n>)> {
+    let Value::Map(entries) = &at.node.value else { return Vec::new() };
+    entries
+        .iter()
+        .map(|entry| {
+            let path = yaml::join(&at.path, &entry.key);
+            (&*entry.key, entry.key_at, Cursor { node: &entry.value, path })
+        })
+        .collect()
 }
 
 impl<T> Field<T> {

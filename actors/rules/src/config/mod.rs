@@ -37,6 +37,7 @@ mod acl;
 mod checksum;
 mod document;
 mod error;
+mod partition_name;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,7 @@ pub use crate::nodes::NodeSortPolicy;
 pub use crate::order::{ApplicationSortPolicy, PriorityPolicy};
 use self::error::Report;
 pub use self::error::{ConfigError, ConfigErrors, ConfigWarning};
+pub use self::partition_name::{ForeignPartition, plain_name, qualified_name, rm_id};
 use crate::resources::{Limits, Resources};
 
 /// The configuration to use where the supplied text is empty: one leaf, open to everybody.
@@ -132,16 +134,16 @@ pub struct QueueSettings {
 pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
     let mut report = Report::default();
     let mut partitions = Vec::new();
-    if !text.is_empty() {
-        let n_errors = report.errors.len();
-        let root = yaml::load(text, &mut report);
-        let is_broken = root.is_none() && report.errors.len() > n_errors;
-        if !is_broken {
-            let document = document::read(root.as_deref(), &mut report);
-            partitions = validate::partitions(document, &mut report);
-        }
+    if !text.is_empty()
+        && let Ok(root) = yaml::load(text, &mut report)
+    {
+        let document = document::read(root.as_deref(), &mut report);
+        // Two passes found these; their reader goes from top to bottom.
+        report.errors.sort_by_key(|error| (error.line, error.column));
+        partitions = validate::partitions(document, &mut report);
     }
     if report.errors.is_empty() {
+        report.warnings.sort_by_key(|warning| (warning.line, warning.column));
         let checksum = checksum::of(text);
         Ok(Configuration { partitions, checksum, warnings: report.warnings })
     } else {

@@ -1,8 +1,8 @@
 //! What was written → what it means, every rule of the chapter held (2.3 to 2.7, 3.1 to 3.8).
 //!
 //! Each partition goes through the checks in the order of section 2.4. A check whose input already
-//! failed is skipped: what cannot be read counts as not written, which can hide a fault but never
-//! invent one.
+//! failed is skipped: what cannot be read counts as not written, so that the faults that follow
+//! from it stay hidden until it is corrected.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -16,7 +16,7 @@ use super::{Acl, NodeOrder, NodeSortPolicy, PartitionConfig, QueueConfig};
 use crate::quantity;
 use crate::resources::{Limits, Name, Resources};
 
-const DEFAULT_PARTITION: &str = "default";
+pub(super) const DEFAULT_PARTITION: &str = "default";
 const ROOT: &str = "root";
 
 /// Where applications go that no queue can take; the scheduler creates it itself, below root.
@@ -353,8 +353,8 @@ impl Draft {
         }
         if key == "max" && !quantities.is_empty() && quantities.is_zero() {
             let message = format!(
-                "max of queue `{}` lists only zeros, which sets no quota at all; to stop a queue, \
-                 limit something else above zero as well",
+                "max of queue `{}` lists only zeros, which sets no quota at all; zeros count where \
+                 another limit is above zero",
                 self.shown
             );
             report.warn(&texts.place, message);
@@ -436,8 +436,14 @@ fn acl(text: &Field<String>, report: &mut Report) -> Acl {
     match Acl::parse_with_dropped(text) {
         Ok((acl, dropped)) => {
             for name in dropped {
-                let message =
-                    format!("`{name}` in the access list `{text}` is not a name and is left out");
+                let what = match name {
+                    "" => "an empty name".to_owned(),
+                    _ => format!("`{name}`, which nobody can be called,"),
+                };
+                let message = format!(
+                    "{what} in the access list `{text}` is left out; users come before the space, \
+                     groups after it"
+                );
                 report.warn(place, message);
             }
             acl

@@ -75,18 +75,17 @@ pub(super) fn join(parent: &str, key: &str) -> String {
     if parent.is_empty() { key } else { format!("{parent}.{key}") }
 }
 
-/// Reads the first document of `text`. None where there is no document or, with an error in the
-/// report, where its syntax is broken.
-pub(super) fn load(text: &str, report: &mut Report) -> Option<Rc<Node>> {
+/// The text could not be read to its end; the report says why.
+pub(super) struct Unreadable;
+
+/// Reads the first document of `text`; none where there is no document.
+pub(super) fn load(text: &str, report: &mut Report) -> Result<Option<Rc<Node>>, Unreadable> {
     let mut loader = Loader { report, open: Vec::new(), anchors: HashMap::new(), aliased: 0 };
-    match loader.run(text) {
-        Ok(root) => root,
-        Err(Broken { at, message }) => {
-            let place = at.place(&loader.path());
-            loader.report.error("E_CONF_PARSE", &place, message);
-            None
-        }
-    }
+    loader.run(text).map_err(|Broken { at, message }| {
+        let place = at.place(&loader.path());
+        loader.report.error("E_CONF_PARSE", &place, message);
+        Unreadable
+    })
 }
 
 /// After this nothing more can be understood.

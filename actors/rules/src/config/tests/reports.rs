@@ -1,0 +1,151 @@
+//! What a reader gets to see.
+
+// The form in which expect-test writes what it found.
+#![allow(clippy::needless_raw_string_hashes)]
+
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn check(text: &str, expected: &Expect) {
+    let shown = match parse(text) {
+        Ok(configuration) => {
+            let lines: Vec<String> =
+                configuration.warnings.iter().map(|w| format!("warning: {w}")).collect();
+            lines.join("\n")
+        }
+        Err(errors) => errors.to_string(),
+    };
+    expected.assert_eq(&format!("{shown}\n"));
+}
+
+#[test]
+fn a_text_with_many_faults_gets_one_answer_that_names_them_all() {
+    check(
+        "
+partitions:
+  - name: default
+    placementrules: [{name: provided}]
+    nodesortpolicy: {type: Fair, resourceweights: {memory: -1}}
+    queues:
+      - name: root
+        submitacl: 'alice  bob'
+        resources: {max: {memory: 1}}
+        maxapplications: 10
+        queues:
+          - name: prod.eu
+            maxapplications: 20
+            resources:
+              guaranteed: {memory: 8Gi}
+              max: {memory: 4GiB, vcore: 0.5}
+          - name: Batch
+            maxApplications: 3
+            submitacl: '*'
+            submitacl: ops
+            properties: {preemption.policy: fence}
+            resources:
+              guaranteed: {vcore: 3}
+              max: {vcore: 2}
+          - name: batch
+            parent: perhaps
+            maxapplications: 1
+            resources: {guarantee: {vcore: 1}}
+  - name: Default
+",
+        &expect![[r#"
+            line 4, column 5, partitions[0].placementrules: `placementrules` of a partition is not supported yet; remove it [E_CONF_UNSUPPORTED]
+            line 18, column 13, partitions[0].queues[0].queues[1].maxApplications: unknown key `maxApplications` of a queue; did you mean `maxapplications`? [E_CONF_PARSE]
+            line 20, column 13, partitions[0].queues[0].queues[1].submitacl: the key `submitacl` is here twice, first on line 19 [E_CONF_PARSE]
+            line 21, column 45, partitions[0].queues[0].queues[1].properties."preemption.policy": the property `preemption.policy` is not supported yet; remove it [E_CONF_UNSUPPORTED]
+            line 26, column 21, partitions[0].queues[0].queues[2].parent: expected `true` or `false`, not `perhaps` [E_CONF_PARSE]
+            line 28, column 25, partitions[0].queues[0].queues[2].resources.guarantee: unknown key `guarantee` of `resources` of a queue; did you mean `guaranteed`? [E_CONF_PARSE]
+            line 9, column 26, partitions[0].queues[0].resources.max: the root queue cannot have `max`: what it offers is what the nodes have [E_ROOT_RESOURCES]
+            line 8, column 20, partitions[0].queues[0].submitacl: the access list `alice  bob` has more than one space: write users, one space, groups, with commas and no spaces within each list [E_ACL_SPACES]
+            line 12, column 19, partitions[0].queues[0].queues[0].name: `prod.eu` is not a queue name: it takes 1 to 64 characters of a-z A-Z 0-9 _ : # / @ -; for a user name, write `_dot_` for each dot [E_QUEUE_NAME]
+            line 25, column 19, partitions[0].queues[0].queues[2].name: `root` already has a queue `batch` at level 1, on line 17; case does not count [E_QUEUE_DUP]
+            line 16, column 29, partitions[0].queues[0].queues[0].resources.max.memory: max of queue `root.prod.eu`: `4GiB` is not a quantity of `memory`: write `4Gi`, without the `B` [E_QTY_INVALID]
+            line 16, column 42, partitions[0].queues[0].queues[0].resources.max.vcore: max of queue `root.prod.eu`: `0.5` is not a quantity of `vcore`: write digits and at most one suffix, such as `2` or `500m` [E_QTY_INVALID]
+            line 23, column 27, partitions[0].queues[0].queues[1].resources.guaranteed: queue `root.Batch` is guaranteed map[vcore:3000], more than its max map[vcore:2000] [E_GUAR_GT_MAX]
+            line 5, column 28, partitions[0].nodesortpolicy.type: `Fair` is not a node sort policy; write `fair` or `binpacking`, in lower case [E_NODESORT_POLICY]
+            line 5, column 60, partitions[0].nodesortpolicy.resourceweights.memory: the weight of `memory` is -1; it has to be 0 or more [E_NODESORT_WEIGHT]
+            line 13, column 30, partitions[0].queues[0].queues[0].maxapplications: queue `root.prod.eu` has maxapplications 20, more than `root` with 10 [E_MAXAPPS_CHILD_LARGER]
+            line 17, column 13, partitions[0].queues[0].queues[1]: queue `root.Batch` has maxapplications 0, unlimited, below `root` with 10; write 1 to 10 [E_MAXAPPS_CHILD_UNSET]
+            line 29, column 11, partitions[1].name: there already is a partition `default`, on line 3; case does not count, and no name means `default` [E_PARTITION_DUP]
+            line 29, column 5, partitions[1]: the partition has no `queues`; an empty list, `queues: []`, would do [E_NO_QUEUES]
+        "#]],
+    );
+}
+
+#[test]
+fn broken_syntax_is_one_error_with_its_place() {
+    check(
+        "partitions:\n  - name: a\n   queues: []\n",
+        &expect![[r#"
+        line 3, column 4, partitions[1]: not valid YAML: while parsing a block collection, did not find expected '-' indicator [E_CONF_PARSE]
+    "#]],
+    );
+    check(
+        "partitions: [{queues: [}]",
+        &expect![[r#"
+        line 1, column 24, partitions[0].queues[0]: not valid YAML: while parsing a node, did not find expected node content [E_CONF_PARSE]
+    "#]],
+    );
+    check(
+        "partitions:\n\t- name: a\n",
+        &expect![[r#"
+        line 2, column 2, partitions: not valid YAML: tabs disallowed within this context (block indentation) [E_CONF_PARSE]
+    "#]],
+    );
+}
+
+#[test]
+fn what_yaml_can_do_and_a_configuration_has_no_use_for_is_refused_by_name() {
+    check(
+        "partitions: !!seq [{queues: [], name: !secret x}]",
+        &expect![[r#"
+        line 1, column 13, partitions: the tag `!seq` has no meaning here; remove it [E_CONF_PARSE]
+        line 1, column 39, partitions[0].name: the tag `!secret` has no meaning here; remove it [E_CONF_PARSE]
+    "#]],
+    );
+    check(
+        "x: &x {queues: []}\npartitions: [{<<: *x}]",
+        &expect![[r#"
+            line 1, column 1, x: unknown key `x` of the configuration; known are: partitions, checksum [E_CONF_PARSE]
+            line 2, column 15, partitions[0]."<<": merge keys (`<<`) are not supported; write the keys out [E_CONF_PARSE]
+            line 2, column 14, partitions[0]: the partition has no `queues`; an empty list, `queues: []`, would do [E_NO_QUEUES]
+        "#]],
+    );
+    check(
+        "partitions: [{queues: [], ? [a] : b}]",
+        &expect![[r#"
+        line 1, column 29, partitions[0]: a key has to be a plain text [E_CONF_PARSE]
+    "#]],
+    );
+}
+
+#[test]
+fn warnings_say_what_was_understood() {
+    check(
+        "
+partitions:
+  - queues:
+      - name: root
+        submitacl: 'alice, bob'
+        properties: {application.sort.policy: stateaware, priority.offset: high}
+        queues:
+          - name: a
+            resources: {max: {memory: 0}}
+            properties: {aplication.sort.policy: fair}
+---
+partitions: []
+",
+        &expect![[r#"
+            warning: line 5, column 20, partitions[0].queues[0].submitacl: an empty name in the access list `alice, bob` is left out; users come before the space, groups after it
+            warning: line 6, column 47, partitions[0].queues[0].properties."application.sort.policy": `stateaware` is an old name; `fifo` is used
+            warning: line 6, column 76, partitions[0].queues[0].properties."priority.offset": `priority.offset` is `high`, which is not a whole number of 32 bits; 0 is used
+            warning: line 9, column 30, partitions[0].queues[0].queues[0].resources.max: max of queue `root.a` lists only zeros, which sets no quota at all; zeros count where another limit is above zero
+            warning: line 10, column 50, partitions[0].queues[0].queues[0].properties."aplication.sort.policy": the property `aplication.sort.policy` has no meaning here; did you mean `application.sort.policy`?
+            warning: line 11, column 1: only the first document is read; what begins here is left out
+        "#]],
+    );
+}

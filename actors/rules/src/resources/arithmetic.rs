@@ -1,0 +1,214 @@
+//! Sums, differences and products (queues-and-config chapter, 1.3). All of them saturate.
+
+use std::sync::Arc;
+
+use super::{Entries, Limits, Resources, find, merged, set};
+
+/// More was to be taken away than there is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("below zero: {}", names.join(", "))]
+pub struct BelowZero {
+    /// The names that would be below zero, in order of their texts.
+    pub names: Vec<Arc<str>>,
+    /// The difference with those at zero.
+    pub clamped: Resources,
+}
+
+impl Resources {
+    /// Adds every quantity of `other` (`AddTo`).
+    pub fn add(&mut self, other: &Self) {
+        combine(&mut self.0, &other.0, i64::saturating_add);
+    }
+
+    /// Subtracts every quantity of `other`; the result may be negative (`SubFrom`).
+    pub fn subtract(&mut self, other: &Self) {
+        combine(&mut self.0, &other.0, i64::saturating_sub);
+    }
+
+    /// The sum as a new value (`Add`).
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.clone();
+        sum.add(other);
+        sum
+    }
+
+    /// The difference as a new value (`Sub`).
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Self {
+        let mut difference = self.clone();
+        difference.subtract(other);
+        difference
+    }
+
+    /// Every quantity times `factor`; a factor of zero leaves nothing (`Multiply`).
+    #[must_use]
+    pub fn times(&self, factor: i64) -> Self {
+        if factor == 0 {
+            return Self::new();
+        }
+        Self(self.0.iter().map(|&(name, q)| (name, q.saturating_mul(factor))).collect())
+    }
+
+    /// Removes the names whose quantity is zero (`Prune`). For usage and totals, never for quotas.
+    pub fn prune(&mut self) {
+        self.0.retain(|(_, quantity)| *quantity != 0);
+    }
+
+    /// [`Self::prune`] on the way out of a chain.
+    #[must_use]
+    pub fn pruned(mut self) -> Self {
+        self.prune();
+        self
+    }
+
+    /// Raises each quantity to that of `other` where that is larger; names are united, absent
+    /// counts as zero (`ComponentWiseMax`).
+    pub fn raise_to(&mut self, other: &Self) {
+        *self = united(self, other, i64::max);
+    }
+
+    /// Lowers each quantity to the smaller of both, absent counting as zero: what is asked at
+    /// least by either of two requests.
+    pub fn lower_to(&mut self, other: &Self) {
+        self.0.retain(|(name, quantity)| {
+            let there = find(&other.0, *name).unwrap_or(0);
+            *quantity = (*quantity).min(there);
+            *quantity != 0
+        });
+        // A name only the other has counts as zero here: it matters where the other is negative.
+        for &(name, quantity) in &other.0 {
+            if quantity < 0 && find(&self.0, name).is_none() {
+                set(&mut self.0, name, quantity);
+            }
+        }
+    }
+    /// The difference, where names of `other` stop at zero. A quantity that was negative already
+    /// and is not in `other` stays so (`SubEliminateNegative`).
+    #[must_use]
+    pub fn minus_clamped(&self, other: &Self) -> Self {
+        self.minus_checked(other).unwrap_or_else(|below_zero| below_zero.clamped)
+    }
+
+    /// [`Self::minus_clamped`], as an error where a name had to be stopped (`SubErrorNegative`).
+    pub fn minus_checked(&self, other: &Self) -> Result<Self, BelowZero> {
+        let mut clamped = self.minus(other);
+        let mut names = Vec::new();
+        for (name, _) in other.entries() {
+            if clamped.get(name) < 0 {
+                clamped.set(name, 0);
+                names.push(name.text());
+            }
+        }
+        if names.is_empty() {
+            return Ok(clamped);
+        }
+        names.sort();
+        Err(BelowZero { names, clamped })
+    }
+
+    /// The sum over the names that are present here (`AddOnlyExisting`).
+    #[must_use]
+    pub fn plus_existing(&self, other: &Self) -> Self {
+        Self(self.0.iter().map(|&(name, q)| (name, q.saturating_add(other.get(name)))).collect())
+    }
+
+    /// The difference over the names that are present here (`SubOnlyExisting`).
+    #[must_use]
+    pub fn minus_existing(&self, other: &Self) -> Self {
+        Self(self.0.iter().map(|&(name, q)| (name, q.saturating_sub(other.get(name)))).collect())
+    }
+
+    /// Every quantity times `ratio`, cut off towards zero; a ratio of zero leaves nothing, and what
+    /// is not a number counts as zero (`MultiplyBy`).
+    #[must_use]
+    pub fn scaled(&self, ratio: f64) -> Self {
+        if ratio == 0.0 {
+            return Self::new();
+        }
+        Self(self.0.iter().map(|&(name, q)| (name, truncated(q as f64 * ratio))).collect())
+    }
+
+    /// Every quantity, where it is limited at most its limit (`ComponentWiseMinOnlyExisting`).
+    #[must_use]
+    pub fn capped(&self, limits: &Limits) -> Self {
+        let cap = |name, quantity: i64| limits.find(name).map_or(quantity, |cap| quantity.min(cap));
+        Self(self.0.iter().map(|&(name, q)| (name, cap(name, q))).collect())
+    }
+
+    /// These quantities, and those of `other` for names that are absent here (`MergeIfNotPresent`).
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self(
+            merged(&self.0, &other.0)
+                .filter_map(|(name, l, r)| l.or(r).map(|quantity| (name, quantity)))
+                .collect(),
+        )
+    }
+}
+
+impl Limits {
+    /// What remains of these limits once `used` is taken off; only limited names count
+    /// (`SubOnlyExisting`). Values may become negative.
+    #[must_use]
+    pub fn less(&self, used: &Resources) -> Self {
+        let mut left = self.clone();
+        left.take(used);
+        left
+    }
+
+    /// [`Self::less`] in place.
+    pub fn take(&mut self, used: &Resources) {
+        for (name, limit) in &mut self.0 {
+            *limit = limit.saturating_sub(find(&used.0, *name).unwrap_or(0));
+        }
+    }
+
+    /// Adds to the limited names what `used` gives back (`AddOnlyExisting`).
+    pub fn give(&mut self, used: &Resources) {
+        for (name, limit) in &mut self.0 {
+            *limit = limit.saturating_add(find(&used.0, *name).unwrap_or(0));
+        }
+    }
+
+    /// Narrows to the smaller limit of both, name by name (`ComponentWiseMin`).
+    pub fn narrow(&mut self, other: &Self) {
+        for &(name, limit) in &other.0 {
+            match self.0.binary_search_by_key(&name, |entry| entry.0) {
+                Ok(at) => self.0[at].1 = self.0[at].1.min(limit),
+                Err(at) => self.0.insert(at, (name, limit)),
+            }
+        }
+    }
+}
+
+/// A float as an integer: towards zero, saturating, zero where it is not a number.
+#[allow(clippy::cast_possible_truncation)] // `as` does exactly this
+fn truncated(value: f64) -> i64 {
+    value as i64
+}
+
+/// `left[k] = op(left[k] or 0, right[k])` for every name of `right`.
+fn combine(left: &mut Entries, right: &Entries, op: impl Fn(i64, i64) -> i64) {
+    let mut at = 0;
+    for &(name, quantity) in right {
+        while at < left.len() && left[at].0 < name {
+            at += 1;
+        }
+        if at < left.len() && left[at].0 == name {
+            left[at].1 = op(left[at].1, quantity);
+        } else {
+            left.insert(at, (name, op(0, quantity)));
+        }
+        at += 1;
+    }
+}
+
+/// `op(left[k] or 0, right[k] or 0)` for every name of either side.
+fn united(left: &Resources, right: &Resources, op: impl Fn(i64, i64) -> i64) -> Resources {
+    Resources(
+        merged(&left.0, &right.0)
+            .map(|(name, l, r)| (name, op(l.unwrap_or(0), r.unwrap_or(0))))
+            .collect(),
+    )
+}

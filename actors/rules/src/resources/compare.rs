@@ -1,0 +1,169 @@
+//! What is enough, what is more, what is the same (queues-and-config chapter, 1.5).
+//!
+//! Amounts read an absent name as zero, limits as unlimited; each comparison says which it takes.
+
+use std::cmp::Ordering;
+
+use super::{Limits, Name, Resources, find, merged};
+
+impl Resources {
+    /// A total order of amounts: the alphabetically first name whose quantities differ decides,
+    /// absent counting as zero. Whatever is larger in one name and smaller in none is greater here.
+    pub fn alphabetical(&self, other: &Self) -> Ordering {
+        let mut decisive: Option<(Name, Ordering)> = None;
+        for (name, left, right) in merged(&self.0, &other.0) {
+            let order = left.unwrap_or(0).cmp(&right.unwrap_or(0));
+            let earlier = |(first, _): (Name, _)| name.alphabetical(first).is_lt();
+            if order.is_ne() && decisive.is_none_or(earlier) {
+                decisive = Some((name, order));
+            }
+        }
+        decisive.map_or(Ordering::Equal, |(_, order)| order)
+    }
+
+    /// Whether every quantity is zero (`IsZero`).
+    pub fn is_zero(&self) -> bool {
+        self.0.iter().all(|(_, quantity)| *quantity == 0)
+    }
+
+    /// Whether any quantity is below zero (`HasNegativeValue`).
+    pub fn has_negative(&self) -> bool {
+        self.0.iter().any(|(_, quantity)| *quantity < 0)
+    }
+
+    /// No negative quantity and at least one above zero (`StrictlyGreaterThanZero`).
+    pub fn is_positive(&self) -> bool {
+        !self.has_negative() && !self.is_zero()
+    }
+
+    /// Equality of amounts, absent and zero alike (`Equals` on two non-nil values).
+    pub fn same_amount(&self, other: &Self) -> bool {
+        merged(&self.0, &other.0).all(|(_, l, r)| l.unwrap_or(0) == r.unwrap_or(0))
+    }
+
+    /// Whether `smaller` fits in what is here: an absent name or a negative quantity here holds
+    /// nothing, and a request of zero always fits (`FitIn`).
+    pub fn holds(&self, smaller: &Self) -> bool {
+        let mut at = 0;
+        for &(name, wanted) in &smaller.0 {
+            while at < self.0.len() && self.0[at].0 < name {
+                at += 1;
+            }
+            let here = if at < self.0.len() && self.0[at].0 == name { self.0[at].1 } else { 0 };
+            if wanted > here.max(0) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// No quantity is less than that of `other`, absent counting as zero on both sides
+    /// (`StrictlyGreaterThanOrEquals`).
+    pub fn at_least(&self, other: &Self) -> bool {
+        merged(&self.0, &other.0).all(|(_, l, r)| l.unwrap_or(0) >= r.unwrap_or(0))
+    }
+
+    /// [`Self::at_least`], and one quantity is more (`StrictlyGreaterThan`).
+    pub fn exceeds(&self, other: &Self) -> bool {
+        self.at_least(other) && !self.same_amount(other)
+    }
+
+    /// Whether any name is present on both sides, whatever its quantities (`MatchAny`).
+    pub fn has_name_of(&self, other: &Self) -> bool {
+        merged(&self.0, &other.0).any(|(_, l, r)| l.is_some() && r.is_some())
+    }
+}
+
+/// Equality of amounts where nothing equals nothing alone (`Equals`).
+pub fn equal(left: Option<&Resources>, right: Option<&Resources>) -> bool {
+    match (left, right) {
+        (None, None) => true,
+        (Some(left), Some(right)) => left.same_amount(right),
+        _ => false,
+    }
+}
+
+/// [`equal`], with nothing, empty and all zeros alike (`EqualsOrEmpty`).
+pub fn equal_or_zero(left: Option<&Resources>, right: Option<&Resources>) -> bool {
+    let is_zero = |amount: Option<&Resources>| amount.is_none_or(Resources::is_zero);
+    (is_zero(left) && is_zero(right)) || equal(left, right)
+}
+
+impl Limits {
+    /// Whether `ask` fits (`FitInMaxUndef`): names that are not limited are skipped, a negative
+    /// limit counts as zero, and a request of zero always fits.
+    pub fn allows(&self, ask: &Resources) -> bool {
+        self.first_exceeded(ask).is_none()
+    }
+
+    /// The first name (in interned order) of which `ask` wants more than is allowed.
+    pub fn first_exceeded(&self, ask: &Resources) -> Option<Name> {
+        let mut at = 0;
+        for &(name, wanted) in &ask.0 {
+            while at < self.0.len() && self.0[at].0 < name {
+                at += 1;
+            }
+            if at == self.0.len() {
+                return None;
+            }
+            if self.0[at].0 == name && wanted > self.0[at].1.max(0) {
+                return Some(name);
+            }
+        }
+        None
+    }
+
+    /// [`Self::allows`], with negative limits compared as they are: a request of zero does not fit
+    /// what is below zero (`FitInActual`).
+    pub fn allows_actual(&self, ask: &Resources) -> bool {
+        ask.entries().all(|(name, wanted)| self.find(name).is_none_or(|limit| wanted <= limit))
+    }
+
+    /// Whether `usage` stays within the names that are limited
+    /// (`StrictlyGreaterThanOrEqualsOnlyExisting`):
+    ///
+    /// * more than a limit of what is used: no;
+    /// * no usage at all: yes if every limit is above zero;
+    /// * names in common, none over its limit: yes;
+    /// * nothing in common: yes, unless nothing is limited.
+    ///
+    /// Without any limit the answer is therefore no, unlike that of [`Self::allows`].
+    pub fn covers(&self, usage: &Resources) -> bool {
+        self.compare_listed(usage).is_some()
+    }
+
+    /// [`Self::covers`], and where names are in common, one of them is below its limit
+    /// (`StrictlyGreaterThanOnlyExisting`).
+    pub fn exceeds(&self, usage: &Resources) -> bool {
+        self.compare_listed(usage) == Some(Listed::More)
+    }
+
+    /// How the limits compare with the usage of the names they list; none where they do not cover
+    /// it.
+    fn compare_listed(&self, usage: &Resources) -> Option<Listed> {
+        if self.0.is_empty() {
+            return None;
+        }
+        if usage.is_empty() {
+            return self.0.iter().all(|&(_, limit)| limit > 0).then_some(Listed::More);
+        }
+        let (mut is_common, mut is_different) = (false, false);
+        for &(name, limit) in &self.0 {
+            let Some(used) = find(&usage.0, name) else { continue };
+            if used > limit {
+                return None;
+            }
+            is_common = true;
+            is_different |= used != limit;
+        }
+        Some(if is_common && !is_different { Listed::Same } else { Listed::More })
+    }
+}
+
+/// How limits compare with a usage that they cover.
+#[derive(PartialEq, Eq)]
+enum Listed {
+    /// All that is used is at its limit.
+    Same,
+    More,
+}
