@@ -15,6 +15,7 @@
 
 use std::collections::BTreeMap;
 
+use monoceros_rules::application_state::ApplicationState;
 use monoceros_rules::resources::{Limits, Resources};
 use serde::Serialize;
 
@@ -212,6 +213,16 @@ pub struct QueueSnapshot {
     /// Length of a back-off in Go notation; empty when none is set.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ask_backoff_delay: String,
+    /// Applications placed in this very queue, by state; those that ended stay counted for as long
+    /// as the queue is there. For metrics: not in the document.
+    #[serde(skip)]
+    pub applications: BTreeMap<ApplicationState, i64>,
+    /// Allocations made in this very queue since it is there. Not in the document.
+    #[serde(skip)]
+    pub allocated_containers: u64,
+    /// How many of them were released. Not in the document.
+    #[serde(skip)]
+    pub released_containers: u64,
 }
 
 /// What queues created below a parent start with.
