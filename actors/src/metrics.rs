@@ -1,0 +1,336 @@
+//! Everything this crate counts: one struct, registered once, shared by all actors
+//! (rest-events-metrics chapter, section 4).
+//!
+//! # Why three kinds of counting
+//! * What happens rarely goes straight into a counter of [`Metrics`].
+//! * What happens up to a million times a second is added to plain numbers of the thread it
+//!   happens on, [`LocalCounts`], and carried over once per step.
+//! * What is a state rather than an event (queues, load of nodes) is not counted at all: it is
+//!   read off a snapshot when somebody asks ([`Metrics::set_queues`]). Series of a queue that is
+//!   gone vanish by themselves, and a decision pays nothing.
+//!
+//! # Invariants
+//! * No handler looks a series up by text: labels come from enums, and every series that a
+//!   handler touches exists from the start.
+//! * Names, labels and buckets that begin with `yunikorn` are those that dashboards know; the
+//!   histograms among them hold seconds whatever their names say.
+//! * Each family is in [`Metrics::inventory`], from which `docs/metrics.md` is made; a test says
+//!   when the page is stale.
+
+use std::sync::Arc;
+
+use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::resources::Resources;
+use prometheus::{Histogram, IntCounter, IntGauge, Registry};
+
+use crate::snapshot::QueueSnapshot;
+
+mod inventory;
+mod local;
+mod scraped;
+#[cfg(test)]
+mod tests;
+
+pub use inventory::Family;
+pub use local::{LocalCounts, SAMPLE_EVERY};
+
+use inventory::Maker;
+use scraped::Scraped;
+
+/// What an actor is, as a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are those of the actors")]
+pub enum Kind {
+    RmProxy,
+    Rm,
+    Partition,
+    Queue,
+    Application,
+    Node,
+    Outlet,
+}
+
+/// Every metric of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Allocations, releases, and what was refused.
+    pub attempts: Attempts,
+    /// Registered nodes.
+    pub nodes: Nodes,
+    submissions: [IntCounter; 3],
+    applications: [IntGauge; COUNTED.len()],
+    scheduling_latency: Histogram,
+    node_try_latency: Histogram,
+    offers: IntCounter,
+    offer_decisions: Histogram,
+    placements: [IntCounter; 2],
+    messages: PerKind<IntCounter>,
+    handler_seconds: PerKind<Histogram>,
+    mailbox_wait_seconds: PerKind<Histogram>,
+    starts: PerKind<IntCounter>,
+    stops: PerKind<IntCounter>,
+    panics: PerKind<IntCounter>,
+    scraped: Scraped,
+    inventory: Vec<Family>,
+    registry: Registry,
+}
+
+/// `yunikorn_scheduler_container_allocation_attempt_total`. A partition counts in
+/// [`LocalCounts`]; this is for what is refused before it reaches one.
+#[derive(Debug)]
+pub struct Attempts {
+    /// Allocations sent to an RM.
+    pub allocated: IntCounter,
+    /// Releases sent to an RM.
+    pub released: IntCounter,
+    /// Asks and allocations that were refused.
+    pub rejected: IntCounter,
+    /// Updates that made no sense.
+    pub errors: IntCounter,
+}
+
+/// `yunikorn_scheduler_node`: up and down with each event, over all partitions.
+#[derive(Debug)]
+pub struct Nodes {
+    /// In a partition, draining and unhealthy ones included.
+    pub active: IntGauge,
+    /// Draining.
+    pub draining: IntGauge,
+    /// Refused: its partition is unknown, or one of its allocations was. Never lowered.
+    pub failed: IntGauge,
+    /// Taken away by its RM. Never lowered.
+    pub decommissioned: IntGauge,
+    /// Not ready.
+    pub unhealthy: IntGauge,
+}
+
+type PerKind<T> = [T; Kind::ALL.len()];
+
+/// The states that `yunikorn_scheduler_application_total` shows.
+const COUNTED: [ApplicationState; 6] = [
+    ApplicationState::Running,
+    ApplicationState::Resuming,
+    ApplicationState::Failing,
+    ApplicationState::Completing,
+    ApplicationState::Completed,
+    ApplicationState::Failed,
+];
+
+const LATENCY_BUCKETS: [f64; 8] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0];
+
+/// From a good handler to one that everybody notices, each four times the one before.
+const ACTOR_BUCKETS: [f64; 11] = [
+    1e-7, 4e-7, 1.6e-6, 6.4e-6, 2.56e-5, 1.024e-4, 4.096e-4, 1.6384e-3, 6.5536e-3, 2.62e-2, 1.05e-1,
+];
+
+const DECISION_BUCKETS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
+
+impl Kind {
+    /// All kinds, in the order of their numbers.
+    pub const ALL: [Self; 7] = [
+        Self::RmProxy,
+        Self::Rm,
+        Self::Partition,
+        Self::Queue,
+        Self::Application,
+        Self::Node,
+        Self::Outlet,
+    ];
+
+    /// The value of the label.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::RmProxy => "rm_proxy",
+            Self::Rm => "rm",
+            Self::Partition => "partition",
+            Self::Queue => "queue",
+            Self::Application => "application",
+            Self::Node => "node",
+            Self::Outlet => "outlet",
+        }
+    }
+}
+
+impl Metrics {
+    /// All metrics, at zero. Included are the families that hold the path of a queue in their
+    /// names, as releases up to 1.7 had them: the common dashboard reads those.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self::with(Scraped::with_legacy_names()))
+    }
+
+    /// [`Self::new`] without the families of releases up to 1.7.
+    pub fn without_legacy_names() -> Arc<Self> {
+        Arc::new(Self::with(Scraped::without_legacy_names()))
+    }
+
+    /// What to gather from. The clone is cheap and sees the same numbers.
+    pub fn registry(&self) -> Registry {
+        self.registry.clone()
+    }
+
+    /// Every family that may appear, by name.
+    pub fn inventory(&self) -> &[Family] {
+        &self.inventory
+    }
+
+    /// To be called by each actor from `started`.
+    pub fn actor_started(&self, kind: Kind) {
+        self.starts[kind as usize].inc();
+    }
+
+    /// To be called by each actor from `stopped`, which runs after a panic too: then the thread
+    /// is unwinding, and a panic is counted as well.
+    pub fn actor_stopped(&self, kind: Kind) {
+        self.stops[kind as usize].inc();
+        if std::thread::panicking() {
+            self.panics[kind as usize].inc();
+        }
+    }
+
+    /// An application was given a place in a queue, and is `New`.
+    pub fn application_placed(&self) {
+        let [placed, _, _] = &self.submissions;
+        placed.inc();
+    }
+
+    /// An application went from one state to another.
+    pub fn application_moved(&self, from: ApplicationState, to: ApplicationState) {
+        let [_, accepted, rejected] = &self.submissions;
+        match to {
+            ApplicationState::Accepted => accepted.inc(),
+            ApplicationState::Rejected => rejected.inc(),
+            _ => {}
+        }
+        self.application_lost(from);
+        if let Some(at) = COUNTED.iter().position(|state| *state == to) {
+            self.applications[at].inc();
+        }
+    }
+
+    /// An application left its last state without an end of its own, with its partition.
+    pub fn application_lost(&self, from: ApplicationState) {
+        if let Some(at) = COUNTED.iter().position(|state| *state == from)
+            && !from.is_terminated()
+        {
+            self.applications[at].dec();
+        }
+    }
+
+    /// Sets the families of queues. `trees` are those of all partitions, whole; queues of equal
+    /// paths are summed.
+    pub fn set_queues(&self, trees: &[QueueSnapshot]) {
+        self.scraped.set_queues(trees);
+    }
+
+    /// Sets the families of node load from capacity and allocated resources of every node of
+    /// every partition.
+    pub fn set_node_load<'a>(
+        &self,
+        nodes: impl IntoIterator<Item = (&'a Resources, &'a Resources)>,
+    ) {
+        self.scraped.set_node_load(nodes);
+    }
+
+    fn with(scraped: Scraped) -> Self {
+        let mut make = Maker::default();
+        let kinds = Kind::ALL.map(Kind::text);
+        let [allocated, released, rejected, errors] = make.counters(
+            "yunikorn_scheduler_container_allocation_attempt_total",
+            "Allocations and releases sent to RMs, asks and allocations that were refused, and \
+             updates that made no sense.",
+            ("state", ["allocated", "released", "rejected", "error"]),
+        );
+        let [active, draining, failed, decommissioned, unhealthy] = make.gauges(
+            "yunikorn_scheduler_node",
+            "Nodes in partitions, those of them that drain or are not ready, and (only rising) \
+             those that were refused or taken away.",
+            ("state", ["active", "draining", "failed", "decommissioned", "unhealthy"]),
+        );
+        Self {
+            attempts: Attempts { allocated, released, rejected, errors },
+            nodes: Nodes { active, draining, failed, decommissioned, unhealthy },
+            submissions: make.counters(
+                "yunikorn_scheduler_application_submission_total",
+                "Applications that were placed in a queue, accepted (also again), or rejected.",
+                ("result", ["new", "accepted", "rejected"]),
+            ),
+            applications: make.gauges(
+                "yunikorn_scheduler_application_total",
+                "Applications in a state; completed and failed only rise.",
+                ("state", COUNTED.map(label)),
+            ),
+            scheduling_latency: make.histogram(
+                "yunikorn_scheduler_scheduling_latency_milliseconds",
+                "Seconds that a pass over a partition takes (sampled).",
+                &LATENCY_BUCKETS,
+            ),
+            node_try_latency: make.histogram(
+                "yunikorn_scheduler_trynode_latency_milliseconds",
+                "Seconds that a successful attempt at a node takes (sampled).",
+                &LATENCY_BUCKETS,
+            ),
+            offers: make.counter("monoceros_offers_total", "Offers that left a partition."),
+            offer_decisions: make.histogram(
+                "monoceros_offer_decisions",
+                "Decisions that an offer brings home.",
+                &DECISION_BUCKETS,
+            ),
+            placements: make.counters(
+                "monoceros_placements_total",
+                "Placements by what the node said.",
+                ("outcome", ["placed", "refused"]),
+            ),
+            messages: make.counters(
+                "monoceros_actor_messages_total",
+                "Messages handled.",
+                ("kind", kinds),
+            ),
+            handler_seconds: make.histograms(
+                "monoceros_actor_handler_seconds",
+                "Time that handling a message takes (sampled).",
+                ("kind", kinds),
+                &ACTOR_BUCKETS,
+            ),
+            mailbox_wait_seconds: make.histograms(
+                "monoceros_actor_mailbox_wait_seconds",
+                "Time between sending and handling a message (sampled).",
+                ("kind", kinds),
+                &ACTOR_BUCKETS,
+            ),
+            starts: make.counters(
+                "monoceros_actor_starts_total",
+                "Actors started.",
+                ("kind", kinds),
+            ),
+            stops: make.counters(
+                "monoceros_actor_stops_total",
+                "Actors stopped, in order or by a panic.",
+                ("kind", kinds),
+            ),
+            panics: make.counters(
+                "monoceros_actor_panics_total",
+                "Actors stopped by a panic.",
+                ("kind", kinds),
+            ),
+            scraped: make.scraped(scraped),
+            inventory: make.inventory(),
+            registry: make.registry(),
+        }
+    }
+}
+
+/// A state as dashboards spell it.
+fn label(state: ApplicationState) -> &'static str {
+    match state {
+        ApplicationState::New => "new",
+        ApplicationState::Accepted => "accepted",
+        ApplicationState::Running => "running",
+        ApplicationState::Resuming => "resuming",
+        ApplicationState::Completing => "completing",
+        ApplicationState::Completed => "completed",
+        ApplicationState::Failing => "failing",
+        ApplicationState::Failed => "failed",
+        ApplicationState::Rejected => "rejected",
+        ApplicationState::Expired => "expired",
+    }
+}

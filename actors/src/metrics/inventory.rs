@@ -1,0 +1,118 @@
+//! Registers families and remembers them, so that what is documented is what is exported.
+
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
+};
+
+use super::scraped::Scraped;
+
+/// A family as a reader of the documentation sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// Its name; `<queue>` and `<resource>` stand for parts that depend on the cluster.
+    pub name: &'static str,
+    /// `counter`, `gauge` or `histogram`.
+    pub kind: &'static str,
+    /// Names of the labels, each with its values where they are known beforehand.
+    pub labels: Vec<(&'static str, Vec<&'static str>)>,
+    /// What it tells.
+    pub help: &'static str,
+}
+
+/// The name of a label and all its values.
+pub(super) type Label<const N: usize> = (&'static str, [&'static str; N]);
+
+const ONCE: &str = "each family is made once, with a name and labels that are valid";
+
+#[derive(Default)]
+pub(super) struct Maker {
+    registry: Registry,
+    inventory: Vec<Family>,
+}
+
+impl Maker {
+    pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> IntCounter {
+        let counter = IntCounter::new(name, help).expect(ONCE);
+        self.registry.register(Box::new(counter.clone())).expect(ONCE);
+        self.note(name, "counter", vec![], help);
+        counter
+    }
+
+    pub(super) fn counters<const N: usize>(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        (label, values): Label<N>,
+    ) -> [IntCounter; N] {
+        let family = IntCounterVec::new(Opts::new(name, help), &[label]).expect(ONCE);
+        self.registry.register(Box::new(family.clone())).expect(ONCE);
+        self.note(name, "counter", vec![(label, values.to_vec())], help);
+        values.map(|value| family.with_label_values(&[value]))
+    }
+
+    pub(super) fn gauges<const N: usize>(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        (label, values): Label<N>,
+    ) -> [IntGauge; N] {
+        let family = IntGaugeVec::new(Opts::new(name, help), &[label]).expect(ONCE);
+        self.registry.register(Box::new(family.clone())).expect(ONCE);
+        self.note(name, "gauge", vec![(label, values.to_vec())], help);
+        values.map(|value| family.with_label_values(&[value]))
+    }
+
+    pub(super) fn histogram(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        buckets: &[f64],
+    ) -> Histogram {
+        let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        let histogram = Histogram::with_opts(options).expect(ONCE);
+        self.registry.register(Box::new(histogram.clone())).expect(ONCE);
+        self.note(name, "histogram", vec![], help);
+        histogram
+    }
+
+    pub(super) fn histograms<const N: usize>(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        (label, values): Label<N>,
+        buckets: &[f64],
+    ) -> [Histogram; N] {
+        let options = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+        let family = HistogramVec::new(options, &[label]).expect(ONCE);
+        self.registry.register(Box::new(family.clone())).expect(ONCE);
+        self.note(name, "histogram", vec![(label, values.to_vec())], help);
+        values.map(|value| family.with_label_values(&[value]))
+    }
+
+    pub(super) fn scraped(&mut self, scraped: Scraped) -> Scraped {
+        self.registry.register(Box::new(scraped.clone())).expect(ONCE);
+        self.inventory.extend(scraped.families());
+        scraped
+    }
+
+    pub(super) fn inventory(&mut self) -> Vec<Family> {
+        let mut families = std::mem::take(&mut self.inventory);
+        families.sort_by_key(|family| family.name);
+        families
+    }
+
+    pub(super) fn registry(&self) -> Registry {
+        self.registry.clone()
+    }
+
+    fn note(
+        &mut self,
+        name: &'static str,
+        kind: &'static str,
+        labels: Vec<(&'static str, Vec<&'static str>)>,
+        help: &'static str,
+    ) {
+        self.inventory.push(Family { name, kind, labels, help });
+    }
+}

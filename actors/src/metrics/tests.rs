@@ -1,0 +1,296 @@
+use std::fmt::Write;
+
+use expect_test::{expect, expect_file};
+use monoceros_rules::resources::Limits;
+use prometheus::TextEncoder;
+
+use super::*;
+use crate::metrics::ApplicationState::{
+    Accepted, Completed, Completing, Expired, New, Rejected, Running,
+};
+
+/// The lines of the page that begin with one of `names`.
+fn lines(metrics: &Metrics, names: &[&str]) -> String {
+    let page = TextEncoder::new().encode_to_string(&metrics.registry().gather()).unwrap();
+    let mut chosen = String::new();
+    for line in page.lines().filter(|line| names.iter().any(|name| line.starts_with(name))) {
+        writeln!(chosen, "{line}").unwrap();
+    }
+    chosen
+}
+
+fn queue(path: &str, children: Vec<QueueSnapshot>) -> QueueSnapshot {
+    let is_leaf = children.is_empty();
+    QueueSnapshot { queue_name: path.into(), is_leaf, children, ..QueueSnapshot::default() }
+}
+
+#[test]
+fn the_documentation_lists_every_family() {
+    let mut page = String::from(
+        "# Metrics\n\n\
+         This page is made from the code: `UPDATE_EXPECT=1 cargo test -p monoceros-actors` writes \
+         it again.\n\
+         Families that begin with `yunikorn` are those that existing dashboards know; the \
+         histograms among them hold seconds whatever their names say.\n\n\
+         | name | type | labels | meaning |\n|---|---|---|---|\n",
+    );
+    for Family { name, kind, labels, help } in Metrics::new().inventory() {
+        let labels: Vec<_> = labels
+            .iter()
+            .map(|(label, values)| match values.as_slice() {
+                [] => format!("`{label}`"),
+                values => format!("`{label}` = {}", values.join(", ")),
+            })
+            .collect();
+        writeln!(page, "| `{name}` | {kind} | {} | {help} |", labels.join("; ")).unwrap();
+    }
+    expect_file!["../../../docs/metrics.md"].assert_eq(&page);
+}
+
+#[test]
+fn a_fresh_page_has_the_series_that_dashboards_wait_for() {
+    let metrics = Metrics::new();
+    expect![[r#"
+        yunikorn_scheduler_container_allocation_attempt_total{state="allocated"} 0
+        yunikorn_scheduler_container_allocation_attempt_total{state="error"} 0
+        yunikorn_scheduler_container_allocation_attempt_total{state="rejected"} 0
+        yunikorn_scheduler_container_allocation_attempt_total{state="released"} 0
+        yunikorn_scheduler_node{state="active"} 0
+        yunikorn_scheduler_node{state="decommissioned"} 0
+        yunikorn_scheduler_node{state="draining"} 0
+        yunikorn_scheduler_node{state="failed"} 0
+        yunikorn_scheduler_node{state="unhealthy"} 0
+        yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="0.0001"} 0
+        yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="0.001"} 0
+        yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="0.01"} 0
+        yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="0.1"} 0
+        yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="1"} 0
+        yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="10"} 0
+        yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="100"} 0
+        yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="1000"} 0
+        yunikorn_scheduler_trynode_latency_milliseconds_bucket{le="+Inf"} 0
+        yunikorn_scheduler_trynode_latency_milliseconds_sum 0
+        yunikorn_scheduler_trynode_latency_milliseconds_count 0
+    "#]]
+    .assert_eq(&lines(
+        &metrics,
+        &["yunikorn_scheduler_container", "yunikorn_scheduler_node", "yunikorn_scheduler_try"],
+    ));
+}
+
+#[test]
+fn each_family_of_a_full_page_is_in_the_inventory_and_there_once() {
+    let metrics = Metrics::new();
+    metrics.set_queues(&[queue("root", vec![queue("root.a", vec![])])]);
+    let page = metrics.registry().gather();
+    let names: Vec<_> = page.iter().map(prometheus::proto::MetricFamily::name).collect();
+    let mut once = names.clone();
+    once.dedup();
+    assert_eq!(names, once);
+    for name in names {
+        let name = name.replace("root_a", "<queue>").replace("root", "<queue>");
+        assert!(metrics.inventory().iter().any(|family| family.name == name), "{name}");
+    }
+}
+
+#[test]
+fn an_application_is_counted_in_one_state_at_a_time() {
+    let metrics = Metrics::new();
+    metrics.application_placed();
+    for [from, to] in [
+        [New, Accepted],
+        [Accepted, Running],
+        [Running, Completing],
+        [Completing, Running],
+        [Running, Completing],
+        [Completing, Completed],
+        [Completed, Expired],
+        [New, Rejected],
+        [New, Accepted],
+        [Accepted, Running],
+    ] {
+        metrics.application_moved(from, to);
+    }
+    expect![[r#"
+        yunikorn_scheduler_application_submission_total{result="accepted"} 2
+        yunikorn_scheduler_application_submission_total{result="new"} 1
+        yunikorn_scheduler_application_submission_total{result="rejected"} 1
+        yunikorn_scheduler_application_total{state="completed"} 1
+        yunikorn_scheduler_application_total{state="completing"} 0
+        yunikorn_scheduler_application_total{state="failed"} 0
+        yunikorn_scheduler_application_total{state="failing"} 0
+        yunikorn_scheduler_application_total{state="resuming"} 0
+        yunikorn_scheduler_application_total{state="running"} 1
+    "#]]
+    .assert_eq(&lines(&metrics, &["yunikorn_scheduler_application"]));
+    metrics.application_lost(Running);
+    assert_eq!(metrics.applications[0].get(), 0);
+}
+
+#[test]
+fn counts_of_a_thread_arrive_with_the_flush_and_with_the_drop() {
+    let metrics = Metrics::new();
+    let mut counts = LocalCounts::new(Arc::clone(&metrics));
+    for _ in 0..SAMPLE_EVERY * 2 {
+        let _timer = counts.message(Kind::Queue);
+    }
+    counts.placed.inc();
+    counts.offer_came_home(3);
+    assert_eq!(metrics.messages[Kind::Queue as usize].get(), 0);
+    counts.flush();
+    assert_eq!(metrics.messages[Kind::Queue as usize].get(), u64::from(SAMPLE_EVERY * 2));
+    assert_eq!(metrics.handler_seconds[Kind::Queue as usize].get_sample_count(), 2);
+    assert_eq!(metrics.offer_decisions.get_sample_count(), 1);
+    counts.placed.inc();
+    drop(counts);
+    assert_eq!(metrics.placements[0].get(), 2);
+}
+
+#[test]
+fn every_hop_of_a_regular_step_is_timed_sooner_or_later() {
+    let metrics = Metrics::new();
+    let mut counts = LocalCounts::new(Arc::clone(&metrics));
+    for _ in 0..SAMPLE_EVERY {
+        for kind in Kind::ALL {
+            let _timer = counts.message(kind);
+        }
+    }
+    for timed in &metrics.handler_seconds {
+        assert_eq!(timed.get_sample_count(), 1);
+    }
+}
+
+#[test]
+fn a_panic_is_counted_as_a_stop_too() {
+    struct Probe(Arc<Metrics>);
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            self.0.actor_stopped(Kind::Node);
+        }
+    }
+    let metrics = Metrics::new();
+    metrics.actor_started(Kind::Node);
+    let probe = Probe(Arc::clone(&metrics));
+    let outcome = std::thread::spawn(move || {
+        let _probe = probe;
+        panic!("as planned");
+    })
+    .join();
+    assert!(outcome.is_err());
+    metrics.actor_stopped(Kind::Node);
+    let node = Kind::Node as usize;
+    let read = [&metrics.starts, &metrics.stops, &metrics.panics].map(|family| family[node].get());
+    assert_eq!(read, [1, 2, 1]);
+}
+
+#[test]
+fn queues_show_states_resources_and_containers_under_both_names() {
+    let metrics = Metrics::new();
+    let mut leaf = queue("root.a-b", vec![]);
+    leaf.max_resource = Limits::of(&[("memory", 10), ("vcore", 4)]);
+    leaf.allocated_resource = Resources::of(&[("nvidia.com/gpu", 1)]);
+    leaf.max_running_apps = 3;
+    leaf.applications = [(Running, 2), (Rejected, 1), (Expired, 7)].into();
+    leaf.allocated_containers = 9;
+    metrics.set_queues(&[queue("root", vec![leaf])]);
+    expect![[r#"
+        yunikorn_queue_app{queue="root.a-b",state="rejected"} 1
+        yunikorn_queue_app{queue="root.a-b",state="running"} 2
+        yunikorn_queue_resource{queue="root",resource="apps",state="maxRunningApps"} 0
+        yunikorn_queue_resource{queue="root.a-b",resource="apps",state="maxRunningApps"} 3
+        yunikorn_queue_resource{queue="root.a-b",resource="memory",state="max"} 10
+        yunikorn_queue_resource{queue="root.a-b",resource="nvidia.com/gpu",state="allocated"} 1
+        yunikorn_queue_resource{queue="root.a-b",resource="vcore",state="max"} 4
+        yunikorn_root_a_b_queue_app{state="rejected"} 1
+        yunikorn_root_a_b_queue_app{state="running"} 2
+        yunikorn_root_a_b_queue_container{state="allocated"} 9
+        yunikorn_root_a_b_queue_container{state="released"} 0
+        yunikorn_root_a_b_queue_resource{resource="apps",state="maxRunningApps"} 3
+        yunikorn_root_a_b_queue_resource{resource="memory",state="max"} 10
+        yunikorn_root_a_b_queue_resource{resource="nvidia.com/gpu",state="allocated"} 1
+        yunikorn_root_a_b_queue_resource{resource="vcore",state="max"} 4
+        yunikorn_root_queue_resource{resource="apps",state="maxRunningApps"} 0
+    "#]]
+    .assert_eq(&lines(&metrics, &["yunikorn_queue", "yunikorn_root"]));
+}
+
+#[test]
+fn what_a_queue_no_longer_has_falls_to_zero_and_a_queue_that_is_gone_vanishes() {
+    let metrics = Metrics::without_legacy_names();
+    let mut a = queue("root.a", vec![]);
+    a.max_resource = Limits::of(&[("memory", 10), ("vcore", 4)]);
+    a.pending_resource = Resources::of(&[("vcore", 1)]);
+    let b = queue("root.b", vec![]);
+    metrics.set_queues(&[queue("root", vec![a.clone(), b])]);
+    a.max_resource = Limits::of(&[("memory", 10)]);
+    a.pending_resource = Resources::new();
+    metrics.set_queues(&[queue("root", vec![a])]);
+    expect![[r#"
+        yunikorn_queue_resource{queue="root",resource="apps",state="maxRunningApps"} 0
+        yunikorn_queue_resource{queue="root.a",resource="apps",state="maxRunningApps"} 0
+        yunikorn_queue_resource{queue="root.a",resource="memory",state="max"} 10
+        yunikorn_queue_resource{queue="root.a",resource="vcore",state="max"} 0
+        yunikorn_queue_resource{queue="root.a",resource="vcore",state="pending"} 0
+        yunikorn_root_a_queue_container{state="allocated"} 0
+        yunikorn_root_a_queue_container{state="released"} 0
+    "#]]
+    .assert_eq(&lines(&metrics, &["yunikorn_queue", "yunikorn_root"]));
+}
+
+#[test]
+fn equal_paths_of_two_partitions_and_paths_with_one_name_are_summed() {
+    let metrics = Metrics::new();
+    let with = |path, containers| {
+        let mut leaf = queue(path, vec![]);
+        leaf.allocated_containers = containers;
+        leaf.allocated_resource = Resources::of(&[("vcore", i64::try_from(containers).unwrap())]);
+        leaf
+    };
+    metrics.set_queues(&[
+        queue("root", vec![with("root.a-b", 1), with("root.a.b", 2)]),
+        queue("root", vec![with("root.a-b", 4)]),
+    ]);
+    expect![[r#"
+        yunikorn_queue_resource{queue="root.a-b",resource="vcore",state="allocated"} 5
+        yunikorn_root_a_b_queue_container{state="allocated"} 7
+        yunikorn_root_a_b_queue_container{state="released"} 0
+        yunikorn_root_a_b_queue_resource{resource="vcore",state="allocated"} 7
+    "#]]
+    .assert_eq(&lines(
+        &metrics,
+        &[
+            "yunikorn_root_a_b_queue_container",
+            "yunikorn_root_a_b_queue_resource{resource=\"vcore\"",
+            "yunikorn_queue_resource{queue=\"root.a-b\",resource=\"vcore\"",
+        ],
+    ));
+}
+
+#[test]
+fn nodes_fall_into_ranges_that_end_with_their_upper_bound() {
+    let metrics = Metrics::new();
+    let loads = [(0, 1000), (100, 1000), (101, 1000), (1000, 1000), (1300, 1000), (1, 0)];
+    let nodes = loads.map(|(allocated, capacity)| {
+        (
+            Resources::of(&[("hugepages-2Mi", capacity)]),
+            Resources::of(&[("hugepages-2Mi", allocated)]),
+        )
+    });
+    metrics.set_node_load(nodes.iter().map(|(capacity, allocated)| (capacity, allocated)));
+    expect![[r#"
+        yunikorn_scheduler_hugepages_2Mi_node_usage_total{range="(10%,20%]"} 1
+        yunikorn_scheduler_hugepages_2Mi_node_usage_total{range="(20%,30%]"} 0
+        yunikorn_scheduler_hugepages_2Mi_node_usage_total{range="(30%,40%]"} 0
+        yunikorn_scheduler_hugepages_2Mi_node_usage_total{range="(40%,50%]"} 0
+        yunikorn_scheduler_hugepages_2Mi_node_usage_total{range="(50%,60%]"} 0
+        yunikorn_scheduler_hugepages_2Mi_node_usage_total{range="(60%,70%]"} 0
+        yunikorn_scheduler_hugepages_2Mi_node_usage_total{range="(70%,80%]"} 0
+        yunikorn_scheduler_hugepages_2Mi_node_usage_total{range="(80%,90%]"} 0
+        yunikorn_scheduler_hugepages_2Mi_node_usage_total{range="(90%,100%]"} 2
+        yunikorn_scheduler_hugepages_2Mi_node_usage_total{range="[0,10%]"} 2
+    "#]]
+    .assert_eq(&lines(&metrics, &["yunikorn_scheduler_hugepages"]));
+    metrics.set_node_load([]);
+    let after = lines(&metrics, &["yunikorn_scheduler_hugepages"]);
+    assert_eq!(after.lines().filter(|line| line.ends_with(" 0")).count(), 10);
+}
