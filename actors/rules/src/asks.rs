@@ -297,11 +297,13 @@ impl Asks {
         }
     }
 
-    /// One instance is outstanding again.
-    pub fn give_back(&mut self, slot: AskSlot) {
+    /// One instance is outstanding again, in the size that the ask has now. Returns the change of
+    /// pending.
+    pub fn give_back(&mut self, slot: AskSlot) -> Resources {
         self.leave_class(slot);
         self.ask_mut(slot).repeat += 1;
         self.join_class(slot);
+        self.ask(slot).resources().clone()
     }
 
     /// Drops what is outstanding of an ask. Returns what was pending of it. The entry stays while

@@ -390,11 +390,10 @@ impl Application {
     /// The RM could not bind it: off every holder, and pending again (5.2).
     fn give_back(&mut self, id: AllocationId, baton: &mut Baton, doing: &mut Doing) {
         let Some(entry) = baton.books.allocations.get(id) else { return };
-        let (resources, key) = (entry.resources.clone(), Arc::clone(&entry.key));
         // Outstanding first, so that the ask is not dropped as done when its allocation leaves.
-        if let Some(slot) = self.book.asks.slot_of(&key) {
-            self.book.asks.give_back(slot);
-            doing.delta.pending.add(&resources);
+        if let Some(slot) = self.book.asks.slot_of(&entry.key) {
+            let pending = self.book.asks.give_back(slot);
+            doing.delta.pending.add(&pending);
         }
         self.unbook(id, None, baton, doing);
     }
