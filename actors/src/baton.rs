@@ -153,6 +153,14 @@ impl Directory {
         }
     }
 
+    /// An application leaves: it waits for no node any more.
+    pub(crate) fn forget_waiting(&mut self, slot: ApplicationSlot) {
+        self.named.retain(|_, waiting| {
+            waiting.retain(|waits| *waits != slot);
+            !waiting.is_empty()
+        });
+    }
+
     /// The id of an application that is in the directory; empty once it has left.
     pub(crate) fn application_id(&self, slot: ApplicationSlot) -> Arc<str> {
         self.application(slot).map_or_else(|| Arc::from(""), |entry| Arc::clone(&entry.id))

@@ -174,6 +174,14 @@ impl Node {
 
     fn tell_index(&mut self, baton: &mut Baton, total: Option<&Resources>) {
         baton.books.node_changed();
+        if !baton.directory.named.is_empty() {
+            let nodes = &baton.books.nodes;
+            let has_more = !nodes.available(self.slot).holds(&self.available)
+                || total.is_some_and(|total| !nodes.total(self.slot).holds(total));
+            if has_more {
+                baton.wake_named(&self.id);
+            }
+        }
         baton.books.nodes.update(self.slot, total, &self.available);
         debug_assert!(
             self.available.same_amount(&self.available_anew()),

@@ -427,11 +427,13 @@ impl Partition {
     fn perform(&mut self, task: Task, mut baton: Box<Baton>) -> Option<Box<Baton>> {
         match task {
             Task::Visit(slot, ops) => {
-                let entry = baton.directory.application(slot);
-                let address = Arc::clone(&entry?.address);
-                baton.errand = Errand::Application(ops);
-                address.do_send(crate::application::Visit(baton));
-                return None;
+                // It may have ended earlier in this step.
+                if let Some(entry) = baton.directory.application(slot) {
+                    let address = Arc::clone(&entry.address);
+                    baton.errand = Errand::Application(ops);
+                    address.do_send(crate::application::Visit(baton));
+                    return None;
+                }
             }
             Task::VisitNode(slot, change) => {
                 if let Some(address) = baton.directory.node(slot).cloned() {
@@ -452,6 +454,7 @@ impl Partition {
                 let taken = baton.directory.applications[slot.0 as usize].take();
                 let entry = taken.expect("an application leaves once");
                 baton.directory.application_by_id.remove(&entry.id);
+                baton.directory.forget_waiting(slot);
                 baton.directory.free_applications.push(slot.0);
                 let leaf = Arc::clone(&baton.directory.queue(entry.leaf).address);
                 entry.address.do_send(crate::Halt);
