@@ -39,7 +39,7 @@ struct Kind {
     steps: usize,
 }
 
-const USUAL: Kind = Kind { extreme: false, steps: 120 };
+const USUAL: Kind = Kind { extreme: false, steps: 140 };
 const EXTREME: Kind = Kind { extreme: true, steps: 80 };
 
 fn amounts(kind: Kind, most: i64) -> BoxedStrategy<Amounts> {
@@ -54,28 +54,32 @@ fn amounts(kind: Kind, most: i64) -> BoxedStrategy<Amounts> {
         ]
         .boxed()
     } else {
-        prop_oneof![60 => 0..=most, 1 => Just(-1_i64)].boxed()
+        prop_oneof![150 => 1..=most, 40 => Just(0_i64), 1 => Just(-1_i64)].boxed()
     };
     // A name that is absent differs from one of which there is nothing.
-    let named = |name: &'static str| {
-        prop::option::weighted(0.7, quantity.clone())
+    let named = |name: &'static str, share: f64| {
+        prop::option::weighted(share, quantity.clone())
             .prop_map(move |quantity| quantity.map(|quantity| (name.to_owned(), quantity)))
     };
-    (named("vcore"), named("memory"), named("gpu"))
+    (named("vcore", 0.95), named("memory", 0.6), named("gpu", 0.25))
         .prop_map(|(a, b, c)| Amounts([a, b, c].into_iter().flatten().collect()))
         .boxed()
 }
 
+const APPS: usize = 8;
+const KEYS: usize = 8;
+const NODES: usize = 6;
+
 fn app() -> impl Strategy<Value = String> {
-    (1..=6).prop_map(|number| format!("a{number}"))
+    (1..=APPS).prop_map(|number| format!("a{number}"))
 }
 
 fn key() -> impl Strategy<Value = String> {
-    (1..=6).prop_map(|number| format!("k{number}"))
+    (1..=KEYS).prop_map(|number| format!("k{number}"))
 }
 
 fn node() -> impl Strategy<Value = String> {
-    (1..=6).prop_map(|number| format!("n{number}"))
+    (1..=NODES).prop_map(|number| format!("n{number}"))
 }
 
 const LEAVES: [&str; 6] =
@@ -154,7 +158,7 @@ fn made_valid(mut queues: Vec<QueueWords>) -> Vec<QueueWords> {
 }
 
 fn wish(kind: Kind) -> impl Strategy<Value = Wish> {
-    let repeat = prop_oneof![6 => Just(1), 3 => 2..=4, 1 => Just(0)];
+    let repeat = prop_oneof![12 => Just(1), 7 => 2..=5, 1 => Just(0)];
     let created = prop_oneof![
         12 => Just(None),
         1 => (0..2_000_i64).prop_map(|s| Some(s.to_string())),
@@ -162,7 +166,7 @@ fn wish(kind: Kind) -> impl Strategy<Value = Wish> {
     ];
     let timeout = prop_oneof![12 => Just(0_i64), 1 => 1..40_000_i64, 1 => Just(i64::MAX)];
     (
-        (app(), key(), amounts(kind, 4), repeat),
+        (app(), key(), amounts(kind, 3), repeat),
         prop_oneof![3 => Just(0), 2 => -2..=3],
         prop::option::weighted(0.12, node()),
         created,
@@ -182,9 +186,9 @@ fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {
     let held = prop::collection::vec(wish(kind), 0..2);
     (
         node(),
-        prop::option::weighted(0.9, amounts(kind, 9)),
+        prop::option::weighted(0.95, amounts(kind, 12)),
         prop::option::weighted(0.2, amounts(kind, 3)),
-        prop_oneof![9 => Just(None), 1 => Just(Some("false")), 1 => Just(Some("true"))],
+        prop_oneof![18 => Just(None), 1 => Just(Some("false")), 1 => Just(Some("true"))],
         any::<u8>(),
         held,
     )
@@ -196,7 +200,7 @@ fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {
                 .map(|ready| ("ready".to_owned(), ready.to_owned()))
                 .into_iter()
                 .collect(),
-            drained: chance < 20,
+            drained: chance < 10,
             // The tags of an ask that is placed already say nothing.
             holds: if chance % 4 == 0 { holds.into_iter().map(as_allocation).collect() } else { Vec::new() },
         })
@@ -244,14 +248,14 @@ fn item(kind: Kind) -> impl Strategy<Value = Item> {
     let recovered = |(wish, uuid): (Wish, String)| Wish { uuid, ..as_allocation(wish) };
     let as_update = |node: NodeWords| NodeWords { drained: false, holds: Vec::new(), ..node };
     prop_oneof![
-        14 => node_item(kind),
+        8 => node_item(kind),
         6 => node_words(kind).prop_map(as_update).prop_map(Item::Resize),
         3 => node().prop_map(Item::Drain),
         3 => node().prop_map(Item::Undrain),
         3 => node().prop_map(Item::RemoveNode),
-        15 => app_item(),
-        3 => app().prop_map(Item::RemoveApp),
-        40 => wish(kind).prop_map(Item::Ask),
+        8 => app_item(),
+        2 => app().prop_map(Item::RemoveApp),
+        55 => wish(kind).prop_map(Item::Ask),
         10 => wish(kind).prop_map(unified).prop_map(Item::Request),
         6 => (wish(kind).prop_map(unified), node()).prop_map(|(wish, node)| Item::Exists(wish, node)),
         4 => ((wish(kind), key()).prop_map(recovered), node())
@@ -293,7 +297,7 @@ fn history(kind: Kind) -> impl Strategy<Value = Script> {
             .prop_map(|(percent, seed)| Some(Step::RefuseSome { percent, seed })),
     ];
     // Most of what follows is about something that is there.
-    let there = prop::collection::vec(prop_oneof![node_item(kind), app_item()], 4..14);
+    let there = prop::collection::vec(prop_oneof![2 => node_item(kind), 3 => app_item()], 8..40);
     let head = (order, tree(), refusals, there).prop_map(|(order, queues, refusals, there)| {
         let queues = queues.into_iter().map(Step::Queue);
         let there = there.into_iter().map(|item| Step::Send { items: vec![item], waits: true });
@@ -309,7 +313,7 @@ fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
     let releases_first = steps.len() % 2 == 0;
     all.extend(steps);
     let mut say = |item| all.push(Step::Send { items: vec![item], waits: true });
-    for app in (1..=6).map(|number| format!("a{number}")) {
+    for app in (1..=APPS).map(|number| format!("a{number}")) {
         if releases_first {
             say(Item::Withdraw { app: app.clone(), key: String::new() });
             let kind = TerminationType::StoppedByRm as i32;
@@ -317,7 +321,7 @@ fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
         }
         say(Item::RemoveApp(app));
     }
-    for node in (1..=6).map(|number| format!("n{number}")) {
+    for node in (1..=NODES).map(|number| format!("n{number}")) {
         say(Item::RemoveNode(node));
     }
     Script(all)

@@ -11,4 +11,9 @@ mod world;
 
 mod applications;
 mod asks;
+mod nodes;
+mod priorities;
+mod queues;
+mod releases;
+mod scheduling;
 mod waiting;

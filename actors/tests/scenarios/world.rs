@@ -165,7 +165,8 @@ impl World {
         if !self.sides.contains_key(&self.present) {
             self.register().await;
         }
-        self.sides.get_mut(&self.present).unwrap()
+        let told = &self.played.text;
+        self.sides.get_mut(&self.present).unwrap_or_else(|| panic!("nobody registered:\n{told}"))
     }
 
     async fn register(&mut self) {
@@ -261,6 +262,7 @@ impl World {
     }
 
     async fn show(&mut self, show: Show) {
+        self.side().await;
         let partition = format!("[{}]default", self.present);
         match show {
             Show::Queues => {
