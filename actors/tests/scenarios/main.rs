@@ -11,9 +11,12 @@ mod world;
 
 mod applications;
 mod asks;
+mod failures;
 mod nodes;
 mod priorities;
 mod queues;
 mod releases;
 mod scheduling;
+mod sessions;
+mod validation;
 mod waiting;
