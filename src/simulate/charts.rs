@@ -10,7 +10,14 @@ use plotters::prelude::*;
 use super::amount::{Kind, ratio};
 use super::report::{Report, SeriesColumns};
 
-const SIZE: (u32, u32) = (1000, 380);
+const WIDTH: u32 = 1000;
+const PLOT_HEIGHT: u32 = 330;
+const TITLE_HEIGHT: u32 = 34;
+const LEGEND_ROW_HEIGHT: u32 = 22;
+/// Space left of the plot, for its labels; titles and legends start there too.
+const LEFT: i32 = 76;
+/// Labels of a legend are cut to so many characters, from the front: paths differ at their ends.
+const LEGEND_CHARACTERS: usize = 40;
 const FONT: &str = "sans-serif";
 const INK: RGBColor = RGBColor(40, 40, 40);
 const GRID: RGBColor = RGBColor(228, 228, 228);
@@ -33,6 +40,10 @@ pub(crate) struct ChartError {
     chart: &'static str,
     reason: String,
 }
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// Text in memory takes all that is written, so that only the drawing itself can fail.
+type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// One picture.
 pub(crate) struct Chart {
@@ -136,33 +147,33 @@ struct Plot {
 impl Plot {
     fn draw(self, report: &Report) -> Result<Chart, ChartError> {
         let mut svg = String::new();
-        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        let drawn = self.draw_on(&root, report).map_err(|error| error.to_string());
+        let legend = Legend::of(&self.lines);
+        let height = legend.bottom() + PLOT_HEIGHT;
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
+        let drawn = self.draw_on(&root, &legend, report).map_err(|error| error.to_string());
         drop(root);
         drawn.map_err(|reason| ChartError { chart: self.file, reason })?;
         Ok(Chart { file: self.file, title: self.title, svg })
     }
 
-    fn draw_on<'a>(
-        &self,
-        root: &DrawingArea<SVGBackend<'a>, Shift>,
-        report: &Report,
-    ) -> Result<(), DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>> {
-        let time = TimeAxis::over(report);
-        let (y_title, top) = match self.y {
-            Axis::Percent(title) => (title, 100.0),
-            Axis::Count(title) => (title, self.highest()),
-        };
-        let percent = matches!(self.y, Axis::Percent(_));
-        let label = |value: &f64| if percent { format!("{value:.0} %") } else { count(*value) };
+    fn draw_on(&self, root: &Area<'_>, legend: &Legend, report: &Report) -> Drawn {
         root.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(root)
-            .caption(self.title, (FONT, 22, &INK))
+        root.draw(&Text::new(self.title, (LEFT, 10), (FONT, 22).into_font().color(&INK)))?;
+        legend.draw_on(root)?;
+        let time = TimeAxis::over(report);
+        let top = self.top();
+        let (_, below) = root.split_vertically(legend.bottom());
+        let mut chart = ChartBuilder::on(&below)
             .margin(12)
             .margin_right(24)
             .x_label_area_size(44)
-            .y_label_area_size(64)
+            .y_label_area_size(LEFT - 12)
             .build_cartesian_2d(0.0..time.length, 0.0..top)?;
+        let (y_title, unit) = match self.y {
+            Axis::Percent(title) => (title, " %"),
+            Axis::Count(title) => (title, ""),
+        };
+        let digits = usize::from(top < 5.0);
         chart
             .configure_mesh()
             .x_desc(time.title)
@@ -171,36 +182,82 @@ impl Plot {
             .label_style((FONT, 14, &INK))
             .x_labels(13)
             .y_labels(6)
-            .x_label_formatter(&|value| count(*value))
-            .y_label_formatter(&label)
+            .x_label_formatter(&|value| format!("{value:.0}"))
+            .y_label_formatter(&|value| format!("{value:.digits$}{unit}"))
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)
             .axis_style(INK)
             .draw()?;
-        for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
+        for (line, colour) in self.lines.iter().zip(COLOURS) {
             let steps = steps(&time, &report.series.time, &line.values);
-            chart
-                .draw_series(LineSeries::new(steps, colour.stroke_width(2)))?
-                .label(&line.label)
-                .legend(move |(x, y)| {
-                    Rectangle::new([(x, y - 2), (x + 18, y + 2)], colour.filled())
-                });
+            chart.draw_series(LineSeries::new(steps, colour.stroke_width(2)))?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .label_font((FONT, 14, &INK))
-            .background_style(WHITE.mix(0.85))
-            .border_style(GRID)
-            .draw()?;
         root.present()
     }
 
-    /// A top that leaves room above the highest value.
-    fn highest(&self) -> f64 {
+    /// The top of the value axis: some room above the highest value, and all of 100 % where half
+    /// of it is used.
+    fn top(&self) -> f64 {
         let values = self.lines.iter().flat_map(|line| line.values.iter().copied());
-        (values.fold(0.0, f64::max) * 1.1).max(4.0)
+        let highest = values.fold(0.0, f64::max);
+        match self.y {
+            Axis::Percent(_) if highest > 50.0 => 100.0,
+            Axis::Percent(_) => (highest * 1.1).max(1.0),
+            Axis::Count(_) => (highest * 1.1).max(5.0),
+        }
     }
+}
+
+/// What each colour means, above the plot so that it hides nothing.
+struct Legend {
+    /// Label and place of each line, in the order of the lines.
+    entries: Vec<(String, (i32, i32))>,
+    rows: u32,
+}
+
+impl Legend {
+    fn of(lines: &[Line]) -> Self {
+        let (mut x, mut row) = (LEFT, 0);
+        let mut entries = Vec::new();
+        for line in lines {
+            let label = shortened(&line.label);
+            let characters = u32::try_from(label.chars().count()).expect("it was shortened");
+            // Mark, gaps, and a wide guess at a character of 14 pixels.
+            let width = (44 + 8 * characters).cast_signed();
+            if x > LEFT && x + width > WIDTH.cast_signed() {
+                (x, row) = (LEFT, row + 1);
+            }
+            entries.push((label, (x, (TITLE_HEIGHT + row * LEGEND_ROW_HEIGHT).cast_signed())));
+            x += width;
+        }
+        Self { entries, rows: row + 1 }
+    }
+
+    fn bottom(&self) -> u32 {
+        TITLE_HEIGHT + self.rows * LEGEND_ROW_HEIGHT
+    }
+
+    fn draw_on(&self, root: &Area<'_>) -> Drawn {
+        for ((label, (x, y)), colour) in self.entries.iter().zip(COLOURS) {
+            let mark = [(*x, y + 4), (x + 20, y + 8)];
+            root.draw(&Rectangle::new(mark, colour.filled()))?;
+            root.draw(&Text::new(
+                label.as_str(),
+                (x + 28, y + 1),
+                (FONT, 14).into_font().color(&INK),
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+fn shortened(label: &str) -> String {
+    let excess = label.chars().count().saturating_sub(LEGEND_CHARACTERS);
+    if excess == 0 {
+        return label.to_owned();
+    }
+    let end: String = label.chars().skip(excess + 1).collect();
+    format!("…{end}")
 }
 
 /// Virtual time since the start of the trace, in a unit that gives few digits.
@@ -228,17 +285,13 @@ impl TimeAxis {
     }
 }
 
-fn count(value: f64) -> String {
-    format!("{value:.0}")
-}
-
-/// Each value from its time to that of the next one; nothing is there before the first.
+/// Each value from its time to that of the next one.
 fn steps<'a>(
     axis: &'a TimeAxis,
     times: &'a [f64],
     values: &'a [f64],
 ) -> impl Iterator<Item = (f64, f64)> + 'a {
-    let before = std::iter::once(&0.0).chain(values);
+    let before = values.first().into_iter().chain(values);
     times.iter().zip(before.zip(values)).flat_map(|(&time, (&before, &value))| {
         let x = axis.place(time);
         [(x, before), (x, value)]
@@ -250,9 +303,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_legend_takes_as_many_rows_as_its_labels_need_and_keeps_the_ends_of_long_ones() {
+        let lines: Vec<_> = (0..6)
+            .map(|at| line(&format!("{}leaf{at}", "root.".repeat(10)), [].into_iter()))
+            .collect();
+        let legend = Legend::of(&lines);
+        assert_eq!(legend.rows, 3);
+        for (at, (label, (x, y))) in legend.entries.iter().enumerate() {
+            assert!(label.starts_with('…') && label.ends_with(&format!("leaf{at}")), "{label}");
+            assert!((0..600).contains(x) && *y < legend.bottom().cast_signed());
+        }
+    }
+
+    #[test]
     fn a_line_keeps_its_value_until_the_next_sample() {
         let axis = TimeAxis { title: "", start: 100.0, unit: 10.0, length: 5.0 };
         let points: Vec<_> = steps(&axis, &[100.0, 120.0], &[3.0, 1.0]).collect();
-        assert_eq!(points, [(0.0, 0.0), (0.0, 3.0), (2.0, 3.0), (2.0, 1.0)]);
+        assert_eq!(points, [(0.0, 3.0), (0.0, 3.0), (2.0, 3.0), (2.0, 1.0)]);
     }
 }

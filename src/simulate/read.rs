@@ -189,13 +189,11 @@ impl Row<'_> {
 
     /// A whole number that must be there.
     fn whole(&mut self, column: &'static str) -> Option<i64> {
-        match self.optional(column)? {
-            Some(number) => Some(number),
-            None => {
-                self.complain(column, "is empty");
-                None
-            }
+        let number = self.optional(column)?;
+        if number.is_none() {
+            self.complain(column, "is empty");
         }
+        number
     }
 
     /// A whole number, `Some(None)` where the field is empty, `None` after a complaint. The bound
@@ -209,14 +207,12 @@ impl Row<'_> {
         let digits = text.split_once('.').map_or(text, |(whole, fraction)| {
             if fraction.bytes().all(|digit| digit == b'0') { whole } else { text }
         });
-        match digits.parse::<u32>() {
-            Ok(number) => Some(Some(i64::from(number))),
-            Err(_) => {
-                let reason = format!("`{text}` is not a whole number from 0 to {}", u32::MAX);
-                self.complain(column, reason);
-                None
-            }
+        if let Ok(number) = digits.parse::<u32>() {
+            return Some(Some(i64::from(number)));
         }
+        let reason = format!("`{text}` is not a whole number from 0 to {}", u32::MAX);
+        self.complain(column, reason);
+        None
     }
 
     /// GPUs asked, in thousandths: a share where it is one GPU, whole GPUs where it is several.
@@ -301,22 +297,23 @@ fn find_columns(
     (places.len() == columns.len()).then_some(places)
 }
 
+/// Parses the texts of both files.
+#[cfg(test)]
+pub(crate) fn parse(machines: &str, pods: &str) -> Result<Trace, TraceError> {
+    let machines = (Path::new("nodes.csv"), machines.as_bytes());
+    parse_trace(machines, (Path::new("pods.csv"), pods.as_bytes()))
+}
+
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
 
+    use super::super::amount::Kind;
     use super::*;
 
     const MACHINES: &str = "sn,cpu_milli,memory_mib,gpu,model\nm1,4000,1024,2,T4\n";
     const POD_HEADER: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,\
                               creation_time,deletion_time,scheduled_time\n";
-
-    fn parse(machines: &str, pods: &str) -> Result<Trace, TraceError> {
-        parse_trace(
-            (Path::new("nodes.csv"), machines.as_bytes()),
-            (Path::new("pods.csv"), pods.as_bytes()),
-        )
-    }
 
     fn pods_of(rows: &str) -> Vec<Pod> {
         parse(MACHINES, &format!("{POD_HEADER}{rows}")).unwrap().pods
@@ -348,8 +345,7 @@ mod tests {
              one,1,1,1,,,LS,Running,0,1,0\n\
              four,1,1,4,1000,,LS,Running,0,1,0\n",
         );
-        let asked: Vec<_> =
-            pods.iter().map(|pod| pod.ask[crate::simulate::amount::Kind::Gpu]).collect();
+        let asked: Vec<_> = pods.iter().map(|pod| pod.ask[Kind::Gpu]).collect();
         assert_eq!(asked, [0, 50, 1000, 4000]);
     }
 
@@ -449,8 +445,8 @@ mod tests {
 
     #[test]
     fn mistakes_beyond_the_twentieth_are_counted() {
-        let rows: String = (0..30).map(|at| format!("m{at},x,1,0,\n")).collect();
-        let machines = format!("sn,cpu_milli,memory_mib,gpu,model\n{rows}");
+        let rows: Vec<_> = (0..30).map(|at| format!("m{at},x,1,0,")).collect();
+        let machines = format!("sn,cpu_milli,memory_mib,gpu,model\n{}", rows.join("\n"));
         let pods = format!("{POD_HEADER}p,1,1,0,0,,LS,Running,0,1,0\n");
         let text = parse(&machines, &pods).unwrap_err().to_string();
         assert_eq!(text.lines().count(), 22, "{text}");

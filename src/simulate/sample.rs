@@ -77,9 +77,9 @@ fn pod(chance: &mut Chance, creation: i64) -> Pod {
     let work = *chance.pick(&kinds);
     // Cores, memory per core in GiB, GPU thousandths, QoS class, shortest and longest run in hours.
     let (cores, per_core, gpu_milli, qos, shortest, longest) = match work {
-        Work::Service => (*chance.pick(&[(3, 4), (2, 8), (1, 16)]), 4, 0, "LS", 4, 20),
+        Work::Service => (*chance.pick(&[(3, 4), (3, 8), (2, 16)]), 4, 0, "LS", 4, 20),
         Work::Notebook => (4, 4, *chance.pick(&[(3, 250), (3, 500), (1, 1000)]), "Burstable", 1, 9),
-        Work::Batch => (*chance.pick(&[(2, 8), (2, 16), (1, 24)]), 4, 0, "BE", 1, 6),
+        Work::Batch => (*chance.pick(&[(2, 8), (2, 16), (2, 32)]), 4, 0, "BE", 1, 10),
         Work::Training => {
             let gpus = *chance.pick(&[(5, 1), (4, 2), (3, 4), (2, 8)]);
             (gpus * 8, 6, gpus * 1000, "Guaranteed", 2, 14)
