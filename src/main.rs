@@ -3,7 +3,7 @@
 //! Exit codes: 0 done, 1 the work could not be done (the reason is on standard error), 2 the command
 //! line is wrong.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -38,7 +38,10 @@ fn run_service(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 fn start_log(settings: &LogSettings) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&settings.filter)
         .map_err(|error| anyhow::anyhow!("settings: `log.filter`: {error}"))?;
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
     match settings.format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
