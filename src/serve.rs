@@ -88,7 +88,7 @@ fn start_scheduler(queues: Option<&Path>) -> anyhow::Result<Option<SchedulerHand
     if let Some(path) = queues {
         let yaml =
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        if !validate::check(path, &yaml)? {
+        if validate::check(path, &yaml)?.is_none() {
             return Ok(None);
         }
         builder = builder.default_queues(yaml);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use monoceros_rules::config;
+use monoceros_rules::config::{self, Configuration, QueueConfig};
 
 use crate::cli::ValidateArgs;
 
@@ -15,20 +15,46 @@ pub fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     let path = &args.file;
     let yaml =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    if !check(path, &yaml)? {
+    let Some(configuration) = check(path, &yaml)? else {
         return Ok(ExitCode::FAILURE);
+    };
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{}: ok", path.display())?;
+    for partition in &configuration.partitions {
+        let queues = count(&partition.root);
+        let (name, leaves) = (&partition.name, count_leaves(&partition.root));
+        writeln!(stdout, "  partition {name}: {queues} queues, {leaves} of them leaves")?;
     }
-    writeln!(io::stdout(), "{}: ok", path.display())?;
+    if configuration.partitions.is_empty() {
+        writeln!(stdout, "  it is empty: the built-in queues would be used")?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether `yaml` is a valid queue configuration; if not, its errors are printed to standard error,
-/// one per line, each behind the name of the file.
-pub fn check(path: &Path, yaml: &str) -> io::Result<bool> {
-    let Err(errors) = config::parse(yaml) else { return Ok(true) };
+/// The configuration, if `yaml` is a valid one; if not, its errors are printed to standard error.
+/// So are its warnings: one line each, behind the name of the file.
+pub fn check(path: &Path, yaml: &str) -> io::Result<Option<Configuration>> {
     let mut stderr = io::stderr().lock();
-    for error in errors.to_string().lines() {
-        writeln!(stderr, "{}: {error}", path.display())?;
+    match config::parse(yaml) {
+        Ok(configuration) => {
+            for warning in &configuration.warnings {
+                writeln!(stderr, "{}: warning: {warning}", path.display())?;
+            }
+            Ok(Some(configuration))
+        }
+        Err(errors) => {
+            for error in errors.to_string().lines() {
+                writeln!(stderr, "{}: {error}", path.display())?;
+            }
+            Ok(None)
+        }
     }
-    Ok(false)
+}
+
+fn count(queue: &QueueConfig) -> usize {
+    1 + queue.children.iter().map(count).sum::<usize>()
+}
+
+fn count_leaves(queue: &QueueConfig) -> usize {
+    usize::from(queue.is_leaf) + queue.children.iter().map(count_leaves).sum::<usize>()
 }

@@ -20,6 +20,7 @@ fn valid_queues_are_ok() {
     let (code, stdout, stderr) = run(&["validate", file.path()]);
     assert_eq!((code, &*stderr), (Some(0), ""));
     assert!(stdout.contains("ok"), "{stdout}");
+    assert!(stdout.contains("3 queues, 2 of them leaves"), "{stdout}");
 }
 
 #[test]

@@ -48,10 +48,6 @@ async fn bad_nodes_are_rejected_and_good_ones_of_the_message_taken() {
 async fn bad_applications_are_rejected_and_good_ones_of_the_message_taken() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_application("known", "root.a").await;
-    let gang = |id: &str, vcore| si::AddApplicationRequest {
-        placeholder_ask: Some(amount(&[("vcore", vcore)])),
-        ..application(id, "root.a")
-    };
     rm.send_applications(
         vec![
             application("", "root.a"),
@@ -67,7 +63,6 @@ async fn bad_applications_are_rejected_and_good_ones_of_the_message_taken() {
                 ..application("foreign", "root.a")
             },
             si::AddApplicationRequest { ugi: None, ..application("nobody", "root.a") },
-            gang("negative", -1),
             application("twice", "root.a"),
             application("twice", "root.a"),
             application("good", "root.b"),
@@ -83,7 +78,6 @@ async fn bad_applications_are_rejected_and_good_ones_of_the_message_taken() {
     rm.expect_rejection("elsewhere", "R_PARTITION_UNKNOWN").await;
     rm.expect_rejection("foreign", "R_PARTITION_UNKNOWN").await;
     rm.expect_rejection("nobody", "R_USER").await;
-    rm.expect_rejection("negative", "R_NEGATIVE_RESOURCE").await;
     rm.expect_rejection("twice", "R_APP_EXISTS").await;
     let mut accepted = rm.read(|seen| seen.accepted_applications.clone());
     accepted.sort_unstable();

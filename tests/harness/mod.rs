@@ -30,9 +30,6 @@ pub const PATIENCE: Duration = Duration::from_secs(15);
 pub const QUEUES: &str = r#"
 partitions:
   - name: default
-    placementrules:
-      - name: provided
-        create: false
     queues:
       - name: root
         submitacl: "*"
