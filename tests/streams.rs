@@ -294,3 +294,14 @@ async fn sigterm_ends_streams_with_a_status_and_the_process_with_zero() {
     let end = rm.read(|seen| seen.end("node").unwrap());
     assert_eq!(end, (Code::Unavailable, "SHUTTING_DOWN".to_owned()));
 }
+
+#[tokio::test]
+async fn the_demo_registers_and_comes_back_when_it_is_replaced() {
+    let service = Service::start_demo();
+    // Who takes its place loses it to the demo: the first time it may just have started.
+    for _ in 0..2 {
+        let stand_in = Rm::register(&service, "demo").await;
+        stand_in.hello().await;
+        stand_in.until("replaced by the demo", |seen| seen.ends.len() == 3).await;
+    }
+}

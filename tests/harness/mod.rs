@@ -55,11 +55,27 @@ impl Service {
 
     /// Starts it with some settings: `("GRPC__SEND_CHUNK_ITEMS", "2")`.
     pub fn start_with(settings: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
-        command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+        let mut command = Self::command();
         for (key, value) in settings {
             command.env(format!("MONOCEROS__{key}"), value);
         }
+        Self::spawn(command)
+    }
+
+    /// Starts it with its own simulated resource manager.
+    pub fn start_demo() -> Self {
+        let mut command = Self::command();
+        command.arg("--demo");
+        Self::spawn(command)
+    }
+
+    fn command() -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
+        command.args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+        command
+    }
+
+    fn spawn(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
