@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::simulate::SimulateArgs;
+
 /// A cluster resource scheduler.
 #[derive(Debug, Parser)]
 #[command(name = "monoceros", version, arg_required_else_help = true)]
@@ -42,26 +44,6 @@ pub struct ServeArgs {
     /// Also run a simulated resource manager that keeps the scheduler busy
     #[arg(long)]
     pub demo: bool,
-}
-
-/// Arguments of `monoceros simulate`.
-#[derive(Clone, Debug, Args)]
-pub struct SimulateArgs {
-    /// The nodes of the trace (CSV)
-    #[arg(long, value_name = "FILE")]
-    pub nodes: PathBuf,
-    /// The pods of the trace (CSV)
-    #[arg(long, value_name = "FILE")]
-    pub pods: PathBuf,
-    /// Queue configuration (YAML)
-    #[arg(long, value_name = "FILE")]
-    pub queues: Option<PathBuf>,
-    /// Seed of every random choice: equal seeds give equal histories
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub seed: u64,
-    /// Directory to write the report to
-    #[arg(long, value_name = "DIR")]
-    pub report: Option<PathBuf>,
 }
 
 /// Arguments of `monoceros validate`.

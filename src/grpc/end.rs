@@ -62,7 +62,7 @@ pub enum End {
 }
 
 /// Why client and scheduler no longer know the same.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Cause {
     /// More waited for the client than is kept for it.
     #[error("too much was waiting to be read")]
@@ -70,6 +70,9 @@ pub enum Cause {
     /// A message of the client could not be read.
     #[error("a message could not be read")]
     ItemsLost,
+    /// The scheduler lost what it knew of the resource manager.
+    #[error("the scheduler lost its state: {0}")]
+    StateLost(String),
 }
 
 impl From<&End> for Status {

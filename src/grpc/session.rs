@@ -1,7 +1,6 @@
 //! One registration of a resource manager, from the edge's side: where the scheduler's answers go.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use monoceros_actors::ResourceManagerCallback;
 use monoceros_proto::si::v1 as si;
@@ -16,8 +15,8 @@ use super::outbox::{Bounds, Closed, Outbox, Overflow};
 pub struct Session {
     rm_id: String,
     number: u64,
-    /// Something that the client said was lost: no stream may bind any more.
-    incomplete: AtomicBool,
+    /// Why client and scheduler no longer know the same: no stream may bind any more.
+    lost: OnceLock<Cause>,
     /// For allocation streams.
     pub allocations: Outbox<si::AllocationResponse>,
     /// For application streams.
@@ -32,7 +31,7 @@ impl Session {
         Self {
             rm_id,
             number,
-            incomplete: AtomicBool::new(false),
+            lost: OnceLock::new(),
             allocations: Outbox::new(bounds),
             applications: Outbox::new(bounds),
             nodes: Outbox::new(bounds),
@@ -51,17 +50,21 @@ impl Session {
 
     /// Makes `line` the stream of its kind.
     pub fn bind<K: Kind>(self: &Arc<Self>, line: &Arc<Line>) -> Result<(), End> {
-        if self.incomplete.load(Ordering::Acquire) {
-            return Err(End::ResyncRequired(Cause::ItemsLost));
+        let refusal = || match self.lost.get() {
+            Some(cause) => End::ResyncRequired(cause.clone()),
+            None => End::Superseded,
+        };
+        if self.lost.get().is_some() {
+            return Err(refusal());
         }
         line.set_session(self);
-        K::outbox(self).bind(line).map_err(|Closed| End::ResyncRequired(Cause::Overflow))
+        K::outbox(self).bind(line).map_err(|Closed| refusal())
     }
 
     /// A message of the client could not be read: open streams go on, later ones are refused until
     /// the client registers again and says everything anew.
     pub fn lose_items(&self) {
-        self.incomplete.store(true, Ordering::Release);
+        self.lost.get_or_init(|| Cause::ItemsLost);
     }
 
     /// Ends all streams and drops what waits.
@@ -73,7 +76,12 @@ impl Session {
 
     fn overflow(&self, kind: &'static str) {
         warn!(rm = %self.rm_id, kind, "client reads too slowly, it has to register again");
-        self.close(&End::ResyncRequired(Cause::Overflow));
+        self.lose(Cause::Overflow);
+    }
+
+    fn lose(&self, cause: Cause) {
+        self.lost.get_or_init(|| cause.clone());
+        self.close(&End::ResyncRequired(cause));
     }
 }
 
@@ -94,6 +102,11 @@ impl ResourceManagerCallback for Session {
         if let Err(Overflow) = self.nodes.push(response) {
             self.overflow("node");
         }
+    }
+
+    fn resync_required(&self, cause: &str) {
+        warn!(rm = %self.rm_id, cause, "state lost, the resource manager has to register again");
+        self.lose(Cause::StateLost(cause.to_owned()));
     }
 }
 
@@ -128,6 +141,17 @@ mod tests {
         assert!(session.nodes.take(&nodes).is_none());
         let late = Arc::new(Line::new());
         assert!(matches!(session.bind::<Nodes>(&late), Err(End::ResyncRequired(_))));
+    }
+
+    #[test]
+    fn a_loss_in_the_scheduler_ends_all_streams() {
+        let session = session();
+        let open = Arc::new(Line::new());
+        session.bind::<Nodes>(&open).unwrap();
+        session.resync_required("a step was lost");
+        assert!(matches!(open.end(), Some(End::ResyncRequired(Cause::StateLost(_)))));
+        let late = session.bind::<Nodes>(&Arc::new(Line::new()));
+        assert!(late.unwrap_err().to_string().contains("a step was lost"));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! One stream, in both directions.
 //!
 //! # How it ends
-//! * The client closes its side: what is due is still delivered. The embedding API does not say
-//!   when the last answer to a request has been given, so the stream ends OK when nothing came
-//!   for [`QUIET`], or after [`LINGER`].
+//! * The client closes its side: once the scheduler has settled what it was asked, or after
+//!   [`LINGER`], what waits is still delivered, and the stream ends OK.
 //! * The client goes away: what was not taken waits for the next stream of the session.
 //! * The server ends it: see [`End`](super::end::End).
 
@@ -14,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, stream};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::timeout;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::debug;
@@ -25,10 +24,7 @@ use super::line::Line;
 use super::registry::Slot;
 use super::{Edge, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER};
 
-/// How long nothing may come before a stream that its client has half closed ends.
-const QUIET: Duration = Duration::from_millis(500);
-
-/// How long such a stream goes on at most while decisions keep coming.
+/// How long the scheduler may take to answer a client that has closed its side.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// The replies of a stream as the generated trait wants them.
@@ -64,7 +60,6 @@ struct Reader<K> {
 struct Writer<K: Kind> {
     edge: Arc<Edge>,
     line: Arc<Line>,
-    half_closed: Option<Instant>,
     kind: PhantomData<K>,
 }
 
@@ -74,12 +69,7 @@ impl<K: Kind> Reader<K> {
     }
 
     fn writer(&self) -> Writer<K> {
-        Writer {
-            edge: Arc::clone(&self.edge),
-            line: Arc::clone(&self.line),
-            half_closed: None,
-            kind: PhantomData,
-        }
+        Writer { edge: Arc::clone(&self.edge), line: Arc::clone(&self.line), kind: PhantomData }
     }
 
     async fn bind_by_metadata(&mut self, metadata: &MetadataMap) -> Result<(), End> {
@@ -125,6 +115,8 @@ impl<K: Kind> Reader<K> {
                     }
                 }
                 Ok(None) => {
+                    // After that the outboxes hold every answer that is due.
+                    let _ = timeout(LINGER, self.edge.handle.settle()).await;
                     self.line.half_close();
                     return;
                 }
@@ -204,20 +196,18 @@ impl<K: Kind> Writer<K> {
             if let Some(end) = self.line.end() {
                 return Some(Err(end.into()));
             }
+            // Asked before the outbox is: an answer that is due is in it by then.
+            let half_closed = self.line.is_half_closed();
             if let Some(reply) = self.waiting() {
                 return Some(Ok(reply));
             }
-            if self.line.is_half_closed() && self.half_closed.is_none() {
-                self.half_closed = Some(Instant::now());
+            if half_closed {
+                return None;
             }
-            let quiet = self.half_closed.map(|since| (Instant::now() + QUIET).min(since + LINGER));
             tokio::select! {
                 () = self.edge.shutdown.cancelled() => {}
                 () = self.line.ended() => {}
                 () = self.line.news() => {}
-                () = sleep_until(quiet.unwrap_or_else(Instant::now)), if quiet.is_some() => {
-                    return None;
-                }
             }
         }
     }
