@@ -167,7 +167,7 @@ async fn a_sum_beyond_the_largest_number_is_rejected_and_breaks_nothing() {
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
     let huge = |key: &str| si::Allocation {
-        resource_per_alloc: Some(amount(&[("vcore", i64::MAX)])),
+        resource_per_alloc: Some(amount(&[("vcore", i64::MAX / 2 + 1)])),
         ..ask("app", key)
     };
     rm.send_allocations(vec![], vec![huge("first"), huge("second"), ask("app", "good")], vec![])
