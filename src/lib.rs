@@ -1,5 +1,6 @@
 //! The Monoceros service: the edges around the scheduler of `monoceros-actors`.
 //!
-//! Reading order: [`grpc`].
+//! Reading order: [`grpc`], [`rest`].
 
 pub mod grpc;
+pub mod rest;
