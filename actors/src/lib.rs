@@ -1,6 +1,114 @@
-//! The Monoceros scheduler as an embeddable actor system: no gRPC, no HTTP.
+//! The Monoceros scheduler as an embeddable actor system.
 //!
-//! Reading order: [`snapshot`], [`metrics`].
+//! Every resource manager, partition, queue, application and node is an actix actor; what they
+//! decide is in the crate `monoceros-rules`. This crate speaks the messages of the Scheduler
+//! Interface (`monoceros-proto`) as plain structs: an embedder gets no gRPC and no HTTP.
+//!
+//! ```
+//! use std::sync::{Arc, mpsc};
+//!
+//! use monoceros_actors::{ResourceManagerCallback, Scheduler};
+//! use monoceros_proto::si::v1 as si;
+//!
+//! /// Tells what happens through a channel.
+//! struct Shim(mpsc::Sender<String>);
+//!
+//! impl ResourceManagerCallback for Shim {
+//!     fn update_allocation(&self, response: si::AllocationResponse) {
+//!         for allocation in response.new {
+//!             self.0.send(format!("{} on {}", allocation.allocation_key, allocation.node_id)).ok();
+//!         }
+//!     }
+//!     fn update_application(&self, _response: si::ApplicationResponse) {}
+//!     fn update_node(&self, _response: si::NodeResponse) {}
+//! }
+//!
+//! fn memory(value: i64) -> Option<si::Resource> {
+//!     let resources = [("memory".to_owned(), si::Quantity { value })].into();
+//!     Some(si::Resource { resources })
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let scheduler = Scheduler::builder().start()?;
+//! let (sender, said) = mpsc::channel();
+//! let register = si::RegisterResourceManagerRequest { rm_id: "rm".into(), ..Default::default() };
+//! scheduler.register_resource_manager(register, Arc::new(Shim(sender))).await?;
+//! scheduler
+//!     .update_node(si::NodeRequest {
+//!         rm_id: "rm".into(),
+//!         nodes: vec![si::NodeInfo {
+//!             node_id: "n1".into(),
+//!             action: si::node_info::ActionFromRm::Create as i32,
+//!             schedulable_resource: memory(8),
+//!             ..Default::default()
+//!         }],
+//!         ..Default::default()
+//!     })
+//!     .await?;
+//! scheduler
+//!     .update_application(si::ApplicationRequest {
+//!         rm_id: "rm".into(),
+//!         new: vec![si::AddApplicationRequest {
+//!             application_id: "app".into(),
+//!             queue_name: "root.default".into(),
+//!             ugi: Some(si::UserGroupInformation { user: "ada".into(), groups: vec![] }),
+//!             ..Default::default()
+//!         }],
+//!         ..Default::default()
+//!     })
+//!     .await?;
+//! scheduler
+//!     .update_allocation(si::AllocationRequest {
+//!         rm_id: "rm".into(),
+//!         asks: vec![si::AllocationAsk {
+//!             allocation_key: "task".into(),
+//!             application_id: "app".into(),
+//!             resource_ask: memory(4),
+//!             max_allocations: 1,
+//!             ..Default::default()
+//!         }],
+//!         ..Default::default()
+//!     })
+//!     .await?;
+//! scheduler.settle().await;
+//! assert_eq!(said.recv()?, "task on n1");
+//! scheduler.shutdown().await;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! Reading order: [`scheduler`], [`callback`], then the actors from the door inwards: `rm_proxy`,
+//! `rm`, `partition`, `queue`, `application`, `node`, `outlet`; what travels between them is `baton`.
+
+pub mod callback;
+pub mod scheduler;
 
 pub mod metrics;
 pub mod snapshot;
+
+mod application;
+mod baton;
+mod clock;
+mod node;
+mod oracle;
+mod outlet;
+mod partition;
+mod queue;
+mod rm;
+mod rm_proxy;
+mod tally;
+mod views;
+
+use actix::Message;
+
+pub use callback::ResourceManagerCallback;
+pub use scheduler::{
+    ReadError, RegisterError, Scheduler, SchedulerBuilder, SchedulerHandle, StartError, Threads,
+    UpdateError,
+};
+pub(crate) use scheduler::Settings;
+
+/// The actor ends; what is behind this in its mailbox is dropped.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct Halt;

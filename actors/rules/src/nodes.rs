@@ -3,7 +3,7 @@
 //!
 //! # Why
 //! A partition of a hundred thousand machines places an ask by one descent of an
-//! [`OrderedTree`](crate::ordered::OrderedTree): its key is the node's score, its bound what is
+//! [`OrderedTree`]: its key is the node's score, its bound what is
 //! free. The index also remembers which nodes *grew* lately, so that an ask that found no node is
 //! not tried again before one of them could take it.
 //!
@@ -42,17 +42,19 @@
 
 mod growth;
 mod labels;
+mod room;
 mod score;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use crate::ordered::{Bound, OrderedTree};
+use crate::ordered::OrderedTree;
 use crate::resources::{Name, Resources};
 
 use growth::Growths;
 use labels::Labels;
+use room::Room;
 pub use score::{NodeOrder, NodeSortPolicy};
 
 /// How many of the nodes that grew are looked at for one question; beyond it the answer is that
@@ -105,15 +107,6 @@ struct Key {
     /// [`score::ordered_bits`] of the score.
     score: u64,
     label: u64,
-}
-
-/// What a node has room for, or the component-wise most that any of several has.
-#[derive(Clone, Debug, PartialEq)]
-struct Room {
-    /// Whether anything may be placed at all: without it even an ask for nothing is turned away.
-    open: bool,
-    /// Above zero where it is present, so that equal rooms are equal values.
-    free: Resources,
 }
 
 impl NodeIndex {
@@ -223,8 +216,8 @@ impl NodeIndex {
         self.tree.first_after(after, |room| room.holds(ask)).map(|(_, slot, _)| *slot)
     }
 
-    /// Whether the most that open nodes have of each resource, be it on different nodes, holds the
-    /// ask: `false` is certain, `true` is not.
+    /// Whether the most that open nodes have of each resource holds the ask, be it on different
+    /// nodes of those that are short of the same: `false` is certain, `true` is not.
     pub fn may_hold(&self, ask: &Resources) -> bool {
         self.tree.bound().is_some_and(|room| room.holds(ask))
     }
@@ -368,42 +361,8 @@ impl Entry {
         old
     }
 
-    /// The same as an amount: what fits in both is what fits in the smaller of both.
     fn room(&self) -> Room {
-        let mut free = Resources::new();
-        if self.open {
-            for (name, available) in self.available.entries() {
-                let both = available.min(self.total.get(name));
-                if both > 0 {
-                    free.set(name, both);
-                }
-            }
-        }
-        Room { open: self.open, free }
-    }
-}
-
-impl Room {
-    fn holds(&self, ask: &Resources) -> bool {
-        self.open && self.free.holds(ask)
-    }
-}
-
-impl Bound for Room {
-    fn join(&mut self, other: &Self) {
-        self.open |= other.open;
-        self.free.raise_to(&other.free);
-    }
-
-    fn covers(&self, other: &Self) -> bool {
-        (self.open || !other.open) && self.free.holds(&other.free)
-    }
-
-    fn rests_on(&self, part: &Self) -> bool {
-        // Where something is free, whoever has the most of it also keeps the join open.
-        part.open
-            && (self.free.is_empty()
-                || part.free.entries().any(|(name, free)| free == self.free.get(name)))
+        if self.open { Room::open(&self.total, &self.available) } else { Room::closed() }
     }
 }
 

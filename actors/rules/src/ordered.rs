@@ -43,6 +43,7 @@
 //! assert_eq!(nodes.rank(&40), 2);
 //! ```
 
+mod change;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -65,13 +66,27 @@ pub trait Bound: Clone + PartialEq {
         joined == *self
     }
 
-    /// Whether this bound, a join that `part` went into, might be narrower without it.
+    /// The join of `parts` where it is not this bound, which is the join of `parts` and of `gone`.
     ///
-    /// `true` is always a right answer; a good one spares a look at all siblings of an entry that
-    /// changes.
-    fn rests_on(&self, part: &Self) -> bool {
-        let _ = part;
-        true
+    /// Worth a rule of its own where entries often change: it may look only at what rests on
+    /// `gone`, which most often is nothing. Where the answer is none, no bound further up changes.
+    fn without<'a>(
+        &self,
+        gone: &Self,
+        mut parts: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Option<Self>
+    where
+        Self: 'a,
+    {
+        let _ = gone;
+        let mut joined = parts.next()?.clone();
+        for part in parts {
+            if joined == *self {
+                return None;
+            }
+            joined.join(part);
+        }
+        (joined != *self).then_some(joined)
     }
 }
 

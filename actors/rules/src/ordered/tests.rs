@@ -15,12 +15,21 @@ impl Bound for Most {
         self.1 = self.1.max(other.1);
     }
 
-    fn rests_on(&self, part: &Self) -> bool {
-        self.0 == part.0 || self.1 == part.1
+    fn without<'a>(
+        &self,
+        gone: &Self,
+        parts: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Option<Self> {
+        if gone.0 < self.0 && gone.1 < self.1 {
+            return None;
+        }
+        let most = |of: fn(&Self) -> u8| parts.clone().map(of).max();
+        let left = Self(most(|part| part.0)?, most(|part| part.1)?);
+        (left != *self).then_some(left)
     }
 }
 
-/// The smaller of both, as applications have a least ask; leaves `rests_on` at its default.
+/// The smaller of both, as applications have a least ask; leaves `without` as it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Least(u8);
 

@@ -1,0 +1,175 @@
+//! What a node has room for, and what a search may learn of many nodes at once.
+//!
+//! # Why kinds
+//! The obvious bound of several nodes is the most that any has of each resource. Where each node
+//! is full in another resource it promises room for anything, and a search looks at every node in
+//! vain: 1 to 3 ms for a hundred thousand. So nodes are told apart by the resource that is scarcest
+//! on them, and the maximum is kept for each such *kind*. Then nobody who has cores but no memory
+//! lends them to somebody who has memory but no cores; the same search ends at the root.
+
+use smallvec::SmallVec;
+
+use crate::ordered::Bound;
+use crate::resources::{Name, Resources};
+
+/// What a node has room for, or the most that nodes of each kind have.
+///
+/// Kinds ascend, and amounts have no names of zero or below: equal rooms are equal values. A
+/// closed node has no kind at all; an open one that is full has its kind, with nothing in it, since
+/// it still holds an ask for nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Room(SmallVec<[(Name, Resources); 1]>);
+
+impl Room {
+    /// The room of a closed node.
+    pub(super) fn closed() -> Self {
+        Self::default()
+    }
+
+    /// The room of an open node: what fits in its total and in what is available fits in the
+    /// smaller of both.
+    pub(super) fn open(total: &Resources, available: &Resources) -> Self {
+        let mut free = Resources::new();
+        let (mut kind, mut least) = (Name::MEMORY, f64::INFINITY);
+        for (name, total) in total.entries() {
+            let both = available.get(name).min(total);
+            if both > 0 {
+                free.set(name, both);
+            }
+            let share = both as f64 / total as f64;
+            if share < least {
+                (kind, least) = (name, share);
+            }
+        }
+        Self(SmallVec::from_buf([(kind, free)]))
+    }
+
+    /// Whether the node, or perhaps one of the nodes, holds the ask.
+    pub(super) fn holds(&self, ask: &Resources) -> bool {
+        self.0.iter().any(|(_, free)| free.holds(ask))
+    }
+
+    fn position(&self, kind: Name) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&kind, |room| room.0)
+    }
+
+    fn of_kind(&self, kind: Name) -> Option<&Resources> {
+        // There are two or three: a scan beats a binary search.
+        self.0.iter().find(|room| room.0 == kind).map(|room| &room.1)
+    }
+}
+
+impl Bound for Room {
+    fn join(&mut self, other: &Self) {
+        for (kind, free) in &other.0 {
+            match self.position(*kind) {
+                Ok(at) => self.0[at].1.raise_to(free),
+                Err(at) => self.0.insert(at, (*kind, free.clone())),
+            }
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        let mut rooms = other.0.iter();
+        rooms.all(|(kind, free)| self.of_kind(*kind).is_some_and(|most| most.holds(free)))
+    }
+
+    fn without<'a>(
+        &self,
+        gone: &Self,
+        parts: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Option<Self> {
+        let mut left: Option<Self> = None;
+        for (kind, free) in &gone.0 {
+            let mut of_kind = parts.clone().filter_map(|part| part.of_kind(*kind)).peekable();
+            if of_kind.peek().is_none() {
+                left.get_or_insert_with(|| self.clone()).0.retain(|room| room.0 != *kind);
+                continue;
+            }
+            let most = self.of_kind(*kind).expect("a join has the kinds of its parts");
+            let Some(most) = most_left(most, free, of_kind) else { continue };
+            let left = left.get_or_insert_with(|| self.clone());
+            let at = left.position(*kind).expect("it has the kinds of what it was copied from");
+            left.0[at].1 = most;
+        }
+        left
+    }
+}
+
+/// The most of `parts` where it is not `most`, which is the most of `parts` and of `gone`.
+fn most_left<'a>(
+    most: &Resources,
+    gone: &Resources,
+    parts: impl Iterator<Item = &'a Resources>,
+) -> Option<Resources> {
+    // What of it rests on `gone`, and the most of it that was seen elsewhere.
+    let mut rests: SmallVec<[(Name, i64, i64); 4]> = gone
+        .entries()
+        .filter(|&(name, quantity)| quantity == most.get(name))
+        .map(|(name, quantity)| (name, quantity, 0))
+        .collect();
+    for part in parts {
+        let mut same = true;
+        for (name, quantity, next) in &mut rests {
+            *next = part.get(*name).max(*next);
+            same &= next == quantity;
+        }
+        if same {
+            return None;
+        }
+    }
+    let mut left = most.clone();
+    for (name, _, next) in rests {
+        left.set(name, next);
+    }
+    left.prune();
+    Some(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(vcore: i64, memory: i64) -> Room {
+        let total = Resources::of(&[("vcore", 10), ("memory", 100)]);
+        Room::open(&total, &Resources::of(&[("vcore", vcore), ("memory", memory)]))
+    }
+
+    fn joined(rooms: &[Room]) -> Room {
+        let mut all = Room::closed();
+        for room in rooms {
+            all.join(room);
+        }
+        all
+    }
+
+    #[test]
+    fn what_is_scarce_on_another_node_is_not_lent() {
+        let all = joined(&[of(9, 3), of(8, 5), of(1, 90)]);
+        assert!(!all.holds(&Resources::of(&[("vcore", 2), ("memory", 20)])));
+        assert!(
+            all.holds(&Resources::of(&[("vcore", 9), ("memory", 5)])),
+            "but among one kind it is"
+        );
+        assert!(all.holds(&Resources::of(&[("memory", 90)])));
+    }
+
+    #[test]
+    fn without_the_largest_the_next_is_left() {
+        let (most, next, other) = (of(9, 3), of(5, 3), of(1, 90));
+        let all = joined(&[most.clone(), next.clone(), other.clone()]);
+        let left = [next.clone(), other.clone()];
+        assert_eq!(all.without(&most, left.iter()), Some(joined(&left)));
+        let left = [most.clone(), other.clone()];
+        assert_eq!(all.without(&next, left.iter()), None, "as much memory is left with the other");
+        let left = [most, next];
+        assert_eq!(all.without(&other, left.iter()), Some(joined(&left)), "a kind goes");
+    }
+
+    #[test]
+    fn a_closed_node_holds_not_even_nothing_and_a_full_one_does() {
+        assert!(!Room::closed().holds(&Resources::new()));
+        assert!(of(0, 0).holds(&Resources::new()));
+        assert!(!of(0, 0).holds(&Resources::of(&[("vcore", 1)])));
+    }
+}

@@ -1,0 +1,464 @@
+//! An application: its asks in order, its state, what it holds; the place where an offer becomes a
+//! decision.
+//!
+//! # Why an actor
+//! What an application asks for and holds is a fact about it alone. An offer that reaches it brings
+//! everything else it needs: the headroom of its queues, the node index, the allocation table.
+//!
+//! # Invariants
+//! * A placement is booked here only after its node confirmed it, in the same step.
+//! * Whatever changes its pending, its state or its priority climbs to root in the same step.
+//!
+//! The rules are in `monoceros_rules::{application, asks}`; what an RM may ask for is in [`ops`].
+
+mod ops;
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use monoceros_rules::allocations::{Allocation, ApplicationSlot, Form};
+use monoceros_rules::application::{Application as Book, StateChange};
+use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::asks::{AskSlot, ClassId};
+use monoceros_rules::audit::ApplicationFact;
+use monoceros_rules::ledger::LedgerDelta;
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::order::{ApplicationKey, ApplicationView};
+use monoceros_rules::waits::{Parked, WaitSet, Waits};
+
+use crate::baton::{
+    Alarm, Allocated, Baton, Errand, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate, Saying,
+};
+use crate::metrics::Kind;
+use crate::partition::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
+use crate::queue::{Queue, QueueFacts};
+pub(crate) use ops::{Cause, Existing, Op, Which};
+
+/// An offer for this application: from its leaf, which it goes back to.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Offer(pub(crate) Box<Baton>);
+
+/// A node's answer to a placement.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Placed(pub(crate) Box<Baton>);
+
+/// Something to do, from the partition: see [`Op`].
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Visit(pub(crate) Box<Baton>);
+
+/// The leaf has a row for this application.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Attached {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) row: RowSlot,
+}
+
+/// A walk comes by: read or audit.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Walk(pub(crate) Box<Baton>);
+
+/// See the module.
+pub(crate) struct Application {
+    slot: ApplicationSlot,
+    book: Book,
+    leaf: Arc<Addr<Queue>>,
+    leaf_facts: Arc<QueueFacts>,
+    row: Option<RowSlot>,
+    me: Option<Arc<Addr<Self>>>,
+    /// Reused for the changes of one step.
+    changes: Vec<StateChange>,
+}
+
+impl Application {
+    pub(crate) fn new(
+        slot: ApplicationSlot,
+        book: Book,
+        leaf: Arc<Addr<Queue>>,
+        leaf_facts: Arc<QueueFacts>,
+    ) -> Self {
+        Self { slot, book, leaf, leaf_facts, row: None, me: None, changes: Vec::new() }
+    }
+
+    fn key(&self) -> Option<RowKey> {
+        if self.book.asks.pending().is_empty() {
+            return None;
+        }
+        let settings = &self.leaf_facts.config.settings;
+        let view = ApplicationView {
+            priority: self.book.asks.priority(),
+            submitted: self.book.submitted_ns,
+            allocated: self.book.allocated(),
+            guaranteed: self.leaf_facts.config.guaranteed.as_ref(),
+            id: &self.book.id,
+        };
+        Some(RowKey::Application(ApplicationKey::new(
+            settings.sort_policy,
+            settings.priority_sort,
+            &view,
+        )))
+    }
+
+    /// What this application tells its leaf of itself. `None` until it has joined.
+    fn update(&self) -> Option<RowUpdate> {
+        let set = self.book.asks.waits();
+        let waits = if self.book.is_starting() {
+            Waits { starting: set, ..Waits::default() }
+        } else {
+            Waits { running: set, ..Waits::default() }
+        };
+        let (key, priority) = (self.key(), self.book.asks.priority());
+        Some(RowUpdate { row: self.row?, key, priority, waits })
+    }
+
+    /// Tries one class after the other until one has a node to ask, or gives the offer back.
+    fn consider(&mut self, mut baton: Box<Baton>) {
+        loop {
+            let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
+            let view = frame.view(&baton.books);
+            let Some((class, ask)) = self.book.asks.first(&view) else {
+                break;
+            };
+            let shape = self.book.asks.shape(class);
+            if !view.headroom.allows(&shape.resources) {
+                let waits = WaitSet::Parked(Box::new(Parked::short(&shape.resources, &view)));
+                self.book.asks.ask_mut(ask).attempted = true;
+                self.book.asks.set_waits(class, waits);
+                continue;
+            }
+            let node = match &shape.required_node {
+                Some(name) => baton.books.nodes.slot_of(name).filter(|slot| {
+                    let nodes = &baton.books.nodes;
+                    nodes.available(*slot).holds(&shape.resources)
+                        && nodes.total(*slot).holds(&shape.resources)
+                }),
+                None => baton.books.nodes.first_fit(&shape.resources),
+            };
+            self.book.asks.ask_mut(ask).attempted = true;
+            if let Some(node) = node {
+                self.place(baton, ask, node);
+                return;
+            }
+            self.park_without_node(&mut baton, class);
+        }
+        self.rise(baton);
+    }
+
+    /// No node has room for the class: it waits for one to grow, or for the one it names.
+    fn park_without_node(&mut self, baton: &mut Baton, class: ClassId) {
+        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
+        let view = frame.view(&baton.books);
+        let shape = self.book.asks.shape(class);
+        let parked = if let Some(name) = &shape.required_node {
+            let waiting = baton.directory.named.entry(Arc::clone(name)).or_default();
+            if !waiting.contains(&self.slot) {
+                waiting.push(self.slot);
+            }
+            Parked::named(&view)
+        } else {
+            Parked::roomless(&shape.resources, &view)
+        };
+        self.book.asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
+    }
+
+    /// Asks `node` to hold one instance of the ask.
+    fn place(&mut self, mut baton: Box<Baton>, slot: AskSlot, node: NodeSlot) {
+        let ask = self.book.asks.ask(slot);
+        let allocation = Allocation {
+            application: self.slot,
+            key: Arc::clone(&ask.key),
+            uuid: Arc::clone(&ask.key),
+            node,
+            resources: ask.resources().clone(),
+            priority: ask.priority(),
+            placeholder: false,
+            originator: ask.originator,
+            form: ask.form,
+            created_ns: ask.created_ns,
+            bound_ns: baton.now_ns,
+            released: false,
+            tags: ask.tags.clone(),
+        };
+        let placing = Placing {
+            ask: slot,
+            node,
+            resources: ask.resources().clone(),
+            key: Arc::clone(&ask.key),
+            required: ask.required_node().is_some(),
+            allocation: baton.books.allocations.insert(allocation),
+            application: Arc::clone(self.me.as_ref().expect("an actor starts before it is sent to")),
+            outcome: Outcome::Open,
+        };
+        baton.placing = Some(placing);
+        self.ask_node(baton, node);
+    }
+
+    fn ask_node(&mut self, mut baton: Box<Baton>, node: NodeSlot) {
+        baton.tally.post(Kind::Node);
+        let address = baton.directory.node(node).cloned().expect("the index names live nodes");
+        address.do_send(crate::node::Place(baton));
+    }
+
+    /// The node holds it: book it, and go on while nobody else comes first.
+    fn settle(&mut self, mut baton: Box<Baton>, placing: &Placing) {
+        let now_ns = baton.now_ns;
+        let uuid = self.book.next_uuid(placing.ask);
+        let priority = self.book.asks.priority();
+        self.book.asks.take_one(placing.ask);
+        let ask = self.book.asks.ask_mut(placing.ask);
+        ask.live.push(placing.allocation);
+        if let Some(timeout) = ask.execution_timeout_ms {
+            let alarm = Alarm::ExecutionTimeout { allocation: placing.allocation };
+            baton.alarms.push((std::time::Duration::from_millis(timeout), alarm));
+        }
+        let entry = baton.books.allocations.get_mut(placing.allocation);
+        let entry = entry.expect("a placement on its way is in the table");
+        entry.uuid = Arc::clone(&uuid);
+        let allocated = Allocated {
+            application: Arc::clone(&self.book.id),
+            key: Arc::clone(&entry.key),
+            uuid: Arc::clone(&uuid),
+            node: Arc::clone(baton.books.nodes.id(placing.node)),
+            resources: placing.resources.clone(),
+            priority: entry.priority,
+            originator: entry.originator,
+            tags: entry.tags.clone().filter(|_| entry.form == Form::Ask),
+            partition: Arc::clone(&baton.partition),
+        };
+        self.book.allocations.insert(uuid, placing.allocation);
+        baton.tally.placed();
+        baton.offer.charge(&placing.resources);
+        self.book.booked(&placing.resources, now_ns, &mut self.changes);
+        let running = self.tell_changes(&mut baton);
+        baton.said.push(Saying::Allocated(Box::new(allocated)));
+        let frames = baton.offer.frames.len();
+        if running != 0 {
+            for frame in &mut baton.offer.frames {
+                frame.delta.running += running;
+            }
+            // Whoever limits running applications must see that one more runs.
+            let limited = baton.offer.frames.iter().position(|frame| frame.counts_running);
+            if let Some(first) = limited {
+                baton.offer.rise_to(first + 1);
+            }
+        }
+        let goes_on = baton.offer.level() >= frames
+            && priority == self.book.asks.priority()
+            && self.leads(&baton);
+        if goes_on {
+            self.consider(baton);
+        } else {
+            self.rise(baton);
+        }
+    }
+
+    /// Whether this application still comes before the next one of its leaf.
+    fn leads(&self, baton: &Baton) -> bool {
+        match (&baton.offer.runner_up, self.key()) {
+            (None, _) => true,
+            (Some(runner_up), Some(key)) => key < *runner_up,
+            (Some(_), None) => false,
+        }
+    }
+
+    /// Every node that had room refused the ask, or the one it names did: it waits alone.
+    fn park_refused(&mut self, baton: &mut Baton, placing: &Placing) {
+        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
+        let view = frame.view(&baton.books);
+        let parked = Parked::roomless(&placing.resources, &view);
+        self.book.asks.single_out(placing.ask, WaitSet::Parked(Box::new(parked)));
+        let refusals = self.book.asks.ask(placing.ask).refusals;
+        let wait = PREDICATE_RETRY.saturating_mul(1 << refusals.clamp(1, 16).saturating_sub(1));
+        let alarm = Alarm::PredicateRetry {
+            application: self.slot,
+            id: Arc::clone(&self.book.id),
+            key: Arc::clone(&placing.key),
+            changes: baton.books.node_changes(),
+        };
+        baton.alarms.push((wait.min(PREDICATE_RETRY_MAX), alarm));
+    }
+
+    /// Gives the offer back to the leaf.
+    fn rise(&mut self, mut baton: Box<Baton>) {
+        baton.offer.rising = self.update();
+        baton.tally.post(Kind::Queue);
+        self.leaf.do_send(crate::queue::Rise(baton));
+    }
+
+    /// Tells the RM of the states entered in this step and arms their timers. Returns the change of
+    /// the number of running applications.
+    fn tell_changes(&mut self, baton: &mut Baton) -> i64 {
+        let mut running = 0;
+        for change in std::mem::take(&mut self.changes) {
+            running += change.running();
+            baton.tally.state_change(change);
+            baton.directory.count_state(Some(change.from), Some(change.to));
+            baton.said.push(Saying::ApplicationUpdated {
+                id: Arc::clone(&self.book.id),
+                state: change.to,
+                at_ns: baton.now_ns,
+                message: change.event.text(),
+            });
+            match change.to {
+                ApplicationState::Completing => {
+                    let alarm = Alarm::Completing {
+                        application: self.slot,
+                        id: Arc::clone(&self.book.id),
+                        since_ns: baton.now_ns,
+                    };
+                    baton.alarms.push((COMPLETING_TIMEOUT, alarm));
+                }
+                ApplicationState::Completed | ApplicationState::Failed => {
+                    baton.ended.push((self.slot, self.row));
+                }
+                _ => {}
+            }
+        }
+        running
+    }
+
+    fn fact(&self) -> ApplicationFact {
+        ApplicationFact {
+            slot: self.slot,
+            id: Arc::clone(&self.book.id),
+            leaf: self.leaf_facts.slot.0,
+            state: self.book.state(),
+            submitted_ns: self.book.submitted_ns,
+            allocated: self.book.allocated().clone(),
+            pending: self.book.asks.pending().clone(),
+            priority: self.book.asks.priority(),
+            allocations: self.book.allocations.values().copied().collect(),
+            asks: ApplicationFact::asks(&self.book.asks),
+        }
+    }
+}
+
+impl Actor for Application {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(0);
+        self.me = Some(Arc::new(ctx.address()));
+    }
+}
+
+impl Handler<Offer> for Application {
+    type Result = ();
+
+    fn handle(&mut self, Offer(mut baton): Offer, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Application);
+        self.consider(baton);
+    }
+}
+
+impl Handler<Placed> for Application {
+    type Result = ();
+
+    fn handle(&mut self, Placed(mut baton): Placed, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Application);
+        let mut placing = baton.placing.take().expect("a node answers with the placement in hand");
+        if placing.outcome == Outcome::Held {
+            self.settle(baton, &placing);
+            return;
+        }
+        baton.tally.refused();
+        let next = if placing.required {
+            None
+        } else {
+            baton.books.nodes.next_fit(placing.node, &placing.resources)
+        };
+        if let Some(node) = next {
+            placing.node = node;
+            placing.outcome = Outcome::Open;
+            if let Some(entry) = baton.books.allocations.get_mut(placing.allocation) {
+                entry.node = node;
+            }
+            baton.placing = Some(placing);
+            self.ask_node(baton, node);
+            return;
+        }
+        baton.books.allocations.remove(placing.allocation);
+        self.park_refused(&mut baton, &placing);
+        self.consider(baton);
+    }
+}
+
+impl Handler<Visit> for Application {
+    type Result = ();
+
+    fn handle(&mut self, Visit(mut baton): Visit, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Application);
+        let Errand::Application(ops) = std::mem::take(&mut baton.errand) else {
+            unreachable!("an application is visited with something to do");
+        };
+        let mut doing = ops::Doing::default();
+        for op in ops {
+            self.apply(op, &mut baton, &mut doing);
+        }
+        if doing.judge {
+            let now_ns = baton.now_ns;
+            self.book.judge(now_ns, &mut self.changes);
+        }
+        doing.delta.running += self.tell_changes(&mut baton);
+        self.climb(baton, doing);
+    }
+}
+
+impl Application {
+    /// Sends a visit on to the nodes it concerns and up the queues, if anything changed.
+    fn climb(&mut self, mut baton: Box<Baton>, doing: ops::Doing) {
+        if doing.touched || !doing.delta.is_nothing() {
+            let loosens = doing.loosens || doing.delta.running < 0;
+            baton.climb.loosens = if loosens { baton.books.loosen() } else { 0 };
+            baton.climb.delta = prune(doing.delta);
+            baton.climb.update = self.update();
+            baton.climb.leaf = Some(Arc::clone(&self.leaf));
+        }
+        baton.visit_on();
+    }
+}
+
+fn prune(mut delta: LedgerDelta) -> LedgerDelta {
+    delta.allocated.prune();
+    delta.pending.prune();
+    delta
+}
+
+impl Handler<Attached> for Application {
+    type Result = ();
+
+    fn handle(&mut self, Attached { mut baton, row }: Attached, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Application);
+        self.row = Some(row);
+        baton.go_home();
+    }
+}
+
+impl Handler<Walk> for Application {
+    type Result = ();
+
+    fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Application);
+        match baton.walk.purpose {
+            Purpose::Refresh | Purpose::Load => {}
+            Purpose::Read => {
+                let snapshot = crate::views::application(&self.book, &baton);
+                baton.walk.applications_read.push(snapshot);
+            }
+            Purpose::Audit => baton.walk.facts.applications.push(self.fact()),
+        }
+        baton.walk_on();
+    }
+}
+
+impl Handler<crate::Halt> for Application {
+    type Result = ();
+
+    fn handle(&mut self, _: crate::Halt, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}

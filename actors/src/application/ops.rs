@@ -1,0 +1,458 @@
+//! What an RM (or a deadline) may want of an application: asks, existing allocations, releases.
+//!
+//! Each [`Op`] is applied to the application at once; what it means for nodes is left as
+//! [`NodeWork`] on the baton, what it means for queues is gathered in [`Doing`] and climbs once for
+//! the whole visit (applications chapter, 2.3–2.6, 5.2, 5.3).
+
+use std::sync::Arc;
+
+use monoceros_rules::allocations::{Allocation, AllocationId, Form};
+use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::asks::{AskSlot, AskSpec};
+use monoceros_rules::ledger::LedgerDelta;
+use monoceros_rules::rejection::Rejection;
+use monoceros_rules::resources::Resources;
+use monoceros_rules::waits::WaitSet;
+
+use super::Application;
+use crate::baton::{Allocated, Baton, Ending, NodeWork, Released, Saying};
+
+/// One thing to do. See the module.
+pub(crate) enum Op {
+    /// An ask, new or replacing what is outstanding of its key.
+    Ask(Box<AskSpec>),
+    /// An ask in today's form: of a key that exists only the resources change.
+    Unified(Box<AskSpec>),
+    /// An allocation that exists already on a node.
+    Existing(Box<Existing>),
+    /// An ask is withdrawn; no key: all of them.
+    WithdrawAsks(Option<Arc<str>>),
+    /// Allocations end.
+    Release { which: Which, cause: Cause },
+    /// The RM removes the application.
+    Remove,
+    /// A node that only some asks may use appeared or grew.
+    WakeNamed(Arc<str>),
+    /// An ask that every node refused may be tried again.
+    Retry { key: Arc<str> },
+    /// The application was Completing since then for as long as it may.
+    CompletingOver { since_ns: i64 },
+    /// Its allocations on a node that left.
+    Stranded(Vec<AllocationId>),
+    /// An allocation ran for as long as its ask allows.
+    Overdue(AllocationId),
+}
+
+/// An allocation that the RM says exists.
+pub(crate) struct Existing {
+    pub(crate) spec: AskSpec,
+    /// Given by the RM, or the key.
+    pub(crate) uuid: Arc<str>,
+    pub(crate) node: Arc<str>,
+}
+
+/// Which allocations a release names.
+pub(crate) enum Which {
+    Uuid(Arc<str>),
+    Key(Arc<str>),
+    All,
+}
+
+/// Why an RM sends a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It wants the allocation to end: it gets an answer.
+    Stopped,
+    /// It confirms what the core asked for: no answer.
+    Confirmed,
+    /// It confirms a timeout: as [`Cause::Confirmed`], and pending asks stay.
+    ConfirmedTimeout,
+    /// It could not bind the allocation: the ask is pending again.
+    SchedulingFailed,
+}
+
+/// What the ops of one visit add up to.
+#[derive(Default)]
+pub(crate) struct Doing {
+    pub(crate) delta: LedgerDelta,
+    /// The row in the leaf may have changed.
+    pub(crate) touched: bool,
+    /// Some queue has more room afterwards.
+    pub(crate) loosens: bool,
+    /// Something left: the application may be done.
+    pub(crate) judge: bool,
+    /// Promised in this visit and not yet in the books.
+    promised: Resources,
+}
+
+impl Application {
+    pub(super) fn apply(&mut self, op: Op, baton: &mut Baton, doing: &mut Doing) {
+        match op {
+            Op::Ask(spec) => self.ask(*spec, baton, doing),
+            Op::Unified(spec) => match self.book.asks.slot_of(&spec.key) {
+                Some(slot) => self.resize(slot, spec.resources, baton, doing),
+                None => self.ask(*spec, baton, doing),
+            },
+            Op::Existing(existing) => self.existing(*existing, baton, doing),
+            Op::WithdrawAsks(key) => self.withdraw(key.as_ref(), None, doing),
+            Op::Release { which, cause } => self.release(&which, cause, baton, doing),
+            Op::Remove => self.remove(baton, doing),
+            Op::WakeNamed(node) => doing.touched |= self.book.asks.wake_named(&node),
+            Op::Retry { key } => self.retry(&key, doing),
+            Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton),
+            Op::Stranded(ids) => self.stranded(&ids, baton, doing),
+            Op::Overdue(id) => self.overdue(id, baton),
+        }
+    }
+
+    fn reject(&self, spec: &AskSpec, reason: Rejection, baton: &mut Baton) {
+        let names_nothing = matches!(reason, Rejection::NodeUnknown(_));
+        baton.tally.ask_rejected(!names_nothing);
+        baton.said.push(Saying::AskRejected {
+            form: spec.form,
+            key: Arc::clone(&spec.key),
+            application: Arc::clone(&self.book.id),
+            reason,
+        });
+    }
+
+    fn may_take(&self, spec: &AskSpec, baton: &Baton, doing: &Doing) -> Result<(), Rejection> {
+        if self.book.state() == ApplicationState::Failing || self.book.state().is_terminated() {
+            let (id, state) = (Arc::clone(&self.book.id), self.book.state().text());
+            return Err(Rejection::ApplicationState { id, state });
+        }
+        if !baton.books.can_promise(&doing.promised, &spec.resources, spec.repeat.max(1)) {
+            return Err(Rejection::Overflow(Arc::clone(&spec.key)));
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, spec: AskSpec, baton: &mut Baton, doing: &mut Doing) {
+        if let Err(reason) = self.may_take(&spec, baton, doing) {
+            self.reject(&spec, reason, baton);
+            return;
+        }
+        let (created_ns, now_ns) = (spec.created_ns, baton.now_ns);
+        let sequence = baton.books.arrival();
+        let (_, pending) = self.book.asks.put(spec, now_ns, sequence);
+        doing.promised.add(&pending);
+        doing.delta.pending.add(&pending);
+        doing.touched = true;
+        if let Some(created_ns) = created_ns {
+            self.book.submitted_no_later_than(created_ns);
+        }
+        self.book.ask_added(now_ns, &mut self.changes);
+    }
+
+    /// Another size for an ask that is known: for what is pending and for what it has allocated.
+    fn resize(&mut self, slot: AskSlot, to: Resources, baton: &mut Baton, doing: &mut Doing) {
+        let ask = self.book.asks.ask(slot);
+        let change = to.minus(ask.resources()).pruned();
+        if change.is_empty() {
+            return;
+        }
+        let instances = ask.repeat + u32::try_from(ask.live.len()).unwrap_or(u32::MAX);
+        if !baton.books.can_promise(&doing.promised, &change, instances.max(1)) {
+            let reason = Rejection::Overflow(Arc::clone(&ask.key));
+            let (form, key) = (ask.form, Arc::clone(&ask.key));
+            let application = Arc::clone(&self.book.id);
+            baton.said.push(Saying::AskRejected { form, key, application, reason });
+            return;
+        }
+        let live = ask.live.clone();
+        doing.touched = true;
+        let pending = self.book.asks.resize(slot, to.clone());
+        doing.promised.add(&pending);
+        doing.delta.pending.add(&pending);
+        for id in live {
+            self.resize_allocation(id, &to, baton, doing);
+        }
+    }
+
+    fn resize_allocation(
+        &mut self,
+        id: AllocationId,
+        to: &Resources,
+        baton: &mut Baton,
+        doing: &mut Doing,
+    ) {
+        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        let change = to.minus(&entry.resources).pruned();
+        if change.is_empty() {
+            return;
+        }
+        entry.resources = to.clone();
+        let node = entry.node;
+        self.book.resized(&change);
+        doing.loosens |= change.has_negative();
+        doing.touched = true;
+        doing.promised.add(&change);
+        doing.delta.allocated.add(&change);
+        baton.node_work.push((node, NodeWork::Resize(change)));
+    }
+
+    /// An allocation that exists, whatever quota and room say (2.4).
+    fn existing(&mut self, existing: Existing, baton: &mut Baton, doing: &mut Doing) {
+        let Existing { spec, uuid, node } = existing;
+        let Some(node_slot) = baton.books.nodes.slot_of(&node) else {
+            self.reject(&spec, Rejection::NodeUnknown(node), baton);
+            return;
+        };
+        if let Some(id) = self.book.allocations.get(&uuid).copied() {
+            let there = baton.books.allocations.get(id).map(|entry| entry.node);
+            if there != Some(node_slot) {
+                tracing::warn!(application = %self.book.id, allocation = %uuid, %node,
+                    "an allocation is said to be on another node than it was placed on, ignored");
+            }
+            self.resize_allocation(id, &spec.resources, baton, doing);
+            if let Some(slot) = self.book.asks.slot_of(&spec.key) {
+                let pending = self.book.asks.resize(slot, spec.resources);
+                doing.delta.pending.add(&pending);
+            }
+            return;
+        }
+        if let Err(reason) = self.may_take(&spec, baton, doing) {
+            self.reject(&spec, reason, baton);
+            return;
+        }
+        self.book_existing(spec, uuid, node_slot, baton, doing);
+    }
+
+    fn book_existing(
+        &mut self,
+        spec: AskSpec,
+        uuid: Arc<str>,
+        node: monoceros_rules::nodes::NodeSlot,
+        baton: &mut Baton,
+        doing: &mut Doing,
+    ) {
+        let now_ns = baton.now_ns;
+        let (form, resources, tags) = (spec.form, spec.resources.clone(), spec.tags.clone());
+        let created_ns = spec.created_ns.unwrap_or(now_ns);
+        let (priority, originator) = (spec.priority, spec.originator);
+        self.book.submitted_no_later_than(created_ns);
+        let slot = match self.book.asks.slot_of(&spec.key) {
+            Some(slot) if self.book.asks.ask(slot).repeat > 0 => {
+                self.resize(slot, spec.resources, baton, doing);
+                let taken = self.book.asks.ask(slot).resources().clone();
+                self.book.asks.take_one(slot);
+                doing.delta.pending.subtract(&taken);
+                slot
+            }
+            Some(slot) => slot,
+            None => {
+                let sequence = baton.books.arrival();
+                self.book.asks.put_allocated(spec, now_ns, sequence)
+            }
+        };
+        let key = Arc::clone(&self.book.asks.ask(slot).key);
+        let id = baton.books.allocations.insert(Allocation {
+            application: self.slot,
+            key: Arc::clone(&key),
+            uuid: Arc::clone(&uuid),
+            node,
+            resources: resources.clone(),
+            priority,
+            placeholder: false,
+            originator,
+            form,
+            created_ns,
+            bound_ns: now_ns,
+            released: false,
+            tags,
+        });
+        self.book.asks.ask_mut(slot).live.push(id);
+        self.book.allocations.insert(Arc::clone(&uuid), id);
+        baton.node_work.push((node, NodeWork::Hold(id, resources.clone())));
+        doing.promised.add(&resources);
+        doing.delta.allocated.add(&resources);
+        doing.touched = true;
+        baton.tally.recovered();
+        self.book.booked(&resources, now_ns, &mut self.changes);
+        if form == Form::Unified {
+            let node = Arc::clone(baton.books.nodes.id(node));
+            let application = Arc::clone(&self.book.id);
+            baton.said.push(Saying::Allocated(Box::new(Allocated {
+                application,
+                key,
+                uuid,
+                node,
+                resources,
+                priority,
+                originator,
+                tags: None,
+                partition: Arc::clone(&baton.partition),
+            })));
+        }
+    }
+
+    /// Withdraws the ask with this key, or all of the form (`None`: of every form).
+    fn withdraw(&mut self, key: Option<&Arc<str>>, form: Option<Form>, doing: &mut Doing) {
+        let keys = match key {
+            Some(key) => vec![Arc::clone(key)],
+            None => self.book.asks.pending_keys(form),
+        };
+        for key in keys {
+            let Some(slot) = self.book.asks.slot_of(&key) else { continue };
+            let pending = self.book.asks.withdraw(slot);
+            if pending.is_empty() {
+                continue;
+            }
+            doing.delta.pending.subtract(&pending);
+            doing.touched = true;
+            doing.judge = true;
+        }
+    }
+
+    fn release(&mut self, which: &Which, cause: Cause, baton: &mut Baton, doing: &mut Doing) {
+        let ids: Vec<AllocationId> = match which {
+            Which::Uuid(uuid) => self.book.allocations.get(uuid).copied().into_iter().collect(),
+            Which::Key(key) => match self.book.asks.slot_of(key) {
+                Some(slot) => self.book.asks.ask(slot).live.to_vec(),
+                None => Vec::new(),
+            },
+            Which::All => self.all_allocations(),
+        };
+        for id in ids {
+            let answer = (cause == Cause::Stopped).then_some("released by the resource manager");
+            if cause == Cause::SchedulingFailed && self.may_wait_again(id, baton) {
+                self.give_back(id, baton, doing);
+            } else {
+                self.unbook(id, answer, baton, doing);
+            }
+        }
+        if matches!(cause, Cause::ConfirmedTimeout | Cause::SchedulingFailed) {
+            return;
+        }
+        match which {
+            Which::Uuid(key) | Which::Key(key) => self.withdraw_named(which, key, doing),
+            Which::All => self.withdraw(None, Some(Form::Unified), doing),
+        }
+    }
+
+    /// A release by key drops the pending request of that key; one by UUID only in today's form,
+    /// where the UUID is the key.
+    fn withdraw_named(&mut self, which: &Which, key: &Arc<str>, doing: &mut Doing) {
+        let Some(slot) = self.book.asks.slot_of(key) else { return };
+        let unified = self.book.asks.ask(slot).form == Form::Unified;
+        if unified || matches!(which, Which::Key(_)) {
+            self.withdraw(Some(key), None, doing);
+        }
+    }
+
+    fn may_wait_again(&self, id: AllocationId, baton: &Baton) -> bool {
+        let live = matches!(self.book.state(), ApplicationState::Accepted | ApplicationState::Running);
+        live && baton.books.allocations.get(id).is_some_and(|entry| !entry.released)
+    }
+
+    /// Its allocations in order of their UUIDs.
+    fn all_allocations(&self) -> Vec<AllocationId> {
+        let mut all: Vec<_> = self.book.allocations.iter().collect();
+        all.sort();
+        all.into_iter().map(|(_, id)| *id).collect()
+    }
+
+    /// Takes an allocation off every holder; tells the RM where there is a message.
+    fn unbook(
+        &mut self,
+        id: AllocationId,
+        answer: Option<&'static str>,
+        baton: &mut Baton,
+        doing: &mut Doing,
+    ) -> Option<AskSlot> {
+        let entry = baton.books.allocations.remove(id)?;
+        self.book.allocations.remove(&entry.uuid);
+        self.book.unbooked(&entry.resources);
+        doing.delta.allocated.subtract(&entry.resources);
+        doing.loosens = true;
+        doing.touched = true;
+        doing.judge = true;
+        baton.tally.released();
+        let slot = self.book.asks.slot_of(&entry.key);
+        if let Some(slot) = slot {
+            self.book.asks.ask_mut(slot).live.retain(|live| *live != id);
+            self.book.asks.drop_if_done(slot);
+        }
+        if let Some(message) = answer {
+            baton.said.push(Saying::Released(Box::new(Released {
+                application: Arc::clone(&self.book.id),
+                key: entry.key,
+                uuid: entry.uuid,
+                ending: Ending::StoppedByRm,
+                message,
+                partition: Arc::clone(&baton.partition),
+            })));
+        }
+        baton.node_work.push((entry.node, NodeWork::Release(id, entry.resources)));
+        slot
+    }
+
+    /// The RM could not bind it: off every holder, and pending again (5.2).
+    fn give_back(&mut self, id: AllocationId, baton: &mut Baton, doing: &mut Doing) {
+        let Some(entry) = baton.books.allocations.get(id) else { return };
+        let (resources, key) = (entry.resources.clone(), Arc::clone(&entry.key));
+        // Outstanding first, so that the ask is not dropped as done when its allocation leaves.
+        if let Some(slot) = self.book.asks.slot_of(&key) {
+            self.book.asks.give_back(slot);
+            doing.delta.pending.add(&resources);
+        }
+        self.unbook(id, None, baton, doing);
+    }
+
+    /// Everything it asked for and holds goes (1.5); the partition forgets it after this step.
+    fn remove(&mut self, baton: &mut Baton, doing: &mut Doing) {
+        self.withdraw(None, None, doing);
+        for id in self.all_allocations() {
+            self.unbook(id, Some("application removed by the resource manager"), baton, doing);
+        }
+        if self.book.state() == ApplicationState::Running {
+            doing.delta.running -= 1;
+        }
+        baton.tally.application_left(self.book.state());
+        baton.directory.count_state(Some(self.book.state()), None);
+        doing.judge = false;
+        doing.touched = true;
+        baton.ended.push((self.slot, self.row));
+    }
+
+    fn retry(&mut self, key: &Arc<str>, doing: &mut Doing) {
+        let class = self.book.asks.slot_of(key).and_then(|slot| self.book.asks.class_of(slot));
+        if let Some(class) = class {
+            self.book.asks.set_waits(class, WaitSet::Due);
+            doing.touched = true;
+        }
+    }
+
+    fn completing_over(&mut self, since_ns: i64, baton: &Baton) {
+        let same = self.book.log().last() == Some(&(since_ns, ApplicationState::Completing));
+        if same {
+            self.book.fire(ApplicationEvent::Complete, baton.now_ns, &mut self.changes);
+        }
+    }
+
+    /// The node took its holdings with it: everything but the node lets go (5.4).
+    fn stranded(&mut self, ids: &[AllocationId], baton: &mut Baton, doing: &mut Doing) {
+        for id in ids {
+            self.unbook(*id, Some("node removed"), baton, doing);
+            // The entry on the node is gone with the node.
+            baton.node_work.pop();
+        }
+    }
+
+    fn overdue(&mut self, id: AllocationId, baton: &mut Baton) {
+        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        if entry.released {
+            return;
+        }
+        entry.released = true;
+        let released = Released {
+            application: Arc::clone(&self.book.id),
+            key: Arc::clone(&entry.key),
+            uuid: Arc::clone(&entry.uuid),
+            ending: Ending::Timeout,
+            message: "execution timeout",
+            partition: Arc::clone(&baton.partition),
+        };
+        baton.said.push(Saying::Released(Box::new(released)));
+    }
+}

@@ -1,0 +1,36 @@
+//! Epoch times from the runtime's own clock.
+//!
+//! A base plus what `tokio::time` says has passed: a paused clock drives epoch times too, so that a
+//! simulation of weeks stamps its messages with the simulated time.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+
+/// Reads epoch times. Copies share the base.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    base_ns: i64,
+    start: Instant,
+}
+
+impl Clock {
+    /// A clock that shows `base_ns` now.
+    pub(crate) fn new(base_ns: i64) -> Self {
+        Self { base_ns, start: Instant::now() }
+    }
+
+    /// Now, in ns since the epoch.
+    pub(crate) fn now_ns(&self) -> i64 {
+        let passed = i64::try_from(self.start.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        self.base_ns.saturating_add(passed)
+    }
+}
+
+/// The machine's epoch time, ns: read once, when a scheduler starts.
+pub(crate) fn wall_clock_ns() -> i64 {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
+    let now = SystemTime::now();
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,366 @@
+//! One actor per machine: the authority on what it has free.
+//!
+//! # Why an actor
+//! Two placements must never hold the same core. One mailbox makes "look, then take" a single step
+//! without a lock, and the RM's predicate is asked inside that step, so that a refusal in the middle
+//! of a run of placements is exact.
+//!
+//! # Invariants
+//! * `available = total − allocated − occupied − foreign`, in the node index too, after every
+//!   message (applications chapter, 8.4).
+//! * `allocated` is the sum of the allocations in `holds`.
+//! * A node that drains or is not ready refuses [`Place`] unless the ask requires this very node, and
+//!   still honours every [`Work`].
+//!
+//! # When things go wrong
+//! A predicate that panics counts as a refusal. If this actor is lost, the baton in its hands is lost
+//! with it, and that tells the Rm (see [`crate::baton`]).
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use actix::prelude::*;
+use monoceros_rules::allocations::{AllocationId, Tags};
+use monoceros_rules::audit::NodeFact;
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::resources::Resources;
+
+use crate::baton::{Baton, Errand, NodeWork, Outcome, Purpose, Report};
+use crate::metrics::Kind;
+
+/// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
+///
+/// [`Placed`]: crate::application::Placed
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Place(pub(crate) Box<Baton>);
+
+/// Does the last piece of the visit's [`NodeWork`] and passes the baton on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Work(pub(crate) Box<Baton>);
+
+/// The RM changes the node itself. From the partition.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Visit(pub(crate) Box<Baton>);
+
+/// A walk comes by: read or audit.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Walk(pub(crate) Box<Baton>);
+
+/// What an RM may change of a node.
+pub(crate) enum Change {
+    /// Capacity, use by others and attributes; what is `None` stays.
+    Update { total: Option<Resources>, occupied: Option<Resources>, attributes: BTreeMap<String, String> },
+    /// No new allocations; or again.
+    Drain(bool),
+    /// It leaves: tell what is on it.
+    Leave,
+    /// Something that this scheduler did not place is here, or has another size now.
+    Foreign { key: Arc<str>, resources: Resources, tags: Option<Tags>, preemptable: bool },
+    /// It is no longer here.
+    ForeignGone(Arc<str>),
+}
+
+/// Placed by someone else.
+pub(crate) struct Foreign {
+    pub(crate) resources: Resources,
+    pub(crate) tags: Option<Tags>,
+    pub(crate) preemptable: bool,
+    pub(crate) since_ns: i64,
+}
+
+/// See the module.
+pub(crate) struct Node {
+    pub(crate) slot: NodeSlot,
+    pub(crate) id: Arc<str>,
+    pub(crate) attributes: BTreeMap<String, String>,
+    pub(crate) total: Resources,
+    pub(crate) allocated: Resources,
+    /// Use by others, as one sum.
+    pub(crate) occupied: Resources,
+    /// Use by others, by key; counts beside `occupied`.
+    pub(crate) foreign: BTreeMap<Arc<str>, Foreign>,
+    pub(crate) holds: Vec<AllocationId>,
+    pub(crate) draining: bool,
+    pub(crate) ready: bool,
+    available: Resources,
+}
+
+/// Attributes that are fixed when the node is created (8.1).
+const FIXED: [&str; 5] =
+    ["si/node-partition", "si/hostname", "si.io/hostname", "si/rackname", "si.io/rackname"];
+
+impl Node {
+    /// A node as the RM created it, without allocations.
+    pub(crate) fn new(
+        slot: NodeSlot,
+        id: Arc<str>,
+        attributes: BTreeMap<String, String>,
+        total: Resources,
+        occupied: Resources,
+        draining: bool,
+    ) -> Self {
+        let available = total.minus(&occupied).pruned();
+        let ready = is_ready(&attributes);
+        Self {
+            slot,
+            id,
+            attributes,
+            total,
+            allocated: Resources::new(),
+            occupied,
+            foreign: BTreeMap::new(),
+            holds: Vec::new(),
+            draining,
+            ready,
+            available,
+        }
+    }
+
+    /// What a new node offers, for the index.
+    pub(crate) fn available(&self) -> &Resources {
+        &self.available
+    }
+
+    /// Whether new allocations may come (8.3).
+    pub(crate) fn is_open(&self) -> bool {
+        !self.draining && self.ready
+    }
+
+    fn place(&mut self, baton: &mut Baton) -> Outcome {
+        let placing = baton.placing.as_ref().expect("a placement comes with what is to be placed");
+        let may_come = placing.required || self.is_open();
+        if !may_come || !self.available.holds(&placing.resources) {
+            debug_assert!(placing.required, "the index offers only nodes that have room");
+            return Outcome::NoRoom;
+        }
+        if !predicate_passes(baton, &self.id) {
+            return Outcome::Refused;
+        }
+        let placing = baton.placing.as_ref().expect("still in hand");
+        self.holds.push(placing.allocation);
+        self.allocated.add(&placing.resources);
+        self.available.subtract(&placing.resources);
+        self.tell_index(baton, None);
+        Outcome::Held
+    }
+
+    fn work(&mut self, work: NodeWork, baton: &mut Baton) {
+        match work {
+            NodeWork::Hold(id, resources) => {
+                self.holds.push(id);
+                self.allocated.add(&resources);
+                self.available.subtract(&resources);
+            }
+            NodeWork::Release(id, resources) => {
+                if let Some(at) = self.holds.iter().position(|held| *held == id) {
+                    self.holds.swap_remove(at);
+                }
+                self.allocated.subtract(&resources);
+                self.available.add(&resources);
+            }
+            NodeWork::Resize(change) => {
+                self.allocated.add(&change);
+                self.available.subtract(&change);
+            }
+        }
+        self.allocated.prune();
+        self.tell_index(baton, None);
+    }
+
+    fn tell_index(&mut self, baton: &mut Baton, total: Option<&Resources>) {
+        baton.books.node_changed();
+        baton.books.nodes.update(self.slot, total, &self.available);
+        debug_assert!(
+            self.available.same_amount(&self.available_anew()),
+            "what is left is what is not used"
+        );
+    }
+
+    fn available_anew(&self) -> Resources {
+        let mut available = self.total.minus(&self.allocated);
+        available.subtract(&self.occupied);
+        for foreign in self.foreign.values() {
+            available.subtract(&foreign.resources);
+        }
+        available.pruned()
+    }
+
+    fn change(&mut self, change: Change, baton: &mut Baton) -> Report {
+        match change {
+            Change::Update { total, occupied, attributes } => {
+                self.ready = is_ready(&attributes);
+                self.attributes.remove("ready");
+                let changeable = |(name, _): &(String, String)| !FIXED.contains(&name.as_str());
+                self.attributes.extend(attributes.into_iter().filter(changeable));
+                baton.books.nodes.set_open(self.slot, self.is_open());
+                baton.books.nodes.touch(self.slot);
+                if let Some(occupied) = occupied {
+                    self.occupied = occupied;
+                }
+                self.total = total.unwrap_or_else(|| self.total.clone());
+                self.recount(baton);
+            }
+            Change::Drain(draining) => {
+                self.draining = draining;
+                baton.books.nodes.set_open(self.slot, self.is_open());
+            }
+            Change::Leave => {
+                let mut stranded = std::mem::take(&mut self.holds);
+                stranded.sort_unstable();
+                return Report { stranded };
+            }
+            Change::Foreign { key, resources, tags, preemptable } => {
+                let since_ns = baton.now_ns;
+                self.foreign.insert(key, Foreign { resources, tags, preemptable, since_ns });
+                self.recount(baton);
+            }
+            Change::ForeignGone(key) => {
+                if self.foreign.remove(&key).is_some() {
+                    self.recount(baton);
+                }
+            }
+        }
+        Report::default()
+    }
+
+    /// After a change that is not that of one allocation.
+    fn recount(&mut self, baton: &mut Baton) {
+        self.available = self.available_anew();
+        let total = self.total.clone();
+        self.tell_index(baton, Some(&total));
+        if let Some((name, _)) = self.available.entries().find(|(_, quantity)| *quantity < 0) {
+            tracing::info!(node = %self.id, resource = %name, "node is over-committed");
+        }
+    }
+
+    fn fact(&self) -> NodeFact {
+        NodeFact {
+            slot: self.slot,
+            id: Arc::clone(&self.id),
+            total: self.total.clone(),
+            allocated: self.allocated.clone(),
+            available: self.available.clone().pruned(),
+            holds: self.holds.clone(),
+            open: self.is_open(),
+            others: self.foreign.values().fold(self.occupied.clone(), |sum, foreign| {
+                sum.plus(&foreign.resources)
+            }),
+        }
+    }
+}
+
+/// The `ready` attribute as bool text; missing or unparsable means ready (8.5).
+pub(crate) fn is_ready(attributes: &BTreeMap<String, String>) -> bool {
+    let text = attributes.get("ready").map(String::as_str);
+    !matches!(text, Some("0" | "f" | "F" | "false" | "FALSE" | "False"))
+}
+
+fn predicate_passes(baton: &mut Baton, node: &str) -> bool {
+    let key = &baton.placing.as_ref().expect("asked for a placement in hand").key;
+    let question = &mut baton.question;
+    question.allocation_key.clear();
+    question.allocation_key.push_str(key);
+    question.node_id.clear();
+    question.node_id.push_str(node);
+    question.allocate = true;
+    match catch_unwind(AssertUnwindSafe(|| baton.callback.predicates(&baton.question))) {
+        Ok(Ok(())) => true,
+        Ok(Err(why)) => {
+            tracing::debug!(ask = %key, node, why, "refused by predicate");
+            false
+        }
+        Err(_) => {
+            tracing::error!(ask = %key, node, "the predicate callback panicked, taken as a refusal");
+            false
+        }
+    }
+}
+
+impl Actor for Node {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(0);
+    }
+}
+
+impl Handler<Place> for Node {
+    type Result = ();
+
+    fn handle(&mut self, Place(mut baton): Place, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Node);
+        let trying = baton.tally.node_try();
+        let outcome = self.place(&mut baton);
+        let placing = baton.placing.as_mut().expect("the node leaves it in hand");
+        placing.outcome = outcome;
+        if outcome != Outcome::Held
+            && let Some(timer) = trying
+        {
+            timer.stop_and_discard();
+        }
+        let application = Arc::clone(&placing.application);
+        baton.tally.post(Kind::Application);
+        application.do_send(crate::application::Placed(baton));
+    }
+}
+
+impl Handler<Work> for Node {
+    type Result = ();
+
+    fn handle(&mut self, Work(mut baton): Work, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Node);
+        // Everything in a row that is for this node is done at once.
+        while baton.node_work.last().is_some_and(|(slot, _)| *slot == self.slot) {
+            let (_, work) = baton.node_work.pop().expect("just seen");
+            self.work(work, &mut baton);
+        }
+        baton.visit_on();
+    }
+}
+
+impl Handler<Visit> for Node {
+    type Result = ();
+
+    fn handle(&mut self, Visit(mut baton): Visit, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Node);
+        let Errand::Node(change) = std::mem::take(&mut baton.errand) else {
+            unreachable!("a node is visited with a change");
+        };
+        let report = self.change(change, &mut baton);
+        baton.errand = Errand::Done(report);
+        baton.go_home();
+    }
+}
+
+impl Handler<Walk> for Node {
+    type Result = ();
+
+    fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Node);
+        match baton.walk.purpose {
+            Purpose::Refresh => {}
+            Purpose::Load => {
+                baton.walk.loads.push((self.total.clone(), self.allocated.clone()));
+            }
+            Purpose::Read => {
+                let snapshot = crate::views::node(self, &baton);
+                baton.walk.nodes_read.push(snapshot);
+            }
+            Purpose::Audit => baton.walk.facts.nodes.push(self.fact()),
+        }
+        baton.walk_on();
+    }
+}
+
+impl Handler<crate::Halt> for Node {
+    type Result = ();
+
+    fn handle(&mut self, _: crate::Halt, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}

@@ -1,0 +1,74 @@
+//! The full search that every decision and every silence is compared with, in tests.
+//!
+//! Before each offer the oracle gathers the facts of every actor, verifies the sums, and searches
+//! everything anew ([`monoceros_rules::audit`]); when the offer is home, what it decided must be that
+//! and nothing else. Offers make one decision each while it watches.
+
+use monoceros_rules::audit::{Decision, Facts};
+use monoceros_rules::nodes::NodeOrder;
+use monoceros_proto::si::v1::PredicatesArgs;
+
+use crate::baton::Saying;
+use crate::callback::ResourceManagerCallback;
+use crate::partition::DECISIONS_PER_TRIP;
+
+/// How closely a partition is watched.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    /// Decisions after which an offer comes home.
+    pub(crate) decisions_per_trip: u32,
+    /// Compare every decision with a full search.
+    pub(crate) oracle: bool,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { decisions_per_trip: DECISIONS_PER_TRIP, oracle: false }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Oracle {
+    /// What the offer that is out must decide.
+    foreseen: Option<Option<Decision>>,
+}
+
+impl Oracle {
+    pub(crate) fn has_foreseen(&self) -> bool {
+        self.foreseen.is_some()
+    }
+
+    /// Verifies the books and searches for what comes next. Panics where the books are wrong: the
+    /// partition is then lost, as after any panic.
+    pub(crate) fn foresee(
+        &mut self,
+        facts: &Facts,
+        order: &NodeOrder,
+        callback: &dyn ResourceManagerCallback,
+    ) {
+        let wrong = facts.check();
+        assert!(wrong.is_empty(), "the books are wrong: {}", wrong.join("; "));
+        let passes = |key: &str, node: &str| {
+            let (allocation_key, node_id) = (key.to_owned(), node.to_owned());
+            let args = PredicatesArgs { allocation_key, node_id, allocate: true };
+            callback.predicates(&args).is_ok()
+        };
+        self.foreseen = Some(facts.next_decision(&passes, order));
+    }
+
+    /// The offer is home: did it decide what was foreseen?
+    pub(crate) fn compare(&mut self, said: &[Saying], fruitless: bool) {
+        let Some(foreseen) = self.foreseen.take() else { return };
+        let decided = said.iter().find_map(|saying| match saying {
+            Saying::Allocated(allocated) => Some(Decision {
+                application: allocated.application.clone(),
+                key: allocated.key.clone(),
+                node: allocated.node.clone(),
+            }),
+            _ => None,
+        });
+        assert_eq!(decided, foreseen, "the offer and a full search disagree");
+        assert_eq!(fruitless, foreseen.is_none(), "an offer that decides nothing says so");
+    }
+}

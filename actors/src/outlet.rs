@@ -1,0 +1,98 @@
+//! All that a partition says to its RM, in the order it was said, one batch per turn.
+//!
+//! # Why an actor
+//! A partition may come home thousands of times a millisecond. The outlet collects what was said
+//! until the partition's arbiter has nothing else to do in this turn, so that what crosses to the
+//! front arbiter crosses in batches.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+
+use crate::baton::Saying;
+use crate::metrics::{Kind, Metrics};
+use crate::rm::{Rm, Said};
+use crate::tally::Tally;
+
+/// At most so many sayings cross in one message.
+const BATCH: usize = 512;
+
+/// What a step said. From the partition.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Say(pub(crate) Vec<Saying>);
+
+/// The turn is over.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Flush;
+
+/// See the module.
+pub(crate) struct Outlet {
+    partition: Arc<str>,
+    rm: Addr<Rm>,
+    waiting: Vec<Saying>,
+    flush_is_due: bool,
+    tally: Tally,
+}
+
+impl Outlet {
+    pub(crate) fn new(partition: Arc<str>, rm: Addr<Rm>, metrics: &Arc<Metrics>) -> Self {
+        Self { partition, rm, waiting: Vec::new(), flush_is_due: false, tally: Tally::new(metrics) }
+    }
+
+    fn send(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let sayings = std::mem::take(&mut self.waiting);
+        self.rm.do_send(Said { partition: Arc::clone(&self.partition), sayings });
+    }
+}
+
+impl Actor for Outlet {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(0);
+    }
+}
+
+impl Handler<Say> for Outlet {
+    type Result = ();
+
+    fn handle(&mut self, Say(sayings): Say, ctx: &mut Self::Context) {
+        let _timer = self.tally.message(Kind::Outlet);
+        if self.waiting.is_empty() {
+            self.waiting = sayings;
+        } else {
+            self.waiting.extend(sayings);
+        }
+        if self.waiting.len() >= BATCH {
+            self.send();
+        } else if !self.flush_is_due {
+            self.flush_is_due = true;
+            // Handled after everything that is in the mailbox already: the end of the turn.
+            ctx.notify(Flush);
+        }
+    }
+}
+
+impl Handler<Flush> for Outlet {
+    type Result = ();
+
+    fn handle(&mut self, _: Flush, _ctx: &mut Self::Context) {
+        self.flush_is_due = false;
+        self.send();
+        self.tally.flush();
+    }
+}
+
+impl Handler<crate::Halt> for Outlet {
+    type Result = ();
+
+    fn handle(&mut self, _: crate::Halt, ctx: &mut Self::Context) {
+        self.send();
+        ctx.stop();
+    }
+}

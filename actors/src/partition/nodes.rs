@@ -1,0 +1,173 @@
+//! Nodes come, change and leave (applications chapter, 5.4, 5.5 and 8).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::Actor;
+use monoceros_rules::allocations::{AllocationId, ApplicationSlot, Form};
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::rejection::Rejection;
+use monoceros_rules::resources::Resources;
+
+use super::{ForeignRequest, NewNode, Partition, Task};
+use crate::application::Op;
+use crate::baton::{Baton, Errand, Saying};
+use crate::node::{Change, Node};
+
+impl Partition {
+    /// A node joins with everything that is on it, or not at all (D42).
+    pub(super) fn create_node(&mut self, new: NewNode, baton: &mut Baton) {
+        if let Err(reason) = self.may_create(&new, baton) {
+            baton.tally.shared().nodes.failed.inc();
+            baton.said.push(Saying::NodeRejected { id: new.id, reason });
+            return;
+        }
+        let NewNode { id, attributes, total, occupied, existing, draining } = new;
+        let total = total.pruned();
+        // The slot is known only once the index has the node; the node's own numbers come first.
+        let available = total.minus(&occupied).pruned();
+        let open = !draining && crate::node::is_ready(&attributes);
+        let inserted =
+            baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
+        let slot = inserted.expect("checked that the id is free");
+        let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining);
+        let nodes = &mut baton.directory.nodes;
+        if nodes.len() <= slot.index() {
+            nodes.resize(slot.index() + 1, None);
+        }
+        nodes[slot.index()] = Some(Arc::new(node.start()));
+        baton.books.node_changed();
+        baton.tally.shared().nodes.active.inc();
+        baton.wake_named(&id);
+        baton.said.push(Saying::NodeAccepted(id));
+        let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
+        for (application, existing) in existing {
+            let slot = baton.directory.application_by_id[&application];
+            by_application.entry(slot).or_default().push(Op::Existing(Box::new(existing)));
+        }
+        for (slot, ops) in by_application {
+            self.agenda.push_back(Task::Visit(slot, ops));
+        }
+        self.agenda.push_back(Task::Refresh);
+    }
+
+    fn may_create(&self, new: &NewNode, baton: &Baton) -> Result<(), Rejection> {
+        if baton.books.nodes.slot_of(&new.id).is_some() {
+            let (id, partition) = (Arc::clone(&new.id), Arc::clone(&self.name));
+            return Err(Rejection::NodeExists { id, partition });
+        }
+        check_capacity(&new.id, baton.books.nodes.capacity(), &Resources::new(), &new.total)?;
+        let mut promised = Resources::new();
+        for (application, existing) in &new.existing {
+            if !baton.directory.application_by_id.contains_key(application) {
+                return Err(Rejection::ApplicationUnknown(Arc::clone(application)));
+            }
+            if !baton.books.can_promise(&promised, &existing.spec.resources, 1) {
+                return Err(Rejection::Overflow(Arc::clone(&existing.spec.key)));
+            }
+            promised.add(&existing.spec.resources);
+        }
+        Ok(())
+    }
+
+    pub(super) fn change_node(&mut self, id: &Arc<str>, change: Change, baton: &mut Baton) {
+        let Some(slot) = baton.books.nodes.slot_of(id) else {
+            tracing::warn!(node = %id, "change of an unknown node ignored");
+            return;
+        };
+        if let Change::Update { total: Some(total), .. } = &change {
+            let (capacity, old) = (baton.books.nodes.capacity(), baton.books.nodes.total(slot));
+            if let Err(reason) = check_capacity(id, capacity, old, total) {
+                tracing::warn!(node = %id, %reason, "node update ignored");
+                return;
+            }
+        }
+        let resizes = matches!(change, Change::Update { .. });
+        self.agenda.push_back(Task::VisitNode(slot, change));
+        if resizes {
+            self.agenda.push_back(Task::Refresh);
+        }
+    }
+
+    /// A node leaves: its allocations first, then its capacity, so that headroom never dips (5.4).
+    pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
+        let Some(slot) = baton.books.nodes.slot_of(id) else {
+            tracing::warn!(node = %id, "removal of an unknown node ignored");
+            return;
+        };
+        baton.books.nodes.set_open(slot, false);
+        self.foreign.retain(|_, node| *node != slot);
+        self.agenda.push_back(Task::VisitNode(slot, Change::Leave));
+        self.agenda.push_back(Task::Strand);
+        self.agenda.push_back(Task::ForgetNode(slot));
+        self.agenda.push_back(Task::Refresh);
+    }
+
+    /// Groups what a leaving node held by application; they are visited before the node goes.
+    pub(super) fn strand(&mut self, baton: &mut Baton) {
+        let Errand::Done(report) = std::mem::take(&mut baton.errand) else { return };
+        let mut by_application: BTreeMap<ApplicationSlot, Vec<AllocationId>> = BTreeMap::new();
+        for id in report.stranded {
+            if let Some(entry) = baton.books.allocations.get(id) {
+                by_application.entry(entry.application).or_default().push(id);
+            }
+        }
+        for (slot, ids) in by_application.into_iter().rev() {
+            self.agenda.push_front(Task::Visit(slot, vec![Op::Stranded(ids)]));
+        }
+    }
+
+    pub(super) fn forget_node(&mut self, slot: NodeSlot, baton: &mut Baton) {
+        baton.books.nodes.remove(slot);
+        baton.books.node_changed();
+        baton.tally.shared().nodes.active.dec();
+        baton.tally.shared().nodes.decommissioned.inc();
+        if let Some(address) = baton.directory.nodes[slot.index()].take() {
+            address.do_send(crate::Halt);
+        }
+    }
+
+    /// Something others placed: charged to the node alone (2.7).
+    pub(super) fn foreign(&mut self, foreign: ForeignRequest, baton: &mut Baton) {
+        let ForeignRequest { key, node, resources, tags, preemptable } = foreign;
+        let Some(slot) = baton.books.nodes.slot_of(&node) else {
+            baton.tally.ask_rejected(false);
+            baton.said.push(Saying::AskRejected {
+                form: Form::Unified,
+                key,
+                application: Arc::from(""),
+                reason: Rejection::NodeUnknown(node),
+            });
+            return;
+        };
+        if let Some(old) = self.foreign.insert(Arc::clone(&key), slot).filter(|old| *old != slot) {
+            let gone = Change::ForeignGone(Arc::clone(&key));
+            self.agenda.push_back(Task::VisitNode(old, gone));
+        }
+        let change = Change::Foreign { key, resources, tags, preemptable };
+        self.agenda.push_back(Task::VisitNode(slot, change));
+    }
+
+    pub(super) fn foreign_gone(&mut self, key: &Arc<str>) {
+        if let Some(slot) = self.foreign.remove(key) {
+            let gone = Change::ForeignGone(Arc::clone(key));
+            self.agenda.push_back(Task::VisitNode(slot, gone));
+        }
+    }
+}
+
+/// The capacity of all nodes together must stay a quantity.
+fn check_capacity(
+    id: &Arc<str>,
+    capacity: &Resources,
+    old: &Resources,
+    new: &Resources,
+) -> Result<(), Rejection> {
+    for (name, quantity) in new.entries() {
+        let sum = i128::from(capacity.get(name)) - i128::from(old.get(name)) + i128::from(quantity);
+        if sum > i128::from(i64::MAX) {
+            return Err(Rejection::Overflow(Arc::clone(id)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! Reads: a walk between two steps, which therefore sees totals that belong together.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use monoceros_rules::audit::Facts;
+use monoceros_rules::config;
+use monoceros_rules::resources::Resources;
+use tokio::sync::oneshot;
+
+use super::{Partition, Task, View};
+use crate::baton::{Baton, Purpose, Walk};
+use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot};
+
+/// What is asked.
+#[derive(Debug)]
+pub(crate) enum Question {
+    Partition,
+    Queues,
+    Nodes,
+    /// Capacity and use of each.
+    NodeLoad,
+    /// Of the leaf with this path.
+    Applications(String),
+    /// For an audit.
+    Facts,
+}
+
+/// What is answered.
+pub(crate) enum Answer {
+    Partition(Box<PartitionSnapshot>),
+    Queues(Box<QueueSnapshot>),
+    Nodes(Vec<NodeSnapshot>),
+    NodeLoad(Vec<(Resources, Resources)>),
+    Applications(Vec<ApplicationSnapshot>),
+    Facts(Box<Facts>),
+    QueueNotFound,
+}
+
+/// A read. The answer goes to whoever asked when its walk is home.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Read {
+    pub(crate) question: Question,
+    pub(crate) reply: oneshot::Sender<Answer>,
+}
+
+impl Partition {
+    /// Begins a read.
+    pub(super) fn read(&mut self, read: Box<Read>, baton: &mut Baton) {
+        baton.walk = Walk { purpose: Purpose::Read, ..Walk::default() };
+        match &read.question {
+            Question::Partition => baton.walk.queues = vec![Arc::clone(baton.directory.root())],
+            Question::Queues => baton.walk.queues = queues(baton),
+            Question::Nodes => baton.walk.nodes = nodes(baton),
+            Question::NodeLoad => {
+                baton.walk.purpose = Purpose::Load;
+                baton.walk.nodes = nodes(baton);
+            }
+            Question::Applications(path) => {
+                let Some(slot) = baton.directory.queue_by_path.get(path.as_str()).copied() else {
+                    let _ = read.reply.send(Answer::QueueNotFound);
+                    return;
+                };
+                let entries = baton.directory.applications.iter().flatten();
+                let of_leaf = entries.filter(|entry| entry.leaf == slot);
+                let addresses = of_leaf.map(|entry| Arc::clone(&entry.address)).collect();
+                baton.walk.applications = addresses;
+            }
+            Question::Facts => walk_all(baton),
+        }
+        self.agenda.push_back(Task::Walk);
+        self.agenda.push_back(Task::Reply(read));
+    }
+
+    /// The walk is home: answer.
+    pub(super) fn reply(&mut self, read: Read, baton: &mut Baton) {
+        let mut walk = std::mem::take(&mut baton.walk);
+        let answer = match read.question {
+            Question::Queues => {
+                let mut root = root_of(&mut walk);
+                narrow(&mut root);
+                root.partition = config::plain_name(&self.name).to_owned();
+                Answer::Queues(Box::new(root))
+            }
+            Question::Nodes => {
+                walk.nodes_read.sort_by(|a, b| a.node_id.cmp(&b.node_id));
+                Answer::Nodes(walk.nodes_read)
+            }
+            Question::Applications(_) => {
+                let plain = config::plain_name(&self.name);
+                let mut read = walk.applications_read;
+                for application in &mut read {
+                    plain.clone_into(&mut application.partition);
+                }
+                let order = |application: &ApplicationSnapshot| {
+                    (application.application_id.clone(), application.submission_time)
+                };
+                read.sort_by_key(order);
+                Answer::Applications(read)
+            }
+            Question::NodeLoad => Answer::NodeLoad(walk.loads),
+            Question::Facts => {
+                let mut facts = walk.facts;
+                facts.take_books(&baton.books);
+                Answer::Facts(Box::new(facts))
+            }
+            Question::Partition => {
+                let root = root_of(&mut walk);
+                let view =
+                    View { name: &self.name, config: &self.config, since_ns: self.since_ns };
+                let allocated = root.allocated_resource;
+                Answer::Partition(Box::new(crate::views::partition(&view, baton, allocated)))
+            }
+        };
+        let _ = read.reply.send(answer);
+    }
+}
+
+/// The tree that a walk through the queues left.
+fn root_of(walk: &mut Walk) -> QueueSnapshot {
+    let root = walk.trees.pop_first().and_then(|(_, mut trees)| trees.pop());
+    root.expect("a walk through the queues ends at root")
+}
+
+/// A queue has no more headroom than its parent.
+fn narrow(queue: &mut QueueSnapshot) {
+    for child in &mut queue.children {
+        child.headroom.narrow(&queue.headroom);
+        narrow(child);
+    }
+}
+
+/// Has the next walk gather the facts of everything.
+pub(super) fn walk_all(baton: &mut Baton) {
+    let entries = baton.directory.applications.iter().flatten();
+    let applications = entries.map(|entry| Arc::clone(&entry.address)).collect();
+    baton.walk = Walk {
+        purpose: Purpose::Audit,
+        queues: queues(baton),
+        nodes: nodes(baton),
+        applications,
+        ..Walk::default()
+    };
+}
+
+fn queues(baton: &Baton) -> Vec<Arc<Addr<crate::queue::Queue>>> {
+    baton.directory.queues.iter().map(|entry| Arc::clone(&entry.address)).collect()
+}
+
+fn nodes(baton: &Baton) -> Vec<Arc<Addr<crate::node::Node>>> {
+    baton.directory.nodes.iter().flatten().cloned().collect()
+}

@@ -1,0 +1,387 @@
+//! A queue of the hierarchy, parent or leaf: it orders its children, holds its quota and passes
+//! offers on.
+//!
+//! # Why an actor
+//! A queue's totals and the order of its children are facts about this queue alone. They change only
+//! when a baton comes by, so that an offer always meets totals that belong together.
+//!
+//! # Invariants
+//! * A queue's totals are the sum of its children's, after every step.
+//! * The order holds exactly the children with something pending; a child's bound there is never
+//!   tighter than what waits below it.
+//! * An offer on its way down leaves a [`Frame`]; the queue takes the frame's decisions into its
+//!   totals when the offer rises past it, before anything else reads them.
+
+mod rows;
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use monoceros_rules::audit::QueueFact;
+use monoceros_rules::config::QueueConfig;
+use monoceros_rules::ledger::{self, LedgerDelta, QueueLedger};
+use monoceros_rules::order::{QueueKey, QueueView, exposed_priority};
+use monoceros_rules::resources::{Limits, Resources};
+use monoceros_rules::waits::{View, WaitSet, Waits};
+
+use crate::baton::{Baton, Errand, Frame, Purpose, QueueSlot, RowKey, RowUpdate, RowSlot};
+use crate::metrics::Kind;
+use crate::snapshot::QueueSnapshot;
+use rows::{Child, Rows};
+
+/// What does not change while a queue is offered to: its configuration and its fair maximum.
+pub(crate) struct QueueFacts {
+    pub(crate) slot: QueueSlot,
+    pub(crate) parent: Option<QueueSlot>,
+    pub(crate) config: Arc<QueueConfig>,
+    /// What its share is measured against where it guarantees nothing.
+    pub(crate) fair_max: Option<Limits>,
+    /// The parent puts priority before share.
+    pub(crate) priority_first: bool,
+}
+
+impl QueueFacts {
+    /// The queue's key among its siblings.
+    pub(crate) fn key(&self, priority: i32, allocated: &Resources, pending: &Resources) -> QueueKey {
+        QueueKey::new(
+            self.priority_first,
+            &QueueView {
+                priority,
+                allocated,
+                guaranteed: self.config.guaranteed.as_ref(),
+                fair_max: self.fair_max.as_ref(),
+                pending,
+                path: &self.config.path,
+            },
+        )
+    }
+}
+
+/// An offer on its way down. Sent by the partition to root and by each queue to the child it picks;
+/// it comes back as [`Rise`].
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Offer(pub(crate) Box<Baton>);
+
+/// An offer on its way up, with what the child that it comes from says of itself.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Rise(pub(crate) Box<Baton>);
+
+/// A change below on its way to root. Sent by the last actor of a visit.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Climb(pub(crate) Box<Baton>);
+
+/// An application joins or leaves this leaf. Sent by the partition.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Membership(pub(crate) Box<Baton>);
+
+/// A walk comes by: refresh, read or audit.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Walk(pub(crate) Box<Baton>);
+
+/// See the module.
+pub(crate) struct Queue {
+    facts: Arc<QueueFacts>,
+    parent: Option<(Arc<Addr<Self>>, RowSlot)>,
+    ledger: QueueLedger,
+    rows: Rows,
+    /// The last loosening that gave this queue more room by its own quota.
+    loosened: u64,
+    /// Loosening and growth when it last declined an offer.
+    last_vain: (u64, u64),
+}
+
+impl Queue {
+    /// A queue as configured, with a row for each child, in their order.
+    pub(crate) fn new(facts: Arc<QueueFacts>, parent: Option<(Arc<Addr<Self>>, RowSlot)>) -> Self {
+        let mut ledger = QueueLedger::default();
+        ledger.max.clone_from(&facts.config.max);
+        ledger.guaranteed.clone_from(&facts.config.guaranteed);
+        ledger.max_running = facts.config.max_applications;
+        Self {
+            facts,
+            parent,
+            ledger,
+            rows: Rows::default(),
+            loosened: 0,
+            last_vain: (0, 0),
+        }
+    }
+
+    fn is_root(&self) -> bool {
+        self.parent.is_none()
+    }
+
+    fn priority(&self) -> i32 {
+        let settings = &self.facts.config.settings;
+        exposed_priority(self.rows.priority(), settings.priority_policy, settings.priority_offset)
+    }
+
+    /// Whether one more application may run here, as far as this queue alone is concerned.
+    fn may_start(&self) -> bool {
+        self.ledger.has_room_to_run()
+    }
+
+    /// Hands the offer, whose last frame is this queue's, to the best child that may use it, or
+    /// declines it.
+    fn offer_on(&mut self, mut baton: Box<Baton>) {
+        let frame = baton.offer.frames.last().expect("a queue offers from its own frame");
+        let view = frame.view(&baton.books);
+        let Some((child, runner_up)) = self.rows.first(&view) else {
+            self.last_vain = view.now();
+            baton.offer.fruitless = self.is_root();
+            self.rise(baton);
+            return;
+        };
+        baton.offer.runner_up = runner_up;
+        match child {
+            Child::Queue(queue) => {
+                baton.tally.post(Kind::Queue);
+                queue.do_send(Offer(baton));
+            }
+            Child::Application(application) => {
+                baton.tally.post(Kind::Application);
+                application.do_send(crate::application::Offer(baton));
+            }
+        }
+    }
+
+    /// Sends the offer up to the parent, or home.
+    fn rise(&mut self, mut baton: Box<Baton>) {
+        baton.offer.frames.pop();
+        let Some((parent, row)) = &self.parent else {
+            baton.go_home();
+            return;
+        };
+        baton.offer.rising = Some(self.update(*row));
+        baton.tally.post(Kind::Queue);
+        parent.do_send(Rise(baton));
+    }
+
+    /// Takes a change below into the totals and the order.
+    fn absorb(&mut self, update: RowUpdate, delta: &LedgerDelta) {
+        let clamped = self.ledger.apply(delta);
+        debug_assert!(clamped.is_none(), "{}: {clamped:?}", self.facts.config.path);
+        if let Some(clamped) = clamped {
+            tracing::error!(queue = %self.facts.config.path, ?clamped, "totals went below zero");
+        }
+        self.rows.update(update);
+    }
+
+    /// What this queue tells its parent of itself.
+    fn update(&self, row: RowSlot) -> RowUpdate {
+        let priority = self.priority();
+        let pending = self.ledger.pending();
+        let key = (!pending.is_empty())
+            .then(|| RowKey::Queue(self.facts.key(priority, self.ledger.allocated(), pending)));
+        RowUpdate { row, key, priority, waits: self.waits_from_above() }
+    }
+
+    fn waits_from_above(&self) -> Waits {
+        let waits = self.rows.waits();
+        let is_parked = |set: &WaitSet| matches!(set, WaitSet::Parked(_));
+        let may_start = self.may_start();
+        let headroom = if is_parked(&waits.running) || is_parked(&waits.starting) {
+            self.ledger.headroom(&Limits::unlimited())
+        } else {
+            Limits::unlimited()
+        };
+        let own = View { headroom: &headroom, stamp: self.loosened, may_start, nodes: None };
+        waits.as_seen_from_above(&own, self.last_vain)
+    }
+
+    fn refresh(&mut self, baton: &mut Baton) {
+        let at = self.facts.slot.0 as usize;
+        let fair_max = baton.walk.fair_max.get(at).cloned().flatten();
+        self.facts = Arc::new(QueueFacts {
+            slot: self.facts.slot,
+            parent: self.facts.parent,
+            config: Arc::clone(&self.facts.config),
+            fair_max,
+            priority_first: self.facts.priority_first,
+        });
+        if self.is_root() {
+            let capacity = baton.books.nodes.capacity().clone();
+            self.ledger.max = ledger::stored_limits(&capacity);
+            self.loosened = baton.books.loosen();
+        }
+    }
+
+    fn fact(&self) -> QueueFact {
+        QueueFact {
+            parent: self.facts.parent.map(|parent| parent.0),
+            slot: self.facts.slot.0,
+            ledger: self.ledger.clone(),
+            priority: self.priority(),
+            config: Arc::clone(&self.facts.config),
+            fair_max: self.facts.fair_max.clone(),
+        }
+    }
+
+    fn snapshot(&self, above: &Limits, children: Vec<QueueSnapshot>) -> QueueSnapshot {
+        let headroom = self.ledger.headroom(above);
+        crate::views::queue(&self.facts, &self.ledger, self.priority(), headroom, children)
+    }
+}
+
+impl Actor for Queue {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(0);
+    }
+}
+
+impl Handler<Offer> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Offer(mut baton): Offer, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Queue);
+        let above = baton.offer.frames.last();
+        let mut headroom = above.map_or_else(Limits::unlimited, |frame| frame.headroom.clone());
+        self.ledger.narrow(&mut headroom);
+        let frame = Frame {
+            facts: Arc::clone(&self.facts),
+            headroom,
+            stamp: above.map_or(0, |frame| frame.stamp).max(self.loosened),
+            may_start: above.is_none_or(|frame| frame.may_start) && self.may_start(),
+            counts_running: above.is_some_and(|frame| frame.counts_running)
+                || self.ledger.max_running > 0,
+            allocated: self.ledger.allocated().clone(),
+            pending: self.ledger.pending().clone(),
+            priority: self.priority(),
+            runner_up: baton.offer.runner_up.take(),
+            delta: LedgerDelta::default(),
+        };
+        baton.offer.frames.push(frame);
+        self.offer_on(baton);
+    }
+}
+
+impl Handler<Rise> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Rise(mut baton): Rise, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Queue);
+        let offer = &mut baton.offer;
+        let update = offer.rising.take().expect("a rising offer says who it comes from");
+        let here = offer.frames.len();
+        if here <= offer.rise_to {
+            offer.rise_to = usize::MAX;
+        }
+        let may_start_above = here < 2 || offer.frames[here - 2].may_start;
+        let frame = offer.frames.last_mut().expect("an offer rises to the queue of its last frame");
+        let delta = std::mem::take(&mut frame.delta);
+        self.absorb(update, &delta);
+        frame.may_start = may_start_above && self.may_start();
+        let priority = self.priority();
+        if priority != frame.priority {
+            frame.priority = priority;
+            offer.rise_to(here - 1);
+        }
+        if offer.level() >= here {
+            self.offer_on(baton);
+        } else {
+            self.rise(baton);
+        }
+    }
+}
+
+impl Handler<Climb> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Climb(mut baton): Climb, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Queue);
+        let update = baton.climb.update.take().expect("a climb says who it comes from");
+        let delta = std::mem::take(&mut baton.climb.delta);
+        self.absorb(update, &delta);
+        if baton.climb.loosens > 0 && self.ledger.max.is_some() {
+            self.loosened = baton.climb.loosens;
+        }
+        if let Some((parent, row)) = &self.parent {
+            baton.climb.delta = delta;
+            baton.climb.update = Some(self.update(*row));
+            parent.do_send(Climb(baton));
+        } else {
+            baton.books.promised = self.ledger.allocated().plus(self.ledger.pending());
+            baton.go_home();
+        }
+    }
+}
+
+impl Handler<Membership> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Membership(mut baton): Membership, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Queue);
+        match std::mem::take(&mut baton.errand) {
+            Errand::Attach { address } => {
+                let row = self.rows.add(Child::Application(Arc::clone(&address)));
+                address.do_send(crate::application::Attached { baton, row });
+            }
+            Errand::Detach { row } => {
+                self.rows.remove(row);
+                baton.go_home();
+            }
+            _ => unreachable!("a leaf is visited to join or to leave"),
+        }
+    }
+}
+
+impl Handler<Walk> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(Kind::Queue);
+        let slot = self.facts.slot;
+        match baton.walk.purpose {
+            Purpose::Refresh => {
+                for update in baton.walk.rows.remove(&slot).unwrap_or_default() {
+                    self.rows.update(update);
+                }
+                self.refresh(&mut baton);
+                if let (Some((_, row)), Some(parent)) = (&self.parent, self.facts.parent) {
+                    baton.walk.rows.entry(parent).or_default().push(self.update(*row));
+                }
+            }
+            Purpose::Read => {
+                let children = baton.walk.trees.remove(&slot).unwrap_or_default();
+                let snapshot = self.snapshot(&Limits::unlimited(), children);
+                let parent = self.facts.parent.unwrap_or(slot);
+                baton.walk.trees.entry(parent).or_default().push(snapshot);
+            }
+            Purpose::Load => {}
+            Purpose::Audit => baton.walk.facts.queues.push(self.fact()),
+        }
+        baton.walk_on();
+    }
+}
+
+impl Handler<crate::Halt> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, _: crate::Halt, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}
+
+/// A queue below this one joins while the tree is built.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct AddQueue {
+    pub(crate) row: RowSlot,
+    pub(crate) address: Arc<Addr<Queue>>,
+}
+
+impl Handler<AddQueue> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, AddQueue { row, address }: AddQueue, _ctx: &mut Self::Context) {
+        let given = self.rows.add(Child::Queue(address));
+        debug_assert_eq!(given, row, "children join in the order of their rows");
+    }
+}

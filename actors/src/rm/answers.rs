@@ -1,0 +1,165 @@
+//! What partitions say, as the interface's messages.
+//!
+//! Sayings go out in the order they were said. What stands side by side and is of one kind is one
+//! message, as long as a client that reads the message's lists in their usual order (new, rejected,
+//! released) sees them in that order, too (scheduler-interface chapter, 1.9).
+
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::allocations::Form;
+use monoceros_rules::resources::Resources;
+
+use crate::baton::{Allocated, Ending, Released, Saying};
+use crate::callback::ResourceManagerCallback;
+
+/// The message under construction. `stage` is the list that was written to last.
+#[derive(Default)]
+struct Batch {
+    allocation: si::AllocationResponse,
+    application: si::ApplicationResponse,
+    node: si::NodeResponse,
+    kind: Option<Kind>,
+    stage: u8,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Allocation,
+    Application,
+    Node,
+}
+
+impl Batch {
+    /// Sends what there is unless the next saying may join it.
+    fn turn_to(&mut self, kind: Kind, stage: u8, callback: &dyn ResourceManagerCallback) {
+        if self.kind != Some(kind) || stage < self.stage {
+            self.send(callback);
+        }
+        self.kind = Some(kind);
+        self.stage = stage;
+    }
+
+    fn send(&mut self, callback: &dyn ResourceManagerCallback) {
+        match self.kind.take() {
+            None => {}
+            Some(Kind::Allocation) => {
+                callback.update_allocation(std::mem::take(&mut self.allocation));
+            }
+            Some(Kind::Application) => {
+                callback.update_application(std::mem::take(&mut self.application));
+            }
+            Some(Kind::Node) => callback.update_node(std::mem::take(&mut self.node)),
+        }
+        self.stage = 0;
+    }
+}
+
+/// Tells the callback everything, in order.
+pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Saying>) {
+    let mut batch = Batch::default();
+    for saying in sayings {
+        match saying {
+            Saying::Allocated(allocated) => {
+                batch.turn_to(Kind::Allocation, 0, callback);
+                batch.allocation.new.push(allocation(*allocated));
+            }
+            Saying::AskRejected { form, key, application, reason } => {
+                batch.turn_to(Kind::Allocation, 1, callback);
+                let (allocation_key, application_id) = (key.to_string(), application.to_string());
+                let reason = reason.to_string();
+                match form {
+                    Form::Ask => batch.allocation.rejected.push(si::RejectedAllocationAsk {
+                        allocation_key,
+                        application_id,
+                        reason,
+                    }),
+                    Form::Recovered | Form::Unified => {
+                        let rejected =
+                            si::RejectedAllocation { allocation_key, application_id, reason };
+                        batch.allocation.rejected_allocations.push(rejected);
+                    }
+                }
+            }
+            Saying::Released(released) => {
+                batch.turn_to(Kind::Allocation, 2, callback);
+                batch.allocation.released.push(release(*released));
+            }
+            Saying::ApplicationAccepted(id) => {
+                batch.turn_to(Kind::Application, 0, callback);
+                let accepted = si::AcceptedApplication { application_id: id.to_string() };
+                batch.application.accepted.push(accepted);
+            }
+            Saying::ApplicationRejected { id, reason } => {
+                batch.turn_to(Kind::Application, 0, callback);
+                let (application_id, reason) = (id.to_string(), reason.to_string());
+                let rejected = si::RejectedApplication { application_id, reason };
+                batch.application.rejected.push(rejected);
+            }
+            Saying::ApplicationUpdated { id, state, at_ns, message } => {
+                batch.turn_to(Kind::Application, 1, callback);
+                batch.application.updated.push(si::UpdatedApplication {
+                    application_id: id.to_string(),
+                    state: state.text().to_owned(),
+                    state_transition_timestamp: at_ns,
+                    message: message.to_owned(),
+                });
+            }
+            Saying::NodeAccepted(id) => {
+                batch.turn_to(Kind::Node, 0, callback);
+                batch.node.accepted.push(si::AcceptedNode { node_id: id.to_string() });
+            }
+            Saying::NodeRejected { id, reason } => {
+                batch.turn_to(Kind::Node, 0, callback);
+                let (node_id, reason) = (id.to_string(), reason.to_string());
+                batch.node.rejected.push(si::RejectedNode { node_id, reason });
+            }
+            Saying::Settled(settling) => {
+                batch.send(callback);
+                drop(settling);
+            }
+        }
+    }
+    batch.send(callback);
+}
+
+fn allocation(allocated: Allocated) -> si::Allocation {
+    let Allocated { application, key, uuid, node, resources, priority, originator, tags, partition } =
+        allocated;
+    si::Allocation {
+        allocation_key: key.to_string(),
+        allocation_tags: tags.map(|tags| (*tags).clone()).unwrap_or_default(),
+        uuid: uuid.to_string(),
+        allocation_id: uuid.to_string(),
+        resource_per_alloc: Some(resource(&resources)),
+        priority,
+        node_id: node.to_string(),
+        application_id: application.to_string(),
+        partition_name: partition.to_string(),
+        originator,
+        ..si::Allocation::default()
+    }
+}
+
+fn release(released: Released) -> si::AllocationRelease {
+    let Released { application, key, uuid, ending, message, partition } = released;
+    let termination_type = match ending {
+        Ending::StoppedByRm => si::TerminationType::StoppedByRm,
+        Ending::Timeout => si::TerminationType::Timeout,
+    };
+    si::AllocationRelease {
+        partition_name: partition.to_string(),
+        application_id: application.to_string(),
+        uuid: uuid.to_string(),
+        allocation_id: uuid.to_string(),
+        allocation_key: key.to_string(),
+        termination_type: termination_type as i32,
+        message: message.to_owned(),
+    }
+}
+
+fn resource(resources: &Resources) -> si::Resource {
+    let quantity = |value| si::Quantity { value };
+    let entries = resources.entries();
+    si::Resource {
+        resources: entries.map(|(name, value)| (name.text().to_string(), quantity(value))).collect(),
+    }
+}

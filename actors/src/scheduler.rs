@@ -1,0 +1,392 @@
+//! Starting a scheduler and talking to it: the embedding API.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use actix::prelude::*;
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::audit::Facts;
+use monoceros_rules::config::{self, ConfigErrors};
+use tokio::sync::oneshot;
+
+use crate::callback::ResourceManagerCallback;
+use crate::clock::wall_clock_ns;
+use crate::metrics::Metrics;
+use crate::oracle::Watch;
+use crate::partition::{Answer, Question, Read};
+use crate::rm::{Body, Update};
+use crate::rm_proxy::{
+    Deregister, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route, Shutdown,
+};
+use crate::snapshot::{
+    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot,
+};
+
+/// On which threads the actors live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Threads {
+    /// Front on one thread, each partition on a thread of its own.
+    #[default]
+    PerPartition,
+    /// All on the front's thread: fewer crossings for a single partition, and required for a
+    /// paused clock.
+    One,
+}
+
+/// The scheduler did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The default queue configuration is not valid.
+    #[error("the default queue configuration is not valid:\n{0}")]
+    Queues(#[from] ConfigErrors),
+    /// The operating system gave no thread.
+    #[error("no thread for the scheduler: {0}")]
+    Thread(#[from] std::io::Error),
+    /// The thread ended before it had started the scheduler.
+    #[error("the scheduler's thread ended while it started")]
+    Ended,
+}
+
+/// A registration was refused; an earlier session of the same RM goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// The request names no RM.
+    #[error("rmID missing")]
+    RmIdMissing,
+    /// The id is too long or has characters that are not allowed.
+    #[error("rmID `{0}` is not valid: 1 to 128 bytes without control characters and brackets")]
+    RmIdInvalid(String),
+    /// The queue configuration is not valid.
+    #[error("queue configuration is not valid:\n{0}")]
+    Config(#[from] ConfigErrors),
+    /// The scheduler has been shut down.
+    #[error("the scheduler is stopped")]
+    Stopped,
+}
+
+/// A request was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateError {
+    /// The request names no RM.
+    #[error("rmID missing")]
+    RmIdMissing,
+    /// No such RM is registered.
+    #[error("resource manager `{0}` is not registered")]
+    NotRegistered(String),
+    /// The scheduler has been shut down.
+    #[error("the scheduler is stopped")]
+    Stopped,
+}
+
+/// A read found nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// No such partition.
+    #[error("partition `{0}` not found")]
+    PartitionNotFound(String),
+    /// No such queue.
+    #[error("queue `{0}` not found")]
+    QueueNotFound(String),
+    /// The scheduler has been shut down.
+    #[error("the scheduler is stopped")]
+    Stopped,
+}
+
+/// What a scheduler is started with.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) threads: Threads,
+    /// For RMs that register without a configuration; empty: the embedded one.
+    pub(crate) default_queues: String,
+    /// Epoch time at the start, ns.
+    pub(crate) epoch_ns: i64,
+    pub(crate) watch: Watch,
+}
+
+/// The entry to this crate: [`Scheduler::builder`].
+#[derive(Debug)]
+pub struct Scheduler;
+
+impl Scheduler {
+    /// Begins to set a scheduler up.
+    pub fn builder() -> SchedulerBuilder {
+        SchedulerBuilder::default()
+    }
+}
+
+/// Sets a scheduler up. Defaults: the embedded queue configuration, a thread per partition, the
+/// machine's time.
+#[derive(Clone, Debug, Default)]
+pub struct SchedulerBuilder {
+    threads: Threads,
+    default_queues: String,
+    epoch_ns: Option<i64>,
+    watch: Watch,
+}
+
+impl SchedulerBuilder {
+    /// The queue configuration of RMs that register without one (YAML).
+    #[must_use]
+    pub fn default_queues(mut self, yaml: impl Into<String>) -> Self {
+        self.default_queues = yaml.into();
+        self
+    }
+
+    /// On which threads the actors live, for [`Self::start`].
+    #[must_use]
+    pub fn threads(mut self, threads: Threads) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The epoch time at the start, ns; the machine's unless given. Time goes on with
+    /// `tokio::time`.
+    #[must_use]
+    pub fn epoch_ns(mut self, epoch_ns: i64) -> Self {
+        self.epoch_ns = Some(epoch_ns);
+        self
+    }
+
+    /// Decisions after which an offer comes home. 1 is the reference that any other must agree
+    /// with; the default is 64.
+    #[must_use]
+    pub fn decisions_per_trip(mut self, decisions: u32) -> Self {
+        self.watch.decisions_per_trip = decisions.max(1);
+        self
+    }
+
+    /// Compares the books, every decision and every silence with a full search, and panics where
+    /// they disagree: the partition is lost and its RM asked to resync. For tests; costs a walk
+    /// through all actors per decision.
+    #[must_use]
+    pub fn compare_with_full_search(mut self) -> Self {
+        self.watch.oracle = true;
+        self.watch.decisions_per_trip = 1;
+        self
+    }
+
+    /// Starts the scheduler on threads of its own.
+    pub fn start(self) -> Result<SchedulerHandle, StartError> {
+        let settings = self.settings()?;
+        let metrics = Metrics::new();
+        let (sender, started) = mpsc::channel();
+        let for_thread = Arc::clone(&metrics);
+        std::thread::Builder::new().name("monoceros-front".to_owned()).spawn(move || {
+            let system = System::new();
+            let proxy = system.block_on(async { RmProxy::new(settings, for_thread).start() });
+            if sender.send((proxy, System::current())).is_ok() {
+                let _ = system.run();
+            }
+        })?;
+        let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
+        Ok(SchedulerHandle { proxy, system: Some(system), metrics })
+    }
+
+    /// Starts the scheduler with every actor on the present thread, which must be inside a
+    /// `tokio::task::LocalSet` (or an actix system) on a current-thread runtime. With a paused
+    /// clock it runs in virtual time.
+    pub fn start_local(mut self) -> Result<SchedulerHandle, StartError> {
+        self.threads = Threads::One;
+        let metrics = Metrics::new();
+        let proxy = RmProxy::new(self.settings()?, Arc::clone(&metrics)).start();
+        Ok(SchedulerHandle { proxy, system: None, metrics })
+    }
+
+    fn settings(self) -> Result<Settings, StartError> {
+        config::parse(&self.default_queues)?;
+        Ok(Settings {
+            threads: self.threads,
+            default_queues: self.default_queues,
+            epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
+            watch: self.watch,
+        })
+    }
+}
+
+/// Talks to a running scheduler. Clones talk to the same one, from any thread.
+#[derive(Clone, Debug)]
+pub struct SchedulerHandle {
+    proxy: Addr<RmProxy>,
+    system: Option<System>,
+    metrics: Arc<Metrics>,
+}
+
+impl SchedulerHandle {
+    /// Registers an RM. One that is registered already is cleaned up first: its partitions go, and
+    /// its earlier callback hears nothing more.
+    pub async fn register_resource_manager(
+        &self,
+        request: si::RegisterResourceManagerRequest,
+        callback: Arc<dyn ResourceManagerCallback>,
+    ) -> Result<si::RegisterResourceManagerResponse, RegisterError> {
+        let register = Register { request, callback };
+        self.proxy.send(register).await.map_err(|_| RegisterError::Stopped)??;
+        Ok(si::RegisterResourceManagerResponse::default())
+    }
+
+    /// Sends asks, existing allocations and releases. `Ok`: taken; answers come through the
+    /// callback. Waits while the scheduler is behind.
+    pub async fn update_allocation(&self, r: si::AllocationRequest) -> Result<(), UpdateError> {
+        self.update(r.rm_id.clone(), Body::Allocation(r)).await
+    }
+
+    /// Sends new and removed applications. As [`Self::update_allocation`].
+    pub async fn update_application(&self, r: si::ApplicationRequest) -> Result<(), UpdateError> {
+        self.update(r.rm_id.clone(), Body::Application(r)).await
+    }
+
+    /// Sends new and changed nodes. As [`Self::update_allocation`].
+    pub async fn update_node(&self, r: si::NodeRequest) -> Result<(), UpdateError> {
+        self.update(r.rm_id.clone(), Body::Node(r)).await
+    }
+
+    /// Returns when everything that all RMs sent so far is decided, said and heard, and nothing more
+    /// can be decided without outside change. Virtual time does not pass.
+    pub async fn settle(&self) {
+        for rm in self.proxy.send(ListRms).await.unwrap_or_default() {
+            let (taken, _) = oneshot::channel();
+            let (reply, settled) = oneshot::channel();
+            rm.do_send(Update { body: Body::Settle(reply), taken });
+            // An RM that ends has nothing left to decide.
+            let _ = settled.await;
+        }
+    }
+
+    /// The RM leaves: its partitions go without another word.
+    pub async fn stop_resource_manager(&self, rm_id: &str) -> Result<(), UpdateError> {
+        let deregister = Deregister(rm_id.to_owned());
+        self.proxy.send(deregister).await.map_err(|_| UpdateError::Stopped)?
+    }
+
+    async fn update(&self, rm_id: String, body: Body) -> Result<(), UpdateError> {
+        let (taken, answer) = oneshot::channel();
+        self.proxy.do_send(Route { rm_id, update: Update { body, taken } });
+        answer.await.unwrap_or(Err(UpdateError::Stopped))
+    }
+
+    /// One entry per partition, as REST shows them.
+    pub async fn clusters(&self) -> Vec<ClusterSnapshot> {
+        let mut clusters = Vec::new();
+        for entry in self.partition_entries().await {
+            if let Ok(Answer::Partition(partition)) = ask(&entry, Question::Partition).await {
+                clusters.push(crate::views::cluster(&entry, &partition));
+            }
+        }
+        clusters
+    }
+
+    /// Every partition: `default` first, then by name, then by RM.
+    pub async fn partitions(&self) -> Vec<PartitionSnapshot> {
+        let mut partitions = Vec::new();
+        for entry in self.partition_entries().await {
+            if let Ok(Answer::Partition(mut partition)) = ask(&entry, Question::Partition).await {
+                partition.cluster_id = entry.rm_id.to_string();
+                partitions.push(*partition);
+            }
+        }
+        partitions
+    }
+
+    /// The whole queue tree of a partition, named plainly (the first of that name) or with its RM
+    /// (`[rm]name`).
+    pub async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
+        let entry = self.find(partition).await?;
+        match ask(&entry, Question::Queues).await? {
+            Answer::Queues(root) => Ok(*root),
+            _ => unreachable!("queues are answered with queues"),
+        }
+    }
+
+    /// Every node of a partition, by id.
+    pub async fn nodes(&self, partition: &str) -> Result<Vec<NodeSnapshot>, ReadError> {
+        let entry = self.find(partition).await?;
+        match ask(&entry, Question::Nodes).await? {
+            Answer::Nodes(nodes) => Ok(nodes),
+            _ => unreachable!("nodes are answered with nodes"),
+        }
+    }
+
+    /// The applications of a leaf, by id; none for a parent.
+    pub async fn applications(
+        &self,
+        partition: &str,
+        queue: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        let entry = self.find(partition).await?;
+        match ask(&entry, Question::Applications(queue.to_lowercase())).await? {
+            Answer::Applications(applications) => Ok(applications),
+            Answer::QueueNotFound => Err(ReadError::QueueNotFound(queue.to_owned())),
+            _ => unreachable!("applications are answered with applications"),
+        }
+    }
+
+    /// Compares the sums and limits of a partition with what every actor says of itself; empty when
+    /// they agree. For tests and doubts: walks through all actors in one step.
+    pub async fn check_books(&self, partition: &str) -> Result<Vec<String>, ReadError> {
+        Ok(self.facts(partition).await?.check())
+    }
+
+    /// What every actor of a partition says of itself between two steps.
+    pub async fn facts(&self, partition: &str) -> Result<Facts, ReadError> {
+        let entry = self.find(partition).await?;
+        match ask(&entry, Question::Facts).await? {
+            Answer::Facts(facts) => Ok(*facts),
+            _ => unreachable!("facts are answered with facts"),
+        }
+    }
+
+    /// Where the scheduler's metrics are gathered from.
+    pub fn metrics(&self) -> prometheus::Registry {
+        self.metrics.registry()
+    }
+
+    /// Brings the gauges up to date that are read from snapshots, for a scrape.
+    pub async fn refresh_metrics(&self) {
+        let (mut trees, mut nodes) = (Vec::new(), Vec::new());
+        for entry in self.partition_entries().await {
+            if let Ok(Answer::Queues(tree)) = ask(&entry, Question::Queues).await {
+                trees.push(*tree);
+            }
+            if let Ok(Answer::NodeLoad(load)) = ask(&entry, Question::NodeLoad).await {
+                nodes.extend(load);
+            }
+        }
+        self.metrics.set_queues(&trees);
+        self.metrics.set_node_load(nodes.iter().map(|(total, allocated)| (total, allocated)));
+    }
+
+    /// Stops everything: every RM leaves, then the threads end.
+    pub async fn shutdown(&self) {
+        let _ = self.proxy.send(Shutdown).await;
+        if let Some(system) = &self.system {
+            system.stop();
+        }
+    }
+
+    async fn partition_entries(&self) -> Vec<PartitionEntry> {
+        let mut entries = self.proxy.send(ListPartitions).await.unwrap_or_default();
+        entries.sort_by(|a, b| {
+            let order = |entry: &PartitionEntry| {
+                let plain = config::plain_name(&entry.name).to_owned();
+                (plain != "default", plain, Arc::clone(&entry.rm_id))
+            };
+            order(a).cmp(&order(b))
+        });
+        entries
+    }
+
+    async fn find(&self, partition: &str) -> Result<PartitionEntry, ReadError> {
+        let is_it = |entry: &PartitionEntry| {
+            *entry.name == *partition || config::plain_name(&entry.name) == partition
+        };
+        let entries = self.partition_entries().await;
+        let found = entries.into_iter().find(is_it);
+        found.ok_or_else(|| ReadError::PartitionNotFound(partition.to_owned()))
+    }
+}
+
+async fn ask(entry: &PartitionEntry, question: Question) -> Result<Answer, ReadError> {
+    let (reply, answer) = oneshot::channel();
+    entry.address.do_send(Read { question, reply });
+    answer.await.map_err(|_| ReadError::PartitionNotFound(entry.name.to_string()))
+}

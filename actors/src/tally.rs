@@ -1,0 +1,106 @@
+//! What the actors of one thread count, in the words of the handlers.
+//!
+//! A tally travels with the baton (or lives in an actor of the front): counting is adding to plain
+//! numbers, and [`Tally::flush`] carries them over once per turn.
+
+use std::sync::Arc;
+
+use monoceros_rules::application::StateChange;
+use monoceros_rules::application_state::ApplicationState;
+use prometheus::HistogramTimer;
+
+use crate::metrics::{Kind, LocalCounts, Metrics};
+
+/// See the module.
+pub(crate) struct Tally {
+    counts: LocalCounts,
+    /// Runs while a sampled message is in a mailbox.
+    posted: Option<HistogramTimer>,
+    /// Runs while a sampled offer is out.
+    pass: Option<HistogramTimer>,
+}
+
+impl Tally {
+    pub(crate) fn new(metrics: &Arc<Metrics>) -> Self {
+        let counts = LocalCounts::new(Arc::clone(metrics));
+        Self { counts, posted: None, pass: None }
+    }
+
+    /// A handler of `kind` begins; what it returns is kept until the handler ends.
+    #[must_use = "the timer ends when it is dropped"]
+    pub(crate) fn message(&mut self, kind: Kind) -> Option<HistogramTimer> {
+        self.posted = None;
+        self.counts.message(kind)
+    }
+
+    /// The baton is about to be sent to an actor of `kind`.
+    pub(crate) fn post(&mut self, kind: Kind) {
+        self.posted = self.counts.mailed(kind);
+    }
+
+    pub(crate) fn offer_leaves(&mut self) {
+        self.pass = self.counts.pass();
+    }
+
+    pub(crate) fn offer_home(&mut self, decided: u32) {
+        self.pass = None;
+        self.counts.offer_came_home(decided);
+    }
+
+    #[must_use = "the timer ends when it is dropped"]
+    pub(crate) fn node_try(&mut self) -> Option<HistogramTimer> {
+        self.counts.node_try()
+    }
+
+    pub(crate) fn placed(&mut self) {
+        self.counts.placed.inc();
+        self.counts.allocated.inc();
+    }
+
+    pub(crate) fn refused(&mut self) {
+        self.counts.refused.inc();
+    }
+
+    /// An allocation that nobody decided here was told to the RM.
+    pub(crate) fn recovered(&mut self) {
+        self.counts.allocated.inc();
+    }
+
+    pub(crate) fn released(&mut self) {
+        self.counts.released.inc();
+    }
+
+    /// An ask or allocation was refused; `makes_sense` is false where it named what is not there.
+    pub(crate) fn ask_rejected(&mut self, makes_sense: bool) {
+        self.counts.rejected.inc();
+        if !makes_sense {
+            self.counts.errors.inc();
+        }
+    }
+
+    pub(crate) fn application_new(&mut self) {
+        self.counts.shared().application_placed();
+    }
+
+    pub(crate) fn application_rejected(&mut self) {
+        let (from, to) = (ApplicationState::New, ApplicationState::Rejected);
+        self.counts.shared().application_moved(from, to);
+    }
+
+    pub(crate) fn state_change(&mut self, change: StateChange) {
+        self.counts.shared().application_moved(change.from, change.to);
+    }
+
+    /// The RM removed an application in this state.
+    pub(crate) fn application_left(&mut self, state: ApplicationState) {
+        self.counts.shared().application_lost(state);
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Metrics> {
+        self.counts.shared()
+    }
+
+    pub(crate) fn flush(&mut self) {
+        self.counts.flush();
+    }
+}

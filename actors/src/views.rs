@@ -1,0 +1,238 @@
+//! What actors know, in the shapes of [`crate::snapshot`].
+
+use std::collections::BTreeMap;
+
+use monoceros_rules::allocations::{Allocation, Tags};
+use monoceros_rules::application::Application;
+use monoceros_rules::asks::Ask;
+use monoceros_rules::config::{self, ApplicationSortPolicy, NodeSortPolicy, PriorityPolicy};
+use monoceros_rules::ledger::QueueLedger;
+use monoceros_rules::order::MIN_PRIORITY;
+use monoceros_rules::resources::{Limits, Resources};
+use monoceros_rules::shares::abs_used_capacity;
+
+use crate::baton::Baton;
+use crate::node::{Foreign, Node};
+use crate::partition::View;
+use crate::queue::QueueFacts;
+use crate::rm_proxy::PartitionEntry;
+use crate::snapshot::{
+    AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
+    ForeignAllocationSnapshot, NodeSnapshot, NodeSortingPolicy, PartitionCapacity,
+    PartitionSnapshot, QueueSnapshot, StateLogEntry,
+};
+
+/// Delays that no configuration can change yet, as REST shows them.
+const PREEMPTION_DELAY: &str = "30s";
+const NO_DELAY: &str = "0s";
+
+pub(crate) fn cluster(entry: &PartitionEntry, partition: &PartitionSnapshot) -> ClusterSnapshot {
+    ClusterSnapshot {
+        start_time: partition.last_state_transition_time,
+        rm_build_information: vec![(*entry.build_info).clone()],
+        partition: config::plain_name(&entry.name).to_owned(),
+        ..ClusterSnapshot::default()
+    }
+}
+
+pub(crate) fn partition(view: &View<'_>, baton: &Baton, allocated: Resources) -> PartitionSnapshot {
+    let capacity = baton.books.nodes.capacity().clone();
+    let order = &view.config.node_order;
+    let kind = match order.policy {
+        NodeSortPolicy::Fair => "fair",
+        NodeSortPolicy::BinPacking => "binpacking",
+    };
+    let resource_weights = if order.weights.is_empty() {
+        [("memory".to_owned(), 1.0), ("vcore".to_owned(), 1.0)].into()
+    } else {
+        order.weights.iter().cloned().collect()
+    };
+    let count = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
+    let mut applications: BTreeMap<String, i32> =
+        baton.directory.states.iter().filter(|(_, number)| **number > 0).map(|(state, number)| ((*state).to_owned(), count(*number))).collect();
+    let total = applications.values().fold(0_i32, |sum, number| sum.saturating_add(*number));
+    applications.insert("total".to_owned(), total);
+    PartitionSnapshot {
+        name: config::plain_name(view.name).to_owned(),
+        capacity: PartitionCapacity {
+            utilization: abs_used_capacity(&capacity, &allocated),
+            capacity,
+            used_capacity: allocated,
+        },
+        node_sorting_policy: NodeSortingPolicy { kind: kind.to_owned(), resource_weights },
+        // Nothing is preempted yet, whatever the default of the setting will be.
+        preemption_enabled: false,
+        total_nodes: count(baton.books.nodes.len() as u64),
+        applications,
+        total_containers: count(baton.books.allocations.len() as u64),
+        state: "Active".to_owned(),
+        last_state_transition_time: view.since_ns,
+        ..PartitionSnapshot::default()
+    }
+}
+
+pub(crate) fn queue(
+    facts: &QueueFacts,
+    ledger: &QueueLedger,
+    priority: i32,
+    headroom: Limits,
+    mut children: Vec<QueueSnapshot>,
+) -> QueueSnapshot {
+    children.sort_by(|a, b| a.queue_name.cmp(&b.queue_name));
+    let config = &facts.config;
+    let max = ledger.max.clone().unwrap_or_default();
+    let sorting = match config.settings.sort_policy {
+        ApplicationSortPolicy::Fifo if config.is_leaf => "fifo",
+        _ => "fair",
+    };
+    let parent = config.path.rsplit_once('.').map_or("", |(parent, _)| parent);
+    QueueSnapshot {
+        queue_name: config.path.to_string(),
+        status: "Active".to_owned(),
+        pending_resource: ledger.pending().clone(),
+        abs_used_capacity: abs_used_capacity(&max.as_resources(), ledger.allocated()),
+        max_resource: max,
+        guaranteed_resource: ledger.guaranteed.clone().unwrap_or_default(),
+        allocated_resource: ledger.allocated().clone(),
+        preempting_resource: ledger.preempting().clone(),
+        headroom,
+        is_leaf: config.is_leaf,
+        is_managed: true,
+        properties: config.properties.clone(),
+        parent: parent.to_owned(),
+        child_names: children.iter().map(|child| child.queue_name.clone()).collect(),
+        children,
+        max_running_apps: ledger.max_running,
+        running_apps: ledger.running(),
+        current_priority: priority,
+        sorting_policy: sorting.to_owned(),
+        priority_sorting: config.settings.priority_sort,
+        preemption_enabled: false,
+        preemption_delay: PREEMPTION_DELAY.to_owned(),
+        quota_preemption_delay: NO_DELAY.to_owned(),
+        is_priority_fence: config.settings.priority_policy == PriorityPolicy::Fence,
+        priority_offset: config.settings.priority_offset,
+        ask_backoff_delay: PREEMPTION_DELAY.to_owned(),
+        ..QueueSnapshot::default()
+    }
+}
+
+pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
+    let attribute = |names: [&str; 2]| {
+        names.iter().find_map(|name| node.attributes.get(*name)).cloned().unwrap_or_default()
+    };
+    let table = &baton.books.allocations;
+    let held = node.holds.iter().filter_map(|id| table.get(*id));
+    let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
+    allocations.sort_by(|a, b| {
+        (&a.allocation_key, &a.application_id).cmp(&(&b.allocation_key, &b.application_id))
+    });
+    let others = node.foreign.values().fold(node.occupied.clone(), |sum, foreign| {
+        sum.plus(&foreign.resources)
+    });
+    NodeSnapshot {
+        node_id: node.id.to_string(),
+        host_name: attribute(["si/hostname", "si.io/hostname"]),
+        rack_name: attribute(["si/rackname", "si.io/rackname"]),
+        attributes: node.attributes.clone(),
+        capacity: node.total.clone(),
+        allocated: node.allocated.clone(),
+        occupied: others.pruned(),
+        available: node.available().clone(),
+        utilized: abs_used_capacity(&node.total, &node.allocated),
+        allocations,
+        foreign_allocations: node
+            .foreign
+            .iter()
+            .map(|(key, held)| foreign(key, held, &node.id))
+            .collect(),
+        schedulable: node.is_open(),
+        is_reserved: false,
+        reservations: Vec::new(),
+    }
+}
+
+fn foreign(key: &str, held: &Foreign, node: &str) -> ForeignAllocationSnapshot {
+    ForeignAllocationSnapshot {
+        allocation_key: key.to_owned(),
+        allocation_tags: tags(held.tags.as_ref()),
+        allocation_time: held.since_ns,
+        resource: held.resources.clone(),
+        node_id: node.to_owned(),
+        preemptable: held.preemptable,
+        ..ForeignAllocationSnapshot::default()
+    }
+}
+
+pub(crate) fn application(application: &Application, baton: &Baton) -> ApplicationSnapshot {
+    let table = &baton.books.allocations;
+    let held = application.allocations.values().filter_map(|id| table.get(*id));
+    let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
+    allocations.sort_by(|a, b| (&a.allocation_key, &a.uuid).cmp(&(&b.allocation_key, &b.uuid)));
+    let pending = application.asks.iter().filter(|ask| ask.repeat > 0);
+    let mut requests: Vec<_> = pending.map(|asked| ask(asked, &application.id)).collect();
+    requests.sort_by(|a, b| a.allocation_key.cmp(&b.allocation_key));
+    let log = application.log().iter();
+    ApplicationSnapshot {
+        application_id: application.id.to_string(),
+        used_resource: application.allocated().clone(),
+        max_used_resource: application.peak().clone(),
+        pending_resource: application.asks.pending().clone(),
+        queue_name: application.queue.to_string(),
+        submission_time: application.submitted_ns,
+        finished_time: application.finished_ns.unwrap_or(0),
+        requests,
+        allocations,
+        application_state: application.state().text().to_owned(),
+        user: application.user.to_string(),
+        groups: application.groups.clone(),
+        state_log: log
+            .map(|(time, state)| StateLogEntry {
+                time: *time,
+                application_state: state.text().to_owned(),
+            })
+            .collect(),
+        max_request_priority: match application.asks.priority() {
+            MIN_PRIORITY => MIN_PRIORITY,
+            priority => priority,
+        },
+        start_time_millis: application.started_ns.map_or(0, |ns| ns / 1_000_000),
+        ..ApplicationSnapshot::default()
+    }
+}
+
+fn ask(ask: &Ask, application: &str) -> AskSnapshot {
+    AskSnapshot {
+        allocation_key: ask.key.to_string(),
+        allocation_tags: tags(ask.tags.as_ref()),
+        request_time: ask.created_ns,
+        resource: ask.resources().clone(),
+        priority: ask.priority(),
+        required_node_id: ask.required_node().map(ToString::to_string).unwrap_or_default(),
+        application_id: application.to_owned(),
+        originator: ask.originator,
+        scheduling_attempted: ask.attempted,
+        pending_count: i32::try_from(ask.repeat).unwrap_or(i32::MAX),
+        ..AskSnapshot::default()
+    }
+}
+
+fn allocation(entry: &Allocation, baton: &Baton) -> AllocationSnapshot {
+    AllocationSnapshot {
+        allocation_key: entry.key.to_string(),
+        uuid: if entry.uuid == entry.key { String::new() } else { entry.uuid.to_string() },
+        allocation_tags: tags(entry.tags.as_ref()),
+        request_time: entry.created_ns,
+        allocation_time: entry.created_ns,
+        resource: entry.resources.clone(),
+        priority: entry.priority,
+        node_id: baton.books.nodes.id(entry.node).to_string(),
+        application_id: baton.directory.application_id(entry.application).to_string(),
+        originator: entry.originator,
+        ..AllocationSnapshot::default()
+    }
+}
+
+fn tags(tags: Option<&Tags>) -> BTreeMap<String, String> {
+    tags.map(|tags| (**tags).clone()).unwrap_or_default()
+}
