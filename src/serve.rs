@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 
 use crate::cli::ServeArgs;
 use crate::settings::{Flags, Settings};
-use crate::{demo, grpc, validate};
+use crate::{demo, grpc, rest, validate};
 
 /// The settings that `args` ask for.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
@@ -44,7 +44,7 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
                 .context("gRPC edge")
         });
     }
-    edges.spawn(rest(http, handle.clone(), shutdown.clone()));
+    edges.spawn(rest::serve(http, handle.clone(), shutdown.clone()));
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
     announce(rpc_address, http_address)?;
@@ -128,15 +128,4 @@ impl Signals {
             _ = self.interrupt.recv() => "SIGINT",
         }
     }
-}
-
-/// Where the REST edge is started.
-async fn rest(
-    listener: TcpListener,
-    _handle: SchedulerHandle,
-    shutdown: CancellationToken,
-) -> anyhow::Result<()> {
-    shutdown.cancelled().await;
-    drop(listener);
-    Ok(())
 }
