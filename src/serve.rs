@@ -44,7 +44,10 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
                 .context("gRPC edge")
         });
     }
-    edges.spawn(rest::serve(http, handle.clone(), shutdown.clone()));
+    {
+        let (handle, shutdown) = (handle.clone(), shutdown.clone());
+        edges.spawn(async move { rest::serve(http, handle, shutdown).await.context("REST edge") });
+    }
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
     announce(rpc_address, http_address)?;
