@@ -64,9 +64,8 @@ fn the_manual_explains_each_reason_and_no_other() {
 fn the_manual_explains_each_status() {
     let ends = include_str!("../src/grpc/end.rs");
     let (ends, _) = ends.split_once("mod tests").unwrap();
-    let is_reason = |text: &&str| {
-        text.len() > 3 && text.chars().all(|c| c.is_ascii_uppercase() || c == '_')
-    };
+    let is_reason =
+        |text: &&str| text.len() > 3 && text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
     // Nobody is there to read the last one.
     let reasons = ends.split('"').filter(is_reason).filter(|reason| *reason != "CLIENT_GONE");
     for reason in reasons {
@@ -84,7 +83,8 @@ fn codes(text: &str, before: &str) -> BTreeSet<String> {
 #[test]
 fn each_link_to_a_file_leads_to_one() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let in_folder = |folder: PathBuf| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let in_folder =
+        |folder: PathBuf| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let pages = in_folder(root.to_owned()).chain(in_folder(root.join("docs")));
     for page in pages.filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
         let text = fs::read_to_string(&page).unwrap();
