@@ -1,7 +1,15 @@
 //! The Monoceros service: the edges around the scheduler of `monoceros-actors`.
 //!
-//! Reading order: [`grpc`], [`rest`], [`simulate`].
+//! An edge translates and hands on; no scheduling decision is made here.
+//!
+//! Reading order: [`cli`], [`settings`], [`serve`], [`grpc`], [`rest`], [`demo`], [`simulate`],
+//! [`validate`].
 
+pub mod cli;
+pub mod demo;
 pub mod grpc;
 pub mod rest;
+pub mod serve;
+pub mod settings;
 pub mod simulate;
+pub mod validate;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
+use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::allocations::{AllocationId, ApplicationSlot, Form, Tags};
 use monoceros_rules::application_state::ApplicationState;
 use monoceros_rules::asks::AskSlot;
@@ -31,7 +32,6 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::{ApplicationKey, QueueKey};
 use monoceros_rules::rejection::Rejection;
 use monoceros_rules::resources::{Limits, Resources};
-use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::waits::{View, Waits};
 
 use crate::application::Application;
@@ -41,8 +41,8 @@ use crate::node::Node;
 use crate::partition::Partition;
 use crate::queue::{Queue, QueueFacts};
 use crate::rm::{PartitionLost, Rm, Settling};
-use crate::tally::Tally;
 use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, QueueSnapshot};
+use crate::tally::Tally;
 
 /// A queue of this partition: its place in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,13 +163,29 @@ impl Directory {
 #[derive(Debug)]
 pub(crate) enum Saying {
     ApplicationAccepted(Arc<str>),
-    ApplicationRejected { id: Arc<str>, reason: Rejection },
-    ApplicationUpdated { id: Arc<str>, state: ApplicationState, at_ns: i64, message: &'static str },
+    ApplicationRejected {
+        id: Arc<str>,
+        reason: Rejection,
+    },
+    ApplicationUpdated {
+        id: Arc<str>,
+        state: ApplicationState,
+        at_ns: i64,
+        message: &'static str,
+    },
     Allocated(Box<Allocated>),
     Released(Box<Released>),
-    AskRejected { form: Form, key: Arc<str>, application: Arc<str>, reason: Rejection },
+    AskRejected {
+        form: Form,
+        key: Arc<str>,
+        application: Arc<str>,
+        reason: Rejection,
+    },
     NodeAccepted(Arc<str>),
-    NodeRejected { id: Arc<str>, reason: Rejection },
+    NodeRejected {
+        id: Arc<str>,
+        reason: Rejection,
+    },
     /// Everything before this was decided and said.
     Settled(Arc<Settling>),
 }

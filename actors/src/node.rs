@@ -54,7 +54,11 @@ pub(crate) struct Walk(pub(crate) Box<Baton>);
 /// What an RM may change of a node.
 pub(crate) enum Change {
     /// Capacity, use by others and attributes; what is `None` stays.
-    Update { total: Option<Resources>, occupied: Option<Resources>, attributes: BTreeMap<String, String> },
+    Update {
+        total: Option<Resources>,
+        occupied: Option<Resources>,
+        attributes: BTreeMap<String, String>,
+    },
     /// No new allocations; or again.
     Drain(bool),
     /// It leaves: tell what is on it.
@@ -247,9 +251,10 @@ impl Node {
             available: self.available.clone().pruned(),
             holds: self.holds.clone(),
             open: self.is_open(),
-            others: self.foreign.values().fold(self.occupied.clone(), |sum, foreign| {
-                sum.plus(&foreign.resources)
-            }),
+            others: self
+                .foreign
+                .values()
+                .fold(self.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources)),
         }
     }
 }

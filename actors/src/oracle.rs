@@ -4,9 +4,9 @@
 //! everything anew ([`monoceros_rules::audit`]); when the offer is home, what it decided must be that
 //! and nothing else. Offers make one decision each while it watches.
 
+use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::audit::{Decision, Facts};
 use monoceros_rules::nodes::NodeOrder;
-use monoceros_proto::si::v1::PredicatesArgs;
 
 use crate::baton::Saying;
 use crate::callback::ResourceManagerCallback;

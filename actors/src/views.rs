@@ -48,8 +48,13 @@ pub(crate) fn partition(view: &View<'_>, baton: &Baton, allocated: Resources) ->
         order.weights.iter().cloned().collect()
     };
     let count = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
-    let mut applications: BTreeMap<String, i32> =
-        baton.directory.states.iter().filter(|(_, number)| **number > 0).map(|(state, number)| ((*state).to_owned(), count(*number))).collect();
+    let mut applications: BTreeMap<String, i32> = baton
+        .directory
+        .states
+        .iter()
+        .filter(|(_, number)| **number > 0)
+        .map(|(state, number)| ((*state).to_owned(), count(*number)))
+        .collect();
     let total = applications.values().fold(0_i32, |sum, number| sum.saturating_add(*number));
     applications.insert("total".to_owned(), total);
     PartitionSnapshot {
@@ -127,9 +132,10 @@ pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
     allocations.sort_by(|a, b| {
         (&a.allocation_key, &a.application_id).cmp(&(&b.allocation_key, &b.application_id))
     });
-    let others = node.foreign.values().fold(node.occupied.clone(), |sum, foreign| {
-        sum.plus(&foreign.resources)
-    });
+    let others = node
+        .foreign
+        .values()
+        .fold(node.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources));
     NodeSnapshot {
         node_id: node.id.to_string(),
         host_name: attribute(["si/hostname", "si.io/hostname"]),

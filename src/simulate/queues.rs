@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use monoceros_actors::QueueSnapshot;
+use monoceros_actors::snapshot::QueueSnapshot;
 
 use super::trace::Trace;
 
@@ -37,7 +37,7 @@ pub(crate) fn leaves(root: &QueueSnapshot) -> Vec<&QueueSnapshot> {
         }
         unseen.extend(&queue.children);
     }
-    leaves.sort_by(|a, b| a.queuename.cmp(&b.queuename));
+    leaves.sort_by(|a, b| a.queue_name.cmp(&b.queue_name));
     leaves
 }
 
@@ -102,7 +102,7 @@ mod tests {
         };
         let inner = queue("root.a", vec![queue("root.a.z", vec![]), queue("root.a.b", vec![])]);
         let root = queue("root", vec![queue("root.c", vec![]), inner]);
-        let paths: Vec<_> = leaves(&root).iter().map(|leaf| leaf.queuename.as_str()).collect();
+        let paths: Vec<_> = leaves(&root).iter().map(|leaf| leaf.queue_name.as_str()).collect();
         assert_eq!(paths, ["root.a.b", "root.a.z", "root.c"]);
     }
 }

@@ -64,7 +64,7 @@ pub(crate) async fn replay(
     tick: impl FnMut(usize),
 ) -> Result<History, ReplayError> {
     let snapshot = scheduler.queues(PARTITION).await?;
-    let leaves: Vec<_> = leaves(&snapshot).iter().map(|leaf| leaf.queuename.clone()).collect();
+    let leaves: Vec<_> = leaves(&snapshot).iter().map(|leaf| leaf.queue_name.clone()).collect();
     let mut pods = Vec::with_capacity(trace.pods.len());
     for pod in &trace.pods {
         let queue = leaf_for(&pod.qos, &leaves).ok_or(ReplayError::NoLeaf)?;
@@ -367,9 +367,9 @@ impl Replay {
             return Err(ReplayError::BooksDiffer { at: self.now / 1000, theirs, ours });
         }
         let leaves = leaves(&root);
-        let held = |queue: &monoceros_actors::QueueSnapshot| {
+        let held = |queue: &monoceros_actors::snapshot::QueueSnapshot| {
             let held = Amount::of_named(queue.allocated_resource.sorted());
-            (queue.queuename.clone(), held)
+            (queue.queue_name.clone(), held)
         };
         self.usage.note_pending();
         self.series.push(Sample {

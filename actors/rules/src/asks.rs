@@ -361,7 +361,9 @@ impl Asks {
     }
 
     fn class(&self, class: ClassId) -> &Class {
-        self.classes[class.0 as usize].as_ref().expect("a class's slot is used while it has members")
+        self.classes[class.0 as usize]
+            .as_ref()
+            .expect("a class's slot is used while it has members")
     }
 
     fn first_member(&self, class: ClassId) -> AskSlot {

@@ -248,7 +248,8 @@ impl Facts {
             };
             if !fits_state {
                 let state = application.state;
-                wrong.push(format!("invariant 21: {id} is {state} with asks {asks}, holds {holds}"));
+                wrong
+                    .push(format!("invariant 21: {id} is {state} with asks {asks}, holds {holds}"));
             }
         }
         for fact in &self.allocations {
@@ -281,7 +282,8 @@ impl Facts {
                 Some(fact) => {
                     same(wrong, "index, available", id, &fact.available, &node.available);
                     if fact.open != node.open {
-                        wrong.push(format!("index: {id} open {} but node {}", fact.open, node.open));
+                        wrong
+                            .push(format!("index: {id} open {} but node {}", fact.open, node.open));
                     }
                 }
                 None => wrong.push(format!("index: {id} is missing")),

@@ -27,8 +27,8 @@
 //! often is stopped by [`Parked::judged`]: the same child is not visited twice while nothing at all
 //! was loosened. The property tests compare every skip with a full search.
 
-use crate::ordered::Bound;
 use crate::nodes::NodeIndex;
+use crate::ordered::Bound;
 use crate::resources::{Limits, Resources};
 
 /// What an offer knows where it stands, to decide whether something below can use it.
@@ -120,7 +120,12 @@ impl Parked {
     }
 }
 
-fn join_least(mine: &mut Option<Resources>, mark: &mut u64, other: &Option<Resources>, theirs: u64) {
+fn join_least(
+    mine: &mut Option<Resources>,
+    mark: &mut u64,
+    other: &Option<Resources>,
+    theirs: u64,
+) {
     match (mine.as_mut(), other) {
         (_, None) => {}
         (None, Some(least)) => {

@@ -190,7 +190,9 @@ impl Application {
             key: Arc::clone(&ask.key),
             required: ask.required_node().is_some(),
             allocation: baton.books.allocations.insert(allocation),
-            application: Arc::clone(self.me.as_ref().expect("an actor starts before it is sent to")),
+            application: Arc::clone(
+                self.me.as_ref().expect("an actor starts before it is sent to"),
+            ),
             outcome: Outcome::Open,
         };
         baton.placing = Some(placing);

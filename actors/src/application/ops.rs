@@ -341,7 +341,8 @@ impl Application {
     }
 
     fn may_wait_again(&self, id: AllocationId, baton: &Baton) -> bool {
-        let live = matches!(self.book.state(), ApplicationState::Accepted | ApplicationState::Running);
+        let live =
+            matches!(self.book.state(), ApplicationState::Accepted | ApplicationState::Running);
         live && baton.books.allocations.get(id).is_some_and(|entry| !entry.released)
     }
 

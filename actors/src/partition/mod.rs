@@ -39,8 +39,8 @@ use crate::baton::{
 use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
-use crate::oracle::{Oracle, Watch};
 use crate::node::Change;
+use crate::oracle::{Oracle, Watch};
 use crate::outlet::{Outlet, Say};
 use crate::queue::{AddQueue, Queue, QueueFacts};
 use crate::rm::{Credit, Rm, Settling};
@@ -62,9 +62,15 @@ pub(crate) enum Request {
     AddApplication(Box<NewApplication>),
     RemoveApplication(Arc<str>),
     /// Everything that one message wants of one application, in order.
-    Application { id: Arc<str>, ops: Vec<Op> },
+    Application {
+        id: Arc<str>,
+        ops: Vec<Op>,
+    },
     CreateNode(Box<NewNode>),
-    ChangeNode { id: Arc<str>, change: Change },
+    ChangeNode {
+        id: Arc<str>,
+        change: Change,
+    },
     RemoveNode(Arc<str>),
     /// Something placed by others.
     Foreign(Box<ForeignRequest>),
@@ -214,56 +220,56 @@ impl Partition {
     /// A partition with its queues, on the present arbiter.
     pub(crate) fn new(making: Making, ctx: &mut Context<Self>) -> Self {
         let Making { name, config, rm, callback, clock, metrics, watch } = making;
-            ctx.set_mailbox_capacity(0);
-            let mut directory = Directory::default();
-            plant(&config.root, None, true, &mut directory);
-            let guard = Guard { rm: rm.clone(), partition: Arc::clone(&name), armed: true };
-            let order = node_order(&config);
-            let baton = Box::new(Baton {
-                books: monoceros_rules::books::Books::new(order),
-                directory,
-                now_ns: clock.now_ns(),
-                said: Vec::new(),
-                alarms: Vec::new(),
-                ended: Vec::new(),
-                woken: Vec::new(),
-                offer: Offering::default(),
-                placing: None,
-                errand: Errand::None,
-                node_work: Vec::new(),
-                climb: Climbing::default(),
-                walk: Walk::default(),
-                partition: Arc::from(monoceros_rules::config::plain_name(&name)),
-                tally: Tally::new(&metrics),
-                callback,
-                question: monoceros_proto::si::v1::PredicatesArgs::default(),
-                home: Arc::new(ctx.address()),
-                guard,
-            });
-            let outlet = Outlet::new(Arc::clone(&name), rm.clone(), &metrics).start();
-            Self {
-                since_ns: clock.now_ns(),
-                name,
-                config,
-                clock,
-                baton: Some(baton),
-                door: VecDeque::new(),
-                agenda: VecDeque::new(),
-                may_decide: false,
-                door_first: true,
-                offering: false,
-                deadlines: BTreeMap::new(),
-                next_deadline: 0,
-                timer: None,
-                foreign: BTreeMap::new(),
-                outlet,
-                outstanding: 0,
-                rm,
-                settling: Vec::new(),
-                oracle: Oracle::default(),
-                watch,
-                closing: false,
-            }
+        ctx.set_mailbox_capacity(0);
+        let mut directory = Directory::default();
+        plant(&config.root, None, true, &mut directory);
+        let guard = Guard { rm: rm.clone(), partition: Arc::clone(&name), armed: true };
+        let order = node_order(&config);
+        let baton = Box::new(Baton {
+            books: monoceros_rules::books::Books::new(order),
+            directory,
+            now_ns: clock.now_ns(),
+            said: Vec::new(),
+            alarms: Vec::new(),
+            ended: Vec::new(),
+            woken: Vec::new(),
+            offer: Offering::default(),
+            placing: None,
+            errand: Errand::None,
+            node_work: Vec::new(),
+            climb: Climbing::default(),
+            walk: Walk::default(),
+            partition: Arc::from(monoceros_rules::config::plain_name(&name)),
+            tally: Tally::new(&metrics),
+            callback,
+            question: monoceros_proto::si::v1::PredicatesArgs::default(),
+            home: Arc::new(ctx.address()),
+            guard,
+        });
+        let outlet = Outlet::new(Arc::clone(&name), rm.clone(), &metrics).start();
+        Self {
+            since_ns: clock.now_ns(),
+            name,
+            config,
+            clock,
+            baton: Some(baton),
+            door: VecDeque::new(),
+            agenda: VecDeque::new(),
+            may_decide: false,
+            door_first: true,
+            offering: false,
+            deadlines: BTreeMap::new(),
+            next_deadline: 0,
+            timer: None,
+            foreign: BTreeMap::new(),
+            outlet,
+            outstanding: 0,
+            rm,
+            settling: Vec::new(),
+            oracle: Oracle::default(),
+            watch,
+            closing: false,
+        }
     }
 
     /// Runs steps and offers until the baton is out or there is nothing to do.
@@ -494,7 +500,8 @@ impl Partition {
             };
             fair.push(own);
         }
-        let queues = baton.directory.queues.iter().map(|entry| Arc::clone(&entry.address)).collect();
+        let queues =
+            baton.directory.queues.iter().map(|entry| Arc::clone(&entry.address)).collect();
         baton.walk = Walk { purpose: Purpose::Refresh, queues, fair_max: fair, ..Walk::default() };
         baton.walk_on();
     }

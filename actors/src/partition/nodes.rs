@@ -27,8 +27,7 @@ impl Partition {
         // The slot is known only once the index has the node; the node's own numbers come first.
         let available = total.minus(&occupied).pruned();
         let open = !draining && crate::node::is_ready(&attributes);
-        let inserted =
-            baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
+        let inserted = baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
         let slot = inserted.expect("checked that the id is free");
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining);
         let nodes = &mut baton.directory.nodes;

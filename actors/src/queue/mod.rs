@@ -24,7 +24,7 @@ use monoceros_rules::order::{QueueKey, QueueView, exposed_priority};
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::waits::{View, WaitSet, Waits};
 
-use crate::baton::{Baton, Errand, Frame, Purpose, QueueSlot, RowKey, RowUpdate, RowSlot};
+use crate::baton::{Baton, Errand, Frame, Purpose, QueueSlot, RowKey, RowSlot, RowUpdate};
 use crate::metrics::Kind;
 use crate::snapshot::QueueSnapshot;
 use rows::{Child, Rows};
@@ -42,7 +42,12 @@ pub(crate) struct QueueFacts {
 
 impl QueueFacts {
     /// The queue's key among its siblings.
-    pub(crate) fn key(&self, priority: i32, allocated: &Resources, pending: &Resources) -> QueueKey {
+    pub(crate) fn key(
+        &self,
+        priority: i32,
+        allocated: &Resources,
+        pending: &Resources,
+    ) -> QueueKey {
         QueueKey::new(
             self.priority_first,
             &QueueView {
@@ -102,14 +107,7 @@ impl Queue {
         ledger.max.clone_from(&facts.config.max);
         ledger.guaranteed.clone_from(&facts.config.guaranteed);
         ledger.max_running = facts.config.max_applications;
-        Self {
-            facts,
-            parent,
-            ledger,
-            rows: Rows::default(),
-            loosened: 0,
-            last_vain: (0, 0),
-        }
+        Self { facts, parent, ledger, rows: Rows::default(), loosened: 0, last_vain: (0, 0) }
     }
 
     fn is_root(&self) -> bool {

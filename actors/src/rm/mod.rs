@@ -148,13 +148,8 @@ impl Rm {
                     build_info: Arc::clone(build_info),
                     address: address.clone(),
                 });
-                let held = Held {
-                    address,
-                    arbiter,
-                    waiting: VecDeque::new(),
-                    waiting_items: 0,
-                    ahead: 0,
-                };
+                let held =
+                    Held { address, arbiter, waiting: VecDeque::new(), waiting_items: 0, ahead: 0 };
                 partitions.insert(name, held);
             }
             Self {
@@ -192,7 +187,8 @@ impl Rm {
 
     fn hand_in(&mut self, chunks: Vec<(Arc<str>, Vec<Request>)>) {
         for (partition, chunk) in chunks {
-            let held = self.partitions.get_mut(&partition).expect("translated for a live partition");
+            let held =
+                self.partitions.get_mut(&partition).expect("translated for a live partition");
             held.waiting_items += chunk.iter().map(Request::items).sum::<usize>();
             held.waiting.push_back(chunk);
         }

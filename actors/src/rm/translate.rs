@@ -246,9 +246,7 @@ impl Rm {
                 | si::TerminationType::PlaceholderReplaced,
             ) => Cause::Confirmed,
             Ok(si::TerminationType::SchedulingFailedOnRm) => Cause::SchedulingFailed,
-            Ok(
-                si::TerminationType::StoppedByRm | si::TerminationType::UnknownTerminationType,
-            )
+            Ok(si::TerminationType::StoppedByRm | si::TerminationType::UnknownTerminationType)
             | Err(_) => Cause::Stopped,
         };
         let op = Op::Release { which, cause };
