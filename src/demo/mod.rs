@@ -6,6 +6,7 @@
 //! manager would.
 
 pub mod chance;
+pub mod cluster;
 pub mod model;
 
 use std::convert::Infallible;

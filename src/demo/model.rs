@@ -19,19 +19,12 @@ use monoceros_proto::si::v1::node_info::ActionFromRm;
 use tracing::{info, warn};
 
 use super::chance::Chance;
+use super::cluster::{CORES, NODES, action, amount, node, node_name, release};
 
 /// No application comes while there are so many.
 pub const MOST_APPLICATIONS: usize = 60;
 
-/// Nodes of 16 cores and 64 GiB.
-const SMALL_NODES: u64 = 24;
-/// Nodes of 48 cores and 192 GiB.
-const LARGE_NODES: u64 = 16;
-/// All cores of the cluster.
-const CORES: u64 = SMALL_NODES * 16 + LARGE_NODES * 48;
-
 const USERS: [&str; 3] = ["alice", "bob", "carol"];
-const GIB: u64 = 1 << 30;
 
 /// One turn of the tide.
 const TIDE: Duration = Duration::from_secs(300);
@@ -101,7 +94,7 @@ const FOREVER: Duration = Duration::MAX;
 impl Model {
     /// A cluster without applications, whose nodes are the first order.
     pub fn new(seed: u64) -> Self {
-        let nodes = (0..SMALL_NODES + LARGE_NODES).map(node).collect();
+        let nodes = (0..NODES).map(node).collect();
         Self {
             now: Duration::ZERO,
             chance: Chance::new(seed),
@@ -387,7 +380,7 @@ impl Model {
                 self.next_drain = self.now + self.chance.seconds(30, 90);
             }
         } else if self.now >= self.next_drain {
-            let node_id = node_name(self.chance.between(0, SMALL_NODES + LARGE_NODES - 1));
+            let node_id = node_name(self.chance.between(0, NODES - 1));
             let rest = self.chance.seconds(15, 40);
             info!(node = node_id, seconds = rest.as_secs(), "node is being drained");
             self.orders.nodes.push(action(node_id.clone(), ActionFromRm::DrainNode));
@@ -438,41 +431,6 @@ impl Application {
 
 fn numbered(name: &str, n: u64) -> Vec<String> {
     (1..=n).map(|number| format!("{name}-{number}")).collect()
-}
-
-fn node_name(number: u64) -> String {
-    format!("demo-node-{:02}", number + 1)
-}
-
-fn node(number: u64) -> si::NodeInfo {
-    let (cores, gib) = if number < SMALL_NODES { (16, 64) } else { (48, 192) };
-    let rack = format!("/rack-{}", number % 4 + 1);
-    let attributes = [("si/hostname", node_name(number)), ("si/rackname", rack)];
-    si::NodeInfo {
-        schedulable_resource: Some(amount(cores, gib)),
-        attributes: attributes.map(|(key, value)| (key.to_owned(), value)).into(),
-        ..action(node_name(number), ActionFromRm::Create)
-    }
-}
-
-fn action(node_id: String, action: ActionFromRm) -> si::NodeInfo {
-    si::NodeInfo { node_id, action: action.into(), ..Default::default() }
-}
-
-fn amount(cores: u64, gib: u64) -> si::Resource {
-    let quantity = |value: u64| si::Quantity { value: value.cast_signed() };
-    let resources = [("vcore", quantity(cores * 1_000)), ("memory", quantity(gib * GIB))];
-    si::Resource { resources: resources.map(|(name, value)| (name.to_owned(), value)).into() }
-}
-
-fn release(id: &str, key: &str, cause: TerminationType) -> si::AllocationRelease {
-    si::AllocationRelease {
-        application_id: id.to_owned(),
-        allocation_key: key.to_owned(),
-        partition_name: "default".to_owned(),
-        termination_type: cause.into(),
-        ..Default::default()
-    }
 }
 
 #[cfg(test)]

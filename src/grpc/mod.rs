@@ -1,7 +1,7 @@
 //! The gRPC edge: the service `si.v1.Scheduler` in front of the embedding API.
 //!
 //! A resource manager registers, which opens a *session*, and opens one stream of each kind. What
-//! the scheduler says waits in the session's [outbox](outbox) of that kind until the stream takes
+//! the scheduler says waits in the session's [`outbox`] of that kind until the stream takes
 //! it; what the client says is handed to the scheduler message by message, so that a scheduler that
 //! is behind slows the client down through HTTP/2 and nothing piles up here.
 //!
@@ -15,7 +15,7 @@
 //! * A callback of the scheduler never waits for a client.
 //! * How a stream ends is an [`end::End`], and one `match` there gives its status.
 //!
-//! Reading order: [`stubs`], [`outbox`], [`line`], [`session`], [`registry`], [`kind`], [`stream`],
+//! Reading order: [`stubs`], [`outbox`], [`mod@line`], [`session`], [`registry`], [`kind`], [`stream`],
 //! [`end`].
 
 pub mod end;

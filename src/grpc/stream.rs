@@ -2,9 +2,9 @@
 //!
 //! # How it ends
 //! * The client closes its side: once the scheduler has settled what it was asked, or after
-//!   [`LINGER`], what waits is still delivered, and the stream ends OK.
+//!   `LINGER`, what waits is still delivered, and the stream ends OK.
 //! * The client goes away: what was not taken waits for the next stream of the session.
-//! * The server ends it: see [`End`](super::end::End).
+//! * The server ends it: see [`End`].
 
 use std::marker::PhantomData;
 use std::mem;

@@ -95,8 +95,8 @@ mod tests {
 
     #[test]
     fn leaves_are_queues_without_children_in_order_of_their_paths() {
-        let queue = |queuename: &str, children| QueueSnapshot {
-            queuename: queuename.to_owned(),
+        let queue = |queue_name: &str, children| QueueSnapshot {
+            queue_name: queue_name.to_owned(),
             children,
             ..QueueSnapshot::default()
         };

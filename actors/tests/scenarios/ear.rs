@@ -1,0 +1,159 @@
+//! The resource manager's ear: what the scheduler says, word by word, and what predicates answer.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard};
+
+use monoceros_actors::ResourceManagerCallback;
+use monoceros_proto::si::v1 as si;
+
+use crate::script::kind_name;
+
+/// One thing that the scheduler said.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Word {
+    AppAccepted(String),
+    AppRejected(String, String),
+    AppUpdated(si::UpdatedApplication),
+    Allocated(si::Allocation),
+    Released(si::AllocationRelease),
+    /// In `rejected`.
+    AskRejected(si::RejectedAllocationAsk),
+    /// In `rejectedAllocations`.
+    AllocationRejected(si::RejectedAllocation),
+    NodeAccepted(String),
+    NodeRejected(String, String),
+    Resync(String),
+}
+
+/// The code that a reason ends with.
+fn code(reason: &str) -> &str {
+    let code = reason.rsplit_once('[').and_then(|(_, code)| code.strip_suffix(']'));
+    code.unwrap_or(reason)
+}
+
+/// An allocation by its application and UUID, with the key where that differs.
+fn name(app: &str, key: &str, uuid: &str) -> String {
+    if key == uuid { format!("{app}/{key}") } else { format!("{app}/{uuid} of {key}") }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AppAccepted(id) => write!(f, "{id} accepted"),
+            Self::AppRejected(id, reason) => write!(f, "{id} rejected: {}", code(reason)),
+            Self::AppUpdated(app) => write!(f, "{} is {}", app.application_id, app.state),
+            Self::Allocated(new) => {
+                let name = name(&new.application_id, &new.allocation_key, &new.uuid);
+                write!(f, "{name} placed on {}", new.node_id)
+            }
+            Self::Released(gone) => {
+                let name = name(&gone.application_id, &gone.allocation_key, &gone.uuid);
+                write!(f, "{name} released: {}", kind_name(gone.termination_type))
+            }
+            Self::AskRejected(ask) => {
+                let (app, key) = (&ask.application_id, &ask.allocation_key);
+                write!(f, "ask {app}/{key} rejected: {}", code(&ask.reason))
+            }
+            Self::AllocationRejected(ask) => {
+                let (app, key) = (&ask.application_id, &ask.allocation_key);
+                write!(f, "allocation {app}/{key} rejected: {}", code(&ask.reason))
+            }
+            Self::NodeAccepted(id) => write!(f, "{id} accepted"),
+            Self::NodeRejected(id, reason) => write!(f, "{id} rejected: {}", code(reason)),
+            Self::Resync(cause) => write!(f, "resync required: {cause}"),
+        }
+    }
+}
+
+/// How a predicate answers other than with yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Refuses,
+    Panics,
+}
+
+/// What predicates answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Predicates {
+    /// By key and node; `*` is any.
+    pub(crate) said: BTreeMap<(String, String), Answer>,
+    /// Of a hundred pairs, and which.
+    pub(crate) some: Option<(u8, u64)>,
+}
+
+impl Predicates {
+    fn answer(&self, key: &str, node: &str) -> Option<Answer> {
+        for (key_said, node_said) in [(key, node), (key, "*"), ("*", node), ("*", "*")] {
+            if let Some(answer) = self.said.get(&(key_said.to_owned(), node_said.to_owned())) {
+                return Some(*answer);
+            }
+        }
+        let (percent, seed) = self.some?;
+        let mut hasher = DefaultHasher::new();
+        (key, node, seed).hash(&mut hasher);
+        (hasher.finish() % 100 < u64::from(percent)).then_some(Answer::Refuses)
+    }
+}
+
+/// Hears everything that one session is told.
+#[derive(Debug, Default)]
+pub(crate) struct Ear {
+    heard: Mutex<Vec<Word>>,
+    predicates: Mutex<Predicates>,
+}
+
+impl Ear {
+    /// What was heard since the last time.
+    pub(crate) fn take(&self) -> Vec<Word> {
+        std::mem::take(&mut *self.heard.lock().unwrap())
+    }
+
+    /// What predicates answer.
+    pub(crate) fn predicates(&self) -> MutexGuard<'_, Predicates> {
+        self.predicates.lock().unwrap()
+    }
+
+    fn hear(&self, words: impl IntoIterator<Item = Word>) {
+        self.heard.lock().unwrap().extend(words);
+    }
+}
+
+impl ResourceManagerCallback for Ear {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        // The order in which clients go through a message (scheduler-interface chapter, 1.9).
+        self.hear(response.new.into_iter().map(Word::Allocated));
+        self.hear(response.rejected.into_iter().map(Word::AskRejected));
+        self.hear(response.rejected_allocations.into_iter().map(Word::AllocationRejected));
+        self.hear(response.released.into_iter().map(Word::Released));
+        assert!(response.released_asks.is_empty(), "nothing ends asks yet");
+    }
+
+    fn update_application(&self, response: si::ApplicationResponse) {
+        let accepted = response.accepted.into_iter();
+        self.hear(accepted.map(|app| Word::AppAccepted(app.application_id)));
+        let rejected = response.rejected.into_iter();
+        self.hear(rejected.map(|app| Word::AppRejected(app.application_id, app.reason)));
+        self.hear(response.updated.into_iter().map(Word::AppUpdated));
+    }
+
+    fn update_node(&self, response: si::NodeResponse) {
+        self.hear(response.accepted.into_iter().map(|node| Word::NodeAccepted(node.node_id)));
+        let rejected = response.rejected.into_iter();
+        self.hear(rejected.map(|node| Word::NodeRejected(node.node_id, node.reason)));
+    }
+
+    fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
+        let answer = self.predicates().answer(&args.allocation_key, &args.node_id);
+        match answer {
+            None => Ok(()),
+            Some(Answer::Refuses) => Err("the script refuses".to_owned()),
+            Some(Answer::Panics) => panic!("the script panics"),
+        }
+    }
+
+    fn resync_required(&self, cause: &str) {
+        self.hear([Word::Resync(cause.to_owned())]);
+    }
+}

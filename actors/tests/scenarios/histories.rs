@@ -1,0 +1,356 @@
+//! Random histories: whatever an RM says, in whatever order, the books agree, every decision is that
+//! of a full search, and the message stream keeps its promises (applications chapter, section 12).
+//!
+//! A failing history prints its script, made as short as possible: paste it into a test.
+
+use monoceros_proto::si::v1::TerminationType;
+use monoceros_rules::config;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+
+use crate::script::{Amounts, Item, NodeWords, QueueWords, Script, Step, Which, Wish};
+use crate::wire;
+use crate::world::{How, play};
+
+/// How often, and from which seed, unless the environment says otherwise (`PROPTEST_CASES`,
+/// `PROPTEST_RNG_SEED`).
+fn runner(cases: u32) -> TestRunner {
+    let from_environment = Config::default();
+    let is_given = |name| std::env::var_os(name).is_some();
+    TestRunner::new(Config {
+        cases: if is_given("PROPTEST_CASES") { from_environment.cases } else { cases },
+        rng_seed: if is_given("PROPTEST_RNG_SEED") {
+            from_environment.rng_seed
+        } else {
+            RngSeed::Fixed(20_240_229)
+        },
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..from_environment
+    })
+}
+
+/// What a history is made of.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    /// Quantities are from here.
+    extreme: bool,
+    steps: (usize, usize),
+}
+
+const USUAL: Kind = Kind { extreme: false, steps: (30, 110) };
+const EXTREME: Kind = Kind { extreme: true, steps: (20, 60) };
+
+fn amounts(kind: Kind, most: i64) -> BoxedStrategy<Amounts> {
+    let quantity = if kind.extreme {
+        prop_oneof![
+            4 => 0..=most,
+            1 => Just(i64::MAX),
+            1 => Just(i64::MAX - 1),
+            1 => Just(i64::MAX / 2),
+            1 => Just(i64::MIN),
+            1 => Just(-1_i64),
+        ]
+        .boxed()
+    } else {
+        prop_oneof![60 => 0..=most, 1 => Just(-1_i64)].boxed()
+    };
+    // A name that is absent differs from one of which there is nothing.
+    let named = |name: &'static str| {
+        prop::option::weighted(0.7, quantity.clone())
+            .prop_map(move |quantity| quantity.map(|quantity| (name.to_owned(), quantity)))
+    };
+    (named("vcore"), named("memory"), named("gpu"))
+        .prop_map(|(a, b, c)| Amounts([a, b, c].into_iter().flatten().collect()))
+        .boxed()
+}
+
+fn app() -> impl Strategy<Value = String> {
+    (1..=6).prop_map(|number| format!("a{number}"))
+}
+
+fn key() -> impl Strategy<Value = String> {
+    (1..=6).prop_map(|number| format!("k{number}"))
+}
+
+fn node() -> impl Strategy<Value = String> {
+    (1..=6).prop_map(|number| format!("n{number}"))
+}
+
+const LEAVES: [&str; 6] =
+    ["root.a", "root.b.x", "root.b.y", "root.c.x", "root.c.y", "root.default"];
+
+fn tree() -> impl Strategy<Value = Vec<QueueWords>> {
+    let paths = ["root.a", "root.b", "root.b.x", "root.b.y", "root.c", "root.c.x", "root.c.y"];
+    let queue = |path: &'static str| {
+        let small = Kind { extreme: false, steps: (0, 0) };
+        let most = if path.matches('.').count() == 1 { 12 } else { 8 };
+        (
+            prop::option::weighted(0.5, amounts(small, most)),
+            prop::option::weighted(0.4, amounts(small, 3)),
+            prop_oneof![3 => Just(0_u64), 1 => 1..=3_u64],
+            properties(),
+        )
+            .prop_map(|(max, guaranteed, max_apps, properties)| QueueWords {
+                path: path.to_owned(),
+                max: max.map(without_negative),
+                guaranteed: guaranteed.map(without_negative),
+                max_apps,
+                properties,
+                submit: None,
+            })
+    };
+    let queues: Vec<_> = paths.into_iter().map(queue).collect();
+    (queues, any::<bool>()).prop_map(|(mut queues, root_properties)| {
+        queues.push(QueueWords { path: "root.default".to_owned(), ..QueueWords::default() });
+        if root_properties {
+            let fairness = ("application.sort.priority".to_owned(), "disabled".to_owned());
+            let properties = vec![fairness];
+            let root = QueueWords { path: "root".to_owned(), properties, ..QueueWords::default() };
+            queues.push(root);
+        }
+        made_valid(queues)
+    })
+}
+
+fn without_negative(amounts: Amounts) -> Amounts {
+    Amounts(amounts.0.into_iter().filter(|(_, quantity)| *quantity >= 0).collect())
+}
+
+fn properties() -> impl Strategy<Value = Vec<(String, String)>> {
+    let property = |name: &'static str, values: &'static [&'static str]| {
+        let value = prop::sample::select(values);
+        prop::option::weighted(0.4, value)
+            .prop_map(move |value| value.map(|value| (name.to_owned(), value.to_owned())))
+    };
+    (
+        property("application.sort.policy", &["fair", "fifo"]),
+        property("application.sort.priority", &["disabled", "enabled"]),
+        property("priority.policy", &["fence", "default"]),
+        property("priority.offset", &["-3", "2", "5"]),
+    )
+        .prop_map(|(a, b, c, d)| [a, b, c, d].into_iter().flatten().collect())
+}
+
+/// Takes limits away until the tree is a valid one.
+fn made_valid(mut queues: Vec<QueueWords>) -> Vec<QueueWords> {
+    let is_valid = |queues: &[QueueWords]| config::parse(&wire::configuration(None, queues)).is_ok();
+    for at in (0..queues.len()).rev() {
+        if is_valid(&queues) {
+            return queues;
+        }
+        queues[at].guaranteed = None;
+    }
+    for at in (0..queues.len()).rev() {
+        if is_valid(&queues) {
+            return queues;
+        }
+        queues[at].max = None;
+        queues[at].max_apps = 0;
+    }
+    assert!(is_valid(&queues), "queues without limits are valid");
+    queues
+}
+
+fn wish(kind: Kind) -> impl Strategy<Value = Wish> {
+    let repeat = prop_oneof![6 => Just(1), 3 => 2..=4, 1 => Just(0)];
+    let created = prop_oneof![
+        12 => Just(None),
+        1 => (0..2_000_i64).prop_map(|s| Some(s.to_string())),
+        1 => Just(Some("yesterday".to_owned())),
+    ];
+    let timeout = prop_oneof![12 => Just(0_i64), 1 => 1..40_000_i64, 1 => Just(i64::MAX)];
+    (
+        (app(), key(), amounts(kind, 4), repeat),
+        prop_oneof![3 => Just(0), 2 => -2..=3],
+        prop::option::weighted(0.12, node()),
+        created,
+        timeout,
+    )
+        .prop_map(|((app, key, amounts, repeat), priority, required, created, timeout_ms)| Wish {
+            repeat,
+            priority,
+            required,
+            created,
+            timeout_ms,
+            ..Wish::of(&app, &key, amounts)
+        })
+}
+
+fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {
+    let held = prop::collection::vec(wish(kind), 0..2);
+    (
+        node(),
+        prop::option::weighted(0.9, amounts(kind, 9)),
+        prop::option::weighted(0.2, amounts(kind, 3)),
+        prop_oneof![9 => Just(None), 1 => Just(Some("false")), 1 => Just(Some("true"))],
+        any::<u8>(),
+        held,
+    )
+        .prop_map(|(id, total, occupied, ready, chance, holds)| NodeWords {
+            id,
+            total,
+            occupied,
+            attributes: ready
+                .map(|ready| ("ready".to_owned(), ready.to_owned()))
+                .into_iter()
+                .collect(),
+            drained: chance < 20,
+            // The tags of an ask that is placed already say nothing.
+            holds: if chance % 4 == 0 { holds.into_iter().map(as_allocation).collect() } else { Vec::new() },
+        })
+}
+
+/// What an `Allocation` message can say.
+fn as_allocation(wish: Wish) -> Wish {
+    Wish { repeat: 1, timeout_ms: 0, ..wish }
+}
+
+fn which() -> impl Strategy<Value = Which> {
+    prop_oneof![
+        4 => key().prop_map(Which::Key),
+        4 => key().prop_map(Which::Uuid),
+        4 => (key(), 1..6).prop_map(|(key, number)| Which::Uuid(format!("{key}#{number}"))),
+        1 => Just(Which::All),
+    ]
+}
+
+fn item(kind: Kind) -> impl Strategy<Value = Item> {
+    let stopped = TerminationType::StoppedByRm as i32;
+    let kinds = prop_oneof![
+        6 => Just(stopped),
+        1 => Just(TerminationType::Timeout as i32),
+        2 => Just(TerminationType::SchedulingFailedOnRm as i32),
+        1 => Just(0),
+        1 => Just(77),
+        1 => Just(TerminationType::PlaceholderReplaced as i32),
+    ];
+    let unified = |wish: Wish| Wish { uuid: String::new(), ..as_allocation(wish) };
+    let recovered = |(wish, uuid): (Wish, String)| Wish { uuid, ..as_allocation(wish) };
+    let as_update = |node: NodeWords| NodeWords { drained: false, holds: Vec::new(), ..node };
+    prop_oneof![
+        14 => node_words(kind).prop_map(Item::Node),
+        6 => node_words(kind).prop_map(as_update).prop_map(Item::Resize),
+        3 => node().prop_map(Item::Drain),
+        3 => node().prop_map(Item::Undrain),
+        3 => node().prop_map(Item::RemoveNode),
+        15 => (app(), prop::sample::select(&LEAVES[..])).prop_map(|(id, queue)| Item::App {
+            id,
+            queue: queue.to_owned(),
+            user: String::new(),
+            tags: Vec::new(),
+            partition: String::new(),
+        }),
+        3 => app().prop_map(Item::RemoveApp),
+        40 => wish(kind).prop_map(Item::Ask),
+        10 => wish(kind).prop_map(unified).prop_map(Item::Request),
+        6 => (wish(kind).prop_map(unified), node()).prop_map(|(wish, node)| Item::Exists(wish, node)),
+        4 => ((wish(kind), key()).prop_map(recovered), node())
+            .prop_map(|(wish, node)| Item::Exists(wish, node)),
+        3 => (key(), node(), amounts(kind, 4)).prop_map(|(key, node, amounts)| Item::Foreign {
+            key,
+            node,
+            amounts,
+            kind: "default".to_owned(),
+        }),
+        2 => key().prop_map(Item::ForeignGone),
+        3 => (app(), prop_oneof![4 => key(), 1 => Just(String::new())])
+            .prop_map(|(app, key)| Item::Withdraw { app, key }),
+        25 => (app(), which(), kinds).prop_map(|(app, which, kind)| Item::Release {
+            app,
+            which,
+            kind,
+        }),
+    ]
+}
+
+fn step(kind: Kind) -> impl Strategy<Value = Step> {
+    prop_oneof![
+        24 => item(kind).prop_map(|item| Step::Send { items: vec![item], waits: true }),
+        1 => prop::sample::select(&[1_000_u64, 2_000, 31_000, 100_000][..])
+            .prop_map(|ms| Step::Wait(std::time::Duration::from_millis(ms))),
+    ]
+}
+
+fn history(kind: Kind) -> impl Strategy<Value = (Vec<Step>, Vec<Step>)> {
+    let order = (any::<bool>(), 0..3_i64, 0..3_i64).prop_map(|(packs, vcore, memory)| {
+        let policy = if packs { "binpacking" } else { "fair" };
+        let weights = [("vcore".to_owned(), vcore), ("memory".to_owned(), memory)];
+        Step::Order { policy: policy.to_owned(), weights: Amounts(weights.into()) }
+    });
+    let refusals = prop_oneof![
+        2 => Just(None),
+        1 => (10..60_u8, any::<u64>())
+            .prop_map(|(percent, seed)| Some(Step::RefuseSome { percent, seed })),
+    ];
+    let head = (order, tree(), refusals).prop_map(|(order, queues, refusals)| {
+        let queues = queues.into_iter().map(Step::Queue);
+        [order].into_iter().chain(queues).chain(refusals).collect()
+    });
+    (head, prop::collection::vec(step(kind), kind.steps.0..kind.steps.1))
+}
+
+/// The same, with the end of everything: releases first or not, then every application and node.
+fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
+    let mut all = head;
+    let releases_first = steps.len() % 2 == 0;
+    all.extend(steps);
+    let mut say = |item| all.push(Step::Send { items: vec![item], waits: true });
+    for app in (1..=6).map(|number| format!("a{number}")) {
+        if releases_first {
+            say(Item::Withdraw { app: app.clone(), key: String::new() });
+            let kind = TerminationType::StoppedByRm as i32;
+            say(Item::Release { app: app.clone(), which: Which::All, kind });
+        }
+        say(Item::RemoveApp(app));
+    }
+    for node in (1..=6).map(|number| format!("n{number}")) {
+        say(Item::RemoveNode(node));
+    }
+    Script(all)
+}
+
+fn holds_true(script: &Script) -> Result<(), TestCaseError> {
+    let plain = play(script, How::Plain);
+    prop_assert_eq!(&plain.wrong, &Vec::<String>::new(), "\n{}", script);
+    prop_assert!(!plain.text.contains("resync"), "a partition was lost\n{}", script);
+    let again = play(script, How::Plain);
+    prop_assert_eq!(&again, &plain, "a second run differs\n{}", script);
+    for how in [How::OneAtATime, How::Watched] {
+        let other = play(script, how);
+        prop_assert_eq!(&other, &plain, "{:?} differs from the default\n{}", how, script);
+    }
+    prop_assert_eq!(left_over(script), Vec::<String>::new(), "\n{}", script);
+    Ok(())
+}
+
+/// What is left when everything has gone.
+fn left_over(script: &Script) -> Vec<String> {
+    let mut ended = script.clone();
+    ended.0.push(Step::Show(crate::script::Show::Queues));
+    let text = play(&ended, How::Plain).text;
+    let queues = text.lines().filter(|line| line.starts_with("root") && line.contains("headroom"));
+    let is_empty = |line: &&str| {
+        line.contains(": used nothing, pending nothing,") && line.contains("running 0, priority none")
+    };
+    queues.filter(|line| !is_empty(line)).map(str::to_owned).collect()
+}
+
+fn run(kind: Kind, cases: u32) {
+    let result = runner(cases).run(&history(kind), |(head, steps)| {
+        holds_true(&with_end(head, steps))
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn any_history_is_that_of_a_full_search_and_ends_at_zero() {
+    run(USUAL, 60);
+}
+
+#[test]
+fn quantities_at_the_end_of_their_range_change_nothing_of_that() {
+    run(EXTREME, 30);
+}

@@ -1,0 +1,432 @@
+//! What a resource manager may hold a scheduler to, from the messages alone (applications chapter,
+//! section 12): one answer for each thing added, nothing placed twice, no rejection after an
+//! allocation, releases answered once, states along the diagram.
+//!
+//! # How it knows what to expect
+//! Lines of one item that are waited for are judged strictly: the picture before the line says what
+//! it must be answered with. Lines of several items, or that are not waited for, are judged only by
+//! what holds in any order; at the next quiet moment the picture is taken from the scheduler.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use monoceros_actors::snapshot::NodeSnapshot;
+use monoceros_proto::si::v1::{self as si, TerminationType};
+use monoceros_rules::application_state::{ApplicationEvent, ApplicationState, Transition};
+use monoceros_rules::audit::Facts;
+use monoceros_rules::resources::Name;
+
+use crate::ear::Word;
+use crate::script::{Item, Which, Wish};
+
+/// An allocation: its application and its UUID.
+type Id = (String, String);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Live {
+    key: String,
+    node: String,
+}
+
+/// The picture that a resource manager has of its partition. See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Judge {
+    /// Active applications with their states.
+    apps: BTreeMap<String, String>,
+    nodes: BTreeSet<String>,
+    live: BTreeMap<Id, Live>,
+    /// Told to end them.
+    ending: BTreeSet<Id>,
+    /// Not answered yet.
+    new_apps: BTreeMap<String, usize>,
+    new_nodes: BTreeMap<String, usize>,
+    wishes: BTreeMap<Id, usize>,
+    /// Items of the line under way; several if it is not judged strictly.
+    said: Vec<Item>,
+    strict: bool,
+    /// Releases that must come.
+    owed: BTreeSet<Id>,
+    /// Placed in this line.
+    placed: Vec<Placed>,
+    wrong: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Placed {
+    app: String,
+    key: String,
+    uuid: String,
+    node: String,
+    /// What it takes something of.
+    names: Vec<String>,
+}
+
+impl Judge {
+    /// The RM says this.
+    pub(crate) fn says(&mut self, items: &[Item], waits: bool) {
+        let strict = items.len() == 1 && waits && self.said.is_empty();
+        self.strict = strict;
+        self.placed.clear();
+        for item in items {
+            match item {
+                Item::App { id, .. } => *self.new_apps.entry(id.clone()).or_default() += 1,
+                Item::Node(node) => *self.new_nodes.entry(node.id.clone()).or_default() += 1,
+                Item::Ask(wish) | Item::Request(wish) | Item::Exists(wish, _) => {
+                    let id = (wish.app.clone(), wish.key.clone());
+                    *self.wishes.entry(id).or_default() += 1;
+                }
+                Item::Foreign { key, .. } => {
+                    *self.wishes.entry((String::new(), key.clone())).or_default() += 1;
+                }
+                _ => {}
+            }
+            if strict {
+                self.owed = self.owed_for(item);
+                self.says_for_itself(item);
+            }
+            self.said.push(item.clone());
+        }
+    }
+
+    /// What the RM knows at once of what it says.
+    fn says_for_itself(&mut self, item: &Item) {
+        match item {
+            // Confirmed, or not bound: gone (and perhaps placed anew) without an answer.
+            Item::Release { app, which, .. } if self.owed.is_empty() => {
+                for id in self.named(app, which) {
+                    self.live.remove(&id);
+                }
+            }
+            Item::RemoveApp(app) => {
+                self.apps.remove(app);
+            }
+            Item::RemoveNode(node) => {
+                self.nodes.remove(node);
+            }
+            _ => {}
+        }
+    }
+
+    /// Which releases an item must be answered with.
+    fn owed_for(&self, item: &Item) -> BTreeSet<Id> {
+        let stopped = |kind: i32| {
+            !matches!(
+                TerminationType::try_from(kind),
+                Ok(TerminationType::Timeout
+                    | TerminationType::PreemptedByScheduler
+                    | TerminationType::PlaceholderReplaced
+                    | TerminationType::SchedulingFailedOnRm)
+            )
+        };
+        match item {
+            Item::Release { app, which, kind } if stopped(*kind) => self.named(app, which),
+            Item::RemoveApp(app) => self.named(app, &Which::All),
+            Item::RemoveNode(node) => {
+                let here = self.live.iter().filter(|(_, live)| live.node == *node);
+                here.map(|(id, _)| id.clone()).collect()
+            }
+            _ => BTreeSet::new(),
+        }
+    }
+
+    fn named(&self, app: &str, which: &Which) -> BTreeSet<Id> {
+        let all = self.live.iter().filter(|((of, _), _)| of == app);
+        let named = all.filter(|((_, uuid), live)| match which {
+            Which::All => true,
+            Which::Key(key) => live.key == *key,
+            Which::Uuid(named) => uuid == named,
+        });
+        named.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The scheduler says this.
+    pub(crate) fn hears(&mut self, word: &Word) {
+        match word {
+            Word::AppAccepted(id) => {
+                self.answers_app(id);
+                if self.apps.insert(id.clone(), "New".to_owned()).is_some() && self.strict {
+                    self.wrong.push(format!("{id} was active and is accepted again"));
+                }
+            }
+            Word::AppRejected(id, _) => self.answers_app(id),
+            Word::AppUpdated(app) => self.moves(&app.application_id, &app.state),
+            Word::Allocated(new) => {
+                self.notes_placed(new);
+                let id = (new.application_id.clone(), new.uuid.clone());
+                if new.uuid.is_empty() || new.uuid != new.allocation_id {
+                    self.wrong.push(format!("{id:?} has no UUID of its own"));
+                }
+                let live =
+                    Live { key: new.allocation_key.clone(), node: new.node_id.clone() };
+                if self.strict && !self.nodes.contains(&live.node) {
+                    self.wrong.push(format!("{id:?} is on an unknown node"));
+                }
+                if self.live.insert(id.clone(), live).is_some() && self.strict {
+                    self.wrong.push(format!("invariant 14: {id:?} is placed twice"));
+                }
+            }
+            Word::Released(gone) => self.releases(gone),
+            Word::AskRejected(ask) => self.rejects(&ask.application_id, &ask.allocation_key),
+            Word::AllocationRejected(ask) => {
+                self.rejects(&ask.application_id, &ask.allocation_key);
+            }
+            Word::NodeAccepted(id) => {
+                self.answers_node(id);
+                self.nodes.insert(id.clone());
+                self.takes_what_it_holds(id);
+            }
+            Word::NodeRejected(id, _) => self.answers_node(id),
+            Word::Resync(_) => {}
+        }
+    }
+
+    fn notes_placed(&mut self, new: &si::Allocation) {
+        let amounts = new.resource_per_alloc.iter().flat_map(|amounts| &amounts.resources);
+        let names = amounts.filter(|(_, quantity)| quantity.value > 0).map(|(name, _)| name);
+        self.placed.push(Placed {
+            app: new.application_id.clone(),
+            key: new.allocation_key.clone(),
+            uuid: new.uuid.clone(),
+            node: new.node_id.clone(),
+            names: names.cloned().collect(),
+        });
+    }
+
+    fn answers_app(&mut self, id: &str) {
+        answer(&mut self.new_apps, &id.to_owned(), &mut self.wrong);
+    }
+
+    fn answers_node(&mut self, id: &str) {
+        // Too long an id is not repeated.
+        let id = if id.is_empty() { self.new_nodes.keys().next().cloned() } else { None }
+            .unwrap_or_else(|| id.to_owned());
+        let unknown_action = |item: &Item| matches!(item, Item::Act { node, .. } if *node == id);
+        if !self.said.iter().any(unknown_action) {
+            answer(&mut self.new_nodes, &id, &mut self.wrong);
+        }
+    }
+
+    fn takes_what_it_holds(&mut self, node: &str) {
+        let holds = self.said.iter().find_map(|item| match item {
+            Item::Node(words) if words.id == node => Some(words.holds.clone()),
+            _ => None,
+        });
+        for wish in holds.unwrap_or_default() {
+            self.recovers(&wish, node);
+        }
+    }
+
+    fn recovers(&mut self, wish: &Wish, node: &str) {
+        let uuid = if wish.uuid.is_empty() { &wish.key } else { &wish.uuid };
+        let id = (wish.app.clone(), uuid.clone());
+        let live = Live { key: wish.key.clone(), node: node.to_owned() };
+        self.live.entry(id).or_insert(live);
+    }
+
+    fn rejects(&mut self, app: &str, key: &str) {
+        let id = (app.to_owned(), key.to_owned());
+        answer(&mut self.wishes, &id, &mut self.wrong);
+        let is_it = |placed: &Placed| placed.app == app && placed.key == key;
+        if self.strict && self.placed.iter().any(is_it) {
+            self.wrong.push(format!("invariant 24: {id:?} is rejected after an allocation"));
+        }
+    }
+
+    fn moves(&mut self, id: &str, state: &str) {
+        let Some(old) = self.apps.get(id).cloned() else {
+            self.wrong.push(format!("{id} is {state} and not active"));
+            return;
+        };
+        let leads = |event| {
+            let to = state_of(&old).on(event);
+            to == Ok(Transition::To(state_of(state)))
+        };
+        let events = [ApplicationEvent::Run, ApplicationEvent::Complete, ApplicationEvent::Fail];
+        if !events.into_iter().any(leads) {
+            self.wrong.push(format!("invariant 22: {id} goes from {old} to {state}"));
+        }
+        if state_of(state).is_terminated() {
+            self.apps.remove(id);
+            if self.live.keys().any(|(app, _)| app == id) {
+                self.wrong.push(format!("invariant 21: {id} is {state} and holds something"));
+            }
+        } else {
+            self.apps.insert(id.to_owned(), state.to_owned());
+        }
+    }
+
+    fn releases(&mut self, gone: &si::AllocationRelease) {
+        let id = (gone.application_id.clone(), gone.uuid.clone());
+        match self.live.get(&id) {
+            Some(live) if live.key == gone.allocation_key => {}
+            Some(_) => self.wrong.push(format!("{id:?} is released with another key")),
+            None => self.wrong.push(format!("{id:?} is released and does not live")),
+        }
+        match TerminationType::try_from(gone.termination_type) {
+            Ok(TerminationType::StoppedByRm) => {
+                self.live.remove(&id);
+                self.ending.remove(&id);
+                if !self.owed.remove(&id) && self.strict {
+                    self.wrong.push(format!("invariant 25: nobody asked to release {id:?}"));
+                }
+            }
+            Ok(TerminationType::Timeout) => {
+                if !self.ending.insert(id.clone()) {
+                    self.wrong.push(format!("invariant 15: {id:?} is told to end twice"));
+                }
+            }
+            other => self.wrong.push(format!("{id:?} is released with {other:?}")),
+        }
+    }
+
+    /// Everything is decided and heard: what is missing, what does not agree with what the
+    /// scheduler shows, and which decision broke a limit?
+    pub(crate) fn settles(&mut self, facts: &Facts, nodes: &[NodeSnapshot]) -> Vec<String> {
+        let said = std::mem::take(&mut self.said);
+        for item in &said {
+            self.settles_item(item);
+        }
+        for (id, count) in &self.new_apps {
+            self.wrong.push(format!("invariant 24: {count} answers for {id} are missing"));
+        }
+        for (id, count) in &self.new_nodes {
+            self.wrong.push(format!("invariant 24: {count} answers for {id} are missing"));
+        }
+        for id in std::mem::take(&mut self.owed) {
+            self.wrong.push(format!("invariant 25: the release of {id:?} is not answered"));
+        }
+        self.new_apps.clear();
+        self.new_nodes.clear();
+        self.wishes.clear();
+        let shown = shown(nodes);
+        if self.strict {
+            self.agrees(&shown, facts);
+            self.check_limits(said.first(), facts);
+        }
+        self.live = shown;
+        self.apps = facts
+            .applications
+            .iter()
+            .map(|app| (app.id.to_string(), app.state.text().to_owned()))
+            .collect();
+        self.nodes = nodes.iter().map(|node| node.node_id.clone()).collect();
+        self.ending.retain(|id| self.live.contains_key(id));
+        self.strict = true;
+        self.placed.clear();
+        std::mem::take(&mut self.wrong)
+    }
+
+    /// A recovered allocation is not answered unless it is refused.
+    fn settles_item(&mut self, item: &Item) {
+        let Item::Exists(wish, node) = item else { return };
+        if !wish.uuid.is_empty()
+            && self.wishes.contains_key(&(wish.app.clone(), wish.key.clone()))
+            && self.nodes.contains(node)
+            && self.apps.contains_key(&wish.app)
+        {
+            self.recovers(wish, node);
+        }
+    }
+
+    fn agrees(&mut self, shown: &BTreeMap<Id, Live>, facts: &Facts) {
+        for (id, live) in shown {
+            match self.live.get(id) {
+                Some(told) if told == live => {}
+                told => self.wrong.push(format!("{id:?}: told {told:?}, shown {live:?}")),
+            }
+        }
+        for id in self.live.keys().filter(|id| !shown.contains_key(*id)) {
+            self.wrong.push(format!("{id:?} was told and is not shown"));
+        }
+        let active: BTreeMap<String, String> = facts
+            .applications
+            .iter()
+            .map(|app| (app.id.to_string(), app.state.text().to_owned()))
+            .collect();
+        if active != self.apps {
+            self.wrong.push(format!("told of {:?}, active are {active:?}", self.apps));
+        }
+    }
+
+    /// Invariant 8, from the end of the line: decisions only add, so what the last one left within
+    /// its limits, none before it broke.
+    fn check_limits(&mut self, said: Option<&Item>, facts: &Facts) {
+        let forced = match said {
+            Some(Item::Exists(wish, _)) => Some((&wish.app, &wish.key)),
+            _ => None,
+        };
+        for placed in &self.placed {
+            if forced == Some((&placed.app, &placed.uuid)) {
+                continue;
+            }
+            let app = facts.applications.iter().find(|fact| *fact.id == *placed.app);
+            let node = facts.nodes.iter().find(|fact| *fact.id == *placed.node);
+            let (Some(app), Some(node)) = (app, node) else { continue };
+            for name in placed.names.iter().filter_map(|name| Name::intern(name).ok()) {
+                if node.available.get(name) < 0 {
+                    let id = &node.id;
+                    self.wrong.push(format!("invariant 8: too much {name} was placed on {id}"));
+                }
+                let mut at = Some(app.leaf);
+                while let Some(queue) =
+                    at.and_then(|slot| facts.queues.iter().find(|queue| queue.slot == slot))
+                {
+                    let max = queue.ledger.max.as_ref().and_then(|max| max.find(name));
+                    let is_root = queue.parent.is_none();
+                    let max = if is_root { Some(max.unwrap_or(0)) } else { max };
+                    if max.is_some_and(|max| queue.ledger.allocated().get(name) > max) {
+                        let path = &queue.config.path;
+                        self.wrong.push(format!("invariant 8: {path} is over its {name}"));
+                    }
+                    at = queue.parent;
+                }
+            }
+        }
+    }
+}
+
+fn answer<K: Ord + Clone + std::fmt::Debug>(
+    open: &mut BTreeMap<K, usize>,
+    key: &K,
+    wrong: &mut Vec<String>,
+) {
+    match open.get_mut(key) {
+        Some(1) => {
+            open.remove(key);
+        }
+        Some(count) => *count -= 1,
+        None => wrong.push(format!("invariant 24: {key:?} is answered and was not asked")),
+    }
+}
+
+fn state_of(text: &str) -> ApplicationState {
+    use ApplicationState as State;
+    [
+        State::New,
+        State::Accepted,
+        State::Running,
+        State::Resuming,
+        State::Completing,
+        State::Completed,
+        State::Failing,
+        State::Failed,
+        State::Rejected,
+        State::Expired,
+    ]
+    .into_iter()
+    .find(|state| state.text() == text)
+    .unwrap_or_else(|| panic!("`{text}` is no state"))
+}
+
+/// The allocations that nodes show.
+fn shown(nodes: &[NodeSnapshot]) -> BTreeMap<Id, Live> {
+    let mut shown = BTreeMap::new();
+    for node in nodes {
+        for held in &node.allocations {
+            let key = held.allocation_key.clone();
+            let uuid = if held.uuid.is_empty() { key.clone() } else { held.uuid.clone() };
+            let live = Live { key, node: node.node_id.clone() };
+            shown.insert((held.application_id.clone(), uuid), live);
+        }
+    }
+    shown
+}

@@ -1,0 +1,11 @@
+//! Scenarios in words, played against live actors in virtual time (see `script`).
+#![allow(clippy::unwrap_used)]
+
+mod ear;
+mod histories;
+mod judge;
+mod script;
+mod wire;
+mod world;
+
+mod applications;

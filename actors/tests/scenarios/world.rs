@@ -1,0 +1,335 @@
+//! Plays a script against a live scheduler in virtual time and tells what its resource managers
+//! heard.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use expect_test::Expect;
+use monoceros_actors::snapshot::QueueSnapshot;
+use monoceros_actors::{Scheduler, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::resources::Resources;
+
+use crate::ear::{Answer, Ear, Word};
+use crate::judge::Judge;
+use crate::script::{Amounts, Item, QueueWords, Script, Show, Step};
+use crate::wire::{self, Message};
+
+/// Epoch time at which every script begins, s.
+const BEGIN_S: i64 = 1_000;
+
+/// How a scheduler is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// As by default.
+    Plain,
+    /// An offer goes home after each decision.
+    OneAtATime,
+    /// As [`Self::OneAtATime`], and every decision and every silence is compared with a full search.
+    Watched,
+}
+
+/// What a script came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Played {
+    /// What was heard and shown, line by line.
+    pub(crate) text: String,
+    /// What should not have happened.
+    pub(crate) wrong: Vec<String>,
+}
+
+/// Plays the script in all three ways, which must agree, and compares what was heard.
+#[track_caller]
+pub(crate) fn check(text: &str, expect: &Expect) {
+    let script = Script::parse(text);
+    let played = play(&script, How::Plain);
+    expect.assert_eq(&played.text);
+    assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
+    for how in [How::OneAtATime, How::Watched] {
+        let again = play(&script, how);
+        assert_eq!(again, played, "{how:?} differs from the default\n{script}");
+    }
+}
+
+/// As [`check`] for scripts that change what predicates answer, or whose lines are not waited for:
+/// the full search would ask too early or too late.
+#[track_caller]
+pub(crate) fn check_plain(text: &str, expect: &Expect) {
+    let script = Script::parse(text);
+    let played = play(&script, How::Plain);
+    expect.assert_eq(&played.text);
+    assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
+}
+
+/// Plays a script on a clock of its own.
+pub(crate) fn play(script: &Script, how: How) -> Played {
+    in_virtual_time(async {
+        let mut world = World::new(how);
+        for step in &script.0 {
+            world.step(step).await;
+            if world.is_lost {
+                break;
+            }
+        }
+        world.settle().await;
+        world.scheduler.shutdown().await;
+        world.played
+    })
+}
+
+/// Runs a future on a paused clock, with room for actors.
+pub(crate) fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, future)
+}
+
+/// A resource manager.
+struct Side {
+    ear: Arc<Ear>,
+    judge: Judge,
+    /// Ears of earlier sessions, which must hear nothing more.
+    deaf: Vec<Arc<Ear>>,
+}
+
+/// A scheduler and its resource managers. See the module.
+pub(crate) struct World {
+    pub(crate) scheduler: SchedulerHandle,
+    sides: BTreeMap<String, Side>,
+    present: String,
+    order: Option<(String, Amounts)>,
+    queues: Vec<QueueWords>,
+    played: Played,
+    /// A partition was lost: nothing can be compared any more.
+    is_lost: bool,
+}
+
+impl World {
+    pub(crate) fn new(how: How) -> Self {
+        let builder = Scheduler::builder().epoch_ns(BEGIN_S * 1_000_000_000);
+        let builder = match how {
+            How::Plain => builder,
+            How::OneAtATime => builder.decisions_per_trip(1),
+            How::Watched => builder.compare_with_full_search(),
+        };
+        Self {
+            scheduler: builder.start_local().unwrap(),
+            sides: BTreeMap::new(),
+            present: "rm".to_owned(),
+            order: None,
+            queues: Vec::new(),
+            played: Played::default(),
+            is_lost: false,
+        }
+    }
+
+    pub(crate) async fn step(&mut self, step: &Step) {
+        match step {
+            Step::Order { policy, weights } => {
+                self.order = Some((policy.clone(), weights.clone()));
+            }
+            Step::Queue(queue) => self.queues.push(queue.clone()),
+            Step::As(rm) => self.present.clone_from(rm),
+            Step::Register => self.register().await,
+            Step::Leave => {
+                self.scheduler.stop_resource_manager(&self.present).await.unwrap();
+                self.sides.remove(&self.present);
+            }
+            Step::Send { items, waits } => {
+                self.send(items, *waits).await;
+                if *waits {
+                    self.settle().await;
+                }
+            }
+            Step::Refuse { key, node } => self.answer(key, node, Some(Answer::Refuses)).await,
+            Step::Explode { key, node } => self.answer(key, node, Some(Answer::Panics)).await,
+            Step::Allow { key, node } => self.answer(key, node, None).await,
+            Step::RefuseSome { percent, seed } => {
+                self.side().await.ear.predicates().some = Some((*percent, *seed));
+            }
+            Step::Wait(time) => {
+                tokio::time::sleep(*time).await;
+                self.settle().await;
+            }
+            Step::Settle => self.settle().await,
+            Step::Show(show) => self.show(*show).await,
+        }
+    }
+
+    async fn side(&mut self) -> &mut Side {
+        if !self.sides.contains_key(&self.present) {
+            self.register().await;
+        }
+        self.sides.get_mut(&self.present).unwrap()
+    }
+
+    async fn register(&mut self) {
+        let config = if self.queues.is_empty() && self.order.is_none() {
+            String::new()
+        } else {
+            wire::configuration(self.order.as_ref(), &self.queues)
+        };
+        let request = si::RegisterResourceManagerRequest {
+            rm_id: self.present.clone(),
+            config,
+            ..Default::default()
+        };
+        let ear = Arc::new(Ear::default());
+        match self.scheduler.register_resource_manager(request, ear.clone()).await {
+            Ok(_) => {
+                let side = Side { ear, judge: Judge::default(), deaf: Vec::new() };
+                if let Some(old) = self.sides.insert(self.present.clone(), side) {
+                    old.ear.take();
+                    let deaf = old.deaf.into_iter().chain([old.ear]).collect();
+                    self.sides.get_mut(&self.present).unwrap().deaf = deaf;
+                }
+            }
+            Err(error) => {
+                let text = error.to_string();
+                self.note(&format!("register refused: {}", text.lines().next().unwrap_or("")));
+            }
+        }
+    }
+
+    async fn answer(&mut self, key: &str, node: &str, answer: Option<Answer>) {
+        let pair = (key.to_owned(), node.to_owned());
+        let mut predicates = self.side().await.ear.predicates();
+        match answer {
+            Some(answer) => predicates.said.insert(pair, answer),
+            None => predicates.said.remove(&pair),
+        };
+    }
+
+    async fn send(&mut self, items: &[Item], waits: bool) {
+        self.side().await.judge.says(items, waits);
+        let sent = match wire::message(&self.present, items) {
+            Message::Allocation(request) => self.scheduler.update_allocation(request).await,
+            Message::Application(request) => self.scheduler.update_application(request).await,
+            Message::Node(request) => self.scheduler.update_node(request).await,
+        };
+        if let Err(error) = sent {
+            self.note(&format!("error: {error}"));
+        }
+    }
+
+    /// Waits until nothing more can be decided, notes what was said, and judges it.
+    pub(crate) async fn settle(&mut self) {
+        // No time passes while anything can be done: a limit of 1 ms is reached only by a standstill.
+        let limit = Duration::from_millis(1);
+        if tokio::time::timeout(limit, self.scheduler.settle()).await.is_err() {
+            self.played.wrong.push("settling does not end".to_owned());
+            self.is_lost = true;
+        }
+        let many = self.sides.len() > 1;
+        let rms: Vec<String> = self.sides.keys().cloned().collect();
+        for rm in rms {
+            let side = self.sides.get_mut(&rm).unwrap();
+            let words = side.ear.take();
+            for word in &words {
+                side.judge.hears(word);
+                let prefix = if many { format!("{rm}: ") } else { String::new() };
+                writeln!(self.played.text, "{prefix}{word}").unwrap();
+            }
+            if side.deaf.iter().any(|ear| !ear.take().is_empty()) {
+                self.played.wrong.push(format!("an earlier session of {rm} heard something"));
+            }
+            if words.iter().any(|word| matches!(word, Word::Resync(_))) {
+                self.is_lost = true;
+                continue;
+            }
+            self.judge(&rm).await;
+        }
+    }
+
+    async fn judge(&mut self, rm: &str) {
+        let partition = format!("[{rm}]default");
+        let Ok(facts) = self.scheduler.facts(&partition).await else { return };
+        let nodes = self.scheduler.nodes(&partition).await.unwrap();
+        let side = self.sides.get_mut(rm).unwrap();
+        let mut wrong = facts.check();
+        wrong.extend(side.judge.settles(&facts, &nodes));
+        self.played.wrong.extend(wrong);
+    }
+
+    fn note(&mut self, line: &str) {
+        writeln!(self.played.text, "{line}").unwrap();
+    }
+
+    async fn show(&mut self, show: Show) {
+        let partition = format!("[{}]default", self.present);
+        match show {
+            Show::Queues => {
+                let root = self.scheduler.queues(&partition).await.unwrap();
+                self.show_queue(&root);
+            }
+            Show::Apps => {
+                let root = self.scheduler.queues(&partition).await.unwrap();
+                self.show_apps(&partition, &root).await;
+            }
+            Show::Nodes => {
+                for node in self.scheduler.nodes(&partition).await.unwrap() {
+                    let closed = if node.schedulable { "" } else { " closed" };
+                    let (total, used) = (words(&node.capacity), words(&node.allocated));
+                    let (occupied, left) = (words(&node.occupied), words(&node.available));
+                    self.note(&format!(
+                        "{}{closed}: total {total}, used {used}, occupied {occupied}, left {left}",
+                        node.node_id
+                    ));
+                }
+            }
+        }
+    }
+
+    fn show_queue(&mut self, queue: &QueueSnapshot) {
+        let (used, pending) = (words(&queue.allocated_resource), words(&queue.pending_resource));
+        let headroom = words(&queue.headroom.as_resources());
+        let priority = match queue.current_priority {
+            i32::MIN => "none".to_owned(),
+            priority => priority.to_string(),
+        };
+        self.note(&format!(
+            "{}: used {used}, pending {pending}, headroom {headroom}, running {}, priority {priority}",
+            queue.queue_name, queue.running_apps
+        ));
+        for child in &queue.children {
+            self.show_queue(child);
+        }
+    }
+
+    async fn show_apps(&mut self, partition: &str, root: &QueueSnapshot) {
+        let mut queues = vec![root];
+        while let Some(queue) = queues.pop() {
+            queues.extend(queue.children.iter().rev());
+            let apps = self.scheduler.applications(partition, &queue.queue_name).await.unwrap();
+            for app in apps {
+                let held = app.allocations.iter().map(|held| held.allocation_key.clone());
+                let asked = app.requests.iter();
+                let asked =
+                    asked.map(|ask| format!("{} x{}", ask.allocation_key, ask.pending_count));
+                self.note(&format!(
+                    "{} in {} is {} since {}s: used {}, pending {}, holds [{}], asks [{}]",
+                    app.application_id,
+                    queue.queue_name,
+                    app.application_state,
+                    app.submission_time / 1_000_000_000,
+                    words(&app.used_resource),
+                    words(&app.pending_resource),
+                    held.collect::<Vec<_>>().join(", "),
+                    asked.collect::<Vec<_>>().join(", "),
+                ));
+            }
+        }
+    }
+}
+
+/// Amounts as a script writes them.
+fn words(amounts: &Resources) -> String {
+    let entries = amounts.sorted();
+    let entries: Vec<_> = entries.iter().map(|(name, q)| format!("{name}={q}")).collect();
+    if entries.is_empty() { "nothing".to_owned() } else { entries.join(" ") }
+}
