@@ -101,14 +101,14 @@ fn tell(hearing: &mpsc::Receiver<String>, out: &mut dyn Write) -> io::Result<()>
 }
 
 /// So many cores; the unit of `vcore` is a thousandth.
-fn cores(cores: i64) -> Option<si::Resource> {
+fn cores(cores: i64) -> si::Resource {
     let vcore = si::Quantity { value: cores * 1_000 };
-    Some(si::Resource { resources: [("vcore".to_owned(), vcore)].into() })
+    si::Resource { resources: [("vcore".to_owned(), vcore)].into() }
 }
 
 fn node(id: &str) -> si::NodeInfo {
     let action = si::node_info::ActionFromRm::Create.into();
-    let (node_id, schedulable_resource) = (id.to_owned(), cores(4));
+    let (node_id, schedulable_resource) = (id.to_owned(), Some(cores(4)));
     si::NodeInfo { node_id, action, schedulable_resource, ..Default::default() }
 }
 
@@ -126,7 +126,7 @@ fn ask(key: &str, n_cores: i64) -> si::Allocation {
     si::Allocation {
         allocation_key: key.to_owned(),
         application_id: "training".to_owned(),
-        resource_per_alloc: cores(n_cores),
+        resource_per_alloc: Some(cores(n_cores)),
         ..Default::default()
     }
 }
