@@ -13,3 +13,8 @@ pub mod serve;
 pub mod settings;
 pub mod simulate;
 pub mod validate;
+
+/// The examples of the README, so that they keep compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -2,9 +2,9 @@
 //! section 1).
 //!
 //! # How a request goes
-//! [`routes`] finds the endpoint by the raw path, or where the client should have asked;
-//! [`endpoints`] checks the values, reads from the scheduler and says what the answer is;
-//! [`replies`] turns that into a response, with the headers of its class and, where asked for and
+//! `routes` finds the endpoint by the raw path, or where the client should have asked;
+//! `endpoints` checks the values, reads from the scheduler and says what the answer is;
+//! `replies` turns that into a response, with the headers of its class and, where asked for and
 //! worth it, one layer of gzip. Axum carries the requests; its own router is not used, because
 //! existing clients rely on redirects, methods and decoding that it does not do.
 //!
