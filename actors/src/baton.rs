@@ -105,8 +105,8 @@ pub(crate) struct Directory {
     pub(crate) applications: Vec<Option<ApplicationEntry>>,
     pub(crate) free_applications: Vec<u32>,
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
-    /// How many applications are in each state; the terminated ones are never taken off.
-    pub(crate) states: BTreeMap<&'static str, u64>,
+    /// Applications that no queue would have.
+    pub(crate) rejected: u64,
     /// Applications that wait for a node that only they may use, by its id.
     pub(crate) named: BTreeMap<Arc<str>, Vec<ApplicationSlot>>,
 }
@@ -114,6 +114,28 @@ pub(crate) struct Directory {
 pub(crate) struct QueueEntry {
     pub(crate) facts: Arc<QueueFacts>,
     pub(crate) address: Arc<Addr<Queue>>,
+    pub(crate) counts: QueueCounts,
+}
+
+/// What is counted for a leaf since it is there, for metrics.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QueueCounts {
+    /// Applications by state; the terminated ones are never taken off.
+    pub(crate) states: BTreeMap<ApplicationState, i64>,
+    pub(crate) allocated: u64,
+    pub(crate) released: u64,
+}
+
+impl QueueCounts {
+    /// An application left one state, or came into one, or both.
+    pub(crate) fn moved(&mut self, from: Option<ApplicationState>, to: Option<ApplicationState>) {
+        if let Some(from) = from {
+            *self.states.entry(from).or_default() -= 1;
+        }
+        if let Some(to) = to {
+            *self.states.entry(to).or_default() += 1;
+        }
+    }
 }
 
 pub(crate) struct ApplicationEntry {
@@ -139,18 +161,9 @@ impl Directory {
         self.nodes.get(slot.index()).and_then(Option::as_ref)
     }
 
-    /// An application came into a state, or (`from`) left one.
-    pub(crate) fn count_state(
-        &mut self,
-        from: Option<ApplicationState>,
-        to: Option<ApplicationState>,
-    ) {
-        if let Some(count) = from.and_then(|state| self.states.get_mut(state.text())) {
-            *count = count.saturating_sub(1);
-        }
-        if let Some(state) = to {
-            *self.states.entry(state.text()).or_default() += 1;
-        }
+    /// What is counted for a leaf.
+    pub(crate) fn counts(&mut self, leaf: QueueSlot) -> &mut QueueCounts {
+        &mut self.queues[leaf.0 as usize].counts
     }
 
     /// The id of an application that is in the directory; empty once it has left.

@@ -27,7 +27,7 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::resources::Resources;
 
 use crate::baton::{Baton, Errand, NodeWork, Outcome, Purpose, Report};
-use crate::metrics::Kind;
+use crate::metrics::{Kind, Metrics};
 
 /// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
 ///
@@ -92,6 +92,7 @@ pub(crate) struct Node {
     pub(crate) draining: bool,
     pub(crate) ready: bool,
     available: Resources,
+    metrics: Arc<Metrics>,
 }
 
 /// Attributes that are fixed when the node is created (8.1).
@@ -107,6 +108,7 @@ impl Node {
         total: Resources,
         occupied: Resources,
         draining: bool,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let available = total.minus(&occupied).pruned();
         let ready = is_ready(&attributes);
@@ -122,6 +124,7 @@ impl Node {
             draining,
             ready,
             available,
+            metrics,
         }
     }
 
@@ -290,7 +293,12 @@ impl Actor for Node {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.metrics.actor_started(Kind::Node);
         ctx.set_mailbox_capacity(0);
+    }
+
+    fn stopped(&mut self, _ctx: &mut Self::Context) {
+        self.metrics.actor_stopped(Kind::Node);
     }
 }
 

@@ -54,7 +54,12 @@ impl Actor for Outlet {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.tally.shared().actor_started(Kind::Outlet);
         ctx.set_mailbox_capacity(0);
+    }
+
+    fn stopped(&mut self, _ctx: &mut Self::Context) {
+        self.tally.shared().actor_stopped(Kind::Outlet);
     }
 }
 

@@ -239,10 +239,9 @@ impl Facts {
             let holds = !application.allocations.is_empty();
             let asks = !application.asks.is_empty();
             let fits_state = match application.state {
-                ApplicationState::New => !asks && !holds,
                 ApplicationState::Accepted => !holds,
                 ApplicationState::Running => asks || holds,
-                ApplicationState::Completing => !asks && !holds,
+                ApplicationState::New | ApplicationState::Completing => !asks && !holds,
                 ApplicationState::Failing => !asks,
                 _ => false,
             };

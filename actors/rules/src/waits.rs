@@ -113,8 +113,13 @@ impl Parked {
     }
 
     fn join(&mut self, other: &Self) {
-        join_least(&mut self.short, &mut self.quota_mark, &other.short, other.quota_mark);
-        join_least(&mut self.roomless, &mut self.node_mark, &other.roomless, other.node_mark);
+        join_least(&mut self.short, &mut self.quota_mark, other.short.as_ref(), other.quota_mark);
+        join_least(
+            &mut self.roomless,
+            &mut self.node_mark,
+            other.roomless.as_ref(),
+            other.node_mark,
+        );
         self.judged.0 = self.judged.0.min(other.judged.0);
         self.judged.1 = self.judged.1.min(other.judged.1);
     }
@@ -123,7 +128,7 @@ impl Parked {
 fn join_least(
     mine: &mut Option<Resources>,
     mark: &mut u64,
-    other: &Option<Resources>,
+    other: Option<&Resources>,
     theirs: u64,
 ) {
     match (mine.as_mut(), other) {

@@ -29,7 +29,7 @@ use monoceros_rules::waits::{Parked, WaitSet, Waits};
 use crate::baton::{
     Alarm, Allocated, Baton, Errand, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate, Saying,
 };
-use crate::metrics::Kind;
+use crate::metrics::{Kind, Metrics};
 use crate::partition::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 use crate::queue::{Queue, QueueFacts};
 pub(crate) use ops::{Cause, Existing, Op, Which};
@@ -72,6 +72,7 @@ pub(crate) struct Application {
     me: Option<Arc<Addr<Self>>>,
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
+    metrics: Arc<Metrics>,
 }
 
 impl Application {
@@ -80,8 +81,9 @@ impl Application {
         book: Book,
         leaf: Arc<Addr<Queue>>,
         leaf_facts: Arc<QueueFacts>,
+        metrics: Arc<Metrics>,
     ) -> Self {
-        Self { slot, book, leaf, leaf_facts, row: None, me: None, changes: Vec::new() }
+        Self { slot, book, leaf, leaf_facts, row: None, me: None, changes: Vec::new(), metrics }
     }
 
     fn key(&self) -> Option<RowKey> {
@@ -196,10 +198,10 @@ impl Application {
             outcome: Outcome::Open,
         };
         baton.placing = Some(placing);
-        self.ask_node(baton, node);
+        Self::ask_node(baton, node);
     }
 
-    fn ask_node(&mut self, mut baton: Box<Baton>, node: NodeSlot) {
+    fn ask_node(mut baton: Box<Baton>, node: NodeSlot) {
         baton.tally.post(Kind::Node);
         let address = baton.directory.node(node).cloned().expect("the index names live nodes");
         address.do_send(crate::node::Place(baton));
@@ -233,6 +235,7 @@ impl Application {
         };
         self.book.allocations.insert(uuid, placing.allocation);
         baton.tally.placed();
+        baton.directory.counts(self.leaf_facts.slot).allocated += 1;
         baton.offer.charge(&placing.resources);
         self.book.booked(&placing.resources, now_ns, &mut self.changes);
         let running = self.tell_changes(&mut baton);
@@ -298,7 +301,8 @@ impl Application {
         for change in std::mem::take(&mut self.changes) {
             running += change.running();
             baton.tally.state_change(change);
-            baton.directory.count_state(Some(change.from), Some(change.to));
+            let counts = baton.directory.counts(self.leaf_facts.slot);
+            counts.moved(Some(change.from), Some(change.to));
             baton.said.push(Saying::ApplicationUpdated {
                 id: Arc::clone(&self.book.id),
                 state: change.to,
@@ -343,8 +347,13 @@ impl Actor for Application {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.metrics.actor_started(Kind::Application);
         ctx.set_mailbox_capacity(0);
         self.me = Some(Arc::new(ctx.address()));
+    }
+
+    fn stopped(&mut self, _ctx: &mut Self::Context) {
+        self.metrics.actor_stopped(Kind::Application);
     }
 }
 
@@ -380,7 +389,7 @@ impl Handler<Placed> for Application {
                 entry.node = node;
             }
             baton.placing = Some(placing);
-            self.ask_node(baton, node);
+            Self::ask_node(baton, node);
             return;
         }
         baton.books.allocations.remove(placing.allocation);

@@ -90,7 +90,7 @@ impl Application {
         match op {
             Op::Ask(spec) => self.ask(*spec, baton, doing),
             Op::Unified(spec) => match self.book.asks.slot_of(&spec.key) {
-                Some(slot) => self.resize(slot, spec.resources, baton, doing),
+                Some(slot) => self.resize(slot, &spec.resources, baton, doing),
                 None => self.ask(*spec, baton, doing),
             },
             Op::Existing(existing) => self.existing(*existing, baton, doing),
@@ -145,7 +145,7 @@ impl Application {
     }
 
     /// Another size for an ask that is known: for what is pending and for what it has allocated.
-    fn resize(&mut self, slot: AskSlot, to: Resources, baton: &mut Baton, doing: &mut Doing) {
+    fn resize(&mut self, slot: AskSlot, to: &Resources, baton: &mut Baton, doing: &mut Doing) {
         let ask = self.book.asks.ask(slot);
         let change = to.minus(ask.resources()).pruned();
         if change.is_empty() {
@@ -165,7 +165,7 @@ impl Application {
         doing.promised.add(&pending);
         doing.delta.pending.add(&pending);
         for id in live {
-            self.resize_allocation(id, &to, baton, doing);
+            self.resize_allocation(id, to, baton, doing);
         }
     }
 
@@ -233,7 +233,7 @@ impl Application {
         self.book.submitted_no_later_than(created_ns);
         let slot = match self.book.asks.slot_of(&spec.key) {
             Some(slot) if self.book.asks.ask(slot).repeat > 0 => {
-                self.resize(slot, spec.resources, baton, doing);
+                self.resize(slot, &spec.resources, baton, doing);
                 let taken = self.book.asks.ask(slot).resources().clone();
                 self.book.asks.take_one(slot);
                 doing.delta.pending.subtract(&taken);
@@ -268,6 +268,7 @@ impl Application {
         doing.delta.allocated.add(&resources);
         doing.touched = true;
         baton.tally.recovered();
+        baton.directory.counts(self.leaf_facts.slot).allocated += 1;
         self.book.booked(&resources, now_ns, &mut self.changes);
         if form == Form::Unified {
             let node = Arc::clone(baton.books.nodes.id(node));
@@ -369,6 +370,7 @@ impl Application {
         doing.touched = true;
         doing.judge = true;
         baton.tally.released();
+        baton.directory.counts(self.leaf_facts.slot).released += 1;
         let slot = self.book.asks.slot_of(&entry.key);
         if let Some(slot) = slot {
             self.book.asks.ask_mut(slot).live.retain(|live| *live != id);
@@ -410,7 +412,8 @@ impl Application {
             doing.delta.running -= 1;
         }
         baton.tally.application_left(self.book.state());
-        baton.directory.count_state(Some(self.book.state()), None);
+        let counts = baton.directory.counts(self.leaf_facts.slot);
+        counts.moved(Some(self.book.state()), None);
         doing.judge = false;
         doing.touched = true;
         baton.ended.push((self.slot, self.row));

@@ -29,7 +29,8 @@ impl Partition {
         let open = !draining && crate::node::is_ready(&attributes);
         let inserted = baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
         let slot = inserted.expect("checked that the id is free");
-        let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining);
+        let metrics = Arc::clone(baton.tally.shared());
+        let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         let nodes = &mut baton.directory.nodes;
         if nodes.len() <= slot.index() {
             nodes.resize(slot.index() + 1, None);
@@ -116,7 +117,7 @@ impl Partition {
         }
     }
 
-    pub(super) fn forget_node(&mut self, slot: NodeSlot, baton: &mut Baton) {
+    pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
         baton.books.nodes.remove(slot);
         baton.books.node_changed();
         baton.tally.shared().nodes.active.dec();

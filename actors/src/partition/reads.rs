@@ -80,7 +80,7 @@ impl Partition {
             Question::Queues => {
                 let mut root = root_of(&mut walk);
                 narrow(&mut root);
-                root.partition = config::plain_name(&self.name).to_owned();
+                config::plain_name(&self.name).clone_into(&mut root.partition);
                 Answer::Queues(Box::new(root))
             }
             Question::Nodes => {

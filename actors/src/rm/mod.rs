@@ -11,6 +11,7 @@
 //! * The callback gets what a partition said in the order it was said.
 
 mod answers;
+mod checks;
 mod translate;
 
 pub(crate) use translate::Settling;
@@ -207,6 +208,14 @@ impl Rm {
 
 impl Actor for Rm {
     type Context = Context<Self>;
+
+    fn started(&mut self, _ctx: &mut Self::Context) {
+        self.tally.shared().actor_started(Kind::Rm);
+    }
+
+    fn stopped(&mut self, _ctx: &mut Self::Context) {
+        self.tally.shared().actor_stopped(Kind::Rm);
+    }
 }
 
 impl Handler<Update> for Rm {
