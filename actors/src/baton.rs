@@ -79,6 +79,16 @@ pub(crate) struct Baton {
     pub(crate) guard: Guard,
 }
 
+/// A baton that is dropped before the partition closed takes the partition with it: its actors end,
+/// and the guard tells the Rm.
+impl Drop for Baton {
+    fn drop(&mut self) {
+        if self.guard.armed {
+            self.directory.halt_all();
+        }
+    }
+}
+
 /// Tells the Rm when the baton is dropped before the partition closed.
 pub(crate) struct Guard {
     pub(crate) rm: Addr<Rm>,
@@ -159,6 +169,19 @@ impl Directory {
 
     pub(crate) fn node(&self, slot: NodeSlot) -> Option<&Arc<Addr<Node>>> {
         self.nodes.get(slot.index()).and_then(Option::as_ref)
+    }
+
+    /// Ends every actor.
+    pub(crate) fn halt_all(&self) {
+        for entry in self.applications.iter().flatten() {
+            entry.address.do_send(crate::Halt);
+        }
+        for address in self.nodes.iter().flatten() {
+            address.do_send(crate::Halt);
+        }
+        for entry in &self.queues {
+            entry.address.do_send(crate::Halt);
+        }
     }
 
     /// What is counted for a leaf.

@@ -160,6 +160,10 @@ impl Handler<Route> for RmProxy {
 
     fn handle(&mut self, Route { rm_id, update }: Route, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::RmProxy);
+        if self.sessions.get(&rm_id).is_some_and(|session| !session.address.connected()) {
+            // Its Rm panicked: it must register again.
+            self.sessions.remove(&rm_id);
+        }
         if let Some(session) = self.sessions.get(&rm_id) {
             session.address.do_send(update);
         } else if rm_id.is_empty() {

@@ -136,15 +136,7 @@ impl Partition {
     pub(super) fn dissolve(&mut self, mut baton: Box<Baton>, ctx: &mut Context<Self>) {
         baton.guard.armed = false;
         baton.tally.flush();
-        for entry in baton.directory.applications.iter().flatten() {
-            entry.address.do_send(crate::Halt);
-        }
-        for address in baton.directory.nodes.iter().flatten() {
-            address.do_send(crate::Halt);
-        }
-        for entry in &baton.directory.queues {
-            entry.address.do_send(crate::Halt);
-        }
+        baton.directory.halt_all();
         self.outlet.do_send(crate::Halt);
         self.rm.do_send(crate::rm::PartitionClosed { partition: Arc::clone(&self.name) });
         ctx.stop();

@@ -215,6 +215,11 @@ impl Actor for Rm {
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
         self.tally.shared().actor_stopped(Kind::Rm);
+        for held in self.partitions.values() {
+            // Only after a panic: in order, the last partition ends first.
+            held.address.do_send(Close);
+            Self::stop_arbiter(held);
+        }
     }
 }
 

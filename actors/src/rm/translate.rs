@@ -4,7 +4,6 @@
 //! Items of one message that concern one application are one visit, up to a chunk's size, in the
 //! order `allocations`, `asks`, ask releases, allocation releases (F11).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
@@ -13,6 +12,7 @@ use monoceros_rules::application::NewApplication;
 use monoceros_rules::asks::AskSpec;
 use monoceros_rules::config;
 use monoceros_rules::rejection::Rejection;
+use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
 use super::checks::{
@@ -40,20 +40,22 @@ pub(super) struct Translated {
 struct Gathering {
     chunks: Vec<(Arc<str>, Vec<Request>)>,
     /// The chunk under construction of each partition, and where its applications are in it.
-    open: HashMap<Arc<str>, Open>,
+    open: Vec<(Arc<str>, Open)>,
     refused: Vec<Saying>,
+    /// The partition that the last item named: the next one mostly names it, too.
+    last: Option<(String, Arc<str>)>,
 }
 
 #[derive(Default)]
 struct Open {
     requests: Vec<Request>,
     items: usize,
-    applications: HashMap<Arc<str>, usize>,
+    applications: FxHashMap<Arc<str>, usize>,
 }
 
 impl Gathering {
     fn new() -> Self {
-        Self { chunks: Vec::new(), open: HashMap::new(), refused: Vec::new() }
+        Self { chunks: Vec::new(), open: Vec::new(), refused: Vec::new(), last: None }
     }
 
     fn op(&mut self, partition: &Arc<str>, id: Arc<str>, op: Op) {
@@ -76,7 +78,12 @@ impl Gathering {
     }
 
     fn open(&mut self, partition: &Arc<str>) -> &mut Open {
-        let open = self.open.entry(Arc::clone(partition)).or_default();
+        let known = self.open.iter().position(|(name, _)| name == partition);
+        let at = known.unwrap_or_else(|| {
+            self.open.push((Arc::clone(partition), Open::default()));
+            self.open.len() - 1
+        });
+        let open = &mut self.open[at].1;
         if open.items >= CHUNK {
             let full = std::mem::take(open);
             self.chunks.push((Arc::clone(partition), full.requests));
@@ -85,9 +92,7 @@ impl Gathering {
     }
 
     fn done(mut self) -> Translated {
-        let mut rest: Vec<_> = self.open.drain().collect();
-        rest.sort_by(|a, b| a.0.cmp(&b.0));
-        for (partition, open) in rest {
+        for (partition, open) in self.open {
             if !open.requests.is_empty() {
                 self.chunks.push((partition, open.requests));
             }
@@ -98,10 +103,20 @@ impl Gathering {
 
 impl Rm {
     /// The full name of the partition that a request names.
-    fn partition(&self, name: &str) -> Result<Arc<str>, Rejection> {
+    fn partition(&self, name: &str, gathering: &mut Gathering) -> Result<Arc<str>, Rejection> {
+        if let Some((last, partition)) = &gathering.last
+            && last == name
+        {
+            return Ok(Arc::clone(partition));
+        }
         let unknown = || Rejection::PartitionUnknown(name.to_owned());
         let full = config::qualified_name(name, &self.id).map_err(|_| unknown())?;
-        if self.is_partition(&full) { Ok(Arc::from(full)) } else { Err(unknown()) }
+        if !self.is_partition(&full) {
+            return Err(unknown());
+        }
+        let partition: Arc<str> = Arc::from(full);
+        gathering.last = Some((name.to_owned(), Arc::clone(&partition)));
+        Ok(partition)
     }
 
     pub(super) fn translate_allocation(&self, request: si::AllocationRequest) -> Translated {
@@ -130,7 +145,7 @@ impl Rm {
             application: Arc::clone(&application),
             reason,
         };
-        let partition = match self.partition(&ask.partition_name) {
+        let partition = match self.partition(&ask.partition_name, gathering) {
             Ok(partition) => partition,
             Err(reason) => return gathering.refused.push(reject(reason)),
         };
@@ -173,7 +188,7 @@ impl Rm {
             application: Arc::clone(&application),
             reason,
         };
-        let partition = match self.partition(&allocation.partition_name) {
+        let partition = match self.partition(&allocation.partition_name, gathering) {
             Ok(partition) => partition,
             Err(reason) => return gathering.refused.push(reject(reason)),
         };
@@ -207,7 +222,7 @@ impl Rm {
 
     fn ask_release(&self, release: &si::AllocationAskRelease, gathering: &mut Gathering) {
         let confirms = release.termination_type == si::TerminationType::Timeout as i32;
-        let Ok(partition) = self.partition(&release.partition_name) else { return };
+        let Ok(partition) = self.partition(&release.partition_name, gathering) else { return };
         if release.application_id.is_empty() || confirms {
             tracing::debug!(rm = %self.id, "ask release without effect ignored");
             return;
@@ -218,7 +233,7 @@ impl Rm {
     }
 
     fn release(&self, release: &si::AllocationRelease, gathering: &mut Gathering) {
-        let Ok(partition) = self.partition(&release.partition_name) else { return };
+        let Ok(partition) = self.partition(&release.partition_name, gathering) else { return };
         let uuid = first_of(&release.uuid, &release.allocation_id);
         if release.application_id.is_empty() {
             let key = first_of(&release.allocation_key, uuid);
@@ -253,7 +268,7 @@ impl Rm {
         for new in request.new {
             let id: Arc<str> = Arc::from(new.application_id.as_str());
             let reject = |reason| Saying::ApplicationRejected { id: Arc::clone(&id), reason };
-            let partition = match self.partition(&new.partition_name) {
+            let partition = match self.partition(&new.partition_name, &mut gathering) {
                 Ok(partition) => partition,
                 Err(reason) => {
                     gathering.refused.push(reject(reason));
@@ -267,7 +282,7 @@ impl Rm {
             gathering.request(&partition, request);
         }
         for remove in request.remove {
-            if let Ok(partition) = self.partition(&remove.partition_name) {
+            if let Ok(partition) = self.partition(&remove.partition_name, &mut gathering) {
                 let request = Request::RemoveApplication(Arc::from(remove.application_id));
                 gathering.request(&partition, request);
             }
@@ -289,7 +304,7 @@ impl Rm {
         let reject = |reason| Saying::NodeRejected { id: Arc::clone(&id), reason };
         let named = node.attributes.get(NODE_PARTITION).map_or("", String::as_str);
         let action = Action::try_from(node.action).unwrap_or(Action::UnknownActionFromRm);
-        let partition = match self.partition(named) {
+        let partition = match self.partition(named, gathering) {
             Ok(partition) => partition,
             Err(reason) if matches!(action, Action::Create | Action::CreateDrain) => {
                 return gathering.refused.push(reject(reason));
