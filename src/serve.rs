@@ -50,7 +50,10 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     }
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
-    announce(rpc_address, http_address)?;
+    if let Err(error) = announce(rpc_address, http_address) {
+        // Nobody reads our output: no reason not to serve.
+        warn!(%error, "cannot print where we listen");
+    }
     if with_demo {
         // Not an edge: the service does not depend on how it fares.
         tokio::spawn(demo::run(rpc_address, shutdown.clone()));
