@@ -16,7 +16,7 @@
 //! the Rm: the books are gone with it, so the partition is stopped and its RM is asked to resync.
 //! A partition that closes in order disarms the guard first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +44,9 @@ use crate::rm::{PartitionLost, Rm, Settling};
 use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, QueueSnapshot};
 use crate::tally::Tally;
 
+/// Nodes that one offer may ask in vain before it goes home, so that steps get their turn.
+const REFUSALS_PER_TRIP: u32 = 1_024;
+
 /// A queue of this partition: its place in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueSlot(pub(crate) u32);
@@ -66,6 +69,8 @@ pub(crate) struct Baton {
     pub(crate) node_work: Vec<(NodeSlot, NodeWork)>,
     pub(crate) climb: Climbing,
     pub(crate) walk: Walk,
+    /// Deadlines that are not needed any more.
+    pub(crate) disarmed: Vec<u64>,
     /// Applications that waited for a node which has come or grown.
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
     /// The partition's name without the RM's prefix.
@@ -118,7 +123,7 @@ pub(crate) struct Directory {
     /// Applications that no queue would have.
     pub(crate) rejected: u64,
     /// Applications that wait for a node that only they may use, by its id.
-    pub(crate) named: BTreeMap<Arc<str>, Vec<ApplicationSlot>>,
+    pub(crate) named: BTreeMap<Arc<str>, BTreeSet<ApplicationSlot>>,
 }
 
 pub(crate) struct QueueEntry {
@@ -169,6 +174,14 @@ impl Directory {
 
     pub(crate) fn node(&self, slot: NodeSlot) -> Option<&Arc<Addr<Node>>> {
         self.nodes.get(slot.index()).and_then(Option::as_ref)
+    }
+
+    /// The application waits for no node by name any more.
+    pub(crate) fn forget_named(&mut self, slot: ApplicationSlot) {
+        self.named.retain(|_, waiting| {
+            waiting.remove(&slot);
+            !waiting.is_empty()
+        });
     }
 
     /// Ends every actor.
@@ -265,7 +278,7 @@ pub(crate) enum Alarm {
     /// An application has been Completing for its time; `since_ns` is its entry into that state.
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// An ask that every node refused may be tried again.
-    PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, changes: u64 },
+    PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
 }
@@ -282,6 +295,8 @@ pub(crate) struct Offering {
     /// Decisions so far, and after how many the offer goes home.
     pub(crate) decided: u32,
     pub(crate) budget: u32,
+    /// Nodes asked in vain so far; beyond [`REFUSALS_PER_TRIP`] the offer goes home, too.
+    pub(crate) refused: u32,
     /// What the child that the offer comes back from says of itself.
     pub(crate) rising: Option<RowUpdate>,
     /// A decision that only whoever is that far up can follow: the number of frames that stay.
@@ -352,7 +367,7 @@ impl Offering {
     /// How many frames stay: below the first queue that has fallen behind its runner-up, nobody may
     /// go on.
     pub(crate) fn level(&self) -> usize {
-        if self.decided >= self.budget {
+        if self.decided >= self.budget || self.refused >= REFUSALS_PER_TRIP {
             return 0;
         }
         let leading = self.frames.iter().take_while(|frame| frame.leads()).count();

@@ -25,6 +25,7 @@ use monoceros_rules::allocations::{AllocationId, Tags};
 use monoceros_rules::audit::NodeFact;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::resources::Resources;
+use prometheus::IntGauge;
 
 use crate::baton::{Baton, Errand, NodeWork, Outcome, Purpose, Report};
 use crate::metrics::{Kind, Metrics};
@@ -138,6 +139,20 @@ impl Node {
         !self.draining && self.ready
     }
 
+    fn set_draining(&mut self, draining: bool) {
+        if self.draining != draining {
+            self.draining = draining;
+            step(&self.metrics.nodes.draining, draining);
+        }
+    }
+
+    fn set_ready(&mut self, ready: bool) {
+        if self.ready != ready {
+            self.ready = ready;
+            step(&self.metrics.nodes.unhealthy, !ready);
+        }
+    }
+
     fn place(&mut self, baton: &mut Baton) -> Outcome {
         let placing = baton.placing.as_ref().expect("a placement comes with what is to be placed");
         let may_come = placing.required || self.is_open();
@@ -151,7 +166,11 @@ impl Node {
         let placing = baton.placing.as_ref().expect("still in hand");
         self.holds.push(placing.allocation);
         self.allocated.add(&placing.resources);
-        self.available.subtract(&placing.resources);
+        self.available = if self.occupied.is_empty() && self.foreign.is_empty() {
+            std::mem::take(&mut self.available).minus(&placing.resources)
+        } else {
+            self.available_anew()
+        };
         self.tell_index(baton, None);
         Outcome::Held
     }
@@ -161,26 +180,23 @@ impl Node {
             NodeWork::Hold(id, resources) => {
                 self.holds.push(id);
                 self.allocated.add(&resources);
-                self.available.subtract(&resources);
             }
             NodeWork::Release(id, resources) => {
                 if let Some(at) = self.holds.iter().position(|held| *held == id) {
                     self.holds.swap_remove(at);
                 }
                 self.allocated.subtract(&resources);
-                self.available.add(&resources);
             }
-            NodeWork::Resize(change) => {
-                self.allocated.add(&change);
-                self.available.subtract(&change);
-            }
+            NodeWork::Resize(change) => self.allocated.add(&change),
         }
         self.allocated.prune();
+        // Anew, not by the difference: what others use may be beyond all measure.
+        self.available = self.available_anew();
         self.tell_index(baton, None);
+        baton.wake_named(&self.id);
     }
 
     fn tell_index(&mut self, baton: &mut Baton, total: Option<&Resources>) {
-        baton.books.node_changed();
         baton.books.nodes.update(self.slot, total, &self.available);
         debug_assert!(
             self.available.same_amount(&self.available_anew()),
@@ -200,7 +216,7 @@ impl Node {
     fn change(&mut self, change: Change, baton: &mut Baton) -> Report {
         match change {
             Change::Update { total, occupied, attributes } => {
-                self.ready = is_ready(&attributes);
+                self.set_ready(is_ready(&attributes));
                 self.attributes.remove("ready");
                 let changeable = |(name, _): &(String, String)| !FIXED.contains(&name.as_str());
                 self.attributes.extend(attributes.into_iter().filter(changeable));
@@ -213,7 +229,7 @@ impl Node {
                 self.recount(baton);
             }
             Change::Drain(draining) => {
-                self.draining = draining;
+                self.set_draining(draining);
                 baton.books.nodes.set_open(self.slot, self.is_open());
             }
             Change::Leave => {
@@ -240,6 +256,7 @@ impl Node {
         self.available = self.available_anew();
         let total = self.total.clone();
         self.tell_index(baton, Some(&total));
+        baton.wake_named(&self.id);
         if let Some((name, _)) = self.available.entries().find(|(_, quantity)| *quantity < 0) {
             tracing::info!(node = %self.id, resource = %name, "node is over-committed");
         }
@@ -260,6 +277,10 @@ impl Node {
                 .fold(self.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources)),
         }
     }
+}
+
+fn step(gauge: &IntGauge, up: bool) {
+    if up { gauge.inc() } else { gauge.dec() }
 }
 
 /// The `ready` attribute as bool text; missing or unparsable means ready (8.5).
@@ -294,11 +315,21 @@ impl Actor for Node {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.metrics.actor_started(Kind::Node);
+        self.metrics.nodes.active.inc();
+        if self.draining {
+            self.metrics.nodes.draining.inc();
+        }
+        if !self.ready {
+            self.metrics.nodes.unhealthy.inc();
+        }
         ctx.set_mailbox_capacity(0);
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
         self.metrics.actor_stopped(Kind::Node);
+        self.metrics.nodes.active.dec();
+        self.set_draining(false);
+        self.set_ready(true);
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Deregister(pub(crate) String);
 #[rtype(result = "Vec<PartitionEntry>")]
 pub(crate) struct ListPartitions;
 
-/// Which RMs there are, with what they said of their build.
+/// Which RMs there are.
 #[derive(Message)]
 #[rtype(result = "Vec<Addr<Rm>>")]
 pub(crate) struct ListRms;

@@ -1,5 +1,6 @@
 //! Starting a scheduler and talking to it: the embedding API.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc;
 
@@ -168,6 +169,7 @@ impl SchedulerBuilder {
     /// Starts the scheduler on threads of its own.
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
         let settings = self.settings()?;
+        let start_ns = settings.epoch_ns;
         let metrics = Metrics::new();
         let (sender, started) = mpsc::channel();
         let for_thread = Arc::clone(&metrics);
@@ -179,7 +181,7 @@ impl SchedulerBuilder {
             }
         })?;
         let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
-        Ok(SchedulerHandle { proxy, system: Some(system), metrics })
+        Ok(SchedulerHandle { proxy, system: Some(system), metrics, start_ns })
     }
 
     /// Starts the scheduler with every actor on the present thread, which must be inside a
@@ -188,8 +190,10 @@ impl SchedulerBuilder {
     pub fn start_local(mut self) -> Result<SchedulerHandle, StartError> {
         self.threads = Threads::One;
         let metrics = Metrics::new();
-        let proxy = RmProxy::new(self.settings()?, Arc::clone(&metrics)).start();
-        Ok(SchedulerHandle { proxy, system: None, metrics })
+        let settings = self.settings()?;
+        let start_ns = settings.epoch_ns;
+        let proxy = RmProxy::new(settings, Arc::clone(&metrics)).start();
+        Ok(SchedulerHandle { proxy, system: None, metrics, start_ns })
     }
 
     fn settings(self) -> Result<Settings, StartError> {
@@ -209,6 +213,8 @@ pub struct SchedulerHandle {
     proxy: Addr<RmProxy>,
     system: Option<System>,
     metrics: Arc<Metrics>,
+    /// Epoch time of the start, ns.
+    start_ns: i64,
 }
 
 impl SchedulerHandle {
@@ -266,13 +272,12 @@ impl SchedulerHandle {
 
     /// One entry per partition, as REST shows them.
     pub async fn clusters(&self) -> Vec<ClusterSnapshot> {
-        let mut clusters = Vec::new();
-        for entry in self.partition_entries().await {
-            if let Ok(Answer::Partition(partition)) = ask(&entry, Question::Partition).await {
-                clusters.push(crate::views::cluster(&entry, &partition));
-            }
-        }
-        clusters
+        let entries = self.partition_entries().await;
+        let builds: BTreeMap<_, _> =
+            entries.iter().map(|entry| (&entry.rm_id, (*entry.build_info).clone())).collect();
+        let builds: Vec<_> = builds.into_values().collect();
+        let cluster = |entry| crate::views::cluster(entry, self.start_ns, &builds);
+        entries.iter().map(cluster).collect()
     }
 
     /// Every partition: `default` first, then by name, then by RM.

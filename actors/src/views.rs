@@ -26,10 +26,14 @@ use crate::snapshot::{
 const PREEMPTION_DELAY: &str = "30s";
 const NO_DELAY: &str = "0s";
 
-pub(crate) fn cluster(entry: &PartitionEntry, partition: &PartitionSnapshot) -> ClusterSnapshot {
+pub(crate) fn cluster(
+    entry: &PartitionEntry,
+    start_ns: i64,
+    builds: &[BTreeMap<String, String>],
+) -> ClusterSnapshot {
     ClusterSnapshot {
-        start_time: partition.last_state_transition_time,
-        rm_build_information: vec![(*entry.build_info).clone()],
+        start_time: start_ns,
+        rm_build_information: builds.to_vec(),
         partition: config::plain_name(&entry.name).to_owned(),
         ..ClusterSnapshot::default()
     }
@@ -66,8 +70,7 @@ pub(crate) fn partition(view: &View<'_>, baton: &Baton, allocated: Resources) ->
             used_capacity: allocated,
         },
         node_sorting_policy: NodeSortingPolicy { kind: kind.to_owned(), resource_weights },
-        // Nothing is preempted yet, whatever the default of the setting will be.
-        preemption_enabled: false,
+        preemption_enabled: true,
         total_nodes: count(baton.books.nodes.len() as u64),
         applications,
         total_containers: count(baton.books.allocations.len() as u64),
@@ -114,12 +117,11 @@ pub(crate) fn queue(
         current_priority: priority,
         sorting_policy: sorting.to_owned(),
         priority_sorting: config.settings.priority_sort,
-        preemption_enabled: false,
+        preemption_enabled: true,
         preemption_delay: PREEMPTION_DELAY.to_owned(),
         quota_preemption_delay: NO_DELAY.to_owned(),
         is_priority_fence: config.settings.priority_policy == PriorityPolicy::Fence,
         priority_offset: config.settings.priority_offset,
-        ask_backoff_delay: PREEMPTION_DELAY.to_owned(),
         applications: counts.states.clone(),
         allocated_containers: counts.allocated,
         released_containers: counts.released,

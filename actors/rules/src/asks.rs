@@ -96,8 +96,13 @@ pub struct Ask {
     pub live: SmallVec<[AllocationId; 1]>,
     /// The next number to try in `<key>#n`.
     pub next_uuid: u32,
-    /// How often all nodes refused it in a row; decides when it is tried again.
+    /// How often all nodes refused it in a row when nothing but time had passed; decides when it
+    /// is tried again.
     pub refusals: u32,
+    /// Number of its last refusal, so that an earlier deadline is known to be stale.
+    pub retry: u32,
+    /// It is tried because time has passed, not because something changed.
+    pub retried_by_time: bool,
     shape: Arc<Shape>,
     class: Option<ClassId>,
 }
@@ -247,6 +252,7 @@ impl Asks {
             ask.created_ns = spec.created_ns.unwrap_or(ask.created_ns);
             ask.sequence = sequence;
             ask.originator = spec.originator;
+            ask.form = spec.form;
             ask.execution_timeout_ms = spec.execution_timeout_ms;
             ask.tags = spec.tags;
             ask.refusals = 0;
@@ -265,6 +271,8 @@ impl Asks {
                 live: SmallVec::new(),
                 next_uuid: 1,
                 refusals: 0,
+                retry: 0,
+                retried_by_time: false,
                 shape,
                 class: None,
             })
@@ -297,11 +305,13 @@ impl Asks {
         }
     }
 
-    /// One instance is outstanding again.
-    pub fn give_back(&mut self, slot: AskSlot) {
+    /// One instance is outstanding again. Returns the change of pending.
+    pub fn give_back(&mut self, slot: AskSlot) -> Resources {
+        let before = self.pending.clone();
         self.leave_class(slot);
         self.ask_mut(slot).repeat += 1;
         self.join_class(slot);
+        self.pending.minus(&before).pruned()
     }
 
     /// Drops what is outstanding of an ask. Returns what was pending of it. The entry stays while
@@ -328,7 +338,9 @@ impl Asks {
     pub fn single_out(&mut self, slot: AskSlot, waits: WaitSet) {
         self.leave_class(slot);
         let ask = self.ask_mut(slot);
-        ask.refusals = ask.refusals.saturating_add(1);
+        let by_time = std::mem::take(&mut ask.retried_by_time);
+        ask.refusals = if by_time { ask.refusals.saturating_add(1) } else { 1 };
+        ask.retry = ask.retry.wrapping_add(1);
         let single = ask.sequence;
         ask.shape = Arc::new(Shape { single, ..(*ask.shape).clone() });
         let class = self.join_class(slot);

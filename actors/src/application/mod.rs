@@ -156,10 +156,7 @@ impl Application {
         let view = frame.view(&baton.books);
         let shape = self.book.asks.shape(class);
         let parked = if let Some(name) = &shape.required_node {
-            let waiting = baton.directory.named.entry(Arc::clone(name)).or_default();
-            if !waiting.contains(&self.slot) {
-                waiting.push(self.slot);
-            }
+            baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
             Parked::named(&view)
         } else {
             Parked::roomless(&shape.resources, &view)
@@ -183,6 +180,7 @@ impl Application {
             created_ns: ask.created_ns,
             bound_ns: baton.now_ns,
             released: false,
+            deadline: None,
             tags: ask.tags.clone(),
         };
         let placing = Placing {
@@ -239,6 +237,12 @@ impl Application {
         baton.offer.charge(&placing.resources);
         self.book.booked(&placing.resources, now_ns, &mut self.changes);
         let running = self.tell_changes(&mut baton);
+        tracing::debug!(
+            application = %allocated.application,
+            ask = %allocated.key,
+            node = %allocated.node,
+            "placed"
+        );
         baton.said.push(Saying::Allocated(Box::new(allocated)));
         let frames = baton.offer.frames.len();
         if running != 0 {
@@ -274,15 +278,22 @@ impl Application {
     fn park_refused(&mut self, baton: &mut Baton, placing: &Placing) {
         let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
         let view = frame.view(&baton.books);
-        let parked = Parked::roomless(&placing.resources, &view);
+        let parked = match self.book.asks.ask(placing.ask).required_node() {
+            Some(name) => {
+                baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
+                Parked::named(&view)
+            }
+            None => Parked::roomless(&placing.resources, &view),
+        };
         self.book.asks.single_out(placing.ask, WaitSet::Parked(Box::new(parked)));
-        let refusals = self.book.asks.ask(placing.ask).refusals;
+        let ask = self.book.asks.ask(placing.ask);
+        let (refusals, retry) = (ask.refusals, ask.retry);
         let wait = PREDICATE_RETRY.saturating_mul(1 << refusals.clamp(1, 16).saturating_sub(1));
         let alarm = Alarm::PredicateRetry {
             application: self.slot,
             id: Arc::clone(&self.book.id),
             key: Arc::clone(&placing.key),
-            changes: baton.books.node_changes(),
+            retry,
         };
         baton.alarms.push((wait.min(PREDICATE_RETRY_MAX), alarm));
     }
@@ -354,6 +365,7 @@ impl Actor for Application {
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
         self.metrics.actor_stopped(Kind::Application);
+        self.metrics.application_lost(self.book.state());
     }
 }
 
@@ -377,6 +389,7 @@ impl Handler<Placed> for Application {
             return;
         }
         baton.tally.refused();
+        baton.offer.refused += 1;
         let next = if placing.required {
             None
         } else {
@@ -394,7 +407,11 @@ impl Handler<Placed> for Application {
         }
         baton.books.allocations.remove(placing.allocation);
         self.park_refused(&mut baton, &placing);
-        self.consider(baton);
+        if baton.offer.level() >= baton.offer.frames.len() {
+            self.consider(baton);
+        } else {
+            self.rise(baton);
+        }
     }
 }
 
@@ -424,6 +441,9 @@ impl Application {
     fn climb(&mut self, mut baton: Box<Baton>, doing: ops::Doing) {
         if doing.touched || !doing.delta.is_nothing() {
             let loosens = doing.loosens || doing.delta.running < 0;
+            if self.book.asks.pending().is_empty() && !baton.directory.named.is_empty() {
+                baton.directory.forget_named(self.slot);
+            }
             baton.climb.loosens = if loosens { baton.books.loosen() } else { 0 };
             baton.climb.delta = prune(doing.delta);
             baton.climb.update = self.update();

@@ -28,10 +28,22 @@ impl Partition {
             let now = Instant::now();
             for (wait, alarm) in baton.alarms.drain(..) {
                 // A wait beyond what the clock can hold never ends.
-                if let Some(due) = now.checked_add(wait) {
-                    self.deadlines.insert((due, self.next_deadline), alarm);
-                    self.next_deadline += 1;
+                let Some(due) = now.checked_add(wait) else { continue };
+                let number = self.next_deadline;
+                self.next_deadline += 1;
+                if let Alarm::ExecutionTimeout { allocation } = &alarm {
+                    let Some(entry) = baton.books.allocations.get_mut(*allocation) else {
+                        continue;
+                    };
+                    entry.deadline = Some(number);
+                    self.due.insert(number, due);
                 }
+                self.deadlines.insert((due, number), alarm);
+            }
+        }
+        for number in baton.disarmed.drain(..) {
+            if let Some(due) = self.due.remove(&number) {
+                self.deadlines.remove(&(due, number));
             }
         }
         let Some(&(due, _)) = self.deadlines.keys().next() else { return };
@@ -60,15 +72,10 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
-            Alarm::PredicateRetry { application, id, key, changes } => {
-                if !is_same(baton, application, &id) {
-                    return;
-                }
-                if baton.books.node_changes() == changes {
-                    let again = Alarm::PredicateRetry { application, id, key, changes };
-                    baton.alarms.push((PREDICATE_RETRY_MAX, again));
-                } else {
-                    self.agenda.push_back(Task::Visit(application, vec![Op::Retry { key }]));
+            Alarm::PredicateRetry { application, id, key, retry } => {
+                if is_same(baton, application, &id) {
+                    let ops = vec![Op::Retry { key, retry }];
+                    self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
             Alarm::ExecutionTimeout { allocation } => {
@@ -90,6 +97,7 @@ impl Handler<Ring> for Partition {
             if entry.key().0 > now {
                 break;
             }
+            self.due.remove(&entry.key().1);
             self.door.push_back(Entry::Alarm(entry.remove()));
         }
         self.turn(ctx);

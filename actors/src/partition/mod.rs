@@ -102,8 +102,12 @@ pub(crate) struct Partition {
     /// The last trip was an offer's, so the next belongs to the door.
     door_first: bool,
     trip: Trip,
+    /// Root's capacity is not what the index says: refreshed before anything but another node.
+    capacity_changed: bool,
     deadlines: BTreeMap<(Instant, u64), Alarm>,
     next_deadline: u64,
+    /// When each deadline of an allocation is due, to take it back.
+    due: BTreeMap<u64, Instant>,
     timer: Option<(Instant, SpawnHandle)>,
     foreign: BTreeMap<Arc<str>, NodeSlot>,
     outlet: Addr<Outlet>,
@@ -153,6 +157,7 @@ impl Partition {
             alarms: Vec::new(),
             ended: Vec::new(),
             woken: Vec::new(),
+            disarmed: Vec::new(),
             offer: Offering::default(),
             placing: None,
             errand: Errand::None,
@@ -178,8 +183,10 @@ impl Partition {
             may_decide: false,
             door_first: true,
             trip: Trip::Step,
+            capacity_changed: false,
             deadlines: BTreeMap::new(),
             next_deadline: 0,
+            due: BTreeMap::new(),
             timer: None,
             foreign: BTreeMap::new(),
             outlet,
@@ -210,12 +217,19 @@ impl Partition {
                 self.dissolve(baton, ctx);
                 return;
             }
+            if self.capacity_changed && !self.node_is_next() {
+                self.capacity_changed = false;
+                self.may_decide = true;
+                self.agenda.push_back(Task::Refresh);
+                self.baton = Some(baton);
+                continue;
+            }
             baton.now_ns = self.clock.now_ns();
             let may_offer = self.may_decide
                 && self.outstanding < OUTSTANDING_MAX
                 && !baton.books.nodes.is_empty();
             let is_offers_turn = !self.door_first || self.door.is_empty();
-            if may_offer && is_offers_turn {
+            if may_offer && is_offers_turn && !self.capacity_changed {
                 if self.watch.oracle && !self.oracle.has_foreseen() {
                     self.baton = Some(baton);
                     self.foresee();
@@ -242,6 +256,14 @@ impl Partition {
         }
     }
 
+    /// Whether the next entry is one more node that comes, changes or leaves: queues are refreshed
+    /// once for all of a request.
+    fn node_is_next(&self) -> bool {
+        use Request::{ChangeNode, CreateNode, RemoveNode};
+        let next = self.door.front();
+        matches!(next, Some(Entry::Request(CreateNode(_) | ChangeNode { .. } | RemoveNode(_))))
+    }
+
     fn offer(&mut self, mut baton: Box<Baton>) {
         self.trip = Trip::Offer;
         baton.offer = Offering {
@@ -259,7 +281,7 @@ impl Partition {
     fn enter(&mut self, entry: Entry, baton: &mut Baton) {
         match entry {
             Entry::Request(request) => {
-                self.may_decide = true;
+                self.may_decide |= !matches!(request, Request::Settle(_) | Request::Say(_));
                 self.request(request, baton);
             }
             Entry::ChunkDone => {

@@ -88,6 +88,9 @@ impl Partition {
                     baton.directory.rejected += 1;
                     baton.tally.application_rejected();
                 }
+                if matches!(saying, Saying::AskRejected { .. }) {
+                    baton.tally.ask_rejected(false);
+                }
                 baton.said.push(saying);
             }
         }

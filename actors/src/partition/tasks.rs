@@ -38,8 +38,11 @@ impl Partition {
     pub(super) fn perform(&mut self, task: Task, mut baton: Box<Baton>) -> Option<Box<Baton>> {
         match task {
             Task::Visit(slot, ops) => {
-                let entry = baton.directory.application(slot);
-                let address = Arc::clone(&entry?.address);
+                let Some(entry) = baton.directory.application(slot) else {
+                    // It left after this was put on the agenda.
+                    return Some(baton);
+                };
+                let address = Arc::clone(&entry.address);
                 baton.errand = Errand::Application(ops);
                 address.do_send(crate::application::Visit(baton));
                 return None;
@@ -64,6 +67,7 @@ impl Partition {
                 let entry = taken.expect("an application leaves once");
                 baton.directory.application_by_id.remove(&entry.id);
                 baton.directory.free_applications.push(slot.0);
+                baton.directory.forget_named(slot);
                 let leaf = Arc::clone(&baton.directory.queue(entry.leaf).address);
                 entry.address.do_send(crate::Halt);
                 baton.errand = Errand::Detach { row };

@@ -13,7 +13,9 @@ use monoceros_rules::resources::{Name, Resources};
 pub(super) const ID_BYTES: usize = 1024;
 /// Most allocations one ask may want.
 const MAX_REPEAT: u32 = 10_000;
-/// Domain of the tags that this scheduler reads.
+/// Longest resource name, bytes: names are kept for the life of the process.
+const NAME_BYTES: usize = 256;
+/// The tags that this scheduler reads.
 const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
 const CREATION_TIME: &str = "creationTime";
@@ -27,7 +29,8 @@ pub(super) struct Attributes {
 impl Attributes {
     pub(super) fn of(tags: &BTreeMap<String, String>) -> Self {
         let seconds = tags.get(CREATION_TIME).and_then(|text| text.parse::<i64>().ok());
-        let required = tags.get(REQUIRED_NODE).filter(|node| !node.is_empty());
+        let is_name = |node: &&String| (1..=ID_BYTES).contains(&node.len());
+        let required = tags.get(REQUIRED_NODE).filter(is_name);
         Self {
             created_ns: seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000)),
             required_node: required.map(|node| Arc::from(node.as_str())),
@@ -111,6 +114,10 @@ pub(super) fn amount(
 ) -> Result<Resources, Rejection> {
     let mut resources = Resources::new();
     for (name, quantity) in resource.iter().flat_map(|resource| &resource.resources) {
+        if name.len() > NAME_BYTES {
+            let why = "a resource name is longer than 256 bytes".to_owned();
+            return Err(Rejection::Names { id: Arc::clone(id), why });
+        }
         let name = Name::intern(name)
             .map_err(|error| Rejection::Names { id: Arc::clone(id), why: error.to_string() })?;
         resources.set(name, quantity.value);

@@ -279,11 +279,14 @@ impl Handler<Said> for Rm {
 impl Handler<PartitionLost> for Rm {
     type Result = ();
 
-    fn handle(&mut self, PartitionLost { partition }: PartitionLost, _ctx: &mut Self::Context) {
+    fn handle(&mut self, PartitionLost { partition }: PartitionLost, ctx: &mut Self::Context) {
         let Some(held) = self.partitions.remove(&partition) else { return };
         held.address.do_send(Abandon);
         Self::stop_arbiter(&held);
         if self.silent {
+            if self.partitions.is_empty() {
+                ctx.stop();
+            }
             return;
         }
         tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");
