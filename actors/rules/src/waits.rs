@@ -162,6 +162,18 @@ impl WaitSet {
         }
     }
 
+    /// The same after an offer was declined when [`View::now`] said `last_vain`: each part may have
+    /// been skipped for a reason of its own, and the join of the parts must not call for another
+    /// visit before anything was loosened.
+    #[must_use]
+    pub fn declined(mut self, last_vain: (u64, u64)) -> Self {
+        if let Self::Parked(parked) = &mut self {
+            parked.judged.0 = parked.judged.0.max(last_vain.0);
+            parked.judged.1 = parked.judged.1.max(last_vain.1);
+        }
+        self
+    }
+
     /// What a queue tells its parent of what waits below it.
     ///
     /// What the queue's own quota holds back is left out: no loosening above can help it, and a
@@ -170,13 +182,10 @@ impl WaitSet {
     /// queue last declined an offer.
     #[must_use]
     pub fn as_seen_from_above(&self, own: &View<'_>, last_vain: (u64, u64)) -> Self {
-        let Self::Parked(parked) = self else {
+        let Self::Parked(mut seen) = self.clone().declined(last_vain) else {
             return self.clone();
         };
-        let mut seen = parked.clone();
-        seen.judged.0 = seen.judged.0.max(last_vain.0);
-        seen.judged.1 = seen.judged.1.max(last_vain.1);
-        if own.stamp > seen.judged.0 && parked.quota_may(own) {
+        if own.stamp > seen.judged.0 && seen.quota_may(own) {
             return Self::Due;
         }
         if seen.short.as_ref().is_some_and(|least| !own.headroom.allows(least)) {

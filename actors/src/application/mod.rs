@@ -70,6 +70,8 @@ pub(crate) struct Application {
     leaf_facts: Arc<QueueFacts>,
     row: Option<RowSlot>,
     me: Option<Arc<Addr<Self>>>,
+    /// Loosening and growth when it last declined an offer.
+    last_vain: (u64, u64),
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
     metrics: Arc<Metrics>,
@@ -83,7 +85,8 @@ impl Application {
         leaf_facts: Arc<QueueFacts>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { slot, book, leaf, leaf_facts, row: None, me: None, changes: Vec::new(), metrics }
+        let (last_vain, changes) = ((0, 0), Vec::new());
+        Self { slot, book, leaf, leaf_facts, row: None, me: None, last_vain, changes, metrics }
     }
 
     fn key(&self) -> Option<RowKey> {
@@ -107,7 +110,7 @@ impl Application {
 
     /// What this application tells its leaf of itself. `None` until it has joined.
     fn update(&self) -> Option<RowUpdate> {
-        let set = self.book.asks.waits();
+        let set = self.book.asks.waits().declined(self.last_vain);
         let waits = if self.book.is_starting() {
             Waits { starting: set, ..Waits::default() }
         } else {
@@ -123,6 +126,7 @@ impl Application {
             let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
             let view = frame.view(&baton.books);
             let Some((class, ask)) = self.book.asks.first(&view) else {
+                self.last_vain = view.now();
                 break;
             };
             let shape = self.book.asks.shape(class);

@@ -6,7 +6,7 @@
 use monoceros_proto::si::v1::TerminationType;
 use monoceros_rules::config;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed, TestRunner};
+use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
 use crate::script::{Amounts, Item, NodeWords, QueueWords, Script, Step, Which, Wish};
 use crate::wire;
@@ -35,11 +35,12 @@ fn runner(cases: u32) -> TestRunner {
 struct Kind {
     /// Quantities are from here.
     extreme: bool,
-    steps: (usize, usize),
+    /// Less than so many steps.
+    steps: usize,
 }
 
-const USUAL: Kind = Kind { extreme: false, steps: (30, 110) };
-const EXTREME: Kind = Kind { extreme: true, steps: (20, 60) };
+const USUAL: Kind = Kind { extreme: false, steps: 120 };
+const EXTREME: Kind = Kind { extreme: true, steps: 80 };
 
 fn amounts(kind: Kind, most: i64) -> BoxedStrategy<Amounts> {
     let quantity = if kind.extreme {
@@ -83,7 +84,7 @@ const LEAVES: [&str; 6] =
 fn tree() -> impl Strategy<Value = Vec<QueueWords>> {
     let paths = ["root.a", "root.b", "root.b.x", "root.b.y", "root.c", "root.c.x", "root.c.y"];
     let queue = |path: &'static str| {
-        let small = Kind { extreme: false, steps: (0, 0) };
+        let small = Kind { extreme: false, steps: 0 };
         let most = if path.matches('.').count() == 1 { 12 } else { 8 };
         (
             prop::option::weighted(0.5, amounts(small, most)),
@@ -222,6 +223,20 @@ fn which() -> impl Strategy<Value = Which> {
     ]
 }
 
+fn node_item(kind: Kind) -> impl Strategy<Value = Item> {
+    node_words(kind).prop_map(Item::Node)
+}
+
+fn app_item() -> impl Strategy<Value = Item> {
+    (app(), prop::sample::select(&LEAVES[..])).prop_map(|(id, queue)| Item::App {
+        id,
+        queue: queue.to_owned(),
+        user: String::new(),
+        tags: Vec::new(),
+        partition: String::new(),
+    })
+}
+
 fn item(kind: Kind) -> impl Strategy<Value = Item> {
     let stopped = TerminationType::StoppedByRm as i32;
     let kinds = prop_oneof![
@@ -236,18 +251,12 @@ fn item(kind: Kind) -> impl Strategy<Value = Item> {
     let recovered = |(wish, uuid): (Wish, String)| Wish { uuid, ..as_allocation(wish) };
     let as_update = |node: NodeWords| NodeWords { drained: false, holds: Vec::new(), ..node };
     prop_oneof![
-        14 => node_words(kind).prop_map(Item::Node),
+        14 => node_item(kind),
         6 => node_words(kind).prop_map(as_update).prop_map(Item::Resize),
         3 => node().prop_map(Item::Drain),
         3 => node().prop_map(Item::Undrain),
         3 => node().prop_map(Item::RemoveNode),
-        15 => (app(), prop::sample::select(&LEAVES[..])).prop_map(|(id, queue)| Item::App {
-            id,
-            queue: queue.to_owned(),
-            user: String::new(),
-            tags: Vec::new(),
-            partition: String::new(),
-        }),
+        15 => app_item(),
         3 => app().prop_map(Item::RemoveApp),
         40 => wish(kind).prop_map(Item::Ask),
         10 => wish(kind).prop_map(unified).prop_map(Item::Request),
@@ -279,7 +288,7 @@ fn step(kind: Kind) -> impl Strategy<Value = Step> {
     ]
 }
 
-fn history(kind: Kind) -> impl Strategy<Value = (Vec<Step>, Vec<Step>)> {
+fn history(kind: Kind) -> impl Strategy<Value = Script> {
     let order = (any::<bool>(), 0..3_i64, 0..3_i64).prop_map(|(packs, vcore, memory)| {
         let policy = if packs { "binpacking" } else { "fair" };
         let weights = [("vcore".to_owned(), vcore), ("memory".to_owned(), memory)];
@@ -290,11 +299,15 @@ fn history(kind: Kind) -> impl Strategy<Value = (Vec<Step>, Vec<Step>)> {
         1 => (10..60_u8, any::<u64>())
             .prop_map(|(percent, seed)| Some(Step::RefuseSome { percent, seed })),
     ];
-    let head = (order, tree(), refusals).prop_map(|(order, queues, refusals)| {
+    // Most of what follows is about something that is there.
+    let there = prop::collection::vec(prop_oneof![node_item(kind), app_item()], 4..14);
+    let head = (order, tree(), refusals, there).prop_map(|(order, queues, refusals, there)| {
         let queues = queues.into_iter().map(Step::Queue);
-        [order].into_iter().chain(queues).chain(refusals).collect()
+        let there = there.into_iter().map(|item| Step::Send { items: vec![item], waits: true });
+        [order].into_iter().chain(queues).chain(refusals).chain(there).collect()
     });
-    (head, prop::collection::vec(step(kind), kind.steps.0..kind.steps.1))
+    let steps = prop::collection::vec(step(kind), 0..kind.steps);
+    (head, steps).prop_map(|(head, steps)| with_end(head, steps))
 }
 
 /// The same, with the end of everything: releases first or not, then every application and node.
@@ -319,15 +332,15 @@ fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
 
 fn holds_true(script: &Script) -> Result<(), TestCaseError> {
     let plain = play(script, How::Plain);
-    prop_assert_eq!(&plain.wrong, &Vec::<String>::new(), "\n{}", script);
-    prop_assert!(!plain.text.contains("resync"), "a partition was lost\n{}", script);
+    prop_assert_eq!(&plain.wrong, &Vec::<String>::new());
+    prop_assert!(!plain.text.contains("resync"), "a partition was lost");
     let again = play(script, How::Plain);
-    prop_assert_eq!(&again, &plain, "a second run differs\n{}", script);
+    prop_assert_eq!(&again, &plain, "a second run differs");
     for how in [How::OneAtATime, How::Watched] {
         let other = play(script, how);
-        prop_assert_eq!(&other, &plain, "{:?} differs from the default\n{}", how, script);
+        prop_assert_eq!(&other, &plain, "{:?} differs from the default", how);
     }
-    prop_assert_eq!(left_over(script), Vec::<String>::new(), "\n{}", script);
+    prop_assert_eq!(left_over(script), Vec::<String>::new());
     Ok(())
 }
 
@@ -345,10 +358,9 @@ fn left_over(script: &Script) -> Vec<String> {
 }
 
 fn run(kind: Kind, cases: u32) {
-    let result =
-        runner(cases).run(&history(kind), |(head, steps)| holds_true(&with_end(head, steps)));
-    if let Err(error) = result {
-        panic!("{error}");
+    let result = runner(cases).run(&history(kind), |script| holds_true(&script));
+    if let Err(TestError::Fail(why, script)) = result {
+        panic!("{why}\n\n{script}");
     }
 }
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ear;
+mod given;
 mod histories;
 mod judge;
 mod script;
@@ -9,3 +10,5 @@ mod wire;
 mod world;
 
 mod applications;
+mod asks;
+mod waiting;
