@@ -81,6 +81,13 @@ enum Entry {
     Read(Box<Read>),
 }
 
+/// Steps and offers take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Door,
+    Offer,
+}
+
 /// What the baton is out for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Trip {
@@ -99,8 +106,8 @@ pub(crate) struct Partition {
     agenda: VecDeque<Task>,
     /// Something may be decidable: no offer has come home in vain since the last step.
     may_decide: bool,
-    /// The last trip was an offer's, so the next belongs to the door.
-    door_first: bool,
+    /// Whose turn it is while both have something to do.
+    turn: Turn,
     trip: Trip,
     /// Root's capacity is not what the index says: refreshed before anything but another node.
     capacity_changed: bool,
@@ -181,7 +188,7 @@ impl Partition {
             door: VecDeque::new(),
             agenda: VecDeque::new(),
             may_decide: false,
-            door_first: true,
+            turn: Turn::Door,
             trip: Trip::Step,
             capacity_changed: false,
             deadlines: BTreeMap::new(),
@@ -228,18 +235,18 @@ impl Partition {
             let may_offer = self.may_decide
                 && self.outstanding < OUTSTANDING_MAX
                 && !baton.books.nodes.is_empty();
-            let is_offers_turn = !self.door_first || self.door.is_empty();
+            let is_offers_turn = self.turn == Turn::Offer || self.door.is_empty();
             if may_offer && is_offers_turn && !self.capacity_changed {
                 if self.watch.oracle && !self.oracle.has_foreseen() {
                     self.baton = Some(baton);
                     self.foresee();
                     continue;
                 }
-                self.door_first = true;
+                self.turn = Turn::Door;
                 self.offer(baton);
                 continue;
             }
-            self.door_first = false;
+            self.turn = Turn::Offer;
             let Some(entry) = self.door.pop_front() else {
                 let can_decide = self.may_decide && !baton.books.nodes.is_empty();
                 if !self.settling.is_empty() && !can_decide {

@@ -13,6 +13,9 @@ use monoceros_rules::resources::{Name, Resources};
 pub(super) const ID_BYTES: usize = 1024;
 /// Most allocations one ask may want.
 const MAX_REPEAT: u32 = 10_000;
+/// Largest quantity of one item: a thousand of them still have a sum, so that one giant ask does
+/// not shut everybody else out of the partition.
+const QUANTITY_MAX: i64 = 1 << 53;
 /// Longest resource name, bytes: names are kept for the life of the process.
 const NAME_BYTES: usize = 256;
 /// The tags that this scheduler reads.
@@ -120,6 +123,9 @@ pub(super) fn amount(
         }
         let name = Name::intern(name)
             .map_err(|error| Rejection::Names { id: Arc::clone(id), why: error.to_string() })?;
+        if quantity.value > QUANTITY_MAX {
+            return Err(Rejection::Overflow(Arc::clone(id)));
+        }
         resources.set(name, quantity.value);
     }
     Ok(resources)
