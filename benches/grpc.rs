@@ -53,9 +53,9 @@ impl Drop for Service {
     }
 }
 
-fn resource(amounts: &[(&str, i64)]) -> Option<si::Resource> {
+fn resource(amounts: &[(&str, i64)]) -> si::Resource {
     let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
-    Some(si::Resource { resources: amounts.iter().map(quantity).collect() })
+    si::Resource { resources: amounts.iter().map(quantity).collect() }
 }
 
 /// Registers, brings a thousand nodes and one application, and waits until both are accepted.
@@ -70,7 +70,7 @@ async fn prepare(client: &mut SchedulerClient<Channel>) {
     let nodes = (0..1_000).map(|number| si::NodeInfo {
         node_id: format!("node-{number:04}"),
         action: si::node_info::ActionFromRm::Create as i32,
-        schedulable_resource: resource(&[("memory", 500), ("vcore", 50)]),
+        schedulable_resource: Some(resource(&[("memory", 500), ("vcore", 50)])),
         ..Default::default()
     });
     let request =
@@ -106,7 +106,7 @@ async fn run() -> f64 {
             let asks = (from..from + BATCH).map(|number| si::AllocationAsk {
                 allocation_key: format!("ask-{number:06}"),
                 application_id: "app".to_owned(),
-                resource_ask: resource(&[("memory", 10), ("vcore", 1)]),
+                resource_ask: Some(resource(&[("memory", 10), ("vcore", 1)])),
                 max_allocations: 1,
                 ..Default::default()
             });

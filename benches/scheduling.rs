@@ -70,7 +70,7 @@ impl Shim {
             let nodes = (from..count.min(from + 1_000)).map(|number| si::NodeInfo {
                 node_id: format!("node-{number:06}"),
                 action: si::node_info::ActionFromRm::Create as i32,
-                schedulable_resource: resource(capacity),
+                schedulable_resource: Some(resource(capacity)),
                 ..Default::default()
             });
             let nodes = nodes.collect();
@@ -99,7 +99,7 @@ impl Shim {
             let asks = (from..total.min(from + 1_000)).map(|number| si::AllocationAsk {
                 allocation_key: format!("{prefix}-{number:07}"),
                 application_id: format!("app-{:06}", number * applications / total),
-                resource_ask: wanted.clone(),
+                resource_ask: Some(wanted.clone()),
                 max_allocations: 1,
                 ..Default::default()
             });
@@ -121,9 +121,9 @@ impl Shim {
     }
 }
 
-fn resource(amounts: &[(&str, i64)]) -> Option<si::Resource> {
+fn resource(amounts: &[(&str, i64)]) -> si::Resource {
     let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
-    Some(si::Resource { resources: amounts.iter().map(quantity).collect() })
+    si::Resource { resources: amounts.iter().map(quantity).collect() }
 }
 
 /// User and system time of this process so far, in ticks of 10 ms.
