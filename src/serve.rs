@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 use std::{fs, process::ExitCode};
 
 use anyhow::Context as _;
@@ -17,6 +18,9 @@ use tracing::{error, info, warn};
 use crate::cli::ServeArgs;
 use crate::settings::{Flags, Settings};
 use crate::{demo, grpc, rest, validate};
+
+/// How long asks may be ahead of their application, which comes by another stream.
+const REORDER_WINDOW: Duration = Duration::from_secs(1);
 
 /// The settings that `args` ask for.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
@@ -90,7 +94,7 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
 /// Starts the scheduler; nothing is returned when the queue configuration has errors, which are
 /// printed.
 fn start_scheduler(queues: Option<&Path>) -> anyhow::Result<Option<SchedulerHandle>> {
-    let mut builder = Scheduler::builder();
+    let mut builder = Scheduler::builder().reorder_window(REORDER_WINDOW);
     if let Some(path) = queues {
         let yaml =
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -279,6 +279,8 @@ pub(crate) enum Alarm {
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// An ask that every node refused may be tried again.
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
+    /// Asks have waited for their application for as long as they may.
+    ReorderWindow { id: Arc<str> },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_proto::si::v1 as si;
@@ -101,6 +102,7 @@ pub(crate) struct Settings {
     pub(crate) default_queues: String,
     /// Epoch time at the start, ns.
     pub(crate) epoch_ns: i64,
+    pub(crate) reorder_window: Duration,
     pub(crate) watch: Watch,
 }
 
@@ -122,6 +124,7 @@ pub struct SchedulerBuilder {
     threads: Threads,
     default_queues: String,
     epoch_ns: Option<i64>,
+    reorder_window: Duration,
     watch: Watch,
 }
 
@@ -145,6 +148,14 @@ impl SchedulerBuilder {
     #[must_use]
     pub fn epoch_ns(mut self, epoch_ns: i64) -> Self {
         self.epoch_ns = Some(epoch_ns);
+        self
+    }
+
+    /// How long asks may wait for an application that has not come yet, before they are rejected:
+    /// for RMs whose requests come by several streams. None unless set.
+    #[must_use]
+    pub fn reorder_window(mut self, window: Duration) -> Self {
+        self.reorder_window = window;
         self
     }
 
@@ -202,6 +213,7 @@ impl SchedulerBuilder {
             threads: self.threads,
             default_queues: self.default_queues,
             epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
+            reorder_window: self.reorder_window,
             watch: self.watch,
         })
     }
@@ -247,7 +259,8 @@ impl SchedulerHandle {
     }
 
     /// Returns when everything that all RMs sent so far is decided, said and heard, and nothing more
-    /// can be decided without outside change. Virtual time does not pass.
+    /// can be decided without outside change. Virtual time passes only while asks wait for their
+    /// application (see [`SchedulerBuilder::reorder_window`]).
     pub async fn settle(&self) {
         for rm in self.proxy.send(ListRms).await.unwrap_or_default() {
             let (taken, _) = oneshot::channel();

@@ -25,6 +25,7 @@ impl Partition {
             Ok(leaf) => {
                 let slot = enter_directory(new, leaf, baton);
                 self.agenda.push_back(Task::Attach(slot));
+                self.join_early(&id, baton);
                 baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
                 baton.tally.application_new();
                 baton.said.push(Saying::ApplicationAccepted(id));
@@ -32,7 +33,8 @@ impl Partition {
             Err(reason) => {
                 baton.directory.rejected += 1;
                 baton.tally.application_rejected();
-                baton.said.push(Saying::ApplicationRejected { id, reason });
+                baton.said.push(Saying::ApplicationRejected { id: Arc::clone(&id), reason });
+                self.reject_early(&id, baton);
             }
         }
     }

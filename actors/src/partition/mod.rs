@@ -14,6 +14,7 @@
 
 mod admission;
 mod deadlines;
+mod early;
 mod nodes;
 mod planting;
 mod reads;
@@ -22,6 +23,7 @@ mod tasks;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_rules::config::PartitionConfig;
@@ -37,6 +39,7 @@ use crate::outlet::{Outlet, Say};
 use crate::rm::{Credit, Rm, Settling};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
+use early::Early;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
@@ -117,6 +120,9 @@ pub(crate) struct Partition {
     due: BTreeMap<u64, Instant>,
     timer: Option<(Instant, SpawnHandle)>,
     foreign: BTreeMap<Arc<str>, NodeSlot>,
+    /// Asks that came before their application, and how long they may wait.
+    early: Early,
+    reorder_window: Duration,
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
@@ -143,6 +149,7 @@ pub(crate) struct Making {
     pub(crate) rm: Addr<Rm>,
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) clock: Clock,
+    pub(crate) reorder_window: Duration,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
 }
@@ -150,7 +157,7 @@ pub(crate) struct Making {
 impl Partition {
     /// A partition with its queues, on the present arbiter.
     pub(crate) fn new(making: Making, ctx: &mut Context<Self>) -> Self {
-        let Making { name, config, rm, callback, clock, metrics, watch } = making;
+        let Making { name, config, rm, callback, clock, reorder_window, metrics, watch } = making;
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
         plant(&config.root, None, true, &metrics, &mut directory);
@@ -196,6 +203,8 @@ impl Partition {
             due: BTreeMap::new(),
             timer: None,
             foreign: BTreeMap::new(),
+            early: Early::default(),
+            reorder_window,
             outlet,
             outstanding: 0,
             rm,
@@ -249,7 +258,7 @@ impl Partition {
             self.turn = Turn::Offer;
             let Some(entry) = self.door.pop_front() else {
                 let can_decide = self.may_decide && !baton.books.nodes.is_empty();
-                if !self.settling.is_empty() && !can_decide {
+                if !self.settling.is_empty() && !can_decide && self.early.is_empty() {
                     let settled = std::mem::take(&mut self.settling).into_iter();
                     baton.said.extend(settled.map(Saying::Settled));
                     self.speak(&mut baton);

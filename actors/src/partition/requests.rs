@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use monoceros_rules::allocations::Tags;
 use monoceros_rules::application::NewApplication;
-use monoceros_rules::rejection::Rejection;
 use monoceros_rules::resources::Resources;
 
 use super::{Partition, Task};
@@ -99,22 +98,8 @@ impl Partition {
     pub(super) fn application_request(&mut self, id: &Arc<str>, ops: Vec<Op>, baton: &mut Baton) {
         if let Some(slot) = baton.directory.application_by_id.get(id) {
             self.agenda.push_back(Task::Visit(*slot, ops));
-            return;
-        }
-        for op in ops {
-            let spec = match op {
-                Op::Ask(spec) | Op::Unified(spec) => *spec,
-                Op::Existing(existing) => existing.spec,
-                // Releases of what is gone are no news to anybody.
-                _ => continue,
-            };
-            baton.tally.ask_rejected(false);
-            baton.said.push(Saying::AskRejected {
-                form: spec.form,
-                key: spec.key,
-                application: Arc::clone(id),
-                reason: Rejection::ApplicationUnknown(Arc::clone(id)),
-            });
+        } else {
+            self.unknown_application(id, ops, self.reorder_window, baton);
         }
     }
 }

@@ -133,6 +133,7 @@ impl Rm {
                     rm: ctx.address(),
                     callback: Arc::clone(callback),
                     clock,
+                    reorder_window: settings.reorder_window,
                     metrics: Arc::clone(metrics),
                     watch: settings.watch.clone(),
                 };
