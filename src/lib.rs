@@ -1,5 +1,20 @@
 //! The Monoceros service: the edges around the scheduler of `monoceros-actors`.
 //!
-//! Reading order: [`grpc`].
+//! An edge translates and hands on; no scheduling decision is made here.
+//!
+//! Reading order: [`cli`], [`settings`], [`serve`], [`grpc`], [`rest`], [`demo`], [`simulate`],
+//! [`validate`].
 
+pub mod cli;
+pub mod demo;
 pub mod grpc;
+pub mod rest;
+pub mod serve;
+pub mod settings;
+pub mod simulate;
+pub mod validate;
+
+/// The examples of the README, so that they keep compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

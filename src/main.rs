@@ -1,3 +1,50 @@
 //! The `monoceros` command.
+//!
+//! Exit codes: 0 done, 1 the work could not be done (the reason is on standard error), 2 the command
+//! line is wrong.
 
-fn main() {}
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use monoceros::cli::{Cli, Command, ServeArgs};
+use monoceros::settings::{LogFormat, LogSettings};
+use monoceros::{serve, simulate, validate};
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Serve(args) => run_service(&args),
+        Command::Simulate(args) => simulate::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Validate(args) => validate::run(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        // Nobody is left to tell when even this cannot be written.
+        let _ = writeln!(io::stderr(), "monoceros: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run_service(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let settings = serve::settings(args)?;
+    start_log(&settings.log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(serve::run(settings, args.demo));
+    // Whatever has not ended within the grace is cut.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn start_log(settings: &LogSettings) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&settings.filter)
+        .map_err(|error| anyhow::anyhow!("settings: `log.filter`: {error}"))?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal());
+    match settings.format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}

@@ -16,11 +16,12 @@
 //! the Rm: the books are gone with it, so the partition is stopped and its RM is asked to resync.
 //! A partition that closes in order disarms the guard first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
+use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::allocations::{AllocationId, ApplicationSlot, Form, Tags};
 use monoceros_rules::application_state::ApplicationState;
 use monoceros_rules::asks::AskSlot;
@@ -31,7 +32,6 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::{ApplicationKey, QueueKey};
 use monoceros_rules::rejection::Rejection;
 use monoceros_rules::resources::{Limits, Resources};
-use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::waits::{View, Waits};
 
 use crate::application::Application;
@@ -41,8 +41,11 @@ use crate::node::Node;
 use crate::partition::Partition;
 use crate::queue::{Queue, QueueFacts};
 use crate::rm::{PartitionLost, Rm, Settling};
-use crate::tally::Tally;
 use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, QueueSnapshot};
+use crate::tally::Tally;
+
+/// Nodes that one offer may ask in vain before it goes home, so that steps get their turn.
+const REFUSALS_PER_TRIP: u32 = 1_024;
 
 /// A queue of this partition: its place in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +69,8 @@ pub(crate) struct Baton {
     pub(crate) node_work: Vec<(NodeSlot, NodeWork)>,
     pub(crate) climb: Climbing,
     pub(crate) walk: Walk,
+    /// Deadlines that are not needed any more.
+    pub(crate) disarmed: Vec<u64>,
     /// Applications that waited for a node which has come or grown.
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
     /// The partition's name without the RM's prefix.
@@ -77,6 +82,16 @@ pub(crate) struct Baton {
     /// Filled anew for each question, to spare the allocations.
     pub(crate) question: PredicatesArgs,
     pub(crate) guard: Guard,
+}
+
+/// A baton that is dropped before the partition closed takes the partition with it: its actors end,
+/// and the guard tells the Rm.
+impl Drop for Baton {
+    fn drop(&mut self) {
+        if self.guard.armed {
+            self.directory.halt_all();
+        }
+    }
 }
 
 /// Tells the Rm when the baton is dropped before the partition closed.
@@ -105,15 +120,37 @@ pub(crate) struct Directory {
     pub(crate) applications: Vec<Option<ApplicationEntry>>,
     pub(crate) free_applications: Vec<u32>,
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
-    /// How many applications are in each state; the terminated ones are never taken off.
-    pub(crate) states: BTreeMap<&'static str, u64>,
+    /// Applications that no queue would have.
+    pub(crate) rejected: u64,
     /// Applications that wait for a node that only they may use, by its id.
-    pub(crate) named: BTreeMap<Arc<str>, Vec<ApplicationSlot>>,
+    pub(crate) named: BTreeMap<Arc<str>, BTreeSet<ApplicationSlot>>,
 }
 
 pub(crate) struct QueueEntry {
     pub(crate) facts: Arc<QueueFacts>,
     pub(crate) address: Arc<Addr<Queue>>,
+    pub(crate) counts: QueueCounts,
+}
+
+/// What is counted for a leaf since it is there, for metrics.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QueueCounts {
+    /// Applications by state; the terminated ones are never taken off.
+    pub(crate) states: BTreeMap<ApplicationState, i64>,
+    pub(crate) allocated: u64,
+    pub(crate) released: u64,
+}
+
+impl QueueCounts {
+    /// An application left one state, or came into one, or both.
+    pub(crate) fn moved(&mut self, from: Option<ApplicationState>, to: Option<ApplicationState>) {
+        if let Some(from) = from {
+            *self.states.entry(from).or_default() -= 1;
+        }
+        if let Some(to) = to {
+            *self.states.entry(to).or_default() += 1;
+        }
+    }
 }
 
 pub(crate) struct ApplicationEntry {
@@ -139,26 +176,30 @@ impl Directory {
         self.nodes.get(slot.index()).and_then(Option::as_ref)
     }
 
-    /// An application came into a state, or (`from`) left one.
-    pub(crate) fn count_state(
-        &mut self,
-        from: Option<ApplicationState>,
-        to: Option<ApplicationState>,
-    ) {
-        if let Some(count) = from.and_then(|state| self.states.get_mut(state.text())) {
-            *count = count.saturating_sub(1);
+    /// The application waits for no node by name any more.
+    pub(crate) fn forget_named(&mut self, slot: ApplicationSlot) {
+        self.named.retain(|_, waiting| {
+            waiting.remove(&slot);
+            !waiting.is_empty()
+        });
+    }
+
+    /// Ends every actor.
+    pub(crate) fn halt_all(&self) {
+        for entry in self.applications.iter().flatten() {
+            entry.address.do_send(crate::Halt);
         }
-        if let Some(state) = to {
-            *self.states.entry(state.text()).or_default() += 1;
+        for address in self.nodes.iter().flatten() {
+            address.do_send(crate::Halt);
+        }
+        for entry in &self.queues {
+            entry.address.do_send(crate::Halt);
         }
     }
 
-    /// An application leaves: it waits for no node any more.
-    pub(crate) fn forget_waiting(&mut self, slot: ApplicationSlot) {
-        self.named.retain(|_, waiting| {
-            waiting.retain(|waits| *waits != slot);
-            !waiting.is_empty()
-        });
+    /// What is counted for a leaf.
+    pub(crate) fn counts(&mut self, leaf: QueueSlot) -> &mut QueueCounts {
+        &mut self.queues[leaf.0 as usize].counts
     }
 
     /// The id of an application that is in the directory; empty once it has left.
@@ -171,13 +212,29 @@ impl Directory {
 #[derive(Debug)]
 pub(crate) enum Saying {
     ApplicationAccepted(Arc<str>),
-    ApplicationRejected { id: Arc<str>, reason: Rejection },
-    ApplicationUpdated { id: Arc<str>, state: ApplicationState, at_ns: i64, message: &'static str },
+    ApplicationRejected {
+        id: Arc<str>,
+        reason: Rejection,
+    },
+    ApplicationUpdated {
+        id: Arc<str>,
+        state: ApplicationState,
+        at_ns: i64,
+        message: &'static str,
+    },
     Allocated(Box<Allocated>),
     Released(Box<Released>),
-    AskRejected { form: Form, key: Arc<str>, application: Arc<str>, reason: Rejection },
+    AskRejected {
+        form: Form,
+        key: Arc<str>,
+        application: Arc<str>,
+        reason: Rejection,
+    },
     NodeAccepted(Arc<str>),
-    NodeRejected { id: Arc<str>, reason: Rejection },
+    NodeRejected {
+        id: Arc<str>,
+        reason: Rejection,
+    },
     /// Everything before this was decided and said.
     Settled(Arc<Settling>),
 }
@@ -221,7 +278,9 @@ pub(crate) enum Alarm {
     /// An application has been Completing for its time; `since_ns` is its entry into that state.
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// An ask that every node refused may be tried again.
-    PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, changes: u64 },
+    PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
+    /// Asks have waited for their application for as long as they may.
+    ReorderWindow { id: Arc<str> },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
 }
@@ -238,6 +297,8 @@ pub(crate) struct Offering {
     /// Decisions so far, and after how many the offer goes home.
     pub(crate) decided: u32,
     pub(crate) budget: u32,
+    /// Nodes asked in vain so far; beyond [`REFUSALS_PER_TRIP`] the offer goes home, too.
+    pub(crate) refused: u32,
     /// What the child that the offer comes back from says of itself.
     pub(crate) rising: Option<RowUpdate>,
     /// A decision that only whoever is that far up can follow: the number of frames that stay.
@@ -308,7 +369,7 @@ impl Offering {
     /// How many frames stay: below the first queue that has fallen behind its runner-up, nobody may
     /// go on.
     pub(crate) fn level(&self) -> usize {
-        if self.decided >= self.budget {
+        if self.decided >= self.budget || self.refused >= REFUSALS_PER_TRIP {
             return 0;
         }
         let leading = self.frames.iter().take_while(|frame| frame.leads()).count();

@@ -102,11 +102,11 @@ mod views;
 use actix::Message;
 
 pub use callback::ResourceManagerCallback;
+pub(crate) use scheduler::Settings;
 pub use scheduler::{
     ReadError, RegisterError, Scheduler, SchedulerBuilder, SchedulerHandle, StartError, Threads,
     UpdateError,
 };
-pub(crate) use scheduler::Settings;
 
 /// The actor ends; what is behind this in its mailbox is dropped.
 #[derive(Clone, Copy, Debug, Message)]

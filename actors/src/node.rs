@@ -25,9 +25,10 @@ use monoceros_rules::allocations::{AllocationId, Tags};
 use monoceros_rules::audit::NodeFact;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::resources::Resources;
+use prometheus::IntGauge;
 
 use crate::baton::{Baton, Errand, NodeWork, Outcome, Purpose, Report};
-use crate::metrics::Kind;
+use crate::metrics::{Kind, Metrics};
 
 /// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
 ///
@@ -54,7 +55,11 @@ pub(crate) struct Walk(pub(crate) Box<Baton>);
 /// What an RM may change of a node.
 pub(crate) enum Change {
     /// Capacity, use by others and attributes; what is `None` stays.
-    Update { total: Option<Resources>, occupied: Option<Resources>, attributes: BTreeMap<String, String> },
+    Update {
+        total: Option<Resources>,
+        occupied: Option<Resources>,
+        attributes: BTreeMap<String, String>,
+    },
     /// No new allocations; or again.
     Drain(bool),
     /// It leaves: tell what is on it.
@@ -88,6 +93,7 @@ pub(crate) struct Node {
     pub(crate) draining: bool,
     pub(crate) ready: bool,
     available: Resources,
+    metrics: Arc<Metrics>,
 }
 
 /// Attributes that are fixed when the node is created (8.1).
@@ -103,6 +109,7 @@ impl Node {
         total: Resources,
         occupied: Resources,
         draining: bool,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let available = total.minus(&occupied).pruned();
         let ready = is_ready(&attributes);
@@ -118,6 +125,7 @@ impl Node {
             draining,
             ready,
             available,
+            metrics,
         }
     }
 
@@ -129,6 +137,20 @@ impl Node {
     /// Whether new allocations may come (8.3).
     pub(crate) fn is_open(&self) -> bool {
         !self.draining && self.ready
+    }
+
+    fn set_draining(&mut self, draining: bool) {
+        if self.draining != draining {
+            self.draining = draining;
+            step(&self.metrics.nodes.draining, draining);
+        }
+    }
+
+    fn set_ready(&mut self, ready: bool) {
+        if self.ready != ready {
+            self.ready = ready;
+            step(&self.metrics.nodes.unhealthy, !ready);
+        }
     }
 
     fn place(&mut self, baton: &mut Baton) -> Outcome {
@@ -144,7 +166,11 @@ impl Node {
         let placing = baton.placing.as_ref().expect("still in hand");
         self.holds.push(placing.allocation);
         self.allocated.add(&placing.resources);
-        self.available.subtract(&placing.resources);
+        self.available = if self.occupied.is_empty() && self.foreign.is_empty() {
+            std::mem::take(&mut self.available).minus(&placing.resources)
+        } else {
+            self.available_anew()
+        };
         self.tell_index(baton, None);
         Outcome::Held
     }
@@ -154,34 +180,23 @@ impl Node {
             NodeWork::Hold(id, resources) => {
                 self.holds.push(id);
                 self.allocated.add(&resources);
-                self.available.subtract(&resources);
             }
             NodeWork::Release(id, resources) => {
                 if let Some(at) = self.holds.iter().position(|held| *held == id) {
                     self.holds.swap_remove(at);
                 }
                 self.allocated.subtract(&resources);
-                self.available.add(&resources);
             }
-            NodeWork::Resize(change) => {
-                self.allocated.add(&change);
-                self.available.subtract(&change);
-            }
+            NodeWork::Resize(change) => self.allocated.add(&change),
         }
         self.allocated.prune();
+        // Anew, not by the difference: what others use may be beyond all measure.
+        self.available = self.available_anew();
         self.tell_index(baton, None);
+        baton.wake_named(&self.id);
     }
 
     fn tell_index(&mut self, baton: &mut Baton, total: Option<&Resources>) {
-        baton.books.node_changed();
-        if !baton.directory.named.is_empty() {
-            let nodes = &baton.books.nodes;
-            let has_more = !nodes.available(self.slot).holds(&self.available)
-                || total.is_some_and(|total| !nodes.total(self.slot).holds(total));
-            if has_more {
-                baton.wake_named(&self.id);
-            }
-        }
         baton.books.nodes.update(self.slot, total, &self.available);
         debug_assert!(
             self.available.same_amount(&self.available_anew()),
@@ -201,7 +216,7 @@ impl Node {
     fn change(&mut self, change: Change, baton: &mut Baton) -> Report {
         match change {
             Change::Update { total, occupied, attributes } => {
-                self.ready = is_ready(&attributes);
+                self.set_ready(is_ready(&attributes));
                 self.attributes.remove("ready");
                 let changeable = |(name, _): &(String, String)| !FIXED.contains(&name.as_str());
                 self.attributes.extend(attributes.into_iter().filter(changeable));
@@ -214,7 +229,7 @@ impl Node {
                 self.recount(baton);
             }
             Change::Drain(draining) => {
-                self.draining = draining;
+                self.set_draining(draining);
                 baton.books.nodes.set_open(self.slot, self.is_open());
             }
             Change::Leave => {
@@ -241,6 +256,7 @@ impl Node {
         self.available = self.available_anew();
         let total = self.total.clone();
         self.tell_index(baton, Some(&total));
+        baton.wake_named(&self.id);
         if let Some((name, _)) = self.available.entries().find(|(_, quantity)| *quantity < 0) {
             tracing::info!(node = %self.id, resource = %name, "node is over-committed");
         }
@@ -255,11 +271,16 @@ impl Node {
             available: self.available.clone().pruned(),
             holds: self.holds.clone(),
             open: self.is_open(),
-            others: self.foreign.values().fold(self.occupied.clone(), |sum, foreign| {
-                sum.plus(&foreign.resources)
-            }),
+            others: self
+                .foreign
+                .values()
+                .fold(self.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources)),
         }
     }
+}
+
+fn step(gauge: &IntGauge, up: bool) {
+    if up { gauge.inc() } else { gauge.dec() }
 }
 
 /// The `ready` attribute as bool text; missing or unparsable means ready (8.5).
@@ -293,7 +314,22 @@ impl Actor for Node {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.metrics.actor_started(Kind::Node);
+        self.metrics.nodes.active.inc();
+        if self.draining {
+            self.metrics.nodes.draining.inc();
+        }
+        if !self.ready {
+            self.metrics.nodes.unhealthy.inc();
+        }
         ctx.set_mailbox_capacity(0);
+    }
+
+    fn stopped(&mut self, _ctx: &mut Self::Context) {
+        self.metrics.actor_stopped(Kind::Node);
+        self.metrics.nodes.active.dec();
+        self.set_draining(false);
+        self.set_ready(true);
     }
 }
 

@@ -4,9 +4,9 @@
 //! everything anew ([`monoceros_rules::audit`]); when the offer is home, what it decided must be that
 //! and nothing else. Offers make one decision each while it watches.
 
+use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::audit::{Decision, Facts};
 use monoceros_rules::nodes::NodeOrder;
-use monoceros_proto::si::v1::PredicatesArgs;
 
 use crate::baton::Saying;
 use crate::callback::ResourceManagerCallback;
@@ -31,12 +31,21 @@ impl Default for Watch {
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     /// What the offer that is out must decide.
-    foreseen: Option<Option<Decision>>,
+    foreseen: Foreseen,
+}
+
+#[derive(Debug, Default)]
+enum Foreseen {
+    /// The oracle has not looked yet.
+    #[default]
+    Nothing,
+    /// This, and nothing else; `None`: nothing can be decided.
+    Next(Option<Decision>),
 }
 
 impl Oracle {
     pub(crate) fn has_foreseen(&self) -> bool {
-        self.foreseen.is_some()
+        matches!(self.foreseen, Foreseen::Next(_))
     }
 
     /// Verifies the books and searches for what comes next. Panics where the books are wrong: the
@@ -54,12 +63,12 @@ impl Oracle {
             let args = PredicatesArgs { allocation_key, node_id, allocate: true };
             callback.predicates(&args).is_ok()
         };
-        self.foreseen = Some(facts.next_decision(&passes, order));
+        self.foreseen = Foreseen::Next(facts.next_decision(&passes, order));
     }
 
     /// The offer is home: did it decide what was foreseen?
     pub(crate) fn compare(&mut self, said: &[Saying], fruitless: bool) {
-        let Some(foreseen) = self.foreseen.take() else { return };
+        let Foreseen::Next(foreseen) = std::mem::take(&mut self.foreseen) else { return };
         let decided = said.iter().find_map(|saying| match saying {
             Saying::Allocated(allocated) => Some(Decision {
                 application: allocated.application.clone(),

@@ -11,7 +11,7 @@ use actix::prelude::*;
 
 use crate::baton::Saying;
 use crate::metrics::{Kind, Metrics};
-use crate::rm::{Rm, Said};
+use crate::rm::{PartitionLost, Rm, Said};
 use crate::tally::Tally;
 
 /// At most so many sayings cross in one message.
@@ -54,7 +54,16 @@ impl Actor for Outlet {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.tally.shared().actor_started(Kind::Outlet);
         ctx.set_mailbox_capacity(0);
+    }
+
+    fn stopped(&mut self, _ctx: &mut Self::Context) {
+        self.tally.shared().actor_stopped(Kind::Outlet);
+        if std::thread::panicking() {
+            // What it had to say is lost: nothing that comes after would make sense to the RM.
+            self.rm.do_send(PartitionLost { partition: Arc::clone(&self.partition) });
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct Deregister(pub(crate) String);
 #[rtype(result = "Vec<PartitionEntry>")]
 pub(crate) struct ListPartitions;
 
-/// Which RMs there are, with what they said of their build.
+/// Which RMs there are.
 #[derive(Message)]
 #[rtype(result = "Vec<Addr<Rm>>")]
 pub(crate) struct ListRms;
@@ -103,7 +103,12 @@ impl Actor for RmProxy {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.metrics.actor_started(Kind::RmProxy);
         ctx.set_mailbox_capacity(0);
+    }
+
+    fn stopped(&mut self, _ctx: &mut Self::Context) {
+        self.metrics.actor_stopped(Kind::RmProxy);
     }
 }
 
@@ -155,16 +160,16 @@ impl Handler<Route> for RmProxy {
 
     fn handle(&mut self, Route { rm_id, update }: Route, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::RmProxy);
-        match self.sessions.get(&rm_id) {
-            Some(session) => session.address.do_send(update),
-            None => {
-                let error = if rm_id.is_empty() {
-                    UpdateError::RmIdMissing
-                } else {
-                    UpdateError::NotRegistered(rm_id)
-                };
-                let _ = update.taken.send(Err(error));
-            }
+        if self.sessions.get(&rm_id).is_some_and(|session| !session.address.connected()) {
+            // Its Rm panicked: it must register again.
+            self.sessions.remove(&rm_id);
+        }
+        if let Some(session) = self.sessions.get(&rm_id) {
+            session.address.do_send(update);
+        } else if rm_id.is_empty() {
+            let _ = update.taken.send(Err(UpdateError::RmIdMissing));
+        } else {
+            let _ = update.taken.send(Err(UpdateError::NotRegistered(rm_id)));
         }
         self.tally.flush();
     }

@@ -1,7 +1,9 @@
 //! Starting a scheduler and talking to it: the embedding API.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_proto::si::v1 as si;
@@ -100,6 +102,7 @@ pub(crate) struct Settings {
     pub(crate) default_queues: String,
     /// Epoch time at the start, ns.
     pub(crate) epoch_ns: i64,
+    pub(crate) reorder_window: Duration,
     pub(crate) watch: Watch,
 }
 
@@ -121,6 +124,7 @@ pub struct SchedulerBuilder {
     threads: Threads,
     default_queues: String,
     epoch_ns: Option<i64>,
+    reorder_window: Duration,
     watch: Watch,
 }
 
@@ -147,6 +151,14 @@ impl SchedulerBuilder {
         self
     }
 
+    /// How long asks may wait for an application that has not come yet, before they are rejected:
+    /// for RMs whose requests come by several streams. None unless set.
+    #[must_use]
+    pub fn reorder_window(mut self, window: Duration) -> Self {
+        self.reorder_window = window;
+        self
+    }
+
     /// Decisions after which an offer comes home. 1 is the reference that any other must agree
     /// with; the default is 64.
     #[must_use]
@@ -168,6 +180,7 @@ impl SchedulerBuilder {
     /// Starts the scheduler on threads of its own.
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
         let settings = self.settings()?;
+        let start_ns = settings.epoch_ns;
         let metrics = Metrics::new();
         let (sender, started) = mpsc::channel();
         let for_thread = Arc::clone(&metrics);
@@ -179,7 +192,7 @@ impl SchedulerBuilder {
             }
         })?;
         let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
-        Ok(SchedulerHandle { proxy, system: Some(system), metrics })
+        Ok(SchedulerHandle { proxy, system: Some(system), metrics, start_ns })
     }
 
     /// Starts the scheduler with every actor on the present thread, which must be inside a
@@ -188,8 +201,10 @@ impl SchedulerBuilder {
     pub fn start_local(mut self) -> Result<SchedulerHandle, StartError> {
         self.threads = Threads::One;
         let metrics = Metrics::new();
-        let proxy = RmProxy::new(self.settings()?, Arc::clone(&metrics)).start();
-        Ok(SchedulerHandle { proxy, system: None, metrics })
+        let settings = self.settings()?;
+        let start_ns = settings.epoch_ns;
+        let proxy = RmProxy::new(settings, Arc::clone(&metrics)).start();
+        Ok(SchedulerHandle { proxy, system: None, metrics, start_ns })
     }
 
     fn settings(self) -> Result<Settings, StartError> {
@@ -198,6 +213,7 @@ impl SchedulerBuilder {
             threads: self.threads,
             default_queues: self.default_queues,
             epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
+            reorder_window: self.reorder_window,
             watch: self.watch,
         })
     }
@@ -209,6 +225,8 @@ pub struct SchedulerHandle {
     proxy: Addr<RmProxy>,
     system: Option<System>,
     metrics: Arc<Metrics>,
+    /// Epoch time of the start, ns.
+    start_ns: i64,
 }
 
 impl SchedulerHandle {
@@ -241,7 +259,8 @@ impl SchedulerHandle {
     }
 
     /// Returns when everything that all RMs sent so far is decided, said and heard, and nothing more
-    /// can be decided without outside change. Virtual time does not pass.
+    /// can be decided without outside change. Virtual time passes only while asks wait for their
+    /// application (see [`SchedulerBuilder::reorder_window`]).
     pub async fn settle(&self) {
         for rm in self.proxy.send(ListRms).await.unwrap_or_default() {
             let (taken, _) = oneshot::channel();
@@ -266,13 +285,12 @@ impl SchedulerHandle {
 
     /// One entry per partition, as REST shows them.
     pub async fn clusters(&self) -> Vec<ClusterSnapshot> {
-        let mut clusters = Vec::new();
-        for entry in self.partition_entries().await {
-            if let Ok(Answer::Partition(partition)) = ask(&entry, Question::Partition).await {
-                clusters.push(crate::views::cluster(&entry, &partition));
-            }
-        }
-        clusters
+        let entries = self.partition_entries().await;
+        let builds: BTreeMap<_, _> =
+            entries.iter().map(|entry| (&entry.rm_id, (*entry.build_info).clone())).collect();
+        let builds: Vec<_> = builds.into_values().collect();
+        let cluster = |entry| crate::views::cluster(entry, self.start_ns, &builds);
+        entries.iter().map(cluster).collect()
     }
 
     /// Every partition: `default` first, then by name, then by RM.

@@ -91,11 +91,6 @@ impl Tally {
         self.counts.shared().application_moved(change.from, change.to);
     }
 
-    /// The RM removed an application in this state.
-    pub(crate) fn application_left(&mut self, state: ApplicationState) {
-        self.counts.shared().application_lost(state);
-    }
-
     pub(crate) fn shared(&self) -> &Arc<Metrics> {
         self.counts.shared()
     }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use monoceros_rules::allocations::{Allocation, Tags};
 use monoceros_rules::application::Application;
+use monoceros_rules::application_state::ApplicationState;
 use monoceros_rules::asks::Ask;
 use monoceros_rules::config::{self, ApplicationSortPolicy, NodeSortPolicy, PriorityPolicy};
 use monoceros_rules::ledger::QueueLedger;
-use monoceros_rules::order::MIN_PRIORITY;
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::shares::abs_used_capacity;
 
-use crate::baton::Baton;
+use crate::baton::{Baton, QueueCounts};
 use crate::node::{Foreign, Node};
 use crate::partition::View;
 use crate::queue::QueueFacts;
@@ -26,10 +26,14 @@ use crate::snapshot::{
 const PREEMPTION_DELAY: &str = "30s";
 const NO_DELAY: &str = "0s";
 
-pub(crate) fn cluster(entry: &PartitionEntry, partition: &PartitionSnapshot) -> ClusterSnapshot {
+pub(crate) fn cluster(
+    entry: &PartitionEntry,
+    start_ns: i64,
+    builds: &[BTreeMap<String, String>],
+) -> ClusterSnapshot {
     ClusterSnapshot {
-        start_time: partition.last_state_transition_time,
-        rm_build_information: vec![(*entry.build_info).clone()],
+        start_time: start_ns,
+        rm_build_information: builds.to_vec(),
         partition: config::plain_name(&entry.name).to_owned(),
         ..ClusterSnapshot::default()
     }
@@ -48,8 +52,14 @@ pub(crate) fn partition(view: &View<'_>, baton: &Baton, allocated: Resources) ->
         order.weights.iter().cloned().collect()
     };
     let count = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
-    let mut applications: BTreeMap<String, i32> =
-        baton.directory.states.iter().filter(|(_, number)| **number > 0).map(|(state, number)| ((*state).to_owned(), count(*number))).collect();
+    let mut applications: BTreeMap<String, i32> = BTreeMap::new();
+    let rejected = (ApplicationState::Rejected, baton.directory.rejected);
+    let of_leaves = baton.directory.queues.iter().flat_map(|entry| &entry.counts.states);
+    let all = of_leaves.map(|(state, number)| (*state, u64::try_from(*number).unwrap_or(0)));
+    for (state, number) in all.chain([rejected]).filter(|(_, number)| *number > 0) {
+        let counted = applications.entry(state.text().to_owned()).or_default();
+        *counted = counted.saturating_add(count(number));
+    }
     let total = applications.values().fold(0_i32, |sum, number| sum.saturating_add(*number));
     applications.insert("total".to_owned(), total);
     PartitionSnapshot {
@@ -60,8 +70,7 @@ pub(crate) fn partition(view: &View<'_>, baton: &Baton, allocated: Resources) ->
             used_capacity: allocated,
         },
         node_sorting_policy: NodeSortingPolicy { kind: kind.to_owned(), resource_weights },
-        // Nothing is preempted yet, whatever the default of the setting will be.
-        preemption_enabled: false,
+        preemption_enabled: true,
         total_nodes: count(baton.books.nodes.len() as u64),
         applications,
         total_containers: count(baton.books.allocations.len() as u64),
@@ -76,6 +85,7 @@ pub(crate) fn queue(
     ledger: &QueueLedger,
     priority: i32,
     headroom: Limits,
+    counts: &QueueCounts,
     mut children: Vec<QueueSnapshot>,
 ) -> QueueSnapshot {
     children.sort_by(|a, b| a.queue_name.cmp(&b.queue_name));
@@ -107,12 +117,14 @@ pub(crate) fn queue(
         current_priority: priority,
         sorting_policy: sorting.to_owned(),
         priority_sorting: config.settings.priority_sort,
-        preemption_enabled: false,
+        preemption_enabled: true,
         preemption_delay: PREEMPTION_DELAY.to_owned(),
         quota_preemption_delay: NO_DELAY.to_owned(),
         is_priority_fence: config.settings.priority_policy == PriorityPolicy::Fence,
         priority_offset: config.settings.priority_offset,
-        ask_backoff_delay: PREEMPTION_DELAY.to_owned(),
+        applications: counts.states.clone(),
+        allocated_containers: counts.allocated,
+        released_containers: counts.released,
         ..QueueSnapshot::default()
     }
 }
@@ -127,9 +139,10 @@ pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
     allocations.sort_by(|a, b| {
         (&a.allocation_key, &a.application_id).cmp(&(&b.allocation_key, &b.application_id))
     });
-    let others = node.foreign.values().fold(node.occupied.clone(), |sum, foreign| {
-        sum.plus(&foreign.resources)
-    });
+    let others = node
+        .foreign
+        .values()
+        .fold(node.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources));
     NodeSnapshot {
         node_id: node.id.to_string(),
         host_name: attribute(["si/hostname", "si.io/hostname"]),
@@ -192,10 +205,7 @@ pub(crate) fn application(application: &Application, baton: &Baton) -> Applicati
                 application_state: state.text().to_owned(),
             })
             .collect(),
-        max_request_priority: match application.asks.priority() {
-            MIN_PRIORITY => MIN_PRIORITY,
-            priority => priority,
-        },
+        max_request_priority: application.asks.priority(),
         start_time_millis: application.started_ns.map_or(0, |ns| ns / 1_000_000),
         ..ApplicationSnapshot::default()
     }

@@ -68,6 +68,8 @@ pub struct Allocation {
     pub bound_ns: i64,
     /// The core has asked the RM to end it and waits for the confirmation.
     pub released: bool,
+    /// The deadline that ends it, while one is set.
+    pub deadline: Option<u64>,
     /// Tags of the ask.
     pub tags: Option<Tags>,
 }
@@ -175,6 +177,7 @@ mod tests {
             created_ns: 0,
             bound_ns: 0,
             released: false,
+            deadline: None,
             tags: None,
         }
     }

@@ -184,12 +184,7 @@ impl Application {
     }
 
     /// Fires an event; a refusal leaves the state as it is (1.1).
-    pub fn fire(
-        &mut self,
-        event: ApplicationEvent,
-        now_ns: i64,
-        changes: &mut Vec<StateChange>,
-    ) {
+    pub fn fire(&mut self, event: ApplicationEvent, now_ns: i64, changes: &mut Vec<StateChange>) {
         let Ok(Transition::To(to)) = self.state.on(event) else {
             return;
         };

@@ -96,8 +96,13 @@ pub struct Ask {
     pub live: SmallVec<[AllocationId; 1]>,
     /// The next number to try in `<key>#n`.
     pub next_uuid: u32,
-    /// How often all nodes refused it in a row; decides when it is tried again.
+    /// How often all nodes refused it in a row when nothing but time had passed; decides when it
+    /// is tried again.
     pub refusals: u32,
+    /// Number of its last refusal, so that an earlier deadline is known to be stale.
+    pub retry: u32,
+    /// It is tried because time has passed, not because something changed.
+    pub retried_by_time: bool,
     shape: Arc<Shape>,
     class: Option<ClassId>,
 }
@@ -129,8 +134,8 @@ struct Class {
 /// All asks of an application. See the module.
 #[derive(Debug, Default)]
 pub struct Asks {
-    asks: Vec<Option<Ask>>,
-    free_asks: Vec<u32>,
+    places: Vec<Option<Ask>>,
+    free_places: Vec<u32>,
     by_key: FxHashMap<Arc<str>, AskSlot>,
     classes: Vec<Option<Class>>,
     free_classes: Vec<u32>,
@@ -167,17 +172,17 @@ impl Asks {
 
     /// An ask by its place. The place must have come from this application and still be in use.
     pub fn ask(&self, slot: AskSlot) -> &Ask {
-        self.asks[slot.0 as usize].as_ref().expect("an ask's slot is used while the ask lives")
+        self.places[slot.0 as usize].as_ref().expect("an ask's slot is used while the ask lives")
     }
 
     /// As [`Self::ask`], to change what no order depends on.
     pub fn ask_mut(&mut self, slot: AskSlot) -> &mut Ask {
-        self.asks[slot.0 as usize].as_mut().expect("an ask's slot is used while the ask lives")
+        self.places[slot.0 as usize].as_mut().expect("an ask's slot is used while the ask lives")
     }
 
     /// Every ask, in order of its place.
     pub fn iter(&self) -> impl Iterator<Item = &Ask> {
-        self.asks.iter().flatten()
+        self.places.iter().flatten()
     }
 
     /// Number of asks, satisfied ones included.
@@ -208,7 +213,7 @@ impl Asks {
 
     /// Records what became of a class that was tried in vain, or that it must be tried.
     pub fn set_waits(&mut self, class: ClassId, waits: WaitSet) {
-        let key = self.class(class).key.clone();
+        let key = self.class(class).key;
         self.order.set_bound(&key, waits);
     }
 
@@ -247,6 +252,7 @@ impl Asks {
             ask.created_ns = spec.created_ns.unwrap_or(ask.created_ns);
             ask.sequence = sequence;
             ask.originator = spec.originator;
+            ask.form = spec.form;
             ask.execution_timeout_ms = spec.execution_timeout_ms;
             ask.tags = spec.tags;
             ask.refusals = 0;
@@ -265,6 +271,8 @@ impl Asks {
                 live: SmallVec::new(),
                 next_uuid: 1,
                 refusals: 0,
+                retry: 0,
+                retried_by_time: false,
                 shape,
                 class: None,
             })
@@ -286,7 +294,7 @@ impl Asks {
 
     /// One outstanding instance of the ask was placed.
     pub fn take_one(&mut self, slot: AskSlot) {
-        let ask = self.asks[slot.0 as usize].as_mut().expect("the caller's ask lives");
+        let ask = self.places[slot.0 as usize].as_mut().expect("the caller's ask lives");
         self.pending.subtract(&ask.shape.resources);
         self.pending.prune();
         debug_assert!(ask.repeat > 0, "only a pending ask is placed");
@@ -297,13 +305,13 @@ impl Asks {
         }
     }
 
-    /// One instance is outstanding again, in the size that the ask has now. Returns the change of
-    /// pending.
+    /// One instance is outstanding again. Returns the change of pending.
     pub fn give_back(&mut self, slot: AskSlot) -> Resources {
+        let before = self.pending.clone();
         self.leave_class(slot);
         self.ask_mut(slot).repeat += 1;
         self.join_class(slot);
-        self.ask(slot).resources().clone()
+        self.pending.minus(&before).pruned()
     }
 
     /// Drops what is outstanding of an ask. Returns what was pending of it. The entry stays while
@@ -318,11 +326,11 @@ impl Asks {
 
     /// Forgets an ask that has nothing outstanding and no live allocation.
     pub fn drop_if_done(&mut self, slot: AskSlot) {
-        let Some(Some(ask)) = self.asks.get(slot.0 as usize) else { return };
+        let Some(Some(ask)) = self.places.get(slot.0 as usize) else { return };
         if ask.repeat == 0 && ask.live.is_empty() {
             self.by_key.remove(&ask.key);
-            self.asks[slot.0 as usize] = None;
-            self.free_asks.push(slot.0);
+            self.places[slot.0 as usize] = None;
+            self.free_places.push(slot.0);
         }
     }
 
@@ -330,7 +338,9 @@ impl Asks {
     pub fn single_out(&mut self, slot: AskSlot, waits: WaitSet) {
         self.leave_class(slot);
         let ask = self.ask_mut(slot);
-        ask.refusals = ask.refusals.saturating_add(1);
+        let by_time = std::mem::take(&mut ask.retried_by_time);
+        ask.refusals = if by_time { ask.refusals.saturating_add(1) } else { 1 };
+        ask.retry = ask.retry.wrapping_add(1);
         let single = ask.sequence;
         ask.shape = Arc::new(Shape { single, ..(*ask.shape).clone() });
         let class = self.join_class(slot);
@@ -363,7 +373,9 @@ impl Asks {
     }
 
     fn class(&self, class: ClassId) -> &Class {
-        self.classes[class.0 as usize].as_ref().expect("a class's slot is used while it has members")
+        self.classes[class.0 as usize]
+            .as_ref()
+            .expect("a class's slot is used while it has members")
     }
 
     fn first_member(&self, class: ClassId) -> AskSlot {
@@ -372,12 +384,12 @@ impl Asks {
 
     fn add(&mut self, ask: Ask) -> AskSlot {
         let key = Arc::clone(&ask.key);
-        let slot = if let Some(slot) = self.free_asks.pop() {
-            self.asks[slot as usize] = Some(ask);
+        let slot = if let Some(slot) = self.free_places.pop() {
+            self.places[slot as usize] = Some(ask);
             AskSlot(slot)
         } else {
-            self.asks.push(Some(ask));
-            AskSlot(u32::try_from(self.asks.len() - 1).expect("an application's asks fit u32"))
+            self.places.push(Some(ask));
+            AskSlot(u32::try_from(self.places.len() - 1).expect("an application's asks fit u32"))
         };
         self.by_key.insert(key, slot);
         slot
@@ -398,21 +410,18 @@ impl Asks {
             let entry = self.classes[class.0 as usize].as_mut().expect("a named class is in use");
             entry.members.insert(member, slot);
             if key < entry.key {
-                let old = std::mem::replace(&mut entry.key, key.clone());
+                let old = std::mem::replace(&mut entry.key, key);
                 self.order.rekey(&old, key, WaitSet::Due);
             } else {
-                let old = entry.key.clone();
+                let old = entry.key;
                 self.order.set_bound(&old, WaitSet::Due);
             }
             let shape = Arc::clone(&entry.shape);
             self.ask_mut(slot).shape = shape;
             class
         } else {
-            let entry = Class {
-                shape: Arc::clone(&shape),
-                members: BTreeMap::from([(member, slot)]),
-                key: key.clone(),
-            };
+            let entry =
+                Class { shape: Arc::clone(&shape), members: BTreeMap::from([(member, slot)]), key };
             let class = if let Some(class) = self.free_classes.pop() {
                 self.classes[class as usize] = Some(entry);
                 ClassId(class)
@@ -443,7 +452,7 @@ impl Asks {
             self.pending.subtract(outstanding);
             self.pending.prune();
         }
-        let ask = self.asks[slot.0 as usize].as_mut().expect("the caller's ask lives");
+        let ask = self.places[slot.0 as usize].as_mut().expect("the caller's ask lives");
         let Some(class) = ask.class.take() else { return };
         let member = (ask.created_ns, ask.sequence);
         let entry = self.classes[class.0 as usize].as_mut().expect("an ask's class is in use");
@@ -451,7 +460,7 @@ impl Asks {
         if let Some((&(created, sequence), _)) = entry.members.first_key_value() {
             let key = AskKey::new(entry.shape.priority, created, sequence);
             if key != entry.key {
-                let old = std::mem::replace(&mut entry.key, key.clone());
+                let old = std::mem::replace(&mut entry.key, key);
                 let waits = self.order.get(&old).map(|(_, waits)| waits.clone());
                 self.order.rekey(&old, key, waits.unwrap_or(WaitSet::Due));
             }

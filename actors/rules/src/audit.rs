@@ -239,16 +239,16 @@ impl Facts {
             let holds = !application.allocations.is_empty();
             let asks = !application.asks.is_empty();
             let fits_state = match application.state {
-                ApplicationState::New => !asks && !holds,
                 ApplicationState::Accepted => !holds,
                 ApplicationState::Running => asks || holds,
-                ApplicationState::Completing => !asks && !holds,
+                ApplicationState::New | ApplicationState::Completing => !asks && !holds,
                 ApplicationState::Failing => !asks,
                 _ => false,
             };
             if !fits_state {
                 let state = application.state;
-                wrong.push(format!("invariant 21: {id} is {state} with asks {asks}, holds {holds}"));
+                wrong
+                    .push(format!("invariant 21: {id} is {state} with asks {asks}, holds {holds}"));
             }
         }
         for fact in &self.allocations {
@@ -281,7 +281,8 @@ impl Facts {
                 Some(fact) => {
                     same(wrong, "index, available", id, &fact.available, &node.available);
                     if fact.open != node.open {
-                        wrong.push(format!("index: {id} open {} but node {}", fact.open, node.open));
+                        wrong
+                            .push(format!("index: {id} open {} but node {}", fact.open, node.open));
                     }
                 }
                 None => wrong.push(format!("index: {id} is missing")),

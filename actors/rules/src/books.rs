@@ -20,7 +20,6 @@ pub struct Books {
     pub promised: Resources,
     loosenings: u64,
     arrivals: u64,
-    node_changes: u64,
 }
 
 impl Books {
@@ -32,7 +31,6 @@ impl Books {
             promised: Resources::new(),
             loosenings: 0,
             arrivals: 0,
-            node_changes: 0,
         }
     }
 
@@ -46,16 +44,6 @@ impl Books {
     pub fn arrival(&mut self) -> u64 {
         self.arrivals += 1;
         self.arrivals
-    }
-
-    /// Counts a change of any node.
-    pub fn node_changed(&mut self) {
-        self.node_changes += 1;
-    }
-
-    /// How often any node has changed: a predicate may answer otherwise once this rises.
-    pub fn node_changes(&self) -> u64 {
-        self.node_changes
     }
 
     /// Whether `more` can be promised without leaving the range of a quantity. `extra` was promised

@@ -16,7 +16,9 @@ pub enum Rejection {
     #[error("application `{0}` already existed [R_APP_EXISTS]")]
     ApplicationExists(Arc<str>),
     /// V12, V24: no such partition of this RM.
-    #[error("application or node names partition `{0}`: partition doesn't exist, failed to find partition [R_PARTITION_UNKNOWN]")]
+    #[error(
+        "application or node names partition `{0}`: partition doesn't exist, failed to find partition [R_PARTITION_UNKNOWN]"
+    )]
     PartitionUnknown(String),
     /// V13: the user cannot be resolved.
     #[error("application `{id}`: {why} [R_USER]")]
@@ -37,7 +39,9 @@ pub enum Rejection {
         cause: &'static str,
     },
     /// V15: the queue runs no applications.
-    #[error("application `{id}`: queue `{queue}` cannot run applications, it is not a leaf [R_NOT_LEAF]")]
+    #[error(
+        "application `{id}`: queue `{queue}` cannot run applications, it is not a leaf [R_NOT_LEAF]"
+    )]
     NotLeaf {
         /// Of the application.
         id: Arc<str>,
@@ -68,7 +72,9 @@ pub enum Rejection {
     #[error("resource overflow: `{0}` [R_OVERFLOW]")]
     Overflow(Arc<str>),
     /// V29: the number of allocations is out of range.
-    #[error("invalid ask `{key}`: maxAllocations is {repeat}, it must be from 1 to {limit} [R_REPEAT]")]
+    #[error(
+        "invalid ask `{key}`: maxAllocations is {repeat}, it must be from 1 to {limit} [R_REPEAT]"
+    )]
     Repeat {
         /// Of the ask.
         key: Arc<str>,

@@ -27,8 +27,8 @@
 //! often is stopped by [`Parked::judged`]: the same child is not visited twice while nothing at all
 //! was loosened. The property tests compare every skip with a full search.
 
-use crate::ordered::Bound;
 use crate::nodes::NodeIndex;
+use crate::ordered::Bound;
 use crate::resources::{Limits, Resources};
 
 /// What an offer knows where it stands, to decide whether something below can use it.
@@ -113,14 +113,24 @@ impl Parked {
     }
 
     fn join(&mut self, other: &Self) {
-        join_least(&mut self.short, &mut self.quota_mark, &other.short, other.quota_mark);
-        join_least(&mut self.roomless, &mut self.node_mark, &other.roomless, other.node_mark);
+        join_least(&mut self.short, &mut self.quota_mark, other.short.as_ref(), other.quota_mark);
+        join_least(
+            &mut self.roomless,
+            &mut self.node_mark,
+            other.roomless.as_ref(),
+            other.node_mark,
+        );
         self.judged.0 = self.judged.0.min(other.judged.0);
         self.judged.1 = self.judged.1.min(other.judged.1);
     }
 }
 
-fn join_least(mine: &mut Option<Resources>, mark: &mut u64, other: &Option<Resources>, theirs: u64) {
+fn join_least(
+    mine: &mut Option<Resources>,
+    mark: &mut u64,
+    other: Option<&Resources>,
+    theirs: u64,
+) {
     match (mine.as_mut(), other) {
         (_, None) => {}
         (None, Some(least)) => {

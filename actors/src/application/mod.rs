@@ -29,7 +29,7 @@ use monoceros_rules::waits::{Parked, WaitSet, Waits};
 use crate::baton::{
     Alarm, Allocated, Baton, Errand, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate, Saying,
 };
-use crate::metrics::Kind;
+use crate::metrics::{Kind, Metrics};
 use crate::partition::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 use crate::queue::{Queue, QueueFacts};
 pub(crate) use ops::{Cause, Existing, Op, Which};
@@ -74,6 +74,7 @@ pub(crate) struct Application {
     last_vain: (u64, u64),
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
+    metrics: Arc<Metrics>,
 }
 
 impl Application {
@@ -82,9 +83,10 @@ impl Application {
         book: Book,
         leaf: Arc<Addr<Queue>>,
         leaf_facts: Arc<QueueFacts>,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let (last_vain, changes) = ((0, 0), Vec::new());
-        Self { slot, book, leaf, leaf_facts, row: None, me: None, last_vain, changes }
+        Self { slot, book, leaf, leaf_facts, row: None, me: None, last_vain, changes, metrics }
     }
 
     fn key(&self) -> Option<RowKey> {
@@ -158,10 +160,7 @@ impl Application {
         let view = frame.view(&baton.books);
         let shape = self.book.asks.shape(class);
         let parked = if let Some(name) = &shape.required_node {
-            let waiting = baton.directory.named.entry(Arc::clone(name)).or_default();
-            if !waiting.contains(&self.slot) {
-                waiting.push(self.slot);
-            }
+            baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
             Parked::named(&view)
         } else {
             Parked::roomless(&shape.resources, &view)
@@ -185,6 +184,7 @@ impl Application {
             created_ns: ask.created_ns,
             bound_ns: baton.now_ns,
             released: false,
+            deadline: None,
             tags: ask.tags.clone(),
         };
         let placing = Placing {
@@ -194,14 +194,16 @@ impl Application {
             key: Arc::clone(&ask.key),
             required: ask.required_node().is_some(),
             allocation: baton.books.allocations.insert(allocation),
-            application: Arc::clone(self.me.as_ref().expect("an actor starts before it is sent to")),
+            application: Arc::clone(
+                self.me.as_ref().expect("an actor starts before it is sent to"),
+            ),
             outcome: Outcome::Open,
         };
         baton.placing = Some(placing);
-        self.ask_node(baton, node);
+        Self::ask_node(baton, node);
     }
 
-    fn ask_node(&mut self, mut baton: Box<Baton>, node: NodeSlot) {
+    fn ask_node(mut baton: Box<Baton>, node: NodeSlot) {
         baton.tally.post(Kind::Node);
         let address = baton.directory.node(node).cloned().expect("the index names live nodes");
         address.do_send(crate::node::Place(baton));
@@ -235,9 +237,16 @@ impl Application {
         };
         self.book.allocations.insert(uuid, placing.allocation);
         baton.tally.placed();
+        baton.directory.counts(self.leaf_facts.slot).allocated += 1;
         baton.offer.charge(&placing.resources);
         self.book.booked(&placing.resources, now_ns, &mut self.changes);
         let running = self.tell_changes(&mut baton);
+        tracing::debug!(
+            application = %allocated.application,
+            ask = %allocated.key,
+            node = %allocated.node,
+            "placed"
+        );
         baton.said.push(Saying::Allocated(Box::new(allocated)));
         let frames = baton.offer.frames.len();
         if running != 0 {
@@ -273,15 +282,22 @@ impl Application {
     fn park_refused(&mut self, baton: &mut Baton, placing: &Placing) {
         let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
         let view = frame.view(&baton.books);
-        let parked = Parked::roomless(&placing.resources, &view);
+        let parked = match self.book.asks.ask(placing.ask).required_node() {
+            Some(name) => {
+                baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
+                Parked::named(&view)
+            }
+            None => Parked::roomless(&placing.resources, &view),
+        };
         self.book.asks.single_out(placing.ask, WaitSet::Parked(Box::new(parked)));
-        let refusals = self.book.asks.ask(placing.ask).refusals;
+        let ask = self.book.asks.ask(placing.ask);
+        let (refusals, retry) = (ask.refusals, ask.retry);
         let wait = PREDICATE_RETRY.saturating_mul(1 << refusals.clamp(1, 16).saturating_sub(1));
         let alarm = Alarm::PredicateRetry {
             application: self.slot,
             id: Arc::clone(&self.book.id),
             key: Arc::clone(&placing.key),
-            changes: baton.books.node_changes(),
+            retry,
         };
         baton.alarms.push((wait.min(PREDICATE_RETRY_MAX), alarm));
     }
@@ -300,7 +316,8 @@ impl Application {
         for change in std::mem::take(&mut self.changes) {
             running += change.running();
             baton.tally.state_change(change);
-            baton.directory.count_state(Some(change.from), Some(change.to));
+            let counts = baton.directory.counts(self.leaf_facts.slot);
+            counts.moved(Some(change.from), Some(change.to));
             baton.said.push(Saying::ApplicationUpdated {
                 id: Arc::clone(&self.book.id),
                 state: change.to,
@@ -345,8 +362,14 @@ impl Actor for Application {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.metrics.actor_started(Kind::Application);
         ctx.set_mailbox_capacity(0);
         self.me = Some(Arc::new(ctx.address()));
+    }
+
+    fn stopped(&mut self, _ctx: &mut Self::Context) {
+        self.metrics.actor_stopped(Kind::Application);
+        self.metrics.application_lost(self.book.state());
     }
 }
 
@@ -370,6 +393,7 @@ impl Handler<Placed> for Application {
             return;
         }
         baton.tally.refused();
+        baton.offer.refused += 1;
         let next = if placing.required {
             None
         } else {
@@ -382,12 +406,16 @@ impl Handler<Placed> for Application {
                 entry.node = node;
             }
             baton.placing = Some(placing);
-            self.ask_node(baton, node);
+            Self::ask_node(baton, node);
             return;
         }
         baton.books.allocations.remove(placing.allocation);
         self.park_refused(&mut baton, &placing);
-        self.consider(baton);
+        if baton.offer.level() >= baton.offer.frames.len() {
+            self.consider(baton);
+        } else {
+            self.rise(baton);
+        }
     }
 }
 
@@ -417,6 +445,9 @@ impl Application {
     fn climb(&mut self, mut baton: Box<Baton>, doing: ops::Doing) {
         if doing.touched || !doing.delta.is_nothing() {
             let loosens = doing.loosens || doing.delta.running < 0;
+            if self.book.asks.pending().is_empty() && !baton.directory.named.is_empty() {
+                baton.directory.forget_named(self.slot);
+            }
             baton.climb.loosens = if loosens { baton.books.loosen() } else { 0 };
             baton.climb.delta = prune(doing.delta);
             baton.climb.update = self.update();

@@ -34,7 +34,7 @@ pub(crate) enum Op {
     /// A node that only some asks may use appeared or grew.
     WakeNamed(Arc<str>),
     /// An ask that every node refused may be tried again.
-    Retry { key: Arc<str> },
+    Retry { key: Arc<str>, retry: u32 },
     /// The application was Completing since then for as long as it may.
     CompletingOver { since_ns: i64 },
     /// Its allocations on a node that left.
@@ -90,7 +90,7 @@ impl Application {
         match op {
             Op::Ask(spec) => self.ask(*spec, baton, doing),
             Op::Unified(spec) => match self.book.asks.slot_of(&spec.key) {
-                Some(slot) => self.resize(slot, spec.resources, baton, doing),
+                Some(slot) => _ = self.resize(slot, &spec.resources, baton, doing),
                 None => self.ask(*spec, baton, doing),
             },
             Op::Existing(existing) => self.existing(*existing, baton, doing),
@@ -98,7 +98,7 @@ impl Application {
             Op::Release { which, cause } => self.release(&which, cause, baton, doing),
             Op::Remove => self.remove(baton, doing),
             Op::WakeNamed(node) => doing.touched |= self.book.asks.wake_named(&node),
-            Op::Retry { key } => self.retry(&key, doing),
+            Op::Retry { key, retry } => self.retry(&key, retry, doing),
             Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton),
             Op::Stranded(ids) => self.stranded(&ids, baton, doing),
             Op::Overdue(id) => self.overdue(id, baton),
@@ -145,19 +145,27 @@ impl Application {
     }
 
     /// Another size for an ask that is known: for what is pending and for what it has allocated.
-    fn resize(&mut self, slot: AskSlot, to: Resources, baton: &mut Baton, doing: &mut Doing) {
+    /// `false`: it was rejected and nothing changed.
+    fn resize(
+        &mut self,
+        slot: AskSlot,
+        to: &Resources,
+        baton: &mut Baton,
+        doing: &mut Doing,
+    ) -> bool {
         let ask = self.book.asks.ask(slot);
         let change = to.minus(ask.resources()).pruned();
         if change.is_empty() {
-            return;
+            return true;
         }
         let instances = ask.repeat + u32::try_from(ask.live.len()).unwrap_or(u32::MAX);
         if !baton.books.can_promise(&doing.promised, &change, instances.max(1)) {
             let reason = Rejection::Overflow(Arc::clone(&ask.key));
             let (form, key) = (ask.form, Arc::clone(&ask.key));
             let application = Arc::clone(&self.book.id);
+            baton.tally.ask_rejected(true);
             baton.said.push(Saying::AskRejected { form, key, application, reason });
-            return;
+            return false;
         }
         let live = ask.live.clone();
         doing.touched = true;
@@ -165,8 +173,9 @@ impl Application {
         doing.promised.add(&pending);
         doing.delta.pending.add(&pending);
         for id in live {
-            self.resize_allocation(id, &to, baton, doing);
+            self.resize_allocation(id, to, baton, doing);
         }
+        true
     }
 
     fn resize_allocation(
@@ -204,10 +213,9 @@ impl Application {
                 tracing::warn!(application = %self.book.id, allocation = %uuid, %node,
                     "an allocation is said to be on another node than it was placed on, ignored");
             }
-            self.resize_allocation(id, &spec.resources, baton, doing);
-            if let Some(slot) = self.book.asks.slot_of(&spec.key) {
-                let pending = self.book.asks.resize(slot, spec.resources);
-                doing.delta.pending.add(&pending);
+            match self.book.asks.slot_of(&spec.key) {
+                Some(slot) => _ = self.resize(slot, &spec.resources, baton, doing),
+                None => self.resize_allocation(id, &spec.resources, baton, doing),
             }
             return;
         }
@@ -233,7 +241,9 @@ impl Application {
         self.book.submitted_no_later_than(created_ns);
         let slot = match self.book.asks.slot_of(&spec.key) {
             Some(slot) if self.book.asks.ask(slot).repeat > 0 => {
-                self.resize(slot, spec.resources, baton, doing);
+                if !self.resize(slot, &spec.resources, baton, doing) {
+                    return;
+                }
                 let taken = self.book.asks.ask(slot).resources().clone();
                 self.book.asks.take_one(slot);
                 doing.delta.pending.subtract(&taken);
@@ -259,6 +269,7 @@ impl Application {
             created_ns,
             bound_ns: now_ns,
             released: false,
+            deadline: None,
             tags,
         });
         self.book.asks.ask_mut(slot).live.push(id);
@@ -268,7 +279,9 @@ impl Application {
         doing.delta.allocated.add(&resources);
         doing.touched = true;
         baton.tally.recovered();
+        baton.directory.counts(self.leaf_facts.slot).allocated += 1;
         self.book.booked(&resources, now_ns, &mut self.changes);
+        doing.delta.running += self.tell_changes(baton);
         if form == Form::Unified {
             let node = Arc::clone(baton.books.nodes.id(node));
             let application = Arc::clone(&self.book.id);
@@ -341,7 +354,8 @@ impl Application {
     }
 
     fn may_wait_again(&self, id: AllocationId, baton: &Baton) -> bool {
-        let live = matches!(self.book.state(), ApplicationState::Accepted | ApplicationState::Running);
+        let live =
+            matches!(self.book.state(), ApplicationState::Accepted | ApplicationState::Running);
         live && baton.books.allocations.get(id).is_some_and(|entry| !entry.released)
     }
 
@@ -361,6 +375,7 @@ impl Application {
         doing: &mut Doing,
     ) -> Option<AskSlot> {
         let entry = baton.books.allocations.remove(id)?;
+        baton.disarmed.extend(entry.deadline);
         self.book.allocations.remove(&entry.uuid);
         self.book.unbooked(&entry.resources);
         doing.delta.allocated.subtract(&entry.resources);
@@ -368,6 +383,7 @@ impl Application {
         doing.touched = true;
         doing.judge = true;
         baton.tally.released();
+        baton.directory.counts(self.leaf_facts.slot).released += 1;
         let slot = self.book.asks.slot_of(&entry.key);
         if let Some(slot) = slot {
             self.book.asks.ask_mut(slot).live.retain(|live| *live != id);
@@ -393,6 +409,7 @@ impl Application {
         // Outstanding first, so that the ask is not dropped as done when its allocation leaves.
         if let Some(slot) = self.book.asks.slot_of(&entry.key) {
             let pending = self.book.asks.give_back(slot);
+            doing.promised.add(&pending);
             doing.delta.pending.add(&pending);
         }
         self.unbook(id, None, baton, doing);
@@ -407,16 +424,20 @@ impl Application {
         if self.book.state() == ApplicationState::Running {
             doing.delta.running -= 1;
         }
-        baton.tally.application_left(self.book.state());
-        baton.directory.count_state(Some(self.book.state()), None);
+        let counts = baton.directory.counts(self.leaf_facts.slot);
+        counts.moved(Some(self.book.state()), None);
         doing.judge = false;
         doing.touched = true;
         baton.ended.push((self.slot, self.row));
     }
 
-    fn retry(&mut self, key: &Arc<str>, doing: &mut Doing) {
-        let class = self.book.asks.slot_of(key).and_then(|slot| self.book.asks.class_of(slot));
-        if let Some(class) = class {
+    /// `retry` numbers the refusal that the deadline belongs to: a later one has its own.
+    fn retry(&mut self, key: &Arc<str>, retry: u32, doing: &mut Doing) {
+        let Some(slot) = self.book.asks.slot_of(key) else { return };
+        let Some(class) = self.book.asks.class_of(slot) else { return };
+        let ask = self.book.asks.ask_mut(slot);
+        if ask.retry == retry {
+            ask.retried_by_time = true;
             self.book.asks.set_waits(class, WaitSet::Due);
             doing.touched = true;
         }

@@ -25,14 +25,16 @@ impl Partition {
             Ok(leaf) => {
                 let slot = enter_directory(new, leaf, baton);
                 self.agenda.push_back(Task::Attach(slot));
-                baton.directory.count_state(None, Some(ApplicationState::New));
+                self.join_early(&id, baton);
+                baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
                 baton.tally.application_new();
                 baton.said.push(Saying::ApplicationAccepted(id));
             }
             Err(reason) => {
-                baton.directory.count_state(None, Some(ApplicationState::Rejected));
+                baton.directory.rejected += 1;
                 baton.tally.application_rejected();
-                baton.said.push(Saying::ApplicationRejected { id, reason });
+                baton.said.push(Saying::ApplicationRejected { id: Arc::clone(&id), reason });
+                self.reject_early(&id, baton);
             }
         }
     }
@@ -48,8 +50,9 @@ fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> A
     let queue = &directory.queues[leaf.0 as usize];
     let (leaf_address, facts) = (Arc::clone(&queue.address), Arc::clone(&queue.facts));
     let id = Arc::clone(&new.id);
+    let metrics = Arc::clone(baton.tally.shared());
     let book = Book::new(new, Arc::clone(&facts.config.path), baton.now_ns);
-    let address = Arc::new(Application::new(slot, book, leaf_address, facts).start());
+    let address = Arc::new(Application::new(slot, book, leaf_address, facts, metrics).start());
     directory.application_by_id.insert(Arc::clone(&id), slot);
     directory.applications[slot.0 as usize] = Some(ApplicationEntry { id, leaf, address });
     slot

@@ -1,6 +1,6 @@
 //! Nodes come, change and leave (applications chapter, 5.4, 5.5 and 8).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::Actor;
@@ -27,17 +27,15 @@ impl Partition {
         // The slot is known only once the index has the node; the node's own numbers come first.
         let available = total.minus(&occupied).pruned();
         let open = !draining && crate::node::is_ready(&attributes);
-        let inserted =
-            baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
+        let inserted = baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
         let slot = inserted.expect("checked that the id is free");
-        let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining);
+        let metrics = Arc::clone(baton.tally.shared());
+        let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         let nodes = &mut baton.directory.nodes;
         if nodes.len() <= slot.index() {
             nodes.resize(slot.index() + 1, None);
         }
         nodes[slot.index()] = Some(Arc::new(node.start()));
-        baton.books.node_changed();
-        baton.tally.shared().nodes.active.inc();
         baton.wake_named(&id);
         baton.said.push(Saying::NodeAccepted(id));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
@@ -48,7 +46,7 @@ impl Partition {
         for (slot, ops) in by_application {
             self.agenda.push_back(Task::Visit(slot, ops));
         }
-        self.agenda.push_back(Task::Refresh);
+        self.capacity_changed = true;
     }
 
     fn may_create(&self, new: &NewNode, baton: &Baton) -> Result<(), Rejection> {
@@ -58,7 +56,13 @@ impl Partition {
         }
         check_capacity(&new.id, baton.books.nodes.capacity(), &Resources::new(), &new.total)?;
         let mut promised = Resources::new();
+        let mut named = BTreeSet::new();
         for (application, existing) in &new.existing {
+            if !named.insert((application, &existing.uuid)) {
+                let id = Arc::clone(&new.id);
+                let why = format!("allocation `{}` is named twice", existing.uuid);
+                return Err(Rejection::NodeInvalid { id, why });
+            }
             if !baton.directory.application_by_id.contains_key(application) {
                 return Err(Rejection::ApplicationUnknown(Arc::clone(application)));
             }
@@ -82,11 +86,10 @@ impl Partition {
                 return;
             }
         }
-        let resizes = matches!(change, Change::Update { .. });
-        self.agenda.push_back(Task::VisitNode(slot, change));
-        if resizes {
-            self.agenda.push_back(Task::Refresh);
+        if let Change::Update { total: Some(total), .. } = &change {
+            self.capacity_changed |= !total.same_amount(baton.books.nodes.total(slot));
         }
+        self.agenda.push_back(Task::VisitNode(slot, change));
     }
 
     /// A node leaves: its allocations first, then its capacity, so that headroom never dips (5.4).
@@ -100,7 +103,7 @@ impl Partition {
         self.agenda.push_back(Task::VisitNode(slot, Change::Leave));
         self.agenda.push_back(Task::Strand);
         self.agenda.push_back(Task::ForgetNode(slot));
-        self.agenda.push_back(Task::Refresh);
+        self.capacity_changed = true;
     }
 
     /// Groups what a leaving node held by application; they are visited before the node goes.
@@ -117,10 +120,8 @@ impl Partition {
         }
     }
 
-    pub(super) fn forget_node(&mut self, slot: NodeSlot, baton: &mut Baton) {
+    pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
         baton.books.nodes.remove(slot);
-        baton.books.node_changed();
-        baton.tally.shared().nodes.active.dec();
         baton.tally.shared().nodes.decommissioned.inc();
         if let Some(address) = baton.directory.nodes[slot.index()].take() {
             address.do_send(crate::Halt);

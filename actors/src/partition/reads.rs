@@ -80,7 +80,7 @@ impl Partition {
             Question::Queues => {
                 let mut root = root_of(&mut walk);
                 narrow(&mut root);
-                root.partition = config::plain_name(&self.name).to_owned();
+                config::plain_name(&self.name).clone_into(&mut root.partition);
                 Answer::Queues(Box::new(root))
             }
             Question::Nodes => {
@@ -107,8 +107,7 @@ impl Partition {
             }
             Question::Partition => {
                 let root = root_of(&mut walk);
-                let view =
-                    View { name: &self.name, config: &self.config, since_ns: self.since_ns };
+                let view = View { name: &self.name, config: &self.config, since_ns: self.since_ns };
                 let allocated = root.allocated_resource;
                 Answer::Partition(Box::new(crate::views::partition(&view, baton, allocated)))
             }

@@ -24,8 +24,10 @@ use monoceros_rules::order::{QueueKey, QueueView, exposed_priority};
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::waits::{View, WaitSet, Waits};
 
-use crate::baton::{Baton, Errand, Frame, Purpose, QueueSlot, RowKey, RowUpdate, RowSlot};
-use crate::metrics::Kind;
+use crate::baton::{
+    Baton, Errand, Frame, Purpose, QueueCounts, QueueSlot, RowKey, RowSlot, RowUpdate,
+};
+use crate::metrics::{Kind, Metrics};
 use crate::snapshot::QueueSnapshot;
 use rows::{Child, Rows};
 
@@ -42,7 +44,12 @@ pub(crate) struct QueueFacts {
 
 impl QueueFacts {
     /// The queue's key among its siblings.
-    pub(crate) fn key(&self, priority: i32, allocated: &Resources, pending: &Resources) -> QueueKey {
+    pub(crate) fn key(
+        &self,
+        priority: i32,
+        allocated: &Resources,
+        pending: &Resources,
+    ) -> QueueKey {
         QueueKey::new(
             self.priority_first,
             &QueueView {
@@ -93,11 +100,16 @@ pub(crate) struct Queue {
     loosened: u64,
     /// Loosening and growth when it last declined an offer.
     last_vain: (u64, u64),
+    metrics: Arc<Metrics>,
 }
 
 impl Queue {
     /// A queue as configured, with a row for each child, in their order.
-    pub(crate) fn new(facts: Arc<QueueFacts>, parent: Option<(Arc<Addr<Self>>, RowSlot)>) -> Self {
+    pub(crate) fn new(
+        facts: Arc<QueueFacts>,
+        parent: Option<(Arc<Addr<Self>>, RowSlot)>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let mut ledger = QueueLedger::default();
         ledger.max.clone_from(&facts.config.max);
         ledger.guaranteed.clone_from(&facts.config.guaranteed);
@@ -109,6 +121,7 @@ impl Queue {
             rows: Rows::default(),
             loosened: 0,
             last_vain: (0, 0),
+            metrics,
         }
     }
 
@@ -222,9 +235,11 @@ impl Queue {
         }
     }
 
-    fn snapshot(&self, above: &Limits, children: Vec<QueueSnapshot>) -> QueueSnapshot {
-        let headroom = self.ledger.headroom(above);
-        crate::views::queue(&self.facts, &self.ledger, self.priority(), headroom, children)
+    /// For people; headroom as far as this queue alone is concerned.
+    fn snapshot(&self, counts: &QueueCounts, children: Vec<QueueSnapshot>) -> QueueSnapshot {
+        let headroom = self.ledger.headroom(&Limits::unlimited());
+        let priority = self.priority();
+        crate::views::queue(&self.facts, &self.ledger, priority, headroom, counts, children)
     }
 }
 
@@ -232,7 +247,12 @@ impl Actor for Queue {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.metrics.actor_started(Kind::Queue);
         ctx.set_mailbox_capacity(0);
+    }
+
+    fn stopped(&mut self, _ctx: &mut Self::Context) {
+        self.metrics.actor_stopped(Kind::Queue);
     }
 }
 
@@ -350,7 +370,8 @@ impl Handler<Walk> for Queue {
             }
             Purpose::Read => {
                 let children = baton.walk.trees.remove(&slot).unwrap_or_default();
-                let snapshot = self.snapshot(&Limits::unlimited(), children);
+                let counts = &baton.directory.queue(slot).counts;
+                let snapshot = self.snapshot(counts, children);
                 let parent = self.facts.parent.unwrap_or(slot);
                 baton.walk.trees.entry(parent).or_default().push(snapshot);
             }

@@ -29,7 +29,7 @@ struct Row {
 /// See the module.
 #[derive(Default)]
 pub(super) struct Rows {
-    rows: Vec<Option<Row>>,
+    places: Vec<Option<Row>>,
     free: Vec<u32>,
     order: OrderedTree<RowKey, RowSlot, Waits>,
     /// How many ordered rows have each priority.
@@ -40,15 +40,15 @@ impl Rows {
     pub(super) fn add(&mut self, child: Child) -> RowSlot {
         let row = Row { child, key: None, priority: MIN_PRIORITY };
         if let Some(slot) = self.free.pop() {
-            self.rows[slot as usize] = Some(row);
+            self.places[slot as usize] = Some(row);
             return RowSlot(slot);
         }
-        self.rows.push(Some(row));
-        RowSlot(u32::try_from(self.rows.len() - 1).expect("the children of a queue fit u32"))
+        self.places.push(Some(row));
+        RowSlot(u32::try_from(self.places.len() - 1).expect("the children of a queue fit u32"))
     }
 
     pub(super) fn remove(&mut self, slot: RowSlot) {
-        if let Some(Row { key: Some(key), priority, .. }) = self.rows[slot.0 as usize].take() {
+        if let Some(Row { key: Some(key), priority, .. }) = self.places[slot.0 as usize].take() {
             self.order.remove(&key);
             self.forget_priority(priority);
         }
@@ -74,7 +74,7 @@ impl Rows {
     }
 
     pub(super) fn update(&mut self, update: RowUpdate) {
-        let row = self.rows[update.row.0 as usize].as_mut().expect("a child that speaks is here");
+        let row = self.places[update.row.0 as usize].as_mut().expect("a child that speaks is here");
         let old_priority = std::mem::replace(&mut row.priority, update.priority);
         match (row.key.take(), update.key) {
             (None, None) => {}
@@ -103,7 +103,7 @@ impl Rows {
     }
 
     fn row(&self, slot: RowSlot) -> &Row {
-        self.rows[slot.0 as usize].as_ref().expect("an ordered row is in use")
+        self.places[slot.0 as usize].as_ref().expect("an ordered row is in use")
     }
 
     fn forget_priority(&mut self, priority: i32) {

@@ -122,8 +122,17 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
 }
 
 fn allocation(allocated: Allocated) -> si::Allocation {
-    let Allocated { application, key, uuid, node, resources, priority, originator, tags, partition } =
-        allocated;
+    let Allocated {
+        application,
+        key,
+        uuid,
+        node,
+        resources,
+        priority,
+        originator,
+        tags,
+        partition,
+    } = allocated;
     si::Allocation {
         allocation_key: key.to_string(),
         allocation_tags: tags.map(|tags| (*tags).clone()).unwrap_or_default(),
@@ -160,6 +169,8 @@ fn resource(resources: &Resources) -> si::Resource {
     let quantity = |value| si::Quantity { value };
     let entries = resources.entries();
     si::Resource {
-        resources: entries.map(|(name, value)| (name.text().to_string(), quantity(value))).collect(),
+        resources: entries
+            .map(|(name, value)| (name.text().to_string(), quantity(value)))
+            .collect(),
     }
 }

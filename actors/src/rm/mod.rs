@@ -11,6 +11,7 @@
 //! * The callback gets what a partition said in the order it was said.
 
 mod answers;
+mod checks;
 mod translate;
 
 pub(crate) use translate::Settling;
@@ -132,6 +133,7 @@ impl Rm {
                     rm: ctx.address(),
                     callback: Arc::clone(callback),
                     clock,
+                    reorder_window: settings.reorder_window,
                     metrics: Arc::clone(metrics),
                     watch: settings.watch.clone(),
                 };
@@ -148,13 +150,8 @@ impl Rm {
                     build_info: Arc::clone(build_info),
                     address: address.clone(),
                 });
-                let held = Held {
-                    address,
-                    arbiter,
-                    waiting: VecDeque::new(),
-                    waiting_items: 0,
-                    ahead: 0,
-                };
+                let held =
+                    Held { address, arbiter, waiting: VecDeque::new(), waiting_items: 0, ahead: 0 };
                 partitions.insert(name, held);
             }
             Self {
@@ -192,7 +189,8 @@ impl Rm {
 
     fn hand_in(&mut self, chunks: Vec<(Arc<str>, Vec<Request>)>) {
         for (partition, chunk) in chunks {
-            let held = self.partitions.get_mut(&partition).expect("translated for a live partition");
+            let held =
+                self.partitions.get_mut(&partition).expect("translated for a live partition");
             held.waiting_items += chunk.iter().map(Request::items).sum::<usize>();
             held.waiting.push_back(chunk);
         }
@@ -211,6 +209,19 @@ impl Rm {
 
 impl Actor for Rm {
     type Context = Context<Self>;
+
+    fn started(&mut self, _ctx: &mut Self::Context) {
+        self.tally.shared().actor_started(Kind::Rm);
+    }
+
+    fn stopped(&mut self, _ctx: &mut Self::Context) {
+        self.tally.shared().actor_stopped(Kind::Rm);
+        for held in self.partitions.values() {
+            // Only after a panic: in order, the last partition ends first.
+            held.address.do_send(Close);
+            Self::stop_arbiter(held);
+        }
+    }
 }
 
 impl Handler<Update> for Rm {
@@ -269,11 +280,14 @@ impl Handler<Said> for Rm {
 impl Handler<PartitionLost> for Rm {
     type Result = ();
 
-    fn handle(&mut self, PartitionLost { partition }: PartitionLost, _ctx: &mut Self::Context) {
+    fn handle(&mut self, PartitionLost { partition }: PartitionLost, ctx: &mut Self::Context) {
         let Some(held) = self.partitions.remove(&partition) else { return };
         held.address.do_send(Abandon);
         Self::stop_arbiter(&held);
         if self.silent {
+            if self.partitions.is_empty() {
+                ctx.stop();
+            }
             return;
         }
         tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");

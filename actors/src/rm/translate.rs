@@ -4,32 +4,27 @@
 //! Items of one message that concern one application are one visit, up to a chunk's size, in the
 //! order `allocations`, `asks`, ask releases, allocation releases (F11).
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::allocations::{Form, Tags};
+use monoceros_rules::allocations::Form;
 use monoceros_rules::application::NewApplication;
 use monoceros_rules::asks::AskSpec;
 use monoceros_rules::config;
 use monoceros_rules::rejection::Rejection;
-use monoceros_rules::resources::{Name, Resources};
+use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
+use super::checks::{
+    Attributes, ID_BYTES, amount, check_key, check_placeholder, check_repeat, counted, first_of,
+    is_true, preemption, resolve, shared, tag_ignoring_case, wanted,
+};
 use super::{CHUNK, Rm};
 use crate::application::{Cause, Existing, Op, Which};
 use crate::baton::Saying;
 use crate::node::Change;
 use crate::partition::{ForeignRequest, NewNode, Request};
 
-/// Longest id or key, bytes.
-const ID_BYTES: usize = 1024;
-/// Most allocations one ask may want.
-const MAX_REPEAT: u32 = 10_000;
-/// Domain of the tags that this scheduler reads.
-const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
-const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
-const CREATION_TIME: &str = "creationTime";
 const FOREIGN: &str = "foreign";
 const NODE_PARTITION: &str = "si/node-partition";
 
@@ -45,30 +40,32 @@ pub(super) struct Translated {
 struct Gathering {
     chunks: Vec<(Arc<str>, Vec<Request>)>,
     /// The chunk under construction of each partition, and where its applications are in it.
-    open: HashMap<Arc<str>, Open>,
+    open: Vec<(Arc<str>, Open)>,
     refused: Vec<Saying>,
+    /// The partition that the last item named: the next one mostly names it, too.
+    last: Option<(String, Arc<str>)>,
 }
 
 #[derive(Default)]
 struct Open {
     requests: Vec<Request>,
     items: usize,
-    applications: HashMap<Arc<str>, usize>,
+    applications: FxHashMap<Arc<str>, usize>,
 }
 
 impl Gathering {
     fn new() -> Self {
-        Self { chunks: Vec::new(), open: HashMap::new(), refused: Vec::new() }
+        Self { chunks: Vec::new(), open: Vec::new(), refused: Vec::new(), last: None }
     }
 
     fn op(&mut self, partition: &Arc<str>, id: Arc<str>, op: Op) {
         let open = self.open(partition);
         open.items += 1;
-        if let Some(at) = open.applications.get(&id) {
-            if let Request::Application { ops, .. } = &mut open.requests[*at] {
-                ops.push(op);
-                return;
-            }
+        if let Some(at) = open.applications.get(&id)
+            && let Request::Application { ops, .. } = &mut open.requests[*at]
+        {
+            ops.push(op);
+            return;
         }
         open.applications.insert(Arc::clone(&id), open.requests.len());
         open.requests.push(Request::Application { id, ops: vec![op] });
@@ -81,7 +78,12 @@ impl Gathering {
     }
 
     fn open(&mut self, partition: &Arc<str>) -> &mut Open {
-        let open = self.open.entry(Arc::clone(partition)).or_default();
+        let known = self.open.iter().position(|(name, _)| name == partition);
+        let at = known.unwrap_or_else(|| {
+            self.open.push((Arc::clone(partition), Open::default()));
+            self.open.len() - 1
+        });
+        let open = &mut self.open[at].1;
         if open.items >= CHUNK {
             let full = std::mem::take(open);
             self.chunks.push((Arc::clone(partition), full.requests));
@@ -90,9 +92,7 @@ impl Gathering {
     }
 
     fn done(mut self) -> Translated {
-        let mut rest: Vec<_> = self.open.drain().collect();
-        rest.sort_by(|a, b| a.0.cmp(&b.0));
-        for (partition, open) in rest {
+        for (partition, open) in self.open {
             if !open.requests.is_empty() {
                 self.chunks.push((partition, open.requests));
             }
@@ -103,10 +103,20 @@ impl Gathering {
 
 impl Rm {
     /// The full name of the partition that a request names.
-    fn partition(&self, name: &str) -> Result<Arc<str>, Rejection> {
+    fn partition(&self, name: &str, gathering: &mut Gathering) -> Result<Arc<str>, Rejection> {
+        if let Some((last, partition)) = &gathering.last
+            && last == name
+        {
+            return Ok(Arc::clone(partition));
+        }
         let unknown = || Rejection::PartitionUnknown(name.to_owned());
         let full = config::qualified_name(name, &self.id).map_err(|_| unknown())?;
-        if self.is_partition(&full) { Ok(Arc::from(full)) } else { Err(unknown()) }
+        if !self.is_partition(&full) {
+            return Err(unknown());
+        }
+        let partition: Arc<str> = Arc::from(full);
+        gathering.last = Some((name.to_owned(), Arc::clone(&partition)));
+        Ok(partition)
     }
 
     pub(super) fn translate_allocation(&self, request: si::AllocationRequest) -> Translated {
@@ -135,7 +145,7 @@ impl Rm {
             application: Arc::clone(&application),
             reason,
         };
-        let partition = match self.partition(&ask.partition_name) {
+        let partition = match self.partition(&ask.partition_name, gathering) {
             Ok(partition) => partition,
             Err(reason) => return gathering.refused.push(reject(reason)),
         };
@@ -178,7 +188,7 @@ impl Rm {
             application: Arc::clone(&application),
             reason,
         };
-        let partition = match self.partition(&allocation.partition_name) {
+        let partition = match self.partition(&allocation.partition_name, gathering) {
             Ok(partition) => partition,
             Err(reason) => return gathering.refused.push(reject(reason)),
         };
@@ -212,7 +222,7 @@ impl Rm {
 
     fn ask_release(&self, release: &si::AllocationAskRelease, gathering: &mut Gathering) {
         let confirms = release.termination_type == si::TerminationType::Timeout as i32;
-        let Ok(partition) = self.partition(&release.partition_name) else { return };
+        let Ok(partition) = self.partition(&release.partition_name, gathering) else { return };
         if release.application_id.is_empty() || confirms {
             tracing::debug!(rm = %self.id, "ask release without effect ignored");
             return;
@@ -223,7 +233,7 @@ impl Rm {
     }
 
     fn release(&self, release: &si::AllocationRelease, gathering: &mut Gathering) {
-        let Ok(partition) = self.partition(&release.partition_name) else { return };
+        let Ok(partition) = self.partition(&release.partition_name, gathering) else { return };
         let uuid = first_of(&release.uuid, &release.allocation_id);
         if release.application_id.is_empty() {
             let key = first_of(&release.allocation_key, uuid);
@@ -246,9 +256,7 @@ impl Rm {
                 | si::TerminationType::PlaceholderReplaced,
             ) => Cause::Confirmed,
             Ok(si::TerminationType::SchedulingFailedOnRm) => Cause::SchedulingFailed,
-            Ok(
-                si::TerminationType::StoppedByRm | si::TerminationType::UnknownTerminationType,
-            )
+            Ok(si::TerminationType::StoppedByRm | si::TerminationType::UnknownTerminationType)
             | Err(_) => Cause::Stopped,
         };
         let op = Op::Release { which, cause };
@@ -260,7 +268,7 @@ impl Rm {
         for new in request.new {
             let id: Arc<str> = Arc::from(new.application_id.as_str());
             let reject = |reason| Saying::ApplicationRejected { id: Arc::clone(&id), reason };
-            let partition = match self.partition(&new.partition_name) {
+            let partition = match self.partition(&new.partition_name, &mut gathering) {
                 Ok(partition) => partition,
                 Err(reason) => {
                     gathering.refused.push(reject(reason));
@@ -274,7 +282,7 @@ impl Rm {
             gathering.request(&partition, request);
         }
         for remove in request.remove {
-            if let Ok(partition) = self.partition(&remove.partition_name) {
+            if let Ok(partition) = self.partition(&remove.partition_name, &mut gathering) {
                 let request = Request::RemoveApplication(Arc::from(remove.application_id));
                 gathering.request(&partition, request);
             }
@@ -296,7 +304,7 @@ impl Rm {
         let reject = |reason| Saying::NodeRejected { id: Arc::clone(&id), reason };
         let named = node.attributes.get(NODE_PARTITION).map_or("", String::as_str);
         let action = Action::try_from(node.action).unwrap_or(Action::UnknownActionFromRm);
-        let partition = match self.partition(named) {
+        let partition = match self.partition(named, gathering) {
             Ok(partition) => partition,
             Err(reason) if matches!(action, Action::Create | Action::CreateDrain) => {
                 return gathering.refused.push(reject(reason));
@@ -389,39 +397,6 @@ fn new_application(new: si::AddApplicationRequest) -> Result<NewApplication, Rej
     Ok(NewApplication { id, queue: new.queue_name, user, groups, tags: shared(new.tags) })
 }
 
-/// The submitted identity (queues-and-config chapter, 8.3) with the default resolver: a user's only
-/// group is named like the user.
-fn resolve(
-    id: &Arc<str>,
-    ugi: si::UserGroupInformation,
-    forced: bool,
-) -> Result<(Arc<str>, Vec<String>), Rejection> {
-    if ugi.user.is_empty() {
-        if forced {
-            return Ok((Arc::from("nobody"), vec!["nogroup".to_owned()]));
-        }
-        let why = "empty user cannot resolve".to_owned();
-        return Err(Rejection::User { id: Arc::clone(id), why });
-    }
-    if ugi.groups.is_empty() {
-        let groups = vec![ugi.user.clone()];
-        return Ok((Arc::from(ugi.user), groups));
-    }
-    if !is_user_name(&ugi.user) {
-        let why = format!("invalid username `{}`", ugi.user);
-        return Err(Rejection::User { id: Arc::clone(id), why });
-    }
-    Ok((Arc::from(ugi.user), ugi.groups))
-}
-
-/// `^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`
-fn is_user_name(name: &str) -> bool {
-    let name = name.strip_suffix('$').unwrap_or(name);
-    let mut characters = name.chars();
-    let starts = characters.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic());
-    starts && characters.all(|c| c.is_ascii_alphanumeric() || ":#/_.@-".contains(c))
-}
-
 fn new_node(
     id: Arc<str>,
     node: si::NodeInfo,
@@ -493,111 +468,4 @@ fn foreign(key: &Arc<str>, allocation: &si::Allocation) -> Result<ForeignRequest
         tags: shared(allocation.allocation_tags.clone()),
         preemptable: kind != "static",
     })
-}
-
-/// The tags of an ask that decide something (scheduler-interface chapter, 5.2).
-struct Attributes {
-    created_ns: Option<i64>,
-    required_node: Option<Arc<str>>,
-}
-
-impl Attributes {
-    fn of(tags: &BTreeMap<String, String>) -> Self {
-        let seconds = tags.get(CREATION_TIME).and_then(|text| text.parse::<i64>().ok());
-        let required = tags.get(REQUIRED_NODE).filter(|node| !node.is_empty());
-        Self {
-            created_ns: seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000)),
-            required_node: required.map(|node| Arc::from(node.as_str())),
-        }
-    }
-}
-
-/// May be preempted, may preempt others (D38).
-fn preemption(
-    policy: Option<&si::PreemptionPolicy>,
-    tags: &BTreeMap<String, String>,
-) -> (bool, bool) {
-    match policy {
-        Some(policy) => (policy.allow_preempt_self, policy.allow_preempt_other),
-        None => (tags.get(ALLOW_PREEMPTION).is_none_or(|text| !is_false(text)), false),
-    }
-}
-
-fn check_key(key: &Arc<str>) -> Result<(), Rejection> {
-    match key.len() {
-        0 => Err(Rejection::Key("missing")),
-        1..=ID_BYTES => Ok(()),
-        _ => Err(Rejection::Key("too long")),
-    }
-}
-
-fn check_placeholder(key: &Arc<str>, placeholder: bool, group: &str) -> Result<(), Rejection> {
-    match (placeholder, group.is_empty()) {
-        (true, true) => Err(Rejection::PlaceholderWithoutGroup(Arc::clone(key))),
-        (true, false) => {
-            let id = Arc::clone(key);
-            Err(Rejection::Unsupported { id, what: "gang scheduling (placeholder)" })
-        }
-        (false, _) => Ok(()),
-    }
-}
-
-fn check_repeat(key: &Arc<str>, repeat: i32) -> Result<u32, Rejection> {
-    match u32::try_from(repeat) {
-        Ok(count @ 1..=MAX_REPEAT) => Ok(count),
-        _ => Err(Rejection::Repeat { key: Arc::clone(key), repeat, limit: MAX_REPEAT }),
-    }
-}
-
-/// An amount to be allocated: something, and nothing negative.
-fn wanted(key: &Arc<str>, resource: Option<&si::Resource>) -> Result<Resources, Rejection> {
-    let resources = amount(key, resource)?;
-    if resources.has_negative() {
-        return Err(Rejection::NegativeResource(Arc::clone(key)));
-    }
-    if resources.is_zero() {
-        return Err(Rejection::NoResource(Arc::clone(key)));
-    }
-    Ok(resources)
-}
-
-/// An amount that a node reports, if it does.
-fn counted(id: &Arc<str>, resource: Option<&si::Resource>) -> Result<Option<Resources>, Rejection> {
-    let Some(resource) = resource else { return Ok(None) };
-    let resources = amount(id, Some(resource))?;
-    if resources.has_negative() {
-        let why = format!("negative quantity in {resources}");
-        return Err(Rejection::NodeInvalid { id: Arc::clone(id), why });
-    }
-    Ok(Some(resources.pruned()))
-}
-
-fn amount(id: &Arc<str>, resource: Option<&si::Resource>) -> Result<Resources, Rejection> {
-    let mut resources = Resources::new();
-    for (name, quantity) in resource.iter().flat_map(|resource| &resource.resources) {
-        let name = Name::intern(name)
-            .map_err(|error| Rejection::Names { id: Arc::clone(id), why: error.to_string() })?;
-        resources.set(name, quantity.value);
-    }
-    Ok(resources)
-}
-
-fn shared(tags: BTreeMap<String, String>) -> Option<Tags> {
-    (!tags.is_empty()).then(|| Arc::new(tags))
-}
-
-fn tag_ignoring_case<'a>(tags: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
-    tags.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-}
-
-fn is_true(text: &str) -> bool {
-    matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
-}
-
-fn is_false(text: &str) -> bool {
-    matches!(text, "0" | "f" | "F" | "FALSE" | "false" | "False")
-}
-
-fn first_of<'a>(one: &'a str, other: &'a str) -> &'a str {
-    if one.is_empty() { other } else { one }
 }

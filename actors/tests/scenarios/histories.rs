@@ -139,7 +139,8 @@ fn properties() -> impl Strategy<Value = Vec<(String, String)>> {
 
 /// Takes limits away until the tree is a valid one.
 fn made_valid(mut queues: Vec<QueueWords>) -> Vec<QueueWords> {
-    let is_valid = |queues: &[QueueWords]| config::parse(&wire::configuration(None, queues)).is_ok();
+    let is_valid =
+        |queues: &[QueueWords]| config::parse(&wire::configuration(None, queues)).is_ok();
     for at in (0..queues.len()).rev() {
         if is_valid(&queues) {
             return queues;
@@ -172,13 +173,15 @@ fn wish(kind: Kind) -> impl Strategy<Value = Wish> {
         created,
         timeout,
     )
-        .prop_map(|((app, key, amounts, repeat), priority, required, created, timeout_ms)| Wish {
-            repeat,
-            priority,
-            required,
-            created,
-            timeout_ms,
-            ..Wish::of(&app, &key, amounts)
+        .prop_map(|((app, key, amounts, repeat), priority, required, created, timeout_ms)| {
+            Wish {
+                repeat,
+                priority,
+                required,
+                created,
+                timeout_ms,
+                ..Wish::of(&app, &key, amounts)
+            }
         })
 }
 
@@ -202,7 +205,11 @@ fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {
                 .collect(),
             drained: chance < 10,
             // The tags of an ask that is placed already say nothing.
-            holds: if chance % 4 == 0 { holds.into_iter().map(as_allocation).collect() } else { Vec::new() },
+            holds: if chance % 4 == 0 {
+                holds.into_iter().map(as_allocation).collect()
+            } else {
+                Vec::new()
+            },
         })
 }
 
@@ -348,7 +355,8 @@ fn left_over(script: &Script) -> Vec<String> {
     let text = play(&ended, How::Plain).text;
     let queues = text.lines().filter(|line| line.starts_with("root") && line.contains("headroom"));
     let is_empty = |line: &&str| {
-        line.contains(": used nothing, pending nothing,") && line.contains("running 0, priority none")
+        line.contains(": used nothing, pending nothing,")
+            && line.contains("running 0, priority none")
     };
     queues.filter(|line| !is_empty(line)).map(str::to_owned).collect()
 }

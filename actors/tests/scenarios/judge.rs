@@ -155,8 +155,7 @@ impl Judge {
                 if new.uuid.is_empty() || new.uuid != new.allocation_id {
                     self.wrong.push(format!("{id:?} has no UUID of its own"));
                 }
-                let live =
-                    Live { key: new.allocation_key.clone(), node: new.node_id.clone() };
+                let live = Live { key: new.allocation_key.clone(), node: new.node_id.clone() };
                 if self.strict && !self.nodes.contains(&live.node) {
                     self.wrong.push(format!("{id:?} is on an unknown node"));
                 }

@@ -104,16 +104,37 @@ pub(crate) enum Item {
     Undrain(String),
     RemoveNode(String),
     /// A node action by its number.
-    Act { node: String, action: i32 },
-    App { id: String, queue: String, user: String, tags: Vec<(String, String)>, partition: String },
+    Act {
+        node: String,
+        action: i32,
+    },
+    App {
+        id: String,
+        queue: String,
+        user: String,
+        tags: Vec<(String, String)>,
+        partition: String,
+    },
     RemoveApp(String),
     Ask(Wish),
     Request(Wish),
     Exists(Wish, String),
-    Foreign { key: String, node: String, amounts: Amounts, kind: String },
+    Foreign {
+        key: String,
+        node: String,
+        amounts: Amounts,
+        kind: String,
+    },
     ForeignGone(String),
-    Withdraw { app: String, key: String },
-    Release { app: String, which: Which, kind: i32 },
+    Withdraw {
+        app: String,
+        key: String,
+    },
+    Release {
+        app: String,
+        which: Which,
+        kind: i32,
+    },
 }
 
 /// What a script may show.
@@ -127,7 +148,10 @@ pub(crate) enum Show {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    Order { policy: String, weights: Amounts },
+    Order {
+        policy: String,
+        weights: Amounts,
+    },
     Queue(QueueWords),
     /// Later lines are this RM's, which registers unless it has.
     As(String),
@@ -135,15 +159,30 @@ pub(crate) enum Step {
     Register,
     /// The present RM leaves.
     Leave,
-    Send { items: Vec<Item>, waits: bool },
+    Send {
+        items: Vec<Item>,
+        waits: bool,
+    },
     /// The predicate says no; `*` is any ask or node.
-    Refuse { key: String, node: String },
+    Refuse {
+        key: String,
+        node: String,
+    },
     /// The predicate panics.
-    Explode { key: String, node: String },
+    Explode {
+        key: String,
+        node: String,
+    },
     /// The predicate says yes again.
-    Allow { key: String, node: String },
+    Allow {
+        key: String,
+        node: String,
+    },
     /// So many of a hundred pairs of ask and node are refused, the same in every run.
-    RefuseSome { percent: u8, seed: u64 },
+    RefuseSome {
+        percent: u8,
+        seed: u64,
+    },
     Wait(Duration),
     Settle,
     Show(Show),

@@ -48,11 +48,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use self::acl::{Acl, AclError};
-pub use crate::nodes::NodeSortPolicy;
-pub use crate::order::{ApplicationSortPolicy, PriorityPolicy};
 use self::error::Report;
 pub use self::error::{ConfigError, ConfigErrors, ConfigWarning};
 pub use self::partition_name::{ForeignPartition, plain_name, qualified_name, rm_id};
+pub use crate::nodes::NodeSortPolicy;
+pub use crate::order::{ApplicationSortPolicy, PriorityPolicy};
 use crate::resources::{Limits, Resources};
 
 /// The configuration to use where the supplied text is empty: one leaf, open to everybody.

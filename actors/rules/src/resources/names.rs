@@ -4,9 +4,10 @@
 //! a handful of them, so that a number of 16 bits stands for each.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, RwLock};
+
+use rustc_hash::FxHashMap;
 
 /// A resource type, interned: equal text, equal `Name`, for the life of the process.
 ///
@@ -24,14 +25,14 @@ pub struct TooManyNames(pub String);
 const WELL_KNOWN: [&str; 4] = ["ephemeral-storage", "memory", "pods", "vcore"];
 
 struct Names {
-    by_text: HashMap<Arc<str>, Name>,
+    by_text: FxHashMap<Arc<str>, Name>,
     texts: Vec<Arc<str>>,
 }
 
 fn names() -> &'static RwLock<Names> {
     static NAMES: OnceLock<RwLock<Names>> = OnceLock::new();
     NAMES.get_or_init(|| {
-        let mut names = Names { by_text: HashMap::new(), texts: Vec::new() };
+        let mut names = Names { by_text: FxHashMap::default(), texts: Vec::new() };
         for well_known in WELL_KNOWN {
             names.add(well_known).expect("the table starts empty");
         }
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_full_table_refuses_new_names_and_knows_the_old_ones() {
-        let mut names = Names { by_text: HashMap::new(), texts: Vec::new() };
+        let mut names = Names { by_text: FxHashMap::default(), texts: Vec::new() };
         for number in 0..=u16::MAX {
             assert_eq!(names.add(&number.to_string()), Ok(Name(number)));
         }

@@ -1,0 +1,106 @@
+//! Deadlines: one ordered list and one timer per partition, whoever asked to be reminded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use monoceros_rules::allocations::ApplicationSlot;
+use tokio::time::Instant;
+
+use super::{Entry, Partition, Task};
+use crate::application::Op;
+use crate::baton::{Alarm, Baton};
+
+/// How long an application stays Completing (applications chapter, 0.1).
+pub(crate) const COMPLETING_TIMEOUT: Duration = Duration::from_secs(30);
+/// After how long an ask that every node refused is tried again, at first and at most.
+pub(crate) const PREDICATE_RETRY: Duration = Duration::from_secs(1);
+pub(crate) const PREDICATE_RETRY_MAX: Duration = Duration::from_secs(30);
+/// The earliest deadline is due.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Ring;
+
+impl Partition {
+    /// Notes the step's deadlines and keeps one timer for the earliest.
+    pub(super) fn arm(&mut self, baton: &mut Baton, ctx: &mut Context<Self>) {
+        if !baton.alarms.is_empty() {
+            let now = Instant::now();
+            for (wait, alarm) in baton.alarms.drain(..) {
+                // A wait beyond what the clock can hold never ends.
+                let Some(due) = now.checked_add(wait) else { continue };
+                let number = self.next_deadline;
+                self.next_deadline += 1;
+                if let Alarm::ExecutionTimeout { allocation } = &alarm {
+                    let Some(entry) = baton.books.allocations.get_mut(*allocation) else {
+                        continue;
+                    };
+                    entry.deadline = Some(number);
+                    self.due.insert(number, due);
+                }
+                self.deadlines.insert((due, number), alarm);
+            }
+        }
+        for number in baton.disarmed.drain(..) {
+            if let Some(due) = self.due.remove(&number) {
+                self.deadlines.remove(&(due, number));
+            }
+        }
+        let Some(&(due, _)) = self.deadlines.keys().next() else { return };
+        if self.timer.as_ref().is_some_and(|(at, _)| *at <= due) {
+            return;
+        }
+        if let Some((_, handle)) = self.timer.take() {
+            ctx.cancel_future(handle);
+        }
+        let wait = due.saturating_duration_since(Instant::now());
+        let handle = ctx.run_later(wait, |partition, ctx| {
+            partition.timer = None;
+            ctx.notify(Ring);
+        });
+        self.timer = Some((due, handle));
+    }
+
+    pub(super) fn alarm(&mut self, alarm: Alarm, baton: &mut Baton) {
+        let is_same = |baton: &Baton, slot: ApplicationSlot, id: &Arc<str>| {
+            baton.directory.application(slot).is_some_and(|entry| entry.id == *id)
+        };
+        match alarm {
+            Alarm::Completing { application, id, since_ns } => {
+                if is_same(baton, application, &id) {
+                    let ops = vec![Op::CompletingOver { since_ns }];
+                    self.agenda.push_back(Task::Visit(application, ops));
+                }
+            }
+            Alarm::PredicateRetry { application, id, key, retry } => {
+                if is_same(baton, application, &id) {
+                    let ops = vec![Op::Retry { key, retry }];
+                    self.agenda.push_back(Task::Visit(application, ops));
+                }
+            }
+            Alarm::ReorderWindow { id } => self.reject_early(&id, baton),
+            Alarm::ExecutionTimeout { allocation } => {
+                if let Some(entry) = baton.books.allocations.get(allocation) {
+                    let ops = vec![Op::Overdue(allocation)];
+                    self.agenda.push_back(Task::Visit(entry.application, ops));
+                }
+            }
+        }
+    }
+}
+
+impl Handler<Ring> for Partition {
+    type Result = ();
+
+    fn handle(&mut self, _: Ring, ctx: &mut Self::Context) {
+        let now = Instant::now();
+        while let Some(entry) = self.deadlines.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            self.due.remove(&entry.key().1);
+            self.door.push_back(Entry::Alarm(entry.remove()));
+        }
+        self.turn(ctx);
+    }
+}

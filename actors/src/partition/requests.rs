@@ -1,0 +1,105 @@
+//! What an RM may want of a partition, translated; each request is one step.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_rules::allocations::Tags;
+use monoceros_rules::application::NewApplication;
+use monoceros_rules::resources::Resources;
+
+use super::{Partition, Task};
+use crate::application::{Existing, Op};
+use crate::baton::{Baton, Saying};
+use crate::node::Change;
+use crate::rm::Settling;
+
+/// One request of an RM, translated. Each is one step.
+pub(crate) enum Request {
+    AddApplication(Box<NewApplication>),
+    RemoveApplication(Arc<str>),
+    /// Everything that one message wants of one application, in order.
+    Application {
+        id: Arc<str>,
+        ops: Vec<Op>,
+    },
+    CreateNode(Box<NewNode>),
+    ChangeNode {
+        id: Arc<str>,
+        change: Change,
+    },
+    RemoveNode(Arc<str>),
+    /// Something placed by others.
+    Foreign(Box<ForeignRequest>),
+    ForeignGone(Arc<str>),
+    /// What the translation refused already.
+    Say(Saying),
+    /// Pass this on once nothing is left to decide.
+    Settle(Arc<Settling>),
+}
+
+impl Request {
+    /// How much of a chunk it takes.
+    pub(crate) fn items(&self) -> usize {
+        match self {
+            Self::Application { ops, .. } => ops.len(),
+            _ => 1,
+        }
+    }
+}
+
+/// A node as its RM reports it.
+pub(crate) struct NewNode {
+    pub(crate) id: Arc<str>,
+    pub(crate) attributes: BTreeMap<String, String>,
+    pub(crate) total: Resources,
+    pub(crate) occupied: Resources,
+    pub(crate) existing: Vec<(Arc<str>, Existing)>,
+    pub(crate) draining: bool,
+}
+
+/// An allocation that somebody else made.
+pub(crate) struct ForeignRequest {
+    pub(crate) key: Arc<str>,
+    pub(crate) node: Arc<str>,
+    pub(crate) resources: Resources,
+    pub(crate) tags: Option<Tags>,
+    pub(crate) preemptable: bool,
+}
+
+impl Partition {
+    pub(super) fn request(&mut self, request: Request, baton: &mut Baton) {
+        match request {
+            Request::AddApplication(new) => self.add_application(*new, baton),
+            Request::RemoveApplication(id) => {
+                if let Some(slot) = baton.directory.application_by_id.get(&id) {
+                    self.agenda.push_back(Task::Visit(*slot, vec![Op::Remove]));
+                }
+            }
+            Request::Application { id, ops } => self.application_request(&id, ops, baton),
+            Request::CreateNode(new) => self.create_node(*new, baton),
+            Request::ChangeNode { id, change } => self.change_node(&id, change, baton),
+            Request::RemoveNode(id) => self.remove_node(&id, baton),
+            Request::Foreign(foreign) => self.foreign(*foreign, baton),
+            Request::ForeignGone(key) => self.foreign_gone(&key),
+            Request::Settle(settling) => self.settling.push(settling),
+            Request::Say(saying) => {
+                if matches!(saying, Saying::ApplicationRejected { .. }) {
+                    baton.directory.rejected += 1;
+                    baton.tally.application_rejected();
+                }
+                if matches!(saying, Saying::AskRejected { .. }) {
+                    baton.tally.ask_rejected(false);
+                }
+                baton.said.push(saying);
+            }
+        }
+    }
+
+    pub(super) fn application_request(&mut self, id: &Arc<str>, ops: Vec<Op>, baton: &mut Baton) {
+        if let Some(slot) = baton.directory.application_by_id.get(id) {
+            self.agenda.push_back(Task::Visit(*slot, ops));
+        } else {
+            self.unknown_application(id, ops, self.reorder_window, baton);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A step as a list of tasks: each sends the baton out once, or is done at home.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use monoceros_rules::allocations::ApplicationSlot;
+use monoceros_rules::ledger;
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::resources::Limits;
+
+use super::{Partition, Read, node_order, reads};
+use crate::application::Op;
+use crate::baton::{Baton, Errand, Purpose, RowSlot, Walk};
+use crate::node::Change;
+
+/// What a step has still to do.
+pub(super) enum Task {
+    Visit(ApplicationSlot, Vec<Op>),
+    VisitNode(NodeSlot, Change),
+    Attach(ApplicationSlot),
+    Detach(ApplicationSlot, RowSlot),
+    /// The node's holdings came home: let their applications know.
+    Strand,
+    /// A node leaves the directory.
+    ForgetNode(NodeSlot),
+    /// Root's capacity changed: make the keys of all queues anew.
+    Refresh,
+    /// Goes through the actors that the baton's walk lists.
+    Walk,
+    /// The answer to a read is complete.
+    Reply(Box<Read>),
+    /// The facts are gathered: what must the next offer decide?
+    Foresee,
+}
+
+impl Partition {
+    /// Sends the baton out for one task of the step, or does it here.
+    pub(super) fn perform(&mut self, task: Task, mut baton: Box<Baton>) -> Option<Box<Baton>> {
+        match task {
+            Task::Visit(slot, ops) => {
+                let Some(entry) = baton.directory.application(slot) else {
+                    // It left after this was put on the agenda.
+                    return Some(baton);
+                };
+                let address = Arc::clone(&entry.address);
+                baton.errand = Errand::Application(ops);
+                address.do_send(crate::application::Visit(baton));
+                return None;
+            }
+            Task::VisitNode(slot, change) => {
+                if let Some(address) = baton.directory.node(slot).cloned() {
+                    baton.errand = Errand::Node(change);
+                    address.do_send(crate::node::Visit(baton));
+                    return None;
+                }
+            }
+            Task::Attach(slot) => {
+                let entry = baton.directory.application(slot).expect("just entered");
+                let address = Arc::clone(&entry.address);
+                let leaf = Arc::clone(&baton.directory.queue(entry.leaf).address);
+                baton.errand = Errand::Attach { address };
+                leaf.do_send(crate::queue::Membership(baton));
+                return None;
+            }
+            Task::Detach(slot, row) => {
+                let taken = baton.directory.applications[slot.0 as usize].take();
+                let entry = taken.expect("an application leaves once");
+                baton.directory.application_by_id.remove(&entry.id);
+                baton.directory.free_applications.push(slot.0);
+                baton.directory.forget_named(slot);
+                let leaf = Arc::clone(&baton.directory.queue(entry.leaf).address);
+                entry.address.do_send(crate::Halt);
+                baton.errand = Errand::Detach { row };
+                leaf.do_send(crate::queue::Membership(baton));
+                return None;
+            }
+            Task::Strand => self.strand(&mut baton),
+            Task::ForgetNode(slot) => Self::forget_node(slot, &mut baton),
+            Task::Refresh => {
+                Self::refresh(baton);
+                return None;
+            }
+            Task::Walk => {
+                baton.walk_on();
+                return None;
+            }
+            Task::Reply(read) => self.reply(*read, &mut baton),
+            Task::Foresee => {
+                let mut facts = std::mem::take(&mut baton.walk.facts);
+                facts.take_books(&baton.books);
+                let order = node_order(&self.config);
+                self.oracle.foresee(&facts, &order, &*baton.callback);
+            }
+        }
+        Some(baton)
+    }
+
+    /// Root's capacity changed: every queue's share may have, so keys are made anew from the leaves
+    /// upward with fair maxima computed from root downward.
+    fn refresh(mut baton: Box<Baton>) {
+        let mut fair: Vec<Option<Limits>> = Vec::new();
+        for entry in &baton.directory.queues {
+            let own = match entry.facts.parent {
+                None => ledger::stored_limits(baton.books.nodes.capacity()),
+                Some(parent) => ledger::fair_max(
+                    fair[parent.0 as usize].as_ref(),
+                    entry.facts.config.max.as_ref(),
+                ),
+            };
+            fair.push(own);
+        }
+        let queues =
+            baton.directory.queues.iter().map(|entry| Arc::clone(&entry.address)).collect();
+        baton.walk = Walk { purpose: Purpose::Refresh, queues, fair_max: fair, ..Walk::default() };
+        baton.walk_on();
+    }
+
+    /// What the step left behind that the step itself must still do. Says whether there is any.
+    pub(super) fn agenda_from(&mut self, baton: &mut Baton) -> bool {
+        for (slot, row) in std::mem::take(&mut baton.ended) {
+            if let Some(row) = row {
+                self.agenda.push_back(Task::Detach(slot, row));
+            }
+        }
+        for (slot, node) in std::mem::take(&mut baton.woken) {
+            self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamed(node)]));
+        }
+        !self.agenda.is_empty()
+    }
+
+    /// Gathers the facts of everything, for the oracle.
+    pub(super) fn foresee(&mut self) {
+        let baton = self.baton.as_mut().expect("the oracle looks while the baton is at home");
+        reads::walk_all(baton);
+        self.agenda.push_back(Task::Walk);
+        self.agenda.push_back(Task::Foresee);
+    }
+
+    /// Stops every actor of the partition.
+    pub(super) fn dissolve(&mut self, mut baton: Box<Baton>, ctx: &mut Context<Self>) {
+        baton.guard.armed = false;
+        baton.tally.flush();
+        baton.directory.halt_all();
+        self.outlet.do_send(crate::Halt);
+        self.rm.do_send(crate::rm::PartitionClosed { partition: Arc::clone(&self.name) });
+        ctx.stop();
+    }
+}

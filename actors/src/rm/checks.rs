@@ -1,0 +1,188 @@
+//! What can be said of an item without looking at the partition: names, amounts, tags, identities
+//! (scheduler-interface chapter, 4 and 5; queues-and-config chapter, 8.3).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::allocations::Tags;
+use monoceros_rules::rejection::Rejection;
+use monoceros_rules::resources::{Name, Resources};
+
+/// Longest id or key, bytes.
+pub(super) const ID_BYTES: usize = 1024;
+/// Most allocations one ask may want.
+const MAX_REPEAT: u32 = 10_000;
+/// Largest quantity of one item: a thousand of them still have a sum, so that one giant ask does
+/// not shut everybody else out of the partition.
+const QUANTITY_MAX: i64 = 1 << 53;
+/// Longest resource name, bytes: names are kept for the life of the process.
+const NAME_BYTES: usize = 256;
+/// The tags that this scheduler reads.
+const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
+const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
+const CREATION_TIME: &str = "creationTime";
+
+/// The tags of an ask that decide something (scheduler-interface chapter, 5.2).
+pub(super) struct Attributes {
+    pub(super) created_ns: Option<i64>,
+    pub(super) required_node: Option<Arc<str>>,
+}
+
+impl Attributes {
+    pub(super) fn of(tags: &BTreeMap<String, String>) -> Self {
+        let seconds = tags.get(CREATION_TIME).and_then(|text| text.parse::<i64>().ok());
+        let is_name = |node: &&String| (1..=ID_BYTES).contains(&node.len());
+        let required = tags.get(REQUIRED_NODE).filter(is_name);
+        Self {
+            created_ns: seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000)),
+            required_node: required.map(|node| Arc::from(node.as_str())),
+        }
+    }
+}
+
+/// May be preempted, may preempt others (D38).
+pub(super) fn preemption(
+    policy: Option<&si::PreemptionPolicy>,
+    tags: &BTreeMap<String, String>,
+) -> (bool, bool) {
+    match policy {
+        Some(policy) => (policy.allow_preempt_self, policy.allow_preempt_other),
+        None => (tags.get(ALLOW_PREEMPTION).is_none_or(|text| !is_false(text)), false),
+    }
+}
+
+pub(super) fn check_key(key: &Arc<str>) -> Result<(), Rejection> {
+    match key.len() {
+        0 => Err(Rejection::Key("missing")),
+        1..=ID_BYTES => Ok(()),
+        _ => Err(Rejection::Key("too long")),
+    }
+}
+
+pub(super) fn check_placeholder(
+    key: &Arc<str>,
+    placeholder: bool,
+    group: &str,
+) -> Result<(), Rejection> {
+    match (placeholder, group.is_empty()) {
+        (true, true) => Err(Rejection::PlaceholderWithoutGroup(Arc::clone(key))),
+        (true, false) => {
+            let id = Arc::clone(key);
+            Err(Rejection::Unsupported { id, what: "gang scheduling (placeholder)" })
+        }
+        (false, _) => Ok(()),
+    }
+}
+
+pub(super) fn check_repeat(key: &Arc<str>, repeat: i32) -> Result<u32, Rejection> {
+    match u32::try_from(repeat) {
+        Ok(count @ 1..=MAX_REPEAT) => Ok(count),
+        _ => Err(Rejection::Repeat { key: Arc::clone(key), repeat, limit: MAX_REPEAT }),
+    }
+}
+
+/// An amount to be allocated: something, and nothing negative.
+pub(super) fn wanted(
+    key: &Arc<str>,
+    resource: Option<&si::Resource>,
+) -> Result<Resources, Rejection> {
+    let resources = amount(key, resource)?;
+    if resources.has_negative() {
+        return Err(Rejection::NegativeResource(Arc::clone(key)));
+    }
+    if resources.is_zero() {
+        return Err(Rejection::NoResource(Arc::clone(key)));
+    }
+    Ok(resources)
+}
+
+/// An amount that a node reports, if it does.
+pub(super) fn counted(
+    id: &Arc<str>,
+    resource: Option<&si::Resource>,
+) -> Result<Option<Resources>, Rejection> {
+    let Some(resource) = resource else { return Ok(None) };
+    let resources = amount(id, Some(resource))?;
+    if resources.has_negative() {
+        let why = format!("negative quantity in {resources}");
+        return Err(Rejection::NodeInvalid { id: Arc::clone(id), why });
+    }
+    Ok(Some(resources.pruned()))
+}
+
+pub(super) fn amount(
+    id: &Arc<str>,
+    resource: Option<&si::Resource>,
+) -> Result<Resources, Rejection> {
+    let mut resources = Resources::new();
+    for (name, quantity) in resource.iter().flat_map(|resource| &resource.resources) {
+        if name.len() > NAME_BYTES {
+            let why = "a resource name is longer than 256 bytes".to_owned();
+            return Err(Rejection::Names { id: Arc::clone(id), why });
+        }
+        let name = Name::intern(name)
+            .map_err(|error| Rejection::Names { id: Arc::clone(id), why: error.to_string() })?;
+        if quantity.value > QUANTITY_MAX {
+            return Err(Rejection::Overflow(Arc::clone(id)));
+        }
+        resources.set(name, quantity.value);
+    }
+    Ok(resources)
+}
+
+pub(super) fn shared(tags: BTreeMap<String, String>) -> Option<Tags> {
+    (!tags.is_empty()).then(|| Arc::new(tags))
+}
+
+pub(super) fn tag_ignoring_case<'a>(
+    tags: &'a BTreeMap<String, String>,
+    name: &str,
+) -> Option<&'a str> {
+    tags.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+}
+
+pub(super) fn is_true(text: &str) -> bool {
+    matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
+}
+
+pub(super) fn is_false(text: &str) -> bool {
+    matches!(text, "0" | "f" | "F" | "FALSE" | "false" | "False")
+}
+
+pub(super) fn first_of<'a>(one: &'a str, other: &'a str) -> &'a str {
+    if one.is_empty() { other } else { one }
+}
+
+/// The submitted identity (queues-and-config chapter, 8.3) with the default resolver: a user's only
+/// group is named like the user.
+pub(super) fn resolve(
+    id: &Arc<str>,
+    ugi: si::UserGroupInformation,
+    forced: bool,
+) -> Result<(Arc<str>, Vec<String>), Rejection> {
+    if ugi.user.is_empty() {
+        if forced {
+            return Ok((Arc::from("nobody"), vec!["nogroup".to_owned()]));
+        }
+        let why = "empty user cannot resolve".to_owned();
+        return Err(Rejection::User { id: Arc::clone(id), why });
+    }
+    if ugi.groups.is_empty() {
+        let groups = vec![ugi.user.clone()];
+        return Ok((Arc::from(ugi.user), groups));
+    }
+    if !is_user_name(&ugi.user) {
+        let why = format!("invalid username `{}`", ugi.user);
+        return Err(Rejection::User { id: Arc::clone(id), why });
+    }
+    Ok((Arc::from(ugi.user), ugi.groups))
+}
+
+/// `^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`
+pub(super) fn is_user_name(name: &str) -> bool {
+    let name = name.strip_suffix('$').unwrap_or(name);
+    let mut characters = name.chars();
+    let starts = characters.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic());
+    starts && characters.all(|c| c.is_ascii_alphanumeric() || ":#/_.@-".contains(c))
+}

@@ -1,0 +1,406 @@
+//! Allocations per second through the full actor path, in process, metrics on.
+//!
+//! `cargo bench --bench scheduling -- [FILTER]` prints a table per shape: the median of some runs of
+//! wall and CPU time from the first ask sent to the last allocation heard, so that receiving,
+//! deciding and telling are all in it. See docs/performance.md for the shapes and the figures.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
+#![allow(clippy::cast_sign_loss, missing_docs)]
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle, Threads};
+use monoceros_proto::si::v1 as si;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+const RUNS: usize = 5;
+const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
+
+/// Counts allocations and wakes whoever waits for a number of them.
+#[derive(Default)]
+struct Counter {
+    allocated: AtomicU64,
+    wanted: AtomicU64,
+    reached: Notify,
+}
+
+impl ResourceManagerCallback for Counter {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
+        let new = response.new.len() as u64;
+        let before = self.allocated.fetch_add(new, Ordering::AcqRel);
+        let wanted = self.wanted.load(Ordering::Acquire);
+        if before < wanted && before + new >= wanted {
+            self.reached.notify_one();
+        }
+    }
+    fn update_application(&self, response: si::ApplicationResponse) {
+        assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
+    }
+    fn update_node(&self, response: si::NodeResponse) {
+        assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
+    }
+}
+
+struct Shim {
+    scheduler: SchedulerHandle,
+    counter: Arc<Counter>,
+}
+
+impl Shim {
+    async fn start(config: &str, threads: Threads) -> Self {
+        let scheduler = Scheduler::builder().threads(threads).start().unwrap();
+        let counter = Arc::new(Counter::default());
+        let request = si::RegisterResourceManagerRequest {
+            rm_id: "bench".into(),
+            config: config.into(),
+            ..Default::default()
+        };
+        let callback = Arc::clone(&counter);
+        scheduler.register_resource_manager(request, callback).await.unwrap();
+        Self { scheduler, counter }
+    }
+
+    async fn nodes(&self, count: usize, capacity: &[(&str, i64)]) {
+        for from in (0..count).step_by(1_000) {
+            let nodes = (from..count.min(from + 1_000)).map(|number| si::NodeInfo {
+                node_id: format!("node-{number:06}"),
+                action: si::node_info::ActionFromRm::Create as i32,
+                schedulable_resource: Some(resource(capacity)),
+                ..Default::default()
+            });
+            let nodes = nodes.collect();
+            let request = si::NodeRequest { rm_id: "bench".into(), nodes, ..Default::default() };
+            self.scheduler.update_node(request).await.unwrap();
+        }
+    }
+
+    /// Application `n` goes to the queue `queue(n)`.
+    async fn applications(&self, count: usize, queue: impl Fn(usize) -> String) {
+        let new = (0..count).map(|number| si::AddApplicationRequest {
+            application_id: format!("app-{number:06}"),
+            queue_name: queue(number),
+            ugi: Some(si::UserGroupInformation { user: "bench".into(), groups: vec![] }),
+            ..Default::default()
+        });
+        let new = new.collect();
+        let request = si::ApplicationRequest { rm_id: "bench".into(), new, ..Default::default() };
+        self.scheduler.update_application(request).await.unwrap();
+    }
+
+    /// `total` asks named after `prefix`, in blocks of equal size over the applications.
+    async fn asks(&self, prefix: &str, total: usize, applications: usize, size: &[(&str, i64)]) {
+        let wanted = resource(size);
+        for from in (0..total).step_by(1_000) {
+            let asks = (from..total.min(from + 1_000)).map(|number| si::AllocationAsk {
+                allocation_key: format!("{prefix}-{number:07}"),
+                application_id: format!("app-{:06}", number * applications / total),
+                resource_ask: Some(wanted.clone()),
+                max_allocations: 1,
+                ..Default::default()
+            });
+            let asks = asks.collect();
+            let request =
+                si::AllocationRequest { rm_id: "bench".into(), asks, ..Default::default() };
+            self.scheduler.update_allocation(request).await.unwrap();
+        }
+    }
+
+    fn expect(&self, more: usize) {
+        let so_far = self.counter.allocated.load(Ordering::Acquire);
+        self.counter.wanted.store(so_far + more as u64, Ordering::Release);
+    }
+
+    async fn all_allocated(&self) {
+        let reached = self.counter.reached.notified();
+        tokio::time::timeout(Duration::from_secs(120), reached).await.expect("everything fits");
+    }
+}
+
+fn resource(amounts: &[(&str, i64)]) -> si::Resource {
+    let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
+    si::Resource { resources: amounts.iter().map(quantity).collect() }
+}
+
+/// User and system time of this process so far, in ticks of 10 ms.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let field = |n: usize| -> u64 {
+        after_name.split_whitespace().nth(n).and_then(|text| text.parse().ok()).unwrap_or(0)
+    };
+    Duration::from_millis((field(11) + field(12)) * 10)
+}
+
+/// Memory in use, KiB.
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[derive(Clone)]
+struct Shape {
+    name: String,
+    config: String,
+    nodes: usize,
+    capacity: Vec<(&'static str, i64)>,
+    applications: usize,
+    asks: usize,
+    parked: usize,
+    queue: fn(usize) -> String,
+}
+
+fn queues(policy: &str, names: &str) -> String {
+    format!(
+        "partitions: [{{name: default, nodesortpolicy: {{type: {policy}}}, \
+         queues: [{{name: root, submitacl: '*', queues: [{names}]}}]}}]"
+    )
+}
+
+/// Two queues of one application each; nodes that just hold all asks.
+fn shape_u(nodes: usize) -> Shape {
+    let per_node = 10_000 / i64::try_from(nodes).unwrap();
+    Shape {
+        name: format!("U {nodes} nodes"),
+        config: queues("fair", "{name: a}, {name: b}"),
+        nodes,
+        capacity: vec![("memory", 10 * per_node), ("vcore", per_node)],
+        applications: 2,
+        asks: 10_000,
+        parked: 0,
+        queue: |number| ["root.a", "root.b"][number % 2].to_owned(),
+    }
+}
+
+/// One fifo leaf, many nodes.
+fn shape_a(applications: usize, policy: &str) -> Shape {
+    Shape {
+        name: format!("A {applications} apps {policy}"),
+        config: queues(policy, "{name: a}"),
+        nodes: 10_000,
+        capacity: vec![("memory", 50), ("vcore", 5)],
+        applications,
+        asks: 50_000,
+        parked: 0,
+        queue: |_| "root.a".to_owned(),
+    }
+}
+
+/// A hundred fair leaves under ten parents.
+fn shape_b() -> Shape {
+    let mut config = "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    queues:\n"
+        .to_owned();
+    for parent in 0..10 {
+        let _ = writeln!(config, "    - name: p{parent}\n      parent: true\n      queues:");
+        for leaf in 0..10 {
+            let _ = writeln!(
+                config,
+                "      - name: l{leaf}\n        properties: {{application.sort.policy: fair}}"
+            );
+        }
+    }
+    Shape {
+        name: "B 100 fair leaves".into(),
+        config,
+        nodes: 1_000,
+        capacity: vec![("memory", 500), ("vcore", 50)],
+        applications: 1_000,
+        asks: 50_000,
+        parked: 0,
+        queue: |number| format!("root.p{}.l{}", number % 10, number / 10 % 10),
+    }
+}
+
+/// One run: seconds of wall and CPU.
+async fn run(shape: &Shape, threads: Threads) -> (f64, f64) {
+    let shim = Shim::start(&shape.config, threads).await;
+    shim.nodes(shape.nodes, &shape.capacity).await;
+    shim.applications(shape.applications, shape.queue).await;
+    if shape.parked > 0 {
+        // More than any node has.
+        shim.asks("parked", shape.parked, shape.applications, &[("memory", 1_000_000)]).await;
+    }
+    shim.scheduler.settle().await;
+    shim.expect(shape.asks);
+    let (start, cpu) = (Instant::now(), cpu_time());
+    shim.asks("ask", shape.asks, shape.applications, &SMALL).await;
+    shim.all_allocated().await;
+    let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+    shim.scheduler.shutdown().await;
+    (wall.as_secs_f64(), cpu.as_secs_f64())
+}
+
+/// Runs a shape several times and prints its row.
+async fn row(shape: &Shape, threads: Threads) {
+    let (mut walls, mut cpus) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        let (wall, cpu) = run(shape, threads).await;
+        walls.push(wall);
+        cpus.push(cpu);
+    }
+    let asks = shape.asks as f64;
+    let best = walls.iter().copied().fold(f64::INFINITY, f64::min);
+    println!(
+        "| {} | {threads:?} | {:.0} ({:.0}) | {:.2} |",
+        shape.name,
+        asks / median(&mut walls),
+        asks / best,
+        median(&mut cpus) * 1e6 / asks,
+    );
+}
+
+async fn throughput(filter: &str) {
+    let mut shapes: Vec<Shape> = [500, 1_000, 2_000, 5_000].map(shape_u).into();
+    for policy in ["fair", "binpacking"] {
+        shapes.extend([2, 100, 1_000, 10_000].map(|applications| shape_a(applications, policy)));
+    }
+    shapes.push(shape_b());
+    println!("| shape | threads | allocations/s, median (best) | CPU µs per allocation |");
+    println!("|---|---|---|---|");
+    for shape in shapes.iter().filter(|shape| shape.name.contains(filter)) {
+        for threads in [Threads::PerPartition, Threads::One] {
+            row(shape, threads).await;
+        }
+    }
+}
+
+/// CPU per allocation while one dimension grows.
+async fn growth() {
+    println!("\n| growth | threads | allocations/s, median (best) | CPU µs per allocation |");
+    println!("|---|---|---|---|");
+    let base = |name: String, applications: usize| Shape {
+        name,
+        nodes: 1_000,
+        capacity: vec![("memory", 1_000), ("vcore", 100)],
+        asks: 100_000,
+        ..shape_a(applications, "fair")
+    };
+    let mut shapes = Vec::new();
+    for nodes in [1_000, 10_000, 100_000] {
+        shapes.push(Shape { nodes, ..base(format!("{nodes} nodes"), 100) });
+    }
+    for parked in [10_000, 100_000, 1_000_000] {
+        shapes.push(Shape { parked, ..base(format!("{parked} parked asks"), 100) });
+    }
+    for asks in [100, 1_000, 10_000, 100_000] {
+        shapes.push(base(format!("{asks} asks per application"), 100_000 / asks));
+    }
+    for applications in [10, 100, 1_000, 10_000] {
+        shapes.push(base(format!("{applications} applications"), applications));
+    }
+    for shape in &shapes {
+        row(shape, Threads::PerPartition).await;
+    }
+}
+
+/// One ask at a time on an idle cluster.
+async fn lone_ask() {
+    println!("\n| lone ask, 5,000 idle nodes | p50 µs | p99 µs |\n|---|---|---|");
+    for threads in [Threads::PerPartition, Threads::One] {
+        let shim = Shim::start(&queues("fair", "{name: a}"), threads).await;
+        shim.nodes(5_000, &[("memory", 1_000), ("vcore", 100)]).await;
+        shim.applications(1, |_| "root.a".into()).await;
+        shim.scheduler.settle().await;
+        let mut taken = Vec::new();
+        for number in 0..5_000 {
+            shim.expect(1);
+            let start = Instant::now();
+            shim.asks(&format!("lone-{number}"), 1, 1, &SMALL).await;
+            shim.all_allocated().await;
+            taken.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        taken.sort_by(f64::total_cmp);
+        let at = |share: f64| taken[(taken.len() as f64 * share) as usize];
+        println!("| {threads:?} | {:.1} | {:.1} |", at(0.5), at(0.99));
+        shim.scheduler.shutdown().await;
+    }
+}
+
+/// A full cluster, asks that cannot be placed, and one release.
+async fn full_cluster() {
+    let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
+    shim.nodes(100, &[("memory", 50), ("vcore", 5)]).await;
+    shim.applications(1_000, |_| "root.a".into()).await;
+    shim.expect(500);
+    shim.asks("ask", 100_500, 1_000, &SMALL).await;
+    shim.scheduler.settle().await;
+    let cpu = cpu_time();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let idle = cpu_time().saturating_sub(cpu);
+    let mut taken = Vec::new();
+    for number in 0..200 {
+        shim.expect(1);
+        let release = si::AllocationRelease {
+            application_id: format!("app-{:06}", number * 1_000 / 100_500),
+            uuid: format!("ask-{number:07}"),
+            termination_type: si::TerminationType::StoppedByRm as i32,
+            ..Default::default()
+        };
+        let allocations_to_release = vec![release];
+        let releases =
+            Some(si::AllocationReleasesRequest { allocations_to_release, ..Default::default() });
+        let request =
+            si::AllocationRequest { rm_id: "bench".into(), releases, ..Default::default() };
+        let start = Instant::now();
+        shim.scheduler.update_allocation(request).await.unwrap();
+        shim.all_allocated().await;
+        taken.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    println!("\n| full cluster, 100,000 asks parked in 1,000 applications | |\n|---|---|");
+    println!("| CPU in 5 idle seconds | {} ms |", idle.as_millis());
+    println!("| release to reuse, median | {:.0} µs |", median(&mut taken));
+    println!("| release to reuse, worst of 200 | {:.0} µs |", taken[taken.len() - 1]);
+    shim.scheduler.shutdown().await;
+}
+
+/// Bytes per pending ask and per node.
+async fn memory() {
+    let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
+    shim.applications(100, |_| "root.a".into()).await;
+    shim.scheduler.settle().await;
+    let (nodes, asks) = (50_000, 500_000);
+    let before = resident_kib();
+    shim.nodes(nodes, &[("memory", 5), ("vcore", 5), ("pods", 110)]).await;
+    shim.scheduler.settle().await;
+    let with_nodes = resident_kib();
+    shim.asks("ask", asks, 100, &SMALL).await;
+    shim.scheduler.settle().await;
+    let with_asks = resident_kib();
+    println!("\n| memory | bytes |\n|---|---|");
+    println!("| per node | {} |", (with_nodes - before) * 1024 / nodes as u64);
+    println!("| per pending ask | {} |", (with_asks - with_nodes) * 1024 / asks as u64);
+    shim.scheduler.shutdown().await;
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let wants = |name: &str| filter.is_empty() || name.starts_with(filter.as_str());
+        if filter.is_empty() || filter.starts_with(['U', 'A', 'B']) {
+            throughput(&filter).await;
+        }
+        if wants("lone") {
+            lone_ask().await;
+        }
+        if wants("full") {
+            full_cluster().await;
+        }
+        if wants("memory") {
+            memory().await;
+        }
+        if wants("growth") {
+            growth().await;
+        }
+    });
+}

@@ -1,0 +1,87 @@
+//! What the two directions of one stream tell each other.
+//!
+//! A task reads the requests, and tonic polls the replies when the client can receive one; they
+//! share a [`Line`]. Whoever ends the stream first says why, and that is what the client reads.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::end::End;
+use super::session::Session;
+
+/// One open stream.
+pub struct Line {
+    session: OnceLock<Arc<Session>>,
+    end: OnceLock<End>,
+    ended: CancellationToken,
+    half_closed: OnceLock<()>,
+    news: Notify,
+}
+
+impl Line {
+    /// A stream that belongs to nobody yet.
+    pub fn new() -> Self {
+        Self {
+            session: OnceLock::new(),
+            end: OnceLock::new(),
+            ended: CancellationToken::new(),
+            half_closed: OnceLock::new(),
+            news: Notify::new(),
+        }
+    }
+
+    /// The session it is bound to.
+    pub fn session(&self) -> Option<&Arc<Session>> {
+        self.session.get()
+    }
+
+    /// Binds it; a second call changes nothing.
+    pub fn set_session(&self, session: &Arc<Session>) {
+        self.session.get_or_init(|| Arc::clone(session));
+    }
+
+    /// Why it ends, once it does.
+    pub fn end(&self) -> Option<&End> {
+        self.end.get()
+    }
+
+    /// Ends it. The first reason stands.
+    pub fn close(&self, end: End) {
+        self.end.get_or_init(|| end);
+        self.ended.cancel();
+    }
+
+    /// Waits until it ends.
+    pub async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// The client will send no more, and still wants what is due.
+    pub fn half_close(&self) {
+        self.half_closed.get_or_init(|| ());
+        self.wake();
+    }
+
+    /// Whether [`Self::half_close`] was called.
+    pub fn is_half_closed(&self) -> bool {
+        self.half_closed.get().is_some()
+    }
+
+    /// Tells the side that writes to look again. Kept until it does.
+    pub fn wake(&self) {
+        self.news.notify_one();
+    }
+
+    /// Waits for [`Self::wake`].
+    pub async fn news(&self) {
+        self.news.notified().await;
+    }
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,232 @@
+//! One stream, in both directions.
+//!
+//! # How it ends
+//! * The client closes its side: once the scheduler has settled what it was asked, or after
+//!   `LINGER`, what waits is still delivered, and the stream ends OK.
+//! * The client goes away: what was not taken waits for the next stream of the session.
+//! * The server ends it: see [`End`].
+
+use std::marker::PhantomData;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{Stream, stream};
+use tokio::time::timeout;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Request, Response, Status, Streaming};
+use tracing::debug;
+
+use super::end::{End, unreadable};
+use super::kind::Kind;
+use super::line::Line;
+use super::registry::Slot;
+use super::{Edge, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER};
+
+/// How long the scheduler may take to answer a client that has closed its side.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// The replies of a stream as the generated trait wants them.
+pub(super) type ReplyStream<K> =
+    Pin<Box<dyn Stream<Item = Result<<K as Kind>::Reply, Status>> + Send>>;
+
+/// Opens a stream: binds it if its metadata say to whom, and starts to read it.
+pub(super) async fn open<K: Kind>(
+    edge: Arc<Edge>,
+    request: Request<Streaming<K::Request>>,
+) -> Result<Response<ReplyStream<K>>, Status> {
+    let (metadata, _, requests) = request.into_parts();
+    let mut reader = Reader::<K>::new(edge);
+    // Dropping the writer releases the stream, also when binding it fails.
+    let writer = reader.writer();
+    reader.bind_by_metadata(&metadata).await.map_err(|end| Status::from(&end))?;
+    let headers = writer.headers();
+    tokio::spawn(reader.run(requests));
+    let mut response = Response::new(writer.into_stream());
+    *response.metadata_mut() = headers;
+    Ok(response)
+}
+
+/// The direction from the client.
+struct Reader<K> {
+    edge: Arc<Edge>,
+    line: Arc<Line>,
+    slot: Option<Arc<Slot>>,
+    kind: PhantomData<K>,
+}
+
+/// The direction to the client.
+struct Writer<K: Kind> {
+    edge: Arc<Edge>,
+    line: Arc<Line>,
+    kind: PhantomData<K>,
+}
+
+impl<K: Kind> Reader<K> {
+    fn new(edge: Arc<Edge>) -> Self {
+        Self { edge, line: Arc::default(), slot: None, kind: PhantomData }
+    }
+
+    fn writer(&self) -> Writer<K> {
+        Writer { edge: Arc::clone(&self.edge), line: Arc::clone(&self.line), kind: PhantomData }
+    }
+
+    async fn bind_by_metadata(&mut self, metadata: &MetadataMap) -> Result<(), End> {
+        let Some(rm_id) = text(metadata, RM_ID_HEADER)? else { return Ok(()) };
+        self.bind(rm_id, text(metadata, SESSION_HEADER)?).await
+    }
+
+    /// Makes this the stream of its kind in the current session of `rm_id`, which must be the one
+    /// that the client names, if it names one.
+    async fn bind(&mut self, rm_id: &str, session: Option<&str>) -> Result<(), End> {
+        let not_registered = || End::NotRegistered(rm_id.to_owned());
+        let slot = self.edge.registry.slot(rm_id).ok_or_else(not_registered)?;
+        {
+            let current = slot.read().await;
+            let current = current.as_ref().ok_or_else(not_registered)?;
+            if let Some(named) = session
+                && named.parse() != Ok(current.number())
+            {
+                let (named, current) = (named.to_owned(), current.number());
+                return Err(End::SessionStale { named, current });
+            }
+            current.bind::<K>(&self.line)?;
+            debug!(rm = rm_id, kind = K::NAME, session = current.number(), "stream bound");
+        }
+        self.slot = Some(slot);
+        Ok(())
+    }
+
+    /// Reads until either side ends the stream.
+    async fn run(mut self, mut requests: Streaming<K::Request>) {
+        loop {
+            // Only the wait for a message is given up: one that has come is handed on whole.
+            let message = tokio::select! {
+                biased;
+                () = self.line.ended() => return,
+                message = requests.message() => message,
+            };
+            match message {
+                Ok(Some(request)) => {
+                    if let Err(end) = self.accept(request).await {
+                        self.line.close(end);
+                        return;
+                    }
+                }
+                Ok(None) => {
+                    // After that the outboxes hold every answer that is due.
+                    let _ = timeout(LINGER, self.edge.handle.settle()).await;
+                    self.line.half_close();
+                    return;
+                }
+                Err(status) => {
+                    self.fail(&status);
+                    return;
+                }
+            }
+        }
+    }
+
+    async fn accept(&mut self, mut request: K::Request) -> Result<(), End> {
+        let named = mem::take(K::rm_id(&mut request));
+        if self.slot.is_none() {
+            if named.is_empty() {
+                return Err(End::RmIdMissing);
+            }
+            self.bind(&named, None).await?;
+        }
+        let (Some(slot), Some(session)) = (&self.slot, self.line.session()) else {
+            return Err(End::RmIdMissing);
+        };
+        if !named.is_empty() && named != session.rm_id() {
+            return Err(End::RmIdMismatch { bound: session.rm_id().to_owned(), named });
+        }
+        if K::is_empty(&request) {
+            return Ok(());
+        }
+        let current = slot.read().await;
+        if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            return Err(End::Superseded);
+        }
+        session.rm_id().clone_into(K::rm_id(&mut request));
+        K::forward(&self.edge.handle, request).await?;
+        Ok(())
+    }
+
+    fn fail(&self, status: &Status) {
+        let Some(end) = unreadable(status) else {
+            self.line.close(End::ClientGone);
+            return;
+        };
+        if let Some(session) = self.line.session() {
+            session.lose_items();
+        }
+        self.line.close(end);
+    }
+}
+
+impl<K: Kind> Writer<K> {
+    fn headers(&self) -> MetadataMap {
+        let mut headers = MetadataMap::new();
+        headers.insert(SCHEDULER_HEADER, self.edge.registry.scheduler_id());
+        if let Some(session) = self.line.session() {
+            headers.insert(SESSION_HEADER, MetadataValue::from(session.number()));
+        }
+        headers
+    }
+
+    fn into_stream(self) -> ReplyStream<K> {
+        let replies = stream::unfold(Some(self), |writer| async {
+            let mut writer = writer?;
+            match writer.next().await? {
+                Ok(reply) => Some((Ok(reply), Some(writer))),
+                Err(status) => Some((Err(status), None)),
+            }
+        });
+        Box::pin(replies)
+    }
+
+    /// The next reply, or the status that ends the stream, or nothing when it ends well.
+    async fn next(&mut self) -> Option<Result<K::Reply, Status>> {
+        loop {
+            if self.edge.shutdown.is_cancelled() {
+                self.line.close(End::ShuttingDown);
+            }
+            if let Some(end) = self.line.end() {
+                return Some(Err(end.into()));
+            }
+            // Asked before the outbox is: an answer that is due is in it by then.
+            let half_closed = self.line.is_half_closed();
+            if let Some(reply) = self.waiting() {
+                return Some(Ok(reply));
+            }
+            if half_closed {
+                return None;
+            }
+            tokio::select! {
+                () = self.edge.shutdown.cancelled() => {}
+                () = self.line.ended() => {}
+                () = self.line.news() => {}
+            }
+        }
+    }
+
+    fn waiting(&self) -> Option<K::Reply> {
+        K::outbox(self.line.session()?).take(&self.line)
+    }
+}
+
+impl<K: Kind> Drop for Writer<K> {
+    fn drop(&mut self) {
+        if let Some(session) = self.line.session() {
+            K::outbox(session).release(&self.line);
+        }
+        self.line.close(End::ClientGone);
+    }
+}
+
+fn text<'m>(metadata: &'m MetadataMap, key: &'static str) -> Result<Option<&'m str>, End> {
+    let Some(value) = metadata.get(key) else { return Ok(None) };
+    value.to_str().map(Some).map_err(|_| End::BadMetadata(key))
+}

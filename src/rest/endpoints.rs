@@ -1,0 +1,154 @@
+//! What each endpoint checks, reads and answers (section 1.8).
+//!
+//! Checks run in the order that the chapter gives: where several fail, clients see the first.
+
+use axum::http::StatusCode;
+use monoceros_actors::ReadError;
+use monoceros_actors::snapshot::QueueSnapshot;
+use prometheus::TextEncoder;
+use serde::Serialize;
+use tokio::task::spawn_blocking;
+
+use super::names::{BadEscape, decoded_again, is_queue_path};
+use super::replies::{Class, Reply};
+use super::routes::Endpoint;
+use super::{Edge, Reads};
+
+const PAGE: &str = include_str!("../../web/index.html");
+
+/// Why a handler has no document. The texts are those that scripts compare.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Failure {
+    #[error("Partition not found")]
+    PartitionNotFound,
+    #[error("Queue not found")]
+    QueueNotFound,
+    #[error("Node not found")]
+    NodeNotFound,
+    #[error(transparent)]
+    BadEscape(#[from] BadEscape),
+    #[error(
+        "queue path `{0}` is not valid: a queue name has at most 64 characters, which are \
+         alphanumerics and -, _, #, @, /, :"
+    )]
+    QueueName(String),
+    #[error("the scheduler is stopped")]
+    Stopped,
+    #[error("{0}")]
+    Document(String),
+}
+
+impl Failure {
+    pub(super) fn status(&self) -> StatusCode {
+        match self {
+            Self::PartitionNotFound | Self::QueueNotFound | Self::NodeNotFound => {
+                StatusCode::NOT_FOUND
+            }
+            Self::BadEscape(_) | Self::QueueName(_) => StatusCode::BAD_REQUEST,
+            Self::Stopped => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Document(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::PartitionNotFound(_) => Self::PartitionNotFound,
+            ReadError::QueueNotFound(_) => Self::QueueNotFound,
+            ReadError::Stopped => Self::Stopped,
+        }
+    }
+}
+
+/// Answers a GET.
+pub(super) async fn read<S: Reads>(
+    edge: &Edge<S>,
+    endpoint: Endpoint,
+    query: Option<&str>,
+) -> Result<Reply, Failure> {
+    let source = &edge.source;
+    match endpoint {
+        Endpoint::Page => Ok(Reply::ok(Class::Page, PAGE)),
+        Endpoint::Health => Ok(health(edge).await),
+        Endpoint::Metrics => metrics(source).await,
+        Endpoint::Clusters => json(source.clusters().await).await,
+        Endpoint::Partitions => json(source.partitions().await).await,
+        Endpoint::Queues { partition } => json(source.queues(&partition).await?).await,
+        Endpoint::Queue { partition, queue } => {
+            let tree = source.queues(&partition).await?;
+            let path = queue_path(&queue)?;
+            let mut found = descendant(tree, &path).ok_or(Failure::QueueNotFound)?;
+            found.partition.clear();
+            if !is_present(query, "subtree") {
+                found.children.clear();
+            }
+            json(found).await
+        }
+        Endpoint::Applications { partition, queue } => {
+            let path = queue_path(&queue)?;
+            json(source.applications(&partition, &path).await?).await
+        }
+        Endpoint::Nodes { partition } => json(source.nodes(&partition).await?).await,
+        Endpoint::Node { partition, node } => {
+            let nodes = source.nodes(&partition).await?;
+            let found = nodes.into_iter().find(|candidate| candidate.node_id == node);
+            json(found.ok_or(Failure::NodeNotFound)?).await
+        }
+    }
+}
+
+async fn health<S: Reads>(edge: &Edge<S>) -> Reply {
+    // Whether there is a partition does not matter, only whether anybody is there to say so.
+    let stopped = matches!(edge.source.queues("").await, Err(ReadError::Stopped));
+    if stopped || edge.stopping.is_cancelled() {
+        return Reply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, "stopping\n");
+    }
+    Reply::ok(Class::Text, "serving\n")
+}
+
+async fn metrics<S: Reads>(source: &S) -> Result<Reply, Failure> {
+    source.refresh_metrics().await;
+    let registry = source.metrics();
+    let page = spawn_blocking(move || TextEncoder::new().encode_to_string(&registry.gather()))
+        .await
+        .map_err(|panic| Failure::Document(panic.to_string()))?
+        .map_err(|error| Failure::Document(error.to_string()))?;
+    Ok(Reply::ok(Class::Metrics, page))
+}
+
+async fn json<T: Serialize + Send + 'static>(value: T) -> Result<Reply, Failure> {
+    let document = spawn_blocking(move || {
+        let mut document = serde_json::to_vec(&value)?;
+        document.push(b'\n');
+        Ok::<_, serde_json::Error>(document)
+    })
+    .await
+    .map_err(|panic| Failure::Document(panic.to_string()))?
+    .map_err(|error| Failure::Document(error.to_string()))?;
+    Ok(Reply::ok(Class::Json, document))
+}
+
+/// The queue that a parameter means, in lower case.
+fn queue_path(parameter: &str) -> Result<String, Failure> {
+    let path = decoded_again(parameter)?;
+    if !is_queue_path(&path) {
+        return Err(Failure::QueueName(path));
+    }
+    Ok(path.to_lowercase())
+}
+
+fn descendant(queue: QueueSnapshot, path: &str) -> Option<QueueSnapshot> {
+    if queue.queue_name == path {
+        return Some(queue);
+    }
+    let below = path.strip_prefix(&queue.queue_name)?;
+    if !below.starts_with('.') {
+        return None;
+    }
+    queue.children.into_iter().find_map(|child| descendant(child, path))
+}
+
+fn is_present(query: Option<&str>, name: &str) -> bool {
+    form_urlencoded::parse(query.unwrap_or("").as_bytes()).any(|(key, _)| key == name)
+}

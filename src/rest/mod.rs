@@ -1,0 +1,146 @@
+//! The REST edge: what dashboards, scripts and the web UI read (rest-events-metrics chapter,
+//! section 1).
+//!
+//! # How a request goes
+//! `routes` finds the endpoint by the raw path, or where the client should have asked;
+//! `endpoints` checks the values, reads from the scheduler and says what the answer is;
+//! `replies` turns that into a response, with the headers of its class and, where asked for and
+//! worth it, one layer of gzip. Axum carries the requests; its own router is not used, because
+//! existing clients rely on redirects, methods and decoding that it does not do.
+//!
+//! # Invariants
+//! * Nothing here changes the scheduler: every endpoint reads.
+//! * Documents are made and compressed on threads for blocking work, so that a large one delays
+//!   neither other requests nor the scheduler.
+//! * An error of a handler is an error object; only what no handler saw is plain text.
+
+use std::future::Future;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::response::Response;
+use monoceros_actors::snapshot::{
+    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot,
+};
+use monoceros_actors::{ReadError, SchedulerHandle};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+mod endpoints;
+mod names;
+mod replies;
+mod routes;
+mod server;
+#[cfg(test)]
+mod tests;
+
+pub use server::serve;
+
+use routes::Route;
+
+/// What this edge reads. The scheduler answers between two of its steps, so each answer is of one
+/// moment. A partition is named plainly, which means the first of that name, or with its RM as
+/// `[rm]name`.
+pub trait Reads: Clone + Send + Sync + 'static {
+    /// One entry per partition, in the order of [`Self::partitions`].
+    fn clusters(&self) -> impl Future<Output = Vec<ClusterSnapshot>> + Send;
+    /// All partitions: `default` first, then by name, then by RM.
+    fn partitions(&self) -> impl Future<Output = Vec<PartitionSnapshot>> + Send;
+    /// The whole tree of queues.
+    fn queues(
+        &self,
+        partition: &str,
+    ) -> impl Future<Output = Result<QueueSnapshot, ReadError>> + Send;
+    /// All nodes, by id.
+    fn nodes(
+        &self,
+        partition: &str,
+    ) -> impl Future<Output = Result<Vec<NodeSnapshot>, ReadError>> + Send;
+    /// The live applications of a queue, by id; none for a parent.
+    fn applications(
+        &self,
+        partition: &str,
+        queue: &str,
+    ) -> impl Future<Output = Result<Vec<ApplicationSnapshot>, ReadError>> + Send;
+    /// Brings those metrics up to date that are read off the state of the cluster.
+    fn refresh_metrics(&self) -> impl Future<Output = ()> + Send;
+    /// Where metrics are gathered from.
+    fn metrics(&self) -> prometheus::Registry;
+}
+
+impl Reads for SchedulerHandle {
+    async fn clusters(&self) -> Vec<ClusterSnapshot> {
+        self.clusters().await
+    }
+
+    async fn partitions(&self) -> Vec<PartitionSnapshot> {
+        self.partitions().await
+    }
+
+    async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
+        self.queues(partition).await
+    }
+
+    async fn nodes(&self, partition: &str) -> Result<Vec<NodeSnapshot>, ReadError> {
+        self.nodes(partition).await
+    }
+
+    async fn applications(
+        &self,
+        partition: &str,
+        queue: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        self.applications(partition, queue).await
+    }
+
+    async fn refresh_metrics(&self) {
+        self.refresh_metrics().await;
+    }
+
+    fn metrics(&self) -> prometheus::Registry {
+        self.metrics()
+    }
+}
+
+/// All endpoints over `source`, for a caller who has a server of their own, or needs none.
+pub fn router<S: Reads>(source: S) -> Router {
+    router_until(source, CancellationToken::new())
+}
+
+/// [`router`] that says on `/healthz` when `stopping` is cancelled.
+fn router_until<S: Reads>(source: S, stopping: CancellationToken) -> Router {
+    Router::new().fallback(answer::<S>).with_state(Edge { source, stopping })
+}
+
+/// What every request needs.
+#[derive(Clone)]
+struct Edge<S> {
+    source: S,
+    stopping: CancellationToken,
+}
+
+async fn answer<S: Reads>(State(edge): State<Edge<S>>, request: Request) -> Response {
+    let began = Instant::now();
+    let (parts, _) = request.into_parts();
+    let response = match routes::find(parts.uri.path()) {
+        Route::Unknown => replies::unknown_path(),
+        Route::Elsewhere(path) => replies::redirect(&parts.method, &path, parts.uri.query()),
+        Route::Here(_) if parts.method == Method::OPTIONS => replies::options(),
+        Route::Here(_) if parts.method != Method::GET => replies::method_not_allowed(),
+        Route::Here(endpoint) => {
+            let reply = endpoints::read(&edge, endpoint, parts.uri.query()).await;
+            replies::respond(reply, &parts.headers).await
+        }
+    };
+    debug!(
+        target: "core.rest",
+        method = %parts.method,
+        uri = %parts.uri,
+        status = response.status().as_u16(),
+        duration = ?began.elapsed(),
+        "answered"
+    );
+    response
+}

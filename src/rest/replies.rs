@@ -1,0 +1,195 @@
+//! Responses: headers by class of document, error objects, redirects, compression (sections 1.2
+//! to 1.5).
+
+use std::io::{self, Write};
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{
+    ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY,
+    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, VARY,
+};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde::Serialize;
+use tokio::task::spawn_blocking;
+
+use super::endpoints::Failure;
+
+/// From how many bytes on compressing is worth it.
+const GZIP_FROM: usize = 1400;
+
+const METHODS: &str = "GET, OPTIONS";
+const HTML: &str = "text/html; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// Any page may read what is public here, and say what it likes to get.
+const CORS: [(HeaderName, &str); 3] = [
+    (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+    (ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+    (ACCESS_CONTROL_ALLOW_HEADERS, "X-Requested-With,Content-Type,Accept,Origin"),
+];
+
+/// The page loads nothing from elsewhere, and reads from where it came.
+const PAGE_POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
+                           script-src 'unsafe-inline'; style-src 'unsafe-inline'";
+
+/// Which headers go with a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Json,
+    Metrics,
+    Page,
+    Text,
+}
+
+/// What an endpoint answers.
+#[derive(Debug)]
+pub(super) struct Reply {
+    status: StatusCode,
+    class: Class,
+    document: Bytes,
+}
+
+impl Reply {
+    pub(super) fn ok(class: Class, document: impl Into<Bytes>) -> Self {
+        Self::new(StatusCode::OK, class, document)
+    }
+
+    pub(super) fn new(status: StatusCode, class: Class, document: impl Into<Bytes>) -> Self {
+        Self { status, class, document: document.into() }
+    }
+}
+
+/// The body of an error of a handler (1.5).
+#[derive(Serialize)]
+struct ErrorObject {
+    status_code: u16,
+    message: String,
+    description: String,
+}
+
+impl From<Failure> for Reply {
+    fn from(failure: Failure) -> Self {
+        let status = failure.status();
+        let message = failure.to_string();
+        let description = message.clone();
+        let object = ErrorObject { status_code: status.as_u16(), message, description };
+        let document = serde_json::to_vec(&object).expect("a number and two texts are JSON");
+        Self::new(status, Class::Json, document)
+    }
+}
+
+/// The response to a GET that came with these headers.
+pub(super) async fn respond(reply: Result<Reply, Failure>, request: &HeaderMap) -> Response {
+    let Reply { status, class, document } = reply.unwrap_or_else(Reply::from);
+    let mut response = match class {
+        Class::Json => (CORS, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response(),
+        Class::Metrics => {
+            [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")].into_response()
+        }
+        Class::Page => [
+            (CONTENT_TYPE, HTML),
+            (CONTENT_SECURITY_POLICY, PAGE_POLICY),
+            (CACHE_CONTROL, "no-cache"),
+        ]
+        .into_response(),
+        Class::Text => [(CONTENT_TYPE, TEXT)].into_response(),
+    };
+    *response.status_mut() = status;
+    *response.body_mut() = Body::from(document.clone());
+    if document.len() >= GZIP_FROM && accepts_gzip(request) {
+        // A document that cannot be compressed, for whatever reason, goes out as it is.
+        if let Ok(Ok(compressed)) = spawn_blocking(move || gzip(&document)).await {
+            *response.body_mut() = Body::from(compressed);
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
+    }
+    response
+}
+
+/// The response to an OPTIONS, with which browsers ask beforehand.
+pub(super) fn options() -> Response {
+    ([(ALLOW, METHODS)], CORS).into_response()
+}
+
+pub(super) fn method_not_allowed() -> Response {
+    let headers = [(ALLOW, METHODS), (CONTENT_TYPE, TEXT)];
+    (StatusCode::METHOD_NOT_ALLOWED, headers, "Method Not Allowed").into_response()
+}
+
+pub(super) fn unknown_path() -> Response {
+    (StatusCode::NOT_FOUND, [(CONTENT_TYPE, TEXT)], "404 page not found").into_response()
+}
+
+/// Sends a client to `path`, with the query that it had.
+pub(super) fn redirect(method: &Method, path: &str, query: Option<&str>) -> Response {
+    let target = query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+    let Ok(location) = HeaderValue::from_bytes(target.as_bytes()) else {
+        return unknown_path();
+    };
+    let (status, title) = if method == Method::GET {
+        (StatusCode::MOVED_PERMANENTLY, "Moved Permanently")
+    } else {
+        (StatusCode::TEMPORARY_REDIRECT, "Temporary Redirect")
+    };
+    let body = format!("<a href=\"{}\">{title}</a>.\n", escaped(&target));
+    let headers = [(LOCATION, location), (CONTENT_TYPE, HeaderValue::from_static(HTML))];
+    (status, headers, body).into_response()
+}
+
+/// Whether the client asks for gzip (1.4): any token of that name does, unless it says `q=0`.
+fn accepts_gzip(request: &HeaderMap) -> bool {
+    let values = request.get_all(ACCEPT_ENCODING).into_iter();
+    values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|token| {
+        let (coding, parameter) = token.split_once(';').unwrap_or((token, ""));
+        coding.trim().eq_ignore_ascii_case("gzip") && parameter.trim() != "q=0"
+    })
+}
+
+fn gzip(document: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(document.len() / 4), Compression::fast());
+    encoder.write_all(document)?;
+    encoder.finish()
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_asked_for_by_name_and_declined_by_q_0() {
+        for (value, accepted) in [
+            ("gzip", true),
+            ("GZIP", true),
+            (" deflate , gzip ", true),
+            ("gzip;q=0.5", true),
+            ("gzip; q=1", true),
+            ("gzip;q=0.0", true),
+            ("gzip;q=0", false),
+            ("gzip; q=0", false),
+            ("*", false),
+            ("deflate, br", false),
+            ("xgzip", false),
+            ("", false),
+        ] {
+            let mut request = HeaderMap::new();
+            request.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(accepts_gzip(&request), accepted, "{value}");
+        }
+        assert!(!accepts_gzip(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_link_in_a_redirect_cannot_end_its_attribute() {
+        assert_eq!(escaped("/a?\"><b>&"), "/a?&quot;&gt;&lt;b&gt;&amp;");
+    }
+}

@@ -1,0 +1,180 @@
+//! Which endpoint a path means (sections 1.2 and 1.7).
+//!
+//! A path that names an endpoint in all but letter case, doubled or trailing slashes, or dots, is
+//! answered with the way it should have been written; its parameters stay as they are.
+
+use percent_encoding::percent_decode_str;
+
+/// An endpoint with its parameters, percent-decoded once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    Page,
+    Health,
+    Metrics,
+    Clusters,
+    Partitions,
+    Queues { partition: String },
+    Queue { partition: String, queue: String },
+    Applications { partition: String, queue: String },
+    Nodes { partition: String },
+    Node { partition: String, node: String },
+}
+
+/// What a path means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    Here(Endpoint),
+    /// The path to ask instead.
+    Elsewhere(String),
+    Unknown,
+}
+
+/// A path, where a segment in braces is a parameter, and what the parameters in order make of it.
+type Row = (&'static str, fn(&mut Parameters) -> Endpoint);
+
+const TABLE: [Row; 10] = [
+    ("/", |_| Endpoint::Page),
+    ("/healthz", |_| Endpoint::Health),
+    ("/ws/v1/metrics", |_| Endpoint::Metrics),
+    ("/ws/v1/clusters", |_| Endpoint::Clusters),
+    ("/ws/v1/partitions", |_| Endpoint::Partitions),
+    ("/ws/v1/partition/{partition}/queues", |p| Endpoint::Queues { partition: p.take() }),
+    ("/ws/v1/partition/{partition}/queue/{queue}", |p| Endpoint::Queue {
+        partition: p.take(),
+        queue: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/queue/{queue}/applications", |p| Endpoint::Applications {
+        partition: p.take(),
+        queue: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/nodes", |p| Endpoint::Nodes { partition: p.take() }),
+    ("/ws/v1/partition/{partition}/node/{node}", |p| Endpoint::Node {
+        partition: p.take(),
+        node: p.take(),
+    }),
+];
+
+/// Finds what `path`, as it came over the wire, means.
+pub(super) fn find(path: &str) -> Route {
+    for (pattern, make) in TABLE {
+        if let Some(parameters) = exact(pattern, path) {
+            return Route::Here(make(&mut Parameters(parameters.into_iter())));
+        }
+    }
+    let segments = cleaned(path);
+    for (pattern, _) in TABLE {
+        if let Some(canonical) = respelled(pattern, &segments) {
+            return Route::Elsewhere(canonical);
+        }
+    }
+    Route::Unknown
+}
+
+/// The segments that stood where the pattern has braces.
+struct Parameters(std::vec::IntoIter<String>);
+
+impl Parameters {
+    fn take(&mut self) -> String {
+        self.0.next().expect("a row of the table takes as many parameters as its path has")
+    }
+}
+
+/// The parameters, where `path` is spelled just like `pattern`.
+fn exact(pattern: &str, path: &str) -> Option<Vec<String>> {
+    let mut parameters = Vec::new();
+    let mut segments = path.split('/');
+    for expected in pattern.split('/') {
+        let segment = segments.next()?;
+        if expected.starts_with('{') && !segment.is_empty() {
+            // A bad escape stays as it is: nothing has such a name, so it will not be found.
+            parameters.push(percent_decode_str(segment).decode_utf8_lossy().into_owned());
+        } else if segment != expected {
+            return None;
+        }
+    }
+    segments.next().is_none().then_some(parameters)
+}
+
+/// The segments of `path` once empty ones and dots are resolved.
+fn cleaned(path: &str) -> Vec<&str> {
+    let mut segments = Vec::new();
+    for segment in path.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop();
+            }
+            _ => segments.push(segment),
+        }
+    }
+    segments
+}
+
+/// The path that `segments` should have been, where `pattern` fits but for letter case.
+fn respelled(pattern: &str, segments: &[&str]) -> Option<String> {
+    let expected: Vec<_> = pattern.split('/').filter(|segment| !segment.is_empty()).collect();
+    if expected.len() != segments.len() {
+        return None;
+    }
+    let mut canonical = String::new();
+    for (expected, segment) in expected.into_iter().zip(segments) {
+        let is_parameter = expected.starts_with('{');
+        if !is_parameter && !expected.eq_ignore_ascii_case(segment) {
+            return None;
+        }
+        canonical.push('/');
+        canonical.push_str(if is_parameter { segment } else { expected });
+    }
+    Some(if canonical.is_empty() { "/".to_owned() } else { canonical })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_of_the_table_takes_the_parameters_of_its_path() {
+        for (pattern, _) in TABLE {
+            assert!(matches!(find(pattern), Route::Here(_)), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_split_raw_and_decoded_once() {
+        for (segment, queue) in [
+            ("root.a", "root.a"),
+            ("root.a%2Fb", "root.a/b"),
+            ("root.a%252Fb", "root.a%2Fb"),
+            ("root.a%23b", "root.a#b"),
+            ("root.a+b", "root.a+b"),
+            ("%Zt", "%Zt"),
+        ] {
+            let path = format!("/ws/v1/partition/%5Brm%5Ddefault/queue/{segment}");
+            let (partition, queue) = ("[rm]default".to_owned(), queue.to_owned());
+            assert_eq!(find(&path), Route::Here(Endpoint::Queue { partition, queue }));
+        }
+    }
+
+    #[test]
+    fn other_spellings_lead_to_the_canonical_one() {
+        for (path, canonical) in [
+            ("/ws/v1/clusters/", "/ws/v1/clusters"),
+            ("/ws/v1/CLUSTERS", "/ws/v1/clusters"),
+            ("//ws/v1/clusters", "/ws/v1/clusters"),
+            ("/ws/./v2/../v1/clusters", "/ws/v1/clusters"),
+            ("/WS/v1/Partition/Default/Queue/Root.A/", "/ws/v1/partition/Default/queue/Root.A"),
+            ("/ws/v1/partition/p/queue//applications", "/ws/v1/partition/p/queue/applications"),
+            ("//", "/"),
+            ("/..", "/"),
+        ] {
+            assert_eq!(find(path), Route::Elsewhere(canonical.to_owned()), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_is_unknown() {
+        for path in ["/ws/v1", "/ws/v1/partition//queues", "/ws/v1/clusters/x", "*"] {
+            assert_eq!(find(path), Route::Unknown, "{path}");
+        }
+    }
+}

@@ -1,0 +1,481 @@
+//! Requests against a scheduler that is made up: what clients see of paths, headers, errors,
+//! compression and documents (the numbers are those of section 1.10).
+
+use std::io::Read;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, StatusCode};
+use expect_test::{Expect, expect};
+use flate2::read::GzDecoder;
+use monoceros_actors::metrics::Metrics;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tower::ServiceExt;
+
+use super::*;
+
+/// Two RMs with a partition `default` each; the second has many queues.
+#[derive(Clone, Debug)]
+struct Scripted {
+    stopped: bool,
+}
+
+const RUNNING: Scripted = Scripted { stopped: false };
+
+fn queue(path: &str, children: Vec<QueueSnapshot>) -> QueueSnapshot {
+    QueueSnapshot {
+        queue_name: path.into(),
+        is_leaf: children.is_empty(),
+        child_names: children.iter().map(|child| child.queue_name.clone()).collect(),
+        children,
+        preemption_delay: "30s".into(),
+        quota_preemption_delay: "0s".into(),
+        ..QueueSnapshot::default()
+    }
+}
+
+impl Scripted {
+    fn number(&self, partition: &str) -> Result<usize, ReadError> {
+        match partition {
+            _ if self.stopped => Err(ReadError::Stopped),
+            "default" | "[lab]default" => Ok(0),
+            "[yard]default" => Ok(1),
+            _ => Err(ReadError::PartitionNotFound(partition.to_owned())),
+        }
+    }
+}
+
+impl Reads for Scripted {
+    async fn clusters(&self) -> Vec<ClusterSnapshot> {
+        vec![ClusterSnapshot { partition: "default".into(), ..ClusterSnapshot::default() }; 2]
+    }
+
+    async fn partitions(&self) -> Vec<PartitionSnapshot> {
+        let partition = |cluster_id: &str| PartitionSnapshot {
+            cluster_id: cluster_id.into(),
+            name: "default".into(),
+            applications: [("total".into(), 0)].into(),
+            ..PartitionSnapshot::default()
+        };
+        vec![partition("lab"), partition("yard")]
+    }
+
+    async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
+        let children = match self.number(partition)? {
+            0 => {
+                vec![queue("root.a", vec![queue("root.a.b/c#d", vec![])]), queue("root.ab", vec![])]
+            }
+            _ => (0..50).map(|n| queue(&format!("root.q{n:02}"), vec![])).collect(),
+        };
+        Ok(QueueSnapshot { partition: "default".into(), ..queue("root", children) })
+    }
+
+    async fn nodes(&self, partition: &str) -> Result<Vec<NodeSnapshot>, ReadError> {
+        self.number(partition)?;
+        let node = |id: &str| NodeSnapshot { node_id: id.into(), ..NodeSnapshot::default() };
+        Ok(vec![node("n 1"), node("n2")])
+    }
+
+    async fn applications(
+        &self,
+        partition: &str,
+        queue: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        self.number(partition)?;
+        match queue {
+            "root.ab" => Ok(vec![ApplicationSnapshot {
+                application_id: "app-1".into(),
+                queue_name: queue.into(),
+                ..ApplicationSnapshot::default()
+            }]),
+            "root" | "root.a" => Ok(vec![]),
+            _ => Err(ReadError::QueueNotFound(queue.to_owned())),
+        }
+    }
+
+    async fn refresh_metrics(&self) {}
+
+    fn metrics(&self) -> prometheus::Registry {
+        Metrics::new().registry()
+    }
+}
+
+async fn send(source: Scripted, request: Request<Body>) -> Response {
+    router(source).oneshot(request).await.unwrap()
+}
+
+async fn call(method: &str, uri: &str) -> Response {
+    let request = Request::builder().method(method).uri(uri).body(Body::empty()).unwrap();
+    send(RUNNING, request).await
+}
+
+async fn get_with_encoding(uri: &str, encoding: &str) -> Response {
+    let request = Request::get(uri).header("accept-encoding", encoding);
+    send(RUNNING, request.body(Body::empty()).unwrap()).await
+}
+
+async fn body(response: Response) -> String {
+    let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Status, headers and body, as a client prints them.
+async fn shown(response: Response) -> String {
+    use std::fmt::Write;
+    let mut text = format!("{}\n", response.status());
+    for (name, value) in response.headers() {
+        writeln!(text, "{name}: {}", value.to_str().unwrap()).unwrap();
+    }
+    format!("{text}\n{}", body(response).await)
+}
+
+async fn check(method: &str, uri: &str, expected: &Expect) {
+    expected.assert_eq(&shown(call(method, uri).await).await);
+}
+
+async fn check_error(uri: &str, status: u16, message: &str) {
+    let response = call("GET", uri).await;
+    assert_eq!(response.status().as_u16(), status, "{uri}");
+    assert_eq!(response.headers()["content-type"], "application/json; charset=UTF-8", "{uri}");
+    assert_eq!(response.headers()["access-control-allow-origin"], "*", "{uri}");
+    let object = serde_json::json!({
+        "status_code": status, "message": message, "description": message,
+    });
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&body(response).await).unwrap(), object);
+}
+
+const P: &str = "/ws/v1/partition/default";
+
+#[tokio::test]
+async fn r1_json_documents_have_their_headers_and_the_cors_trio() {
+    check("GET", "/ws/v1/clusters", &expect![[r#"
+        200 OK
+        content-type: application/json; charset=UTF-8
+        access-control-allow-origin: *
+        access-control-allow-methods: GET, OPTIONS
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        content-length: 104
+
+        [{"partition":"default","clusterName":"kubernetes"},{"partition":"default","clusterName":"kubernetes"}]
+    "#]]).await;
+    check("GET", "/ws/v1/partitions", &expect![[r#"
+        200 OK
+        content-type: application/json; charset=UTF-8
+        access-control-allow-origin: *
+        access-control-allow-methods: GET, OPTIONS
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        content-length: 367
+
+        [{"clusterId":"lab","name":"default","capacity":{},"nodeSortingPolicy":{"type":""},"preemptionEnabled":false,"quotaPreemptionEnabled":false,"totalNodes":0,"applications":{"total":0}},{"clusterId":"yard","name":"default","capacity":{},"nodeSortingPolicy":{"type":""},"preemptionEnabled":false,"quotaPreemptionEnabled":false,"totalNodes":0,"applications":{"total":0}}]
+    "#]]).await;
+    check(
+        "GET",
+        &format!("{P}/node/n%201"),
+        &expect![[r#"
+        200 OK
+        content-type: application/json; charset=UTF-8
+        access-control-allow-origin: *
+        access-control-allow-methods: GET, OPTIONS
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        content-length: 72
+
+        {"nodeID":"n 1","attributes":{},"schedulable":false,"isReserved":false}
+    "#]],
+    )
+    .await;
+    for path in ["queues", "queue/root", "nodes", "queue/root.ab/applications"] {
+        let response = call("GET", &format!("{P}/{path}")).await;
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        assert_eq!(response.headers()["content-type"], "application/json; charset=UTF-8");
+        assert_eq!(response.headers()["access-control-allow-origin"], "*", "{path}");
+    }
+}
+
+#[tokio::test]
+async fn r2_only_get_and_options_are_answered() {
+    for method in ["HEAD", "POST", "DELETE"] {
+        let response = call(method, "/ws/v1/clusters").await;
+        assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(response.headers()["allow"], "GET, OPTIONS");
+    }
+    check(
+        "POST",
+        "/ws/v1/metrics",
+        &expect![[r"
+        405 Method Not Allowed
+        content-type: text/plain; charset=utf-8
+        allow: GET, OPTIONS
+        content-length: 18
+
+        Method Not Allowed"]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn r3_options_lets_browsers_in() {
+    check(
+        "OPTIONS",
+        &format!("{P}/queue/root"),
+        &expect![[r"
+        200 OK
+        access-control-allow-origin: *
+        access-control-allow-methods: GET, OPTIONS
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        allow: GET, OPTIONS
+        content-length: 0
+
+    "]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn r4_other_spellings_are_redirected_with_their_query() {
+    check(
+        "GET",
+        "/ws/v1/CLUSTERS/?a=1&b=%3C",
+        &expect![[r#"
+        301 Moved Permanently
+        content-type: text/html; charset=utf-8
+        location: /ws/v1/clusters?a=1&b=%3C
+        content-length: 63
+
+        <a href="/ws/v1/clusters?a=1&amp;b=%3C">Moved Permanently</a>.
+    "#]],
+    )
+    .await;
+    check(
+        "POST",
+        "//ws/v1/clusters",
+        &expect![[r#"
+        307 Temporary Redirect
+        content-type: text/html; charset=utf-8
+        location: /ws/v1/clusters
+        content-length: 50
+
+        <a href="/ws/v1/clusters">Temporary Redirect</a>.
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn r5_an_unknown_path_is_answered_in_plain_text() {
+    check(
+        "GET",
+        "/ws/v1/nothing",
+        &expect![[r"
+        404 Not Found
+        content-type: text/plain; charset=utf-8
+        content-length: 18
+
+        404 page not found"]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn r6_what_is_not_found_is_named() {
+    for path in ["queues", "queue/root!", "nodes", "node/n2", "queue/root.ab/applications"] {
+        let uri = format!("/ws/v1/partition/none/{path}");
+        check_error(&uri, 404, "Partition not found").await;
+    }
+    check_error(&format!("{P}/queue/root.none"), 404, "Queue not found").await;
+    check_error(&format!("{P}/queue/a"), 404, "Queue not found").await;
+    check_error(&format!("{P}/queue/root.none/applications"), 404, "Queue not found").await;
+    check_error(&format!("{P}/node/n1"), 404, "Node not found").await;
+}
+
+#[tokio::test]
+async fn r7_a_queue_that_cannot_be_is_refused() {
+    let rule = |path: &str| {
+        format!(
+            "queue path `{path}` is not valid: a queue name has at most 64 characters, which are \
+             alphanumerics and -, _, #, @, /, :"
+        )
+    };
+    check_error(&format!("{P}/queue/root.a!"), 400, &rule("root.a!")).await;
+    let long = format!("root.{}", "x".repeat(65));
+    check_error(&format!("{P}/queue/{long}"), 400, &rule(&long)).await;
+    for escape in ["%Zt", "%25Zt"] {
+        let message = r#"invalid URL escape "%Zt""#;
+        check_error(&format!("{P}/queue/{escape}"), 400, message).await;
+        check_error(&format!("/ws/v1/partition/none/queue/{escape}/applications"), 400, message)
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn r8_r9_queues_are_found_in_any_encoding_and_letter_case() {
+    for path in ["root.a.b%2Fc%23d", "root.a.b%252Fc%2523d", "ROOT.A.B%2Fc%23D"] {
+        let response = call("GET", &format!("{P}/queue/{path}")).await;
+        assert!(body(response).await.starts_with(r#"{"queuename":"root.a.b/c#d""#), "{path}");
+    }
+    check_error(&format!("{P}/queue/root.x@y:z"), 404, "Queue not found").await;
+}
+
+#[tokio::test]
+async fn r12_the_tree_is_whole_and_its_root_alone_names_the_partition() {
+    let tree = body(call("GET", &format!("{P}/queues")).await).await;
+    assert_eq!(tree.matches(r#""queuename""#).count(), 4);
+    assert_eq!(tree.matches(r#""partition":"default""#).count(), 1);
+    assert!(tree.ends_with("}\n"));
+}
+
+#[tokio::test]
+async fn r13_one_queue_comes_with_what_is_below_only_when_asked() {
+    for (query, n_queues) in [("", 1), ("?subtree", 4), ("?subtree=false", 4), ("?a=subtree", 1)] {
+        let tree = body(call("GET", &format!("{P}/queue/root{query}")).await).await;
+        assert_eq!(tree.matches(r#""queuename""#).count(), n_queues, "{query}");
+        assert_eq!(tree.matches(r#""partition":"""#).count(), n_queues, "{query}");
+        assert!(tree.contains(r#""childNames":["root.a","root.ab"]"#), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn applications_of_a_parent_are_none() {
+    for (queue, document) in [
+        ("root.a", "[]\n"),
+        (
+            "root.AB",
+            "[{\"applicationID\":\"app-1\",\"partition\":\"\",\"queueName\":\"root.ab\",\
+             \"resourceHistory\":{}}]\n",
+        ),
+    ] {
+        let response = call("GET", &format!("{P}/queue/{queue}/applications")).await;
+        assert_eq!(body(response).await, document);
+    }
+}
+
+#[tokio::test]
+async fn r26_long_documents_are_compressed_for_whoever_asks() {
+    let long = "/ws/v1/partition/%5Byard%5Ddefault/queues";
+    let plain = body(call("GET", long).await).await;
+    for encoding in ["gzip", "deflate, GZIP"] {
+        let response = get_with_encoding(long, encoding).await;
+        assert_eq!(response.headers()["content-encoding"], "gzip");
+        assert_eq!(response.headers().get_all("vary").iter().count(), 1);
+        assert_eq!(response.headers()["vary"], "Accept-Encoding");
+        let compressed = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        let mut decoded = String::new();
+        GzDecoder::new(&compressed[..]).read_to_string(&mut decoded).unwrap();
+        assert_eq!(decoded, plain);
+    }
+    for (uri, encoding) in [(long, "gzip;q=0"), (long, "br"), ("/ws/v1/clusters", "gzip")] {
+        let response = get_with_encoding(uri, encoding).await;
+        assert!(!response.headers().contains_key("content-encoding"), "{uri} {encoding}");
+        assert!(!response.headers().contains_key("vary"), "{uri} {encoding}");
+    }
+}
+
+#[tokio::test]
+async fn r26_compression_begins_at_1400_bytes() {
+    let mut request = axum::http::HeaderMap::new();
+    request.insert("accept-encoding", "gzip".parse().unwrap());
+    for (length, compressed) in [(1399, false), (1400, true)] {
+        let reply = replies::Reply::ok(replies::Class::Text, "x".repeat(length));
+        let response = replies::respond(Ok(reply), &request).await;
+        assert_eq!(response.headers().contains_key("content-encoding"), compressed, "{length}");
+    }
+}
+
+#[tokio::test]
+async fn r28_metrics_are_text_under_one_layer_of_gzip() {
+    let response = get_with_encoding("/ws/v1/metrics", "gzip").await;
+    assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    assert!(!response.headers().contains_key("access-control-allow-origin"));
+    let compressed = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let mut page = String::new();
+    GzDecoder::new(&compressed[..]).read_to_string(&mut page).unwrap();
+    assert!(page.starts_with("# HELP monoceros_"), "{page}");
+}
+
+#[tokio::test]
+async fn r35_a_partition_is_named_plainly_or_with_its_rm() {
+    for (name, n_queues) in [("default", 4), ("%5Blab%5Ddefault", 4), ("%5byard%5ddefault", 51)] {
+        let tree = body(call("GET", &format!("/ws/v1/partition/{name}/queues")).await).await;
+        assert_eq!(tree.matches(r#""queuename""#).count(), n_queues, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn health_says_whether_the_scheduler_is_there_and_stays() {
+    check(
+        "GET",
+        "/healthz",
+        &expect![[r"
+        200 OK
+        content-type: text/plain; charset=utf-8
+        content-length: 8
+
+        serving
+    "]],
+    )
+    .await;
+    let get = || Request::get("/healthz").body(Body::empty()).unwrap();
+    let gone = send(Scripted { stopped: true }, get()).await;
+    assert_eq!(gone.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let stopping = CancellationToken::new();
+    stopping.cancel();
+    let leaving = router_until(RUNNING, stopping).oneshot(get()).await.unwrap();
+    expect![[r"
+        503 Service Unavailable
+        content-type: text/plain; charset=utf-8
+        content-length: 9
+
+        stopping
+    "]]
+    .assert_eq(&shown(leaving).await);
+}
+
+#[tokio::test]
+async fn a_stopped_scheduler_is_unavailable() {
+    let request = Request::get(format!("{P}/queues")).body(Body::empty()).unwrap();
+    let response = send(Scripted { stopped: true }, request).await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
+async fn the_page_loads_nothing_from_elsewhere() {
+    let response = call("GET", "/").await;
+    assert_eq!(response.headers()["content-type"], "text/html; charset=utf-8");
+    let page = body(response).await;
+    for elsewhere in ["http://", "https://", "src=\"//", "@import", "href=\"//"] {
+        assert!(!page.contains(elsewhere), "{elsewhere}");
+    }
+}
+
+/// A connection to a server that runs until the token is cancelled.
+async fn connected() -> (TcpStream, CancellationToken, JoinHandle<std::io::Result<()>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let shutdown = CancellationToken::new();
+    let server = tokio::spawn(serve(listener, RUNNING, shutdown.clone()));
+    (TcpStream::connect(address).await.unwrap(), shutdown, server)
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_alive_until_the_server_stops() {
+    let (mut client, shutdown, server) = connected().await;
+    for _ in 0..2 {
+        client.write_all(b"GET /healthz HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"serving\n") {
+            assert_ne!(client.read_buf(&mut answer).await.unwrap(), 0);
+        }
+    }
+    shutdown.cancel();
+    assert_eq!(client.read(&mut [0; 64]).await.unwrap(), 0);
+    server.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_head_that_takes_ten_seconds_is_not_waited_for() {
+    let began = Instant::now();
+    let (mut client, _shutdown, _server) = connected().await;
+    client.write_all(b"GET /healthz HTTP/1.1\r\nho").await.unwrap();
+    assert_eq!(client.read(&mut [0; 64]).await.unwrap(), 0);
+    assert_eq!(began.elapsed().as_secs(), 10);
+}

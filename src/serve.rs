@@ -1,0 +1,141 @@
+//! `monoceros serve`: the scheduler with its edges, from the first listener to the last stream.
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+use std::{fs, process::ExitCode};
+
+use anyhow::Context as _;
+use monoceros_actors::{Scheduler, SchedulerHandle};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use crate::cli::ServeArgs;
+use crate::settings::{Flags, Settings};
+use crate::{demo, grpc, rest, validate};
+
+/// How long asks may be ahead of their application, which comes by another stream.
+const REORDER_WINDOW: Duration = Duration::from_secs(1);
+
+/// The settings that `args` ask for.
+pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
+    let flags =
+        Flags { grpc: args.grpc.clone(), http: args.http.clone(), queues: args.queues.clone() };
+    Ok(Settings::load(args.config.as_deref(), &flags)?)
+}
+
+/// Runs the service until SIGTERM or SIGINT, then ends it within `shutdown.grace`.
+pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode> {
+    let Some(handle) = start_scheduler(settings.scheduler.queues.as_deref())? else {
+        return Ok(ExitCode::FAILURE);
+    };
+    let rpc = listen("grpc.address", settings.grpc.address).await?;
+    let http = listen("rest.address", settings.rest.address).await?;
+    let (rpc_address, http_address) = (rpc.local_addr()?, http.local_addr()?);
+
+    let shutdown = CancellationToken::new();
+    let mut edges = JoinSet::new();
+    {
+        let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
+        edges.spawn(async move {
+            grpc::serve(rpc, handle, &settings.grpc, &settings.session, shutdown)
+                .await
+                .context("gRPC edge")
+        });
+    }
+    {
+        let (handle, shutdown) = (handle.clone(), shutdown.clone());
+        edges.spawn(async move { rest::serve(http, handle, shutdown).await.context("REST edge") });
+    }
+    // Before anyone can know that we run: a signal from then on must not kill us.
+    let signals = Signals::new()?;
+    if let Err(error) = announce(rpc_address, http_address) {
+        // Nobody reads our output: no reason not to serve.
+        warn!(%error, "cannot print where we listen");
+    }
+    if with_demo {
+        // Not an edge: the service does not depend on how it fares.
+        tokio::spawn(demo::run(rpc_address, shutdown.clone()));
+    }
+
+    let failure = tokio::select! {
+        signal = signals.wait() => {
+            info!(signal, "shutting down");
+            None
+        }
+        Some(ended) = edges.join_next() => Some(ended),
+    };
+    shutdown.cancel();
+    let grace = settings.shutdown.grace();
+    let end = async {
+        while let Some(ended) = edges.join_next().await {
+            if let Ok(Err(error)) = ended {
+                error!(error = format!("{error:#}"), "an edge ended with an error");
+            }
+        }
+        handle.shutdown().await;
+    };
+    if timeout(grace, end).await.is_err() {
+        warn!(grace = ?grace, "streams or connections did not end in time and are cut");
+    }
+    if let Some(ended) = failure {
+        ended.context("an edge panicked")??;
+        anyhow::bail!("an edge ended by itself");
+    }
+    info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the scheduler; nothing is returned when the queue configuration has errors, which are
+/// printed.
+fn start_scheduler(queues: Option<&Path>) -> anyhow::Result<Option<SchedulerHandle>> {
+    let mut builder = Scheduler::builder().reorder_window(REORDER_WINDOW);
+    if let Some(path) = queues {
+        let yaml =
+            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        if validate::check(path, &yaml)?.is_none() {
+            return Ok(None);
+        }
+        builder = builder.default_queues(yaml);
+    }
+    builder.start().map(Some).context("the scheduler cannot start")
+}
+
+async fn listen(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address} ({key})"))
+}
+
+/// Tells people, and programs that started us with port 0, where we are.
+fn announce(grpc: SocketAddr, http: SocketAddr) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "monoceros listens: grpc={grpc} http={http}")?;
+    writeln!(stdout, "try: curl http://{http}/ws/v1/partition/default/queues")?;
+    stdout.flush()
+}
+
+/// The signals that end the service.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let terminate = signal(SignalKind::terminate())?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { terminate, interrupt })
+    }
+
+    /// Waits for one, and names it.
+    async fn wait(mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Quantities of the three resources that a trace knows.
+//!
+//! The scheduler takes any resource name; a trace has processor time, memory and GPUs. A fixed
+//! array of three keeps the simulator's own books (free room per node, pending totals) free of
+//! maps, and makes every table of the report list the resources in the same order.
+
+use std::ops::Index;
+
+use monoceros_proto::si::v1 as si;
+
+/// A resource of a trace, in alphabetical order of the scheduler's name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Main memory, in bytes.
+    Memory,
+    /// GPUs, in thousandths of one GPU.
+    Gpu,
+    /// Processor time, in thousandths of a core.
+    Vcore,
+}
+
+impl Kind {
+    /// Every kind, in the order of the report.
+    pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Gpu, Self::Vcore];
+
+    /// The name the scheduler counts it under.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Gpu => "nvidia.com/gpu-milli",
+            Self::Vcore => "vcore",
+        }
+    }
+
+    /// What people call it.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Memory => "Memory",
+            Self::Gpu => "GPU",
+            Self::Vcore => "CPU",
+        }
+    }
+}
+
+/// A quantity of each [`Kind`]. Sums saturate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Amount([i64; 3]);
+
+impl Amount {
+    /// Memory in bytes, GPUs and cores in thousandths.
+    pub(crate) const fn new(memory: i64, gpu_milli: i64, vcore_milli: i64) -> Self {
+        Self([memory, gpu_milli, vcore_milli])
+    }
+
+    /// Reads the three kinds out of pairs of name and quantity; other names are passed over.
+    pub(crate) fn of_named<T: AsRef<str>>(named: impl IntoIterator<Item = (T, i64)>) -> Self {
+        let mut amount = Self::default();
+        for (name, quantity) in named {
+            for kind in Kind::ALL {
+                if name.as_ref() == kind.name() {
+                    amount.0[kind as usize] = quantity;
+                }
+            }
+        }
+        amount
+    }
+
+    /// Whether `ask` fits in what is here.
+    pub(crate) fn holds(&self, ask: &Self) -> bool {
+        Kind::ALL.iter().all(|&kind| ask[kind] <= self[kind])
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine = mine.saturating_add(theirs);
+        }
+    }
+
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine = mine.saturating_sub(theirs);
+        }
+    }
+
+    /// The largest share that this takes of any resource of `capacity`; zero of nothing is zero.
+    pub(crate) fn dominant_share(&self, capacity: &Self) -> f64 {
+        let shares = Kind::ALL.iter().map(|&kind| ratio(self[kind], capacity[kind]));
+        shares.fold(0.0, f64::max)
+    }
+
+    /// The wire form; a resource of which there is none is left out.
+    pub(crate) fn to_wire(self) -> si::Resource {
+        let named = Kind::ALL.iter().filter(|&&kind| self[kind] != 0);
+        let resources = named
+            .map(|&kind| (kind.name().to_owned(), si::Quantity { value: self[kind] }))
+            .collect();
+        si::Resource { resources }
+    }
+}
+
+impl Index<Kind> for Amount {
+    type Output = i64;
+
+    fn index(&self, kind: Kind) -> &i64 {
+        &self.0[kind as usize]
+    }
+}
+
+/// `part / whole`, and zero where there is no whole.
+pub(crate) fn ratio(part: i64, whole: i64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ask_fits_only_where_every_resource_suffices() {
+        let free = Amount::new(10, 500, 4);
+        assert!(free.holds(&Amount::new(10, 500, 4)));
+        assert!(!free.holds(&Amount::new(0, 501, 0)));
+    }
+
+    #[test]
+    fn the_dominant_share_is_the_largest_one() {
+        let capacity = Amount::new(100, 0, 10);
+        assert!((Amount::new(10, 0, 5).dominant_share(&capacity) - 0.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_wire_form_leaves_out_what_is_not_asked_and_reads_back() {
+        let wire = Amount::new(5, 0, 7).to_wire();
+        assert_eq!(wire.resources.keys().collect::<Vec<_>>(), ["memory", "vcore"]);
+        let named = wire.resources.iter().map(|(name, quantity)| (name, quantity.value));
+        assert_eq!(Amount::of_named(named), Amount::new(5, 0, 7));
+    }
+}

@@ -1,0 +1,238 @@
+//! The simulator's side of the callback: what the scheduler decided, and when.
+//!
+//! The scheduler calls in from its own tasks and must not be made to wait, so decisions are only
+//! written down here; the replay reads them between two steps. Predicates are answered on the
+//! spot: a pod that names GPU models accepts the machines of these models and no others.
+//!
+//! # Keys
+//! A pod's application bears the pod's name. Its ask bears the name and the number of the attempt,
+//! `web-7.0`: a pod that was preempted asks again as `web-7.1`, and whatever still arrives for the
+//! first attempt cannot be mistaken for the second.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Arc, Mutex};
+
+use monoceros_actors::ResourceManagerCallback;
+use monoceros_proto::si::v1 as si;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::trace::Trace;
+
+/// Something that the scheduler said about a pod or a machine, by their places in the trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Placed {
+        pod: usize,
+        attempt: u32,
+        machine: usize,
+        uuid: String,
+    },
+    Preempted {
+        pod: usize,
+        uuid: String,
+    },
+    PodRefused {
+        pod: usize,
+        reason: String,
+    },
+    MachineRefused {
+        machine: usize,
+        reason: String,
+    },
+    /// It speaks of something that was never submitted.
+    Unknown(String),
+}
+
+/// The resource manager that the scheduler sees.
+pub(crate) struct Decisions {
+    trace: Arc<Trace>,
+    pods: HashMap<String, usize>,
+    machines: HashMap<String, usize>,
+    // Held for a push or a swap, never across a call or an await.
+    heard: Mutex<Vec<(Instant, Decision)>>,
+    wake: Notify,
+}
+
+impl Decisions {
+    pub(crate) fn new(trace: Arc<Trace>) -> Self {
+        let pods = trace.pods.iter().enumerate();
+        let pods = pods.map(|(at, pod)| (pod.name.clone(), at)).collect();
+        let machines = trace.machines.iter().enumerate();
+        let machines = machines.map(|(at, machine)| (machine.name.clone(), at)).collect();
+        Self { trace, pods, machines, heard: Mutex::default(), wake: Notify::new() }
+    }
+
+    /// Takes what was decided since the last call, in order, each with its virtual instant.
+    pub(crate) fn take(&self) -> Vec<(Instant, Decision)> {
+        mem::take(&mut *self.heard.lock().expect("no holder panics"))
+    }
+
+    /// Returns once something was decided since the last return; it may have been taken already.
+    pub(crate) async fn more(&self) {
+        self.wake.notified().await;
+    }
+
+    fn hear(&self, decision: Decision) {
+        self.heard.lock().expect("no holder panics").push((Instant::now(), decision));
+        self.wake.notify_one();
+    }
+
+    fn hear_of_pod(&self, application: &str, decision: impl FnOnce(usize) -> Decision) {
+        self.hear(match self.pods.get(application) {
+            Some(&pod) => decision(pod),
+            None => Decision::Unknown(format!("application `{application}`")),
+        });
+    }
+
+    fn placed(&self, allocation: si::Allocation) {
+        let Some((_, attempt)) = split_key(&allocation.allocation_key) else {
+            let key = allocation.allocation_key;
+            return self.hear(Decision::Unknown(format!("allocation key `{key}`")));
+        };
+        let Some(&machine) = self.machines.get(&allocation.node_id) else {
+            return self.hear(Decision::Unknown(format!("node `{}`", allocation.node_id)));
+        };
+        let uuid = allocation.uuid;
+        self.hear_of_pod(&allocation.application_id, |pod| Decision::Placed {
+            pod,
+            attempt,
+            machine,
+            uuid,
+        });
+    }
+}
+
+/// The key of a pod's ask.
+pub(crate) fn ask_key(pod: &str, attempt: u32) -> String {
+    format!("{pod}.{attempt}")
+}
+
+fn split_key(key: &str) -> Option<(&str, u32)> {
+    let (pod, attempt) = key.rsplit_once('.')?;
+    Some((pod, attempt.parse().ok()?))
+}
+
+impl ResourceManagerCallback for Decisions {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        for release in response.released {
+            // Every other kind answers a release that the simulator itself asked for.
+            if release.termination_type() == si::TerminationType::PreemptedByScheduler {
+                let uuid = release.uuid;
+                self.hear_of_pod(&release.application_id, |pod| Decision::Preempted { pod, uuid });
+            }
+        }
+        for allocation in response.new {
+            self.placed(allocation);
+        }
+        for ask in response.rejected {
+            let reason = ask.reason;
+            self.hear_of_pod(&ask.application_id, |pod| Decision::PodRefused { pod, reason });
+        }
+    }
+
+    fn update_application(&self, response: si::ApplicationResponse) {
+        for application in response.rejected {
+            let reason = application.reason;
+            let id = application.application_id;
+            self.hear_of_pod(&id, |pod| Decision::PodRefused { pod, reason });
+        }
+    }
+
+    fn update_node(&self, response: si::NodeResponse) {
+        for node in response.rejected {
+            self.hear(match self.machines.get(&node.node_id) {
+                Some(&machine) => Decision::MachineRefused { machine, reason: node.reason },
+                None => Decision::Unknown(format!("node `{}`", node.node_id)),
+            });
+        }
+    }
+
+    fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
+        let pod = split_key(&args.allocation_key).and_then(|(name, _)| self.pods.get(name));
+        let machine = self.machines.get(&args.node_id);
+        let (Some(&pod), Some(&machine)) = (pod, machine) else {
+            return Err(format!("`{}` or `{}` is unknown", args.allocation_key, args.node_id));
+        };
+        let (pod, machine) = (&self.trace.pods[pod], &self.trace.machines[machine]);
+        if pod.admits(&machine.model) {
+            return Ok(());
+        }
+        Err(format!("wants a GPU of {}, has `{}`", pod.models.join(" or "), machine.model))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::amount::Amount;
+    use super::super::trace::{Lifetime, Machine, Pod};
+    use super::*;
+
+    fn decisions() -> Decisions {
+        let machine = |name: &str, model: &str| Machine {
+            name: name.to_owned(),
+            capacity: Amount::default(),
+            model: model.to_owned(),
+        };
+        let pod = Pod {
+            name: "a.1".to_owned(),
+            ask: Amount::default(),
+            models: vec!["V100M16".to_owned(), "V100M32".to_owned()],
+            qos: String::new(),
+            phase: String::new(),
+            creation: 0,
+            lifetime: Lifetime::RunsToEnd,
+        };
+        let machines = vec![machine("m1", "V100M32"), machine("m2", "T4"), machine("m3", "")];
+        Decisions::new(Arc::new(Trace::new(machines, vec![pod], 0)))
+    }
+
+    #[test]
+    fn a_pod_that_names_models_is_admitted_to_these_only() {
+        let decisions = decisions();
+        let ask = |node: &str| {
+            decisions.predicates(&si::PredicatesArgs {
+                allocation_key: ask_key("a.1", 3),
+                node_id: node.to_owned(),
+                allocate: true,
+            })
+        };
+        assert_eq!(ask("m1"), Ok(()));
+        assert_eq!(ask("m2"), Err("wants a GPU of V100M16 or V100M32, has `T4`".to_owned()));
+        assert!(ask("m3").is_err() && ask("m4").is_err());
+    }
+
+    #[tokio::test]
+    async fn decisions_are_kept_in_order_and_preemption_is_told_from_other_releases() {
+        let decisions = decisions();
+        let release = |kind: si::TerminationType| si::AllocationRelease {
+            application_id: "a.1".to_owned(),
+            uuid: "u".to_owned(),
+            termination_type: kind.into(),
+            ..si::AllocationRelease::default()
+        };
+        decisions.update_allocation(si::AllocationResponse {
+            new: vec![si::Allocation {
+                allocation_key: "a.1.2".to_owned(),
+                application_id: "a.1".to_owned(),
+                node_id: "m2".to_owned(),
+                uuid: "u".to_owned(),
+                ..si::Allocation::default()
+            }],
+            ..si::AllocationResponse::default()
+        });
+        decisions.update_allocation(si::AllocationResponse {
+            released: vec![
+                release(si::TerminationType::StoppedByRm),
+                release(si::TerminationType::PreemptedByScheduler),
+            ],
+            ..si::AllocationResponse::default()
+        });
+        decisions.more().await;
+        let heard: Vec<_> = decisions.take().into_iter().map(|(_, decision)| decision).collect();
+        let placed = Decision::Placed { pod: 0, attempt: 2, machine: 1, uuid: "u".to_owned() };
+        assert_eq!(heard, [placed, Decision::Preempted { pod: 0, uuid: "u".to_owned() }]);
+        assert!(decisions.take().is_empty());
+    }
+}

@@ -1,0 +1,320 @@
+//! `monoceros simulate`: replays a trace of a real cluster through the scheduler.
+//!
+//! The trace names machines, and pods with the time they came and the time they ran. The replay
+//! drives the very actors that run in production, on a clock that jumps from event to event: weeks
+//! of a cluster pass in seconds. A report says what would have become of each pod and how the
+//! cluster looked over time; `docs/simulation.md` says how to read it.
+//!
+//! Reading order: `trace` and `read` (what goes in), `replay` with `decisions` (what happens),
+//! `report`, `charts` and `page` (what comes out).
+//!
+//! # Invariant
+//! One trace, one queue configuration and one seed give one report, byte for byte.
+
+mod amount;
+mod chance;
+mod charts;
+mod decisions;
+mod fragmentation;
+mod history;
+mod page;
+mod queues;
+mod read;
+mod replay;
+mod report;
+mod sample;
+mod series;
+mod trace;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+use monoceros_actors::{ResourceManagerCallback, Scheduler};
+use monoceros_proto::si::v1::RegisterResourceManagerRequest;
+
+use decisions::Decisions;
+use history::History;
+use report::Report;
+use trace::Trace;
+
+/// Replays a trace in virtual time and reports on it.
+///
+/// Without a trace, a made-up one of sixty nodes and two days is replayed.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SimulateArgs {
+    /// The nodes, as CSV with the columns sn, `cpu_milli`, `memory_mib`, gpu and model.
+    #[arg(long, value_name = "CSV", requires = "pods")]
+    pub nodes: Option<PathBuf>,
+
+    /// The pods, as CSV in the OpenB format.
+    #[arg(long, value_name = "CSV", requires = "nodes")]
+    pub pods: Option<PathBuf>,
+
+    /// A queue configuration; by default there is one leaf for each QoS class of the trace.
+    #[arg(long, value_name = "YAML")]
+    pub queues: Option<PathBuf>,
+
+    /// Shuffles pods that are created in the same second, and makes the made-up trace. With 0,
+    /// pods of one second come in the order of their rows.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub seed: u64,
+
+    /// The folder that the report is written to; it is made if it is not there.
+    #[arg(long, value_name = "FOLDER", default_value = "report")]
+    pub report: PathBuf,
+}
+
+/// Runs the command: reads, replays, writes the report and prints a summary of it.
+///
+/// Makes a runtime of its own, so it must not be called from within one.
+pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
+    let SimulateArgs { nodes, pods, queues, seed, report: folder } = args;
+    let mut trace = match (nodes, pods) {
+        (Some(nodes), Some(pods)) => read::read_trace(&nodes, &pods)?,
+        _ => sample::sample_trace(seed),
+    };
+    trace.shuffle_ties(seed);
+    let queues = match queues {
+        Some(path) => fs::read_to_string(&path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?,
+        None => queues::default_queues(&trace),
+    };
+    let trace = Arc::new(trace);
+    let history = replay_in_virtual_time(Arc::clone(&trace), queues)?;
+    let report = Report::new(&trace, &history, seed);
+    write_report(&report, &folder)?;
+    let place = folder.join("index.html");
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}The report is in {}", page::summary(&report), place.display())
+        .context("cannot print the summary")
+}
+
+/// Starts a scheduler on a paused clock and drives it through the trace.
+fn replay_in_virtual_time(trace: Arc<Trace>, queues: String) -> anyhow::Result<History> {
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .expect("a runtime without threads needs only a poller of the system")
+    };
+    // The replay is a task, not the root future: the runtime looks at its root far too often.
+    let system = actix_rt::System::with_tokio_rt(runtime);
+    system.block_on(async {
+        tokio::task::spawn_local(start_and_replay(trace, queues))
+            .await
+            .context("the replay broke")?
+    })
+}
+
+async fn start_and_replay(trace: Arc<Trace>, queues: String) -> anyhow::Result<History> {
+    let epoch_ns = trace.start().saturating_mul(1_000_000_000);
+    let scheduler = Scheduler::builder()
+        .default_queues(queues.clone())
+        .epoch_ns(epoch_ns)
+        .start_local()
+        .context("the scheduler does not start with this queue configuration")?;
+    let decisions = Arc::new(Decisions::new(Arc::clone(&trace)));
+    let registration = RegisterResourceManagerRequest {
+        rm_id: replay::RM.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        policy_group: "queues".to_owned(),
+        config: queues,
+        ..RegisterResourceManagerRequest::default()
+    };
+    let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&decisions) as _;
+    scheduler
+        .register_resource_manager(registration, callback)
+        .await
+        .context("the scheduler refuses the simulator")?;
+    let bar = progress_bar(trace.pods.len());
+    let tick = |done: usize| bar.set_position(done as u64);
+    let history = replay::replay(scheduler, Arc::clone(&trace), decisions, tick).await?;
+    bar.finish_and_clear();
+    Ok(history)
+}
+
+/// Hidden by the library where standard error is not a terminal.
+fn progress_bar(n_pods: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} pods, {eta} to go")
+        .expect("the template is well-formed");
+    ProgressBar::new(n_pods as u64).with_style(style)
+}
+
+/// Writes the files of a report into a folder.
+fn write_report(report: &Report, folder: &Path) -> anyhow::Result<()> {
+    let files = report_files(report)?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Names and texts of `report.json`, `index.html` and the charts.
+fn report_files(report: &Report) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let charts = charts::charts(report)?;
+    let mut files =
+        vec![("report.json", report.to_json()), ("index.html", page::index_html(report, &charts))];
+    files.extend(charts.into_iter().map(|chart| (chart.file, chart.svg)));
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINES: &str = "sn,cpu_milli,memory_mib,gpu,model\nm1,4000,4096,2,T4\n";
+    const POD_COLUMNS: &str = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,\
+                               creation_time,deletion_time,scheduled_time\n";
+
+    /// Replays the rows on one machine and tells for each pod: name, start, end and outcome.
+    fn check(rows: &[&str], expected: &[&str]) {
+        let pods = format!("{POD_COLUMNS}{}\n", rows.join("\n"));
+        let trace = Arc::new(read::parse(MACHINES, &pods).unwrap());
+        let queues = queues::default_queues(&trace);
+        let history = replay_in_virtual_time(Arc::clone(&trace), queues).unwrap();
+        let second = |at: Option<i64>| at.map_or("-".to_owned(), |at| (at / 1000).to_string());
+        let told = trace.pods.iter().zip(&history.pods).map(|(pod, history)| {
+            let (start, end) = (second(history.start), second(history.end));
+            let outcome = match &history.outcome {
+                history::Outcome::Rejected { .. } => "Rejected".to_owned(),
+                outcome => format!("{outcome:?}"),
+            };
+            format!("{} {start} {end} {outcome}", pod.name)
+        });
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_pod_waits_for_room_and_then_runs_its_whole_time() {
+        check(
+            &["a,3000,1,0,0,,LS,Running,100,150,100", "b,3000,1,0,0,,LS,Running,110,115,110"],
+            &["a 100 150 Completed", "b 150 155 Completed"],
+        );
+    }
+
+    #[test]
+    fn room_given_back_in_a_second_is_taken_in_that_second() {
+        check(
+            &["a,4000,1,0,0,,LS,Failed,0,10,0", "b,4000,1,0,0,,BE,Succeeded,10,20,10"],
+            &["a 0 10 Completed", "b 10 20 Completed"],
+        );
+    }
+
+    #[test]
+    fn pods_that_never_ran_are_wanted_until_they_were_deleted() {
+        check(
+            &[
+                "a,4000,1,0,0,,LS,Running,0,50,0",
+                "gives-up,4000,1,0,0,,BE,Pending,10,40,",
+                "gets-some,4000,1,0,0,,BE,Pending,20,70,",
+                "at-once,4000,1,0,0,,BE,Pending,30,30,",
+            ],
+            &[
+                "a 0 50 Completed",
+                "gives-up - - Withdrawn",
+                "gets-some 50 70 Completed",
+                "at-once - - Withdrawn",
+            ],
+        );
+    }
+
+    #[test]
+    fn pods_without_a_usable_end_run_to_the_end_of_the_trace() {
+        check(
+            &[
+                "open,1000,1,0,0,,LS,Running,0,,0",
+                "backwards,1000,1,0,0,,LS,Failed,5,3,7",
+                "zero,1000,1,0,0,,LS,Failed,6,6,6",
+                "last,1000,1,0,0,,LS,Running,7,90,10",
+            ],
+            &[
+                "open 0 90 Completed",
+                "backwards 5 90 Completed",
+                "zero 6 6 Completed",
+                "last 7 87 Completed",
+            ],
+        );
+    }
+
+    #[test]
+    fn pods_that_fit_nowhere_stay_unplaced_and_those_that_ask_nothing_are_rejected() {
+        check(
+            &[
+                "other-model,1000,1,1,500,V100M16|V100M32,LS,Running,0,9,0",
+                "this-model,1000,1,1,500,P100|T4,LS,Running,0,9,0",
+                "too-many,1000,1,4,1000,,LS,Running,0,9,0",
+                "nothing,0,0,0,0,,LS,Running,0,9,0",
+            ],
+            &[
+                "other-model - - Unplaced",
+                "this-model 0 9 Completed",
+                "too-many - - Unplaced",
+                "nothing - - Rejected",
+            ],
+        );
+    }
+
+    #[test]
+    fn shares_of_gpus_add_up_to_whole_ones() {
+        check(
+            &[
+                "a,100,1,1,700,,LS,Running,0,9,0",
+                "b,100,1,1,700,,LS,Running,1,9,1",
+                "c,100,1,1,700,,LS,Running,2,9,2",
+            ],
+            &["a 0 9 Completed", "b 1 9 Completed", "c 9 16 Completed"],
+        );
+    }
+
+    fn files_of(seed: u64) -> Vec<(&'static str, String)> {
+        let mut trace = sample::sample_trace(7);
+        // Ties, so that the seed has something to shuffle.
+        for pod in &mut trace.pods {
+            pod.creation -= pod.creation % 7200;
+        }
+        trace.shuffle_ties(seed);
+        let trace = Arc::new(trace);
+        let queues = queues::default_queues(&trace);
+        let history = replay_in_virtual_time(Arc::clone(&trace), queues).unwrap();
+        report_files(&Report::new(&trace, &history, seed)).unwrap()
+    }
+
+    #[test]
+    fn one_seed_gives_one_report_to_the_byte_and_another_seed_another() {
+        let first = files_of(1);
+        assert!(first == files_of(1), "the same seed told two stories");
+        assert!(first != files_of(2), "the seed has no effect");
+    }
+
+    #[test]
+    fn a_report_has_every_chart_with_its_lines_and_a_page_that_shows_them() {
+        let files = files_of(0);
+        let (names, texts): (Vec<_>, Vec<_>) = files.into_iter().unzip();
+        let expected = [
+            "report.json",
+            "index.html",
+            "utilisation.svg",
+            "pending.svg",
+            "queue-shares.svg",
+            "fragmentation.svg",
+        ];
+        assert_eq!(names, expected);
+        for (name, svg) in names.iter().zip(&texts).skip(2) {
+            assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"), "{name}");
+            assert!(svg.contains("<polyline"), "{name} has lines");
+            assert!(texts[1].contains(&format!("<img src=\"{name}\"")), "{name} is shown");
+        }
+        assert!(texts[4].contains("root.guaranteed"), "queues are in the legend");
+        let json: serde_json::Value = serde_json::from_str(&texts[0]).unwrap();
+        assert_eq!(json["pods"].as_array().unwrap().len(), 800);
+        let times = json["series"]["time"].as_array().unwrap().len();
+        assert_eq!(json["series"]["pending"]["vcore"].as_array().unwrap().len(), times);
+    }
+}

@@ -1,0 +1,204 @@
+//! What people see of a report: a page with the charts, and the summary on the terminal.
+
+use std::fmt::Write;
+
+use super::amount::Kind;
+use super::charts::Chart;
+use super::report::{Report, Waits};
+
+const STYLE: &str = "body{font:16px/1.5 sans-serif;color:#282828;background:#fff;max-width:1020px;\
+                     margin:2em auto;padding:0 1em}table{border-collapse:collapse;margin:1em 0}\
+                     th,td{padding:.25em .9em;border-bottom:1px solid #e4e4e4;text-align:left}\
+                     td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}\
+                     img{width:100%;height:auto;margin:.6em 0}";
+
+/// The text of `index.html`; it shows the charts that lie beside it.
+pub(crate) fn index_html(report: &Report, charts: &[Chart]) -> String {
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <title>Simulation report</title>\n<style>{STYLE}</style>\n<h1>Simulation report</h1>\n"
+    );
+    let trace = &report.trace;
+    push(
+        &mut html,
+        format_args!(
+            "<p>{} pods on {} nodes, seed {}. All numbers are in <a href=\"report.json\">\
+             report.json</a>.</p>\n",
+            trace.pods, trace.nodes, report.seed
+        ),
+    );
+    for table in tables(report) {
+        push_table(&mut html, &table);
+    }
+    for chart in charts {
+        let (file, title) = (chart.file, chart.title);
+        push(&mut html, format_args!("<img src=\"{file}\" alt=\"{title} over virtual time\">\n"));
+    }
+    html.push_str("</html>\n");
+    html
+}
+
+/// The summary that is printed at the end.
+pub(crate) fn summary(report: &Report) -> String {
+    let mut text = String::new();
+    for table in tables(report) {
+        text.push_str(&table.to_text());
+        text.push('\n');
+    }
+    text
+}
+
+/// A table whose first column names the row and whose others are figures.
+struct Table {
+    head: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+fn tables(report: &Report) -> [Table; 3] {
+    [totals(report), utilisation(report), queues(report)]
+}
+
+fn totals(report: &Report) -> Table {
+    let totals = &report.totals;
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut rows = vec![
+        row("pods", totals.pods.to_string()),
+        row("placed", totals.placed.to_string()),
+        row("never placed", totals.never_placed.to_string()),
+    ];
+    let reasons = [
+        ("  withdrawn in time", totals.withdrawn),
+        ("  still waiting at the end", totals.unplaced),
+        ("  rejected", totals.rejected),
+        ("preemptions", usize::try_from(totals.preemptions).unwrap_or(usize::MAX)),
+        ("  never placed again", totals.preempted),
+    ];
+    let reasons = reasons.iter().filter(|(_, count)| *count > 0);
+    rows.extend(reasons.map(|(name, count)| row(name, count.to_string())));
+    rows.push(row("most pending at once", totals.most_pending.to_string()));
+    rows.push(row("makespan", duration(totals.makespan)));
+    Table { head: vec!["Totals", ""], rows }
+}
+
+fn utilisation(report: &Report) -> Table {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let row = |kind: &Kind| {
+        let (mean, peak) = (&report.totals.mean_utilisation, &report.totals.peak_utilisation);
+        vec![kind.title().to_owned(), percent(mean[kind.name()]), percent(peak[kind.name()])]
+    };
+    let kinds = [Kind::Vcore, Kind::Memory, Kind::Gpu];
+    Table { head: vec!["Utilisation", "mean", "peak"], rows: kinds.iter().map(row).collect() }
+}
+
+fn queues(report: &Report) -> Table {
+    let row = |name: &str, pods: usize, placed: usize, wait: &Waits| {
+        let mut row = vec![name.to_owned(), pods.to_string(), placed.to_string()];
+        row.extend([wait.mean, wait.p50, wait.p95, wait.p99, wait.max].map(duration));
+        row
+    };
+    let mut rows: Vec<_> =
+        report.queues.iter().map(|of| row(&of.queue, of.pods, of.placed, &of.wait)).collect();
+    let totals = &report.totals;
+    rows.push(row("all", totals.pods, totals.placed, &totals.wait));
+    let head = vec!["Queue", "pods", "placed", "mean wait", "p50", "p95", "p99", "longest"];
+    Table { head, rows }
+}
+
+impl Table {
+    /// Columns padded to their widest field, figures to the right.
+    fn to_text(&self) -> String {
+        let head: Vec<String> = self.head.iter().map(|&field| field.to_owned()).collect();
+        let lines: Vec<&Vec<String>> = std::iter::once(&head).chain(&self.rows).collect();
+        let width = |column: usize| {
+            lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..head.len()).map(width).collect();
+        let mut text = String::new();
+        for line in lines {
+            let mut row = format!("{:<width$}", line[0], width = widths[0]);
+            for (field, width) in line.iter().zip(&widths).skip(1) {
+                push(&mut row, format_args!("  {field:>width$}"));
+            }
+            text.push_str(row.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn push_table(html: &mut String, table: &Table) {
+    html.push_str("<table>\n<tr>");
+    for (at, field) in table.head.iter().enumerate() {
+        let class = if at == 0 { "" } else { " class=\"n\"" };
+        push(html, format_args!("<th{class}>{field}</th>"));
+    }
+    html.push_str("</tr>\n");
+    for row in &table.rows {
+        html.push_str("<tr>");
+        for (at, field) in row.iter().enumerate() {
+            let class = if at == 0 { "" } else { " class=\"n\"" };
+            push(html, format_args!("<td{class}>{}</td>", escaped(field)));
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</table>\n");
+}
+
+fn push(text: &mut String, more: std::fmt::Arguments<'_>) {
+    text.write_fmt(more).expect("a String takes all that is written");
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}
+
+/// Seconds in the two largest units that matter: `45.2 s`, `3 min 20 s`, `5 h 12 min`, `149 d 8 h`.
+fn duration(seconds: f64) -> String {
+    if seconds < 60.0 {
+        let digits = usize::from(seconds.fract() != 0.0);
+        return format!("{seconds:.digits$} s");
+    }
+    // Far below 2^53, so nothing is lost but the fraction.
+    #[allow(clippy::cast_possible_truncation, reason = "a duration of a trace")]
+    let whole = seconds.round() as i64;
+    let (large, size, small, part) = match whole {
+        86_400.. => ("d", 86_400, "h", 3600),
+        3600.. => ("h", 3600, "min", 60),
+        _ => ("min", 60, "s", 1),
+    };
+    format!("{} {large} {} {small}", whole / size, whole % size / part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_shows_its_two_largest_units() {
+        let cases = [
+            (0.0, "0 s"),
+            (4.25, "4.2 s"),
+            (200.0, "3 min 20 s"),
+            (18_720.0, "5 h 12 min"),
+            (12_902_960.0, "149 d 8 h"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(duration(seconds), expected);
+        }
+    }
+
+    #[test]
+    fn columns_of_a_text_table_line_up() {
+        let rows = vec![
+            vec!["root.be".to_owned(), "7".to_owned()],
+            vec!["a".to_owned(), "1234".to_owned()],
+        ];
+        let text = Table { head: vec!["Queue", "pods"], rows }.to_text();
+        assert_eq!(text, "Queue    pods\nroot.be     7\na        1234\n");
+    }
+
+    #[test]
+    fn queue_names_cannot_break_the_page() {
+        assert_eq!(escaped("a<b&\"c\""), "a&lt;b&amp;&quot;c&quot;");
+    }
+}

@@ -1,0 +1,316 @@
+//! What a replay says about itself, as `report.json`.
+//!
+//! # Invariant
+//! The text is a function of the trace, the queue configuration and the seed: no wall-clock time,
+//! no path, no hash order. Equal inputs give equal bytes. Shares are rounded to six decimals,
+//! times are in seconds on the clock of the trace.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::amount::{Amount, Kind, ratio};
+use super::history::{History, Outcome, PodHistory};
+use super::series::Sample;
+use super::trace::{Pod, Trace};
+
+/// Raised when a reader of the file would have to change.
+const FORMAT: u32 = 1;
+
+/// The whole report; the fields are explained in `docs/simulation.md`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    format: u32,
+    pub(crate) seed: u64,
+    pub(crate) trace: TraceFacts,
+    pub(crate) totals: Totals,
+    pub(crate) queues: Vec<QueueTotals>,
+    pub(crate) series: SeriesColumns,
+    pub(crate) pods: Vec<PodRow>,
+}
+
+/// What was replayed.
+#[derive(Debug, Serialize)]
+pub(crate) struct TraceFacts {
+    pub(crate) nodes: usize,
+    pub(crate) pods: usize,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+    pub(crate) capacity: Named<i64>,
+}
+
+/// A value for each resource, by the scheduler's name of it.
+pub(crate) type Named<T> = BTreeMap<&'static str, T>;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Totals {
+    pub(crate) pods: usize,
+    /// Had a machine at least once.
+    pub(crate) placed: usize,
+    pub(crate) never_placed: usize,
+    pub(crate) completed: usize,
+    pub(crate) preempted: usize,
+    pub(crate) withdrawn: usize,
+    pub(crate) unplaced: usize,
+    pub(crate) rejected: usize,
+    pub(crate) preemptions: u64,
+    pub(crate) most_pending: usize,
+    /// From the first creation to the last event, in seconds.
+    pub(crate) makespan: f64,
+    pub(crate) wait: Waits,
+    /// Mean share of the capacity that was allocated, over the makespan.
+    pub(crate) mean_utilisation: Named<f64>,
+    pub(crate) peak_utilisation: Named<f64>,
+}
+
+/// Seconds from creation to the first start, over the pods that started. A percentile is the
+/// smallest wait that at least so many per cent of them do not exceed (nearest rank).
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub(crate) struct Waits {
+    pub(crate) mean: f64,
+    pub(crate) p50: f64,
+    pub(crate) p95: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct QueueTotals {
+    pub(crate) queue: String,
+    pub(crate) pods: usize,
+    pub(crate) placed: usize,
+    pub(crate) wait: Waits,
+}
+
+/// One array per quantity; equal places belong to one instant.
+#[derive(Debug, Serialize)]
+pub(crate) struct SeriesColumns {
+    pub(crate) time: Vec<f64>,
+    pub(crate) allocated: Named<Vec<i64>>,
+    pub(crate) pending: Named<Vec<i64>>,
+    pub(crate) running_pods: Vec<usize>,
+    pub(crate) pending_pods: Vec<usize>,
+    /// Share of the free amount that a random pod of the trace cannot use.
+    pub(crate) fragmentation: Named<Vec<f64>>,
+    pub(crate) queues: BTreeMap<String, QueueColumns>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct QueueColumns {
+    /// The largest share that the queue has of any resource of the cluster.
+    pub(crate) dominant_share: Vec<f64>,
+    pub(crate) allocated: Named<Vec<i64>>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct PodRow {
+    name: String,
+    queue: String,
+    phase: String,
+    ask: Named<i64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gpu_models: Vec<String>,
+    creation: f64,
+    start: Option<f64>,
+    wait: Option<f64>,
+    end: Option<f64>,
+    node: Option<String>,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "is_zero")]
+    preemptions: u32,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Report {
+    pub(crate) fn new(trace: &Trace, history: &History, seed: u64) -> Self {
+        let capacity = trace.capacity();
+        Self {
+            format: FORMAT,
+            seed,
+            trace: TraceFacts {
+                nodes: trace.machines.len(),
+                pods: trace.pods.len(),
+                start: trace.start() as f64,
+                end: trace.end as f64,
+                capacity: amounts(&capacity),
+            },
+            totals: totals(trace, history, &capacity),
+            queues: queue_totals(trace, history),
+            series: columns(history.samples.samples(), &capacity),
+            pods: trace
+                .pods
+                .iter()
+                .zip(&history.pods)
+                .map(|(pod, history)| pod_row(trace, pod, history))
+                .collect(),
+        }
+    }
+
+    /// The text of `report.json`.
+    pub(crate) fn to_json(&self) -> String {
+        let json = serde_json::to_string(self);
+        let mut json = json.expect("maps have text keys and no writer is involved");
+        json.push('\n');
+        json
+    }
+}
+
+fn totals(trace: &Trace, history: &History, capacity: &Amount) -> Totals {
+    let count = |wanted: fn(&PodHistory) -> bool| history.pods.iter().filter(|p| wanted(p)).count();
+    let placed = count(|pod| pod.start.is_some());
+    let usage = &history.usage;
+    Totals {
+        pods: history.pods.len(),
+        placed,
+        never_placed: history.pods.len() - placed,
+        completed: count(|pod| pod.outcome == Outcome::Completed),
+        preempted: count(|pod| pod.outcome == Outcome::Preempted),
+        withdrawn: count(|pod| pod.outcome == Outcome::Withdrawn),
+        unplaced: count(|pod| pod.outcome == Outcome::Unplaced),
+        rejected: count(|pod| matches!(pod.outcome, Outcome::Rejected { .. })),
+        preemptions: history.pods.iter().map(|pod| u64::from(pod.preemptions)).sum(),
+        most_pending: usage.most_pending,
+        makespan: seconds(history.end - trace.start() * 1000),
+        wait: waits(trace.pods.iter().zip(&history.pods)),
+        mean_utilisation: by_kind(|kind| share_of(usage.mean(kind), capacity[kind])),
+        peak_utilisation: by_kind(|kind| rounded(ratio(usage.peak(kind), capacity[kind]))),
+    }
+}
+
+fn share_of(mean: f64, whole: i64) -> f64 {
+    if whole == 0 { 0.0 } else { rounded(mean / whole as f64) }
+}
+
+fn queue_totals(trace: &Trace, history: &History) -> Vec<QueueTotals> {
+    let mut by_queue: BTreeMap<&str, Vec<(&Pod, &PodHistory)>> = BTreeMap::new();
+    for pair in trace.pods.iter().zip(&history.pods) {
+        by_queue.entry(&pair.1.queue).or_default().push(pair);
+    }
+    let row = |(queue, pods): (&str, Vec<(&Pod, &PodHistory)>)| QueueTotals {
+        queue: queue.to_owned(),
+        pods: pods.len(),
+        placed: pods.iter().filter(|(_, history)| history.start.is_some()).count(),
+        wait: waits(pods.into_iter()),
+    };
+    by_queue.into_iter().map(row).collect()
+}
+
+fn waits<'a>(pods: impl Iterator<Item = (&'a Pod, &'a PodHistory)>) -> Waits {
+    let mut waits: Vec<i64> = pods.filter_map(|(pod, history)| wait(pod, history)).collect();
+    waits.sort_unstable();
+    let Some(&longest) = waits.last() else { return Waits::default() };
+    let sum: i128 = waits.iter().copied().map(i128::from).sum();
+    Waits {
+        mean: rounded(sum as f64 / waits.len() as f64 / 1000.0),
+        p50: seconds(nearest_rank(&waits, 50)),
+        p95: seconds(nearest_rank(&waits, 95)),
+        p99: seconds(nearest_rank(&waits, 99)),
+        max: seconds(longest),
+    }
+}
+
+/// In milliseconds.
+fn wait(pod: &Pod, history: &PodHistory) -> Option<i64> {
+    history.start.map(|start| start - pod.creation * 1000)
+}
+
+/// `sorted` is not empty; `percent` is from 1 to 100.
+fn nearest_rank(sorted: &[i64], percent: usize) -> i64 {
+    sorted[(sorted.len() * percent).div_ceil(100) - 1]
+}
+
+fn columns(samples: &[Sample], capacity: &Amount) -> SeriesColumns {
+    let mut queues: BTreeMap<String, QueueColumns> = BTreeMap::new();
+    let paths = samples.iter().flat_map(|sample| sample.leaves.iter().map(|(path, _)| path));
+    for path in paths {
+        if !queues.contains_key(path) {
+            // Queues that come or go with their applications hold nothing where they are absent.
+            let held: Vec<_> = samples.iter().map(|sample| held_by(sample, path)).collect();
+            let shares = held.iter().map(|held| rounded(held.dominant_share(capacity)));
+            let dominant_share = shares.collect();
+            let allocated = by_kind(|kind| held.iter().map(|held| held[kind]).collect());
+            queues.insert(path.clone(), QueueColumns { dominant_share, allocated });
+        }
+    }
+    SeriesColumns {
+        time: samples.iter().map(|sample| seconds(sample.at)).collect(),
+        allocated: by_kind(|kind| samples.iter().map(|sample| sample.allocated[kind]).collect()),
+        pending: by_kind(|kind| samples.iter().map(|sample| sample.pending[kind]).collect()),
+        running_pods: samples.iter().map(|sample| sample.running).collect(),
+        pending_pods: samples.iter().map(|sample| sample.n_pending).collect(),
+        fragmentation: by_kind(|kind| {
+            samples.iter().map(|sample| rounded(sample.fragmentation[kind as usize])).collect()
+        }),
+        queues,
+    }
+}
+
+fn held_by(sample: &Sample, path: &str) -> Amount {
+    let found = sample.leaves.iter().find(|(leaf, _)| leaf == path);
+    found.map_or_else(Amount::default, |(_, held)| *held)
+}
+
+fn pod_row(trace: &Trace, pod: &Pod, history: &PodHistory) -> PodRow {
+    let (outcome, reason) = match &history.outcome {
+        Outcome::Completed => ("completed", None),
+        Outcome::Preempted => ("preempted", None),
+        Outcome::Withdrawn => ("withdrawn", None),
+        Outcome::Unplaced => ("unplaced", None),
+        Outcome::Rejected { reason } => ("rejected", Some(reason.clone())),
+    };
+    PodRow {
+        name: pod.name.clone(),
+        queue: history.queue.clone(),
+        phase: pod.phase.clone(),
+        ask: amounts(&pod.ask),
+        gpu_models: pod.models.clone(),
+        creation: pod.creation as f64,
+        start: history.start.map(seconds),
+        wait: wait(pod, history).map(seconds),
+        end: history.end.map(seconds),
+        node: history.machine.map(|machine| trace.machines[machine].name.clone()),
+        outcome,
+        reason,
+        preemptions: history.preemptions,
+    }
+}
+
+fn by_kind<T>(value: impl Fn(Kind) -> T) -> Named<T> {
+    Kind::ALL.iter().map(|&kind| (kind.name(), value(kind))).collect()
+}
+
+fn amounts(amount: &Amount) -> Named<i64> {
+    by_kind(|kind| amount[kind])
+}
+
+fn seconds(milliseconds: i64) -> f64 {
+    milliseconds as f64 / 1000.0
+}
+
+fn rounded(share: f64) -> f64 {
+    (share * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_smallest_wait_that_enough_pods_do_not_exceed() {
+        let waits: Vec<i64> = (1..=10).collect();
+        let ranks = [1, 50, 95, 99, 100].map(|percent| nearest_rank(&waits, percent));
+        assert_eq!(ranks, [1, 5, 10, 10, 10]);
+        assert_eq!(nearest_rank(&[7], 50), 7);
+    }
+
+    #[test]
+    fn without_a_started_pod_all_waits_are_zero() {
+        assert_eq!(waits(std::iter::empty()), Waits::default());
+    }
+}
