@@ -89,10 +89,7 @@ impl Application {
     pub(super) fn apply(&mut self, op: Op, baton: &mut Baton, doing: &mut Doing) {
         match op {
             Op::Ask(spec) => self.ask(*spec, baton, doing),
-            Op::Unified(spec) => match self.book.asks.slot_of(&spec.key) {
-                Some(slot) => _ = self.resize(slot, &spec.resources, baton, doing),
-                None => self.ask(*spec, baton, doing),
-            },
+            Op::Unified(spec) => self.unified(*spec, baton, doing),
             Op::Existing(existing) => self.existing(*existing, baton, doing),
             Op::WithdrawAsks(key) => self.withdraw(key.as_ref(), None, doing),
             Op::Release { which, cause } => self.release(&which, cause, baton, doing),
@@ -144,38 +141,54 @@ impl Application {
         self.book.ask_added(now_ns, &mut self.changes);
     }
 
+    fn unified(&mut self, spec: AskSpec, baton: &mut Baton, doing: &mut Doing) {
+        let Some(slot) = self.book.asks.slot_of(&spec.key) else {
+            self.ask(spec, baton, doing);
+            return;
+        };
+        if let Err(reason) = self.resize(slot, &spec.resources, baton, doing) {
+            self.reject_change(slot, &spec, reason, baton);
+        }
+    }
+
+    /// What is allocated is never rejected afterwards (invariant 24): it stays as it is.
+    fn reject_change(&self, slot: AskSlot, spec: &AskSpec, reason: Rejection, baton: &mut Baton) {
+        if self.book.asks.ask(slot).live.is_empty() {
+            self.reject(spec, reason, baton);
+        } else {
+            tracing::warn!(application = %self.book.id, ask = %spec.key, %reason,
+                "change of what is allocated ignored");
+        }
+    }
+
     /// Another size for an ask that is known: for what is pending and for what it has allocated.
-    /// `false`: it was rejected and nothing changed.
+    /// An error changes nothing.
     fn resize(
         &mut self,
         slot: AskSlot,
         to: &Resources,
         baton: &mut Baton,
         doing: &mut Doing,
-    ) -> bool {
+    ) -> Result<(), Rejection> {
         let ask = self.book.asks.ask(slot);
-        let change = to.minus(ask.resources()).pruned();
-        if change.is_empty() {
-            return true;
-        }
-        let instances = ask.repeat + u32::try_from(ask.live.len()).unwrap_or(u32::MAX);
-        if !baton.books.can_promise(&doing.promised, &change, instances.max(1)) {
-            let reason = Rejection::Overflow(Arc::clone(&ask.key));
-            let (form, key) = (ask.form, Arc::clone(&ask.key));
-            let application = Arc::clone(&self.book.id);
-            baton.tally.ask_rejected(true);
-            baton.said.push(Saying::AskRejected { form, key, application, reason });
-            return false;
-        }
+        let mut growth = to.minus(ask.resources()).times(i64::from(ask.repeat));
         let live = ask.live.clone();
-        doing.touched = true;
-        let pending = self.book.asks.resize(slot, to.clone());
-        doing.promised.add(&pending);
-        doing.delta.pending.add(&pending);
+        for held in live.iter().filter_map(|id| baton.books.allocations.get(*id)) {
+            growth.add(&to.minus(&held.resources));
+        }
+        if !baton.books.can_promise(&doing.promised, &growth, 1) {
+            return Err(Rejection::Overflow(Arc::clone(&ask.key)));
+        }
+        if !to.same_amount(ask.resources()) {
+            let pending = self.book.asks.resize(slot, to.clone());
+            doing.touched = true;
+            doing.promised.add(&pending);
+            doing.delta.pending.add(&pending);
+        }
         for id in live {
             self.resize_allocation(id, to, baton, doing);
         }
-        true
+        Ok(())
     }
 
     fn resize_allocation(
@@ -213,17 +226,45 @@ impl Application {
                 tracing::warn!(application = %self.book.id, allocation = %uuid, %node,
                     "an allocation is said to be on another node than it was placed on, ignored");
             }
-            match self.book.asks.slot_of(&spec.key) {
-                Some(slot) => _ = self.resize(slot, &spec.resources, baton, doing),
-                None => self.resize_allocation(id, &spec.resources, baton, doing),
+            self.resize_known(id, &spec, baton, doing);
+            return;
+        }
+        let outstanding = self.book.asks.slot_of(&spec.key);
+        let outstanding = outstanding.filter(|slot| self.book.asks.ask(*slot).repeat > 0);
+        let fits = self.may_take(&spec, baton, doing).and_then(|()| match outstanding {
+            Some(slot) => self.resize(slot, &spec.resources, baton, doing),
+            None => Ok(()),
+        });
+        match fits {
+            Ok(()) => self.book_existing(spec, uuid, node_slot, baton, doing),
+            Err(reason) => self.reject(&spec, reason, baton),
+        }
+    }
+
+    /// The RM reports an allocation again, perhaps in another size: by UUID it is that one alone,
+    /// else all of the key.
+    fn resize_known(
+        &mut self,
+        id: AllocationId,
+        spec: &AskSpec,
+        baton: &mut Baton,
+        doing: &mut Doing,
+    ) {
+        let known = self.book.asks.slot_of(&spec.key).filter(|_| spec.form == Form::Unified);
+        if let Some(slot) = known {
+            if let Err(reason) = self.resize(slot, &spec.resources, baton, doing) {
+                self.reject_change(slot, spec, reason, baton);
             }
             return;
         }
-        if let Err(reason) = self.may_take(&spec, baton, doing) {
-            self.reject(&spec, reason, baton);
-            return;
+        let Some(entry) = baton.books.allocations.get(id) else { return };
+        let growth = spec.resources.minus(&entry.resources);
+        if baton.books.can_promise(&doing.promised, &growth, 1) {
+            self.resize_allocation(id, &spec.resources, baton, doing);
+        } else {
+            tracing::warn!(application = %self.book.id, allocation = %entry.uuid,
+                "change of what is allocated ignored: it is more than can be counted");
         }
-        self.book_existing(spec, uuid, node_slot, baton, doing);
     }
 
     fn book_existing(
@@ -241,9 +282,6 @@ impl Application {
         self.book.submitted_no_later_than(created_ns);
         let slot = match self.book.asks.slot_of(&spec.key) {
             Some(slot) if self.book.asks.ask(slot).repeat > 0 => {
-                if !self.resize(slot, &spec.resources, baton, doing) {
-                    return;
-                }
                 let taken = self.book.asks.ask(slot).resources().clone();
                 self.book.asks.take_one(slot);
                 doing.delta.pending.subtract(&taken);
