@@ -151,7 +151,7 @@ pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
         capacity: node.total.clone(),
         allocated: node.allocated.clone(),
         occupied: others.pruned(),
-        available: node.available().clone(),
+        available: node.available().clone().pruned(),
         utilized: abs_used_capacity(&node.total, &node.allocated),
         allocations,
         foreign_allocations: node
