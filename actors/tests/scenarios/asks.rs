@@ -46,7 +46,7 @@ fn a_key_sent_again_replaces_what_is_outstanding() {
             a1 in root.a is Running since 1000s: used vcore=2, pending vcore=4, holds [k1], asks [k1 x2]
             a1/k1#2 of k1 placed on n1
             a1 in root.a is Running since 1000s: used vcore=3, pending vcore=2, holds [k1, k1], asks [k1 x2]
-            n1: total vcore=3, used vcore=3, occupied nothing, left vcore=0
+            n1: total vcore=3, used vcore=3, occupied nothing, left nothing
         "#]],
     );
 }
@@ -264,9 +264,9 @@ fn an_existing_allocation_is_booked_whatever_room_there_is() {
         &expect![[r#"
             n1 accepted
             a1 accepted
-            a1/k1 placed on n1
             a1 is Accepted
             a1 is Running
+            a1/k1 placed on n1
             root: used vcore=3, pending nothing, headroom vcore=-2, running 1, priority none
             root.a: used vcore=3, pending nothing, headroom vcore=-2, running 1, priority none
             n1: total vcore=1, used vcore=3, occupied nothing, left vcore=-2
@@ -298,9 +298,9 @@ fn only_the_form_without_uuid_is_echoed_and_only_once() {
             n1 accepted
             a1 accepted
             a2 accepted
-            a1/k1 placed on n1
             a1 is Accepted
             a1 is Running
+            a1/k1 placed on n1
             a2 is Accepted
             a2 is Running
             n1: total vcore=9, used vcore=3, occupied nothing, left vcore=6
@@ -330,9 +330,9 @@ fn a_known_allocation_said_to_be_elsewhere_stays() {
             n1 accepted
             n2 accepted
             a1 accepted
-            a1/k1 placed on n1
             a1 is Accepted
             a1 is Running
+            a1/k1 placed on n1
             allocation a1/k1 rejected: R_NODE_UNKNOWN
             n1: total vcore=9, used vcore=3, occupied nothing, left vcore=6
             n2: total vcore=9, used nothing, occupied nothing, left vcore=9
@@ -447,8 +447,8 @@ fn a_pending_ask_that_the_rm_placed_itself_is_booked_and_echoed() {
             n2 accepted
             a1 accepted
             a1 is Accepted
-            a1/k1 placed on n2
             a1 is Running
+            a1/k1 placed on n2
             a1 in root.a is Running since 1000s: used vcore=3, pending nothing, holds [k1], asks []
             n1: total vcore=1, used nothing, occupied nothing, left vcore=1
             n2: total vcore=1, used vcore=3, occupied nothing, left vcore=-2
@@ -579,7 +579,7 @@ fn an_allocation_that_ran_for_its_time_is_told_to_end_and_waits_for_the_confirma
             a1 is Running
             a1/k1 placed on n1
             a1/k1 released: TIMEOUT
-            n1: total vcore=1, used vcore=1, occupied nothing, left vcore=0
+            n1: total vcore=1, used vcore=1, occupied nothing, left nothing
             a1/k2 placed on n1
         "#]],
     );
@@ -717,6 +717,38 @@ fn what_could_not_be_bound_is_pending_in_the_size_of_its_ask() {
             a1 is Running
             a1/k1 placed on n1
             a1 in root.a is Running since 1000s: used nothing, pending vcore=2, holds [], asks [k1 x2]
+        "#]],
+    );
+}
+
+/// By UUID it is one allocation, without it all of the key.
+#[test]
+fn an_allocation_reported_again_has_the_size_reported() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a
+        ask a1 k1 x2 vcore=1
+        ask a1 k1 vcore=4
+        exists a1 k1 on n1 vcore=3 uuid=k1#2
+        show nodes
+        request a1 k1 vcore=2
+        show nodes
+        exists a1 k1 on n1 vcore=4 uuid=k1#1
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n1
+            a1/k1#3 of k1 placed on n1
+            n1: total vcore=9, used vcore=8, occupied nothing, left vcore=1
+            n1: total vcore=9, used vcore=6, occupied nothing, left vcore=3
+            n1: total vcore=9, used vcore=8, occupied nothing, left vcore=1
         "#]],
     );
 }

@@ -39,6 +39,9 @@ struct Kind {
     steps: usize,
 }
 
+/// The most that one item may say.
+const LARGEST: i64 = 1 << 53;
+
 const USUAL: Kind = Kind { extreme: false, steps: 140 };
 const EXTREME: Kind = Kind { extreme: true, steps: 80 };
 
@@ -46,9 +49,10 @@ fn amounts(kind: Kind, most: i64) -> BoxedStrategy<Amounts> {
     let quantity = if kind.extreme {
         prop_oneof![
             4 => 0..=most,
-            1 => Just(i64::MAX),
-            1 => Just(i64::MAX - 1),
-            1 => Just(i64::MAX / 2),
+            1 => Just(LARGEST),
+            1 => Just(LARGEST - 1),
+            1 => Just(LARGEST / 2),
+            1 => Just(LARGEST + 1),
             1 => Just(i64::MIN),
             1 => Just(-1_i64),
         ]
@@ -159,7 +163,8 @@ fn made_valid(mut queues: Vec<QueueWords>) -> Vec<QueueWords> {
 }
 
 fn wish(kind: Kind) -> impl Strategy<Value = Wish> {
-    let repeat = prop_oneof![12 => Just(1), 7 => 2..=5, 1 => Just(0)];
+    let many = if kind.extreme { 1_000..=1_024 } else { 0..=1 };
+    let repeat = prop_oneof![12 => Just(1), 7 => 2..=5, 1 => many];
     let created = prop_oneof![
         12 => Just(None),
         1 => (0..2_000_i64).prop_map(|s| Some(s.to_string())),

@@ -223,9 +223,9 @@ fn an_overcommitted_node_still_gives_what_it_has() {
         &expect![[r#"
             n1 accepted
             a1 accepted
-            a1/k1 placed on n1
             a1 is Accepted
             a1 is Running
+            a1/k1 placed on n1
             a1/k3 placed on n1
             n1: total memory=5 vcore=2, used memory=3 vcore=4, occupied nothing, left memory=2 vcore=-2
         "#]],

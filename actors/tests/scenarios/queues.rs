@@ -68,8 +68,8 @@ fn what_no_node_offers_is_refused_by_root() {
             n1 accepted
             a1 accepted
             a1 is Accepted
-            a1/k2 placed on n1
             a1 is Running
+            a1/k2 placed on n1
             a1/k3 placed on n1
             root: used memory=1 vcore=1, pending memory=1, headroom vcore=0, running 1, priority 0
             root.a: used memory=1 vcore=1, pending memory=1, headroom vcore=0, running 1, priority 0
@@ -115,9 +115,9 @@ fn a_queue_over_its_quota_takes_what_wants_none_of_it() {
         &expect![[r#"
             n1 accepted
             a1 accepted
-            a1/k1 placed on n1
             a1 is Accepted
             a1 is Running
+            a1/k1 placed on n1
             a1/k2 placed on n1
         "#]],
     );

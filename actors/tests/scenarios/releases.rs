@@ -300,8 +300,8 @@ fn a_node_that_leaves_releases_what_is_on_it() {
             a2 is Accepted
             a2 is Running
             a2/k1 placed on n1
-            n1: total vcore=2, used vcore=2, occupied nothing, left vcore=0
-            n2: total vcore=1, used vcore=1, occupied nothing, left vcore=0
+            n1: total vcore=2, used vcore=2, occupied nothing, left nothing
+            n2: total vcore=1, used vcore=1, occupied nothing, left nothing
             a1/k1#1 of k1 released: STOPPED_BY_RM
             a2/k1 released: STOPPED_BY_RM
             root: used vcore=1, pending vcore=1, headroom vcore=0, running 2, priority 0

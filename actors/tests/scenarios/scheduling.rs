@@ -225,15 +225,15 @@ fn recovered_applications_may_be_more_than_may_run() {
             a2 accepted
             a3 accepted
             a4 accepted
-            a1/k1 placed on n1
             a1 is Accepted
             a1 is Running
-            a2/k1 placed on n1
+            a1/k1 placed on n1
             a2 is Accepted
             a2 is Running
-            a3/k1 placed on n1
+            a2/k1 placed on n1
             a3 is Accepted
             a3 is Running
+            a3/k1 placed on n1
             a4 is Accepted
             root: used vcore=3, pending vcore=1, headroom vcore=6, running 3, priority 0
             root.a: used vcore=3, pending vcore=1, headroom vcore=6, running 3, priority 0

@@ -42,10 +42,10 @@ fn two_rms_with_equal_ids_never_meet() {
             rm1: a1 is Accepted
             rm1: a1 is Running
             rm1: a1/k1#1 of k1 placed on n1
-            n1: total vcore=1, used vcore=1, occupied nothing, left vcore=0
+            n1: total vcore=1, used vcore=1, occupied nothing, left nothing
             rm1: a1/k1#1 of k1 released: STOPPED_BY_RM
             rm1: a1/k1#2 of k1 placed on n1
-            n1: total vcore=2, used vcore=2, occupied nothing, left vcore=0
+            n1: total vcore=2, used vcore=2, occupied nothing, left nothing
             a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [k1, k1], asks []
         "#]],
     );
@@ -114,9 +114,9 @@ fn registering_again_empties_everything_and_the_old_session_hears_nothing() {
             ask a1/k1 rejected: R_APP_UNKNOWN
             n1 accepted
             a1 accepted
-            a1/k1 placed on n1
             a1 is Accepted
             a1 is Running
+            a1/k1 placed on n1
             a1/k1 released: STOPPED_BY_RM
             a1/k2 placed on n1
         "#]],
@@ -252,7 +252,7 @@ fn what_an_rm_reports_again_gives_the_totals_that_were_before() {
             root: used vcore=4, pending vcore=2, headroom vcore=4, running 2, priority 0
             root.a: used vcore=2, pending nothing, headroom vcore=4, running 1, priority none
             root.b: used vcore=2, pending vcore=2, headroom vcore=4, running 1, priority 0
-            n1: total vcore=4, used vcore=4, occupied nothing, left vcore=0
+            n1: total vcore=4, used vcore=4, occupied nothing, left nothing
             n2 closed: total vcore=4, used nothing, occupied nothing, left vcore=4
             n1 accepted
             n2 accepted
@@ -265,7 +265,7 @@ fn what_an_rm_reports_again_gives_the_totals_that_were_before() {
             root: used vcore=4, pending vcore=2, headroom vcore=4, running 2, priority 0
             root.a: used vcore=2, pending nothing, headroom vcore=4, running 1, priority none
             root.b: used vcore=2, pending vcore=2, headroom vcore=4, running 1, priority 0
-            n1: total vcore=4, used vcore=4, occupied nothing, left vcore=0
+            n1: total vcore=4, used vcore=4, occupied nothing, left nothing
             n2 closed: total vcore=4, used nothing, occupied nothing, left vcore=4
         "#]],
     );

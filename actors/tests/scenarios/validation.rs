@@ -98,55 +98,117 @@ fn an_ask_repeats_from_1_to_10000_times() {
     );
 }
 
-/// V27, VT4.
+/// VT4: a quantity is at most 2^53.
+#[test]
+fn no_quantity_is_beyond_all_measure() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9007199254740993
+        node n1 vcore=9007199254740992
+        resize n1 vcore=9223372036854775807
+        foreign f1 on n1 vcore=9007199254740993
+        app a1 in root.a
+        ask a1 k1 vcore=9007199254740993
+        request a1 k1 vcore=9223372036854775807
+        exists a1 k1 on n1 vcore=9223372036854775807
+        ask a1 k1 vcore=-9223372036854775808
+        ask a1 k1 vcore=9007199254740992
+        show nodes
+        ",
+        &expect![[r#"
+            n1 rejected: R_OVERFLOW
+            n1 accepted
+            allocation /f1 rejected: R_OVERFLOW
+            a1 accepted
+            ask a1/k1 rejected: R_OVERFLOW
+            allocation a1/k1 rejected: R_OVERFLOW
+            allocation a1/k1 rejected: R_OVERFLOW
+            ask a1/k1 rejected: R_NEGATIVE_RESOURCE
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            n1: total vcore=9007199254740992, used vcore=9007199254740992, occupied nothing, left nothing
+        "#]],
+    );
+}
+
+/// V27.
 #[test]
 fn what_is_promised_in_all_fits_a_quantity() {
     check(
         "
         queue root.a
         queue root.b
-        node n1 vcore=9223372036854775807
-        node n2 vcore=1
+        node n1 vcore=9
         app a1 in root.a
         app a2 in root.b
-        ask a1 k1 vcore=9223372036854775806
-        ask a2 k1 x2 vcore=1
-        ask a2 k2 vcore=1
-        ask a2 k3 vcore=1
-        exists a2 k4 on n1 vcore=1
-        request a2 k2 vcore=2
+        ask a2 k1 vcore=1
+        ask a1 k1 x1023 vcore=9007199254740992
+        ask a1 k2 vcore=9007199254740991
+        request a2 k2 vcore=9007199254740991
+        ask a1 k2 vcore=9007199254740990
+        ask a1 k3 vcore=1
+        exists a1 k3 on n1 vcore=1
+        exists a1 k2 on n1 vcore=9007199254740992
+        request a1 k2 vcore=9007199254740992
         show queues
-        release a1 key=k1
-        ask a2 k3 x2 vcore=4611686018427387903
-        ask a2 k5 vcore=2
+        withdraw a1 k2
+        ask a1 k3 vcore=1
         show queues
         ",
         &expect![[r#"
             n1 accepted
-            n2 rejected: R_OVERFLOW
+            a1 accepted
+            a2 accepted
+            a2 is Accepted
+            a2 is Running
+            a2/k1 placed on n1
+            a1 is Accepted
+            ask a1/k2 rejected: R_OVERFLOW
+            allocation a2/k2 rejected: R_OVERFLOW
+            ask a1/k3 rejected: R_OVERFLOW
+            allocation a1/k3 rejected: R_OVERFLOW
+            allocation a1/k2 rejected: R_OVERFLOW
+            allocation a1/k2 rejected: R_OVERFLOW
+            root: used vcore=1, pending vcore=9223372036854775806, headroom vcore=8, running 1, priority 0
+            root.a: used nothing, pending vcore=9223372036854775806, headroom vcore=8, running 0, priority 0
+            root.b: used vcore=1, pending nothing, headroom vcore=8, running 1, priority none
+            a1 is Running
+            a1/k3 placed on n1
+            root: used vcore=2, pending vcore=9214364837600034816, headroom vcore=7, running 2, priority 0
+            root.a: used vcore=1, pending vcore=9214364837600034816, headroom vcore=7, running 1, priority 0
+            root.b: used vcore=1, pending nothing, headroom vcore=7, running 1, priority none
+        "#]],
+    );
+}
+
+/// What is allocated is not rejected for a change that does not fit: it stays as it is.
+#[test]
+fn a_change_of_what_is_allocated_is_never_rejected() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a
+        app a2 in root.a
+        ask a1 k1 x1023 vcore=9007199254740992
+        request a2 k1 vcore=1
+        exists a2 k2 on n1 vcore=1 uuid=u2
+        request a2 k1 vcore=9007199254740992
+        exists a2 k1 on n1 vcore=9007199254740992
+        exists a2 k2 on n1 vcore=9007199254740992 uuid=u2
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
             a1 accepted
             a2 accepted
             a1 is Accepted
-            a1 is Running
-            a1/k1 placed on n1
-            ask a2/k1 rejected: R_OVERFLOW
             a2 is Accepted
             a2 is Running
-            a2/k2 placed on n1
-            ask a2/k3 rejected: R_OVERFLOW
-            allocation a2/k4 rejected: R_OVERFLOW
-            ask a2/k2 rejected: R_OVERFLOW
-            root: used vcore=9223372036854775807, pending nothing, headroom vcore=0, running 2, priority none
-            root.a: used vcore=9223372036854775806, pending nothing, headroom vcore=0, running 1, priority none
-            root.b: used vcore=1, pending nothing, headroom vcore=0, running 1, priority none
-            a1/k1 released: STOPPED_BY_RM
-            a1 is Completing
-            a2/k3#1 of k3 placed on n1
-            a2/k3#2 of k3 placed on n1
-            ask a2/k5 rejected: R_OVERFLOW
-            root: used vcore=9223372036854775807, pending nothing, headroom vcore=0, running 1, priority none
-            root.a: used nothing, pending nothing, headroom vcore=0, running 0, priority none
-            root.b: used vcore=9223372036854775807, pending nothing, headroom vcore=0, running 1, priority none
+            a2/k1 placed on n1
+            n1: total vcore=9, used vcore=2, occupied nothing, left vcore=7
         "#]],
     );
 }
@@ -158,41 +220,14 @@ fn what_one_message_promises_in_all_fits_a_quantity() {
         "
         queue root.a
         app a1 in root.a
-        ask a1 k1 vcore=9223372036854775807 ; ask a1 k2 vcore=1 ; ask a1 k3 memory=1
+        ask a1 k1 x1023 vcore=9007199254740992 ; ask a1 k2 vcore=9007199254740992 ; ask a1 k3 memory=1
         show apps
         ",
         &expect![[r#"
             a1 accepted
             ask a1/k2 rejected: R_OVERFLOW
             a1 is Accepted
-            a1 in root.a is Accepted since 1000s: used nothing, pending memory=1 vcore=9223372036854775807, holds [], asks [k1 x1, k3 x1]
-        "#]],
-    );
-}
-
-#[test]
-fn capacities_in_all_fit_a_quantity() {
-    check(
-        "
-        queue root.a
-        node n1 vcore=9223372036854775807
-        node n2 vcore=1
-        node n3 memory=1
-        resize n3 vcore=1
-        show nodes
-        resize n1 vcore=9223372036854775806
-        node n2 vcore=1
-        show queues
-        ",
-        &expect![[r#"
-            n1 accepted
-            n2 rejected: R_OVERFLOW
-            n3 accepted
-            n1: total vcore=9223372036854775807, used nothing, occupied nothing, left vcore=9223372036854775807
-            n3: total memory=1, used nothing, occupied nothing, left memory=1
-            n2 accepted
-            root: used nothing, pending nothing, headroom memory=1 vcore=9223372036854775807, running 0, priority none
-            root.a: used nothing, pending nothing, headroom memory=1 vcore=9223372036854775807, running 0, priority none
+            a1 in root.a is Accepted since 1000s: used nothing, pending memory=1 vcore=9214364837600034816, holds [], asks [k1 x1023, k3 x1]
         "#]],
     );
 }
