@@ -244,7 +244,9 @@ impl Partition {
             let may_offer = self.may_decide
                 && self.outstanding < OUTSTANDING_MAX
                 && !baton.books.nodes.is_empty();
-            let is_offers_turn = self.turn == Turn::Offer || self.door.is_empty();
+            // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
+            let is_offers_turn =
+                self.turn == Turn::Offer || self.door.is_empty() || self.oracle.has_foreseen();
             if may_offer && is_offers_turn && !self.capacity_changed {
                 if self.watch.oracle && !self.oracle.has_foreseen() {
                     self.baton = Some(baton);
