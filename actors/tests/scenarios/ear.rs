@@ -72,6 +72,10 @@ impl fmt::Display for Word {
 pub(crate) enum Answer {
     Refuses,
     Panics,
+    /// Refuses the next time, and not the time after.
+    Wavers,
+    /// Passes the next time, and not the time after.
+    WaversBack,
 }
 
 /// What predicates answer.
@@ -84,10 +88,20 @@ pub(crate) struct Predicates {
 }
 
 impl Predicates {
-    fn answer(&self, key: &str, node: &str) -> Option<Answer> {
+    fn answer(&mut self, key: &str, node: &str) -> Option<Answer> {
         for (key_said, node_said) in [(key, node), (key, "*"), ("*", node), ("*", "*")] {
-            if let Some(answer) = self.said.get(&(key_said.to_owned(), node_said.to_owned())) {
-                return Some(*answer);
+            let said = self.said.get_mut(&(key_said.to_owned(), node_said.to_owned()));
+            match said {
+                None => {}
+                Some(answer @ Answer::Wavers) => {
+                    *answer = Answer::WaversBack;
+                    return Some(Answer::Refuses);
+                }
+                Some(answer @ Answer::WaversBack) => {
+                    *answer = Answer::Wavers;
+                    return None;
+                }
+                Some(answer) => return Some(*answer),
             }
         }
         let (percent, seed) = self.some?;
@@ -148,8 +162,8 @@ impl ResourceManagerCallback for Ear {
         let answer = self.predicates().answer(&args.allocation_key, &args.node_id);
         match answer {
             None => Ok(()),
-            Some(Answer::Refuses) => Err("the script refuses".to_owned()),
             Some(Answer::Panics) => panic!("the script panics"),
+            Some(_) => Err("the script refuses".to_owned()),
         }
     }
 

@@ -1,16 +1,16 @@
-//! What breaks, and what goes on (applications chapter, 9.6; the design's section 4).
+//! What breaks, and what goes on (applications chapter, 9.6; the design, section 4).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use expect_test::expect;
-use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler};
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
 use crate::ear::{Ear, Word};
 use crate::script::Script;
 use crate::wire::{self, Message};
-use crate::world::{check_plain, in_virtual_time};
+use crate::world::{check_plain, check_watched, in_virtual_time};
 
 #[test]
 fn a_predicate_that_panics_refuses() {
@@ -39,4 +39,177 @@ fn a_predicate_that_panics_refuses() {
             a1/k2 placed on n1
         "#]],
     );
+}
+
+/// The full search asks the predicate, too; where it answers otherwise, the partition finds itself
+/// wrong and gives up. That of the other RM goes on, and the first may register again.
+#[test]
+fn a_partition_that_is_lost_asks_for_a_resync_and_the_others_go_on() {
+    check_watched(
+        "
+        queue root.a
+        as rm1
+        node n1 vcore=4
+        app a1 in root.a
+        ask a1 k1 vcore=1
+        as rm2
+        node n1 vcore=4
+        app a1 in root.a
+        as rm1
+        waver k2 n1
+        ask a1 k2 vcore=1
+        ask a1 k3 vcore=1
+        node n2 vcore=1
+        app a2 in root.a
+        show nodes
+        as rm2
+        ask a1 k2 vcore=1
+        as rm1
+        register
+        node n1 vcore=4
+        app a1 in root.a
+        exists a1 k1 on n1 vcore=1
+        ask a1 k2 vcore=1
+        show nodes
+        as rm2
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            rm2: n1 accepted
+            rm2: a1 accepted
+            rm1: resync required: partition `[rm1]default` was lost
+            rm1: ask a1/k3 rejected: R_PARTITION_UNKNOWN
+            rm1: n2 rejected: R_PARTITION_UNKNOWN
+            rm1: a2 rejected: R_PARTITION_UNKNOWN
+            there is no partition `[rm1]default`
+            rm2: a1 is Accepted
+            rm2: a1 is Running
+            rm2: a1/k2 placed on n1
+            rm1: n1 accepted
+            rm1: a1 accepted
+            rm1: a1 is Accepted
+            rm1: a1 is Running
+            rm1: a1/k1 placed on n1
+            rm1: a1/k2 placed on n1
+            n1: total vcore=4, used vcore=2, occupied nothing, left vcore=2
+            n1: total vcore=4, used vcore=1, occupied nothing, left vcore=3
+        "#]],
+    );
+}
+
+/// Panics when it is told of an allocation, like a shim with a bug.
+struct Broken;
+
+impl ResourceManagerCallback for Broken {
+    fn update_allocation(&self, _response: si::AllocationResponse) {
+        panic!("this shim has a bug");
+    }
+    fn update_application(&self, _response: si::ApplicationResponse) {}
+    fn update_node(&self, _response: si::NodeResponse) {}
+}
+
+async fn register(
+    scheduler: &SchedulerHandle,
+    rm: &str,
+    callback: Arc<dyn ResourceManagerCallback>,
+) {
+    let request = si::RegisterResourceManagerRequest { rm_id: rm.into(), ..Default::default() };
+    scheduler.register_resource_manager(request, callback).await.unwrap();
+}
+
+async fn say(scheduler: &SchedulerHandle, rm: &str, text: &str) {
+    for step in Script::parse(text).0 {
+        let crate::script::Step::Send { items, .. } = step else { unreachable!() };
+        let sent = match wire::message(rm, &items) {
+            Message::Allocation(request) => scheduler.update_allocation(request).await,
+            Message::Application(request) => scheduler.update_application(request).await,
+            Message::Node(request) => scheduler.update_node(request).await,
+        };
+        sent.unwrap();
+    }
+    scheduler.settle().await;
+}
+
+const WORK: &str = "
+    node n1 vcore=4
+    app a1 in root.default
+    ask a1 k1 vcore=1
+";
+
+/// How many actors of each kind live.
+fn alive(scheduler: &SchedulerHandle) -> BTreeMap<String, i64> {
+    let mut alive: BTreeMap<String, i64> = BTreeMap::new();
+    for family in scheduler.metrics().gather() {
+        let sign = match family.name() {
+            "monoceros_actor_starts_total" => 1,
+            "monoceros_actor_stops_total" => -1,
+            _ => continue,
+        };
+        for metric in family.get_metric() {
+            #[expect(clippy::cast_possible_truncation, reason = "a handful of actors")]
+            let count = metric.get_counter().get_value() as i64;
+            *alive.entry(metric.get_label()[0].value().to_owned()).or_default() += sign * count;
+        }
+    }
+    alive.retain(|_, count| *count != 0);
+    alive
+}
+
+/// Lets actors stop that were told to.
+async fn turns() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn no_actor_outlives_its_session() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let only_the_door = BTreeMap::from([("rm_proxy".to_owned(), 1)]);
+        turns().await;
+        assert_eq!(alive(&scheduler), only_the_door);
+        for _ in 0..3 {
+            register(&scheduler, "rm", Arc::new(Ear::default())).await;
+            say(&scheduler, "rm", WORK).await;
+            say(&scheduler, "rm", "remove-app a1\nremove n1").await;
+            turns().await;
+            let at_work = alive(&scheduler);
+            assert_eq!((at_work.get("application"), at_work.get("node")), (None, None));
+            assert_eq!((at_work["rm"], at_work["partition"], at_work["outlet"]), (1, 1, 1));
+            say(&scheduler, "rm", WORK).await;
+        }
+        scheduler.stop_resource_manager("rm").await.unwrap();
+        turns().await;
+        assert_eq!(alive(&scheduler), only_the_door);
+    });
+}
+
+#[test]
+fn a_callback_that_panics_stops_its_own_rm_alone() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let ear = Arc::new(Ear::default());
+        register(&scheduler, "broken", Arc::new(Broken)).await;
+        register(&scheduler, "sound", ear.clone()).await;
+        say(&scheduler, "broken", WORK).await;
+        say(&scheduler, "sound", WORK).await;
+        let placed = |words: Vec<Word>| {
+            words.into_iter().filter(|word| matches!(word, Word::Allocated(_))).count()
+        };
+        assert_eq!(placed(ear.take()), 1);
+        let mended = Arc::new(Ear::default());
+        register(&scheduler, "broken", mended.clone()).await;
+        say(&scheduler, "broken", WORK).await;
+        assert_eq!(placed(mended.take()), 1);
+        scheduler.stop_resource_manager("broken").await.unwrap();
+        scheduler.stop_resource_manager("sound").await.unwrap();
+        turns().await;
+        assert_eq!(alive(&scheduler), BTreeMap::from([("rm_proxy".to_owned(), 1)]));
+    });
 }

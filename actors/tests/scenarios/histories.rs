@@ -353,6 +353,91 @@ fn holds_true(script: &Script) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Messages of several items, one behind the other without waiting, now and then a new session; and
+/// predicates that change their mind, if they `may_change`.
+fn rush(may_change: bool) -> impl Strategy<Value = Script> {
+    let items = prop::collection::vec(item(USUAL), 1..6).prop_map(|items| {
+        let of = kind_of(&items[0]);
+        items.into_iter().filter(|item| kind_of(item) == of).collect()
+    });
+    let send = (items, prop::bool::weighted(0.2))
+        .prop_map(|(items, waits)| Step::Send { items, waits });
+    let asked = || {
+        let any = || Just("*".to_owned());
+        (prop_oneof![4 => key(), 1 => any()], prop_oneof![4 => node(), 1 => any()])
+    };
+    let mind = prop_oneof![
+        1 => asked().prop_map(|(key, node)| Step::Refuse { key, node }),
+        1 => asked().prop_map(|(key, node)| Step::Explode { key, node }),
+        1 => asked().prop_map(|(key, node)| Step::Waver { key, node }),
+        2 => asked().prop_map(|(key, node)| Step::Allow { key, node }),
+    ];
+    let mind = if may_change { mind.boxed() } else { Just(Step::Settle).boxed() };
+    let step = prop_oneof![
+        30 => send,
+        4 => mind,
+        1 => Just(Step::Register),
+        1 => Just(Step::Settle),
+        1 => Just(Step::Wait(std::time::Duration::from_secs(31))),
+    ];
+    let there = prop::collection::vec(prop_oneof![2 => node_item(USUAL), 3 => app_item()], 8..40);
+    let steps = prop::collection::vec(step, 0..60);
+    (tree(), there, steps, any::<bool>()).prop_map(|(queues, there, mut steps, by_time)| {
+        let queues = queues.into_iter().map(Step::Queue);
+        let there = there.into_iter().map(|item| Step::Send { items: vec![item], waits: false });
+        steps.extend([Step::Settle, Step::Allow { key: "*".to_owned(), node: "*".to_owned() }]);
+        if by_time {
+            // The longest that an ask waits for its next try.
+            steps.push(Step::Wait(std::time::Duration::from_secs(30)));
+        } else {
+            // Whatever is said of a node may make it pass.
+            let touch = |number: usize| Item::Resize(NodeWords {
+                id: format!("n{number}"),
+                ..NodeWords::default()
+            });
+            let touch = |number| Step::Send { items: vec![touch(number)], waits: true };
+            steps.extend((1..=NODES).map(touch));
+        }
+        steps.push(Step::Quiet);
+        with_end(queues.chain(there).collect(), steps)
+    })
+}
+
+/// Items of one kind make one message.
+fn kind_of(item: &Item) -> u8 {
+    match item {
+        Item::App { .. } | Item::RemoveApp(_) => 0,
+        Item::Node(_)
+        | Item::Resize(_)
+        | Item::Drain(_)
+        | Item::Undrain(_)
+        | Item::RemoveNode(_)
+        | Item::Act { .. } => 1,
+        _ => 2,
+    }
+}
+
+/// Where a step meets offers under way, the way of running may decide who comes first; but each
+/// way is the same every time, and keeps its promises.
+fn survives(script: &Script, ways: &[How]) -> Result<(), TestCaseError> {
+    for how in ways {
+        let played = play(script, *how);
+        prop_assert_eq!(&played.wrong, &Vec::<String>::new(), "{:?}", how);
+        prop_assert!(!played.text.contains("resync"), "a partition was lost, {:?}", how);
+        prop_assert_eq!(&play(script, *how), &played, "a second run differs, {:?}", how);
+    }
+    prop_assert_eq!(left_over(script), Vec::<String>::new());
+    Ok(())
+}
+
+fn survives_in_every_way(script: &Script) -> Result<(), TestCaseError> {
+    survives(script, &[How::Plain, How::OneAtATime, How::Watched])
+}
+
+fn survives_unwatched(script: &Script) -> Result<(), TestCaseError> {
+    survives(script, &[How::Plain, How::OneAtATime])
+}
+
 /// What is left when everything has gone.
 fn left_over(script: &Script) -> Vec<String> {
     let mut ended = script.clone();
@@ -366,8 +451,12 @@ fn left_over(script: &Script) -> Vec<String> {
     queues.filter(|line| !is_empty(line)).map(str::to_owned).collect()
 }
 
-fn run(kind: Kind, cases: u32) {
-    let result = runner(cases).run(&history(kind), |script| holds_true(&script));
+fn run(
+    cases: u32,
+    scripts: impl Strategy<Value = Script>,
+    property: fn(&Script) -> Result<(), TestCaseError>,
+) {
+    let result = runner(cases).run(&scripts, |script| property(&script));
     if let Err(TestError::Fail(why, script)) = result {
         panic!("{why}\n\n{script}");
     }
@@ -375,10 +464,20 @@ fn run(kind: Kind, cases: u32) {
 
 #[test]
 fn any_history_is_that_of_a_full_search_and_ends_at_zero() {
-    run(USUAL, 60);
+    run(60, history(USUAL), holds_true);
 }
 
 #[test]
 fn quantities_at_the_end_of_their_range_change_nothing_of_that() {
-    run(EXTREME, 30);
+    run(30, history(EXTREME), holds_true);
+}
+
+#[test]
+fn haste_changes_the_order_and_breaks_nothing() {
+    run(40, rush(false), survives_in_every_way);
+}
+
+#[test]
+fn predicates_that_change_their_mind_break_nothing() {
+    run(40, rush(true), survives_unwatched);
 }

@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 
-use crate::world::check;
+use crate::world::{check, check_plain};
 
 #[test]
 fn a_release_is_answered_once_and_frees_every_holder() {
@@ -419,6 +419,36 @@ fn an_empty_node_that_leaves_disturbs_nobody() {
             a1/k1 placed on n1
             root: used vcore=1, pending nothing, headroom vcore=0, running 1, priority none
             root.a: used vcore=1, pending nothing, headroom vcore=0, running 1, priority none
+        "#]],
+    );
+}
+
+/// Both are one visit, and the node must hold before it releases.
+#[test]
+fn what_is_reported_and_released_in_one_message_is_gone() {
+    check_plain(
+        "
+        queue root.a
+        node n1 vcore=4
+        app a1 in root.a
+        exists a1 k1 on n1 vcore=1 ; release a1 key=k1
+        exists a1 k2 on n1 vcore=1 uuid=u2 ; release a1 *
+        show nodes
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1/k1 released: STOPPED_BY_RM
+            a1 is Completing
+            a1 is Running
+            a1/u2 of k2 released: STOPPED_BY_RM
+            a1 is Completing
+            n1: total vcore=4, used nothing, occupied nothing, left vcore=4
+            a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
         "#]],
     );
 }

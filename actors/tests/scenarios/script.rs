@@ -173,7 +173,9 @@ pub(crate) enum Step {
         key: String,
         node: String,
     },
-    /// The predicate says yes again.
+    /// The predicate says no and yes in turns, beginning with no.
+    Waver { key: String, node: String },
+    /// The predicate says yes again; `* *` is to everything.
     Allow {
         key: String,
         node: String,
@@ -185,6 +187,8 @@ pub(crate) enum Step {
     },
     Wait(Duration),
     Settle,
+    /// Nothing more could be placed even if every predicate passed.
+    Quiet,
     Show(Show),
 }
 
@@ -339,10 +343,12 @@ impl fmt::Display for Step {
             }
             Self::Refuse { key, node } => write!(f, "refuse {key} {node}"),
             Self::Explode { key, node } => write!(f, "explode {key} {node}"),
+            Self::Waver { key, node } => write!(f, "waver {key} {node}"),
             Self::Allow { key, node } => write!(f, "allow {key} {node}"),
             Self::RefuseSome { percent, seed } => write!(f, "refuse-some {percent} {seed}"),
             Self::Wait(time) => write!(f, "wait {}ms", time.as_millis()),
             Self::Settle => f.write_str("settle"),
+            Self::Quiet => f.write_str("quiet"),
             Self::Show(Show::Queues) => f.write_str("show queues"),
             Self::Show(Show::Apps) => f.write_str("show apps"),
             Self::Show(Show::Nodes) => f.write_str("show nodes"),
@@ -452,6 +458,7 @@ fn step(line: &str) -> Step {
         "leave" => Step::Leave,
         "refuse" => Step::Refuse { key: words.text(), node: words.text() },
         "explode" => Step::Explode { key: words.text(), node: words.text() },
+        "waver" => Step::Waver { key: words.text(), node: words.text() },
         "allow" => Step::Allow { key: words.text(), node: words.text() },
         "refuse-some" => {
             let (percent, seed) = (words.next(), words.next());
@@ -459,6 +466,7 @@ fn step(line: &str) -> Step {
         }
         "wait" => Step::Wait(duration(&mut words)),
         "settle" => Step::Settle,
+        "quiet" => Step::Quiet,
         "show" => Step::Show(match words.next() {
             "queues" => Show::Queues,
             "apps" => Show::Apps,
@@ -675,9 +683,11 @@ fn a_script_reads_what_it_writes() {
         release a1 uuid=k1#2 as 77
         refuse k1 *
         explode * n1
+        waver k1 n1
         allow k1 *
         wait 30000ms
         settle
+        quiet
         show queues
         show apps
         show nodes

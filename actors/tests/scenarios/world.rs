@@ -10,9 +10,10 @@ use expect_test::Expect;
 use monoceros_actors::snapshot::QueueSnapshot;
 use monoceros_actors::{Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
 use monoceros_rules::resources::Resources;
 
-use crate::ear::{Answer, Ear, Word};
+use crate::ear::{Answer, Ear, Predicates, Word};
 use crate::judge::Judge;
 use crate::script::{Amounts, Item, QueueWords, Script, Show, Step};
 use crate::wire::{self, Message};
@@ -63,13 +64,22 @@ pub(crate) fn check_plain(text: &str, expect: &Expect) {
     assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
 }
 
+/// As [`check`] with a full search beside each decision, which here may find something wrong.
+#[track_caller]
+pub(crate) fn check_watched(text: &str, expect: &Expect) {
+    let script = Script::parse(text);
+    let played = play(&script, How::Watched);
+    expect.assert_eq(&played.text);
+    assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
+}
+
 /// Plays a script on a clock of its own.
 pub(crate) fn play(script: &Script, how: How) -> Played {
     in_virtual_time(async {
         let mut world = World::new(how);
         for step in &script.0 {
             world.step(step).await;
-            if world.is_lost {
+            if world.stands_still {
                 break;
             }
         }
@@ -95,6 +105,8 @@ struct Side {
     judge: Judge,
     /// Ears of earlier sessions, which must hear nothing more.
     deaf: Vec<Arc<Ear>>,
+    /// Its partition was lost: nothing can be compared until it registers again.
+    is_lost: bool,
 }
 
 /// A scheduler and its resource managers. See the module.
@@ -105,8 +117,8 @@ pub(crate) struct World {
     order: Option<(String, Amounts)>,
     queues: Vec<QueueWords>,
     played: Played,
-    /// A partition was lost: nothing can be compared any more.
-    is_lost: bool,
+    /// Settling did not end, and would not the next time.
+    stands_still: bool,
 }
 
 impl World {
@@ -124,7 +136,7 @@ impl World {
             order: None,
             queues: Vec::new(),
             played: Played::default(),
-            is_lost: false,
+            stands_still: false,
         }
     }
 
@@ -148,6 +160,7 @@ impl World {
             }
             Step::Refuse { key, node } => self.answer(key, node, Some(Answer::Refuses)).await,
             Step::Explode { key, node } => self.answer(key, node, Some(Answer::Panics)).await,
+            Step::Waver { key, node } => self.answer(key, node, Some(Answer::Wavers)).await,
             Step::Allow { key, node } => self.answer(key, node, None).await,
             Step::RefuseSome { percent, seed } => {
                 self.side().await.ear.predicates().some = Some((*percent, *seed));
@@ -157,6 +170,7 @@ impl World {
                 self.settle().await;
             }
             Step::Settle => self.settle().await,
+            Step::Quiet => self.is_quiet().await,
             Step::Show(show) => self.show(*show).await,
         }
     }
@@ -183,7 +197,8 @@ impl World {
         let ear = Arc::new(Ear::default());
         match self.scheduler.register_resource_manager(request, ear.clone()).await {
             Ok(_) => {
-                let side = Side { ear, judge: Judge::default(), deaf: Vec::new() };
+                let (judge, deaf) = (Judge::default(), Vec::new());
+                let side = Side { ear, judge, deaf, is_lost: false };
                 if let Some(old) = self.sides.insert(self.present.clone(), side) {
                     old.ear.take();
                     let deaf = old.deaf.into_iter().chain([old.ear]).collect();
@@ -202,8 +217,28 @@ impl World {
         let mut predicates = self.side().await.ear.predicates();
         match answer {
             Some(answer) => predicates.said.insert(pair, answer),
+            None if key == "*" && node == "*" => {
+                *predicates = Predicates::default();
+                None
+            }
             None => predicates.said.remove(&pair),
         };
+    }
+
+    async fn is_quiet(&mut self) {
+        let (policy, weights) = self.order.clone().unwrap_or_default();
+        let policy = match policy.as_str() {
+            "binpacking" => NodeSortPolicy::BinPacking,
+            _ => NodeSortPolicy::Fair,
+        };
+        #[expect(clippy::cast_precision_loss, reason = "weights are small")]
+        let weights = weights.0.into_iter().map(|(name, weight)| (name, weight as f64));
+        let order = NodeOrder::new(policy, &weights.collect::<Vec<_>>()).unwrap();
+        let partition = format!("[{}]default", self.present);
+        let Ok(facts) = self.scheduler.facts(&partition).await else { return };
+        if let Some(decision) = facts.next_decision(&|_, _| true, &order) {
+            self.played.wrong.push(format!("invariant 27: {decision:?} is not made"));
+        }
     }
 
     async fn send(&mut self, items: &[Item], waits: bool) {
@@ -224,7 +259,7 @@ impl World {
         let limit = Duration::from_millis(1);
         if tokio::time::timeout(limit, self.scheduler.settle()).await.is_err() {
             self.played.wrong.push("settling does not end".to_owned());
-            self.is_lost = true;
+            self.stands_still = true;
         }
         let many = self.sides.len() > 1;
         let rms: Vec<String> = self.sides.keys().cloned().collect();
@@ -240,10 +275,11 @@ impl World {
                 self.played.wrong.push(format!("an earlier session of {rm} heard something"));
             }
             if words.iter().any(|word| matches!(word, Word::Resync(_))) {
-                self.is_lost = true;
-                continue;
+                side.is_lost = true;
             }
-            self.judge(&rm).await;
+            if !side.is_lost {
+                self.judge(&rm).await;
+            }
         }
     }
 
@@ -262,8 +298,11 @@ impl World {
     }
 
     async fn show(&mut self, show: Show) {
-        self.side().await;
         let partition = format!("[{}]default", self.present);
+        if self.side().await.is_lost {
+            self.note(&format!("there is no partition `{partition}`"));
+            return;
+        }
         match show {
             Show::Queues => {
                 let root = self.scheduler.queues(&partition).await.unwrap();
