@@ -9,6 +9,8 @@
 //! * A partition has at most [`CHUNKS_AHEAD`] chunks of at most [`CHUNK`] items in its door; what is
 //!   beyond waits here, and beyond [`WAITING_MAX`] items the senders wait.
 //! * The callback gets what a partition said in the order it was said.
+//! * What is sent to a lost partition is dropped: its RM will report everything anew, and must not
+//!   take anything for rejected.
 
 mod answers;
 mod checks;
@@ -16,7 +18,7 @@ mod translate;
 
 pub(crate) use translate::Settling;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -104,6 +106,8 @@ pub(crate) struct Rm {
     id: Arc<str>,
     callback: Arc<dyn ResourceManagerCallback>,
     partitions: BTreeMap<Arc<str>, Held>,
+    /// Partitions whose books are gone, until the RM registers again.
+    lost: BTreeSet<Arc<str>>,
     /// Senders that wait until less is waiting.
     blocked: Vec<Taken>,
     silent: bool,
@@ -158,6 +162,7 @@ impl Rm {
                 id: Arc::clone(id),
                 callback: Arc::clone(callback),
                 partitions,
+                lost: BTreeSet::new(),
                 blocked: Vec::new(),
                 silent: false,
                 tally: Tally::new(metrics),
@@ -189,15 +194,17 @@ impl Rm {
 
     fn hand_in(&mut self, chunks: Vec<(Arc<str>, Vec<Request>)>) {
         for (partition, chunk) in chunks {
-            let held =
-                self.partitions.get_mut(&partition).expect("translated for a live partition");
+            let Some(held) = self.partitions.get_mut(&partition) else {
+                debug_assert!(self.lost.contains(&partition), "translated for a known partition");
+                continue;
+            };
             held.waiting_items += chunk.iter().map(Request::items).sum::<usize>();
             held.waiting.push_back(chunk);
         }
     }
 
     fn is_partition(&self, name: &str) -> bool {
-        self.partitions.contains_key(name)
+        self.partitions.contains_key(name) || self.lost.contains(name)
     }
 
     fn stop_arbiter(held: &Held) {
@@ -292,6 +299,7 @@ impl Handler<PartitionLost> for Rm {
         }
         tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");
         self.callback.resync_required(&format!("partition `{partition}` was lost"));
+        self.lost.insert(partition);
         self.pump();
     }
 }
