@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::{fs, process::ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Context as _;
 use monoceros_actors::{Scheduler, SchedulerHandle};
@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 
 use crate::cli::ServeArgs;
 use crate::settings::{Flags, Settings};
-use crate::{demo, grpc, rest, validate};
+use crate::{demo, grpc, input, rest, validate};
 
 /// The settings that `args` ask for.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
@@ -92,8 +92,7 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
 fn start_scheduler(queues: Option<&Path>) -> anyhow::Result<Option<SchedulerHandle>> {
     let mut builder = Scheduler::builder();
     if let Some(path) = queues {
-        let yaml =
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let yaml = input::read_text(path)?;
         if validate::check(path, &yaml)?.is_none() {
             return Ok(None);
         }
