@@ -64,7 +64,7 @@ pub struct Settings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "the section `grpc`, whose keys are `grpc.KEY` or MONOCEROS__GRPC__KEY"
+    expecting = "a section (with keys `grpc.KEY` or MONOCEROS__GRPC__KEY)"
 )]
 pub struct GrpcSettings {
     /// Where to listen; port 0 takes a free one. Default 127.0.0.1:50051.
@@ -90,7 +90,7 @@ pub struct GrpcSettings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "the section `rest`, whose keys are `rest.KEY` or MONOCEROS__REST__KEY"
+    expecting = "a section (with keys `rest.KEY` or MONOCEROS__REST__KEY)"
 )]
 pub struct RestSettings {
     /// Where to listen; port 0 takes a free one. Default 127.0.0.1:9080.
@@ -102,7 +102,7 @@ pub struct RestSettings {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "the section `scheduler`, whose keys are `scheduler.KEY` or MONOCEROS__SCHEDULER__KEY"
+    expecting = "a section (with keys `scheduler.KEY` or MONOCEROS__SCHEDULER__KEY)"
 )]
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
@@ -113,7 +113,7 @@ pub struct SchedulerSettings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "the section `session`, whose keys are `session.KEY` or MONOCEROS__SESSION__KEY"
+    expecting = "a section (with keys `session.KEY` or MONOCEROS__SESSION__KEY)"
 )]
 pub struct SessionSettings {
     /// Most items that wait for a resource manager, per kind of stream. Default 1,000,000. Larger
@@ -127,7 +127,7 @@ pub struct SessionSettings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     deny_unknown_fields,
-    expecting = "the section `shutdown`, whose keys are `shutdown.KEY` or MONOCEROS__SHUTDOWN__KEY"
+    expecting = "a section (with keys `shutdown.KEY` or MONOCEROS__SHUTDOWN__KEY)"
 )]
 pub struct ShutdownSettings {
     /// Seconds that streams and connections may take to end before they are cut. Default 4.
@@ -136,10 +136,7 @@ pub struct ShutdownSettings {
 
 /// Section `log`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "the section `log`, whose keys are `log.KEY` or MONOCEROS__LOG__KEY"
-)]
+#[serde(deny_unknown_fields, expecting = "a section (with keys `log.KEY` or MONOCEROS__LOG__KEY)")]
 pub struct LogSettings {
     /// What to log: a level, also per module. Default `info`.
     #[serde(deserialize_with = "filter")]
@@ -242,7 +239,7 @@ fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(|_| {
         D::Error::custom(format!(
-            "`{text}` is not an address; write IP:PORT, such as `127.0.0.1:50051` or `[::1]:0`"
+            "`{text}` is not an IP:PORT (such as `127.0.0.1:50051` or `[::1]:0`)"
         ))
     })
 }
@@ -254,7 +251,7 @@ impl TryFrom<String> for LogFormat {
         match text.as_str() {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
-            _ => Err(format!("`{text}` is not a log format; it is `text` or `json`")),
+            _ => Err(format!("`{text}` is not a log format (`text` or `json`)")),
         }
     }
 }
@@ -276,8 +273,8 @@ fn check_filter(text: &str) -> Result<(), String> {
         let (module, level) = directive.rsplit_once('=').unwrap_or(("", directive));
         if level.is_empty() || level.parse::<LevelFilter>().is_err() {
             return Err(format!(
-                "`{level}` is not a level; write `off`, `error`, `warn`, `info`, `debug` or \
-                 `trace`, also for a module, as in `info,monoceros::grpc=debug`"
+                "`{level}` is not a level (`off`, `error`, `warn`, `info`, `debug` or `trace`; also \
+                 for a module, as in `info,monoceros::grpc=debug`)"
             ));
         }
         if module.contains(char::is_whitespace) {
