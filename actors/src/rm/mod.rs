@@ -3,7 +3,8 @@
 //! # Why an actor
 //! The order of an RM's requests is kept across all three request kinds, and everything its
 //! partitions say leaves through one callback. Both are state of this session alone; a session that
-//! is superseded falls silent at once, whatever its partitions still have to say.
+//! is superseded falls silent at once, whatever its partitions still have to say and whatever is in
+//! its mailbox: the front door, which lives on the same thread, sets its [`Silence`].
 //!
 //! # Invariants
 //! * A partition has at most [`CHUNKS_AHEAD`] chunks of at most [`CHUNK`] items in its door; what is
@@ -18,7 +19,9 @@ mod translate;
 
 pub(crate) use translate::Settling;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -88,7 +91,22 @@ pub(crate) struct PartitionClosed {
     pub(crate) partition: Arc<str>,
 }
 
-/// This session ends: not another word to the callback.
+/// Whether the callback of a session is to hear nothing more. Shared by the session and the front
+/// door, on one thread: once it is set, no word is on its way any more.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Silence(Rc<Cell<bool>>);
+
+impl Silence {
+    pub(crate) fn begin(&self) {
+        self.0.set(true);
+    }
+
+    fn reigns(&self) -> bool {
+        self.0.get()
+    }
+}
+
+/// This session, silent already, ends.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Supersede;
@@ -110,7 +128,9 @@ pub(crate) struct Rm {
     lost: BTreeSet<Arc<str>>,
     /// Senders that wait until less is waiting.
     blocked: Vec<Taken>,
-    silent: bool,
+    silence: Silence,
+    /// Its partitions have been told to close.
+    is_ending: bool,
     tally: Tally,
 }
 
@@ -124,8 +144,9 @@ impl Rm {
         clock: Clock,
         settings: &Settings,
         metrics: &Arc<Metrics>,
-    ) -> (Addr<Self>, Vec<PartitionEntry>) {
+    ) -> (Addr<Self>, Vec<PartitionEntry>, Silence) {
         let mut entries = Vec::new();
+        let silence = Silence::default();
         let address = Self::create(|ctx| {
             ctx.set_mailbox_capacity(0);
             let mut partitions = BTreeMap::new();
@@ -164,11 +185,18 @@ impl Rm {
                 partitions,
                 lost: BTreeSet::new(),
                 blocked: Vec::new(),
-                silent: false,
+                silence: silence.clone(),
+                is_ending: false,
                 tally: Tally::new(metrics),
             }
         });
-        (address, entries)
+        (address, entries, silence)
+    }
+
+    fn deliver(&self, sayings: Vec<Saying>) {
+        if !self.silence.reigns() && !sayings.is_empty() {
+            answers::deliver(&*self.callback, sayings);
+        }
     }
 
     /// Hands each partition what it may have ahead.
@@ -242,9 +270,7 @@ impl Handler<Update> for Rm {
             Body::Node(request) => self.translate_node(request),
             Body::Settle(reply) => self.translate_settle(reply),
         };
-        if !translated.refused.is_empty() {
-            answers::deliver(&*self.callback, translated.refused);
-        }
+        self.deliver(translated.refused);
         self.hand_in(translated.chunks);
         if self.waiting_items() > WAITING_MAX {
             self.blocked.push(taken);
@@ -274,9 +300,7 @@ impl Handler<Said> for Rm {
     fn handle(&mut self, Said { partition, sayings }: Said, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
         let count = sayings.len();
-        if !self.silent {
-            answers::deliver(&*self.callback, sayings);
-        }
+        self.deliver(sayings);
         if let Some(held) = self.partitions.get(&partition) {
             held.address.do_send(Heard(count));
         }
@@ -291,14 +315,16 @@ impl Handler<PartitionLost> for Rm {
         let Some(held) = self.partitions.remove(&partition) else { return };
         held.address.do_send(Abandon);
         Self::stop_arbiter(&held);
-        if self.silent {
+        if self.is_ending {
             if self.partitions.is_empty() {
                 ctx.stop();
             }
             return;
         }
         tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");
-        self.callback.resync_required(&format!("partition `{partition}` was lost"));
+        if !self.silence.reigns() {
+            self.callback.resync_required(&format!("partition `{partition}` was lost"));
+        }
         self.lost.insert(partition);
         self.pump();
     }
@@ -311,7 +337,7 @@ impl Handler<PartitionClosed> for Rm {
         if let Some(held) = self.partitions.remove(&partition) {
             Self::stop_arbiter(&held);
         }
-        if self.silent && self.partitions.is_empty() {
+        if self.is_ending && self.partitions.is_empty() {
             ctx.stop();
         }
     }
@@ -321,7 +347,7 @@ impl Handler<Supersede> for Rm {
     type Result = ();
 
     fn handle(&mut self, _: Supersede, ctx: &mut Self::Context) {
-        self.silent = true;
+        self.is_ending = true;
         for taken in self.blocked.drain(..) {
             let _ = taken.send(Err(crate::UpdateError::NotRegistered(self.id.to_string())));
         }
