@@ -11,4 +11,5 @@ mod world;
 
 mod applications;
 mod asks;
+mod lifecycle;
 mod waiting;
