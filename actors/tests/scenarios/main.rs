@@ -10,6 +10,8 @@ mod wire;
 mod world;
 
 mod applications;
+mod ask_rows;
 mod asks;
 mod lifecycle;
+mod releases;
 mod waiting;
