@@ -14,6 +14,7 @@
 
 mod admission;
 mod deadlines;
+mod foreign;
 mod nodes;
 mod planting;
 mod reads;
@@ -25,7 +26,6 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::config::PartitionConfig;
-use monoceros_rules::nodes::NodeSlot;
 use tokio::time::Instant;
 
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
@@ -109,7 +109,7 @@ pub(crate) struct Partition {
     /// When each deadline of an allocation is due, to take it back.
     due: BTreeMap<u64, Instant>,
     timer: Option<(Instant, SpawnHandle)>,
-    foreign: BTreeMap<Arc<str>, NodeSlot>,
+    foreign: foreign::ForeignTable,
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
@@ -188,7 +188,7 @@ impl Partition {
             next_deadline: 0,
             due: BTreeMap::new(),
             timer: None,
-            foreign: BTreeMap::new(),
+            foreign: foreign::ForeignTable::default(),
             outlet,
             outstanding: 0,
             rm,
