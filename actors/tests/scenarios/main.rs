@@ -14,4 +14,5 @@ mod ask_rows;
 mod asks;
 mod lifecycle;
 mod releases;
+mod validation;
 mod waiting;
