@@ -525,7 +525,7 @@ fn an_allocation_that_ran_its_time_stays_charged_until_its_end_is_confirmed() {
             a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
             a1/k1 released: TIMEOUT
             a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
-            n1: total vcore=1, used vcore=1, occupied nothing, left vcore=0
+            n1: total vcore=1, used vcore=1, occupied nothing, left nothing
             a1 is Completing
             a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
             n1: total vcore=1, used nothing, occupied nothing, left vcore=1

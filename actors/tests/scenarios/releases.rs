@@ -431,7 +431,7 @@ fn a_shrunken_node_keeps_what_it_holds_and_takes_nothing() {
             a1/k1#3 of k1 released: STOPPED_BY_RM
             a1/k1#4 of k1 released: STOPPED_BY_RM
             a1/k2 placed on n1
-            n1: total vcore=5, used vcore=5, occupied nothing, left vcore=0
+            n1: total vcore=5, used vcore=5, occupied nothing, left nothing
             n2: total vcore=1, used nothing, occupied nothing, left vcore=1
         "#]],
     );

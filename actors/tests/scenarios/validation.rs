@@ -824,7 +824,7 @@ fn a_negative_capacity_is_ignored_and_a_small_one_is_taken() {
             a1 is Accepted
             a1 is Running
             a1/k1 placed on n1
-            n1: total vcore=4, used vcore=4, occupied nothing, left vcore=0
+            n1: total vcore=4, used vcore=4, occupied nothing, left nothing
             n1: total vcore=1, used vcore=4, occupied nothing, left vcore=-3
             root: used vcore=4, pending vcore=1, headroom vcore=-3, running 1, priority 0
             root.a: used vcore=4, pending vcore=1, headroom vcore=-3, running 1, priority 0
