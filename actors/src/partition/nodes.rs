@@ -121,6 +121,8 @@ impl Partition {
     }
 
     pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
+        // One message tells everything that is released, whichever application it was of (5.4).
+        baton.said.sort_by_key(|saying| !matches!(saying, Saying::Released(_)));
         baton.books.nodes.remove(slot);
         baton.tally.shared().nodes.decommissioned.inc();
         if let Some(address) = baton.directory.nodes[slot.index()].take() {

@@ -283,8 +283,8 @@ fn a_node_leaves_with_its_allocations() {
             root: used vcore=3, pending nothing, headroom vcore=2, running 2, priority none
             root.a: used vcore=3, pending nothing, headroom vcore=2, running 2, priority none
             a1/k1 released: STOPPED_BY_RM
-            a1 is Completing
             a2/k1 released: STOPPED_BY_RM
+            a1 is Completing
             a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
             a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k2], asks []
             root: used vcore=1, pending nothing, headroom vcore=2, running 1, priority none
