@@ -1,5 +1,7 @@
 //! Scenarios in words, played against live actors in virtual time (see `script`).
 #![allow(clippy::unwrap_used)]
+// Expectations are written by `expect-test`, hashes and all.
+#![allow(clippy::needless_raw_string_hashes)]
 
 mod ear;
 mod given;

@@ -3,7 +3,7 @@
 
 use expect_test::expect;
 
-use crate::world::check;
+use crate::world::{check, check_plain};
 
 // Rows 1 and 2.
 #[test]
@@ -37,6 +37,37 @@ fn a_release_is_answered_once_and_returns_everything() {
             root.p.a: used vcore=1, pending nothing, headroom vcore=2, running 1, priority none
             n1: total vcore=3, used vcore=1, occupied nothing, left vcore=2
             a1 in root.p.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
+        "#]],
+    );
+}
+
+// Scheduler-interface chapter, 1.10 F4: the request and all allocations of the key.
+#[test]
+fn a_release_by_key_ends_everything_of_that_key() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=3
+        app a1 in root.a
+        ask a1 k2 vcore=1
+        ask a1 k1 x4 vcore=1
+        release a1 uuid=k1#2
+        release a1 key=k1
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k2 placed on n1
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n1
+            a1/k1#2 of k1 released: STOPPED_BY_RM
+            a1/k1#3 of k1 placed on n1
+            a1/k1#1 of k1 released: STOPPED_BY_RM
+            a1/k1#3 of k1 released: STOPPED_BY_RM
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k2], asks []
         "#]],
     );
 }
@@ -217,6 +248,41 @@ fn what_could_not_be_bound_is_pending_again_and_placed_later() {
             n2 accepted
             a1/k1 placed on n2
             a1/k1 placed on n2
+        "#]],
+    );
+}
+
+// Row 8: any node may be tried, and later again (0.1, `predicateRetry`).
+#[test]
+fn what_could_not_be_bound_goes_elsewhere_or_waits_for_its_turn() {
+    check_plain(
+        "
+        queue root.a
+        node n1 vcore=1
+        app a1 in root.a
+        ask a1 k1 vcore=1
+        node n2 vcore=1
+        refuse k1 n1
+        release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
+        refuse k1 n2
+        release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
+        show apps
+        allow k1 n1
+        wait 999ms
+        show apps
+        wait 1ms
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            n2 accepted
+            a1/k1 placed on n2
+            a1 in root.a is Running since 1000s: used nothing, pending vcore=1, holds [], asks [k1 x1]
+            a1 in root.a is Running since 1000s: used nothing, pending vcore=1, holds [], asks [k1 x1]
+            a1/k1 placed on n1
         "#]],
     );
 }
