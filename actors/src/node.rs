@@ -209,7 +209,7 @@ impl Node {
     }
 
     /// What anybody else uses.
-    fn others(&self) -> Resources {
+    pub(crate) fn others(&self) -> Resources {
         let foreign = self.foreign.values();
         foreign.fold(self.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources))
     }

@@ -160,16 +160,15 @@ impl Voice<'_> {
 const USUAL: [&str; 5] =
     ["n1 accepted", "a1 accepted", "a1 is Accepted", "a1 is Running", "a1/k1 placed on n1"];
 
-fn vcores(value: i64) -> Option<si::Resource> {
-    let resources = [("vcore".to_owned(), si::Quantity { value })].into();
-    Some(si::Resource { resources })
+fn vcores(value: i64) -> si::Resource {
+    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
 }
 
 fn node(id: &str, cores: i64) -> si::NodeInfo {
     si::NodeInfo {
         node_id: id.to_owned(),
         action: ActionFromRm::Create as i32,
-        schedulable_resource: vcores(cores),
+        schedulable_resource: Some(vcores(cores)),
         ..Default::default()
     }
 }
@@ -178,7 +177,7 @@ fn ask(app: &str, key: &str, cores: i64) -> si::AllocationAsk {
     si::AllocationAsk {
         application_id: app.to_owned(),
         allocation_key: key.to_owned(),
-        resource_ask: vcores(cores),
+        resource_ask: Some(vcores(cores)),
         max_allocations: 1,
         ..Default::default()
     }
@@ -203,12 +202,13 @@ fn an_update_of_an_unknown_resource_manager_is_refused_with_its_id() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let stranger = Voice { scheduler: &scheduler, rm: "stranger" };
-        let refused = Err(UpdateError::NotRegistered("stranger".to_owned()));
+        let error = UpdateError::NotRegistered("stranger".to_owned());
+        assert!(error.to_string().contains("`stranger`"));
+        let refused = Err(error);
         assert_eq!(stranger.nodes(vec![node("n1", 1)]).await, refused);
         assert_eq!(stranger.apps(&["a1"]).await, refused);
         assert_eq!(stranger.asks(vec![ask("a1", "k1", 1)]).await, refused);
         assert_eq!(scheduler.stop_resource_manager("stranger").await, refused);
-        assert!(refused.unwrap_err().to_string().contains("`stranger`"));
 
         let shim = Shim::new();
         stranger.register(&shim, "").await.unwrap();
