@@ -66,6 +66,7 @@ pub(crate) struct Baton {
     pub(crate) offer: Offering,
     pub(crate) placing: Option<Placing>,
     pub(crate) errand: Errand,
+    /// Done from the last to the first.
     pub(crate) node_work: Vec<(NodeSlot, NodeWork)>,
     pub(crate) climb: Climbing,
     pub(crate) walk: Walk,

@@ -443,6 +443,8 @@ impl Handler<Visit> for Application {
 impl Application {
     /// Sends a visit on to the nodes it concerns and up the queues, if anything changed.
     fn climb(&mut self, mut baton: Box<Baton>, doing: ops::Doing) {
+        // Nodes take the last first, and what was held first may have been released later.
+        baton.node_work.reverse();
         if doing.touched || !doing.delta.is_nothing() {
             let loosens = doing.loosens || doing.delta.running < 0;
             if self.book.asks.pending().is_empty() && !baton.directory.named.is_empty() {
