@@ -36,10 +36,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub queues: Option<PathBuf>,
     /// Where to listen for resource managers; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "IP:PORT")]
     pub grpc: Option<String>,
     /// Where to listen for HTTP; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "IP:PORT")]
     pub http: Option<String>,
     /// Also run a simulated resource manager that keeps the scheduler busy
     #[arg(long)]

@@ -2,12 +2,13 @@
 //!
 //! An edge translates and hands on; no scheduling decision is made here.
 //!
-//! Reading order: [`cli`], [`settings`], [`serve`], [`grpc`], [`rest`], [`demo`], [`simulate`],
-//! [`validate`].
+//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`grpc`], [`rest`], [`demo`],
+//! [`simulate`], [`validate`].
 
 pub mod cli;
 pub mod demo;
 pub mod grpc;
+pub mod input;
 pub mod rest;
 pub mod serve;
 pub mod settings;

@@ -8,14 +8,15 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use monoceros::cli::{Cli, Command, ServeArgs};
-use monoceros::settings::{LogFormat, LogSettings};
+use monoceros::settings::{self, LogFormat, LogSettings};
 use monoceros::{serve, simulate, validate};
+use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(args) => run_service(&args),
-        Command::Simulate(args) => simulate::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Simulate(args) => simulate::run(args),
         Command::Validate(args) => validate::run(&args),
     };
     outcome.unwrap_or_else(|error| {
@@ -28,6 +29,9 @@ fn main() -> ExitCode {
 fn run_service(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let settings = serve::settings(args)?;
     start_log(&settings.log)?;
+    for (name, meant) in settings::ignored_variables() {
+        warn!(name, meant, "not a setting, ignored; a setting has two underscores twice");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(serve::run(settings, args.demo));
     // Whatever has not ended within the grace is cut.

@@ -3,8 +3,8 @@
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Duration;
-use std::{fs, process::ExitCode};
 
 use anyhow::Context as _;
 use monoceros_actors::{Scheduler, SchedulerHandle};
@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 
 use crate::cli::ServeArgs;
 use crate::settings::{Flags, Settings};
-use crate::{demo, grpc, rest, validate};
+use crate::{demo, grpc, input, rest, validate};
 
 /// How long asks may be ahead of their application, which comes by another stream.
 const REORDER_WINDOW: Duration = Duration::from_secs(1);
@@ -96,8 +96,7 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
 fn start_scheduler(queues: Option<&Path>) -> anyhow::Result<Option<SchedulerHandle>> {
     let mut builder = Scheduler::builder().reorder_window(REORDER_WINDOW);
     if let Some(path) = queues {
-        let yaml =
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let yaml = input::read_text(path)?;
         if validate::check(path, &yaml)?.is_none() {
             return Ok(None);
         }

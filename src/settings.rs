@@ -3,15 +3,22 @@
 //!
 //! # Invariants
 //! * Every key has its default in that file and nowhere else; [`Settings`] has no `Default`.
-//! * A key that is not known is an error that names it, wherever it comes from.
+//! * A key that is not known is an error that names it and its source, wherever it comes from.
+//! * The text of an error says everything; an error has no source that would say it again.
 
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use config::{Config, Environment, File, FileFormat};
-use serde::Deserialize;
+use config::builder::DefaultState;
+use config::{Config, ConfigBuilder, ConfigError, Environment, File, FileFormat};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::input::{self, InputError};
 
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
@@ -19,10 +26,21 @@ pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
 /// Environment variables that start with this and two underscores are settings.
 const ENVIRONMENT_PREFIX: &str = "MONOCEROS";
 
-/// The settings cannot be used. The text names the source or key at fault.
+/// The settings cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("settings: {0}")]
-pub struct SettingsError(#[from] config::ConfigError);
+pub enum SettingsError {
+    /// There is no text to read.
+    #[error("settings: {0}")]
+    Unreadable(InputError),
+    /// A key or value is wrong.
+    #[error("settings: {layer}: {error}")]
+    Unusable {
+        /// Where it was set: a file, the environment or the command line.
+        layer: String,
+        /// What is wrong with it; names the key.
+        error: ConfigError,
+    },
+}
 
 /// All settings of `monoceros serve`.
 #[derive(Clone, Debug, Deserialize)]
@@ -44,9 +62,13 @@ pub struct Settings {
 
 /// Section `grpc`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `grpc.KEY` or MONOCEROS__GRPC__KEY)"
+)]
 pub struct GrpcSettings {
     /// Where to listen; port 0 takes a free one. Default 127.0.0.1:50051.
+    #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
     /// Largest request message, in bytes; a larger one ends its stream. Default 64 MiB.
     pub max_recv_message_bytes: NonZeroUsize,
@@ -66,15 +88,22 @@ pub struct GrpcSettings {
 
 /// Section `rest`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `rest.KEY` or MONOCEROS__REST__KEY)"
+)]
 pub struct RestSettings {
     /// Where to listen; port 0 takes a free one. Default 127.0.0.1:9080.
+    #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
 }
 
 /// Section `scheduler`.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `scheduler.KEY` or MONOCEROS__SCHEDULER__KEY)"
+)]
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
@@ -82,7 +111,10 @@ pub struct SchedulerSettings {
 
 /// Section `session`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `session.KEY` or MONOCEROS__SESSION__KEY)"
+)]
 pub struct SessionSettings {
     /// Most items that wait for a resource manager, per kind of stream. Default 1,000,000. Larger
     /// outlives longer absences and holds more memory.
@@ -93,7 +125,10 @@ pub struct SessionSettings {
 
 /// Section `shutdown`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `shutdown.KEY` or MONOCEROS__SHUTDOWN__KEY)"
+)]
 pub struct ShutdownSettings {
     /// Seconds that streams and connections may take to end before they are cut. Default 4.
     pub grace: u64,
@@ -101,9 +136,10 @@ pub struct ShutdownSettings {
 
 /// Section `log`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a section (with keys `log.KEY` or MONOCEROS__LOG__KEY)")]
 pub struct LogSettings {
     /// What to log: a level, also per module. Default `info`.
+    #[serde(deserialize_with = "filter")]
     pub filter: String,
     /// How a record looks. Default `text`.
     pub format: LogFormat,
@@ -111,7 +147,7 @@ pub struct LogSettings {
 
 /// How a log record looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String")]
 pub enum LogFormat {
     /// One line for people.
     Text,
@@ -141,18 +177,24 @@ impl Settings {
         environment: Environment,
         flags: &Flags,
     ) -> Result<Self, SettingsError> {
-        let mut sources = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
-        if let Some(file) = file {
-            sources = sources.add_source(File::from(file).format(FileFormat::Toml));
+        // Each layer is tried on those below it: an unknown key does not say where it comes from.
+        let mut layers = Config::builder().add_source(File::from_str(DEFAULTS, FileFormat::Toml));
+        if let Some(path) = file {
+            let text = input::read_text(path).map_err(SettingsError::Unreadable)?;
+            layers = layers.add_source(File::from_str(&text, FileFormat::Toml));
+            settings_of(&layers, &format!("`{}`", path.display()))?;
         }
+        layers = layers.add_source(environment);
+        settings_of(&layers, "environment")?;
         let queues = flags.queues.as_ref().map(|path| path.to_string_lossy().into_owned());
-        let settings = sources
-            .add_source(environment)
-            .set_override_option("grpc.address", flags.grpc.clone())?
-            .set_override_option("rest.address", flags.http.clone())?
-            .set_override_option("scheduler.queues", queues)?
-            .build()?;
-        Ok(settings.try_deserialize()?)
+        for (key, value) in [
+            ("grpc.address", flags.grpc.clone()),
+            ("rest.address", flags.http.clone()),
+            ("scheduler.queues", queues),
+        ] {
+            layers = layers.set_override_option(key, value).expect("the key is a path of names");
+        }
+        settings_of(&layers, "command line")
     }
 }
 
@@ -173,6 +215,95 @@ impl ShutdownSettings {
     pub fn grace(&self) -> Duration {
         Duration::from_secs(self.grace)
     }
+}
+
+/// The settings that `layers` make; an error is blamed on `layer`, the last of them.
+fn settings_of(
+    layers: &ConfigBuilder<DefaultState>,
+    layer: &str,
+) -> Result<Settings, SettingsError> {
+    let built = layers.build_cloned().and_then(Config::try_deserialize);
+    built.map_err(|error| SettingsError::Unusable {
+        layer: layer.to_owned(),
+        error: match error {
+            // The layer says it already.
+            ConfigError::Type { unexpected, expected, key, .. } => {
+                ConfigError::Type { origin: None, unexpected, expected, key }
+            }
+            other => other,
+        },
+    })
+}
+
+fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|_| {
+        D::Error::custom(format!(
+            "`{text}` is not an IP:PORT (such as `127.0.0.1:50051` or `[::1]:0`)"
+        ))
+    })
+}
+
+impl TryFrom<String> for LogFormat {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(format!("`{text}` is not a log format (`text` or `json`)")),
+        }
+    }
+}
+
+fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match check_filter(&text) {
+        Ok(()) => Ok(text),
+        Err(reason) => Err(D::Error::custom(format!("`{text}` is not a log filter: {reason}"))),
+    }
+}
+
+/// Stricter than the library, which takes `infoo` for a module of which everything is to be
+/// logged, and an empty text for `error`.
+fn check_filter(text: &str) -> Result<(), String> {
+    // Commas within the brackets of a span separate fields; the library checks those.
+    let directives = text.split(',').filter(|_| !text.contains('['));
+    for directive in directives {
+        let (module, level) = directive.rsplit_once('=').unwrap_or(("", directive));
+        if level.is_empty() || level.parse::<LevelFilter>().is_err() {
+            return Err(format!(
+                "`{level}` is not a level (`off`, `error`, `warn`, `info`, `debug` or `trace`; also \
+                 for a module, as in `info,monoceros::grpc=debug`)"
+            ));
+        }
+        if module.contains(char::is_whitespace) {
+            return Err(format!("`{module}` is not a module"));
+        }
+    }
+    EnvFilter::try_new(text).map(drop).map_err(|error| error.to_string())
+}
+
+/// Variables of the process that look like settings and are none, because one underscore was
+/// written for two; each with the name that it should perhaps have.
+pub fn ignored_variables() -> Vec<(String, String)> {
+    ignored_among(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))
+}
+
+fn ignored_among(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
+    let suggested = |name: String| {
+        let rest = name.strip_prefix(ENVIRONMENT_PREFIX)?.strip_prefix('_')?;
+        if rest.starts_with('_') {
+            return None;
+        }
+        let (section, key) = rest.split_once('_').unwrap_or((rest, "KEY"));
+        let key = key.trim_start_matches('_');
+        let meant = format!("{ENVIRONMENT_PREFIX}__{section}__{key}");
+        Some((name, meant))
+    };
+    let mut ignored: Vec<_> = names.filter_map(suggested).collect();
+    ignored.sort();
+    ignored
 }
 
 fn environment() -> Environment {
@@ -242,6 +373,7 @@ mod tests {
     fn an_unknown_key_is_named() {
         let error = with_file("[grpc]\nadress = \"127.0.0.1:1\"").unwrap_err().to_string();
         assert!(error.contains("`adress`"), "{error}");
+        assert!(error.contains("monoceros-settings-"), "the file is named: {error}");
         let error = with_file("[grcp]\naddress = \"127.0.0.1:1\"").unwrap_err().to_string();
         assert!(error.contains("`grcp`"), "{error}");
         let error = with_environment(&[("MONOCEROS__LOG__LEVEL", "info")], &Flags::default())
@@ -257,5 +389,43 @@ mod tests {
         assert!(error.contains("grpc.address"), "{error}");
         let error = with_file("[grpc]\nsend_chunk_items = 0").unwrap_err().to_string();
         assert!(error.contains("grpc.send_chunk_items"), "{error}");
+    }
+
+    #[test]
+    fn an_error_is_one_sentence_with_the_value_and_what_is_wanted() {
+        for (key, value, fragments) in [
+            ("LOG__FORMAT", "xml", ["`xml`", "`text` or `json`", "log.format"]),
+            ("GRPC__ADDRESS", "localhost:50051", ["`localhost:50051`", "IP:PORT", "grpc.address"]),
+            ("REST__ADDRESS", "127.0.0.1:99999", ["`127.0.0.1:99999`", "IP:PORT", "rest.address"]),
+            ("GRPC", "3", ["`3`", "MONOCEROS__GRPC__", "`grpc`"]),
+            ("LOG__FILTER", "infoo", ["`infoo`", "`info`", "log.filter"]),
+            ("LOG__FILTER", "", ["``", "`info`", "log.filter"]),
+            ("LOG__FILTER", "info,monoceros=bug", ["`bug`", "`debug`", "log.filter"]),
+        ] {
+            let variables = [(&*format!("MONOCEROS__{key}"), value)];
+            let error = with_environment(&variables, &Flags::default()).unwrap_err();
+            assert!(std::error::Error::source(&error).is_none(), "it would be said again");
+            for fragment in fragments {
+                assert!(error.to_string().contains(fragment), "{fragment} in {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_filter_is_levels_also_per_module() {
+        for filter in ["info", "off", "WARN", "info,monoceros::grpc=debug", "warn,a[b{c=d}]=info"] {
+            assert_eq!(check_filter(filter), Ok(()), "{filter}");
+        }
+        for filter in ["info,", "monoceros", "info, monoceros=debug", "monoceros="] {
+            assert!(check_filter(filter).is_err(), "{filter}");
+        }
+    }
+
+    #[test]
+    fn variables_with_one_underscore_too_few_are_found_and_spelled() {
+        let names = ["MONOCEROS_GRPC_SEND_CHUNK_ITEMS", "MONOCEROS__LOG__FORMAT", "MONOCEROSX"];
+        let ignored = ignored_among(names.iter().map(|&name| name.to_owned()));
+        let meant = "MONOCEROS__GRPC__SEND_CHUNK_ITEMS";
+        assert_eq!(ignored, [("MONOCEROS_GRPC_SEND_CHUNK_ITEMS".to_owned(), meant.to_owned())]);
     }
 }

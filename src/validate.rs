@@ -1,29 +1,26 @@
 //! `monoceros validate`: every error of a queue configuration at once, in a form that editors read.
 
-use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use monoceros_rules::config::{self, Configuration, QueueConfig};
+use monoceros_rules::config::{self, Acl, Configuration, PartitionConfig, QueueConfig};
 
 use crate::cli::ValidateArgs;
+use crate::input;
 
 /// Checks the file; the exit code says whether it can be used.
 pub fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     let path = &args.file;
-    let yaml =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let yaml = input::read_text(path)?;
     let Some(configuration) = check(path, &yaml)? else {
         return Ok(ExitCode::FAILURE);
     };
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{}: ok", path.display())?;
     for partition in &configuration.partitions {
-        let queues = count(&partition.root);
-        let (name, leaves) = (&partition.name, count_leaves(&partition.root));
-        writeln!(stdout, "  partition {name}: {queues} queues, {leaves} of them leaves")?;
+        let (name, size) = (&partition.name, size(&partition.root));
+        writeln!(stdout, "  partition {name}: {size}")?;
     }
     if configuration.partitions.is_empty() {
         writeln!(stdout, "  it is empty: the built-in queues would be used")?;
@@ -40,14 +37,58 @@ pub fn check(path: &Path, yaml: &str) -> io::Result<Option<Configuration>> {
             for warning in &configuration.warnings {
                 writeln!(stderr, "{}: warning: {warning}", path.display())?;
             }
+            for partition in &configuration.partitions {
+                for warning in why_nothing_runs(partition) {
+                    let name = &partition.name;
+                    writeln!(stderr, "{}: warning: partition `{name}`: {warning}", path.display())?;
+                }
+            }
             Ok(Some(configuration))
         }
         Err(errors) => {
             for error in errors.to_string().lines() {
                 writeln!(stderr, "{}: {error}", path.display())?;
             }
+            if errors.0.iter().any(|error| error.code == "E_NO_PARTITIONS") {
+                let note = "only an empty text, without comments, stands for the built-in queues";
+                writeln!(stderr, "{}: note: {note}", path.display())?;
+            }
             Ok(None)
         }
+    }
+}
+
+/// What is valid, but lets no application in at all.
+fn why_nothing_runs(partition: &PartitionConfig) -> Vec<&'static str> {
+    let mut reasons = Vec::new();
+    if count_leaves(&partition.root) == 0 {
+        reasons.push("no queue is a leaf, so no application can run");
+    }
+    if !lets_anybody_in(&partition.root) {
+        reasons.push(
+            "no queue has a `submitacl`, so nobody may submit; `submitacl: \"*\"` of `root` lets \
+             everybody",
+        );
+    }
+    reasons
+}
+
+/// Whether anybody may submit to the queue or one below; who administers may submit, too.
+fn lets_anybody_in(queue: &QueueConfig) -> bool {
+    let nobody = Acl::default();
+    queue.submit_acl != nobody
+        || queue.admin_acl != nobody
+        || queue.children.iter().any(lets_anybody_in)
+}
+
+fn size(root: &QueueConfig) -> String {
+    let queues = match count(root) {
+        1 => "1 queue".to_owned(),
+        n_queues => format!("{n_queues} queues"),
+    };
+    match count_leaves(root) {
+        1 => format!("{queues}, 1 of them a leaf"),
+        n_leaves => format!("{queues}, {n_leaves} of them leaves"),
     }
 }
 

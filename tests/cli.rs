@@ -24,6 +24,40 @@ fn valid_queues_are_ok() {
 }
 
 #[test]
+fn queues_that_nothing_can_run_in_are_valid_with_warnings() {
+    let closed = "partitions: [{name: default, queues: [{name: root, parent: true}]}]\n";
+    let file = TempFile::new("closed.yaml", closed);
+    let (code, stdout, stderr) = run(&["validate", file.path()]);
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains("1 queue, 0 of them leaves"), "{stdout}");
+    let warnings: Vec<_> = stderr.lines().collect();
+    assert_eq!(warnings.len(), 2, "{stderr}");
+    assert!(warnings[0].contains("warning: partition `default`: no queue is a leaf"), "{stderr}");
+    assert!(warnings[1].contains("nobody may submit"), "{stderr}");
+}
+
+#[test]
+fn a_text_of_comments_does_not_stand_for_the_built_in_queues_but_an_empty_one_does() {
+    for text in ["# queues to come\n", "~\n"] {
+        let file = TempFile::new("comments.yaml", text);
+        let (code, _, stderr) = run(&["validate", file.path()]);
+        assert_eq!(code, Some(1));
+        assert!(stderr.contains("only an empty text"), "{stderr}");
+    }
+    let file = TempFile::new("empty.yaml", "");
+    let (code, stdout, _) = run(&["validate", file.path()]);
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains("the built-in queues would be used"), "{stdout}");
+}
+
+#[test]
+fn a_device_without_an_end_is_not_read_to_its_end() {
+    let (code, _, stderr) = run(&["validate", "/dev/zero"]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("/dev/zero") && stderr.contains("16 MiB"), "{stderr}");
+}
+
+#[test]
 fn every_error_is_printed_behind_the_name_of_the_file() {
     let bad = r#"
 partitions:
@@ -62,6 +96,34 @@ fn a_setting_that_is_not_known_is_named() {
     let (code, _, stderr) = run(&["serve", "--config", file.path()]);
     assert_eq!(code, Some(1));
     assert!(stderr.contains("adress"), "{stderr}");
+}
+
+#[test]
+fn a_wrong_setting_is_said_once() {
+    let file = TempFile::new("broken.toml", "[grpc\naddress");
+    let (code, _, stderr) = run(&["serve", "--config", file.path()]);
+    assert_eq!(code, Some(1));
+    assert_eq!(stderr.matches("TOML parse error").count(), 1, "{stderr}");
+    assert!(stderr.contains(file.path()), "{stderr}");
+    let (_, _, stderr) = run(&["serve", "--grpc", "localhost:1"]);
+    assert_eq!(stderr.matches("IP:PORT").count(), 1, "{stderr}");
+}
+
+#[test]
+fn bad_queues_keep_a_simulation_from_starting() {
+    let file = TempFile::new("bad-simulated.yaml", "partitions:\n  - bogus: true\n");
+    let (code, _, stderr) = run(&["simulate", "--queues", file.path()]);
+    assert_eq!(code, Some(1));
+    assert_eq!(stderr.matches("`bogus`").count(), 1, "{stderr}");
+    assert!(stderr.lines().all(|line| line.starts_with(file.path())), "{stderr}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_refused_before_the_replay() {
+    let file = TempFile::new("not-a-folder", "");
+    let (code, stdout, stderr) = run(&["simulate", "--report", file.path()]);
+    assert_eq!((code, &*stdout), (Some(1), ""));
+    assert!(stderr.contains(file.path()), "{stderr}");
 }
 
 #[test]

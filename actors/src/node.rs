@@ -205,12 +205,13 @@ impl Node {
     }
 
     fn available_anew(&self) -> Resources {
-        let mut available = self.total.minus(&self.allocated);
-        available.subtract(&self.occupied);
-        for foreign in self.foreign.values() {
-            available.subtract(&foreign.resources);
-        }
-        available.pruned()
+        self.total.minus(&self.allocated).minus(&self.others()).pruned()
+    }
+
+    /// What anybody else uses.
+    pub(crate) fn others(&self) -> Resources {
+        let foreign = self.foreign.values();
+        foreign.fold(self.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources))
     }
 
     fn change(&mut self, change: Change, baton: &mut Baton) -> Report {
@@ -271,10 +272,7 @@ impl Node {
             available: self.available.clone().pruned(),
             holds: self.holds.clone(),
             open: self.is_open(),
-            others: self
-                .foreign
-                .values()
-                .fold(self.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources)),
+            others: self.others(),
         }
     }
 }

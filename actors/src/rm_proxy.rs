@@ -17,7 +17,7 @@ use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::Partition;
-use crate::rm::{Rm, Supersede, Update};
+use crate::rm::{Rm, Silence, Supersede, Update};
 use crate::tally::Tally;
 use crate::{RegisterError, Settings, UpdateError};
 
@@ -70,6 +70,15 @@ pub(crate) struct PartitionEntry {
 struct Session {
     address: Addr<Rm>,
     partitions: Vec<PartitionEntry>,
+    silence: Silence,
+}
+
+impl Session {
+    /// Not another word to the callback from here on; what the session holds goes in its own time.
+    fn end(&self) {
+        self.silence.begin();
+        self.address.do_send(Supersede);
+    }
 }
 
 /// See the module.
@@ -122,12 +131,12 @@ impl Handler<Register> for RmProxy {
         let configuration = self.configuration(&request.config)?;
         if let Some(old) = self.sessions.remove(&request.rm_id) {
             tracing::info!(rm = request.rm_id, "registers again, its earlier session ends");
-            old.address.do_send(Supersede);
+            old.end();
         }
         let rm_id: Arc<str> = Arc::from(request.rm_id.as_str());
         let mut build_info = request.build_info;
         build_info.insert("rmId".to_owned(), request.rm_id.clone());
-        let (address, partitions) = Rm::start_with(
+        let (address, partitions, silence) = Rm::start_with(
             &rm_id,
             &Arc::new(build_info),
             configuration,
@@ -137,7 +146,7 @@ impl Handler<Register> for RmProxy {
             &self.metrics,
         );
         tracing::info!(rm = %rm_id, partitions = partitions.len(), "registered");
-        self.sessions.insert(request.rm_id, Session { address, partitions });
+        self.sessions.insert(request.rm_id, Session { address, partitions, silence });
         self.tally.flush();
         Ok(())
     }
@@ -183,7 +192,7 @@ impl Handler<Deregister> for RmProxy {
             return Err(UpdateError::NotRegistered(rm_id));
         };
         tracing::info!(rm = rm_id, "leaves");
-        session.address.do_send(Supersede);
+        session.end();
         Ok(())
     }
 }
@@ -210,7 +219,7 @@ impl Handler<Shutdown> for RmProxy {
 
     fn handle(&mut self, _: Shutdown, _ctx: &mut Self::Context) {
         for (_, session) in std::mem::take(&mut self.sessions) {
-            session.address.do_send(Supersede);
+            session.end();
         }
     }
 }

@@ -139,10 +139,6 @@ pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
     allocations.sort_by(|a, b| {
         (&a.allocation_key, &a.application_id).cmp(&(&b.allocation_key, &b.application_id))
     });
-    let others = node
-        .foreign
-        .values()
-        .fold(node.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources));
     NodeSnapshot {
         node_id: node.id.to_string(),
         host_name: attribute(["si/hostname", "si.io/hostname"]),
@@ -150,7 +146,7 @@ pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
         attributes: node.attributes.clone(),
         capacity: node.total.clone(),
         allocated: node.allocated.clone(),
-        occupied: others.pruned(),
+        occupied: node.others().pruned(),
         available: node.available().clone().pruned(),
         utilized: abs_used_capacity(&node.total, &node.allocated),
         allocations,

@@ -32,15 +32,15 @@ impl ResourceManagerCallback for Ear {
     fn update_node(&self, _response: si::NodeResponse) {}
 }
 
-fn vcore(value: i64) -> Option<si::Resource> {
-    Some(si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() })
+fn vcore(value: i64) -> si::Resource {
+    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
 }
 
 async fn ask(scheduler: &SchedulerHandle, key: &str) {
     let ask = si::AllocationAsk {
         allocation_key: key.to_owned(),
         application_id: "app".to_owned(),
-        resource_ask: vcore(1),
+        resource_ask: Some(vcore(1)),
         max_allocations: 1,
         ..Default::default()
     };
@@ -78,7 +78,7 @@ fn play<F: Future<Output = ()>>(story: impl FnOnce(SchedulerHandle, Arc<Ear>) ->
         let node = si::NodeInfo {
             node_id: "n1".to_owned(),
             action: si::node_info::ActionFromRm::Create as i32,
-            schedulable_resource: vcore(4),
+            schedulable_resource: Some(vcore(4)),
             ..Default::default()
         };
         let request =

@@ -6,7 +6,8 @@ use monoceros_actors::{SchedulerHandle, UpdateError};
 use monoceros_proto::si::v1 as si;
 use prost::Message;
 
-use super::outbox::{Outbox, Reply};
+use super::outbox::Outbox;
+use super::reply::Reply;
 use super::session::Session;
 
 /// One kind of stream. A session has at most one stream of each.

@@ -15,14 +15,15 @@
 //! * A callback of the scheduler never waits for a client.
 //! * How a stream ends is an [`end::End`], and one `match` there gives its status.
 //!
-//! Reading order: [`stubs`], [`outbox`], [`mod@line`], [`session`], [`registry`], [`kind`], [`stream`],
-//! [`end`].
+//! Reading order: [`stubs`], [`outbox`], [`reply`], [`mod@line`], [`session`], [`registry`],
+//! [`kind`], [`stream`], [`end`].
 
 pub mod end;
 pub mod kind;
 pub mod line;
 pub mod outbox;
 pub mod registry;
+pub mod reply;
 pub mod session;
 pub mod stream;
 pub mod stubs;

@@ -8,21 +8,20 @@
 //! # Invariants
 //! * Messages leave in the order in which they came, cut so that none exceeds the chunk bounds
 //!   (one item that is larger than that goes alone).
-//! * A cut keeps the order in which clients deal with the lists of a message (scheduler-interface
-//!   chapter, 1.9), so that cutting never turns cause and effect around.
+//! * Small neighbours are joined up to the chunk bounds: a client that is behind gets few large
+//!   messages in place of many small ones.
+//! * Cutting and joining keep the order in which clients deal with the lists of a message
+//!   (scheduler-interface chapter, 1.9), so that neither ever turns cause and effect around.
 //! * At most one [`Line`] takes messages; the newest.
 //! * What waits never exceeds the outbox bounds. The push that would is refused, and the session
 //!   must then be closed: something has been lost.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard};
-
-use monoceros_proto::si::v1 as si;
-use prost::Message;
 
 use super::end::End;
 use super::line::Line;
+use super::reply::{Cutter, Reply};
 use crate::settings::{GrpcSettings, SessionSettings};
 
 /// How much fits into a message and into an outbox.
@@ -45,24 +44,6 @@ pub struct Overflow;
 /// The outbox has been closed.
 #[derive(Debug)]
 pub struct Closed;
-
-/// A response message of one of the streams.
-pub trait Reply: Message + Default + 'static {
-    /// How many items it holds, over all its lists.
-    fn items(&self) -> usize;
-
-    /// Adds every item to `cutter`, list by list in the order in which clients deal with them.
-    fn cut(self, cutter: &mut Cutter<Self>);
-}
-
-/// Builds messages within the chunk bounds out of the items of one that is too large.
-pub struct Cutter<R> {
-    bounds: Bounds,
-    full: Vec<R>,
-    open: R,
-    open_items: usize,
-    open_bytes: usize,
-}
 
 /// The messages of one kind that wait, and the stream that takes them.
 pub struct Outbox<R> {
@@ -126,7 +107,7 @@ impl<R: Reply> Outbox<R> {
         for chunk in chunks {
             state.items += chunk.items;
             state.bytes += chunk.bytes;
-            state.waiting.push_back(chunk);
+            state.append(chunk, self.bounds);
         }
         if let Some(line) = &state.line {
             line.wake();
@@ -202,87 +183,36 @@ impl<R: Reply> Outbox<R> {
     }
 }
 
+impl<R: Reply> State<R> {
+    /// Joins `chunk` to the last message that waits if the order and the bounds allow it, and puts
+    /// it behind that if not.
+    fn append(&mut self, chunk: Waiting<R>, bounds: Bounds) {
+        if let Some(last) = self.waiting.back_mut()
+            && last.items + chunk.items <= bounds.chunk_items
+            // Lists add up exactly: each item is encoded on its own.
+            && last.bytes + chunk.bytes <= bounds.chunk_bytes
+            && last.reply.may_be_joined_by(&chunk.reply)
+        {
+            last.items += chunk.items;
+            last.bytes += chunk.bytes;
+            last.reply.append(chunk.reply);
+        } else {
+            self.waiting.push_back(chunk);
+        }
+    }
+}
+
 impl<R> State<R> {
     fn is_taken_by(&self, line: &Arc<Line>) -> bool {
         self.line.as_ref().is_some_and(|current| Arc::ptr_eq(current, line))
     }
 }
 
-/// Field number, wire type and length of an item in its list take at most so many bytes.
-const ITEM_OVERHEAD_BYTES: usize = 8;
-
-impl<R: Reply> Cutter<R> {
-    fn new(bounds: Bounds) -> Self {
-        Self { bounds, full: Vec::new(), open: R::default(), open_items: 0, open_bytes: 0 }
-    }
-
-    /// Adds all items of one list, in their order.
-    pub fn list<I: Message>(&mut self, items: Vec<I>, list: fn(&mut R) -> &mut Vec<I>) {
-        for item in items {
-            let bytes = item.encoded_len() + ITEM_OVERHEAD_BYTES;
-            let full = self.open_items == self.bounds.chunk_items
-                || self.open_bytes.saturating_add(bytes) > self.bounds.chunk_bytes;
-            if full && self.open_items > 0 {
-                self.full.push(mem::take(&mut self.open));
-                (self.open_items, self.open_bytes) = (0, 0);
-            }
-            self.open_items += 1;
-            self.open_bytes += bytes;
-            list(&mut self.open).push(item);
-        }
-    }
-
-    fn finish(mut self) -> Vec<R> {
-        if self.open_items > 0 {
-            self.full.push(self.open);
-        }
-        self.full
-    }
-}
-
-impl Reply for si::AllocationResponse {
-    fn items(&self) -> usize {
-        self.new.len()
-            + self.released.len()
-            + self.released_asks.len()
-            + self.rejected.len()
-            + self.rejected_allocations.len()
-    }
-
-    fn cut(self, cutter: &mut Cutter<Self>) {
-        cutter.list(self.new, |reply| &mut reply.new);
-        cutter.list(self.rejected, |reply| &mut reply.rejected);
-        cutter.list(self.rejected_allocations, |reply| &mut reply.rejected_allocations);
-        cutter.list(self.released, |reply| &mut reply.released);
-        cutter.list(self.released_asks, |reply| &mut reply.released_asks);
-    }
-}
-
-impl Reply for si::ApplicationResponse {
-    fn items(&self) -> usize {
-        self.rejected.len() + self.accepted.len() + self.updated.len()
-    }
-
-    fn cut(self, cutter: &mut Cutter<Self>) {
-        cutter.list(self.accepted, |reply| &mut reply.accepted);
-        cutter.list(self.rejected, |reply| &mut reply.rejected);
-        cutter.list(self.updated, |reply| &mut reply.updated);
-    }
-}
-
-impl Reply for si::NodeResponse {
-    fn items(&self) -> usize {
-        self.rejected.len() + self.accepted.len()
-    }
-
-    fn cut(self, cutter: &mut Cutter<Self>) {
-        cutter.list(self.accepted, |reply| &mut reply.accepted);
-        cutter.list(self.rejected, |reply| &mut reply.rejected);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use monoceros_proto::si::v1 as si;
+    use prost::Message as _;
+
     use super::*;
 
     const ROOMY: Bounds = Bounds {
@@ -314,9 +244,76 @@ mod tests {
         outbox.push(accepted(&["n1"])).unwrap();
         outbox.push(accepted(&["n2"])).unwrap();
         let line = bound(&outbox);
-        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1"]);
-        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n2"]);
+        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1", "n2"]);
         assert!(outbox.take(&line).is_none());
+    }
+
+    #[test]
+    fn small_neighbours_are_joined_within_the_bounds() {
+        let outbox = Outbox::new(Bounds { chunk_items: 3, ..ROOMY });
+        let line = bound(&outbox);
+        for pair in [["n1", "n2"], ["n3", "n4"], ["n5", "n6"]] {
+            outbox.push(accepted(&pair)).unwrap();
+        }
+        outbox.push(accepted(&["n7"])).unwrap();
+        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1", "n2"]);
+        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n3", "n4"]);
+        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n5", "n6", "n7"]);
+        let state = outbox.lock();
+        assert_eq!((state.items, state.bytes), (0, 0));
+    }
+
+    #[test]
+    fn joined_messages_are_as_large_as_they_were_counted() {
+        let bytes = accepted(&["n1", "n2", "n3"]).encoded_len();
+        for (chunk_bytes, n_messages) in [(bytes, 1), (bytes - 1, 2)] {
+            let outbox = Outbox::new(Bounds { chunk_bytes, ..ROOMY });
+            let line = bound(&outbox);
+            for id in ["n1", "n2", "n3"] {
+                outbox.push(accepted(&[id])).unwrap();
+            }
+            let messages: Vec<_> = std::iter::from_fn(|| outbox.take(&line)).collect();
+            assert_eq!(messages.len(), n_messages);
+            assert!(messages.iter().all(|message| message.encoded_len() <= chunk_bytes));
+        }
+    }
+
+    /// A message with one item in the list of that letter.
+    fn one(list: char) -> si::AllocationResponse {
+        let mut reply = si::AllocationResponse::default();
+        match list {
+            'n' => reply.new.push(si::Allocation::default()),
+            'j' => reply.rejected.push(si::RejectedAllocationAsk::default()),
+            'J' => reply.rejected_allocations.push(si::RejectedAllocation::default()),
+            'r' => reply.released.push(si::AllocationRelease::default()),
+            'a' => reply.released_asks.push(si::AllocationAskRelease::default()),
+            other => panic!("no list `{other}`"),
+        }
+        reply
+    }
+
+    #[test]
+    fn joining_keeps_the_order_in_which_clients_read_the_lists() {
+        for (pushed, taken) in [
+            ("nnjJra", "nnjJra"),
+            ("rnrn", "r nr n"),
+            ("nrrn", "nrr n"),
+            ("arJjn", "a r J j n"),
+            ("jnjr", "j njr"),
+        ] {
+            let outbox = Outbox::new(ROOMY);
+            let line = Arc::new(Line::new());
+            outbox.bind(&line).unwrap();
+            for list in pushed.chars() {
+                outbox.push(one(list)).unwrap();
+            }
+            let read = |reply: si::AllocationResponse| -> String {
+                let lists = "njJra".chars().zip(reply.lengths());
+                lists.map(|(list, length)| list.to_string().repeat(length)).collect()
+            };
+            let messages: Vec<_> = std::iter::from_fn(|| outbox.take(&line)).map(read).collect();
+            assert_eq!(messages.join(" "), taken, "of {pushed}");
+        }
     }
 
     #[test]

@@ -140,6 +140,14 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_has_every_row_of_the_table() {
+        let manual = include_str!("../../docs/rest.md");
+        for (pattern, _) in TABLE {
+            assert!(manual.contains(&format!("| `{pattern}` |")), "{pattern}");
+        }
+    }
+
+    #[test]
     fn parameters_are_split_raw_and_decoded_once() {
         for (segment, queue) in [
             ("root.a", "root.a"),

@@ -29,12 +29,15 @@ mod trace;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use monoceros_actors::{ResourceManagerCallback, Scheduler};
 use monoceros_proto::si::v1::RegisterResourceManagerRequest;
+
+use crate::{input, validate};
 
 use decisions::Decisions;
 use history::History;
@@ -68,10 +71,11 @@ pub struct SimulateArgs {
     pub report: PathBuf,
 }
 
-/// Runs the command: reads, replays, writes the report and prints a summary of it.
+/// Runs the command: reads, replays, writes the report and prints a summary of it. When the queue
+/// configuration has errors, they are printed instead.
 ///
 /// Makes a runtime of its own, so it must not be called from within one.
-pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
+pub fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     let SimulateArgs { nodes, pods, queues, seed, report: folder } = args;
     let mut trace = match (nodes, pods) {
         (Some(nodes), Some(pods)) => read::read_trace(&nodes, &pods)?,
@@ -79,10 +83,17 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
     };
     trace.shuffle_ties(seed);
     let queues = match queues {
-        Some(path) => fs::read_to_string(&path)
-            .with_context(|| format!("cannot read `{}`", path.display()))?,
+        Some(path) => {
+            let yaml = input::read_text(&path)?;
+            if validate::check(&path, &yaml)?.is_none() {
+                return Ok(ExitCode::FAILURE);
+            }
+            yaml
+        }
         None => queues::default_queues(&trace),
     };
+    // Before the replay, which may take minutes.
+    make_writable(&folder)?;
     let trace = Arc::new(trace);
     let history = replay_in_virtual_time(Arc::clone(&trace), queues)?;
     let report = Report::new(&trace, &history, seed);
@@ -90,7 +101,8 @@ pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
     let place = folder.join("index.html");
     let mut out = io::stdout().lock();
     writeln!(out, "{}The report is in {}", page::summary(&report), place.display())
-        .context("cannot print the summary")
+        .context("cannot print the summary")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Starts a scheduler on a paused clock and drives it through the trace.
@@ -145,10 +157,18 @@ fn progress_bar(n_pods: usize) -> ProgressBar {
     ProgressBar::new(n_pods as u64).with_style(style)
 }
 
+/// Makes the folder if it is not there, and tries that a file can be written to it.
+fn make_writable(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
+    let trial = folder.join(".monoceros-trial");
+    fs::write(&trial, "")
+        .and_then(|()| fs::remove_file(&trial))
+        .with_context(|| format!("cannot write to `{}`", folder.display()))
+}
+
 /// Writes the files of a report into a folder.
 fn write_report(report: &Report, folder: &Path) -> anyhow::Result<()> {
     let files = report_files(report)?;
-    fs::create_dir_all(folder).with_context(|| format!("cannot make `{}`", folder.display()))?;
     for (name, text) in files {
         let path = folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))?;

@@ -53,7 +53,7 @@ impl Partition {
             return;
         }
         if window.is_zero() || self.early.items + asks.len() > ITEMS_MAX {
-            reject(id, asks, baton);
+            reject(id, &asks, baton);
             return;
         }
         self.early.items += asks.len();
@@ -75,11 +75,11 @@ impl Partition {
     /// The window is over, or the application was refused.
     pub(super) fn reject_early(&mut self, id: &Arc<str>, baton: &mut Baton) {
         let ops = self.early.take(id);
-        reject(id, ops, baton);
+        reject(id, &ops, baton);
     }
 }
 
-fn reject(id: &Arc<str>, ops: Vec<Op>, baton: &mut Baton) {
+fn reject(id: &Arc<str>, ops: &[Op], baton: &mut Baton) {
     for spec in ops.iter().filter_map(spec) {
         baton.tally.ask_rejected(false);
         baton.said.push(Saying::AskRejected {

@@ -15,6 +15,7 @@
 mod admission;
 mod deadlines;
 mod early;
+mod foreign;
 mod nodes;
 mod planting;
 mod reads;
@@ -27,7 +28,6 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_rules::config::PartitionConfig;
-use monoceros_rules::nodes::NodeSlot;
 use tokio::time::Instant;
 
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
@@ -119,7 +119,7 @@ pub(crate) struct Partition {
     /// When each deadline of an allocation is due, to take it back.
     due: BTreeMap<u64, Instant>,
     timer: Option<(Instant, SpawnHandle)>,
-    foreign: BTreeMap<Arc<str>, NodeSlot>,
+    foreign: foreign::ForeignTable,
     /// Asks that came before their application, and how long they may wait.
     early: Early,
     reorder_window: Duration,
@@ -202,7 +202,7 @@ impl Partition {
             next_deadline: 0,
             due: BTreeMap::new(),
             timer: None,
-            foreign: BTreeMap::new(),
+            foreign: foreign::ForeignTable::default(),
             early: Early::default(),
             reorder_window,
             outlet,

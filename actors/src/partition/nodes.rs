@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::Actor;
-use monoceros_rules::allocations::{AllocationId, ApplicationSlot, Form};
+use monoceros_rules::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::rejection::Rejection;
 use monoceros_rules::resources::Resources;
 
-use super::{ForeignRequest, NewNode, Partition, Task};
+use super::{NewNode, Partition, Task};
 use crate::application::Op;
 use crate::baton::{Baton, Errand, Saying};
 use crate::node::{Change, Node};
@@ -99,7 +99,7 @@ impl Partition {
             return;
         };
         baton.books.nodes.set_open(slot, false);
-        self.foreign.retain(|_, node| *node != slot);
+        self.foreign.forget_node(slot);
         self.agenda.push_back(Task::VisitNode(slot, Change::Leave));
         self.agenda.push_back(Task::Strand);
         self.agenda.push_back(Task::ForgetNode(slot));
@@ -121,38 +121,12 @@ impl Partition {
     }
 
     pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
+        // One message tells everything that is released, whichever application it was of (5.4).
+        baton.said.sort_by_key(|saying| !matches!(saying, Saying::Released(_)));
         baton.books.nodes.remove(slot);
         baton.tally.shared().nodes.decommissioned.inc();
         if let Some(address) = baton.directory.nodes[slot.index()].take() {
             address.do_send(crate::Halt);
-        }
-    }
-
-    /// Something others placed: charged to the node alone (2.7).
-    pub(super) fn foreign(&mut self, foreign: ForeignRequest, baton: &mut Baton) {
-        let ForeignRequest { key, node, resources, tags, preemptable } = foreign;
-        let Some(slot) = baton.books.nodes.slot_of(&node) else {
-            baton.tally.ask_rejected(false);
-            baton.said.push(Saying::AskRejected {
-                form: Form::Unified,
-                key,
-                application: Arc::from(""),
-                reason: Rejection::NodeUnknown(node),
-            });
-            return;
-        };
-        if let Some(old) = self.foreign.insert(Arc::clone(&key), slot).filter(|old| *old != slot) {
-            let gone = Change::ForeignGone(Arc::clone(&key));
-            self.agenda.push_back(Task::VisitNode(old, gone));
-        }
-        let change = Change::Foreign { key, resources, tags, preemptable };
-        self.agenda.push_back(Task::VisitNode(slot, change));
-    }
-
-    pub(super) fn foreign_gone(&mut self, key: &Arc<str>) {
-        if let Some(slot) = self.foreign.remove(key) {
-            let gone = Change::ForeignGone(Arc::clone(key));
-            self.agenda.push_back(Task::VisitNode(slot, gone));
         }
     }
 }

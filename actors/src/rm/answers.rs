@@ -4,6 +4,8 @@
 //! message, as long as a client that reads the message's lists in their usual order (new, rejected,
 //! released) sees them in that order, too (scheduler-interface chapter, 1.9).
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::allocations::Form;
 use monoceros_rules::resources::Resources;
@@ -39,15 +41,20 @@ impl Batch {
     }
 
     fn send(&mut self, callback: &dyn ResourceManagerCallback) {
-        match self.kind.take() {
-            None => {}
-            Some(Kind::Allocation) => {
-                callback.update_allocation(std::mem::take(&mut self.allocation));
-            }
-            Some(Kind::Application) => {
-                callback.update_application(std::mem::take(&mut self.application));
-            }
-            Some(Kind::Node) => callback.update_node(std::mem::take(&mut self.node)),
+        let Some(kind) = self.kind.take() else { return };
+        let (allocation, application, node) = (
+            std::mem::take(&mut self.allocation),
+            std::mem::take(&mut self.application),
+            std::mem::take(&mut self.node),
+        );
+        let tell = || match kind {
+            Kind::Allocation => callback.update_allocation(allocation),
+            Kind::Application => callback.update_application(application),
+            Kind::Node => callback.update_node(node),
+        };
+        // A callback that fails changes nothing here: the decision stands (AP 9.6).
+        if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+            tracing::error!("a callback panicked; the message it was given may be lost to its RM");
         }
         self.stage = 0;
     }

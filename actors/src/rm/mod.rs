@@ -3,12 +3,15 @@
 //! # Why an actor
 //! The order of an RM's requests is kept across all three request kinds, and everything its
 //! partitions say leaves through one callback. Both are state of this session alone; a session that
-//! is superseded falls silent at once, whatever its partitions still have to say.
+//! is superseded falls silent at once, whatever its partitions still have to say and whatever is in
+//! its mailbox: the front door, which lives on the same thread, sets its [`Silence`].
 //!
 //! # Invariants
 //! * A partition has at most [`CHUNKS_AHEAD`] chunks of at most [`CHUNK`] items in its door; what is
 //!   beyond waits here, and beyond [`WAITING_MAX`] items the senders wait.
 //! * The callback gets what a partition said in the order it was said.
+//! * What is sent to a lost partition is dropped: its RM will report everything anew, and must not
+//!   take anything for rejected.
 
 mod answers;
 mod checks;
@@ -16,7 +19,9 @@ mod translate;
 
 pub(crate) use translate::Settling;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -86,7 +91,22 @@ pub(crate) struct PartitionClosed {
     pub(crate) partition: Arc<str>,
 }
 
-/// This session ends: not another word to the callback.
+/// Whether the callback of a session is to hear nothing more. Shared by the session and the front
+/// door, on one thread: once it is set, no word is on its way any more.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Silence(Rc<Cell<bool>>);
+
+impl Silence {
+    pub(crate) fn begin(&self) {
+        self.0.set(true);
+    }
+
+    fn reigns(&self) -> bool {
+        self.0.get()
+    }
+}
+
+/// This session, silent already, ends.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Supersede;
@@ -104,9 +124,13 @@ pub(crate) struct Rm {
     id: Arc<str>,
     callback: Arc<dyn ResourceManagerCallback>,
     partitions: BTreeMap<Arc<str>, Held>,
+    /// Partitions whose books are gone, until the RM registers again.
+    lost: BTreeSet<Arc<str>>,
     /// Senders that wait until less is waiting.
     blocked: Vec<Taken>,
-    silent: bool,
+    silence: Silence,
+    /// Its partitions have been told to close.
+    is_ending: bool,
     tally: Tally,
 }
 
@@ -120,8 +144,9 @@ impl Rm {
         clock: Clock,
         settings: &Settings,
         metrics: &Arc<Metrics>,
-    ) -> (Addr<Self>, Vec<PartitionEntry>) {
+    ) -> (Addr<Self>, Vec<PartitionEntry>, Silence) {
         let mut entries = Vec::new();
+        let silence = Silence::default();
         let address = Self::create(|ctx| {
             ctx.set_mailbox_capacity(0);
             let mut partitions = BTreeMap::new();
@@ -158,12 +183,20 @@ impl Rm {
                 id: Arc::clone(id),
                 callback: Arc::clone(callback),
                 partitions,
+                lost: BTreeSet::new(),
                 blocked: Vec::new(),
-                silent: false,
+                silence: silence.clone(),
+                is_ending: false,
                 tally: Tally::new(metrics),
             }
         });
-        (address, entries)
+        (address, entries, silence)
+    }
+
+    fn deliver(&self, sayings: Vec<Saying>) {
+        if !self.silence.reigns() && !sayings.is_empty() {
+            answers::deliver(&*self.callback, sayings);
+        }
     }
 
     /// Hands each partition what it may have ahead.
@@ -189,15 +222,17 @@ impl Rm {
 
     fn hand_in(&mut self, chunks: Vec<(Arc<str>, Vec<Request>)>) {
         for (partition, chunk) in chunks {
-            let held =
-                self.partitions.get_mut(&partition).expect("translated for a live partition");
+            let Some(held) = self.partitions.get_mut(&partition) else {
+                debug_assert!(self.lost.contains(&partition), "translated for a known partition");
+                continue;
+            };
             held.waiting_items += chunk.iter().map(Request::items).sum::<usize>();
             held.waiting.push_back(chunk);
         }
     }
 
     fn is_partition(&self, name: &str) -> bool {
-        self.partitions.contains_key(name)
+        self.partitions.contains_key(name) || self.lost.contains(name)
     }
 
     fn stop_arbiter(held: &Held) {
@@ -235,9 +270,7 @@ impl Handler<Update> for Rm {
             Body::Node(request) => self.translate_node(request),
             Body::Settle(reply) => self.translate_settle(reply),
         };
-        if !translated.refused.is_empty() {
-            answers::deliver(&*self.callback, translated.refused);
-        }
+        self.deliver(translated.refused);
         self.hand_in(translated.chunks);
         if self.waiting_items() > WAITING_MAX {
             self.blocked.push(taken);
@@ -267,9 +300,7 @@ impl Handler<Said> for Rm {
     fn handle(&mut self, Said { partition, sayings }: Said, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
         let count = sayings.len();
-        if !self.silent {
-            answers::deliver(&*self.callback, sayings);
-        }
+        self.deliver(sayings);
         if let Some(held) = self.partitions.get(&partition) {
             held.address.do_send(Heard(count));
         }
@@ -284,14 +315,17 @@ impl Handler<PartitionLost> for Rm {
         let Some(held) = self.partitions.remove(&partition) else { return };
         held.address.do_send(Abandon);
         Self::stop_arbiter(&held);
-        if self.silent {
+        if self.is_ending {
             if self.partitions.is_empty() {
                 ctx.stop();
             }
             return;
         }
         tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");
-        self.callback.resync_required(&format!("partition `{partition}` was lost"));
+        if !self.silence.reigns() {
+            self.callback.resync_required(&format!("partition `{partition}` was lost"));
+        }
+        self.lost.insert(partition);
         self.pump();
     }
 }
@@ -303,7 +337,7 @@ impl Handler<PartitionClosed> for Rm {
         if let Some(held) = self.partitions.remove(&partition) {
             Self::stop_arbiter(&held);
         }
-        if self.silent && self.partitions.is_empty() {
+        if self.is_ending && self.partitions.is_empty() {
             ctx.stop();
         }
     }
@@ -313,7 +347,7 @@ impl Handler<Supersede> for Rm {
     type Result = ();
 
     fn handle(&mut self, _: Supersede, ctx: &mut Self::Context) {
-        self.silent = true;
+        self.is_ending = true;
         for taken in self.blocked.drain(..) {
             let _ = taken.send(Err(crate::UpdateError::NotRegistered(self.id.to_string())));
         }

@@ -553,6 +553,7 @@ fn what_others_placed_needs_a_known_node() {
             allocation /f2 rejected: R_NODE_UNKNOWN
             n1 accepted
             allocation /f3 rejected: R_NEGATIVE_RESOURCE
+            allocation /f4 rejected: R_NO_RESOURCE
         "#]],
     );
 }

@@ -14,6 +14,7 @@
 //! exists a1 k3 on n1 vcore=1 uuid=u3                                  one with a node
 //! ask a1 k4 vcore=1 ; ask a1 k5 vcore=1                               two items in one message
 //! ask a1 k6 vcore=1 &                                                 the next line does not wait
+//! ask - k1 vcore=1                                                    an id or key `-` is empty
 //! ```
 //!
 //! After each line the run waits until nothing more can be decided, unless the line ends in `&`.
@@ -241,7 +242,7 @@ impl fmt::Display for Wish {
 
 impl fmt::Display for NodeWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.id)?;
+        f.write_str(or_dash(&self.id))?;
         if let Some(total) = &self.total {
             write!(f, " {total}")?;
         }
@@ -269,9 +270,9 @@ impl fmt::Display for Item {
             Self::Drain(node) => write!(f, "drain {node}"),
             Self::Undrain(node) => write!(f, "undrain {node}"),
             Self::RemoveNode(node) => write!(f, "remove {node}"),
-            Self::Act { node, action } => write!(f, "act {node} {action}"),
+            Self::Act { node, action } => write!(f, "act {} {action}", or_dash(node)),
             Self::App { id, queue, user, tags, partition } => {
-                write!(f, "app {id}")?;
+                write!(f, "app {}", or_dash(id))?;
                 for (name, value) in [("in", queue), ("user", user), ("partition", partition)] {
                     if !value.is_empty() {
                         write!(f, " {name} {value}")?;
@@ -283,19 +284,20 @@ impl fmt::Display for Item {
                 Ok(())
             }
             Self::RemoveApp(app) => write!(f, "remove-app {app}"),
-            Self::Ask(wish) => write!(f, "ask {} {}{wish}", wish.app, wish.key),
-            Self::Request(wish) => write!(f, "request {} {}{wish}", wish.app, wish.key),
+            Self::Ask(wish) => write!(f, "ask {}{wish}", names(wish)),
+            Self::Request(wish) => write!(f, "request {}{wish}", names(wish)),
             Self::Exists(wish, node) => {
-                write!(f, "exists {} {}{}{wish}", wish.app, wish.key, on(node))
+                write!(f, "exists {}{}{wish}", names(wish), on(node))
             }
             Self::Foreign { key, node, amounts, kind } => {
-                write!(f, "foreign {key}{} {amounts} kind={kind}", on(node))
+                write!(f, "foreign {}{} {amounts} kind={kind}", or_dash(key), on(node))
             }
             Self::ForeignGone(key) => write!(f, "foreign-gone {key}"),
             Self::Withdraw { app, key } => {
                 write!(f, "withdraw {app} {}", if key.is_empty() { "*" } else { key })
             }
             Self::Release { app, which, kind } => {
+                let app = or_dash(app);
                 match which {
                     Which::Key(key) => write!(f, "release {app} key={key}")?,
                     Which::Uuid(uuid) => write!(f, "release {app} uuid={uuid}")?,
@@ -365,6 +367,14 @@ impl fmt::Display for Script {
     }
 }
 
+fn or_dash(id: &str) -> &str {
+    if id.is_empty() { "-" } else { id }
+}
+
+fn names(wish: &Wish) -> String {
+    format!("{} {}", or_dash(&wish.app), or_dash(&wish.key))
+}
+
 fn on(node: &str) -> String {
     if node.is_empty() { String::new() } else { format!(" on {node}") }
 }
@@ -393,6 +403,12 @@ impl<'a> Words<'a> {
 
     fn text(&mut self) -> String {
         self.next().to_owned()
+    }
+
+    /// An id or key, which may be empty.
+    fn id(&mut self) -> String {
+        let word = self.next();
+        if word == "-" { String::new() } else { word.to_owned() }
     }
 
     fn number<T: std::str::FromStr>(&self, word: &str) -> T {
@@ -523,26 +539,26 @@ fn item(text: &str) -> Item {
         "undrain" => Item::Undrain(words.text()),
         "remove" => Item::RemoveNode(words.text()),
         "act" => {
-            let (node, number) = (words.text(), words.next());
+            let (node, number) = (words.id(), words.next());
             Item::Act { node, action: words.number(number) }
         }
         "app" => app(&mut words),
         "remove-app" => Item::RemoveApp(words.text()),
         "ask" => {
-            let (app, key) = (words.text(), words.text());
+            let (app, key) = (words.id(), words.id());
             Item::Ask(wish(&app, &key, &mut words))
         }
         "request" => {
-            let (app, key) = (words.text(), words.text());
+            let (app, key) = (words.id(), words.id());
             Item::Request(wish(&app, &key, &mut words))
         }
         "exists" => {
-            let (app, key) = (words.text(), words.text());
+            let (app, key) = (words.id(), words.id());
             let node = if words.takes("on") { words.text() } else { String::new() };
             Item::Exists(wish(&app, &key, &mut words), node)
         }
         "foreign" => {
-            let key = words.text();
+            let key = words.id();
             let node = if words.takes("on") { words.text() } else { String::new() };
             let amounts = words.amounts();
             let kind = match words.words.next() {
@@ -567,7 +583,7 @@ fn item(text: &str) -> Item {
 }
 
 fn app(words: &mut Words<'_>) -> Item {
-    let id = words.text();
+    let id = words.id();
     let (mut queue, mut user, mut partition) = (String::new(), String::new(), String::new());
     let mut tags = Vec::new();
     while let Some(word) = words.words.next() {
@@ -583,7 +599,7 @@ fn app(words: &mut Words<'_>) -> Item {
 }
 
 fn node(words: &mut Words<'_>) -> NodeWords {
-    let mut node = NodeWords { id: words.text(), ..NodeWords::default() };
+    let mut node = NodeWords { id: words.id(), ..NodeWords::default() };
     let total = words.amounts();
     node.total = (!total.0.is_empty()).then_some(total);
     while let Some(word) = words.words.next() {
@@ -633,7 +649,7 @@ fn wish(app: &str, key: &str, words: &mut Words<'_>) -> Wish {
 }
 
 fn release(words: &mut Words<'_>) -> Item {
-    let app = words.text();
+    let app = words.id();
     let word = words.next();
     let which = if word == "*" {
         Which::All
@@ -674,6 +690,8 @@ fn a_script_reads_what_it_writes() {
         request a1 k1 x-1 vcore=-1 placeholder=
         exists a1 k1 on n1 vcore=1 uuid=u1 partition=p
         exists a1 k1 vcore=1
+        ask - - vcore=1
+        release - key=f1
         foreign f1 on n1 vcore=1 kind=static
         foreign-gone f1
         withdraw a1 *

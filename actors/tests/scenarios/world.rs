@@ -269,7 +269,7 @@ impl World {
             for word in &words {
                 side.judge.hears(word);
                 let prefix = if many { format!("{rm}: ") } else { String::new() };
-                writeln!(self.played.text, "{prefix}{word}").unwrap();
+                writeln!(self.played.text, "{prefix}{}", brief(&word.to_string())).unwrap();
             }
             if side.deaf.iter().any(|ear| !ear.take().is_empty()) {
                 self.played.wrong.push(format!("an earlier session of {rm} heard something"));
@@ -366,6 +366,15 @@ impl World {
             }
         }
     }
+}
+
+/// The line with the length of overlong words in their stead.
+fn brief(line: &str) -> String {
+    let short = |word: &str| match word.len() {
+        0..=200 => word.to_owned(),
+        bytes => format!("({bytes}_bytes)"),
+    };
+    line.split(' ').map(short).collect::<Vec<_>>().join(" ")
 }
 
 /// Amounts as a script writes them.

@@ -1,0 +1,94 @@
+//! What others placed: charged to its node alone (applications chapter, 2.7).
+//!
+//! # Invariant
+//! * The amounts of the whole table add up to quantities: no node's sum can leave their range.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_rules::allocations::Form;
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::rejection::Rejection;
+use monoceros_rules::resources::Resources;
+
+use super::{ForeignRequest, Partition, Task};
+use crate::baton::{Baton, Saying};
+use crate::node::Change;
+
+/// By key, where it is and what it takes. See the module.
+#[derive(Default)]
+pub(super) struct ForeignTable {
+    entries: BTreeMap<Arc<str>, (NodeSlot, Resources)>,
+    sum: Resources,
+}
+
+impl ForeignTable {
+    /// Whether the key may take this much from now on.
+    fn check(&self, key: &Arc<str>, resources: &Resources) -> Result<(), Rejection> {
+        let old = self.entries.get(key).map(|(_, old)| old);
+        if old.is_none() && resources.is_zero() {
+            return Err(Rejection::NoResource(Arc::clone(key)));
+        }
+        let fits = resources.entries().all(|(name, quantity)| {
+            let freed = old.map_or(0, |old| old.get(name));
+            let sum = i128::from(self.sum.get(name)) - i128::from(freed) + i128::from(quantity);
+            sum <= i128::from(i64::MAX)
+        });
+        if fits { Ok(()) } else { Err(Rejection::Overflow(Arc::clone(key))) }
+    }
+
+    /// Where it was before, if it was known.
+    fn put(&mut self, key: Arc<str>, node: NodeSlot, resources: Resources) -> Option<NodeSlot> {
+        let old = self.remove(&key);
+        self.sum.add(&resources);
+        self.entries.insert(key, (node, resources));
+        old
+    }
+
+    fn remove(&mut self, key: &Arc<str>) -> Option<NodeSlot> {
+        let (node, resources) = self.entries.remove(key)?;
+        self.sum.subtract(&resources);
+        Some(node)
+    }
+
+    pub(super) fn forget_node(&mut self, node: NodeSlot) {
+        let sum = &mut self.sum;
+        self.entries.retain(|_, (at, resources)| {
+            if *at == node {
+                sum.subtract(resources);
+            }
+            *at != node
+        });
+    }
+}
+
+impl Partition {
+    pub(super) fn foreign(&mut self, foreign: ForeignRequest, baton: &mut Baton) {
+        let ForeignRequest { key, node, resources, tags, preemptable } = foreign;
+        let slot = baton.books.nodes.slot_of(&node).ok_or(Rejection::NodeUnknown(node));
+        let slot = slot.and_then(|slot| self.foreign.check(&key, &resources).map(|()| slot));
+        let slot = match slot {
+            Ok(slot) => slot,
+            Err(reason) => {
+                baton.tally.ask_rejected(false);
+                let (form, application) = (Form::Unified, Arc::from(""));
+                baton.said.push(Saying::AskRejected { form, key, application, reason });
+                return;
+            }
+        };
+        let old = self.foreign.put(Arc::clone(&key), slot, resources.clone());
+        if let Some(old) = old.filter(|old| *old != slot) {
+            let gone = Change::ForeignGone(Arc::clone(&key));
+            self.agenda.push_back(Task::VisitNode(old, gone));
+        }
+        let change = Change::Foreign { key, resources, tags, preemptable };
+        self.agenda.push_back(Task::VisitNode(slot, change));
+    }
+
+    pub(super) fn foreign_gone(&mut self, key: &Arc<str>) {
+        if let Some(slot) = self.foreign.remove(key) {
+            let gone = Change::ForeignGone(Arc::clone(key));
+            self.agenda.push_back(Task::VisitNode(slot, gone));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Responses as lists of items: cutting and joining them.
+//!
+//! # Invariant
+//! A client deals with the lists of a message in a fixed order, list by list, and [`Reply`] gives
+//! them in that order. Whatever is cut or joined here is dealt with in the order it was before.
+
+use std::mem;
+
+use monoceros_proto::si::v1 as si;
+use prost::Message;
+
+use super::outbox::Bounds;
+
+/// A response message of one of the streams.
+pub trait Reply: Message + Default + 'static {
+    /// How many items each list holds, in the order in which clients deal with the lists. Kinds
+    /// with fewer lists end in zeros.
+    fn lengths(&self) -> [usize; MOST_LISTS];
+
+    /// Adds every item to `cutter`, list by list in that order.
+    fn cut(self, cutter: &mut Cutter<Self>);
+
+    /// Adds the items of each list of `later` to the same list.
+    fn append(&mut self, later: Self);
+
+    /// How many items it holds, over all its lists.
+    fn items(&self) -> usize {
+        self.lengths().iter().sum()
+    }
+
+    /// Whether a client that reads both in one message deals with the items in the same order as
+    /// when it reads one after the other: `later` has nothing in a list before the last one that
+    /// is filled here.
+    fn may_be_joined_by(&self, later: &Self) -> bool {
+        let last = self.lengths().iter().rposition(|&length| length > 0);
+        let first = later.lengths().iter().position(|&length| length > 0);
+        last <= first
+    }
+}
+
+/// How many lists a response has at most.
+const MOST_LISTS: usize = 5;
+
+/// Builds messages within the chunk bounds out of the items of one that is too large.
+pub struct Cutter<R> {
+    bounds: Bounds,
+    full: Vec<R>,
+    open: R,
+    open_items: usize,
+    open_bytes: usize,
+}
+
+/// Field number, wire type and length of an item in its list take at most so many bytes.
+const ITEM_OVERHEAD_BYTES: usize = 8;
+
+impl<R: Reply> Cutter<R> {
+    /// Nothing yet.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, full: Vec::new(), open: R::default(), open_items: 0, open_bytes: 0 }
+    }
+
+    /// Adds all items of one list, in their order.
+    pub fn list<I: Message>(&mut self, items: Vec<I>, list: fn(&mut R) -> &mut Vec<I>) {
+        for item in items {
+            let bytes = item.encoded_len() + ITEM_OVERHEAD_BYTES;
+            let full = self.open_items == self.bounds.chunk_items
+                || self.open_bytes.saturating_add(bytes) > self.bounds.chunk_bytes;
+            if full && self.open_items > 0 {
+                self.full.push(mem::take(&mut self.open));
+                (self.open_items, self.open_bytes) = (0, 0);
+            }
+            self.open_items += 1;
+            self.open_bytes += bytes;
+            list(&mut self.open).push(item);
+        }
+    }
+
+    /// The messages, in the order of the items.
+    pub fn finish(mut self) -> Vec<R> {
+        if self.open_items > 0 {
+            self.full.push(self.open);
+        }
+        self.full
+    }
+}
+
+impl Reply for si::AllocationResponse {
+    fn lengths(&self) -> [usize; MOST_LISTS] {
+        [
+            self.new.len(),
+            self.rejected.len(),
+            self.rejected_allocations.len(),
+            self.released.len(),
+            self.released_asks.len(),
+        ]
+    }
+
+    fn append(&mut self, later: Self) {
+        self.new.extend(later.new);
+        self.rejected.extend(later.rejected);
+        self.rejected_allocations.extend(later.rejected_allocations);
+        self.released.extend(later.released);
+        self.released_asks.extend(later.released_asks);
+    }
+
+    fn cut(self, cutter: &mut Cutter<Self>) {
+        cutter.list(self.new, |reply| &mut reply.new);
+        cutter.list(self.rejected, |reply| &mut reply.rejected);
+        cutter.list(self.rejected_allocations, |reply| &mut reply.rejected_allocations);
+        cutter.list(self.released, |reply| &mut reply.released);
+        cutter.list(self.released_asks, |reply| &mut reply.released_asks);
+    }
+}
+
+impl Reply for si::ApplicationResponse {
+    fn lengths(&self) -> [usize; MOST_LISTS] {
+        [self.accepted.len(), self.rejected.len(), self.updated.len(), 0, 0]
+    }
+
+    fn append(&mut self, later: Self) {
+        self.accepted.extend(later.accepted);
+        self.rejected.extend(later.rejected);
+        self.updated.extend(later.updated);
+    }
+
+    fn cut(self, cutter: &mut Cutter<Self>) {
+        cutter.list(self.accepted, |reply| &mut reply.accepted);
+        cutter.list(self.rejected, |reply| &mut reply.rejected);
+        cutter.list(self.updated, |reply| &mut reply.updated);
+    }
+}
+
+impl Reply for si::NodeResponse {
+    fn lengths(&self) -> [usize; MOST_LISTS] {
+        [self.accepted.len(), self.rejected.len(), 0, 0, 0]
+    }
+
+    fn append(&mut self, later: Self) {
+        self.accepted.extend(later.accepted);
+        self.rejected.extend(later.rejected);
+    }
+
+    fn cut(self, cutter: &mut Cutter<Self>) {
+        cutter.list(self.accepted, |reply| &mut reply.accepted);
+        cutter.list(self.rejected, |reply| &mut reply.rejected);
+    }
+}

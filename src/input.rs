@@ -1,0 +1,59 @@
+//! Reading the texts that people write: settings and queue configurations.
+//!
+//! # Invariant
+//! No more than [`LARGEST_BYTES`] is read, whatever the path leads to: a device may have no end.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// How large a text may be, in bytes: 16 MiB, far above any configuration written or generated.
+pub const LARGEST_BYTES: u64 = 16 << 20;
+
+/// A text cannot be read. The text of the error has everything; it has no further source.
+#[derive(Debug, thiserror::Error)]
+pub enum InputError {
+    /// The system says no, or the file is not UTF-8.
+    #[error("cannot read `{}`: {error}", path.display())]
+    Unreadable {
+        /// What was to be read.
+        path: PathBuf,
+        /// Why it cannot be.
+        error: io::Error,
+    },
+    /// There is more than [`LARGEST_BYTES`].
+    #[error("cannot read `{}`: it is larger than {} MiB", .0.display(), LARGEST_BYTES >> 20)]
+    TooLarge(PathBuf),
+}
+
+/// The text of the file, which must be UTF-8; a byte order mark before it is left out.
+pub fn read_text(path: &Path) -> Result<String, InputError> {
+    let unreadable = |error| InputError::Unreadable { path: path.to_owned(), error };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    let length = file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if length as u64 > LARGEST_BYTES {
+        return Err(InputError::TooLarge(path.to_owned()));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| unreadable(io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8")))?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_is_named_with_the_reason() {
+        for (path, reason) in [
+            ("/does/not/exist", "No such file"),
+            ("/", "directory"),
+            ("/dev/zero", "larger than 16 MiB"),
+        ] {
+            let error = read_text(Path::new(path)).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{path}`")) && error.contains(reason), "{error}");
+        }
+        assert_eq!(read_text(Path::new("/dev/null")).unwrap(), "");
+    }
+}
