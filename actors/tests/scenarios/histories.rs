@@ -97,7 +97,7 @@ fn tree() -> impl Strategy<Value = Vec<QueueWords>> {
         (
             prop::option::weighted(0.5, amounts(small, most)),
             prop::option::weighted(0.4, amounts(small, 3)),
-            prop_oneof![3 => Just(0_u64), 1 => 1..=3_u64],
+            prop_oneof![2 => Just(0_u64), 1 => 1..=4_u64],
             properties(),
         )
             .prop_map(|(max, guaranteed, max_apps, properties)| QueueWords {
@@ -118,8 +118,29 @@ fn tree() -> impl Strategy<Value = Vec<QueueWords>> {
             let root = QueueWords { path: "root".to_owned(), properties, ..QueueWords::default() };
             queues.push(root);
         }
+        for at in 0..queues.len() {
+            fit_into_parent(&mut queues, at);
+        }
         made_valid(queues)
     })
+}
+
+/// A queue may have no more than its parent, which comes before it.
+fn fit_into_parent(queues: &mut [QueueWords], at: usize) {
+    let path = queues[at].path.rsplit_once('.').map(|(parent, _)| parent.to_owned());
+    let Some(parent) = queues.iter().find(|queue| Some(&queue.path) == path.as_ref()) else {
+        return;
+    };
+    let (max, max_apps) = (parent.max.clone().unwrap_or_default(), parent.max_apps);
+    let queue = &mut queues[at];
+    if max_apps > 0 {
+        queue.max_apps = queue.max_apps.clamp(1, max_apps);
+    }
+    for (name, quantity) in queue.max.iter_mut().flat_map(|max| &mut max.0) {
+        if let Some((_, most)) = max.0.iter().find(|(limited, _)| limited == name) {
+            *quantity = (*quantity).min(*most);
+        }
+    }
 }
 
 fn without_negative(amounts: Amounts) -> Amounts {
@@ -319,6 +340,38 @@ fn history(kind: Kind) -> impl Strategy<Value = Script> {
     (head, steps).prop_map(|(head, steps)| with_end(head, steps))
 }
 
+/// Much is asked for while no node takes anything; then the nodes open one by one, and one offer
+/// after the other makes many decisions.
+fn waves() -> impl Strategy<Value = Script> {
+    let wave = prop::collection::vec(
+        prop_oneof![
+            20 => wish(USUAL).prop_map(Item::Ask),
+            1 => (app(), which()).prop_map(|(app, which)| Item::Release { app, which, kind: 1 }),
+        ],
+        1..25,
+    );
+    let nodes = prop::collection::vec(amounts(USUAL, 15), NODES);
+    let apps = prop::collection::vec(app_item(), 2 * APPS);
+    let waves = prop::collection::vec(wave, 1..4);
+    (tree(), nodes, apps, waves).prop_map(|(queues, nodes, apps, waves)| {
+        let send = |item| Step::Send { items: vec![item], waits: true };
+        let all = |act: fn(String) -> Item| (1..=NODES).map(move |n| send(act(format!("n{n}"))));
+        let mut steps: Vec<Step> = queues.into_iter().map(Step::Queue).collect();
+        steps.extend((1..).zip(nodes).map(|(number, total)| {
+            let id = format!("n{number}");
+            send(Item::Node(NodeWords { id, total: Some(total), ..NodeWords::default() }))
+        }));
+        steps.extend(apps.into_iter().map(send));
+        let mut said = Vec::new();
+        for wave in waves {
+            said.extend(all(Item::Drain));
+            said.extend(wave.into_iter().map(send));
+            said.extend(all(Item::Undrain));
+        }
+        with_end(steps, said)
+    })
+}
+
 /// The same, with the end of everything: releases first or not, then every application and node.
 fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
     let mut all = head;
@@ -478,4 +531,9 @@ fn haste_changes_the_order_and_breaks_nothing() {
 #[test]
 fn predicates_that_change_their_mind_break_nothing() {
     run(25, rush(true), survives_unwatched);
+}
+
+#[test]
+fn many_decisions_of_one_offer_are_those_of_many_offers() {
+    run(40, waves(), holds_true);
 }

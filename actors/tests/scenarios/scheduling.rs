@@ -515,3 +515,76 @@ fn without_nodes_nothing_is_decided() {
         "#]],
     );
 }
+
+/// The second would exceed what the parent allows, of which its leaf alone knows nothing.
+#[test]
+fn of_two_that_could_start_by_one_offer_only_one_may() {
+    check(
+        "
+        queue root.p maxapps=2
+        queue root.p.x maxapps=2
+        queue root.p.y maxapps=2
+        node n1 vcore=1
+        app y1 in root.p.y
+        app x1 in root.p.x
+        app x2 in root.p.x
+        ask y1 k1 vcore=1
+        ask x1 k1 x2 vcore=1
+        ask x2 k1 x2 vcore=1
+        resize n1 vcore=9
+        release y1 *
+        ",
+        &expect![[r#"
+            n1 accepted
+            y1 accepted
+            x1 accepted
+            x2 accepted
+            y1 is Accepted
+            y1 is Running
+            y1/k1 placed on n1
+            x1 is Accepted
+            x2 is Accepted
+            x1 is Running
+            x1/k1#1 of k1 placed on n1
+            x1/k1#2 of k1 placed on n1
+            y1/k1 released: STOPPED_BY_RM
+            y1 is Completing
+            x2 is Running
+            x2/k1#1 of k1 placed on n1
+            x2/k1#2 of k1 placed on n1
+        "#]],
+    );
+}
+
+/// What is left of the higher application comes after the other queue.
+#[test]
+fn an_application_whose_priority_falls_waits_for_its_turn() {
+    check(
+        "
+        queue root.a
+        queue root.b
+        node n1 vcore=9 drained
+        app a1 in root.a
+        app b1 in root.b
+        ask a1 low x2 vcore=1 prio=1
+        ask a1 high x2 vcore=1 prio=5
+        ask b1 k1 x2 vcore=1 prio=3
+        undrain n1
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            b1 accepted
+            a1 is Accepted
+            b1 is Accepted
+            a1 is Running
+            a1/high#1 of high placed on n1
+            a1/high#2 of high placed on n1
+            b1 is Running
+            b1/k1#1 of k1 placed on n1
+            b1/k1#2 of k1 placed on n1
+            a1/low#1 of low placed on n1
+            a1/low#2 of low placed on n1
+        "#]],
+    );
+}
