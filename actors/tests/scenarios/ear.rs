@@ -41,8 +41,10 @@ fn name(app: &str, key: &str, uuid: &str) -> String {
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AppAccepted(id) => write!(f, "{id} accepted"),
-            Self::AppRejected(id, reason) => write!(f, "{id} rejected: {}", code(reason)),
+            Self::AppAccepted(id) | Self::NodeAccepted(id) => write!(f, "{id} accepted"),
+            Self::AppRejected(id, reason) | Self::NodeRejected(id, reason) => {
+                write!(f, "{id} rejected: {}", code(reason))
+            }
             Self::AppUpdated(app) => write!(f, "{} is {}", app.application_id, app.state),
             Self::Allocated(new) => {
                 let name = name(&new.application_id, &new.allocation_key, &new.uuid);
@@ -60,8 +62,6 @@ impl fmt::Display for Word {
                 let (app, key) = (&ask.application_id, &ask.allocation_key);
                 write!(f, "allocation {app}/{key} rejected: {}", code(&ask.reason))
             }
-            Self::NodeAccepted(id) => write!(f, "{id} accepted"),
-            Self::NodeRejected(id, reason) => write!(f, "{id} rejected: {}", code(reason)),
             Self::Resync(cause) => write!(f, "resync required: {cause}"),
         }
     }

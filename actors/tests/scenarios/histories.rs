@@ -322,7 +322,7 @@ fn history(kind: Kind) -> impl Strategy<Value = Script> {
 /// The same, with the end of everything: releases first or not, then every application and node.
 fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
     let mut all = head;
-    let releases_first = steps.len() % 2 == 0;
+    let releases_first = steps.len().is_multiple_of(2);
     all.extend(steps);
     let mut say = |item| all.push(Step::Send { items: vec![item], waits: true });
     for app in (1..=APPS).map(|number| format!("a{number}")) {
@@ -360,8 +360,8 @@ fn rush(may_change: bool) -> impl Strategy<Value = Script> {
         let of = kind_of(&items[0]);
         items.into_iter().filter(|item| kind_of(item) == of).collect()
     });
-    let send = (items, prop::bool::weighted(0.2))
-        .prop_map(|(items, waits)| Step::Send { items, waits });
+    let send =
+        (items, prop::bool::weighted(0.2)).prop_map(|(items, waits)| Step::Send { items, waits });
     let asked = || {
         let any = || Just("*".to_owned());
         (prop_oneof![4 => key(), 1 => any()], prop_oneof![4 => node(), 1 => any()])
@@ -391,10 +391,9 @@ fn rush(may_change: bool) -> impl Strategy<Value = Script> {
             steps.push(Step::Wait(std::time::Duration::from_secs(30)));
         } else {
             // Whatever is said of a node may make it pass.
-            let touch = |number: usize| Item::Resize(NodeWords {
-                id: format!("n{number}"),
-                ..NodeWords::default()
-            });
+            let touch = |number: usize| {
+                Item::Resize(NodeWords { id: format!("n{number}"), ..NodeWords::default() })
+            };
             let touch = |number| Step::Send { items: vec![touch(number)], waits: true };
             steps.extend((1..=NODES).map(touch));
         }

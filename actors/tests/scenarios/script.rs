@@ -175,7 +175,10 @@ pub(crate) enum Step {
         node: String,
     },
     /// The predicate says no and yes in turns, beginning with no.
-    Waver { key: String, node: String },
+    Waver {
+        key: String,
+        node: String,
+    },
     /// The predicate says yes again; `* *` is to everything.
     Allow {
         key: String,
