@@ -83,9 +83,6 @@ fn a_partition_that_is_lost_asks_for_a_resync_and_the_others_go_on() {
             rm2: n1 accepted
             rm2: a1 accepted
             rm1: resync required: partition `[rm1]default` was lost
-            rm1: ask a1/k3 rejected: R_PARTITION_UNKNOWN
-            rm1: n2 rejected: R_PARTITION_UNKNOWN
-            rm1: a2 rejected: R_PARTITION_UNKNOWN
             there is no partition `[rm1]default`
             rm2: a1 is Accepted
             rm2: a1 is Running
