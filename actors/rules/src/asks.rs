@@ -405,6 +405,7 @@ impl Asks {
         let shape = Arc::clone(&ask.shape);
         let key = AskKey::new(shape.priority, member.0, member.1);
         self.pending.add(&shape.resources.times(i64::from(ask.repeat)));
+        self.pending.prune();
         let class = if let Some(class) = self.by_shape.get(&shape) {
             let class = *class;
             let entry = self.classes[class.0 as usize].as_mut().expect("a named class is in use");
@@ -472,3 +473,6 @@ impl Asks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -212,6 +212,7 @@ impl Facts {
 
     fn check_applications(&self, wrong: &mut Vec<String>) {
         let mut claimed = BTreeSet::new();
+        let table = self.table();
         for application in &self.applications {
             let id = &application.id;
             let mut held = Resources::new();
@@ -219,7 +220,7 @@ impl Facts {
                 if !claimed.insert(*allocation) {
                     wrong.push(format!("{id}: {allocation:?} is held twice"));
                 }
-                match self.allocations.iter().find(|fact| fact.id == *allocation) {
+                match table.get(allocation) {
                     Some(fact) if fact.application == application.slot => {
                         held.add(&fact.resources);
                     }
@@ -262,6 +263,7 @@ impl Facts {
         let mut total = Resources::new();
         let mut allocated = Resources::new();
         let mut held = BTreeSet::new();
+        let table = self.table();
         for node in &self.nodes {
             let id = &node.id;
             let mut sum = Resources::new();
@@ -269,7 +271,7 @@ impl Facts {
                 if !held.insert(*allocation) {
                     wrong.push(format!("invariant 14: {allocation:?} is on two nodes"));
                 }
-                match self.allocations.iter().find(|fact| fact.id == *allocation) {
+                match table.get(allocation) {
                     Some(fact) if fact.node == node.slot => sum.add(&fact.resources),
                     _ => wrong.push(format!("{id}: {allocation:?} is not in the table as here")),
                 }
@@ -362,6 +364,10 @@ impl Facts {
         });
         let search = Search { facts: self, nodes, passes };
         search.queue(self.queue(0)?, &Limits::unlimited(), true)
+    }
+
+    fn table(&self) -> BTreeMap<AllocationId, &AllocationFact> {
+        self.allocations.iter().map(|fact| (fact.id, fact)).collect()
     }
 
     fn queue(&self, slot: u32) -> Option<&QueueFact> {

@@ -241,3 +241,6 @@ impl Bound for Waits {
         self.starting.join(&other.starting);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,5 +18,6 @@ mod queues;
 mod releases;
 mod scheduling;
 mod sessions;
+mod threads;
 mod validation;
 mod waiting;
