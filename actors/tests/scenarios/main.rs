@@ -18,6 +18,5 @@ mod queues;
 mod releases;
 mod scheduling;
 mod sessions;
-mod threads;
 mod validation;
 mod waiting;
