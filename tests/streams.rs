@@ -266,6 +266,19 @@ async fn a_message_that_is_too_large_ends_its_stream_and_asks_for_a_new_start() 
 }
 
 #[tokio::test]
+async fn a_message_of_too_many_items_is_refused_whole_and_the_session_goes_on() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await;
+    let many = vec![si::RemoveApplicationRequest::default(); 200_001];
+    rm.send_applications(vec![application("app", "root.a")], many).await;
+    rm.until("ended", |seen| seen.end("application").is_some()).await;
+    let end = rm.read(|seen| seen.end("application").unwrap());
+    assert_eq!(end, (Code::ResourceExhausted, "LIMIT_ITEMS".to_owned()));
+    // Nothing of it was applied, and the session is as it was.
+    Rm::open(service.client().await, "rm").await.with_application("app", "root.a").await;
+}
+
+#[tokio::test]
 async fn concurrent_registrations_of_one_id_leave_one_session() {
     let service = Service::start();
     let client = service.client().await;

@@ -271,6 +271,13 @@ impl SchedulerHandle {
         }
     }
 
+    /// As [`Self::settle`], for what one RM sent.
+    pub async fn settle_resource_manager(&self, rm_id: &str) -> Result<(), UpdateError> {
+        let (reply, settled) = oneshot::channel();
+        self.update(rm_id.to_owned(), Body::Settle(reply)).await?;
+        settled.await.map_err(|_| UpdateError::Stopped)
+    }
+
     /// The RM leaves: its partitions go without another word.
     pub async fn stop_resource_manager(&self, rm_id: &str) -> Result<(), UpdateError> {
         let deregister = Deregister(rm_id.to_owned());

@@ -56,6 +56,9 @@ pub enum End {
         /// The transport's text.
         message: String,
     },
+    /// A message has more items than one may have; nothing of it was applied.
+    #[error("a message of {0} items is refused whole: send at most 200000")]
+    TooManyItems(usize),
     /// The client is gone; nobody reads this.
     #[error("the client has gone")]
     ClientGone,
@@ -88,6 +91,7 @@ impl From<&End> for Status {
             End::Displaced => (Code::Aborted, "STREAM_DISPLACED"),
             End::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
             End::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
+            End::TooManyItems(_) => (Code::ResourceExhausted, "LIMIT_ITEMS"),
             End::ClientGone => (Code::Cancelled, "CLIENT_GONE"),
         };
         with_reason(code, reason, end.to_string())

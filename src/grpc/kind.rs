@@ -22,8 +22,8 @@ pub trait Kind: Send + Sync + 'static {
     /// The field of a request that names the resource manager.
     fn rm_id(request: &mut Self::Request) -> &mut String;
 
-    /// Whether a request asks for nothing; such a one only binds its stream.
-    fn is_empty(request: &Self::Request) -> bool;
+    /// How many items a request has; one without any only binds its stream.
+    fn items(request: &Self::Request) -> usize;
 
     /// Where the replies of a session wait.
     fn outbox(session: &Session) -> &Outbox<Self::Reply>;
@@ -53,12 +53,11 @@ impl Kind for Allocations {
         &mut request.rm_id
     }
 
-    fn is_empty(request: &Self::Request) -> bool {
-        let releases = request.releases.as_ref().is_some_and(|releases| {
-            !releases.allocations_to_release.is_empty()
-                || !releases.allocation_asks_to_release.is_empty()
+    fn items(request: &Self::Request) -> usize {
+        let releases = request.releases.as_ref().map_or(0, |releases| {
+            releases.allocations_to_release.len() + releases.allocation_asks_to_release.len()
         });
-        request.asks.is_empty() && request.allocations.is_empty() && !releases
+        request.asks.len() + request.allocations.len() + releases
     }
 
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {
@@ -79,8 +78,8 @@ impl Kind for Applications {
         &mut request.rm_id
     }
 
-    fn is_empty(request: &Self::Request) -> bool {
-        request.new.is_empty() && request.remove.is_empty()
+    fn items(request: &Self::Request) -> usize {
+        request.new.len() + request.remove.len()
     }
 
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {
@@ -101,8 +100,8 @@ impl Kind for Nodes {
         &mut request.rm_id
     }
 
-    fn is_empty(request: &Self::Request) -> bool {
-        request.nodes.is_empty()
+    fn items(request: &Self::Request) -> usize {
+        request.nodes.len()
     }
 
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {
@@ -119,19 +118,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_that_only_names_its_rm_is_empty() {
+    fn a_request_that_only_names_its_rm_has_no_items() {
         let releases = Some(si::AllocationReleasesRequest::default());
         let hello =
             si::AllocationRequest { rm_id: "rm".to_owned(), releases, ..Default::default() };
-        assert!(Allocations::is_empty(&hello));
+        assert_eq!(Allocations::items(&hello), 0);
         let releases = si::AllocationReleasesRequest {
             allocations_to_release: vec![si::AllocationRelease::default()],
             ..Default::default()
         };
         let release = si::AllocationRequest { releases: Some(releases), ..Default::default() };
-        assert!(!Allocations::is_empty(&release));
+        assert_eq!(Allocations::items(&release), 1);
         let remove = vec![si::RemoveApplicationRequest::default()];
         let removal = si::ApplicationRequest { remove, ..Default::default() };
-        assert!(!Applications::is_empty(&removal));
+        assert_eq!(Applications::items(&removal), 1);
     }
 }

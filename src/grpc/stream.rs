@@ -24,6 +24,9 @@ use super::line::Line;
 use super::registry::Slot;
 use super::{Edge, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER};
 
+/// Items of one message; one with more is refused whole (scheduler-interface chapter, V3).
+const ITEMS_MAX: usize = 200_000;
+
 /// How long the scheduler may take to answer a client that has closed its side.
 const LINGER: Duration = Duration::from_secs(10);
 
@@ -116,7 +119,10 @@ impl<K: Kind> Reader<K> {
                 }
                 Ok(None) => {
                     // After that the outboxes hold every answer that is due.
-                    let _ = timeout(LINGER, self.edge.handle.settle()).await;
+                    if let Some(session) = self.line.session() {
+                        let settled = self.edge.handle.settle_resource_manager(session.rm_id());
+                        let _ = timeout(LINGER, settled).await;
+                    }
                     self.line.half_close();
                     return;
                 }
@@ -142,8 +148,10 @@ impl<K: Kind> Reader<K> {
         if !named.is_empty() && named != session.rm_id() {
             return Err(End::RmIdMismatch { bound: session.rm_id().to_owned(), named });
         }
-        if K::is_empty(&request) {
-            return Ok(());
+        match K::items(&request) {
+            0 => return Ok(()),
+            items if items > ITEMS_MAX => return Err(End::TooManyItems(items)),
+            _ => {}
         }
         let current = slot.read().await;
         if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {

@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //! * `allocated` is the sum of its allocations in the table, without zero entries.
-//! * Accepted never holds an allocation; Completing neither holds nor asks for anything.
+//! * Accepted never holds an allocation; Completing neither holds nor asks for anything. (Both may
+//!   hold placeholders once there are gangs.)
 //! * A terminal application holds nothing and asks for nothing.
 
 use std::sync::Arc;

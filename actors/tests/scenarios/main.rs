@@ -14,12 +14,14 @@ mod asks;
 mod failures;
 mod nodes;
 mod priorities;
-mod queues;
+mod quotas;
+mod refused_applications;
+mod refused_asks;
+mod refused_nodes;
 mod releases;
 mod scheduling;
 mod sessions;
-mod threads;
-mod validation;
+mod sorting;
 mod waiting;
 
 /// A file that no `mod` names is a file of tests that nobody runs.

@@ -383,3 +383,8 @@ fn words(amounts: &Resources) -> String {
     let entries: Vec<_> = entries.iter().map(|(name, q)| format!("{name}={q}")).collect();
     if entries.is_empty() { "nothing".to_owned() } else { entries.join(" ") }
 }
+
+/// One byte longer than an id or key may be.
+pub(crate) fn too_long() -> String {
+    "i".repeat(1025)
+}

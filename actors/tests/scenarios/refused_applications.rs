@@ -1,0 +1,169 @@
+//! Applications that are refused or ignored, item by item: rows V9 to V20 of the scheduler-interface
+//! chapter, section 4, that can be told in process. What is refused changes nothing.
+
+use expect_test::expect;
+
+use crate::world::{check, too_long};
+
+// V9.
+#[test]
+fn an_application_without_a_usable_id_is_rejected() {
+    let id = too_long();
+    let longest = &id[1..];
+    check(
+        &format!(
+            "
+            queue root.a
+            app - in root.a
+            app {id} in root.a
+            show apps
+            app {longest} in root.a
+            remove-app {longest}
+            "
+        ),
+        &expect![[r#"
+             rejected: R_APP_ID
+            (1025_bytes) rejected: R_APP_ID
+            (1024_bytes) accepted
+        "#]],
+    );
+}
+
+// V10 and V11.
+#[test]
+fn an_id_twice_in_one_message_is_accepted_once() {
+    check(
+        "
+        queue root.a
+        queue root.b
+        app a1 in root.a ; app a1 in root.b
+        app a1 in root.a
+        show apps
+        ",
+        &expect![[r#"
+            a1 accepted
+            a1 rejected: R_APP_EXISTS
+            a1 rejected: R_APP_EXISTS
+            a1 in root.a is New since 1000s: used nothing, pending nothing, holds [], asks []
+        "#]],
+    );
+}
+
+// V12.
+#[test]
+fn an_application_in_an_unknown_partition_is_rejected() {
+    check(
+        "
+        queue root.a
+        app a1 in root.a partition gpu
+        app a1 in root.a partition [other]default
+        show apps
+        app a1 in root.a partition default
+        app a2 in root.a partition [rm]default
+        show apps
+        ",
+        &expect![[r#"
+            a1 rejected: R_PARTITION_UNKNOWN
+            a1 rejected: R_PARTITION_UNKNOWN
+            a1 accepted
+            a2 accepted
+            a1 in root.a is New since 1000s: used nothing, pending nothing, holds [], asks []
+            a2 in root.a is New since 1000s: used nothing, pending nothing, holds [], asks []
+        "#]],
+    );
+}
+
+// V13 and V14.
+#[test]
+fn an_application_of_nobody_needs_force() {
+    check(
+        "
+        queue root.a
+        app a1 in root.a user -
+        app a2 in root.a user - tag application.create.force=false
+        show apps
+        app a3 in root.a user - tag APPLICATION.create.force=true
+        show apps
+        ",
+        &expect![[r#"
+            a1 rejected: R_USER
+            a2 rejected: R_USER
+            a3 accepted
+            a3 in root.a is New since 1000s: used nothing, pending nothing, holds [], asks []
+        "#]],
+    );
+}
+
+// V15.
+#[test]
+fn an_application_that_no_queue_takes_is_rejected() {
+    check(
+        "
+        queue root.p.a submit ada
+        queue root.b submit bob
+        app a1 in root.nowhere user ada
+        app a2 in root.p user ada
+        app a3 in root.b user ada
+        app a4 in root.b..c user ada
+        app a5 user ada
+        show apps
+        show queues
+        app a6 in root.p.a user ada
+        ",
+        &expect![[r#"
+            a1 rejected: R_PLACEMENT E_PLACEMENT_NONE
+            a2 rejected: R_NOT_LEAF
+            a3 rejected: R_PLACEMENT E_PLACEMENT_NONE
+            a4 rejected: R_PLACEMENT E_PLACEMENT_RULE
+            a5 rejected: R_PLACEMENT E_PLACEMENT_NONE
+            root: used nothing, pending nothing, headroom nothing, running 0, priority none
+            root.b: used nothing, pending nothing, headroom nothing, running 0, priority none
+            root.p: used nothing, pending nothing, headroom nothing, running 0, priority none
+            root.p.a: used nothing, pending nothing, headroom nothing, running 0, priority none
+            a6 accepted
+        "#]],
+    );
+}
+
+// V19.
+#[test]
+fn the_removal_of_an_unknown_application_is_ignored() {
+    check(
+        "
+        queue root.a
+        app a1 in root.a
+        remove-app a9
+        remove-app -
+        show apps
+        ",
+        &expect![[r#"
+            a1 accepted
+            a1 in root.a is New since 1000s: used nothing, pending nothing, holds [], asks []
+        "#]],
+    );
+}
+
+// V20 (applications chapter, 1.5).
+#[test]
+fn a_removed_application_says_no_more_of_its_states() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=2
+        app a1 in root.a
+        ask a1 k1 x2 vcore=1
+        remove-app a1
+        wait 60s
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n1
+            a1/k1#1 of k1 released: STOPPED_BY_RM
+            a1/k1#2 of k1 released: STOPPED_BY_RM
+        "#]],
+    );
+}
