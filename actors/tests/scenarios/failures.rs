@@ -7,10 +7,8 @@ use expect_test::expect;
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
-use crate::ear::{Ear, Word};
-use crate::script::Script;
-use crate::wire::{self, Message};
-use crate::world::{check_plain, check_watched, in_virtual_time};
+use crate::ear::{Answer, Ear, Word};
+use crate::world::{check_plain, check_watched, in_virtual_time, register, say};
 
 #[test]
 fn a_predicate_that_panics_refuses() {
@@ -110,28 +108,6 @@ impl ResourceManagerCallback for Broken {
     fn update_node(&self, _response: si::NodeResponse) {}
 }
 
-async fn register(
-    scheduler: &SchedulerHandle,
-    rm: &str,
-    callback: Arc<dyn ResourceManagerCallback>,
-) {
-    let request = si::RegisterResourceManagerRequest { rm_id: rm.into(), ..Default::default() };
-    scheduler.register_resource_manager(request, callback).await.unwrap();
-}
-
-async fn say(scheduler: &SchedulerHandle, rm: &str, text: &str) {
-    for step in Script::parse(text).0 {
-        let crate::script::Step::Send { items, .. } = step else { unreachable!() };
-        let sent = match wire::message(rm, &items) {
-            Message::Allocation(request) => scheduler.update_allocation(request).await,
-            Message::Application(request) => scheduler.update_application(request).await,
-            Message::Node(request) => scheduler.update_node(request).await,
-        };
-        sent.unwrap();
-    }
-    scheduler.settle().await;
-}
-
 const WORK: &str = "
     node n1 vcore=4
     app a1 in root.default
@@ -172,7 +148,7 @@ fn no_actor_outlives_its_session() {
         turns().await;
         assert_eq!(alive(&scheduler), only_the_door);
         for _ in 0..3 {
-            register(&scheduler, "rm", Arc::new(Ear::default())).await;
+            register(&scheduler, "rm", "", Arc::new(Ear::default())).await;
             say(&scheduler, "rm", WORK).await;
             say(&scheduler, "rm", "remove-app a1\nremove n1").await;
             turns().await;
@@ -188,12 +164,31 @@ fn no_actor_outlives_its_session() {
 }
 
 #[test]
+fn a_lost_partition_leaves_no_actor_behind() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().compare_with_full_search().start_local().unwrap();
+        let ear = Arc::new(Ear::default());
+        register(&scheduler, "rm", "", ear.clone()).await;
+        say(&scheduler, "rm", WORK).await;
+        let pair = ("k2".to_owned(), "n1".to_owned());
+        ear.predicates().said.insert(pair, Answer::Wavers);
+        say(&scheduler, "rm", "ask a1 k2 vcore=1").await;
+        turns().await;
+        let (door, session) = (("rm_proxy".to_owned(), 1), ("rm".to_owned(), 1));
+        assert_eq!(alive(&scheduler), BTreeMap::from([door.clone(), session]));
+        scheduler.stop_resource_manager("rm").await.unwrap();
+        turns().await;
+        assert_eq!(alive(&scheduler), BTreeMap::from([door]));
+    });
+}
+
+#[test]
 fn a_callback_that_panics_stops_its_own_rm_alone() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let ear = Arc::new(Ear::default());
-        register(&scheduler, "broken", Arc::new(Broken)).await;
-        register(&scheduler, "sound", ear.clone()).await;
+        register(&scheduler, "broken", "", Arc::new(Broken)).await;
+        register(&scheduler, "sound", "", ear.clone()).await;
         say(&scheduler, "broken", WORK).await;
         say(&scheduler, "sound", WORK).await;
         let placed = |words: Vec<Word>| {
@@ -201,7 +196,7 @@ fn a_callback_that_panics_stops_its_own_rm_alone() {
         };
         assert_eq!(placed(ear.take()), 1);
         let mended = Arc::new(Ear::default());
-        register(&scheduler, "broken", mended.clone()).await;
+        register(&scheduler, "broken", "", mended.clone()).await;
         say(&scheduler, "broken", WORK).await;
         assert_eq!(placed(mended.take()), 1);
         scheduler.stop_resource_manager("broken").await.unwrap();

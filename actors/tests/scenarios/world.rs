@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use expect_test::Expect;
 use monoceros_actors::snapshot::QueueSnapshot;
-use monoceros_actors::{Scheduler, SchedulerHandle};
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle, UpdateError};
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
 use monoceros_rules::resources::Resources;
@@ -97,6 +97,35 @@ pub(crate) fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
         .build()
         .unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, future)
+}
+
+/// Registers an RM with this configuration; none: the default.
+pub(crate) async fn register(
+    scheduler: &SchedulerHandle,
+    rm: &str,
+    config: &str,
+    callback: Arc<dyn ResourceManagerCallback>,
+) {
+    let (rm_id, config) = (rm.to_owned(), config.to_owned());
+    let request = si::RegisterResourceManagerRequest { rm_id, config, ..Default::default() };
+    scheduler.register_resource_manager(request, callback).await.unwrap();
+}
+
+/// Sends the messages of a script and waits until nothing more can be decided.
+pub(crate) async fn say(scheduler: &SchedulerHandle, rm: &str, text: &str) {
+    for step in Script::parse(text).0 {
+        let Step::Send { items, .. } = step else { panic!("`{step}` is no message") };
+        send(scheduler, rm, &items).await.unwrap();
+    }
+    scheduler.settle().await;
+}
+
+async fn send(scheduler: &SchedulerHandle, rm: &str, items: &[Item]) -> Result<(), UpdateError> {
+    match wire::message(rm, items) {
+        Message::Allocation(request) => scheduler.update_allocation(request).await,
+        Message::Application(request) => scheduler.update_application(request).await,
+        Message::Node(request) => scheduler.update_node(request).await,
+    }
 }
 
 /// A resource manager.
@@ -243,11 +272,7 @@ impl World {
 
     async fn send(&mut self, items: &[Item], waits: bool) {
         self.side().await.judge.says(items, waits);
-        let sent = match wire::message(&self.present, items) {
-            Message::Allocation(request) => self.scheduler.update_allocation(request).await,
-            Message::Application(request) => self.scheduler.update_application(request).await,
-            Message::Node(request) => self.scheduler.update_node(request).await,
-        };
+        let sent = send(&self.scheduler, &self.present, items).await;
         if let Err(error) = sent {
             self.note(&format!("error: {error}"));
         }

@@ -1,0 +1,127 @@
+//! What is in the messages (scheduler-interface chapter, 1.9; applications chapter, 1.2).
+
+use std::sync::Arc;
+
+use monoceros_actors::Scheduler;
+use monoceros_proto::si::v1 as si;
+
+use crate::ear::{Ear, Word};
+use crate::world::{in_virtual_time, register, say};
+
+async fn heard(epoch_ns: i64, text: &str) -> Vec<Word> {
+    let scheduler = Scheduler::builder().epoch_ns(epoch_ns).start_local().unwrap();
+    let ear = Arc::new(Ear::default());
+    register(&scheduler, "rm", "", ear.clone()).await;
+    say(&scheduler, "rm", text).await;
+    ear.take()
+}
+
+fn vcore(value: i64) -> si::Resource {
+    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
+}
+
+/// An ask's tags come back in the older form only; the partition is named without its RM.
+#[test]
+fn an_allocation_says_what_was_asked_for_and_where_it_is() {
+    let words = in_virtual_time(heard(
+        0,
+        "
+        node n1 vcore=9
+        app a1 in root.default
+        ask a1 k1 vcore=2 prio=7 created=5
+        request a1 k2 vcore=1 prio=-7 created=5
+        ",
+    ));
+    let new: Vec<_> = words
+        .into_iter()
+        .filter_map(|word| if let Word::Allocated(new) = word { Some(new) } else { None })
+        .collect();
+    let common = si::Allocation {
+        node_id: "n1".into(),
+        application_id: "a1".into(),
+        partition_name: "default".into(),
+        ..Default::default()
+    };
+    assert_eq!(
+        new,
+        [
+            si::Allocation {
+                allocation_key: "k1".into(),
+                uuid: "k1".into(),
+                allocation_id: "k1".into(),
+                resource_per_alloc: Some(vcore(2)),
+                priority: 7,
+                allocation_tags: [("creationTime".to_owned(), "5".to_owned())].into(),
+                ..common.clone()
+            },
+            si::Allocation {
+                allocation_key: "k2".into(),
+                uuid: "k2".into(),
+                allocation_id: "k2".into(),
+                resource_per_alloc: Some(vcore(1)),
+                priority: -7,
+                ..common
+            },
+        ]
+    );
+}
+
+#[test]
+fn a_release_says_which_one_and_why() {
+    let words = in_virtual_time(heard(
+        0,
+        "
+        node n1 vcore=9
+        app a1 in root.default
+        ask a1 k1 x2 vcore=2
+        release a1 uuid=k1#2
+        remove n1
+        ",
+    ));
+    let gone: Vec<_> = words
+        .into_iter()
+        .filter_map(|word| if let Word::Released(gone) = word { Some(gone) } else { None })
+        .collect();
+    let release = |uuid: &str, message: &str| si::AllocationRelease {
+        partition_name: "default".into(),
+        application_id: "a1".into(),
+        uuid: uuid.into(),
+        allocation_id: uuid.into(),
+        allocation_key: "k1".into(),
+        termination_type: si::TerminationType::StoppedByRm as i32,
+        message: message.into(),
+    };
+    let expected =
+        [release("k1#2", "released by the resource manager"), release("k1#1", "node removed")];
+    assert_eq!(gone, expected);
+}
+
+#[test]
+fn a_state_comes_with_its_time_and_what_led_to_it() {
+    let words = in_virtual_time(async {
+        let ear = Arc::new(Ear::default());
+        let scheduler = Scheduler::builder().epoch_ns(5_000_000_000).start_local().unwrap();
+        register(&scheduler, "rm", "", ear.clone()).await;
+        say(&scheduler, "rm", "node n1 vcore=9\napp a1 in root.default\nask a1 k1 vcore=1").await;
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        say(&scheduler, "rm", "release a1 uuid=k1").await;
+        tokio::time::sleep(std::time::Duration::from_secs(31)).await;
+        scheduler.settle().await;
+        ear.take()
+    });
+    let states: Vec<_> = words
+        .into_iter()
+        .filter_map(|word| if let Word::AppUpdated(app) = word { Some(app) } else { None })
+        .map(|app| (app.state, app.message, app.state_transition_timestamp / 1_000_000_000))
+        .collect();
+    let state = |state: &str, message: &str, at| (state.to_owned(), message.to_owned(), at);
+    assert_eq!(
+        states,
+        [
+            state("Accepted", "runApplication", 5),
+            state("Running", "runApplication", 5),
+            state("Completing", "completeApplication", 7),
+            state("Completed", "completeApplication", 37),
+        ]
+    );
+}

@@ -1,0 +1,69 @@
+//! Several partitions of one resource manager (queues-and-config chapter, 2.7).
+
+use std::sync::Arc;
+
+use expect_test::expect;
+use monoceros_actors::{ReadError, Scheduler};
+
+use crate::ear::Ear;
+use crate::world::{in_virtual_time, register, say};
+
+const TWO: &str = "
+partitions:
+  - name: default
+    queues:
+      - { name: root, submitacl: '*', queues: [ { name: a } ] }
+  - name: gpu
+    queues:
+      - { name: root, submitacl: '*', queues: [ { name: a, resources: { max: { vcore: 1m } } } ] }
+";
+
+fn heard(ear: &Ear) -> String {
+    let words: Vec<_> = ear.take().iter().map(ToString::to_string).collect();
+    words.join("\n") + "\n"
+}
+
+#[test]
+fn each_partition_has_nodes_applications_and_queues_of_its_own() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let ear = Arc::new(Ear::default());
+        register(&scheduler, "rm", TWO, ear.clone()).await;
+        say(
+            &scheduler,
+            "rm",
+            "
+            node n1 vcore=4
+            node n1 vcore=4 attr si/node-partition=gpu
+            app a1 in root.a
+            app a1 in root.a partition gpu
+            ask a1 k1 x2 vcore=1 ; ask a1 k1 x2 vcore=1 partition=gpu
+            ask a1 k2 vcore=1 partition=[rm]gpu
+            ask a1 k3 vcore=1 partition=[rm]default
+            ",
+        )
+        .await;
+        expect![[r#"
+            n1 accepted
+            n1 accepted
+            a1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n1
+            a1/k3 placed on n1
+        "#]]
+        .assert_eq(&heard(&ear));
+        for (partition, used) in [("default", 3), ("gpu", 1)] {
+            assert_eq!(scheduler.check_books(partition).await, Ok(Vec::new()));
+            let facts = scheduler.facts(partition).await.unwrap();
+            assert_eq!(facts.allocations.len(), used, "{partition}");
+        }
+        let none = ReadError::PartitionNotFound("cpu".to_owned());
+        assert_eq!(scheduler.check_books("cpu").await, Err(none));
+    });
+}
