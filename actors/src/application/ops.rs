@@ -229,9 +229,14 @@ impl Application {
             self.resize_known(id, &spec, baton, doing);
             return;
         }
-        let outstanding = self.book.asks.slot_of(&spec.key);
-        let outstanding = outstanding.filter(|slot| self.book.asks.ask(*slot).repeat > 0);
-        let fits = self.may_take(&spec, baton, doing).and_then(|()| match outstanding {
+        // In today's form the size is that of the key; by UUID it is that of this allocation alone,
+        // so that nothing can go wrong with what a node brings along once the node is accepted.
+        let same_key = self
+            .book
+            .asks
+            .slot_of(&spec.key)
+            .filter(|slot| spec.form == Form::Unified && self.book.asks.ask(*slot).repeat > 0);
+        let fits = self.may_take(&spec, baton, doing).and_then(|()| match same_key {
             Some(slot) => self.resize(slot, &spec.resources, baton, doing),
             None => Ok(()),
         });

@@ -753,3 +753,28 @@ fn an_allocation_reported_again_has_the_size_reported() {
         "#]],
     );
 }
+
+/// Once it was rejected after its node had been accepted, because what was left had grown, too.
+#[test]
+fn what_comes_with_a_node_leaves_the_rest_of_its_ask_as_it_is() {
+    check(
+        "
+        queue root.a
+        app a1 in root.a
+        ask a1 k1 x1019 gpu=9007199254740992
+        ask a1 k2 x6 memory=9007199254740992
+        node n1 memory=4 holds a1/k1 memory=9007199254740992
+        show apps
+        exists a1 k1 on n1 memory=1 uuid=u1
+        show apps
+        ",
+        &expect![[r#"
+            a1 accepted
+            a1 is Accepted
+            n1 accepted
+            a1 is Running
+            a1 in root.a is Running since 1000s: used memory=9007199254740992, pending gpu=9169328841326329856 memory=54043195528445952, holds [k1], asks [k1 x1018, k2 x6]
+            a1 in root.a is Running since 1000s: used memory=9007199254740993, pending gpu=9160321642071588864 memory=54043195528445952, holds [k1, k1], asks [k1 x1017, k2 x6]
+        "#]],
+    );
+}
