@@ -1,9 +1,12 @@
-//! Compiles the messages of `proto/si` with a protobuf compiler written in Rust, so that a build
-//! needs nothing installed beside Cargo. The service belongs to the crate that serves it.
+//! Compiles the messages of `proto/` with a protobuf compiler written in Rust, so that a build
+//! needs nothing installed beside Cargo. The services belong to the crate that serves them.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo::rerun-if-changed=si");
-    let files = protox::compile(["si/si_types.proto"], ["."])?;
+    println!("cargo::rerun-if-changed=callback");
+    let files =
+        ["si/si_types.proto", "si/si_legacy.proto", "si/admin.proto", "callback/callback.proto"];
+    let files = protox::compile(files, ["."])?;
     // Ordered maps: equal messages have equal bytes, and no decision can follow hash order.
     prost_build::Config::new().btree_map(["."]).compile_fds(files)?;
     Ok(())

@@ -1,15 +1,22 @@
 //! What a resource manager implements to be told of decisions and asked for predicates.
 
+use std::future::Future;
+use std::pin::Pin;
+
 use monoceros_proto::si::v1::{
-    AllocationResponse, ApplicationResponse, NodeResponse, PredicatesArgs,
+    AllocationResponse, ApplicationResponse, EventRecord, NodeResponse, PredicatesArgs,
+    PreemptionPredicatesArgs, PreemptionPredicatesResponse, UpdateContainerSchedulingStateRequest,
 };
+
+use crate::predicates::{PredicateAnswer, PredicateQuestion, QuestionId, Scope, Verdict};
 
 /// The RM's side of the embedding API.
 ///
-/// Called from scheduler threads: the updates in the order in which they were decided, one batch
-/// per turn, from one thread; [`predicates`](Self::predicates) from the partition's thread, in the
-/// middle of a placement. An implementation **must not block** and must not wait for the scheduler:
-/// nothing is decided for its partition meanwhile.
+/// Called from scheduler threads: everything but [`predicates`](Self::predicates) in the order in
+/// which it was decided, one batch per turn, from one thread; `predicates` from the partition's
+/// thread, in the middle of a placement. An implementation **must not block** and must not wait for
+/// the scheduler: nothing is decided for its partition meanwhile. A panic changes nothing that was
+/// decided.
 pub trait ResourceManagerCallback: Send + Sync + 'static {
     /// Allocations made, allocations released, asks and allocations rejected.
     fn update_allocation(&self, response: AllocationResponse);
@@ -21,10 +28,71 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     fn update_node(&self, response: NodeResponse);
 
     /// Whether the ask may be placed on the node, beyond what resources say; `Err` gives the
-    /// reason. A panic counts as a refusal. Passes unless implemented.
+    /// reason. A panic counts as a refusal. Passes unless implemented. Not called while predicates
+    /// are [remote](crate::Predicates::Remote).
     fn predicates(&self, args: &PredicatesArgs) -> Result<(), String> {
         let _ = args;
         Ok(())
+    }
+
+    /// Questions to be answered later, each exactly once, through its
+    /// [`AnswerSink`](crate::AnswerSink). Called only while predicates are
+    /// [remote](crate::Predicates::Remote). What was told before a question was decided before it.
+    /// Unless implemented, [`predicates`](Self::predicates) answers.
+    fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
+        for question in questions {
+            let mut args = PredicatesArgs {
+                allocation_key: question.key.to_string(),
+                node_id: String::new(),
+                allocate: question.allocate,
+            };
+            let mut reasons = Vec::new();
+            let position = question.nodes.iter().position(|node| {
+                node.as_ref().clone_into(&mut args.node_id);
+                self.predicates(&args).map_err(|reason| reasons.push((reason, 1))).is_ok()
+            });
+            let verdict = match position {
+                Some(position) => {
+                    Verdict::Passed { position, scope: Scope::Topology, assumed: false }
+                }
+                None => Verdict::Failed { reasons },
+            };
+            question.answers.answer(vec![PredicateAnswer { id: question.id, verdict }]);
+        }
+    }
+
+    /// These placements were given up: their answers are not wanted any more, and what the RM
+    /// assumed for them does not hold.
+    fn cancel_predicates(&self, questions: Vec<QuestionId>) {
+        let _ = questions;
+    }
+
+    /// Whether the ask could be placed on the node if allocations left it, in the given order, and
+    /// how many would have to. Without an implementation the first attempt succeeds.
+    fn preemption_predicates(
+        &self,
+        args: &PreemptionPredicatesArgs,
+    ) -> PreemptionPredicatesResponse {
+        let index = if args.preempt_allocation_keys.is_empty() { -1 } else { args.start_index };
+        PreemptionPredicatesResponse { success: true, index }
+    }
+
+    /// Things that happened to this RM's nodes, applications, queues and requests, oldest first.
+    fn send_events(&self, events: Vec<EventRecord>) {
+        let _ = events;
+    }
+
+    /// Requests for which more machines would help: each is told once.
+    fn update_container_scheduling_state(
+        &self,
+        states: Vec<UpdateContainerSchedulingStateRequest>,
+    ) {
+        let _ = states;
+    }
+
+    /// What the RM adds to a state dump; it has nothing to add unless this is implemented.
+    fn state_dump(&self) -> Option<&dyn StateDump> {
+        None
     }
 
     /// The scheduler lost what it knew of this RM's partition (`cause` says how) and decides
@@ -32,4 +100,13 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     fn resync_required(&self, cause: &str) {
         let _ = cause;
     }
+}
+
+/// The state of an RM as JSON text, or why there is none.
+pub type RmState = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+
+/// An RM that can tell its own state.
+pub trait StateDump {
+    /// Begins to gather it. Whoever asks gives up after a time of their own.
+    fn rm_state(&self) -> RmState;
 }

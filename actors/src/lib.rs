@@ -81,6 +81,8 @@
 //! `rm`, `partition`, `queue`, `application`, `node`, `outlet`; what travels between them is `baton`.
 
 pub mod callback;
+pub mod control;
+pub mod predicates;
 pub mod scheduler;
 
 pub mod metrics;
@@ -101,7 +103,12 @@ mod views;
 
 use actix::Message;
 
-pub use callback::ResourceManagerCallback;
+pub use callback::{ResourceManagerCallback, RmState, StateDump};
+pub use control::ResourceManagerControl;
+pub use predicates::{
+    AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, Scope,
+    Verdict,
+};
 pub(crate) use scheduler::Settings;
 pub use scheduler::{
     ReadError, RegisterError, Scheduler, SchedulerBuilder, SchedulerHandle, StartError, Threads,

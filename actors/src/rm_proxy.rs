@@ -52,6 +52,11 @@ pub(crate) struct ListPartitions;
 #[rtype(result = "Vec<Addr<Rm>>")]
 pub(crate) struct ListRms;
 
+/// The session of an RM, to steer it.
+#[derive(Message)]
+#[rtype(result = "Result<Addr<Rm>, UpdateError>")]
+pub(crate) struct FindRm(pub(crate) String);
+
 /// Every RM leaves.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -203,6 +208,15 @@ impl Handler<ListPartitions> for RmProxy {
     fn handle(&mut self, _: ListPartitions, _ctx: &mut Self::Context) -> Self::Result {
         let sessions = self.sessions.values();
         MessageResult(sessions.flat_map(|session| session.partitions.iter().cloned()).collect())
+    }
+}
+
+impl Handler<FindRm> for RmProxy {
+    type Result = Result<Addr<Rm>, UpdateError>;
+
+    fn handle(&mut self, FindRm(rm_id): FindRm, _ctx: &mut Self::Context) -> Self::Result {
+        let session = self.sessions.get(&rm_id);
+        session.map(|session| session.address.clone()).ok_or(UpdateError::NotRegistered(rm_id))
     }
 }
 

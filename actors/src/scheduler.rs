@@ -13,12 +13,13 @@ use tokio::sync::oneshot;
 
 use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
+use crate::control::ResourceManagerControl;
 use crate::metrics::Metrics;
 use crate::oracle::Watch;
 use crate::partition::{Answer, Question, Read};
 use crate::rm::{Body, Update};
 use crate::rm_proxy::{
-    Deregister, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route, Shutdown,
+    Deregister, FindRm, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route, Shutdown,
 };
 use crate::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot,
@@ -276,6 +277,12 @@ impl SchedulerHandle {
         let (reply, settled) = oneshot::channel();
         self.update(rm_id.to_owned(), Body::Settle(reply)).await?;
         settled.await.map_err(|_| UpdateError::Stopped)
+    }
+
+    /// What steers the present session of an RM.
+    pub async fn control(&self, rm_id: &str) -> Result<ResourceManagerControl, UpdateError> {
+        let found = self.proxy.send(FindRm(rm_id.to_owned())).await;
+        Ok(ResourceManagerControl::new(found.map_err(|_| UpdateError::Stopped)??))
     }
 
     /// The RM leaves: its partitions go without another word.

@@ -1,4 +1,4 @@
-//! The messages of the Scheduler Interface, generated from `proto/si/*.proto`.
+//! The messages of the Scheduler Interface, generated from `proto/*/*.proto`.
 //!
 //! No transport and no logic: an embedder of the scheduler needs these types and neither gRPC nor
 //! HTTP. One set of messages serves every revision of the interface that speaks three streams; the
@@ -23,6 +23,32 @@ pub mod si {
     )]
     pub mod v1 {
         include!(concat!(env!("OUT_DIR"), "/si.v1.rs"));
+    }
+
+    /// The packages below `si.legacy`.
+    pub mod legacy {
+        /// Package `si.legacy.v0`: what only the oldest revision of the interface has.
+        #[allow(
+            missing_docs,
+            clippy::pedantic,
+            reason = "generated; fields whose name says it all carry no comment in the .proto file"
+        )]
+        pub mod v0 {
+            include!(concat!(env!("OUT_DIR"), "/si.legacy.v0.rs"));
+        }
+    }
+}
+
+/// The packages below `callback`.
+pub mod callback {
+    /// Package `callback.v1`: questions to an RM that is only a gRPC client.
+    #[allow(
+        missing_docs,
+        clippy::pedantic,
+        reason = "generated; fields whose name says it all carry no comment in the .proto file"
+    )]
+    pub mod v1 {
+        include!(concat!(env!("OUT_DIR"), "/callback.v1.rs"));
     }
 }
 

@@ -31,6 +31,7 @@ pub mod stubs;
 use std::sync::Arc;
 
 use monoceros_actors::SchedulerHandle;
+use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::v1 as si;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -146,4 +147,15 @@ impl scheduler_server::Scheduler for Service {
     ) -> Result<Response<Self::UpdateNodeStream>, Status> {
         stream::open::<Nodes>(Arc::clone(&self.0), request).await
     }
+
+    type UpdateStream = UpdateStream;
+
+    async fn update(
+        &self,
+        _request: Request<Streaming<legacy::UpdateRequest>>,
+    ) -> Result<Response<Self::UpdateStream>, Status> {
+        Err(Status::unimplemented("not there yet"))
+    }
 }
+
+type UpdateStream = futures::stream::Empty<Result<legacy::UpdateResponse, Status>>;

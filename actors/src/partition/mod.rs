@@ -20,6 +20,7 @@ mod nodes;
 mod planting;
 mod reads;
 mod requests;
+mod steering;
 mod tasks;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -36,13 +37,15 @@ use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::oracle::{Oracle, Watch};
 use crate::outlet::{Outlet, Say};
-use crate::rm::{Credit, Rm, Settling};
+use crate::predicates::PredicateAnswer;
+use crate::rm::{Credit, Rm, Settling, Steering};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 use early::Early;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
+pub(crate) use steering::Answers;
 use tasks::Task;
 
 /// Decisions after which an offer comes home, so that steps get their turn.
@@ -82,6 +85,8 @@ enum Entry {
     ChunkDone,
     Alarm(Alarm),
     Read(Box<Read>),
+    Steering(Steering),
+    Answers(Vec<PredicateAnswer>),
 }
 
 /// Steps and offers take turns.
@@ -131,6 +136,8 @@ pub(crate) struct Partition {
     settling: Vec<Arc<Settling>>,
     watch: Watch,
     oracle: Oracle,
+    /// Nothing is decided for now.
+    on_hold: bool,
     closing: bool,
     metrics: Arc<Metrics>,
 }
@@ -211,6 +218,7 @@ impl Partition {
             settling: Vec::new(),
             oracle: Oracle::default(),
             watch,
+            on_hold: false,
             closing: false,
             metrics,
         }
@@ -241,9 +249,8 @@ impl Partition {
                 continue;
             }
             baton.now_ns = self.clock.now_ns();
-            let may_offer = self.may_decide
-                && self.outstanding < OUTSTANDING_MAX
-                && !baton.books.nodes.is_empty();
+            let can_decide = self.may_decide && !self.on_hold && !baton.books.nodes.is_empty();
+            let may_offer = can_decide && self.outstanding < OUTSTANDING_MAX;
             // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
             let is_offers_turn =
                 self.turn == Turn::Offer || self.door.is_empty() || self.oracle.has_foreseen();
@@ -259,7 +266,6 @@ impl Partition {
             }
             self.turn = Turn::Offer;
             let Some(entry) = self.door.pop_front() else {
-                let can_decide = self.may_decide && !baton.books.nodes.is_empty();
                 if !self.settling.is_empty() && !can_decide && self.early.is_empty() {
                     let settled = std::mem::take(&mut self.settling).into_iter();
                     baton.said.extend(settled.map(Saying::Settled));
@@ -310,6 +316,8 @@ impl Partition {
                 self.alarm(alarm, baton);
             }
             Entry::Read(read) => self.read(read, baton),
+            Entry::Steering(steering) => self.steer(steering),
+            Entry::Answers(answers) => self.answers(answers),
         }
     }
 

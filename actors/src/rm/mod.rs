@@ -36,6 +36,7 @@ use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Requests};
 use crate::rm_proxy::{PartitionEntry, Taken};
+use crate::predicates::{Invalidation, Predicates};
 use crate::tally::Tally;
 use crate::{Settings, Threads};
 
@@ -89,6 +90,21 @@ pub(crate) struct PartitionLost {
 #[rtype(result = "()")]
 pub(crate) struct PartitionClosed {
     pub(crate) partition: Arc<str>,
+}
+
+/// What an RM's session is to do from now on. From its [`ResourceManagerControl`].
+///
+/// [`ResourceManagerControl`]: crate::ResourceManagerControl
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Steer(pub(crate) Steering);
+
+/// See [`Steer`].
+#[derive(Clone, Debug)]
+pub(crate) enum Steering {
+    Hold(bool),
+    Predicates(Predicates),
+    Invalidate(Invalidation),
 }
 
 /// Whether the callback of a session is to hear nothing more. Shared by the session and the front
@@ -305,6 +321,17 @@ impl Handler<Said> for Rm {
             held.address.do_send(Heard(count));
         }
         self.tally.flush();
+    }
+}
+
+impl Handler<Steer> for Rm {
+    type Result = ();
+
+    fn handle(&mut self, Steer(steering): Steer, _ctx: &mut Self::Context) {
+        let _timer = self.tally.message(Kind::Rm);
+        for held in self.partitions.values() {
+            held.address.do_send(Steer(steering.clone()));
+        }
     }
 }
 

@@ -1,0 +1,119 @@
+//! Predicates that are answered later: what is asked, and what the answer may be.
+//!
+//! An RM in the same process answers [`predicates`](crate::ResourceManagerCallback::predicates) at
+//! once. One behind a network cannot: its questions travel in batches, many placements wait at the
+//! same time, and each holds its node and its queue's quota until it is answered. Which of the two
+//! holds is a [`Predicates`], set through a [`ResourceManagerControl`](crate::ResourceManagerControl).
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+
+use crate::partition::{Answers, Partition};
+
+/// How the predicates of an RM are asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Predicates {
+    /// At once, in the middle of a placement.
+    #[default]
+    Local,
+    /// By [`ask_predicates`](crate::ResourceManagerCallback::ask_predicates), with at most so many
+    /// placements waiting for an answer in each partition. One keeps the order of placements exact.
+    Remote {
+        /// At least one.
+        in_flight: usize,
+    },
+    /// Nobody is there to ask: what waits for an answer is taken back, and nothing is placed.
+    Hold,
+}
+
+/// Names a question within its partition. Never given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QuestionId(pub u64);
+
+/// May this request run on the first of these nodes that passes?
+#[derive(Clone, Debug)]
+pub struct PredicateQuestion {
+    /// For the answer.
+    pub id: QuestionId,
+    /// The application of the request.
+    pub application: Arc<str>,
+    /// Its allocation key.
+    pub key: Arc<str>,
+    /// Candidates in the order of preference; never empty.
+    pub nodes: Vec<Arc<str>>,
+    /// For an allocation; otherwise for a reservation.
+    pub allocate: bool,
+    /// Where the answer goes.
+    pub answers: AnswerSink,
+}
+
+/// The answer to a [`PredicateQuestion`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PredicateAnswer {
+    /// Of the question.
+    pub id: QuestionId,
+    /// What it says.
+    pub verdict: Verdict,
+}
+
+/// What an RM says to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The candidate at this position passes; those before it do not.
+    Passed {
+        /// In the question's `nodes`.
+        position: usize,
+        /// What makes the answer void.
+        scope: Scope,
+        /// The RM counts the request as running there already, so that its later answers see it.
+        assumed: bool,
+    },
+    /// None of the candidates passes.
+    Failed {
+        /// Why, each with the number of nodes.
+        reasons: Vec<(String, u32)>,
+    },
+    /// There is no answer, through no fault of the request: it is asked again.
+    Unanswered,
+}
+
+/// What an answer depends on (scheduler-interface chapter, 2.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// On everything that runs: void once anything was placed or ended meanwhile.
+    #[default]
+    Topology,
+    /// On the node: void once anything was placed or ended there meanwhile.
+    Node,
+    /// On nothing that the scheduler changes.
+    Static,
+}
+
+/// Earlier answers may be wrong by now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Invalidation {
+    /// About these nodes.
+    pub nodes: Vec<String>,
+    /// About requests with these allocation keys.
+    pub keys: Vec<String>,
+    /// About everything.
+    pub all: bool,
+}
+
+/// Takes answers to the questions of one partition, from any thread. Those to questions that were
+/// taken back meanwhile are dropped.
+#[derive(Clone, Debug)]
+pub struct AnswerSink(pub(crate) Arc<Addr<Partition>>);
+
+impl AnswerSink {
+    /// Hands answers in, in the order in which they were made.
+    pub fn answer(&self, answers: Vec<PredicateAnswer>) {
+        self.0.do_send(Answers(answers));
+    }
+
+    /// Whether both belong to the same partition.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
