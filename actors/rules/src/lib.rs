@@ -5,7 +5,7 @@
 //! `monoceros-actors` own the state and call these rules.
 //!
 //! Reading order: [`resources`] and [`shares`]; how things are ordered ([`ordered`], [`order`]); what
-//! is held where ([`ledger`], [`nodes`], [`allocations`], [`books`]); what waits ([`asks`],
+//! is held where ([`ledger`], [`nodes`], [`allocations`], [`unsettled`], [`books`]); what waits ([`asks`],
 //! [`waits`], [`application`], [`application_state`]); what the operator writes ([`config`]).
 
 pub mod allocations;
@@ -24,4 +24,5 @@ pub mod quantity;
 pub mod rejection;
 pub mod resources;
 pub mod shares;
+pub mod unsettled;
 pub mod waits;

@@ -37,7 +37,7 @@ use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::oracle::{Oracle, Watch};
 use crate::outlet::{Outlet, Say};
-use crate::predicates::PredicateAnswer;
+use crate::predicates::{QuestionId, Verdict};
 use crate::rm::{Credit, Rm, Settling, Steering};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
@@ -45,7 +45,8 @@ use early::Early;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
-pub(crate) use steering::Answers;
+use steering::Steered;
+pub(crate) use steering::{Answers, Unasked};
 use tasks::Task;
 
 /// Decisions after which an offer comes home, so that steps get their turn.
@@ -86,7 +87,8 @@ enum Entry {
     Alarm(Alarm),
     Read(Box<Read>),
     Steering(Steering),
-    Answers(Vec<PredicateAnswer>),
+    /// No verdict: the question never reached the RM.
+    Answers(Vec<(QuestionId, Option<Verdict>)>),
 }
 
 /// Steps and offers take turns.
@@ -136,8 +138,7 @@ pub(crate) struct Partition {
     settling: Vec<Arc<Settling>>,
     watch: Watch,
     oracle: Oracle,
-    /// Nothing is decided for now.
-    on_hold: bool,
+    steered: Steered,
     closing: bool,
     metrics: Arc<Metrics>,
 }
@@ -178,6 +179,7 @@ impl Partition {
             alarms: Vec::new(),
             ended: Vec::new(),
             woken: Vec::new(),
+            woken_by_return: Vec::new(),
             disarmed: Vec::new(),
             offer: Offering::default(),
             placing: None,
@@ -218,7 +220,7 @@ impl Partition {
             settling: Vec::new(),
             oracle: Oracle::default(),
             watch,
-            on_hold: false,
+            steered: Steered::default(),
             closing: false,
             metrics,
         }
@@ -249,8 +251,10 @@ impl Partition {
                 continue;
             }
             baton.now_ns = self.clock.now_ns();
-            let can_decide = self.may_decide && !self.on_hold && !baton.books.nodes.is_empty();
-            let may_offer = can_decide && self.outstanding < OUTSTANDING_MAX;
+            let can_decide =
+                self.may_decide && !self.steered.is_on_hold() && !baton.books.nodes.is_empty();
+            let has_room = self.outstanding < OUTSTANDING_MAX && self.budget(&baton) > 0;
+            let may_offer = can_decide && has_room;
             // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
             let is_offers_turn =
                 self.turn == Turn::Offer || self.door.is_empty() || self.oracle.has_foreseen();
@@ -266,7 +270,8 @@ impl Partition {
             }
             self.turn = Turn::Offer;
             let Some(entry) = self.door.pop_front() else {
-                if !self.settling.is_empty() && !can_decide && self.early.is_empty() {
+                let waits = can_decide || !baton.books.unsettled.is_empty();
+                if !self.settling.is_empty() && !waits && self.early.is_empty() {
                     let settled = std::mem::take(&mut self.settling).into_iter();
                     baton.said.extend(settled.map(Saying::Settled));
                     self.speak(&mut baton);
@@ -291,7 +296,8 @@ impl Partition {
     fn offer(&mut self, mut baton: Box<Baton>) {
         self.trip = Trip::Offer;
         baton.offer = Offering {
-            budget: self.watch.decisions_per_trip,
+            budget: self.budget(&baton),
+            asks_later: self.steered.asks_later(),
             rise_to: usize::MAX,
             frames: std::mem::take(&mut baton.offer.frames),
             ..Offering::default()
@@ -316,8 +322,8 @@ impl Partition {
                 self.alarm(alarm, baton);
             }
             Entry::Read(read) => self.read(read, baton),
-            Entry::Steering(steering) => self.steer(steering),
-            Entry::Answers(answers) => self.answers(answers),
+            Entry::Steering(steering) => self.steer(steering, baton),
+            Entry::Answers(answers) => self.answers(answers, baton),
         }
     }
 
@@ -326,6 +332,7 @@ impl Partition {
         if baton.said.is_empty() {
             return;
         }
+        baton.tally.in_flight(baton.books.unsettled.len());
         self.outstanding += baton.said.len();
         self.outlet.do_send(Say(std::mem::take(&mut baton.said)));
     }

@@ -80,7 +80,7 @@ impl Partition {
             Request::ChangeNode { id, change } => self.change_node(&id, change, baton),
             Request::RemoveNode(id) => self.remove_node(&id, baton),
             Request::Foreign(foreign) => self.foreign(*foreign, baton),
-            Request::ForeignGone(key) => self.foreign_gone(&key),
+            Request::ForeignGone(key) => self.foreign_gone(&key, baton),
             Request::Settle(settling) => self.settling.push(settling),
             Request::Say(saying) => {
                 if matches!(saying, Saying::ApplicationRejected { .. }) {

@@ -21,6 +21,10 @@ pub(super) enum Task {
     Detach(ApplicationSlot, RowSlot),
     /// The node's holdings came home: let their applications know.
     Strand,
+    /// A node was changed: what waits for its predicate may have to leave it.
+    GiveUpReported,
+    /// Every answer that came together was taken.
+    EndOfAnswers,
     /// A node leaves the directory.
     ForgetNode(NodeSlot),
     /// Root's capacity changed: make the keys of all queues anew.
@@ -68,6 +72,7 @@ impl Partition {
                 baton.directory.application_by_id.remove(&entry.id);
                 baton.directory.free_applications.push(slot.0);
                 baton.directory.forget_named(slot);
+                baton.directory.refused.remove(&slot);
                 let leaf = Arc::clone(&baton.directory.queue(entry.leaf).address);
                 entry.address.do_send(crate::Halt);
                 baton.errand = Errand::Detach { row };
@@ -75,6 +80,8 @@ impl Partition {
                 return None;
             }
             Task::Strand => self.strand(&mut baton),
+            Task::GiveUpReported => self.give_up_reported(&mut baton),
+            Task::EndOfAnswers => baton.books.unsettled.window.end_of_answers(),
             Task::ForgetNode(slot) => Self::forget_node(slot, &mut baton),
             Task::Refresh => {
                 Self::refresh(baton);
@@ -89,7 +96,11 @@ impl Partition {
                 let mut facts = std::mem::take(&mut baton.walk.facts);
                 facts.take_books(&baton.books);
                 let order = node_order(&self.config);
-                self.oracle.foresee(&facts, &order, &*baton.callback);
+                if self.steered.asks_later() {
+                    self.oracle.only_check(&facts);
+                } else {
+                    self.oracle.foresee(&facts, &order, &*baton.callback);
+                }
             }
         }
         Some(baton)
@@ -124,6 +135,9 @@ impl Partition {
         }
         for (slot, node) in std::mem::take(&mut baton.woken) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamed(node)]));
+        }
+        for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
+            self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
         !self.agenda.is_empty()
     }
