@@ -492,7 +492,7 @@ fn survives_unwatched(script: &Script) -> Result<(), TestCaseError> {
 }
 
 fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
-    survives(script, &[How::Later(1), How::Later(64), How::Dice(1), How::Dice(3), How::Dice(64)])
+    survives(script, &[How::Later(64), How::Dice(1), How::Dice(5)])
 }
 
 /// What queues show when everything has gone and is not zero.
@@ -539,12 +539,12 @@ fn predicates_that_change_their_mind_break_nothing() {
 
 #[test]
 fn predicates_that_are_answered_later_and_change_their_mind_break_nothing() {
-    run(25, rush(true), survives_late_answers);
+    run(20, rush(true), survives_late_answers);
 }
 
 #[test]
 fn no_history_breaks_what_waits_for_its_predicate() {
-    run(25, history(USUAL), survives_late_answers);
+    run(12, history(USUAL), survives_late_answers);
 }
 
 #[test]
