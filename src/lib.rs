@@ -2,11 +2,12 @@
 //!
 //! An edge translates and hands on; no scheduling decision is made here.
 //!
-//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`grpc`], [`rest`], [`demo`],
+//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`grpc`], [`rest`], [`dump`], [`demo`],
 //! [`simulate`], [`validate`].
 
 pub mod cli;
 pub mod demo;
+pub mod dump;
 pub mod grpc;
 pub mod input;
 pub mod rest;
