@@ -44,7 +44,11 @@ pub(super) async fn open<K: Kind>(
     let mut reader = Reader::<K>::new(edge, Identity::of(&extensions));
     // Dropping the writer releases the stream, also when binding it fails.
     let writer = reader.writer();
-    reader.bind_by_metadata(&metadata).await.map_err(|end| Status::from(&end))?;
+    match reader.bind_by_metadata(&metadata).await {
+        Ok(()) => {}
+        Err(end) if K::farewell(&end).is_none() => return Err(Status::from(&end)),
+        Err(end) => reader.line.close(end),
+    }
     let headers = writer.headers();
     tokio::spawn(reader.run(requests));
     let mut response = Response::new(writer.into_stream());
@@ -65,6 +69,8 @@ struct Reader<K> {
 struct Writer<K: Kind> {
     edge: Arc<Edge>,
     line: Arc<Line>,
+    /// The farewell, if there is one, has been said.
+    has_taken_leave: bool,
     kind: PhantomData<K>,
 }
 
@@ -74,7 +80,12 @@ impl<K: Kind> Reader<K> {
     }
 
     fn writer(&self) -> Writer<K> {
-        Writer { edge: Arc::clone(&self.edge), line: Arc::clone(&self.line), kind: PhantomData }
+        Writer {
+            edge: Arc::clone(&self.edge),
+            line: Arc::clone(&self.line),
+            has_taken_leave: false,
+            kind: PhantomData,
+        }
     }
 
     async fn bind_by_metadata(&mut self, metadata: &MetadataMap) -> Result<(), End> {
@@ -205,7 +216,9 @@ impl<K: Kind> Writer<K> {
                 self.line.close(End::ShuttingDown);
             }
             if let Some(end) = self.line.end() {
-                return Some(Err(end.into()));
+                let first = !mem::replace(&mut self.has_taken_leave, true);
+                let farewell = if first { K::farewell(end) } else { None };
+                return Some(farewell.map_or_else(|| Err(end.into()), Ok));
             }
             // Asked before the outbox is: an answer that is due is in it by then.
             let half_closed = self.line.is_half_closed();
