@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::identity::Rule;
 use crate::input::{self, InputError};
 
 /// The commented default file, as shipped.
@@ -54,6 +55,8 @@ pub struct Settings {
     pub scheduler: SchedulerSettings,
     /// What is kept for each registered resource manager.
     pub session: SessionSettings,
+    /// Who may speak for which resource manager, and who may administer.
+    pub identity: IdentitySettings,
     /// The end of the service.
     pub shutdown: ShutdownSettings,
     /// The log.
@@ -124,6 +127,21 @@ pub struct SessionSettings {
     pub outbox_items: NonZeroUsize,
     /// Most bytes (as encoded) that wait for it, per kind of stream. Default 256 MiB.
     pub outbox_bytes: NonZeroUsize,
+}
+
+/// Section `identity`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `identity.KEY` or MONOCEROS__IDENTITY__KEY)"
+)]
+pub struct IdentitySettings {
+    /// The file of bearer tokens, one `name:token` in a line; read again when it changes. Default:
+    /// there are no tokens.
+    pub tokens: Option<PathBuf>,
+    /// Who may do what. Default: no rules, and everybody may do everything.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
 }
 
 /// Section `shutdown`.

@@ -46,8 +46,8 @@ fn refused(status: &Status) -> (Code, String) {
     (status.code(), reason_of(status))
 }
 
-fn quantity(amount: &Option<si::Resource>, name: &str) -> Option<i64> {
-    Some(amount.as_ref()?.resources.get(name)?.value)
+fn quantity(amount: Option<&si::Resource>, name: &str) -> Option<i64> {
+    Some(amount?.resources.get(name)?.value)
 }
 
 #[tokio::test]
@@ -61,8 +61,8 @@ async fn queues_are_those_that_rest_shows() {
     let shown: Value = serde_json::from_str(&document).unwrap();
     compare(&root, &shown);
     assert_eq!(root.child_paths, ["root.a", "root.b"]);
-    assert_eq!(quantity(&root.allocated, "vcore"), Some(2_000));
-    assert_eq!(quantity(&root.pending, "vcore"), Some(100_000));
+    assert_eq!(quantity(root.allocated.as_ref(), "vcore"), Some(2_000));
+    assert_eq!(quantity(root.pending.as_ref(), "vcore"), Some(100_000));
 }
 
 /// Field by field, with every queue below.
@@ -176,11 +176,11 @@ async fn an_application_shows_what_it_holds_and_waits_for() {
     let answer = admin.list_applications(request.clone()).await.unwrap().into_inner();
     let one = &answer.applications[0];
     assert_eq!((one.allocations, one.requests), (2, 1));
-    assert_eq!(quantity(&one.allocated, "vcore"), Some(2_000));
+    assert_eq!(quantity(one.allocated.as_ref(), "vcore"), Some(2_000));
     let held: Vec<_> = one.held.iter().map(|held| (&*held.allocation_key, &*held.uuid)).collect();
     assert_eq!(held, [("x", "x"), ("y", "y")]);
     assert_eq!(one.waiting[0].allocation_key, "z");
-    assert_eq!(quantity(&one.waiting[0].resource, "vcore"), Some(100_000));
+    assert_eq!(quantity(one.waiting[0].resource.as_ref(), "vcore"), Some(100_000));
     let page_token = answer.next_page_token;
     let request = si::ListApplicationsRequest { page_token, ..request };
     let answer = admin.list_applications(request).await.unwrap().into_inner();

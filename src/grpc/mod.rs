@@ -56,6 +56,8 @@ use self::outbox::Bounds;
 use self::registry::{Registered, Registry};
 use self::stream::ReplyStream;
 use self::stubs::scheduler_server;
+use crate::identity::layer::IdentityLayer;
+use crate::identity::{Access, Identity};
 use crate::settings::{GrpcSettings, SessionSettings};
 
 /// Metadata that names the session.
@@ -85,11 +87,12 @@ macro_rules! negotiating_gzip {
     }};
 }
 
-/// Serves resource managers on `listener` until `shutdown` is cancelled and the last stream is
-/// told so.
+/// Serves resource managers on `listener`, as far as `access` lets them, until `shutdown` is
+/// cancelled and the last stream is told so.
 pub async fn serve(
     listener: TcpListener,
     handle: SchedulerHandle,
+    access: Arc<Access>,
     settings: &GrpcSettings,
     session: &SessionSettings,
     grace: Duration,
@@ -109,6 +112,7 @@ pub async fn serve(
         .http2_keepalive_interval(Some(settings.keepalive_interval()))
         .http2_keepalive_timeout(Some(settings.keepalive_timeout()))
         .max_concurrent_streams(settings.max_streams_per_connection.get())
+        .layer(IdentityLayer::new(access))
         .add_service(scheduler)
         .add_service(admin)
         .add_service(Ending::new(figures, shutdown.clone()))
@@ -151,6 +155,7 @@ impl scheduler_server::Scheduler for Service {
         request: Request<si::RegisterResourceManagerRequest>,
     ) -> Result<Response<si::RegisterResourceManagerResponse>, Status> {
         let edge = Arc::clone(&self.0);
+        Identity::of(request.extensions()).check_rm(&request.get_ref().rm_id)?;
         let request = request.into_inner();
         // A task of its own: a client that gives up must not leave a registration half done.
         let registration =

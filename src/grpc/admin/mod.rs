@@ -29,6 +29,7 @@ use self::place::Place;
 use self::refusal::Refusal;
 use super::Edge;
 use super::stubs::si::admin_service_server::{AdminService, AdminServiceServer};
+use crate::identity::Identity;
 
 /// The largest request: a configuration with its extra settings, at most.
 const MESSAGE_BYTES: usize = 8 << 20;
@@ -102,14 +103,17 @@ impl AdminService for Admin {
         &self,
         request: Request<si::DrainNodesRequest>,
     ) -> Answer<si::DrainNodesResponse> {
-        Ok(Response::new(nodes::drain(&self.edge.handle, request.into_inner()).await?))
+        let (caller, request) = opened(request);
+        Ok(Response::new(nodes::drain(&self.edge.handle, &caller, request).await?))
     }
 
     async fn shutdown(
         &self,
         request: Request<si::ShutdownRequest>,
     ) -> Answer<si::ShutdownResponse> {
-        info!(reason = request.into_inner().reason, "shutdown asked for over gRPC");
+        let (caller, request) = opened(request);
+        caller.check_admin()?;
+        info!(reason = request.reason, "shutdown asked for over gRPC");
         // Calls that are being answered, such as this one, come to their end.
         self.edge.shutdown.cancel();
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
@@ -120,8 +124,8 @@ impl AdminService for Admin {
         &self,
         request: Request<si::GetQueuesRequest>,
     ) -> Answer<si::GetQueuesResponse> {
-        let request = request.into_inner();
-        let place = self.place(&request.rm_id, &request.partition_name).await?;
+        let (caller, request) = opened(request);
+        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
         let root = self.edge.handle.queues(&place.partition).await;
         let root = root.map_err(|error| Refusal::unread(error, &place.rm_id))?;
         let path = queue_path(&request.queue);
@@ -134,11 +138,11 @@ impl AdminService for Admin {
         &self,
         request: Request<si::ListApplicationsRequest>,
     ) -> Answer<si::ListApplicationsResponse> {
-        let request = request.into_inner();
+        let (caller, request) = opened(request);
         let page = Page::asked(request.page_size, request.page_token)?;
         let states = known_states(request.states)?;
         let ids: BTreeSet<_> = request.application_ids.into_iter().collect();
-        let place = self.place(&request.rm_id, &request.partition_name).await?;
+        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
         let unread = |error| Refusal::unread(error, &place.rm_id);
         let path = queue_path(&request.queue);
         if path != ROOT {
@@ -162,10 +166,10 @@ impl AdminService for Admin {
         &self,
         request: Request<si::ListNodesRequest>,
     ) -> Answer<si::ListNodesResponse> {
-        let request = request.into_inner();
+        let (caller, request) = opened(request);
         let page = Page::asked(request.page_size, request.page_token)?;
         let ids: BTreeSet<_> = request.node_ids.into_iter().collect();
-        let place = self.place(&request.rm_id, &request.partition_name).await?;
+        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
         let read = self.edge.handle.nodes(&place.partition).await;
         let read = read.map_err(|error| Refusal::unread(error, &place.rm_id))?;
         let wanted = read.into_iter().filter(|node| ids.is_empty() || ids.contains(&node.node_id));
@@ -176,9 +180,20 @@ impl AdminService for Admin {
 }
 
 impl Admin {
-    async fn place(&self, rm_id: &str, partition: &str) -> Result<Place, Refusal> {
-        Place::find(&self.edge.handle, rm_id, partition).await
+    async fn place(
+        &self,
+        caller: &Identity,
+        rm_id: &str,
+        partition: &str,
+    ) -> Result<Place, Refusal> {
+        Place::find(&self.edge.handle, caller, rm_id, partition).await
     }
+}
+
+/// Who calls, and what for.
+pub(super) fn opened<T>(request: Request<T>) -> (Identity, T) {
+    let caller = Identity::of(request.extensions());
+    (caller, request.into_inner())
 }
 
 const ROOT: &str = "root";

@@ -16,6 +16,7 @@ use tracing::info;
 
 use super::place::Place;
 use super::refusal::Refusal;
+use crate::identity::Identity;
 
 /// Nodes of one call.
 const NODES_MAX: usize = 200_000;
@@ -28,6 +29,7 @@ const NODE_PARTITION: &str = "si/node-partition";
 /// Closes nodes for new allocations, or opens them.
 pub(super) async fn drain(
     handle: &SchedulerHandle,
+    caller: &Identity,
     request: si::DrainNodesRequest,
 ) -> Result<si::DrainNodesResponse, Refusal> {
     let si::DrainNodesRequest { rm_id, partition_name, node_ids, drain, reason } = request;
@@ -39,7 +41,7 @@ pub(super) async fn drain(
         return Err(Refusal::field("node_ids", reason));
     }
     let named: BTreeSet<String> = node_ids.into_iter().collect();
-    let place = Place::find(handle, &rm_id, &partition_name).await?;
+    let place = Place::find(handle, caller, &rm_id, &partition_name).await?;
     let before = read(handle, &place, &named).await?;
     info!(rm = place.rm_id, partition = place.plain(), nodes = ?named, drain, reason, "nodes drained or opened by an administrator");
     if !before.is_empty() {

@@ -2,11 +2,14 @@
 //!
 //! The resource manager may stay unnamed while there is exactly one; a partition is named as its
 //! resource manager names it, plainly or as `[rm]name` (scheduler-interface chapter, 3.1 and 3.9).
+//! What is one resource manager's may be seen and changed by itself and by administrators; a caller
+//! who is neither does not learn whether it is there.
 
 use monoceros_actors::SchedulerHandle;
 use monoceros_rules::config::{plain_name, qualified_name};
 
 use super::refusal::Refusal;
+use crate::identity::Identity;
 
 /// A partition of a resource manager. Whether there is one of this name, a read will tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,10 +24,11 @@ impl Place {
     /// The partition that a request means with these two fields.
     pub(in crate::grpc) async fn find(
         handle: &SchedulerHandle,
+        caller: &Identity,
         rm_id: &str,
         partition: &str,
     ) -> Result<Self, Refusal> {
-        let rm_id = resource_manager(handle, rm_id).await?;
+        let rm_id = resource_manager(handle, caller, rm_id).await?;
         Self::of(rm_id, partition)
     }
 
@@ -44,9 +48,17 @@ impl Place {
 /// The resource manager that a request means with its `rm_id`.
 pub(in crate::grpc) async fn resource_manager(
     handle: &SchedulerHandle,
+    caller: &Identity,
     rm_id: &str,
 ) -> Result<String, Refusal> {
-    choose(handle.resource_managers().await, rm_id)
+    if rm_id.is_empty() {
+        caller.check_known()?;
+    } else {
+        caller.check_rm_or_admin(rm_id)?;
+    }
+    let chosen = choose(handle.resource_managers().await, rm_id)?;
+    caller.check_rm_or_admin(&chosen)?;
+    Ok(chosen)
 }
 
 fn choose(mut registered: Vec<String>, named: &str) -> Result<String, Refusal> {

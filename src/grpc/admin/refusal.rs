@@ -4,6 +4,7 @@ use monoceros_actors::{ReadError, UpdateError};
 use tonic::{Code, Status};
 
 use crate::grpc::end::{End, with_reason};
+use crate::identity::Denied;
 
 /// A call that does nothing but say why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,6 +27,9 @@ pub(in crate::grpc) enum Refusal {
     /// A field of the request cannot be used.
     #[error("`{field}`: {reason}")]
     BadField { field: &'static str, reason: String },
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// The scheduler has stopped.
     #[error("the scheduler is shutting down")]
     Stopped,
@@ -47,6 +51,7 @@ impl From<Refusal> for Status {
             Refusal::PartitionUnknown { .. } => (Code::NotFound, "PARTITION_UNKNOWN"),
             Refusal::QueueUnknown(_) => (Code::NotFound, "QUEUE_UNKNOWN"),
             Refusal::BadField { .. } => (Code::InvalidArgument, "FIELD_INVALID"),
+            Refusal::Denied(denied) => return Status::from(denied.clone()),
             Refusal::Stopped => return Status::from(&End::ShuttingDown),
         };
         with_reason(code, reason, refusal.to_string())

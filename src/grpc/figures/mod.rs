@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status, Streaming};
 mod state;
 
 use super::Edge;
+use super::admin::opened;
 use super::stubs::si::metrics_service_server::{MetricsService, MetricsServiceServer};
 
 /// The largest request: some ten thousand reports of measured use.
@@ -34,7 +35,8 @@ impl MetricsService for Figures {
         &self,
         request: Request<si::StateDumpParameters>,
     ) -> Answer<Self::GetStateDumpStream> {
-        Ok(Response::new(state::dump(&self.0.handle, request.into_inner()).await?))
+        let (caller, request) = opened(request);
+        Ok(Response::new(state::dump(&self.0.handle, &caller, request).await?))
     }
 
     async fn get_auto_scaling_metrics(

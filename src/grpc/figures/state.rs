@@ -12,6 +12,7 @@ use crate::dump::{self, DumpError, SECTIONS, Wanted};
 use crate::grpc::admin::place;
 use crate::grpc::admin::refusal::Refusal;
 use crate::grpc::end;
+use crate::identity::Identity;
 
 /// Bytes of one part: a quarter of what clients in Go and Python accept.
 const PART_BYTES: usize = 1 << 20;
@@ -24,9 +25,10 @@ pub(super) type Parts = Pin<Box<dyn Stream<Item = Result<si::StateDumpPart, Stat
 /// Makes the dump and cuts it.
 pub(super) async fn dump(
     handle: &SchedulerHandle,
+    caller: &Identity,
     request: si::StateDumpParameters,
 ) -> Result<Parts, Status> {
-    let wanted = wanted(handle, request).await?;
+    let wanted = wanted(handle, caller, request).await?;
     let text = dump::make(handle, &wanted).await.map_err(|error| match error {
         DumpError::Stopped => Refusal::Stopped.into(),
         DumpError::Document(_) => end::internal(&error.to_string()),
@@ -36,6 +38,7 @@ pub(super) async fn dump(
 
 async fn wanted(
     handle: &SchedulerHandle,
+    caller: &Identity,
     request: si::StateDumpParameters,
 ) -> Result<Wanted, Refusal> {
     for section in &request.sections {
@@ -45,8 +48,11 @@ async fn wanted(
         }
     }
     let rm_id = match request.rm_id {
-        everyone if everyone.is_empty() => None,
-        named => Some(place::resource_manager(handle, &named).await?),
+        everybody if everybody.is_empty() => {
+            caller.check_admin()?;
+            None
+        }
+        named => Some(place::resource_manager(handle, caller, &named).await?),
     };
     let sections = request.sections.into_iter().collect();
     Ok(Wanted { rm_id, sections, include_rm: request.include_rm })
