@@ -16,10 +16,11 @@
 //! * How a stream ends is an [`end::End`], and one `match` there gives its status.
 //!
 //! Reading order: [`stubs`], [`outbox`], [`reply`], [`mod@line`], [`session`], [`registry`],
-//! [`kind`], [`stream`], [`end`].
+//! [`kind`], [`legacy`], [`stream`], [`end`].
 
 pub mod end;
 pub mod kind;
+pub mod legacy;
 pub mod line;
 pub mod outbox;
 pub mod registry;
@@ -31,7 +32,7 @@ pub mod stubs;
 use std::sync::Arc;
 
 use monoceros_actors::SchedulerHandle;
-use monoceros_proto::si::legacy::v0 as legacy;
+use monoceros_proto::si::legacy::v0 as legacy_v0;
 use monoceros_proto::si::v1 as si;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::end::registration_status;
 use self::kind::{Allocations, Applications, Nodes};
+use self::legacy::Legacy;
 use self::outbox::Bounds;
 use self::registry::{Registered, Registry};
 use self::stream::ReplyStream;
@@ -77,7 +79,7 @@ pub async fn serve(
     let bounds = Bounds::new(settings, session);
     let service = Service(Arc::new(Edge {
         handle,
-        registry: Registry::new(bounds),
+        registry: Registry::new(bounds, session.clone()),
         shutdown: shutdown.clone(),
     }));
     let service = scheduler_server::SchedulerServer::new(service)
@@ -148,14 +150,12 @@ impl scheduler_server::Scheduler for Service {
         stream::open::<Nodes>(Arc::clone(&self.0), request).await
     }
 
-    type UpdateStream = UpdateStream;
+    type UpdateStream = ReplyStream<Legacy>;
 
     async fn update(
         &self,
-        _request: Request<Streaming<legacy::UpdateRequest>>,
+        request: Request<Streaming<legacy_v0::UpdateRequest>>,
     ) -> Result<Response<Self::UpdateStream>, Status> {
-        Err(Status::unimplemented("not there yet"))
+        stream::open::<Legacy>(Arc::clone(&self.0), request).await
     }
 }
-
-type UpdateStream = futures::stream::Empty<Result<legacy::UpdateResponse, Status>>;
