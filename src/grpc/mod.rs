@@ -33,10 +33,8 @@ use std::sync::Arc;
 use monoceros_actors::SchedulerHandle;
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::v1 as si;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
 use self::end::registration_status;
@@ -45,6 +43,7 @@ use self::outbox::Bounds;
 use self::registry::{Registered, Registry};
 use self::stream::ReplyStream;
 use self::stubs::scheduler_server;
+use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
 use crate::identity::{Access, Identity};
 use crate::settings::{GrpcSettings, SessionSettings};
@@ -67,10 +66,10 @@ pub struct Edge {
     shutdown: CancellationToken,
 }
 
-/// Serves resource managers on `listener`, as far as `access` lets them, until `shutdown` is
+/// Serves resource managers on `connections`, as far as `access` lets them, until `shutdown` is
 /// cancelled and the last stream is told so.
 pub async fn serve(
-    listener: TcpListener,
+    connections: Connections,
     handle: SchedulerHandle,
     access: Arc<Access>,
     settings: &GrpcSettings,
@@ -91,11 +90,7 @@ pub async fn serve(
         .max_concurrent_streams(settings.max_streams_per_connection.get())
         .layer(IdentityLayer::new(access))
         .add_service(service)
-        .serve_with_incoming_shutdown(
-            // Small messages should not wait for an acknowledgement of earlier ones.
-            TcpIncoming::from(listener).with_nodelay(Some(true)),
-            shutdown.cancelled_owned(),
-        )
+        .serve_with_incoming_shutdown(connections.into_stream(), shutdown.cancelled_owned())
         .await
 }
 
