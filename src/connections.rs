@@ -197,3 +197,46 @@ impl AsyncWrite for Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+    use tokio::io::AsyncReadExt as _;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::settings::TlsSettings;
+    use crate::tls::HTTP_2;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handshake_that_takes_ten_seconds_is_given_up() {
+        let path = |name| {
+            let name = format!("monoceros-connections-{}-{name}", std::process::id());
+            std::env::temp_dir().join(name)
+        };
+        let files: [PathBuf; 2] = [path("crt"), path("key")];
+        let names = vec!["localhost".to_owned()];
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+        fs::write(&files[0], cert.pem()).unwrap();
+        fs::write(&files[1], signing_key.serialize_pem()).unwrap();
+        let [certificate, key] = files.clone().map(Some);
+        let settings = TlsSettings { certificate, key, ..TlsSettings::default() };
+        let tls = Tls::load("grpc.tls", &settings, HTTP_2).unwrap().map(Arc::new);
+        for file in files {
+            fs::remove_file(file).unwrap();
+        }
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut connections = Connections::new(listener, tls, CancellationToken::new());
+        let (began, mut nothing) = (Instant::now(), [0; 64]);
+        let mut silent = TcpStream::connect(connections.address().unwrap()).await.unwrap();
+        tokio::select! {
+            _ = connections.next() => panic!("nobody has shaken hands"),
+            read = silent.read(&mut nothing) => assert_eq!(read.unwrap(), 0),
+        }
+        assert_eq!(began.elapsed().as_secs(), 10);
+    }
+}

@@ -170,6 +170,8 @@ mod tests {
     use std::num::ParseIntError;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tokio::signal::unix::{SignalKind, signal};
+
     use super::*;
 
     /// A number in a file, and how often it was parsed.
@@ -203,6 +205,27 @@ mod tests {
         assert_eq!(refreshed(None), (2, 3));
         assert_eq!(refreshed(Some("3")), (3, 4));
         fs::remove_file(&path).unwrap();
+    }
+
+    struct Counted(AtomicUsize);
+
+    impl Refresh for Counted {
+        fn refresh(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_are_read_every_five_seconds_until_the_service_stops() {
+        let counted = Arc::new(Counted(AtomicUsize::new(0)));
+        let stop = CancellationToken::new();
+        let hangup = signal(SignalKind::hangup()).unwrap();
+        let sources: Vec<Arc<dyn Refresh>> = vec![counted.clone()];
+        let keeping = tokio::spawn(keep_fresh(sources, hangup, stop.clone()));
+        sleep(Duration::from_secs(16)).await;
+        assert_eq!(counted.0.load(Ordering::Relaxed), 3);
+        stop.cancel();
+        keeping.await.unwrap();
     }
 
     #[test]
