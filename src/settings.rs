@@ -20,6 +20,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::grpc::legacy::memory::MemoryUnit;
+use crate::identity::Rule;
 use crate::input::{self, InputError};
 
 /// The commented default file, as shipped.
@@ -56,6 +57,8 @@ pub struct Settings {
     pub scheduler: SchedulerSettings,
     /// What is kept for each registered resource manager.
     pub session: SessionSettings,
+    /// Who may speak for which resource manager, and who may administer.
+    pub identity: IdentitySettings,
     /// The end of the service.
     pub shutdown: ShutdownSettings,
     /// The log.
@@ -86,6 +89,9 @@ pub struct GrpcSettings {
     pub keepalive_timeout: NonZeroU64,
     /// Most streams that are open on one connection at a time. Default 1,024.
     pub max_streams_per_connection: NonZeroU32,
+    /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
+    /// saves network, costs processor time on both sides.
+    pub send_gzip: bool,
 }
 
 /// Section `rest`.
@@ -133,6 +139,21 @@ pub struct SessionSettings {
     /// default.
     #[serde(default)]
     pub priority_classes: BTreeMap<String, i32>,
+}
+
+/// Section `identity`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `identity.KEY` or MONOCEROS__IDENTITY__KEY)"
+)]
+pub struct IdentitySettings {
+    /// The file of bearer tokens, one `name:token` in a line; read again when it changes. Default:
+    /// there are no tokens.
+    pub tokens: Option<PathBuf>,
+    /// Who may do what. Default: no rules, and everybody may do everything.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
 }
 
 /// Section `shutdown`.

@@ -1,4 +1,10 @@
 //! The service in a process of its own, for benchmarks that speak to it over loopback.
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    dead_code,
+    reason = "every benchmark uses a part of this"
+)]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};

@@ -23,6 +23,7 @@ use super::kind::Kind;
 use super::line::Line;
 use super::registry::Slot;
 use super::{Edge, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER};
+use crate::identity::Identity;
 
 /// Items of one message; one with more is refused whole (scheduler-interface chapter, V3).
 const ITEMS_MAX: usize = 200_000;
@@ -39,8 +40,8 @@ pub(super) async fn open<K: Kind>(
     edge: Arc<Edge>,
     request: Request<Streaming<K::Request>>,
 ) -> Result<Response<ReplyStream<K>>, Status> {
-    let (metadata, _, requests) = request.into_parts();
-    let mut reader = Reader::<K>::new(edge);
+    let (metadata, extensions, requests) = request.into_parts();
+    let mut reader = Reader::<K>::new(edge, Identity::of(&extensions));
     // Dropping the writer releases the stream, also when binding it fails.
     let writer = reader.writer();
     match reader.bind_by_metadata(&metadata).await {
@@ -58,6 +59,7 @@ pub(super) async fn open<K: Kind>(
 /// The direction from the client.
 struct Reader<K> {
     edge: Arc<Edge>,
+    caller: Identity,
     line: Arc<Line>,
     slot: Option<Arc<Slot>>,
     kind: PhantomData<K>,
@@ -73,8 +75,8 @@ struct Writer<K: Kind> {
 }
 
 impl<K: Kind> Reader<K> {
-    fn new(edge: Arc<Edge>) -> Self {
-        Self { edge, line: Arc::default(), slot: None, kind: PhantomData }
+    fn new(edge: Arc<Edge>, caller: Identity) -> Self {
+        Self { edge, caller, line: Arc::default(), slot: None, kind: PhantomData }
     }
 
     fn writer(&self) -> Writer<K> {
@@ -94,6 +96,7 @@ impl<K: Kind> Reader<K> {
     /// Makes this the stream of its kind in the current session of `rm_id`, which must be the one
     /// that the client names, if it names one.
     async fn bind(&mut self, rm_id: &str, session: Option<&str>) -> Result<(), End> {
+        self.caller.check_rm(rm_id)?;
         let not_registered = || End::NotRegistered(rm_id.to_owned());
         let slot = self.edge.registry.slot(rm_id).ok_or_else(not_registered)?;
         {

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use crate::object_state::ObjectState;
+
 /// A reason with its code. `Display` gives the text for the wire.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
@@ -47,6 +49,18 @@ pub enum Rejection {
         id: Arc<str>,
         /// The queue it named.
         queue: String,
+    },
+    /// V18, V45, V57: the partition takes none for now.
+    #[error("{what} `{id}`: partition `{partition}` is stopped: {state} [R_PARTITION_STOPPED]")]
+    PartitionStopped {
+        /// Application, node or allocation.
+        what: &'static str,
+        /// Of the one that came.
+        id: Arc<str>,
+        /// Where.
+        partition: Arc<str>,
+        /// The state that the partition is in.
+        state: ObjectState,
     },
     /// V21: the key is empty or too long.
     #[error("allocationKey {0} [R_KEY]")]
