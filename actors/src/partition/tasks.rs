@@ -13,7 +13,7 @@ use monoceros_rules::resources::Limits;
 use super::{Partition, Read, node_order, reads, reloading::uprooting};
 use crate::Removed;
 use crate::application::Op;
-use crate::baton::{Baton, Errand, Purpose, QueueSlot, RowSlot, Walk};
+use crate::baton::{Baton, Errand, Purpose, QueueSlot, RowSlot, Saying, Walk};
 use crate::node::Change;
 use crate::rm::PartitionClosed;
 
@@ -85,6 +85,8 @@ impl Partition {
                 baton.directory.application_by_id.remove(&entry.id);
                 baton.directory.free_applications.push(slot.0);
                 baton.directory.forget_named(slot);
+                let (id, partition) = (Arc::clone(&entry.id), Arc::clone(&baton.partition));
+                baton.said.push(Saying::ApplicationPlaced { id, queue: None, partition });
                 let queue = baton.directory.queue_mut(entry.leaf);
                 queue.applications -= 1;
                 let leaf = Arc::clone(&queue.address);

@@ -25,8 +25,10 @@ pub(crate) use translate::Settling;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use actix_rt::Arbiter;
@@ -35,7 +37,7 @@ use monoceros_rules::config::{self, Configuration, PartitionConfig};
 use tokio::sync::oneshot;
 
 use crate::baton::Saying;
-use crate::callback::ResourceManagerCallback;
+use crate::callback::{ResourceManagerCallback, RmState, StateDump};
 use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Requests};
@@ -106,12 +108,19 @@ pub(crate) struct PartitionClosed {
 #[rtype(result = "()")]
 pub(crate) struct Steer(pub(crate) Steering);
 
+/// What has the RM to tell of itself? Asked by those who dump the whole state.
+#[derive(Message)]
+#[rtype(result = "Option<RmState>")]
+pub(crate) struct Diagnose;
+
 /// See [`Steer`].
 #[derive(Clone, Debug)]
 pub(crate) enum Steering {
     Hold(bool),
     Predicates(Predicates),
     Invalidate(Invalidation),
+    ReorderWindow(Duration),
+    StrictEnums(bool),
 }
 
 /// Whether the callback of a session is to hear nothing more. Shared by the session and the front
@@ -210,9 +219,10 @@ pub(crate) struct Rm {
     build_info: Arc<BTreeMap<String, String>>,
     clock: Clock,
     settings: Settings,
-    /// What new partitions are steered by, too.
-    is_on_hold: bool,
-    predicates: Option<Predicates>,
+    /// The last of each kind of steering that lasts: new partitions are steered by it, too.
+    steered: Vec<Steering>,
+    /// Items with unknown numbers in enumerations are ignored rather than taken for the mildest.
+    strict_enums: bool,
     tally: Tally,
 }
 
@@ -240,8 +250,8 @@ impl Rm {
             build_info: Arc::new(build_info),
             clock,
             settings,
-            is_on_hold: false,
-            predicates: None,
+            steered: Vec::new(),
+            strict_enums: false,
             tally: Tally::new(beginning.metrics),
         };
         let address = Self::create(|ctx| {
@@ -278,11 +288,8 @@ impl Rm {
             }
             None => Partition::create(|ctx| Partition::new(making, ctx)),
         };
-        if self.is_on_hold {
-            address.do_send(Steer(Steering::Hold(true)));
-        }
-        if let Some(predicates) = &self.predicates {
-            address.do_send(Steer(Steering::Predicates(*predicates)));
+        for steering in &self.steered {
+            address.do_send(Steer(steering.clone()));
         }
         self.roster.add(PartitionEntry {
             rm_id: Arc::clone(&self.id),
@@ -294,7 +301,20 @@ impl Rm {
         self.partitions.insert(name, held);
     }
 
+    /// Counts what was refused and what had no effect.
+    fn count(&self, sayings: &[Saying]) {
+        let metrics = self.tally.shared();
+        for saying in sayings {
+            if let Saying::Ignored(reason) = saying {
+                metrics.count_ignored(&self.id, self.callback.dialect(), *reason);
+            } else if let Some(reason) = answers::refusal(saying) {
+                metrics.count_rejected(&self.id, self.callback.dialect(), &reason);
+            }
+        }
+    }
+
     fn deliver(&self, sayings: Vec<Saying>) {
+        self.count(&sayings);
         if !self.silence.reigns() && !sayings.is_empty() {
             answers::deliver(&*self.callback, sayings);
         }
@@ -431,13 +451,34 @@ impl Handler<Steer> for Rm {
     fn handle(&mut self, Steer(steering): Steer, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
         match &steering {
-            Steering::Hold(hold) => self.is_on_hold = *hold,
-            Steering::Predicates(predicates) => self.predicates = Some(*predicates),
+            Steering::StrictEnums(strict) => {
+                self.strict_enums = *strict;
+                return;
+            }
             Steering::Invalidate(_) => {}
+            lasting => {
+                let kind = std::mem::discriminant(lasting);
+                self.steered.retain(|earlier| std::mem::discriminant(earlier) != kind);
+                self.steered.push(lasting.clone());
+            }
         }
         for held in self.partitions.values() {
             held.address.do_send(Steer(steering.clone()));
         }
+    }
+}
+
+impl Handler<Diagnose> for Rm {
+    type Result = MessageResult<Diagnose>;
+
+    fn handle(&mut self, _: Diagnose, _ctx: &mut Self::Context) -> Self::Result {
+        let _timer = self.tally.message(Kind::Rm);
+        let begin = || self.callback.state_dump().map(StateDump::rm_state);
+        let state = catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
+            tracing::error!(rm = %self.id, "state dump panicked");
+            Some(Box::pin(async { Err("the state dump panicked".to_owned()) }))
+        });
+        MessageResult(state)
     }
 }
 
