@@ -2,12 +2,14 @@
 //!
 //! An edge translates and hands on; no scheduling decision is made here.
 //!
-//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`security`],
-//! [`files`], [`tls`], [`connections`], [`identity`], [`grpc`], [`rest`], [`demo`], [`simulate`], [`validate`].
+//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`security`], [`files`], [`tls`],
+//! [`connections`], [`identity`], [`grpc`], [`rest`], [`dump`], [`demo`], [`simulate`],
+//! [`validate`].
 
 pub mod cli;
 pub mod connections;
 pub mod demo;
+pub mod dump;
 pub mod files;
 pub mod grpc;
 pub mod identity;

@@ -32,7 +32,8 @@ pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
     Ok(Settings::load(args.config.as_deref(), &flags)?)
 }
 
-/// Runs the service until SIGTERM or SIGINT, then ends it within `shutdown.grace`.
+/// Runs the service until SIGTERM, SIGINT or an administrator's call, then ends it within
+/// `shutdown.grace`.
 pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode> {
     let Some(handle) = start_scheduler(settings.scheduler.queues.as_deref())? else {
         return Ok(ExitCode::FAILURE);
@@ -61,7 +62,8 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
         let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
         let access = Arc::clone(&security.access);
         edges.spawn(async move {
-            grpc::serve(rpc, handle, access, &settings.grpc, &settings.session, shutdown)
+            let grace = settings.shutdown.grace();
+            grpc::serve(rpc, handle, access, &settings.grpc, &settings.session, grace, shutdown)
                 .await
                 .context("gRPC edge")
         });
@@ -85,8 +87,14 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     }
 
     let failure = tokio::select! {
+        // An edge that ends because the shutdown began did not end by itself.
+        biased;
         signal = signals.wait() => {
             info!(signal, "shutting down");
+            None
+        }
+        () = shutdown.cancelled() => {
+            info!("shutting down, as an administrator asked");
             None
         }
         Some(ended) = edges.join_next() => Some(ended),

@@ -87,6 +87,9 @@ pub struct GrpcSettings {
     pub keepalive_timeout: NonZeroU64,
     /// Most streams that are open on one connection at a time. Default 1,024.
     pub max_streams_per_connection: NonZeroU32,
+    /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
+    /// saves network, costs processor time on both sides.
+    pub send_gzip: bool,
     /// Encryption.
     pub tls: TlsSettings,
 }

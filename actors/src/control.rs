@@ -2,8 +2,9 @@
 
 use actix::prelude::*;
 
+use crate::callback::RmState;
 use crate::predicates::{Invalidation, Predicates};
-use crate::rm::{Rm, Steer, Steering};
+use crate::rm::{Diagnose, Rm, Steer, Steering};
 
 /// Steers the session that was current when it was made; once that is over, nothing happens.
 /// Calls return at once and are obeyed in order, ahead of requests that still wait their turn.
@@ -29,6 +30,11 @@ impl ResourceManagerControl {
     /// Tries again what predicates refused.
     pub fn invalidate(&self, invalidation: Invalidation) {
         self.steer(Steering::Invalidate(invalidation));
+    }
+
+    /// Has the RM begin to tell its own state; none where its callback has none to tell.
+    pub async fn state(&self) -> Option<RmState> {
+        self.0.send(Diagnose).await.ok().flatten()
     }
 
     fn steer(&self, steering: Steering) {

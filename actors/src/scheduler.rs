@@ -1,6 +1,6 @@
 //! Starting a scheduler and talking to it: the embedding API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -319,6 +319,19 @@ impl SchedulerHandle {
         partitions
     }
 
+    /// The ids of all RMs that are registered, sorted.
+    pub async fn resource_managers(&self) -> Vec<String> {
+        let entries = self.partition_entries().await;
+        let ids: BTreeSet<_> = entries.iter().map(|entry| entry.rm_id.to_string()).collect();
+        ids.into_iter().collect()
+    }
+
+    /// The names of all partitions with their RMs (`[rm]name`), in the order of
+    /// [`Self::partitions`].
+    pub async fn partition_names(&self) -> Vec<String> {
+        self.partition_entries().await.iter().map(|entry| entry.name.to_string()).collect()
+    }
+
     /// The whole queue tree of a partition, named plainly (the first of that name) or with its RM
     /// (`[rm]name`).
     pub async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
@@ -348,6 +361,18 @@ impl SchedulerHandle {
         match ask(&entry, Question::Applications(queue.to_lowercase())).await? {
             Answer::Applications(applications) => Ok(applications),
             Answer::QueueNotFound => Err(ReadError::QueueNotFound(queue.to_owned())),
+            _ => unreachable!("applications are answered with applications"),
+        }
+    }
+
+    /// The applications of all leaves of a partition, by id, as they are between two steps.
+    pub async fn all_applications(
+        &self,
+        partition: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        let entry = self.find(partition).await?;
+        match ask(&entry, Question::AllApplications).await? {
+            Answer::Applications(applications) => Ok(applications),
             _ => unreachable!("applications are answered with applications"),
         }
     }

@@ -155,7 +155,8 @@ pub fn unreadable(status: &Status) -> Option<End> {
     }
 }
 
-fn with_reason(code: Code, reason: &'static str, message: String) -> Status {
+/// A status with its machine-readable reason.
+pub(super) fn with_reason(code: Code, reason: &'static str, message: String) -> Status {
     let mut metadata = MetadataMap::new();
     metadata.insert(REASON_TRAILER, AsciiMetadataValue::from_static(reason));
     Status::with_metadata(code, message, metadata)

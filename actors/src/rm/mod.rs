@@ -21,6 +21,7 @@ pub(crate) use translate::Settling;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ use monoceros_rules::config::Configuration;
 use tokio::sync::oneshot;
 
 use crate::baton::Saying;
-use crate::callback::ResourceManagerCallback;
+use crate::callback::{ResourceManagerCallback, RmState, StateDump};
 use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Requests};
@@ -98,6 +99,11 @@ pub(crate) struct PartitionClosed {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Steer(pub(crate) Steering);
+
+/// What has the RM to tell of itself? Asked by those who dump the whole state.
+#[derive(Message)]
+#[rtype(result = "Option<RmState>")]
+pub(crate) struct Diagnose;
 
 /// See [`Steer`].
 #[derive(Clone, Debug)]
@@ -332,6 +338,20 @@ impl Handler<Steer> for Rm {
         for held in self.partitions.values() {
             held.address.do_send(Steer(steering.clone()));
         }
+    }
+}
+
+impl Handler<Diagnose> for Rm {
+    type Result = MessageResult<Diagnose>;
+
+    fn handle(&mut self, _: Diagnose, _ctx: &mut Self::Context) -> Self::Result {
+        let _timer = self.tally.message(Kind::Rm);
+        let begin = || self.callback.state_dump().map(StateDump::rm_state);
+        let state = catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
+            tracing::error!(rm = %self.id, "state dump panicked");
+            Some(Box::pin(async { Err("the state dump panicked".to_owned()) }))
+        });
+        MessageResult(state)
     }
 }
 
