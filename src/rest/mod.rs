@@ -39,9 +39,10 @@ mod tests;
 
 pub use server::serve;
 
+use routes::{Endpoint, Route};
+
 use crate::dump::{self, DumpError, Wanted};
 use crate::identity::{Denied, Identity};
-use routes::{Endpoint, Route};
 
 /// What this edge reads. The scheduler answers between two of its steps, so each answer is of one
 /// moment. A partition is named plainly, which means the first of that name, or with its RM as
