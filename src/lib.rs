@@ -3,8 +3,9 @@
 //! An edge translates and hands on; no scheduling decision is made here.
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`files`], [`identity`], [`grpc`],
-//! [`rest`], [`dump`], [`demo`], [`simulate`], [`validate`].
+//! [`rest`], [`dump`], [`demo`], [`simulate`], [`validate`], [`admin_cli`].
 
+pub mod admin_cli;
 pub mod cli;
 pub mod demo;
 pub mod dump;
