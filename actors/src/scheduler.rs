@@ -9,6 +9,7 @@ use actix::prelude::*;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::Facts;
 use monoceros_rules::config::{self, ConfigErrors};
+use monoceros_rules::rejection::Ignored;
 use tokio::sync::oneshot;
 
 use crate::callback::ResourceManagerCallback;
@@ -390,6 +391,16 @@ impl SchedulerHandle {
             Answer::Facts(facts) => Ok(*facts),
             _ => unreachable!("facts are answered with facts"),
         }
+    }
+
+    /// Counts an item of an RM that had no effect before it reached the scheduler.
+    pub fn count_ignored(&self, rm_id: &str, dialect: &str, reason: Ignored) {
+        self.metrics.count_ignored(rm_id, dialect, reason);
+    }
+
+    /// Counts an item of an RM that was refused, with this text, before it reached the scheduler.
+    pub fn count_rejected(&self, rm_id: &str, dialect: &str, reason: &str) {
+        self.metrics.count_rejected(rm_id, dialect, reason);
     }
 
     /// Where the scheduler's metrics are gathered from.

@@ -23,11 +23,17 @@ impl Partition {
         let id = Arc::clone(&new.id);
         match admit(&new, &baton.directory) {
             Ok(leaf) => {
+                let queue = Some(Arc::clone(&baton.directory.queue(leaf).facts.config.path));
                 let slot = enter_directory(new, leaf, baton);
                 self.agenda.push_back(Task::Attach(slot));
                 self.join_early(&id, baton);
                 baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
                 baton.tally.application_new();
+                baton.said.push(Saying::ApplicationPlaced {
+                    id: Arc::clone(&id),
+                    queue,
+                    partition: Arc::clone(&baton.partition),
+                });
                 baton.said.push(Saying::ApplicationAccepted(id));
             }
             Err(reason) => {

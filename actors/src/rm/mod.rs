@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use actix_rt::Arbiter;
@@ -111,6 +112,8 @@ pub(crate) enum Steering {
     Hold(bool),
     Predicates(Predicates),
     Invalidate(Invalidation),
+    ReorderWindow(Duration),
+    StrictEnums(bool),
 }
 
 /// Whether the callback of a session is to hear nothing more. Shared by the session and the front
@@ -153,6 +156,8 @@ pub(crate) struct Rm {
     silence: Silence,
     /// Its partitions have been told to close.
     is_ending: bool,
+    /// Items with unknown numbers in enumerations are ignored rather than taken for the mildest.
+    strict_enums: bool,
     tally: Tally,
 }
 
@@ -209,13 +214,27 @@ impl Rm {
                 blocked: Vec::new(),
                 silence: silence.clone(),
                 is_ending: false,
+                strict_enums: false,
                 tally: Tally::new(metrics),
             }
         });
         (address, entries, silence)
     }
 
+    /// Counts what was refused and what had no effect.
+    fn count(&self, sayings: &[Saying]) {
+        let metrics = self.tally.shared();
+        for saying in sayings {
+            if let Saying::Ignored(reason) = saying {
+                metrics.count_ignored(&self.id, self.callback.dialect(), *reason);
+            } else if let Some(reason) = answers::refusal(saying) {
+                metrics.count_rejected(&self.id, self.callback.dialect(), &reason);
+            }
+        }
+    }
+
     fn deliver(&self, sayings: Vec<Saying>) {
+        self.count(&sayings);
         if !self.silence.reigns() && !sayings.is_empty() {
             answers::deliver(&*self.callback, sayings);
         }
@@ -335,6 +354,10 @@ impl Handler<Steer> for Rm {
 
     fn handle(&mut self, Steer(steering): Steer, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
+        if let Steering::StrictEnums(strict) = steering {
+            self.strict_enums = strict;
+            return;
+        }
         for held in self.partitions.values() {
             held.address.do_send(Steer(steering.clone()));
         }
