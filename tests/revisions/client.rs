@@ -1,6 +1,7 @@
 //! A client that knows one revision and nothing else: requests are written in protobuf's text
 //! form, encoded by the definitions of that revision, and sent as bytes; what comes back is read
 //! with the same definitions.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of this")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

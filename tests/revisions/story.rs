@@ -16,11 +16,11 @@ fn placed(rm: &Client, method: &'static str, list: &str) -> Vec<(String, String)
 }
 
 /// The states an application went through, once the last of them is reached.
-async fn states(rm: &Client, method: &'static str, list: &str, last: &str) -> Vec<String> {
-    rm.wait(last, || {
+async fn states(rm: &Client, method: &'static str, list: &str, until: &str) -> Vec<String> {
+    rm.wait(until, || {
         let items = rm.items(method, list);
         let states: Vec<String> = items.iter().map(|item| field(item, "state")).collect();
-        states.iter().any(|state| state == last).then_some(states)
+        states.iter().any(|state| state == until).then_some(states)
     })
     .await
 }

@@ -180,7 +180,7 @@ async fn todays_client_skips_the_names_of_earlier_ones() {
     let rm = split(&service, "t", "rm", 2_000).await;
     rm.send(ALLOCATION, &request("k", "")).await;
     let new = rm.last(ALLOCATION, "new", 1).await;
-    let skipped: Vec<u32> = new.unknown_fields().map(|field| field.number()).collect();
+    let skipped: Vec<u32> = new.unknown_fields().map(prost_reflect::UnknownField::number).collect();
     assert_eq!(skipped, [3, 13], "UUID and allocationID");
 }
 
@@ -209,6 +209,26 @@ async fn a_node_with_an_allocation_of_an_unknown_application_leaves_nothing_behi
     rm.last(NODE, "accepted", 2).await;
     rm.send(ALLOCATION, &ask("k", 3, "")).await;
     rm.last(ALLOCATION, "new", 3).await;
+}
+
+#[tokio::test]
+async fn a_node_that_is_not_ready_takes_nothing_until_the_attribute_is_gone() {
+    let service = Service::start();
+    let rm = split(&service, "m", "rm", 1_000).await;
+    let ready = r#"attributes { key: "ready" value: "false" }"#;
+    let capacity = vcore("schedulableResource", 4_000);
+    rm.send(NODE, &format!(r#"nodes {{ nodeID: "n2" action: CREATE {capacity} {ready} }}"#)).await;
+    rm.last(NODE, "accepted", 2).await;
+    rm.send(ALLOCATION, &ask("k", 2, "")).await;
+    let new = rm.last(ALLOCATION, "new", 1).await;
+    assert_eq!(field(&new, "nodeID"), "n1");
+    // A barrier: the second is still waiting when the third node is known.
+    rm.send(NODE, r#"nodes { nodeID: "n3" action: CREATE }"#).await;
+    rm.last(NODE, "accepted", 3).await;
+    assert_eq!(rm.items(ALLOCATION, "new").len(), 1);
+    rm.send(NODE, r#"nodes { nodeID: "n2" action: UPDATE }"#).await;
+    let new = rm.last(ALLOCATION, "new", 2).await;
+    assert_eq!(field(&new, "nodeID"), "n2");
 }
 
 #[tokio::test]
