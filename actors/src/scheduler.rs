@@ -1,5 +1,7 @@
 //! Starting a scheduler and talking to it: the embedding API.
 
+mod configuration;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -12,6 +14,9 @@ use monoceros_rules::config::{self, ConfigErrors};
 use monoceros_rules::rejection::Ignored;
 use tokio::sync::oneshot;
 
+pub use self::configuration::{
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError, Removed,
+};
 use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
 use crate::control::ResourceManagerControl;
@@ -288,7 +293,7 @@ impl SchedulerHandle {
 
     /// The RM leaves: its partitions go without another word.
     pub async fn stop_resource_manager(&self, rm_id: &str) -> Result<(), UpdateError> {
-        let deregister = Deregister(rm_id.to_owned());
+        let deregister = Deregister { rm_id: rm_id.to_owned(), reply: None };
         self.proxy.send(deregister).await.map_err(|_| UpdateError::Stopped)?
     }
 
