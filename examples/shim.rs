@@ -45,6 +45,8 @@ partitions:
           - name: jobs
 "#;
 const APPLICATION: &str = "job";
+/// Stands for the answer to the greeting of the stream for questions.
+const CALLBACKS: &str = "callbacks";
 /// Machines of four cores; the last one has a GPU.
 const NODES: [&str; 2] = ["n1", "n2"];
 const GPU_NODE: &str = "n2";
@@ -53,7 +55,7 @@ const TASKS: [&str; 5] = ["train", "web-1", "web-2", "web-3", "web-4"];
 const GPU_TASK: &str = "train";
 
 /// What the owner of the shim wants of it.
-pub enum Order {
+pub(crate) enum Order {
     /// End this task.
     End(String),
     /// Leave the scheduler, in order.
@@ -76,7 +78,7 @@ enum Heard {
 }
 
 /// The shim: what it remembers when everything else is lost.
-pub struct Shim {
+pub(crate) struct Shim {
     address: String,
     tasks: BTreeMap<String, Task>,
     tell: Box<dyn FnMut(String) + Send>,
@@ -94,6 +96,8 @@ struct Session {
     allocations: mpsc::Sender<si::AllocationRequest>,
     answers: mpsc::Sender<callback::ShimMessage>,
     heard: SelectAll<BoxStream<'static, Result<Heard, Status>>>,
+    /// Whether the scheduler has a stream for questions.
+    is_asked: bool,
     /// The scheduler's numbers for nodes.
     dictionary: BTreeMap<u32, String>,
 }
@@ -101,7 +105,7 @@ struct Session {
 impl Shim {
     /// A shim of the scheduler at `address`, such as `http://127.0.0.1:50051`; what happens is told
     /// in sentences.
-    pub fn new(address: String, tell: impl FnMut(String) + Send + 'static) -> Self {
+    pub(crate) fn new(address: String, tell: impl FnMut(String) + Send + 'static) -> Self {
         let tasks = TASKS.iter().map(|&task| (task.to_owned(), Task::Waits)).collect();
         let (tell, unanswered) = (Box::new(tell), BTreeSet::new());
         Self { address, tasks, tell, unanswered, stood: false }
@@ -109,7 +113,7 @@ impl Shim {
 
     /// Serves until it is told to leave, or until trying again cannot help. Between two sessions it
     /// pauses, each time longer, so that a thousand shims do not keep a scheduler from starting.
-    pub async fn run(
+    pub(crate) async fn run(
         mut self,
         mut orders: mpsc::Receiver<Order>,
         pauses: ExponentialBuilder,
@@ -143,6 +147,11 @@ impl Shim {
     async fn session(&mut self, orders: &mut mpsc::Receiver<Order>) -> Result<(), Status> {
         let mut session = Session::open(&self.address).await?;
         self.say("registered".to_owned());
+        if session.is_asked {
+            // Once the scheduler knows whom to ask, it asks before it decides.
+            self.unanswered.insert(CALLBACKS.to_owned());
+            self.hear_answers(&mut session).await?;
+        }
 
         // Machines first, and closed: what already runs on them is to be on the books before
         // anything new comes. Every one is answered.
@@ -225,6 +234,9 @@ impl Shim {
                 }
             }
             Heard::Asked(message) => {
+                if let Some(Asked::Welcome(_)) = message.body {
+                    self.unanswered.remove(CALLBACKS);
+                }
                 if let Some(answer) = session.answer(message) {
                     send(&session.answers, answer).await?;
                 }
@@ -310,14 +322,17 @@ impl Session {
         let number = session.as_ref().and_then(|session| session.to_str().ok()?.parse().ok());
         send(&answers, hello(number.unwrap_or_default())).await?;
         let mut callbacks = CallbackServiceClient::new(channel.clone());
-        match callbacks.attach(ReceiverStream::new(requests)).await {
-            Ok(questions) => heard.push(all_of(questions.into_inner(), Heard::Asked)),
-            // A scheduler without callbacks: it asks nothing, and every node will do.
-            Err(status) if status.code() == Code::Unimplemented => {}
+        let is_asked = match callbacks.attach(ReceiverStream::new(requests)).await {
+            Ok(questions) => {
+                heard.push(all_of(questions.into_inner(), Heard::Asked));
+                true
+            }
+            // A scheduler without callbacks asks nothing, and every node will do.
+            Err(status) if status.code() == Code::Unimplemented => false,
             Err(status) => return Err(status),
-        }
+        };
         let dictionary = BTreeMap::new();
-        Ok(Self { channel, nodes, applications, allocations, answers, heard, dictionary })
+        Ok(Self { channel, nodes, applications, allocations, answers, heard, is_asked, dictionary })
     }
 
     async fn next(&mut self) -> Result<Heard, Status> {
