@@ -4,8 +4,9 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`security`], [`files`], [`tls`],
 //! [`connections`], [`identity`], [`grpc`], [`rest`], [`dump`], [`demo`], [`simulate`],
-//! [`validate`].
+//! [`validate`], [`admin_cli`].
 
+pub mod admin_cli;
 pub mod cli;
 pub mod connections;
 pub mod demo;

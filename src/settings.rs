@@ -6,6 +6,7 @@
 //! * A key that is not known is an error that names it and its source, wherever it comes from.
 //! * The text of an error says everything; an error has no source that would say it again.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::grpc::legacy::memory::MemoryUnit;
 use crate::identity::Rule;
 use crate::input::{self, InputError};
 
@@ -161,6 +163,16 @@ pub struct SessionSettings {
     pub outbox_items: NonZeroUsize,
     /// Most bytes (as encoded) that wait for it, per kind of stream. Default 256 MiB.
     pub outbox_bytes: NonZeroUsize,
+    /// Whether an item with an unknown number in an enumeration is ignored rather than taken for
+    /// the mildest. Default false.
+    pub strict_enums: bool,
+    /// In what resource managers of the oldest dialect count `memory`: `raw` (bytes, default) or
+    /// `megabyte`.
+    pub legacy_memory_unit: MemoryUnit,
+    /// Priorities by the names that resource managers of the oldest dialect may use. None by
+    /// default.
+    #[serde(default)]
+    pub priority_classes: BTreeMap<String, i32>,
 }
 
 /// Section `identity`.

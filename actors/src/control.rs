@@ -1,5 +1,7 @@
 //! Steering one session of an RM: what whoever carries its messages has to say beside them.
 
+use std::time::Duration;
+
 use actix::prelude::*;
 
 use crate::callback::RmState;
@@ -25,6 +27,18 @@ impl ResourceManagerControl {
     /// Sets how the RM's predicates are asked.
     pub fn set_predicates(&self, predicates: Predicates) {
         self.steer(Steering::Predicates(predicates));
+    }
+
+    /// From now on asks wait so long for an application that has not come yet. None for an RM
+    /// whose requests all come in one order.
+    pub fn set_reorder_window(&self, window: Duration) {
+        self.steer(Steering::ReorderWindow(window));
+    }
+
+    /// Whether a release with a termination type that is not defined is ignored; otherwise it
+    /// counts as one that the RM wanted.
+    pub fn set_strict_enums(&self, strict: bool) {
+        self.steer(Steering::StrictEnums(strict));
     }
 
     /// Tries again what predicates refused.

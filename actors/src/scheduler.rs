@@ -1,5 +1,7 @@
 //! Starting a scheduler and talking to it: the embedding API.
 
+mod configuration;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -9,8 +11,12 @@ use actix::prelude::*;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::Facts;
 use monoceros_rules::config::{self, ConfigErrors};
+use monoceros_rules::rejection::Ignored;
 use tokio::sync::oneshot;
 
+pub use self::configuration::{
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError, Removed,
+};
 use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
 use crate::control::ResourceManagerControl;
@@ -287,7 +293,7 @@ impl SchedulerHandle {
 
     /// The RM leaves: its partitions go without another word.
     pub async fn stop_resource_manager(&self, rm_id: &str) -> Result<(), UpdateError> {
-        let deregister = Deregister(rm_id.to_owned());
+        let deregister = Deregister { rm_id: rm_id.to_owned(), reply: None };
         self.proxy.send(deregister).await.map_err(|_| UpdateError::Stopped)?
     }
 
@@ -390,6 +396,16 @@ impl SchedulerHandle {
             Answer::Facts(facts) => Ok(*facts),
             _ => unreachable!("facts are answered with facts"),
         }
+    }
+
+    /// Counts an item of an RM that had no effect before it reached the scheduler.
+    pub fn count_ignored(&self, rm_id: &str, dialect: &str, reason: Ignored) {
+        self.metrics.count_ignored(rm_id, dialect, reason);
+    }
+
+    /// Counts an item of an RM that was refused, with this text, before it reached the scheduler.
+    pub fn count_rejected(&self, rm_id: &str, dialect: &str, reason: &str) {
+        self.metrics.count_rejected(rm_id, dialect, reason);
     }
 
     /// Where the scheduler's metrics are gathered from.

@@ -46,6 +46,11 @@ pub enum End {
     /// A newer stream of the same kind took over.
     #[error("a newer stream of the same kind has taken over")]
     Displaced,
+    /// The session began with streams of the other dialect.
+    #[error(
+        "a session has either the stream `Update` or the three others: register again to change"
+    )]
+    DialectMixed,
     /// The service ends.
     #[error("the scheduler is shutting down")]
     ShuttingDown,
@@ -82,6 +87,13 @@ pub enum Cause {
     StateLost(String),
 }
 
+impl End {
+    /// Whether the client has to register, and send everything again.
+    pub fn demands_registration(&self) -> bool {
+        matches!(self, Self::NotRegistered(_) | Self::SessionStale { .. } | Self::ResyncRequired(_))
+    }
+}
+
 impl From<&End> for Status {
     fn from(end: &End) -> Self {
         let (code, reason) = match end {
@@ -93,6 +105,7 @@ impl From<&End> for Status {
             End::ResyncRequired(_) => (Code::FailedPrecondition, "RESYNC_REQUIRED"),
             End::Superseded => (Code::Aborted, "SESSION_SUPERSEDED"),
             End::Displaced => (Code::Aborted, "STREAM_DISPLACED"),
+            End::DialectMixed => (Code::FailedPrecondition, "DIALECT_MIXED"),
             End::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
             End::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
             End::TooManyItems(_) => (Code::ResourceExhausted, "LIMIT_ITEMS"),

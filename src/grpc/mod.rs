@@ -18,7 +18,7 @@
 //! * How a stream ends is an [`end::End`], and one `match` there gives its status.
 //!
 //! Reading order: [`stubs`], [`outbox`], [`reply`], [`mod@line`], [`session`], [`registry`],
-//! [`kind`], [`stream`], [`end`].
+//! [`kind`], [`legacy`], [`stream`], [`end`].
 
 mod admin;
 pub mod end;
@@ -26,6 +26,7 @@ mod ending;
 mod figures;
 mod health;
 pub mod kind;
+pub mod legacy;
 pub mod line;
 pub mod outbox;
 pub mod registry;
@@ -38,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::SchedulerHandle;
-use monoceros_proto::si::legacy::v0 as legacy;
+use monoceros_proto::si::legacy::v0 as legacy_v0;
 use monoceros_proto::si::v1 as si;
 use tokio_util::sync::CancellationToken;
 use tonic::codec::CompressionEncoding;
@@ -50,6 +51,7 @@ use tonic_reflection::server::{Builder as Reflection, v1alpha};
 use self::end::registration_status;
 use self::ending::Ending;
 use self::kind::{Allocations, Applications, Nodes};
+use self::legacy::Legacy;
 use self::outbox::Bounds;
 use self::registry::{Registered, Registry};
 use self::stream::ReplyStream;
@@ -98,8 +100,11 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
     let bounds = Bounds::new(settings, session);
-    let edge =
-        Arc::new(Edge { handle, registry: Registry::new(bounds), shutdown: shutdown.clone() });
+    let edge = Arc::new(Edge {
+        handle,
+        registry: Registry::new(bounds, session.clone()),
+        shutdown: shutdown.clone(),
+    });
     let scheduler = scheduler_server::SchedulerServer::new(Service(Arc::clone(&edge)))
         .max_decoding_message_size(settings.max_recv_message_bytes.get());
     let scheduler = negotiating_gzip!(scheduler, settings);
@@ -195,14 +200,12 @@ impl scheduler_server::Scheduler for Service {
         stream::open::<Nodes>(Arc::clone(&self.0), request).await
     }
 
-    type UpdateStream = UpdateStream;
+    type UpdateStream = ReplyStream<Legacy>;
 
     async fn update(
         &self,
-        _request: Request<Streaming<legacy::UpdateRequest>>,
+        request: Request<Streaming<legacy_v0::UpdateRequest>>,
     ) -> Result<Response<Self::UpdateStream>, Status> {
-        Err(Status::unimplemented("not there yet"))
+        stream::open::<Legacy>(Arc::clone(&self.0), request).await
     }
 }
-
-type UpdateStream = futures::stream::Empty<Result<legacy::UpdateResponse, Status>>;

@@ -172,7 +172,7 @@ impl<K: Kind> Reader<K> {
             return Err(End::Superseded);
         }
         session.rm_id().clone_into(K::rm_id(&mut request));
-        K::forward(&self.edge.handle, request).await?;
+        K::forward(session, &self.edge.handle, request).await?;
         Ok(())
     }
 

@@ -112,7 +112,12 @@ impl Partition {
             }
             Question::Partition => {
                 let root = root_of(&mut walk);
-                let view = View { name: &self.name, config: &self.config, since_ns: self.since_ns };
+                let view = View {
+                    name: &self.name,
+                    config: &self.config,
+                    state: self.state,
+                    state_since_ns: self.state_since_ns,
+                };
                 let allocated = root.allocated_resource;
                 Answer::Partition(Box::new(crate::views::partition(&view, baton, allocated)))
             }
@@ -149,7 +154,7 @@ pub(super) fn walk_all(baton: &mut Baton) {
 }
 
 fn queues(baton: &Baton) -> Vec<Arc<Addr<crate::queue::Queue>>> {
-    baton.directory.queues.iter().map(|entry| Arc::clone(&entry.address)).collect()
+    baton.directory.all_queues().map(|entry| Arc::clone(&entry.address)).collect()
 }
 
 fn nodes(baton: &Baton) -> Vec<Arc<Addr<crate::node::Node>>> {
