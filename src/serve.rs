@@ -4,7 +4,6 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use monoceros_actors::{Scheduler, SchedulerHandle};
@@ -18,9 +17,6 @@ use tracing::{error, info, warn};
 use crate::cli::ServeArgs;
 use crate::settings::{Flags, Settings};
 use crate::{demo, grpc, input, rest, validate};
-
-/// How long asks may be ahead of their application, which comes by another stream.
-const REORDER_WINDOW: Duration = Duration::from_secs(1);
 
 /// The settings that `args` ask for.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
@@ -43,9 +39,7 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     {
         let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
         edges.spawn(async move {
-            grpc::serve(rpc, handle, &settings.grpc, &settings.session, shutdown)
-                .await
-                .context("gRPC edge")
+            grpc::serve(rpc, handle, &settings, shutdown).await.context("gRPC edge")
         });
     }
     {
@@ -94,7 +88,7 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
 /// Starts the scheduler; nothing is returned when the queue configuration has errors, which are
 /// printed.
 fn start_scheduler(queues: Option<&Path>) -> anyhow::Result<Option<SchedulerHandle>> {
-    let mut builder = Scheduler::builder().reorder_window(REORDER_WINDOW);
+    let mut builder = Scheduler::builder();
     if let Some(path) = queues {
         let yaml = input::read_text(path)?;
         if validate::check(path, &yaml)?.is_none() {

@@ -18,7 +18,13 @@ use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+pub use self::session::{
+    LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
+};
 use crate::input::{self, InputError};
+
+pub mod seconds;
+mod session;
 
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
@@ -54,6 +60,10 @@ pub struct Settings {
     pub scheduler: SchedulerSettings,
     /// What is kept for each registered resource manager.
     pub session: SessionSettings,
+    /// How resource managers register.
+    pub registration: RegistrationSettings,
+    /// How large messages may be.
+    pub limits: LimitSettings,
     /// The end of the service.
     pub shutdown: ShutdownSettings,
     /// The log.
@@ -84,6 +94,8 @@ pub struct GrpcSettings {
     pub keepalive_timeout: NonZeroU64,
     /// Most streams that are open on one connection at a time. Default 1,024.
     pub max_streams_per_connection: NonZeroU32,
+    /// Most resource managers that are registered at a time. Default 256.
+    pub max_sessions: NonZeroUsize,
 }
 
 /// Section `rest`.
@@ -107,20 +119,6 @@ pub struct RestSettings {
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
-}
-
-/// Section `session`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a section (with keys `session.KEY` or MONOCEROS__SESSION__KEY)"
-)]
-pub struct SessionSettings {
-    /// Most items that wait for a resource manager, per kind of stream. Default 1,000,000. Larger
-    /// outlives longer absences and holds more memory.
-    pub outbox_items: NonZeroUsize,
-    /// Most bytes (as encoded) that wait for it, per kind of stream. Default 256 MiB.
-    pub outbox_bytes: NonZeroUsize,
 }
 
 /// Section `shutdown`.

@@ -1,5 +1,7 @@
 //! Steering one session of an RM: what whoever carries its messages has to say beside them.
 
+use std::time::Duration;
+
 use actix::prelude::*;
 
 use crate::predicates::{Invalidation, Predicates};
@@ -29,6 +31,12 @@ impl ResourceManagerControl {
     /// Tries again what predicates refused.
     pub fn invalidate(&self, invalidation: Invalidation) {
         self.steer(Steering::Invalidate(invalidation));
+    }
+
+    /// Sets how long items may wait for the application or node that they name, and how many may in
+    /// one partition (scheduler-interface chapter, 3.4 O3).
+    pub fn set_reordering(&self, window: Duration, items: usize) {
+        self.steer(Steering::Reordering { window, items });
     }
 
     fn steer(&self, steering: Steering) {

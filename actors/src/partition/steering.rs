@@ -18,6 +18,7 @@ impl Partition {
                 self.on_hold = hold;
                 self.may_decide |= !hold;
             }
+            Steering::Reordering { window, items } => self.early.set_bounds(window, items),
             Steering::Predicates(_) | Steering::Invalidate(_) => {}
         }
     }

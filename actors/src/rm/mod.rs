@@ -23,6 +23,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use actix_rt::Arbiter;
@@ -35,8 +36,8 @@ use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Requests};
-use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::predicates::{Invalidation, Predicates};
+use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::tally::Tally;
 use crate::{Settings, Threads};
 
@@ -105,6 +106,7 @@ pub(crate) enum Steering {
     Hold(bool),
     Predicates(Predicates),
     Invalidate(Invalidation),
+    Reordering { window: Duration, items: usize },
 }
 
 /// Whether the callback of a session is to hear nothing more. Shared by the session and the front
