@@ -14,6 +14,7 @@ use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::REASON_TRAILER;
 use super::kind::Dialect;
+use crate::identity::Denied;
 
 /// `ErrorInfo.domain` of every status.
 const DOMAIN: &str = "scheduler-interface";
@@ -105,6 +106,9 @@ pub enum End {
         /// How many it may have.
         limit: usize,
     },
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// A bug of ours.
     #[error("{0}: register again")]
     Internal(&'static str),
@@ -204,6 +208,7 @@ impl End {
             | Self::ShuttingDown
             | Self::Unreadable { .. }
             | Self::TooManyItems { .. }
+            | Self::Denied(_)
             | Self::ClientGone => false,
         }
     }
@@ -225,6 +230,9 @@ impl End {
             Self::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
             Self::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
             Self::TooManyItems { .. } => (Code::ResourceExhausted, "LIMIT_ITEMS"),
+            Self::Denied(Denied::Unknown) => (Code::Unauthenticated, "UNAUTHENTICATED"),
+            Self::Denied(Denied::Rm { .. }) => (Code::PermissionDenied, "RM_DENIED"),
+            Self::Denied(Denied::Admin { .. }) => (Code::PermissionDenied, "ADMIN_DENIED"),
             Self::Internal(_) => (Code::Internal, "INTERNAL_ERROR"),
             Self::ClientGone => (Code::Cancelled, "CLIENT_GONE"),
         };
@@ -255,6 +263,7 @@ impl End {
             | Self::Deregistered
             | Self::ShuttingDown
             | Self::Unreadable { .. }
+            | Self::Denied(_)
             | Self::Internal(_)
             | Self::ClientGone => Vec::new(),
         }
@@ -272,6 +281,12 @@ impl End {
 impl From<&End> for Status {
     fn from(end: &End) -> Self {
         end.status(None)
+    }
+}
+
+impl From<Denied> for Status {
+    fn from(denied: Denied) -> Self {
+        Self::from(&End::from(denied))
     }
 }
 
@@ -317,6 +332,11 @@ impl From<Refusal> for Status {
     }
 }
 
+/// The status of a call that failed through a bug of ours.
+pub fn internal(message: &str) -> Status {
+    with_reason(Code::Internal, "INTERNAL_ERROR", message.to_owned())
+}
+
 /// A message of a client that could not be read, as opposed to a connection that broke.
 pub fn unreadable(status: &Status) -> Option<End> {
     let from_transport = std::error::Error::source(status).is_some();
@@ -332,6 +352,11 @@ pub fn unreadable(status: &Status) -> Option<End> {
 pub fn text<'m>(metadata: &'m MetadataMap, key: &'static str) -> Result<Option<&'m str>, End> {
     let Some(value) = metadata.get(key) else { return Ok(None) };
     value.to_str().map(Some).map_err(|_| End::BadMetadata(key))
+}
+
+/// A status with its machine-readable reason.
+pub(super) fn with_reason(code: Code, reason: &'static str, message: String) -> Status {
+    told(code, reason, message, [], None)
 }
 
 fn told(

@@ -64,8 +64,9 @@ pub trait Kind: Send + Sync + 'static {
         None
     }
 
-    /// Hands a request to the scheduler; waits while that is behind.
+    /// Hands a request of a session to the scheduler; waits while that is behind.
     fn forward(
+        session: &Session,
         handle: &SchedulerHandle,
         request: Self::Request,
     ) -> impl Future<Output = Result<(), UpdateError>> + Send;
@@ -106,7 +107,11 @@ impl Kind for Allocations {
         &session.allocations
     }
 
-    async fn forward(handle: &SchedulerHandle, request: Self::Request) -> Result<(), UpdateError> {
+    async fn forward(
+        _session: &Session,
+        handle: &SchedulerHandle,
+        request: Self::Request,
+    ) -> Result<(), UpdateError> {
         handle.update_allocation(request).await
     }
 }
@@ -134,7 +139,11 @@ impl Kind for Applications {
         &session.applications
     }
 
-    async fn forward(handle: &SchedulerHandle, request: Self::Request) -> Result<(), UpdateError> {
+    async fn forward(
+        _session: &Session,
+        handle: &SchedulerHandle,
+        request: Self::Request,
+    ) -> Result<(), UpdateError> {
         handle.update_application(request).await
     }
 }
@@ -162,7 +171,11 @@ impl Kind for Nodes {
         &session.nodes
     }
 
-    async fn forward(handle: &SchedulerHandle, request: Self::Request) -> Result<(), UpdateError> {
+    async fn forward(
+        _session: &Session,
+        handle: &SchedulerHandle,
+        request: Self::Request,
+    ) -> Result<(), UpdateError> {
         handle.update_node(request).await
     }
 }

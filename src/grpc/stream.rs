@@ -25,6 +25,7 @@ use super::line::Line;
 use super::registry::Slot;
 use super::session::Binding;
 use super::{Edge, INSTANCE_HEADER, RESUME_HEADER, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER};
+use crate::identity::Identity;
 
 /// How long the scheduler may take to answer a client that has closed its side.
 const LINGER: Duration = Duration::from_secs(10);
@@ -38,8 +39,8 @@ pub(super) async fn open<K: Kind>(
     edge: Arc<Edge>,
     request: Request<Streaming<K::Request>>,
 ) -> Result<Response<ReplyStream<K>>, Status> {
-    let (metadata, _, requests) = request.into_parts();
-    let mut reader = Reader::<K>::new(edge);
+    let (metadata, extensions, requests) = request.into_parts();
+    let mut reader = Reader::<K>::new(edge, Identity::of(&extensions));
     // Dropping the writer releases the stream, also when binding it fails.
     let writer = reader.writer();
     match reader.bind_by_metadata(&metadata).await {
@@ -57,6 +58,7 @@ pub(super) async fn open<K: Kind>(
 /// The direction from the client.
 struct Reader<K> {
     edge: Arc<Edge>,
+    caller: Identity,
     line: Arc<Line>,
     slot: Option<Arc<Slot>>,
     /// What its metadata say, for whoever binds it.
@@ -75,9 +77,9 @@ struct Writer<K: Kind> {
 }
 
 impl<K: Kind> Reader<K> {
-    fn new(edge: Arc<Edge>) -> Self {
+    fn new(edge: Arc<Edge>, caller: Identity) -> Self {
         let line = Arc::default();
-        Self { edge, line, slot: None, resume: None, instance: None, kind: PhantomData }
+        Self { edge, caller, line, slot: None, resume: None, instance: None, kind: PhantomData }
     }
 
     fn writer(&self) -> Writer<K> {
@@ -101,6 +103,7 @@ impl<K: Kind> Reader<K> {
     /// Makes this the stream of its kind in the current session of `rm_id`, which must be the one
     /// that the client names, if it names one.
     async fn bind(&mut self, rm_id: &str, named: Option<&str>) -> Result<(), End> {
+        self.caller.check_rm(rm_id)?;
         let (slot, session) = self.edge.registry.find(rm_id, named).await?;
         {
             // Nobody may stop the session between here and there.
@@ -189,7 +192,8 @@ impl<K: Kind> Reader<K> {
             return Err(end.unwrap_or_else(|| self.edge.registry.not_registered(rm_id)));
         }
         session.rm_id().clone_into(K::rm_id(&mut request));
-        let Err(error) = K::forward(&self.edge.handle, request).await else { return Ok(()) };
+        let forwarded = K::forward(session, &self.edge.handle, request).await;
+        let Err(error) = forwarded else { return Ok(()) };
         drop(current);
         if self.edge.shutdown.is_cancelled() {
             return Err(End::ShuttingDown);

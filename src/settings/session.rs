@@ -1,5 +1,6 @@
 //! Settings of sessions and registrations.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::seconds;
+use crate::grpc::legacy::memory::MemoryUnit;
 
 /// Section `session`. What a resource manager may set for itself, through `extraConfig` of its
 /// registration, is marked *own*.
@@ -45,6 +47,16 @@ pub struct SessionSettings {
     pub reorder_window: Duration,
     /// Most items that wait so in one partition. Default 10,000. Own.
     pub reorder_items: usize,
+    /// Whether an item with an unknown number in an enumeration is ignored rather than taken for
+    /// the mildest. Default false. Own.
+    pub strict_enums: bool,
+    /// In what resource managers of the oldest dialect count `memory`: `raw` (bytes, default) or
+    /// `megabyte`. Own.
+    pub legacy_memory_unit: MemoryUnit,
+    /// Priorities by the names that resource managers of the oldest dialect may use. None by
+    /// default. Own.
+    #[serde(default)]
+    pub priority_classes: BTreeMap<String, i32>,
     /// How long it is remembered why a session was stopped. Default 1 h.
     #[serde(deserialize_with = "seconds::deserialize")]
     pub tombstone_ttl: Duration,

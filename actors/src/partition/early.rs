@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use monoceros_rules::allocations::Form;
 use monoceros_rules::asks::AskSpec;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use tokio::time::Instant;
 
 use super::{NewNode, Partition};
@@ -80,8 +80,13 @@ impl Early {
     }
 
     /// For what comes from now on.
-    pub(super) fn set_bounds(&mut self, window: Duration, items_max: usize) {
-        (self.window, self.items_max) = (window, items_max);
+    pub(super) fn set_window(&mut self, window: Duration) {
+        self.window = window;
+    }
+
+    /// For what comes from now on.
+    pub(super) fn set_items_max(&mut self, items_max: usize) {
+        self.items_max = items_max;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -160,6 +165,7 @@ impl Partition {
         until: Option<Instant>,
         baton: &mut Baton,
     ) {
+        let ops = self.may_ask(id, ops, baton);
         if !self.early.is_empty() {
             for op in &ops {
                 self.early.release(id, op);
@@ -200,12 +206,12 @@ impl Partition {
         until: Option<Instant>,
         baton: &mut Baton,
     ) {
-        let asks: Vec<Op> = ops.into_iter().filter(|op| spec(op).is_some()).collect();
+        let (asks, others): (Vec<Op>, Vec<Op>) = ops.into_iter().partition(|op| spec(op).is_some());
+        let ignored = others.iter().map(|_| Saying::Ignored(Ignored::ReleaseOfUnknown));
+        baton.said.extend(ignored);
         let awaited = Awaited::Application(Arc::clone(id));
         if !self.early.takes(&awaited, asks.len()) {
-            for op in &asks {
-                reject(id, op, baton);
-            }
+            reject(id, &asks, baton);
             return;
         }
         let until = self.until(until);
@@ -322,9 +328,9 @@ impl Partition {
 
 fn refuse(awaited: &Awaited, what: What, baton: &mut Baton) {
     match (what, awaited) {
-        (What::Op(id, op), Awaited::Application(_)) => reject(&id, &op, baton),
+        (What::Op(id, op), Awaited::Application(_)) => reject(&id, &[op], baton),
         (What::Op(id, op), Awaited::Node(node)) => {
-            reject_for(&id, &op, Rejection::NodeUnknown(Arc::clone(node)), baton);
+            reject_with(&id, &[op], baton, |_| Rejection::NodeUnknown(Arc::clone(node)));
         }
         (What::Node(new), Awaited::Application(id) | Awaited::Node(id)) => {
             baton.tally.shared().nodes.failed.inc();
@@ -333,27 +339,35 @@ fn refuse(awaited: &Awaited, what: What, baton: &mut Baton) {
         }
         (What::Change(node, _), _) => {
             tracing::warn!(%node, "change of a rejected node ignored");
+            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
         }
     }
 }
 
-fn reject(application: &Arc<str>, op: &Op, baton: &mut Baton) {
-    reject_for(application, op, Rejection::ApplicationUnknown(Arc::clone(application)), baton);
+fn reject(id: &Arc<str>, ops: &[Op], baton: &mut Baton) {
+    reject_with(id, ops, baton, |_| Rejection::ApplicationUnknown(Arc::clone(id)));
 }
 
-fn reject_for(application: &Arc<str>, op: &Op, reason: Rejection, baton: &mut Baton) {
-    let Some(spec) = spec(op) else { return };
-    baton.tally.ask_rejected(false);
-    baton.said.push(Saying::AskRejected {
-        form: spec.form,
-        key: Arc::clone(&spec.key),
-        application: Arc::clone(application),
-        reason,
-    });
+/// Rejects what is asked for of an application, each for the reason given.
+pub(super) fn reject_with(
+    id: &Arc<str>,
+    ops: &[Op],
+    baton: &mut Baton,
+    reason: impl Fn(&AskSpec) -> Rejection,
+) {
+    for spec in ops.iter().filter_map(spec) {
+        baton.tally.ask_rejected(false);
+        baton.said.push(Saying::AskRejected {
+            form: spec.form,
+            key: Arc::clone(&spec.key),
+            application: Arc::clone(id),
+            reason: reason(spec),
+        });
+    }
 }
 
 /// What is asked for, by an op that asks.
-fn spec(op: &Op) -> Option<&AskSpec> {
+pub(super) fn spec(op: &Op) -> Option<&AskSpec> {
     match op {
         Op::Ask(spec) | Op::Unified(spec) => Some(spec),
         Op::Existing(existing) => Some(&existing.spec),

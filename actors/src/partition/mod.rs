@@ -10,6 +10,7 @@
 //! * A step with something left on its agenda goes on before anything else begins.
 //! * After an offer that found nothing, nothing runs until a step comes: an idle partition costs
 //!   nothing.
+//! * While a new configuration is proposed, nothing begins until it is concluded (`reloading`).
 //! * What a step said is handed to the outlet when the step is at home, in the order it was said.
 
 mod admission;
@@ -19,7 +20,9 @@ mod foreign;
 mod nodes;
 mod planting;
 mod reads;
+mod reloading;
 mod requests;
+mod standing;
 mod steering;
 mod tasks;
 
@@ -29,6 +32,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_rules::config::PartitionConfig;
+use monoceros_rules::object_state::ObjectState;
 use tokio::time::Instant;
 
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
@@ -45,9 +49,12 @@ pub(crate) use early::Awaited;
 use early::Early;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
+use reloading::Proposal;
+pub(crate) use reloading::{Conclude, Preparing};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
+pub(crate) use standing::StateChange;
 pub(crate) use steering::Answers;
-use tasks::Task;
+use tasks::{Refresh, Task};
 
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
@@ -131,13 +138,17 @@ pub(crate) struct Partition {
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
-    since_ns: i64,
     /// To be passed on when an offer has come home in vain and the door is empty.
     settling: Vec<Arc<Settling>>,
     watch: Watch,
     oracle: Oracle,
     /// Nothing is decided for now.
     on_hold: bool,
+    /// What it takes; see [`standing`].
+    state: ObjectState,
+    state_since_ns: i64,
+    /// A configuration that is wanted: nothing happens until it is known whether it comes.
+    proposal: Option<Proposal>,
     closing: bool,
     metrics: Arc<Metrics>,
 }
@@ -146,7 +157,8 @@ pub(crate) struct Partition {
 pub(crate) struct View<'a> {
     pub(crate) name: &'a str,
     pub(crate) config: &'a PartitionConfig,
-    pub(crate) since_ns: i64,
+    pub(crate) state: ObjectState,
+    pub(crate) state_since_ns: i64,
 }
 
 /// What a partition is made of.
@@ -194,7 +206,6 @@ impl Partition {
         });
         let outlet = Outlet::new(Arc::clone(&name), rm.clone(), &metrics).start();
         Self {
-            since_ns: clock.now_ns(),
             name,
             config,
             clock,
@@ -218,6 +229,9 @@ impl Partition {
             oracle: Oracle::default(),
             watch,
             on_hold: false,
+            state: ObjectState::Active,
+            state_since_ns: clock.now_ns(),
+            proposal: None,
             closing: false,
             metrics,
         }
@@ -240,15 +254,20 @@ impl Partition {
                 self.dissolve(baton, ctx);
                 return;
             }
+            if self.proposal.is_some() {
+                baton.tally.flush();
+                self.baton = Some(baton);
+                return;
+            }
             if self.capacity_changed && !self.node_is_next() {
                 self.capacity_changed = false;
                 self.may_decide = true;
-                self.agenda.push_back(Task::Refresh);
+                self.agenda.push_back(Task::Refresh(Refresh::default()));
                 self.baton = Some(baton);
                 continue;
             }
             baton.now_ns = self.clock.now_ns();
-            let can_decide = self.may_decide && !self.on_hold && !baton.books.nodes.is_empty();
+            let can_decide = self.may_decide && self.decides() && !baton.books.nodes.is_empty();
             let may_offer = can_decide && self.outstanding < OUTSTANDING_MAX;
             // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
             let is_offers_turn =
@@ -304,7 +323,9 @@ impl Partition {
     fn enter(&mut self, entry: Entry, baton: &mut Baton) {
         match entry {
             Entry::Request(request) => {
-                self.may_decide |= !matches!(request, Request::Settle(_) | Request::Say(_));
+                let is_quiet =
+                    matches!(request, Request::Settle(_) | Request::Say(_) | Request::Prepare(_));
+                self.may_decide |= !is_quiet;
                 self.request(request, baton);
             }
             Entry::ChunkDone => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix::Actor;
 use monoceros_rules::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::Resources;
 use tokio::time::Instant;
 
@@ -65,6 +65,7 @@ impl Partition {
     }
 
     fn may_create(&self, new: &NewNode, baton: &Baton) -> Result<(), Rejection> {
+        self.takes_new("node", &new.id)?;
         if baton.books.nodes.slot_of(&new.id).is_some() {
             let (id, partition) = (Arc::clone(&new.id), Arc::clone(&self.name));
             return Err(Rejection::NodeExists { id, partition });
@@ -93,6 +94,7 @@ impl Partition {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             if self.change_waits(id, change, baton).is_some() {
                 tracing::warn!(node = %id, "change of an unknown node ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
             }
             return;
         };
@@ -100,6 +102,7 @@ impl Partition {
             let (capacity, old) = (baton.books.nodes.capacity(), baton.books.nodes.total(slot));
             if let Err(reason) = check_capacity(id, capacity, old, total) {
                 tracing::warn!(node = %id, %reason, "node update ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUpdate));
                 return;
             }
         }
@@ -114,6 +117,7 @@ impl Partition {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             if !self.waiting_node_leaves(id, baton) {
                 tracing::warn!(node = %id, "removal of an unknown node ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
             }
             return;
         };

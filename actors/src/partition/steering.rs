@@ -18,8 +18,9 @@ impl Partition {
                 self.on_hold = hold;
                 self.may_decide |= !hold;
             }
-            Steering::Reordering { window, items } => self.early.set_bounds(window, items),
-            Steering::Predicates(_) | Steering::Invalidate(_) => {}
+            Steering::ReorderWindow(window) => self.early.set_window(window),
+            Steering::ReorderItems(items) => self.early.set_items_max(items),
+            Steering::StrictEnums(_) | Steering::Predicates(_) | Steering::Invalidate(_) => {}
         }
     }
 

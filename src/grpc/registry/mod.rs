@@ -30,11 +30,12 @@ use tracing::{info, warn};
 pub use self::request::{Mode, Origin};
 use self::tombstones::Tombstones;
 use super::end::{Cause, End, Refusal};
+use super::legacy::options::Options;
 use super::session::state::State;
 use super::session::terms::Terms;
-use super::session::{Identity, Session, SessionStatus};
+use super::session::{Registrant, Session, SessionStatus};
 use crate::settings::{
-    GrpcSettings, LimitSettings, PolicyGroupConflict, RegistrationSettings, SessionSettings,
+    LimitSettings, PolicyGroupConflict, RegistrationSettings, SessionSettings, Settings,
 };
 
 /// The place of one resource manager.
@@ -47,6 +48,7 @@ pub struct Registry {
     next_session: AtomicU64,
     terms: Terms,
     max_sessions: usize,
+    session: SessionSettings,
     registration: RegistrationSettings,
     limits: LimitSettings,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
@@ -89,24 +91,20 @@ impl Manner {
 
 impl Registry {
     /// No sessions.
-    pub fn new(
-        handle: SchedulerHandle,
-        grpc: &GrpcSettings,
-        session: &SessionSettings,
-        registration: &RegistrationSettings,
-        limits: &LimitSettings,
-    ) -> Self {
+    pub fn new(handle: SchedulerHandle, settings: &Settings) -> Self {
+        let tombstones = Tombstones::new(settings.session.tombstone_ttl);
         Self {
             handle,
             scheduler_id: random_id(),
             next_session: AtomicU64::new(first_session_number()),
-            terms: Terms::new(grpc, session),
-            max_sessions: grpc.max_sessions.get(),
-            registration: registration.clone(),
-            limits: *limits,
+            terms: Terms::new(&settings.grpc, &settings.session),
+            max_sessions: settings.grpc.max_sessions.get(),
+            session: settings.session.clone(),
+            registration: settings.registration.clone(),
+            limits: settings.limits,
             slots: Mutex::default(),
             current: Mutex::default(),
-            tombstones: Mutex::new(Tombstones::new(session.tombstone_ttl)),
+            tombstones: Mutex::new(tombstones),
         }
     }
 
@@ -207,7 +205,7 @@ impl Registry {
         mut request: si::RegisterResourceManagerRequest,
         instance: Option<String>,
     ) -> Result<Registered, Refusal> {
-        let identity = Identity {
+        let registrant = Registrant {
             rm_id: request.rm_id.clone(),
             number: self.next_session.fetch_add(1, Ordering::Relaxed),
             version: request.version.clone(),
@@ -219,18 +217,21 @@ impl Registry {
         if current.is_none() && self.current().len() >= self.max_sessions {
             return Err(Refusal::TooManySessions(self.max_sessions));
         }
-        self.check_policy_group(&identity)?;
+        self.check_policy_group(&registrant)?;
         if request.config.is_empty() {
-            request.config = self.policy(&identity.policy_group).await?.unwrap_or_default();
+            request.config = self.policy(&registrant.policy_group).await?.unwrap_or_default();
         }
-        let (rm_id, number) = (identity.rm_id.clone(), identity.number);
+        let (rm_id, number) = (registrant.rm_id.clone(), registrant.number);
         let terms = self.terms.with(&rm_id, &request.extra_config);
+        let options = Options::new(&self.session, &request.extra_config);
+        let strict_enums = options.strict_enums;
         let by = instance.clone();
-        let session = Arc::new(Session::new(identity, terms, instance));
+        let session = Arc::new(Session::new(registrant, terms, options, instance));
         let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
         let reply = self.handle.register_resource_manager(request, callback).await?;
         // Nothing can come for it before the place is given free.
         let control = self.handle.control(&rm_id).await.map_err(|_| Refusal::Internal)?;
+        control.set_strict_enums(strict_enums);
         session.begin(control);
         let earlier = current.replace(Arc::clone(&session));
         self.current().insert(rm_id.clone(), Arc::clone(&session));
@@ -329,24 +330,25 @@ impl Registry {
         session.stop(end);
     }
 
-    fn check_policy_group(&self, identity: &Identity) -> Result<(), Refusal> {
-        if identity.config.is_empty() {
+    fn check_policy_group(&self, registrant: &Registrant) -> Result<(), Refusal> {
+        if registrant.config.is_empty() {
             return Ok(());
         }
         let other = self.current().values().find_map(|session| {
-            let other = session.identity();
-            let conflicts = other.rm_id != identity.rm_id
-                && other.policy_group == identity.policy_group
+            let other = session.registrant();
+            let conflicts = other.rm_id != registrant.rm_id
+                && other.policy_group == registrant.policy_group
                 && !other.config.is_empty()
-                && other.config != identity.config;
+                && other.config != registrant.config;
             conflicts.then(|| other.rm_id.clone())
         });
         let Some(other) = other else { return Ok(()) };
-        let refusal = Refusal::PolicyGroupConflict { group: identity.policy_group.clone(), other };
+        let refusal =
+            Refusal::PolicyGroupConflict { group: registrant.policy_group.clone(), other };
         match self.registration.policy_group_conflict {
             PolicyGroupConflict::Reject => Err(refusal),
             PolicyGroupConflict::Warn => {
-                warn!(rm = %identity.rm_id, conflict = %refusal, "policy group conflict");
+                warn!(rm = %registrant.rm_id, conflict = %refusal, "policy group conflict");
                 Ok(())
             }
         }
@@ -399,7 +401,7 @@ fn is_empty(slot: &Slot) -> bool {
 
 /// Whether a registration that would go on with `session` can: it is the same, and whole.
 fn goes_on(session: &Session, request: &si::RegisterResourceManagerRequest) -> bool {
-    let known = session.identity();
+    let known = session.registrant();
     session.is_usable()
         && known.policy_group == request::policy_group(request)
         && (request.config.is_empty() || request.config == known.config)

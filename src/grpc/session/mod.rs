@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use monoceros_actors::{ResourceManagerCallback, ResourceManagerControl};
+use monoceros_proto::si::legacy::v0::UpdateResponse;
 use monoceros_proto::si::v1 as si;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -27,12 +28,14 @@ use self::state::{Happening, Life, State};
 use self::terms::Terms;
 use super::end::{Cause, End};
 use super::kind::{Allocations, Applications, Dialect, Kind, Nodes};
+use super::legacy::options::Options;
+use super::legacy::{self, Legacy, Translator};
 use super::line::Line;
 use super::outbox::{AnyOutbox, Outbox, Overflow, Unbindable};
 
 /// The session that a registration opened. It is the callback that the scheduler calls.
 pub struct Session {
-    identity: Identity,
+    registrant: Registrant,
     terms: Terms,
     /// The instance that registered or spoke last, if it says.
     instance: Mutex<Option<String>>,
@@ -53,11 +56,13 @@ pub struct Session {
     pub applications: Outbox<si::ApplicationResponse>,
     /// For node streams.
     pub nodes: Outbox<si::NodeResponse>,
+    /// For the one stream of the oldest dialect.
+    pub legacy: Translator,
 }
 
 /// What a registration said of itself.
 #[derive(Clone, Debug, Default)]
-pub struct Identity {
+pub struct Registrant {
     /// Whose session it is.
     pub rm_id: String,
     /// Larger than that of any earlier session, restarts included.
@@ -78,7 +83,7 @@ pub struct Identity {
 #[derive(Clone, Debug)]
 pub struct SessionStatus {
     /// What it said of itself.
-    pub identity: Identity,
+    pub registrant: Registrant,
     /// Where it is in its life.
     pub state: State,
     /// Since when it is paused, in nanoseconds since the epoch.
@@ -113,13 +118,18 @@ struct Conduct {
 
 impl Session {
     /// A session without streams.
-    pub fn new(identity: Identity, terms: Terms, instance: Option<String>) -> Self {
+    pub fn new(
+        registrant: Registrant,
+        terms: Terms,
+        options: Options,
+        instance: Option<String>,
+    ) -> Self {
         let now = Instant::now();
         let life = Life::new(terms.patience, now);
         let backlog = Arc::new(Backlog::new(terms.marks()));
         let bounds = terms.bounds;
         Self {
-            identity,
+            registrant,
             terms,
             instance: Mutex::new(instance),
             dialect: OnceLock::new(),
@@ -132,23 +142,24 @@ impl Session {
             allocations: Outbox::new(bounds, &backlog),
             applications: Outbox::new(bounds, &backlog),
             nodes: Outbox::new(bounds, &backlog),
+            legacy: Translator::new(bounds, &backlog, options),
             backlog,
         }
     }
 
     /// Whose session it is.
     pub fn rm_id(&self) -> &str {
-        &self.identity.rm_id
+        &self.registrant.rm_id
     }
 
     /// Its number: larger than that of any earlier session, restarts included.
     pub fn number(&self) -> u64 {
-        self.identity.number
+        self.registrant.number
     }
 
     /// What the registration said.
-    pub fn identity(&self) -> &Identity {
-        &self.identity
+    pub fn registrant(&self) -> &Registrant {
+        &self.registrant
     }
 
     /// Where it is in its life.
@@ -162,11 +173,12 @@ impl Session {
     }
 
     /// The kinds of stream, each with its outbox and whether it carries allocations.
-    fn outboxes(&self) -> [(&'static str, bool, &dyn AnyOutbox); 3] {
+    fn outboxes(&self) -> [(&'static str, bool, &dyn AnyOutbox); 4] {
         [
             (Allocations::NAME, Allocations::CARRIES_ALLOCATIONS, &self.allocations),
             (Applications::NAME, Applications::CARRIES_ALLOCATIONS, &self.applications),
             (Nodes::NAME, Nodes::CARRIES_ALLOCATIONS, &self.nodes),
+            (Legacy::NAME, Legacy::CARRIES_ALLOCATIONS, &self.legacy.outbox),
         ]
     }
 
@@ -179,10 +191,10 @@ impl Session {
         let age = conduct.life.since().saturating_duration_since(conduct.registered);
         let paused_at_ns = (state == State::Paused).then(|| {
             let age = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
-            self.identity.registered_at_ns.saturating_add(age)
+            self.registrant.registered_at_ns.saturating_add(age)
         });
         SessionStatus {
-            identity: self.identity.clone(),
+            registrant: self.registrant.clone(),
             state,
             paused_at_ns,
             dialect: self.dialect.get().copied(),
@@ -195,7 +207,8 @@ impl Session {
 
     /// The scheduler has accepted it; it decides nothing until a stream can carry it.
     pub fn begin(&self, control: ResourceManagerControl) {
-        control.set_reordering(self.terms.reorder_window, self.terms.reorder_items);
+        control.set_reorder_window(self.terms.reorder_window);
+        control.set_reorder_items(self.terms.reorder_items);
         self.control.get_or_init(|| control);
         self.review();
     }
@@ -354,6 +367,15 @@ impl Session {
         }
     }
 
+    /// Says something in the oldest dialect.
+    pub fn push_legacy(&self, response: UpdateResponse) {
+        self.say(&self.legacy.outbox, response, Legacy::NAME);
+    }
+
+    fn speaks_legacy(&self) -> bool {
+        self.dialect.get() == Some(&Dialect::Legacy)
+    }
+
     /// Adds a message to an outbox; the client is too slow when it is full.
     fn say<R: super::reply::Reply>(&self, outbox: &Outbox<R>, reply: R, kind: &'static str) {
         if let Err(Overflow) = outbox.push(reply) {
@@ -374,15 +396,34 @@ const GONE: &str = "the session has ended";
 
 impl ResourceManagerCallback for Session {
     fn update_allocation(&self, response: si::AllocationResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(self.legacy.allocation(response));
+        }
         self.say(&self.allocations, response, Allocations::NAME);
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(legacy::response::application(response));
+        }
         self.say(&self.applications, response, Applications::NAME);
     }
 
     fn update_node(&self, response: si::NodeResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(legacy::response::node(response));
+        }
         self.say(&self.nodes, response, Nodes::NAME);
+    }
+
+    fn dialect(&self) -> &'static str {
+        self.dialect.get().map_or("none", |dialect| dialect.name())
+    }
+
+    fn application_placed(&self, partition: &str, application_id: &str, queue: Option<&str>) {
+        if self.speaks_legacy() {
+            self.legacy.placed(partition, application_id, queue);
+        }
     }
 
     fn resync_required(&self, cause: &str) {
@@ -404,8 +445,9 @@ mod tests {
     }
 
     fn session_with(extra: &[(&str, &str)]) -> Arc<Session> {
-        let identity = Identity { rm_id: "rm".to_owned(), number: 1, ..Identity::default() };
-        Arc::new(Session::new(identity, terms::tests::terms(extra), None))
+        let registrant = Registrant { rm_id: "rm".to_owned(), number: 1, ..Default::default() };
+        let terms = terms::tests::terms(extra);
+        Arc::new(Session::new(registrant, terms, Options::default(), None))
     }
 
     fn session() -> Arc<Session> {
