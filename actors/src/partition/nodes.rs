@@ -43,6 +43,7 @@ impl Partition {
         let open = !draining && crate::node::is_ready(&attributes);
         let inserted = baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
         let slot = inserted.expect("checked that the id is free");
+        baton.books.unsettled.changed(slot);
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         let nodes = &mut baton.directory.nodes;
@@ -109,7 +110,15 @@ impl Partition {
         if let Change::Update { total: Some(total), .. } = &change {
             self.capacity_changed |= !total.same_amount(baton.books.nodes.total(slot));
         }
+        self.visit_node(slot, change, baton);
+    }
+
+    /// Changes a node, and takes from it what waits for its predicate and must not stay.
+    pub(super) fn visit_node(&mut self, slot: NodeSlot, change: Change, baton: &Baton) {
         self.agenda.push_back(Task::VisitNode(slot, change));
+        if !baton.books.unsettled.is_empty() {
+            self.agenda.push_back(Task::GiveUpReported);
+        }
     }
 
     /// A node leaves: its allocations first, then its capacity, so that headroom never dips (5.4).
@@ -146,6 +155,7 @@ impl Partition {
     pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
         // One message tells everything that is released, whichever application it was of (5.4).
         baton.said.sort_by_key(|saying| !matches!(saying, Saying::Released(_)));
+        baton.books.unsettled.changed(slot);
         baton.books.nodes.remove(slot);
         baton.tally.shared().nodes.decommissioned.inc();
         if let Some(address) = baton.directory.nodes[slot.index()].take() {

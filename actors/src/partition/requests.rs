@@ -90,7 +90,7 @@ impl Partition {
             Request::ChangeNode { id, change } => self.change_node(&id, change, baton),
             Request::RemoveNode(id) => self.remove_node(&id, baton),
             Request::Foreign(foreign) => self.foreign(*foreign, baton),
-            Request::ForeignGone(key) => self.foreign_gone(&key),
+            Request::ForeignGone(key) => self.foreign_gone(&key, baton),
             Request::Prepare(preparing) => self.prepare(preparing, baton),
             Request::ChangeState(change) => self.change_state(change, baton),
             Request::Settle(settling) => self.settling.push(settling),
