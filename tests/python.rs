@@ -128,7 +128,10 @@ fn a_shim_in_python_answers_predicates_and_survives_a_restart_of_the_scheduler()
     let is_asked = of(&start, "attached").next().is_some();
     assert!(!is_asked || placed.iter().all(|(_, node)| *node != "n3"), "n3 is refused: {placed:?}");
     let refused: Vec<_> = places(&start, "predicate").into_iter().map(|(_, node)| node).collect();
-    assert!(!is_asked || !refused.is_empty() && refused.iter().all(|node| *node == "n3"), "{refused:?}");
+    assert!(
+        !is_asked || !refused.is_empty() && refused.iter().all(|node| *node == "n3"),
+        "{refused:?}"
+    );
 
     drop(service);
     let lost = shim.until("lost", 1);
