@@ -45,6 +45,7 @@ use crate::predicates::{QuestionId, Verdict};
 use crate::rm::{Credit, Rm, Settling, Steering};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
+pub(crate) use early::Awaited;
 use early::Early;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
@@ -134,9 +135,8 @@ pub(crate) struct Partition {
     due: BTreeMap<u64, Instant>,
     timer: Option<(Instant, SpawnHandle)>,
     foreign: foreign::ForeignTable,
-    /// Asks that came before their application, and how long they may wait.
+    /// What came before the application or node that it names.
     early: Early,
-    reorder_window: Duration,
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
@@ -223,8 +223,7 @@ impl Partition {
             due: BTreeMap::new(),
             timer: None,
             foreign: foreign::ForeignTable::default(),
-            early: Early::default(),
-            reorder_window,
+            early: Early::new(reorder_window),
             outlet,
             outstanding: 0,
             rm,
