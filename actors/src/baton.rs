@@ -30,7 +30,7 @@ use monoceros_rules::books::Books;
 use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::{ApplicationKey, QueueKey};
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::waits::{View, Waits};
 
@@ -38,7 +38,7 @@ use crate::application::Application;
 use crate::callback::ResourceManagerCallback;
 use crate::metrics::Kind;
 use crate::node::Node;
-use crate::partition::Partition;
+use crate::partition::{Awaited, Partition};
 use crate::predicates::{PredicateQuestion, QuestionId};
 use crate::queue::{Queue, QueueFacts};
 use crate::rm::{PartitionLost, Rm, Settling};
@@ -116,8 +116,8 @@ impl Drop for Guard {
 /// Where everything of the partition is.
 #[derive(Default)]
 pub(crate) struct Directory {
-    /// Parents before children.
-    pub(crate) queues: Vec<QueueEntry>,
+    /// By the index of the slot; parents before children.
+    pub(crate) queues: Vec<Option<QueueEntry>>,
     pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
     /// By the index of the slot.
     pub(crate) nodes: Vec<Option<Arc<Addr<Node>>>>,
@@ -133,9 +133,26 @@ pub(crate) struct Directory {
 }
 
 pub(crate) struct QueueEntry {
+    /// As configured; what the queue itself has comes here first.
     pub(crate) facts: Arc<QueueFacts>,
     pub(crate) address: Arc<Addr<Queue>>,
+    /// Its place in its parent; none for root.
+    pub(crate) row: Option<RowSlot>,
+    /// Applications in it, and queues right below it.
+    pub(crate) applications: usize,
+    pub(crate) children: usize,
     pub(crate) counts: QueueCounts,
+}
+
+impl QueueEntry {
+    pub(crate) fn new(
+        facts: Arc<QueueFacts>,
+        address: Arc<Addr<Queue>>,
+        row: Option<RowSlot>,
+    ) -> Self {
+        let counts = QueueCounts::default();
+        Self { facts, address, row, applications: 0, children: 0, counts }
+    }
 }
 
 /// What is counted for a leaf since it is there, for metrics.
@@ -167,11 +184,42 @@ pub(crate) struct ApplicationEntry {
 
 impl Directory {
     pub(crate) fn root(&self) -> &Arc<Addr<Queue>> {
-        &self.queues[0].address
+        &self.queue(QueueSlot(0)).address
     }
 
     pub(crate) fn queue(&self, slot: QueueSlot) -> &QueueEntry {
-        &self.queues[slot.0 as usize]
+        self.queues[slot.0 as usize].as_ref().expect("a slot is that of a queue")
+    }
+
+    pub(crate) fn queue_mut(&mut self, slot: QueueSlot) -> &mut QueueEntry {
+        self.queues[slot.0 as usize].as_mut().expect("a slot is that of a queue")
+    }
+
+    /// Every queue, parents before children.
+    pub(crate) fn all_queues(&self) -> impl DoubleEndedIterator<Item = &QueueEntry> {
+        self.queues.iter().flatten()
+    }
+
+    /// A slot for one more queue below another: behind it, so that parents stay before children.
+    pub(crate) fn next_queue_slot(&self, parent: Option<QueueSlot>) -> QueueSlot {
+        let from = parent.map_or(0, |parent| parent.0 as usize + 1);
+        let behind = self.queues.iter().skip(from);
+        let free = behind.take_while(|entry| entry.is_some()).count();
+        QueueSlot(u32::try_from(from + free).expect("queues fit u32"))
+    }
+
+    /// Notes a queue at its slot, which is free.
+    pub(crate) fn enter_queue(&mut self, entry: QueueEntry) {
+        let (slot, parent) = (entry.facts.slot, entry.facts.parent);
+        self.queue_by_path.insert(Arc::clone(&entry.facts.config.path), slot);
+        let at = slot.0 as usize;
+        if self.queues.len() <= at {
+            self.queues.resize_with(at + 1, || None);
+        }
+        self.queues[at] = Some(entry);
+        if let Some(parent) = parent {
+            self.queue_mut(parent).children += 1;
+        }
     }
 
     pub(crate) fn application(&self, slot: ApplicationSlot) -> Option<&ApplicationEntry> {
@@ -198,14 +246,14 @@ impl Directory {
         for address in self.nodes.iter().flatten() {
             address.do_send(crate::Halt);
         }
-        for entry in &self.queues {
+        for entry in self.all_queues() {
             entry.address.do_send(crate::Halt);
         }
     }
 
     /// What is counted for a leaf.
     pub(crate) fn counts(&mut self, leaf: QueueSlot) -> &mut QueueCounts {
-        &mut self.queues[leaf.0 as usize].counts
+        &mut self.queue_mut(leaf).counts
     }
 
     /// The id of an application that is in the directory; empty once it has left.
@@ -217,6 +265,13 @@ impl Directory {
 /// A partition tells its RM something.
 #[derive(Debug)]
 pub(crate) enum Saying {
+    /// Said before the acceptance, and without a queue once the application has left.
+    ApplicationPlaced {
+        id: Arc<str>,
+        queue: Option<Arc<str>>,
+        /// Without the RM's prefix.
+        partition: Arc<str>,
+    },
     ApplicationAccepted(Arc<str>),
     ApplicationRejected {
         id: Arc<str>,
@@ -241,6 +296,8 @@ pub(crate) enum Saying {
         id: Arc<str>,
         reason: Rejection,
     },
+    /// Something had no effect and has no answer: it is counted.
+    Ignored(Ignored),
     /// The RM's predicate is wanted.
     Asked(Box<PredicateQuestion>),
     /// It is not wanted any more.
@@ -289,8 +346,8 @@ pub(crate) enum Alarm {
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// An ask that every node refused may be tried again.
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
-    /// Asks have waited for their application for as long as they may.
-    ReorderWindow { id: Arc<str> },
+    /// Items have waited for what they name for as long as they may.
+    ReorderWindow { awaited: Awaited },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
 }
@@ -449,8 +506,10 @@ pub(crate) enum Errand {
     Application(Vec<crate::application::Op>),
     /// To a leaf: an application joins.
     Attach { address: Arc<Addr<Application>> },
-    /// To a leaf: an application leaves.
+    /// To a queue: an application or a queue leaves it.
     Detach { row: RowSlot },
+    /// To a queue: one more is to grow below it.
+    Plant { facts: Arc<QueueFacts> },
     /// To a node.
     Node(crate::node::Change),
     /// What a visit brought home.
@@ -488,7 +547,8 @@ pub(crate) struct Climbing {
 
 // ---------------------------------------------------------------------------------------- walks
 
-/// A walk through a list of actors, last first.
+/// A walk through a list of actors, last first: applications, then queues from the leaves upward,
+/// then nodes.
 #[derive(Default)]
 pub(crate) struct Walk {
     pub(crate) queues: Vec<Arc<Addr<Queue>>>,
@@ -511,9 +571,11 @@ pub(crate) struct Walk {
 /// What a walk does at each actor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Root's capacity changed: keys are made anew.
+    /// Root's capacity or the configuration changed: keys are made anew.
     #[default]
     Refresh,
+    /// The partition goes: its RM is told of each application.
+    Dismiss,
     /// A snapshot for people.
     Read,
     /// Capacity and use of nodes.
@@ -540,10 +602,10 @@ impl Baton {
 
     /// Sends the walk on to its next actor, or home.
     pub(crate) fn walk_on(mut self: Box<Self>) {
-        if let Some(queue) = self.walk.queues.pop() {
-            queue.do_send(crate::queue::Walk(self));
-        } else if let Some(application) = self.walk.applications.pop() {
+        if let Some(application) = self.walk.applications.pop() {
             application.do_send(crate::application::Walk(self));
+        } else if let Some(queue) = self.walk.queues.pop() {
+            queue.do_send(crate::queue::Walk(self));
         } else if let Some(node) = self.walk.nodes.pop() {
             node.do_send(crate::node::Walk(self));
         } else {

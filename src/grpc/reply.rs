@@ -23,6 +23,11 @@ pub trait Reply: Message + Default + 'static {
     /// Adds the items of each list of `later` to the same list.
     fn append(&mut self, later: Self);
 
+    /// Says its number, for clients that ask for it and messages that can.
+    fn set_seq(&mut self, seq: u64) {
+        let _ = seq;
+    }
+
     /// How many items it holds, over all its lists.
     fn items(&self) -> usize {
         self.lengths().iter().sum()
@@ -39,7 +44,14 @@ pub trait Reply: Message + Default + 'static {
 }
 
 /// How many lists a response has at most.
-const MOST_LISTS: usize = 5;
+pub const MOST_LISTS: usize = 10;
+
+/// The lengths of a response with fewer lists.
+fn padded<const N: usize>(lengths: [usize; N]) -> [usize; MOST_LISTS] {
+    let mut all = [0; MOST_LISTS];
+    all[..N].copy_from_slice(&lengths);
+    all
+}
 
 /// Builds messages within the chunk bounds out of the items of one that is too large.
 pub struct Cutter<R> {
@@ -85,14 +97,18 @@ impl<R: Reply> Cutter<R> {
 }
 
 impl Reply for si::AllocationResponse {
+    fn set_seq(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
     fn lengths(&self) -> [usize; MOST_LISTS] {
-        [
+        padded([
             self.new.len(),
             self.rejected.len(),
             self.rejected_allocations.len(),
             self.released.len(),
             self.released_asks.len(),
-        ]
+        ])
     }
 
     fn append(&mut self, later: Self) {
@@ -113,8 +129,12 @@ impl Reply for si::AllocationResponse {
 }
 
 impl Reply for si::ApplicationResponse {
+    fn set_seq(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
     fn lengths(&self) -> [usize; MOST_LISTS] {
-        [self.accepted.len(), self.rejected.len(), self.updated.len(), 0, 0]
+        padded([self.accepted.len(), self.rejected.len(), self.updated.len()])
     }
 
     fn append(&mut self, later: Self) {
@@ -131,8 +151,12 @@ impl Reply for si::ApplicationResponse {
 }
 
 impl Reply for si::NodeResponse {
+    fn set_seq(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
     fn lengths(&self) -> [usize; MOST_LISTS] {
-        [self.accepted.len(), self.rejected.len(), 0, 0, 0]
+        padded([self.accepted.len(), self.rejected.len()])
     }
 
     fn append(&mut self, later: Self) {

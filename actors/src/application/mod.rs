@@ -20,7 +20,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_rules::allocations::{Allocation, AllocationId, ApplicationSlot, Form};
 use monoceros_rules::application::{Application as Book, StateChange};
-use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::asks::{AskSlot, ClassId, Standing};
 use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::ledger::LedgerDelta;
@@ -403,6 +403,21 @@ impl Application {
         running
     }
 
+    /// Its partition goes, and it with it (applications chapter, 9.4): a state that an application
+    /// does not fail from is not told, nor is what it held.
+    fn dismiss(&mut self, baton: &mut Baton) {
+        self.book.fire(ApplicationEvent::Fail, baton.now_ns, &mut self.changes);
+        for change in std::mem::take(&mut self.changes) {
+            baton.tally.state_change(change);
+            baton.said.push(Saying::ApplicationUpdated {
+                id: Arc::clone(&self.book.id),
+                state: change.to,
+                at_ns: baton.now_ns,
+                message: "PartitionRemoved",
+            });
+        }
+    }
+
     fn fact(&self) -> ApplicationFact {
         ApplicationFact {
             slot: self.slot,
@@ -551,7 +566,13 @@ impl Handler<Walk> for Application {
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(Kind::Application);
         match baton.walk.purpose {
-            Purpose::Refresh | Purpose::Load => {}
+            Purpose::Load => {}
+            Purpose::Refresh => {
+                let leaf = self.leaf_facts.slot;
+                self.leaf_facts = Arc::clone(&baton.directory.queue(leaf).facts);
+                baton.walk.rows.entry(leaf).or_default().extend(self.update());
+            }
+            Purpose::Dismiss => self.dismiss(&mut baton),
             Purpose::Read => {
                 let snapshot = crate::views::application(&self.book, &baton);
                 baton.walk.applications_read.push(snapshot);

@@ -10,7 +10,7 @@ use monoceros_rules::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::asks::{AskSlot, AskSpec, Standing};
 use monoceros_rules::ledger::LedgerDelta;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::Resources;
 use monoceros_rules::waits::WaitSet;
 
@@ -100,7 +100,11 @@ impl Application {
             Op::Ask(spec) => self.ask(*spec, baton, doing),
             Op::Unified(spec) => self.unified(*spec, baton, doing),
             Op::Existing(existing) => self.existing(*existing, baton, doing),
-            Op::WithdrawAsks(key) => self.withdraw(key.as_ref(), None, baton, doing),
+            Op::WithdrawAsks(key) => {
+                if self.withdraw(key.as_ref(), None, baton, doing) == 0 {
+                    baton.said.push(Saying::Ignored(Ignored::ReleaseOfUnknown));
+                }
+            }
             Op::Release { which, cause } => self.release(&which, cause, baton, doing),
             Op::Remove => self.remove(baton, doing),
             Op::WakeNamed(node) => doing.touched |= self.book.asks.wake_named(&node),
@@ -176,6 +180,7 @@ impl Application {
         } else {
             tracing::warn!(application = %self.book.id, ask = %spec.key, %reason,
                 "change of what is allocated ignored");
+            baton.said.push(Saying::Ignored(Ignored::AllocationChange));
         }
     }
 
@@ -246,6 +251,7 @@ impl Application {
             if there != Some(node_slot) {
                 tracing::warn!(application = %self.book.id, allocation = %uuid, %node,
                     "an allocation is said to be on another node than it was placed on, ignored");
+                baton.said.push(Saying::Ignored(Ignored::AllocationChange));
             }
             self.resize_known(id, &spec, baton, doing);
             return;
@@ -294,6 +300,7 @@ impl Application {
         } else {
             tracing::warn!(application = %self.book.id, allocation = %entry.uuid,
                 "change of what is allocated ignored: it is more than can be counted");
+            baton.said.push(Saying::Ignored(Ignored::AllocationChange));
         }
     }
 
@@ -369,14 +376,16 @@ impl Application {
         }
     }
 
-    /// Withdraws the ask with this key, or all of the form (`None`: of every form).
+    /// Withdraws the ask with this key, or all of the form (`None`: of every form). Says how many
+    /// were pending.
     fn withdraw(
         &mut self,
         key: Option<&Arc<str>>,
         form: Option<Form>,
         baton: &mut Baton,
         doing: &mut Doing,
-    ) {
+    ) -> usize {
+        let mut n_withdrawn = 0;
         let keys = match key {
             Some(key) => vec![Arc::clone(key)],
             None => self.book.asks.pending_keys(form),
@@ -391,7 +400,9 @@ impl Application {
             doing.delta.pending.subtract(&pending);
             doing.touched = true;
             doing.judge = true;
+            n_withdrawn += 1;
         }
+        n_withdrawn
     }
 
     fn release(&mut self, which: &Which, cause: Cause, baton: &mut Baton, doing: &mut Doing) {
@@ -403,6 +414,7 @@ impl Application {
             },
             Which::All => self.all_allocations(),
         };
+        let n_ended = ids.len();
         for id in ids {
             let answer = (cause == Cause::Stopped).then_some("released by the resource manager");
             if cause == Cause::SchedulingFailed && self.may_wait_again(id, baton) {
@@ -411,12 +423,16 @@ impl Application {
                 self.unbook(id, answer, baton, doing);
             }
         }
-        if matches!(cause, Cause::ConfirmedTimeout | Cause::SchedulingFailed) {
-            return;
-        }
-        match which {
-            Which::Uuid(key) | Which::Key(key) => self.withdraw_named(which, key, baton, doing),
-            Which::All => self.withdraw(None, Some(Form::Unified), baton, doing),
+        let n_withdrawn = if matches!(cause, Cause::ConfirmedTimeout | Cause::SchedulingFailed) {
+            0
+        } else {
+            match which {
+                Which::Uuid(key) | Which::Key(key) => self.withdraw_named(which, key, baton, doing),
+                Which::All => self.withdraw(None, Some(Form::Unified), baton, doing),
+            }
+        };
+        if n_ended + n_withdrawn == 0 {
+            baton.said.push(Saying::Ignored(Ignored::ReleaseOfUnknown));
         }
     }
 
@@ -428,12 +444,13 @@ impl Application {
         key: &Arc<str>,
         baton: &mut Baton,
         doing: &mut Doing,
-    ) {
-        let Some(slot) = self.book.asks.slot_of(key) else { return };
+    ) -> usize {
+        let Some(slot) = self.book.asks.slot_of(key) else { return 0 };
         let unified = self.book.asks.ask(slot).form == Form::Unified;
         if unified || matches!(which, Which::Key(_)) {
-            self.withdraw(Some(key), None, baton, doing);
+            return self.withdraw(Some(key), None, baton, doing);
         }
+        0
     }
 
     fn may_wait_again(&self, id: AllocationId, baton: &Baton) -> bool {

@@ -10,6 +10,7 @@
 //! * A step with something left on its agenda goes on before anything else begins.
 //! * After an offer that found nothing, nothing runs until a step comes: an idle partition costs
 //!   nothing.
+//! * While a new configuration is proposed, nothing begins until it is concluded (`reloading`).
 //! * What a step said is handed to the outlet when the step is at home, in the order it was said.
 
 mod admission;
@@ -19,17 +20,20 @@ mod foreign;
 mod nodes;
 mod planting;
 mod reads;
+mod reloading;
 mod requests;
+mod standing;
 mod steering;
 mod tasks;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_rules::books::Books;
 use monoceros_rules::config::PartitionConfig;
+use monoceros_rules::object_state::ObjectState;
 use tokio::time::Instant;
 
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
@@ -42,10 +46,14 @@ use crate::predicates::{QuestionId, Verdict};
 use crate::rm::{Credit, Rm, Settling, Steering};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
+pub(crate) use early::Awaited;
 use early::Early;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
+use reloading::Proposal;
+pub(crate) use reloading::{Conclude, Preparing};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
+pub(crate) use standing::StateChange;
 use steering::Steered;
 pub(crate) use steering::{Answers, Unasked};
 use tasks::Task;
@@ -128,17 +136,20 @@ pub(crate) struct Partition {
     due: BTreeMap<u64, Instant>,
     timer: Option<(Instant, SpawnHandle)>,
     foreign: foreign::ForeignTable,
-    /// Asks that came before their application, and how long they may wait.
+    /// What came before the application or node that it names.
     early: Early,
-    reorder_window: Duration,
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
-    since_ns: i64,
     /// To be passed on when an offer has come home in vain and the door is empty.
     settling: Vec<Arc<Settling>>,
     watch: Watch,
     oracle: Oracle,
+    /// What it takes; see [`standing`].
+    state: ObjectState,
+    state_since_ns: i64,
+    /// A configuration that is wanted: nothing happens until it is known whether it comes.
+    proposal: Option<Proposal>,
     steered: Steered,
     closing: bool,
     metrics: Arc<Metrics>,
@@ -148,7 +159,8 @@ pub(crate) struct Partition {
 pub(crate) struct View<'a> {
     pub(crate) name: &'a str,
     pub(crate) config: &'a PartitionConfig,
-    pub(crate) since_ns: i64,
+    pub(crate) state: ObjectState,
+    pub(crate) state_since_ns: i64,
 }
 
 /// What a partition is made of.
@@ -198,7 +210,6 @@ impl Partition {
         });
         let outlet = Outlet::new(Arc::clone(&name), rm.clone(), &metrics).start();
         Self {
-            since_ns: clock.now_ns(),
             name,
             config,
             clock,
@@ -214,14 +225,16 @@ impl Partition {
             due: BTreeMap::new(),
             timer: None,
             foreign: foreign::ForeignTable::default(),
-            early: Early::default(),
-            reorder_window,
+            early: Early::new(reorder_window),
             outlet,
             outstanding: 0,
             rm,
             settling: Vec::new(),
             oracle: Oracle::default(),
             watch,
+            state: ObjectState::Active,
+            state_since_ns: clock.now_ns(),
+            proposal: None,
             steered: Steered::default(),
             closing: false,
             metrics,
@@ -245,16 +258,20 @@ impl Partition {
                 self.dissolve(baton, ctx);
                 return;
             }
+            if self.proposal.is_some() {
+                baton.tally.flush();
+                self.baton = Some(baton);
+                return;
+            }
             if self.capacity_changed && !self.node_is_next() {
                 self.capacity_changed = false;
                 self.may_decide = true;
-                self.agenda.push_back(Task::Refresh);
+                self.agenda.push_back(Task::Refresh(BTreeSet::new()));
                 self.baton = Some(baton);
                 continue;
             }
             baton.now_ns = self.clock.now_ns();
-            let can_decide =
-                self.may_decide && !self.steered.is_on_hold() && !baton.books.nodes.is_empty();
+            let can_decide = self.may_decide && self.decides() && !baton.books.nodes.is_empty();
             let has_room = self.outstanding < OUTSTANDING_MAX && self.budget(&baton) > 0;
             let may_offer = can_decide && has_room;
             // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
@@ -313,7 +330,9 @@ impl Partition {
     fn enter(&mut self, entry: Entry, baton: &mut Baton) {
         match entry {
             Entry::Request(request) => {
-                self.may_decide |= !matches!(request, Request::Settle(_) | Request::Say(_));
+                let is_quiet =
+                    matches!(request, Request::Settle(_) | Request::Say(_) | Request::Prepare(_));
+                self.may_decide |= !is_quiet;
                 self.request(request, baton);
             }
             Entry::ChunkDone => {

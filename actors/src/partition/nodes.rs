@@ -6,23 +6,37 @@ use std::sync::Arc;
 use actix::Actor;
 use monoceros_rules::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::Resources;
+use tokio::time::Instant;
 
+use super::early::Awaited;
 use super::{NewNode, Partition, Task};
 use crate::application::Op;
 use crate::baton::{Baton, Errand, Saying};
 use crate::node::{Change, Node};
 
 impl Partition {
-    /// A node joins with everything that is on it, or not at all (D42).
-    pub(super) fn create_node(&mut self, new: NewNode, baton: &mut Baton) {
+    /// A node joins with everything that is on it, or not at all (D42). It may wait for an
+    /// application that it names, until `until` or else for the whole window.
+    pub(super) fn create_node(
+        &mut self,
+        mut new: Box<NewNode>,
+        until: Option<Instant>,
+        baton: &mut Baton,
+    ) {
         if let Err(reason) = self.may_create(&new, baton) {
+            if let Rejection::ApplicationUnknown(application) = &reason {
+                match self.node_waits(new, application, until, baton) {
+                    Ok(()) => return,
+                    Err(refused) => new = refused,
+                }
+            }
             baton.tally.shared().nodes.failed.inc();
             baton.said.push(Saying::NodeRejected { id: new.id, reason });
             return;
         }
-        let NewNode { id, attributes, total, occupied, existing, draining } = new;
+        let NewNode { id, attributes, total, occupied, existing, draining } = *new;
         let total = total.pruned();
         // The slot is known only once the index has the node; the node's own numbers come first.
         let available = total.minus(&occupied).pruned();
@@ -38,7 +52,7 @@ impl Partition {
         }
         nodes[slot.index()] = Some(Arc::new(node.start()));
         baton.wake_named(&id);
-        baton.said.push(Saying::NodeAccepted(id));
+        baton.said.push(Saying::NodeAccepted(Arc::clone(&id)));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
         for (application, existing) in existing {
             let slot = baton.directory.application_by_id[&application];
@@ -47,10 +61,12 @@ impl Partition {
         for (slot, ops) in by_application {
             self.agenda.push_back(Task::Visit(slot, ops));
         }
+        self.join_early(&Awaited::Node(id), baton);
         self.capacity_changed = true;
     }
 
     fn may_create(&self, new: &NewNode, baton: &Baton) -> Result<(), Rejection> {
+        self.takes_new("node", &new.id)?;
         if baton.books.nodes.slot_of(&new.id).is_some() {
             let (id, partition) = (Arc::clone(&new.id), Arc::clone(&self.name));
             return Err(Rejection::NodeExists { id, partition });
@@ -77,13 +93,17 @@ impl Partition {
 
     pub(super) fn change_node(&mut self, id: &Arc<str>, change: Change, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
-            tracing::warn!(node = %id, "change of an unknown node ignored");
+            if self.change_waits(id, change, baton).is_some() {
+                tracing::warn!(node = %id, "change of an unknown node ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            }
             return;
         };
         if let Change::Update { total: Some(total), .. } = &change {
             let (capacity, old) = (baton.books.nodes.capacity(), baton.books.nodes.total(slot));
             if let Err(reason) = check_capacity(id, capacity, old, total) {
                 tracing::warn!(node = %id, %reason, "node update ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUpdate));
                 return;
             }
         }
@@ -104,7 +124,10 @@ impl Partition {
     /// A node leaves: its allocations first, then its capacity, so that headroom never dips (5.4).
     pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
-            tracing::warn!(node = %id, "removal of an unknown node ignored");
+            if !self.waiting_node_leaves(id, baton) {
+                tracing::warn!(node = %id, "removal of an unknown node ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            }
             return;
         };
         baton.books.nodes.set_open(slot, false);

@@ -66,12 +66,27 @@ impl Partition {
             Steering::Hold(hold) => self.steered.on_hold = hold,
             Steering::Predicates(predicates) => self.set_predicates(predicates, baton),
             Steering::Invalidate(invalidation) => self.invalidate(invalidation, baton),
+            Steering::ReorderWindow(window) => {
+                self.early.set_window(window);
+                return;
+            }
+            Steering::ReorderItems(items) => {
+                self.early.set_items_max(items);
+                return;
+            }
+            // Of what the Rm does itself.
+            Steering::StrictEnums(_) => return,
         }
         if self.steered.is_on_hold() || !self.steered.asks_later() {
-            let all = baton.books.unsettled.iter().map(|(_, question)| question.allocation);
-            self.give_up(all.collect(), baton);
+            self.give_up_all(baton);
         }
         self.may_decide = true;
+    }
+
+    /// Cancels every placement that waits for its predicate.
+    pub(super) fn give_up_all(&mut self, baton: &Baton) {
+        let all = baton.books.unsettled.iter().map(|(_, question)| question.allocation);
+        self.give_up(all.collect(), baton);
     }
 
     fn set_predicates(&mut self, predicates: Predicates, baton: &mut Baton) {

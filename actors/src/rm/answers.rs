@@ -107,6 +107,11 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
                 batch.turn_to(Kind::Allocation, 2, callback);
                 batch.allocation.released.push(release(*released));
             }
+            Saying::ApplicationPlaced { id, queue, partition } => {
+                batch.send(callback);
+                callback.application_placed(&partition, &id, queue.as_deref());
+            }
+            Saying::Ignored(_) => {}
             Saying::ApplicationAccepted(id) => {
                 batch.turn_to(Kind::Application, 0, callback);
                 let accepted = si::AcceptedApplication { application_id: id.to_string() };
@@ -151,6 +156,16 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
         }
     }
     batch.send(callback);
+}
+
+/// The code of what a saying refuses.
+pub(super) fn refusal(saying: &Saying) -> Option<String> {
+    match saying {
+        Saying::AskRejected { reason, .. }
+        | Saying::ApplicationRejected { reason, .. }
+        | Saying::NodeRejected { reason, .. } => Some(reason.to_string()),
+        _ => None,
+    }
 }
 
 fn allocation(allocated: Allocated) -> si::Allocation {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use expect_test::Expect;
 use monoceros_actors::snapshot::QueueSnapshot;
-use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle, UpdateError};
+use monoceros_actors::{
+    ObjectState, ResourceManagerCallback, Scheduler, SchedulerHandle, UpdateError,
+};
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
 use monoceros_rules::resources::Resources;
@@ -149,6 +151,8 @@ pub(crate) struct World {
     present: String,
     order: Option<(String, Amounts)>,
     queues: Vec<QueueWords>,
+    /// Order and queues as the scheduler last took them.
+    in_force: (Option<(String, Amounts)>, Vec<QueueWords>),
     played: Played,
     /// Settling did not end, and would not the next time.
     stands_still: bool,
@@ -169,6 +173,7 @@ impl World {
             present: "rm".to_owned(),
             order: None,
             queues: Vec::new(),
+            in_force: (None, Vec::new()),
             played: Played::default(),
             stands_still: false,
             how,
@@ -183,6 +188,12 @@ impl World {
             Step::Queue(queue) => self.queues.push(queue.clone()),
             Step::As(rm) => self.present.clone_from(rm),
             Step::Register => self.register().await,
+            Step::Forget => {
+                self.order = None;
+                self.queues.clear();
+            }
+            Step::Reload => self.reload().await,
+            Step::State(state) => self.enter(state).await,
             Step::Leave => {
                 self.scheduler.stop_resource_manager(&self.present).await.unwrap();
                 self.sides.remove(&self.present);
@@ -232,6 +243,7 @@ impl World {
         let ear = Arc::new(Ear::default());
         match self.scheduler.register_resource_manager(request, ear.clone()).await {
             Ok(_) => {
+                self.in_force = (self.order.clone(), self.queues.clone());
                 if let How::Later(in_flight) | How::Dice(in_flight) = self.how {
                     let control = self.scheduler.control(&self.present).await.unwrap();
                     control.set_predicates(monoceros_actors::Predicates::Remote { in_flight });
@@ -250,6 +262,37 @@ impl World {
                 self.note(&format!("register refused: {}", text.lines().next().unwrap_or("")));
             }
         }
+    }
+
+    async fn reload(&mut self) {
+        self.side().await;
+        let request = si::UpdateConfigurationRequest {
+            rm_id: self.present.clone(),
+            config: wire::configuration(self.order.as_ref(), &self.queues),
+            ..Default::default()
+        };
+        match self.scheduler.update_configuration(request).await {
+            Ok(_) => self.in_force = (self.order.clone(), self.queues.clone()),
+            Err(error) => {
+                let text = error.to_string();
+                self.note(&format!("reload refused: {}", text.lines().last().unwrap_or("")));
+                (self.order, self.queues) = self.in_force.clone();
+            }
+        }
+        self.settle().await;
+    }
+
+    async fn enter(&mut self, state: &str) {
+        self.side().await;
+        let to = [ObjectState::Active, ObjectState::Draining, ObjectState::Stopped]
+            .into_iter()
+            .find(|known| known.text() == state)
+            .unwrap_or_else(|| panic!("there is no state `{state}`"));
+        match self.scheduler.set_partition_state(&self.present, "default", to).await {
+            Ok(old) => self.note(&format!("partition was {old}")),
+            Err(error) => self.note(&format!("error: {error}")),
+        }
+        self.settle().await;
     }
 
     async fn answer(&mut self, key: &str, node: &str, answer: Option<Answer>) {
@@ -369,8 +412,12 @@ impl World {
             i32::MIN => "none".to_owned(),
             priority => priority.to_string(),
         };
+        let status = match queue.status.as_str() {
+            "Active" => String::new(),
+            status => format!(" ({status})"),
+        };
         self.note(&format!(
-            "{}: used {used}, pending {pending}, headroom {headroom}, running {}, priority {priority}",
+            "{}{status}: used {used}, pending {pending}, headroom {headroom}, running {}, priority {priority}",
             queue.queue_name, queue.running_apps
         ));
         for child in &queue.children {
