@@ -43,7 +43,8 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     {
         let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
         edges.spawn(async move {
-            grpc::serve(rpc, handle, &settings.grpc, &settings.session, shutdown)
+            let options = grpc::attach::Options::new(&settings.callback, &settings.scheduler);
+            grpc::serve(rpc, handle, &settings.grpc, &settings.session, options, shutdown)
                 .await
                 .context("gRPC edge")
         });

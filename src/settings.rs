@@ -20,6 +20,10 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::input::{self, InputError};
 
+pub mod callback;
+
+pub use callback::CallbackSettings;
+
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
 
@@ -50,6 +54,8 @@ pub struct Settings {
     pub grpc: GrpcSettings,
     /// The REST edge.
     pub rest: RestSettings,
+    /// Callback streams.
+    pub callback: CallbackSettings,
     /// The scheduler itself.
     pub scheduler: SchedulerSettings,
     /// What is kept for each registered resource manager.
@@ -99,7 +105,7 @@ pub struct RestSettings {
 }
 
 /// Section `scheduler`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(
     deny_unknown_fields,
     expecting = "a section (with keys `scheduler.KEY` or MONOCEROS__SCHEDULER__KEY)"
@@ -107,6 +113,9 @@ pub struct RestSettings {
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
+    /// Most placements that wait for a predicate, per partition, where a remote shim answers it.
+    /// Default 64. One keeps the order of placements exact; more hide the round trip.
+    pub placements_in_flight: NonZeroUsize,
 }
 
 /// Section `session`.
@@ -348,6 +357,10 @@ mod tests {
         assert_eq!(settings.grpc.keepalive_interval(), Duration::from_secs(20));
         assert_eq!(settings.rest.address.to_string(), "127.0.0.1:9080");
         assert_eq!(settings.scheduler.queues, None);
+        assert_eq!(settings.scheduler.placements_in_flight.get(), 64);
+        assert_eq!(settings.callback.predicates, callback::Asking::Auto);
+        assert_eq!(settings.callback.predicate_timeout, Duration::from_secs(2));
+        assert!(settings.callback.predicates_of.is_empty());
         assert_eq!(settings.shutdown.grace(), Duration::from_secs(4));
         assert_eq!(settings.log.filter, "info");
     }

@@ -59,6 +59,24 @@ pub enum End {
     /// A message has more items than one may have; nothing of it was applied.
     #[error("a message of {0} items is refused whole: send at most 200000")]
     TooManyItems(usize),
+    /// A callback stream did not begin with Hello.
+    #[error("the first message of a callback stream must be a Hello")]
+    HelloMissing,
+    /// A callback stream did not begin in time.
+    #[error("no Hello came in time")]
+    HelloTimeout,
+    /// A shim sent what none may send.
+    #[error("protocol error: {0}")]
+    Violation(String),
+    /// A shim sent results over results that nobody had asked for.
+    #[error("too many results that answer nothing")]
+    ResultFlood,
+    /// A shim gave no sign of life.
+    #[error("the shim gave no sign of life")]
+    Silent,
+    /// A shim took no messages.
+    #[error("the shim took no messages for too long")]
+    Stalled,
     /// The client is gone; nobody reads this.
     #[error("the client has gone")]
     ClientGone,
@@ -92,6 +110,12 @@ impl From<&End> for Status {
             End::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
             End::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
             End::TooManyItems(_) => (Code::ResourceExhausted, "LIMIT_ITEMS"),
+            End::HelloMissing => (Code::InvalidArgument, "HELLO_MISSING"),
+            End::HelloTimeout => (Code::DeadlineExceeded, "HELLO_TIMEOUT"),
+            End::Violation(_) => (Code::InvalidArgument, "PROTOCOL_VIOLATION"),
+            End::ResultFlood => (Code::ResourceExhausted, "RESULT_FLOOD"),
+            End::Silent => (Code::Unavailable, "HEARTBEAT_MISSED"),
+            End::Stalled => (Code::Unavailable, "STREAM_STALLED"),
             End::ClientGone => (Code::Cancelled, "CLIENT_GONE"),
         };
         with_reason(code, reason, end.to_string())

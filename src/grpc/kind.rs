@@ -28,6 +28,11 @@ pub trait Kind: Send + Sync + 'static {
     /// Where the replies of a session wait.
     fn outbox(session: &Session) -> &Outbox<Self::Reply>;
 
+    /// Lets the callback side of the session see a request before the scheduler does.
+    fn observe(session: &Session, request: &Self::Request) {
+        let _ = (session, request);
+    }
+
     /// Hands a request to the scheduler; waits while that is behind.
     fn forward(
         handle: &SchedulerHandle,
@@ -62,6 +67,10 @@ impl Kind for Allocations {
 
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {
         &session.allocations
+    }
+
+    fn observe(session: &Session, request: &Self::Request) {
+        session.attachment().allocations_from_rm(request);
     }
 
     async fn forward(handle: &SchedulerHandle, request: Self::Request) -> Result<(), UpdateError> {
@@ -106,6 +115,10 @@ impl Kind for Nodes {
 
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {
         &session.nodes
+    }
+
+    fn observe(session: &Session, request: &Self::Request) {
+        session.attachment().nodes_from_rm(request);
     }
 
     async fn forward(handle: &SchedulerHandle, request: Self::Request) -> Result<(), UpdateError> {

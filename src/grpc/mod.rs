@@ -16,8 +16,9 @@
 //! * How a stream ends is an [`end::End`], and one `match` there gives its status.
 //!
 //! Reading order: [`stubs`], [`outbox`], [`reply`], [`mod@line`], [`session`], [`registry`],
-//! [`kind`], [`stream`], [`end`].
+//! [`kind`], [`stream`], [`end`], [`attach`].
 
+pub mod attach;
 pub mod end;
 pub mod kind;
 pub mod line;
@@ -31,6 +32,7 @@ pub mod stubs;
 use std::sync::Arc;
 
 use monoceros_actors::SchedulerHandle;
+use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::v1 as si;
 use tokio::net::TcpListener;
@@ -44,6 +46,7 @@ use self::kind::{Allocations, Applications, Nodes};
 use self::outbox::Bounds;
 use self::registry::{Registered, Registry};
 use self::stream::ReplyStream;
+use self::stubs::callback::callback_service_server::{CallbackService, CallbackServiceServer};
 use self::stubs::scheduler_server;
 use crate::settings::{GrpcSettings, SessionSettings};
 
@@ -72,21 +75,23 @@ pub async fn serve(
     handle: SchedulerHandle,
     settings: &GrpcSettings,
     session: &SessionSettings,
+    options: attach::Options,
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
     let bounds = Bounds::new(settings, session);
-    let service = Service(Arc::new(Edge {
-        handle,
-        registry: Registry::new(bounds),
-        shutdown: shutdown.clone(),
-    }));
-    let service = scheduler_server::SchedulerServer::new(service)
-        .max_decoding_message_size(settings.max_recv_message_bytes.get());
+    let registry = Registry::new(bounds, options, handle.callback_metrics());
+    let edge = Arc::new(Edge { handle, registry, shutdown: shutdown.clone() });
+    let max_bytes = settings.max_recv_message_bytes.get();
+    let callbacks = CallbackServiceServer::new(Callbacks(Arc::clone(&edge)))
+        .max_decoding_message_size(max_bytes);
+    let service =
+        scheduler_server::SchedulerServer::new(Service(edge)).max_decoding_message_size(max_bytes);
     Server::builder()
         .http2_keepalive_interval(Some(settings.keepalive_interval()))
         .http2_keepalive_timeout(Some(settings.keepalive_timeout()))
         .max_concurrent_streams(settings.max_streams_per_connection.get())
         .add_service(service)
+        .add_service(callbacks)
         .serve_with_incoming_shutdown(
             // Small messages should not wait for an acknowledgement of earlier ones.
             TcpIncoming::from(listener).with_nodelay(Some(true)),
@@ -155,6 +160,20 @@ impl scheduler_server::Scheduler for Service {
         _request: Request<Streaming<legacy::UpdateRequest>>,
     ) -> Result<Response<Self::UpdateStream>, Status> {
         Err(Status::unimplemented("not there yet"))
+    }
+}
+
+struct Callbacks(Arc<Edge>);
+
+#[tonic::async_trait]
+impl CallbackService for Callbacks {
+    type AttachStream = attach::stream::Messages;
+
+    async fn attach(
+        &self,
+        request: Request<Streaming<cb::ShimMessage>>,
+    ) -> Result<Response<Self::AttachStream>, Status> {
+        Ok(attach::stream::open(Arc::clone(&self.0), request))
     }
 }
 

@@ -15,12 +15,14 @@ use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use monoceros_actors::metrics::CallbackMetrics;
 use monoceros_actors::{RegisterError, ResourceManagerCallback, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use tokio::sync::RwLock;
 use tonic::metadata::AsciiMetadataValue;
-use tracing::info;
+use tracing::{info, warn};
 
+use super::attach::{Attachment, Options};
 use super::end::End;
 use super::outbox::Bounds;
 use super::session::Session;
@@ -33,6 +35,8 @@ pub struct Registry {
     scheduler_id: AsciiMetadataValue,
     next_session: AtomicU64,
     bounds: Bounds,
+    options: Options,
+    callback_metrics: CallbackMetrics,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
 }
 
@@ -48,11 +52,13 @@ pub struct Registered {
 
 impl Registry {
     /// No sessions.
-    pub fn new(bounds: Bounds) -> Self {
+    pub fn new(bounds: Bounds, options: Options, callback_metrics: CallbackMetrics) -> Self {
         Self {
             scheduler_id: random_id(),
             next_session: AtomicU64::new(first_session_number()),
             bounds,
+            options,
+            callback_metrics,
             slots: Mutex::default(),
         }
     }
@@ -60,6 +66,11 @@ impl Registry {
     /// Names this run of the scheduler.
     pub fn scheduler_id(&self) -> AsciiMetadataValue {
         self.scheduler_id.clone()
+    }
+
+    /// What holds for the callback streams of resource managers that bring nothing of their own.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// The place of a resource manager that has registered at some time.
@@ -77,7 +88,9 @@ impl Registry {
         let slot = Arc::clone(self.slots().entry(rm_id.clone()).or_default());
         let mut current = slot.write().await;
         let number = self.next_session.fetch_add(1, Ordering::Relaxed);
-        let session = Arc::new(Session::new(rm_id.clone(), number, self.bounds));
+        let (options, complaints) = self.options.of(&rm_id, &request.extra_config);
+        let attachment = Attachment::new(options, self.callback_metrics.clone());
+        let session = Arc::new(Session::new(rm_id.clone(), number, self.bounds, attachment));
         let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
         let answer = handle.register_resource_manager(request, callback).await;
         let reply = match answer {
@@ -91,6 +104,12 @@ impl Registry {
                 return Err(error);
             }
         };
+        for complaint in complaints {
+            warn!(rm = %rm_id, complaint, "left out of the extra configuration");
+        }
+        if let Ok(control) = handle.control(&rm_id).await {
+            session.begin(control);
+        }
         let earlier = current.replace(session);
         if let Some(earlier) = &earlier {
             earlier.close(&End::Superseded);

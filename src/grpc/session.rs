@@ -1,11 +1,15 @@
 //! One registration of a resource manager, from the edge's side: where the scheduler's answers go.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
-use monoceros_actors::ResourceManagerCallback;
+use monoceros_actors::{
+    PredicateQuestion, QuestionId, ResourceManagerCallback, ResourceManagerControl, RmState,
+    StateDump,
+};
 use monoceros_proto::si::v1 as si;
 use tracing::warn;
 
+use super::attach::{Attachment, Delivery};
 use super::end::{Cause, End};
 use super::kind::Kind;
 use super::line::Line;
@@ -23,11 +27,12 @@ pub struct Session {
     pub applications: Outbox<si::ApplicationResponse>,
     /// For node streams.
     pub nodes: Outbox<si::NodeResponse>,
+    attachment: Arc<Attachment>,
 }
 
 impl Session {
     /// A session without streams.
-    pub fn new(rm_id: String, number: u64, bounds: Bounds) -> Self {
+    pub fn new(rm_id: String, number: u64, bounds: Bounds, attachment: Attachment) -> Self {
         Self {
             rm_id,
             number,
@@ -35,7 +40,19 @@ impl Session {
             allocations: Outbox::new(bounds),
             applications: Outbox::new(bounds),
             nodes: Outbox::new(bounds),
+            attachment: Arc::new(attachment),
         }
+    }
+
+    /// The registration stands; `control` steers it. To be called before anything is sent for it.
+    pub fn begin(self: &Arc<Self>, control: ResourceManagerControl) {
+        let delivery: Weak<dyn Delivery> = Arc::<Self>::downgrade(self);
+        self.attachment.begin(control, delivery);
+    }
+
+    /// Its callback side.
+    pub fn attachment(&self) -> &Arc<Attachment> {
+        &self.attachment
     }
 
     /// Whose session it is.
@@ -72,6 +89,7 @@ impl Session {
         self.allocations.close(end);
         self.applications.close(end);
         self.nodes.close(end);
+        self.attachment.close(end);
     }
 
     fn overflow(&self, kind: &'static str) {
@@ -87,9 +105,7 @@ impl Session {
 
 impl ResourceManagerCallback for Session {
     fn update_allocation(&self, response: si::AllocationResponse) {
-        if let Err(Overflow) = self.allocations.push(response) {
-            self.overflow("allocation");
-        }
+        self.attachment.allocations(response);
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
@@ -99,9 +115,33 @@ impl ResourceManagerCallback for Session {
     }
 
     fn update_node(&self, response: si::NodeResponse) {
+        self.attachment.nodes(&response);
         if let Err(Overflow) = self.nodes.push(response) {
             self.overflow("node");
         }
+    }
+
+    fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
+        self.attachment.ask_predicates(questions);
+    }
+
+    fn cancel_predicates(&self, questions: Vec<QuestionId>) {
+        self.attachment.cancel_predicates(&questions);
+    }
+
+    fn send_events(&self, events: Vec<si::EventRecord>) {
+        self.attachment.events(events);
+    }
+
+    fn update_container_scheduling_state(
+        &self,
+        states: Vec<si::UpdateContainerSchedulingStateRequest>,
+    ) {
+        self.attachment.container_states(states);
+    }
+
+    fn state_dump(&self) -> Option<&dyn StateDump> {
+        self.attachment.tells_state().then_some(self)
     }
 
     fn resync_required(&self, cause: &str) {
@@ -110,8 +150,24 @@ impl ResourceManagerCallback for Session {
     }
 }
 
+impl Delivery for Session {
+    fn deliver(&self, response: si::AllocationResponse) {
+        if let Err(Overflow) = self.allocations.push(response) {
+            self.overflow("allocation");
+        }
+    }
+}
+
+impl StateDump for Session {
+    fn rm_state(&self) -> RmState {
+        let attachment = Arc::clone(&self.attachment);
+        Box::pin(async move { attachment.rm_state().await })
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::attach::Options;
     use super::super::kind::{Applications, Nodes};
     use super::*;
 
@@ -124,7 +180,9 @@ mod tests {
     fn session() -> Arc<Session> {
         let bounds =
             Bounds { chunk_items: 9, chunk_bytes: 999, outbox_items: 2, outbox_bytes: 999 };
-        Arc::new(Session::new("rm".to_owned(), 1, bounds))
+        let metrics = monoceros_actors::metrics::Metrics::new().callback.clone();
+        let attachment = Attachment::new(Options::for_tests(), metrics);
+        Arc::new(Session::new("rm".to_owned(), 1, bounds, attachment))
     }
 
     #[test]

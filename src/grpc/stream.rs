@@ -158,6 +158,7 @@ impl<K: Kind> Reader<K> {
             return Err(End::Superseded);
         }
         session.rm_id().clone_into(K::rm_id(&mut request));
+        K::observe(session, &request);
         K::forward(&self.edge.handle, request).await?;
         Ok(())
     }

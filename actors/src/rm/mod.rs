@@ -35,8 +35,8 @@ use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Requests};
-use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::predicates::{Invalidation, Predicates};
+use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::tally::Tally;
 use crate::{Settings, Threads};
 
