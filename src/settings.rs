@@ -6,6 +6,7 @@
 //! * A key that is not known is an error that names it and its source, wherever it comes from.
 //! * The text of an error says everything; an error has no source that would say it again.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::grpc::legacy::memory::MemoryUnit;
+use crate::identity::Rule;
 use crate::input::{self, InputError};
 
 pub mod callback;
@@ -60,6 +63,8 @@ pub struct Settings {
     pub scheduler: SchedulerSettings,
     /// What is kept for each registered resource manager.
     pub session: SessionSettings,
+    /// Who may speak for which resource manager, and who may administer.
+    pub identity: IdentitySettings,
     /// The end of the service.
     pub shutdown: ShutdownSettings,
     /// The log.
@@ -90,6 +95,11 @@ pub struct GrpcSettings {
     pub keepalive_timeout: NonZeroU64,
     /// Most streams that are open on one connection at a time. Default 1,024.
     pub max_streams_per_connection: NonZeroU32,
+    /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
+    /// saves network, costs processor time on both sides.
+    pub send_gzip: bool,
+    /// Encryption.
+    pub tls: TlsSettings,
 }
 
 /// Section `rest`.
@@ -102,6 +112,38 @@ pub struct RestSettings {
     /// Where to listen; port 0 takes a free one. Default 127.0.0.1:9080.
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
+    /// Whether reading needs an identity that a rule knows, where there are rules. Default false.
+    pub require_identity: bool,
+    /// Encryption.
+    pub tls: TlsSettings,
+}
+
+/// Sections `grpc.tls` and `rest.tls`. The files are read again when they change.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a section (with keys such as `tls.certificate`)")]
+pub struct TlsSettings {
+    /// The certificate to show (PEM), with those that lead from it to one that clients trust, in
+    /// this order. Default: none, and no TLS.
+    pub certificate: Option<PathBuf>,
+    /// Its private key (PEM, no passphrase).
+    pub key: Option<PathBuf>,
+    /// Those who vouch for clients (PEM, any number).
+    pub client_ca: Option<PathBuf>,
+    /// Whether clients show a certificate. Default `none`.
+    pub client_auth: ClientAuth,
+}
+
+/// Whether clients show a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum ClientAuth {
+    /// They are not asked.
+    #[default]
+    None,
+    /// They may; one that cannot be verified ends the connection.
+    Optional,
+    /// Without one there is no connection.
+    Required,
 }
 
 /// Section `scheduler`.
@@ -130,6 +172,31 @@ pub struct SessionSettings {
     pub outbox_items: NonZeroUsize,
     /// Most bytes (as encoded) that wait for it, per kind of stream. Default 256 MiB.
     pub outbox_bytes: NonZeroUsize,
+    /// Whether an item with an unknown number in an enumeration is ignored rather than taken for
+    /// the mildest. Default false.
+    pub strict_enums: bool,
+    /// In what resource managers of the oldest dialect count `memory`: `raw` (bytes, default) or
+    /// `megabyte`.
+    pub legacy_memory_unit: MemoryUnit,
+    /// Priorities by the names that resource managers of the oldest dialect may use. None by
+    /// default.
+    #[serde(default)]
+    pub priority_classes: BTreeMap<String, i32>,
+}
+
+/// Section `identity`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `identity.KEY` or MONOCEROS__IDENTITY__KEY)"
+)]
+pub struct IdentitySettings {
+    /// The file of bearer tokens, one `name:token` in a line; read again when it changes. Default:
+    /// there are no tokens.
+    pub tokens: Option<PathBuf>,
+    /// Who may do what. Default: no rules, and everybody may do everything.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
 }
 
 /// Section `shutdown`.
@@ -261,6 +328,19 @@ impl TryFrom<String> for LogFormat {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),
             _ => Err(format!("`{text}` is not a log format (`text` or `json`)")),
+        }
+    }
+}
+
+impl TryFrom<String> for ClientAuth {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "none" => Ok(Self::None),
+            "optional" => Ok(Self::Optional),
+            "required" => Ok(Self::Required),
+            _ => Err(format!("`{text}` is not `none`, `optional` or `required`")),
         }
     }
 }
@@ -411,6 +491,7 @@ mod tests {
             ("GRPC__ADDRESS", "localhost:50051", ["`localhost:50051`", "IP:PORT", "grpc.address"]),
             ("REST__ADDRESS", "127.0.0.1:99999", ["`127.0.0.1:99999`", "IP:PORT", "rest.address"]),
             ("GRPC", "3", ["`3`", "MONOCEROS__GRPC__", "`grpc`"]),
+            ("GRPC__TLS__CLIENT_AUTH", "yes", ["`yes`", "`optional`", "grpc.tls.client_auth"]),
             ("LOG__FILTER", "infoo", ["`infoo`", "`info`", "log.filter"]),
             ("LOG__FILTER", "", ["``", "`info`", "log.filter"]),
             ("LOG__FILTER", "info,monoceros=bug", ["`bug`", "`debug`", "log.filter"]),
@@ -421,6 +502,26 @@ mod tests {
             for fragment in fragments {
                 assert!(error.to_string().contains(fragment), "{fragment} in {error}");
             }
+        }
+    }
+
+    #[test]
+    fn rules_say_who_may_do_what() {
+        let rules = "[identity]\ntokens = \"t\"\n[[identity.rules]]\ncertificate = \"cn=shim-a\"\n\
+                     rm_ids = [\"a*\"]\n[[identity.rules]]\ntoken = \"ops\"\nadmin = true";
+        let settings = with_file(rules).unwrap().identity;
+        assert_eq!(settings.tokens, Some(PathBuf::from("t")));
+        let holders: Vec<_> = settings.rules.iter().map(|rule| rule.holder().to_string()).collect();
+        assert_eq!(holders, ["certificate `cn=shim-a`", "token `ops`"]);
+        assert!(!settings.rules[0].admin() && settings.rules[1].admin());
+
+        for (rule, fragment) in [
+            ("certificate = \"shim-a\"\nadmin = true", "`shim-a`"),
+            ("token = \"ops\"", "grants something"),
+            ("token = \"ops\"\nrmids = [\"a\"]", "`rmids`"),
+        ] {
+            let error = with_file(&format!("[[identity.rules]]\n{rule}")).unwrap_err();
+            assert!(error.to_string().contains(fragment), "{fragment}: {error}");
         }
     }
 

@@ -30,7 +30,7 @@ use monoceros_rules::books::Books;
 use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::{ApplicationKey, QueueKey};
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::waits::{View, Waits};
 
@@ -39,6 +39,7 @@ use crate::callback::ResourceManagerCallback;
 use crate::metrics::Kind;
 use crate::node::Node;
 use crate::partition::Partition;
+use crate::predicates::{PredicateQuestion, QuestionId};
 use crate::queue::{Queue, QueueFacts};
 use crate::rm::{PartitionLost, Rm, Settling};
 use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, QueueSnapshot};
@@ -74,6 +75,8 @@ pub(crate) struct Baton {
     pub(crate) disarmed: Vec<u64>,
     /// Applications that waited for a node which has come or grown.
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
+    /// Applications that may have waited for what a placement gave back to a node.
+    pub(crate) woken_by_return: Vec<(ApplicationSlot, Arc<str>)>,
     /// The partition's name without the RM's prefix.
     pub(crate) partition: Arc<str>,
     pub(crate) tally: Tally,
@@ -113,8 +116,8 @@ impl Drop for Guard {
 /// Where everything of the partition is.
 #[derive(Default)]
 pub(crate) struct Directory {
-    /// Parents before children.
-    pub(crate) queues: Vec<QueueEntry>,
+    /// By the index of the slot; parents before children.
+    pub(crate) queues: Vec<Option<QueueEntry>>,
     pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
     /// By the index of the slot.
     pub(crate) nodes: Vec<Option<Arc<Addr<Node>>>>,
@@ -125,12 +128,31 @@ pub(crate) struct Directory {
     pub(crate) rejected: u64,
     /// Applications that wait for a node that only they may use, by its id.
     pub(crate) named: BTreeMap<Arc<str>, BTreeSet<ApplicationSlot>>,
+    /// Applications with an ask that predicates refused; perhaps some more.
+    pub(crate) refused: BTreeSet<ApplicationSlot>,
 }
 
 pub(crate) struct QueueEntry {
+    /// As configured; what the queue itself has comes here first.
     pub(crate) facts: Arc<QueueFacts>,
     pub(crate) address: Arc<Addr<Queue>>,
+    /// Its place in its parent; none for root.
+    pub(crate) row: Option<RowSlot>,
+    /// Applications in it, and queues right below it.
+    pub(crate) applications: usize,
+    pub(crate) children: usize,
     pub(crate) counts: QueueCounts,
+}
+
+impl QueueEntry {
+    pub(crate) fn new(
+        facts: Arc<QueueFacts>,
+        address: Arc<Addr<Queue>>,
+        row: Option<RowSlot>,
+    ) -> Self {
+        let counts = QueueCounts::default();
+        Self { facts, address, row, applications: 0, children: 0, counts }
+    }
 }
 
 /// What is counted for a leaf since it is there, for metrics.
@@ -162,11 +184,42 @@ pub(crate) struct ApplicationEntry {
 
 impl Directory {
     pub(crate) fn root(&self) -> &Arc<Addr<Queue>> {
-        &self.queues[0].address
+        &self.queue(QueueSlot(0)).address
     }
 
     pub(crate) fn queue(&self, slot: QueueSlot) -> &QueueEntry {
-        &self.queues[slot.0 as usize]
+        self.queues[slot.0 as usize].as_ref().expect("a slot is that of a queue")
+    }
+
+    pub(crate) fn queue_mut(&mut self, slot: QueueSlot) -> &mut QueueEntry {
+        self.queues[slot.0 as usize].as_mut().expect("a slot is that of a queue")
+    }
+
+    /// Every queue, parents before children.
+    pub(crate) fn all_queues(&self) -> impl DoubleEndedIterator<Item = &QueueEntry> {
+        self.queues.iter().flatten()
+    }
+
+    /// A slot for one more queue below another: behind it, so that parents stay before children.
+    pub(crate) fn next_queue_slot(&self, parent: Option<QueueSlot>) -> QueueSlot {
+        let from = parent.map_or(0, |parent| parent.0 as usize + 1);
+        let behind = self.queues.iter().skip(from);
+        let free = behind.take_while(|entry| entry.is_some()).count();
+        QueueSlot(u32::try_from(from + free).expect("queues fit u32"))
+    }
+
+    /// Notes a queue at its slot, which is free.
+    pub(crate) fn enter_queue(&mut self, entry: QueueEntry) {
+        let (slot, parent) = (entry.facts.slot, entry.facts.parent);
+        self.queue_by_path.insert(Arc::clone(&entry.facts.config.path), slot);
+        let at = slot.0 as usize;
+        if self.queues.len() <= at {
+            self.queues.resize_with(at + 1, || None);
+        }
+        self.queues[at] = Some(entry);
+        if let Some(parent) = parent {
+            self.queue_mut(parent).children += 1;
+        }
     }
 
     pub(crate) fn application(&self, slot: ApplicationSlot) -> Option<&ApplicationEntry> {
@@ -193,14 +246,14 @@ impl Directory {
         for address in self.nodes.iter().flatten() {
             address.do_send(crate::Halt);
         }
-        for entry in &self.queues {
+        for entry in self.all_queues() {
             entry.address.do_send(crate::Halt);
         }
     }
 
     /// What is counted for a leaf.
     pub(crate) fn counts(&mut self, leaf: QueueSlot) -> &mut QueueCounts {
-        &mut self.queues[leaf.0 as usize].counts
+        &mut self.queue_mut(leaf).counts
     }
 
     /// The id of an application that is in the directory; empty once it has left.
@@ -212,6 +265,13 @@ impl Directory {
 /// A partition tells its RM something.
 #[derive(Debug)]
 pub(crate) enum Saying {
+    /// Said before the acceptance, and without a queue once the application has left.
+    ApplicationPlaced {
+        id: Arc<str>,
+        queue: Option<Arc<str>>,
+        /// Without the RM's prefix.
+        partition: Arc<str>,
+    },
     ApplicationAccepted(Arc<str>),
     ApplicationRejected {
         id: Arc<str>,
@@ -236,6 +296,12 @@ pub(crate) enum Saying {
         id: Arc<str>,
         reason: Rejection,
     },
+    /// Something had no effect and has no answer: it is counted.
+    Ignored(Ignored),
+    /// The RM's predicate is wanted.
+    Asked(Box<PredicateQuestion>),
+    /// It is not wanted any more.
+    Withdrawn(QuestionId),
     /// Everything before this was decided and said.
     Settled(Arc<Settling>),
 }
@@ -300,6 +366,8 @@ pub(crate) struct Offering {
     pub(crate) budget: u32,
     /// Nodes asked in vain so far; beyond [`REFUSALS_PER_TRIP`] the offer goes home, too.
     pub(crate) refused: u32,
+    /// Predicates are not asked by the node: what it holds waits for the RM's answer.
+    pub(crate) asks_later: bool,
     /// What the child that the offer comes back from says of itself.
     pub(crate) rising: Option<RowUpdate>,
     /// A decision that only whoever is that far up can follow: the number of frames that stay.
@@ -403,6 +471,8 @@ pub(crate) struct RowUpdate {
 pub(crate) struct Placing {
     pub(crate) ask: AskSlot,
     pub(crate) node: NodeSlot,
+    /// Whom to ask after `node` in the same question, in order.
+    pub(crate) alternatives: Vec<NodeSlot>,
     pub(crate) resources: Resources,
     pub(crate) key: Arc<str>,
     /// A required-node ask may also go to a node that takes no other.
@@ -436,8 +506,10 @@ pub(crate) enum Errand {
     Application(Vec<crate::application::Op>),
     /// To a leaf: an application joins.
     Attach { address: Arc<Addr<Application>> },
-    /// To a leaf: an application leaves.
+    /// To a queue: an application or a queue leaves it.
     Detach { row: RowSlot },
+    /// To a queue: one more is to grow below it.
+    Plant { facts: Arc<QueueFacts> },
     /// To a node.
     Node(crate::node::Change),
     /// What a visit brought home.
@@ -449,11 +521,15 @@ pub(crate) enum Errand {
 pub(crate) struct Report {
     /// Of a node that leaves: what was on it, by application.
     pub(crate) stranded: Vec<AllocationId>,
+    /// Of a node that must not take them any more: what is not settled.
+    pub(crate) given_up: Vec<AllocationId>,
 }
 
 /// What is to be done on a node; forced, nothing here can fail.
 pub(crate) enum NodeWork {
     Release(AllocationId, Resources),
+    /// As a release, of what was never settled.
+    Return(AllocationId, Resources),
     Hold(AllocationId, Resources),
     Resize(Resources),
 }
@@ -471,7 +547,8 @@ pub(crate) struct Climbing {
 
 // ---------------------------------------------------------------------------------------- walks
 
-/// A walk through a list of actors, last first.
+/// A walk through a list of actors, last first: applications, then queues from the leaves upward,
+/// then nodes.
 #[derive(Default)]
 pub(crate) struct Walk {
     pub(crate) queues: Vec<Arc<Addr<Queue>>>,
@@ -480,6 +557,8 @@ pub(crate) struct Walk {
     pub(crate) purpose: Purpose,
     /// Fair maximum of every queue, by slot, for a refresh.
     pub(crate) fair_max: Vec<Option<Limits>>,
+    /// Of a refresh that may give any queue more room: the number of the loosening, or 0.
+    pub(crate) loosens: u64,
     /// Key and priority that children leave for their parent.
     pub(crate) rows: BTreeMap<QueueSlot, Vec<RowUpdate>>,
     /// Snapshots that children leave for their parent.
@@ -494,9 +573,11 @@ pub(crate) struct Walk {
 /// What a walk does at each actor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Root's capacity changed: keys are made anew.
+    /// Root's capacity or the configuration changed: keys are made anew.
     #[default]
     Refresh,
+    /// The partition goes: its RM is told of each application.
+    Dismiss,
     /// A snapshot for people.
     Read,
     /// Capacity and use of nodes.
@@ -513,12 +594,20 @@ impl Baton {
         }
     }
 
+    /// Notes that a placement that was never settled gave back what it held of a node.
+    pub(crate) fn wake_named_by_return(&mut self, node: &Arc<str>) {
+        if let Some(waiting) = self.directory.named.get(node) {
+            let woken = waiting.iter().map(|slot| (*slot, Arc::clone(node)));
+            self.woken_by_return.extend(woken);
+        }
+    }
+
     /// Sends the walk on to its next actor, or home.
     pub(crate) fn walk_on(mut self: Box<Self>) {
-        if let Some(queue) = self.walk.queues.pop() {
-            queue.do_send(crate::queue::Walk(self));
-        } else if let Some(application) = self.walk.applications.pop() {
+        if let Some(application) = self.walk.applications.pop() {
             application.do_send(crate::application::Walk(self));
+        } else if let Some(queue) = self.walk.queues.pop() {
+            queue.do_send(crate::queue::Walk(self));
         } else if let Some(node) = self.walk.nodes.pop() {
             node.do_send(crate::node::Walk(self));
         } else {

@@ -22,10 +22,12 @@ use tokio::sync::RwLock;
 use tonic::metadata::AsciiMetadataValue;
 use tracing::{info, warn};
 
-use super::attach::{Attachment, Options};
+use super::attach::{self, Attachment};
 use super::end::End;
+use super::legacy::options::Options;
 use super::outbox::Bounds;
 use super::session::Session;
+use crate::settings::SessionSettings;
 
 /// The place of one resource manager.
 pub type Slot = RwLock<Option<Arc<Session>>>;
@@ -35,8 +37,9 @@ pub struct Registry {
     scheduler_id: AsciiMetadataValue,
     next_session: AtomicU64,
     bounds: Bounds,
-    options: Options,
+    callback: attach::Options,
     callback_metrics: CallbackMetrics,
+    settings: SessionSettings,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
 }
 
@@ -52,13 +55,19 @@ pub struct Registered {
 
 impl Registry {
     /// No sessions.
-    pub fn new(bounds: Bounds, options: Options, callback_metrics: CallbackMetrics) -> Self {
+    pub fn new(
+        bounds: Bounds,
+        settings: SessionSettings,
+        callback: attach::Options,
+        callback_metrics: CallbackMetrics,
+    ) -> Self {
         Self {
             scheduler_id: random_id(),
             next_session: AtomicU64::new(first_session_number()),
             bounds,
-            options,
+            callback,
             callback_metrics,
+            settings,
             slots: Mutex::default(),
         }
     }
@@ -69,8 +78,8 @@ impl Registry {
     }
 
     /// What holds for the callback streams of resource managers that bring nothing of their own.
-    pub fn options(&self) -> &Options {
-        &self.options
+    pub fn callback_options(&self) -> &attach::Options {
+        &self.callback
     }
 
     /// The place of a resource manager that has registered at some time.
@@ -88,9 +97,12 @@ impl Registry {
         let slot = Arc::clone(self.slots().entry(rm_id.clone()).or_default());
         let mut current = slot.write().await;
         let number = self.next_session.fetch_add(1, Ordering::Relaxed);
-        let (options, complaints) = self.options.of(&rm_id, &request.extra_config);
-        let attachment = Attachment::new(options, self.callback_metrics.clone());
-        let session = Arc::new(Session::new(rm_id.clone(), number, self.bounds, attachment));
+        let (callback, complaints) = self.callback.of(&rm_id, &request.extra_config);
+        let attachment = Attachment::new(callback, self.callback_metrics.clone());
+        let options = Options::new(&self.settings, &request.extra_config);
+        let strict_enums = options.strict_enums;
+        let session = Session::new(rm_id.clone(), number, self.bounds, options, attachment);
+        let session = Arc::new(session);
         let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
         let answer = handle.register_resource_manager(request, callback).await;
         let reply = match answer {
@@ -108,6 +120,9 @@ impl Registry {
             warn!(rm = %rm_id, complaint, "left out of the extra configuration");
         }
         if let Ok(control) = handle.control(&rm_id).await {
+            if strict_enums {
+                control.set_strict_enums(true);
+            }
             session.begin(control);
         }
         let earlier = current.replace(session);

@@ -6,12 +6,15 @@ use monoceros_actors::{
     PredicateQuestion, QuestionId, ResourceManagerCallback, ResourceManagerControl, RmState,
     StateDump,
 };
+use monoceros_proto::callback::v1::Hello;
+use monoceros_proto::si::legacy::v0::UpdateResponse;
 use monoceros_proto::si::v1 as si;
 use tracing::warn;
 
 use super::attach::{Attachment, Delivery};
 use super::end::{Cause, End};
-use super::kind::Kind;
+use super::kind::{Dialect, Kind};
+use super::legacy::{self, Legacy, Translator};
 use super::line::Line;
 use super::outbox::{Bounds, Closed, Outbox, Overflow};
 
@@ -27,12 +30,22 @@ pub struct Session {
     pub applications: Outbox<si::ApplicationResponse>,
     /// For node streams.
     pub nodes: Outbox<si::NodeResponse>,
+    /// For the one stream of the oldest dialect.
+    pub legacy: Translator,
+    /// Which streams it has, once it has had one.
+    dialect: OnceLock<Dialect>,
     attachment: Arc<Attachment>,
 }
 
 impl Session {
     /// A session without streams.
-    pub fn new(rm_id: String, number: u64, bounds: Bounds, attachment: Attachment) -> Self {
+    pub fn new(
+        rm_id: String,
+        number: u64,
+        bounds: Bounds,
+        legacy: legacy::options::Options,
+        attachment: Attachment,
+    ) -> Self {
         Self {
             rm_id,
             number,
@@ -40,6 +53,8 @@ impl Session {
             allocations: Outbox::new(bounds),
             applications: Outbox::new(bounds),
             nodes: Outbox::new(bounds),
+            legacy: Translator::new(bounds, legacy),
+            dialect: OnceLock::new(),
             attachment: Arc::new(attachment),
         }
     }
@@ -74,8 +89,25 @@ impl Session {
         if self.lost.get().is_some() {
             return Err(refusal());
         }
+        if *self.dialect.get_or_init(|| K::DIALECT) != K::DIALECT {
+            return Err(End::DialectMixed);
+        }
         line.set_session(self);
         K::outbox(self).bind(line).map_err(|Closed| refusal())
+    }
+
+    /// Makes `line` the callback stream.
+    pub fn attach(
+        self: &Arc<Self>,
+        line: &Arc<Line>,
+        hello: &Hello,
+        scheduler_id: String,
+    ) -> Result<(), End> {
+        if let Some(cause) = self.lost.get() {
+            return Err(End::ResyncRequired(cause.clone()));
+        }
+        line.set_session(self);
+        self.attachment.attach(line, hello, scheduler_id, self.number)
     }
 
     /// A message of the client could not be read: open streams go on, later ones are refused until
@@ -90,6 +122,18 @@ impl Session {
         self.applications.close(end);
         self.nodes.close(end);
         self.attachment.close(end);
+        self.legacy.outbox.close(end);
+    }
+
+    fn speaks_legacy(&self) -> bool {
+        self.dialect.get() == Some(&Dialect::Legacy)
+    }
+
+    /// Says something in the oldest dialect.
+    pub fn push_legacy(&self, response: UpdateResponse) {
+        if let Err(Overflow) = self.legacy.outbox.push(response) {
+            self.overflow(Legacy::NAME);
+        }
     }
 
     fn overflow(&self, kind: &'static str) {
@@ -109,6 +153,9 @@ impl ResourceManagerCallback for Session {
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(legacy::response::application(response));
+        }
         if let Err(Overflow) = self.applications.push(response) {
             self.overflow("application");
         }
@@ -116,6 +163,9 @@ impl ResourceManagerCallback for Session {
 
     fn update_node(&self, response: si::NodeResponse) {
         self.attachment.nodes(&response);
+        if self.speaks_legacy() {
+            return self.push_legacy(legacy::response::node(response));
+        }
         if let Err(Overflow) = self.nodes.push(response) {
             self.overflow("node");
         }
@@ -144,6 +194,16 @@ impl ResourceManagerCallback for Session {
         self.attachment.tells_state().then_some(self)
     }
 
+    fn dialect(&self) -> &'static str {
+        self.dialect.get().map_or("none", |dialect| dialect.name())
+    }
+
+    fn application_placed(&self, partition: &str, application_id: &str, queue: Option<&str>) {
+        if self.speaks_legacy() {
+            self.legacy.placed(partition, application_id, queue);
+        }
+    }
+
     fn resync_required(&self, cause: &str) {
         warn!(rm = %self.rm_id, cause, "state lost, the resource manager has to register again");
         self.lose(Cause::StateLost(cause.to_owned()));
@@ -152,6 +212,9 @@ impl ResourceManagerCallback for Session {
 
 impl Delivery for Session {
     fn deliver(&self, response: si::AllocationResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(self.legacy.allocation(response));
+        }
         if let Err(Overflow) = self.allocations.push(response) {
             self.overflow("allocation");
         }
@@ -182,7 +245,13 @@ mod tests {
             Bounds { chunk_items: 9, chunk_bytes: 999, outbox_items: 2, outbox_bytes: 999 };
         let metrics = monoceros_actors::metrics::Metrics::new().callback.clone();
         let attachment = Attachment::new(Options::for_tests(), metrics);
-        Arc::new(Session::new("rm".to_owned(), 1, bounds, attachment))
+        Arc::new(Session::new(
+            "rm".to_owned(),
+            1,
+            bounds,
+            legacy::options::Options::default(),
+            attachment,
+        ))
     }
 
     #[test]

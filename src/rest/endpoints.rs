@@ -4,7 +4,6 @@
 
 use axum::http::StatusCode;
 use monoceros_actors::ReadError;
-use monoceros_actors::snapshot::QueueSnapshot;
 use prometheus::TextEncoder;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
@@ -13,6 +12,8 @@ use super::names::{BadEscape, decoded_again, is_queue_path};
 use super::replies::{Class, Reply};
 use super::routes::Endpoint;
 use super::{Edge, Reads};
+use crate::dump::DumpError;
+use crate::identity::Denied;
 
 const PAGE: &str = include_str!("../../web/index.html");
 
@@ -32,6 +33,8 @@ pub(super) enum Failure {
          alphanumerics and -, _, #, @, /, :"
     )]
     QueueName(String),
+    #[error(transparent)]
+    Denied(#[from] Denied),
     #[error("the scheduler is stopped")]
     Stopped,
     #[error("{0}")]
@@ -45,6 +48,8 @@ impl Failure {
                 StatusCode::NOT_FOUND
             }
             Self::BadEscape(_) | Self::QueueName(_) => StatusCode::BAD_REQUEST,
+            Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
+            Self::Denied(Denied::Rm { .. } | Denied::Admin { .. }) => StatusCode::FORBIDDEN,
             Self::Stopped => StatusCode::SERVICE_UNAVAILABLE,
             Self::Document(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -57,6 +62,15 @@ impl From<ReadError> for Failure {
             ReadError::PartitionNotFound(_) => Self::PartitionNotFound,
             ReadError::QueueNotFound(_) => Self::QueueNotFound,
             ReadError::Stopped => Self::Stopped,
+        }
+    }
+}
+
+impl From<DumpError> for Failure {
+    fn from(error: DumpError) -> Self {
+        match error {
+            DumpError::Stopped => Self::Stopped,
+            DumpError::Document(_) => Self::Document(error.to_string()),
         }
     }
 }
@@ -78,7 +92,7 @@ pub(super) async fn read<S: Reads>(
         Endpoint::Queue { partition, queue } => {
             let tree = source.queues(&partition).await?;
             let path = queue_path(&queue)?;
-            let mut found = descendant(tree, &path).ok_or(Failure::QueueNotFound)?;
+            let mut found = tree.descendant(&path).ok_or(Failure::QueueNotFound)?;
             found.partition.clear();
             if !is_present(query, "subtree") {
                 found.children.clear();
@@ -95,6 +109,7 @@ pub(super) async fn read<S: Reads>(
             let found = nodes.into_iter().find(|candidate| candidate.node_id == node);
             json(found.ok_or(Failure::NodeNotFound)?).await
         }
+        Endpoint::StateDump => Ok(Reply::ok(Class::Json, source.state_dump().await?)),
     }
 }
 
@@ -136,17 +151,6 @@ fn queue_path(parameter: &str) -> Result<String, Failure> {
         return Err(Failure::QueueName(path));
     }
     Ok(path.to_lowercase())
-}
-
-fn descendant(queue: QueueSnapshot, path: &str) -> Option<QueueSnapshot> {
-    if queue.queue_name == path {
-        return Some(queue);
-    }
-    let below = path.strip_prefix(&queue.queue_name)?;
-    if !below.starts_with('.') {
-        return None;
-    }
-    queue.children.into_iter().find_map(|child| descendant(child, path))
 }
 
 fn is_present(query: Option<&str>, name: &str) -> bool {

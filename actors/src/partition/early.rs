@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::asks::AskSpec;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 
 use super::{Partition, Task};
 use crate::application::Op;
@@ -48,7 +48,9 @@ impl Partition {
         window: Duration,
         baton: &mut Baton,
     ) {
-        let asks: Vec<Op> = ops.into_iter().filter(|op| spec(op).is_some()).collect();
+        let (asks, others): (Vec<Op>, Vec<Op>) = ops.into_iter().partition(|op| spec(op).is_some());
+        let ignored = others.iter().map(|_| Saying::Ignored(Ignored::ReleaseOfUnknown));
+        baton.said.extend(ignored);
         if asks.is_empty() {
             return;
         }
@@ -80,19 +82,29 @@ impl Partition {
 }
 
 fn reject(id: &Arc<str>, ops: &[Op], baton: &mut Baton) {
+    reject_with(id, ops, baton, |_| Rejection::ApplicationUnknown(Arc::clone(id)));
+}
+
+/// Rejects what is asked for of an application, each for the reason given.
+pub(super) fn reject_with(
+    id: &Arc<str>,
+    ops: &[Op],
+    baton: &mut Baton,
+    reason: impl Fn(&AskSpec) -> Rejection,
+) {
     for spec in ops.iter().filter_map(spec) {
         baton.tally.ask_rejected(false);
         baton.said.push(Saying::AskRejected {
             form: spec.form,
             key: Arc::clone(&spec.key),
             application: Arc::clone(id),
-            reason: Rejection::ApplicationUnknown(Arc::clone(id)),
+            reason: reason(spec),
         });
     }
 }
 
 /// What is asked for, by an op that asks.
-fn spec(op: &Op) -> Option<&AskSpec> {
+pub(super) fn spec(op: &Op) -> Option<&AskSpec> {
     match op {
         Op::Ask(spec) | Op::Unified(spec) => Some(spec),
         Op::Existing(existing) => Some(&existing.spec),

@@ -10,6 +10,7 @@
 //! * A step with something left on its agenda goes on before anything else begins.
 //! * After an offer that found nothing, nothing runs until a step comes: an idle partition costs
 //!   nothing.
+//! * While a new configuration is proposed, nothing begins until it is concluded (`reloading`).
 //! * What a step said is handed to the outlet when the step is at home, in the order it was said.
 
 mod admission;
@@ -19,7 +20,9 @@ mod foreign;
 mod nodes;
 mod planting;
 mod reads;
+mod reloading;
 mod requests;
+mod standing;
 mod steering;
 mod tasks;
 
@@ -29,6 +32,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_rules::config::PartitionConfig;
+use monoceros_rules::object_state::ObjectState;
 use tokio::time::Instant;
 
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
@@ -37,16 +41,20 @@ use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::oracle::{Oracle, Watch};
 use crate::outlet::{Outlet, Say};
-use crate::predicates::PredicateAnswer;
+use crate::predicates::{QuestionId, Verdict};
 use crate::rm::{Credit, Rm, Settling, Steering};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 use early::Early;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
+use reloading::Proposal;
+pub(crate) use reloading::{Conclude, Preparing};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
-pub(crate) use steering::Answers;
-use tasks::Task;
+pub(crate) use standing::StateChange;
+use steering::Steered;
+pub(crate) use steering::{Answers, Unasked};
+use tasks::{Refresh, Task};
 
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
@@ -86,7 +94,8 @@ enum Entry {
     Alarm(Alarm),
     Read(Box<Read>),
     Steering(Steering),
-    Answers(Vec<PredicateAnswer>),
+    /// No verdict: the question never reached the RM.
+    Answers(Vec<(QuestionId, Option<Verdict>)>),
 }
 
 /// Steps and offers take turns.
@@ -131,13 +140,16 @@ pub(crate) struct Partition {
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
-    since_ns: i64,
     /// To be passed on when an offer has come home in vain and the door is empty.
     settling: Vec<Arc<Settling>>,
     watch: Watch,
     oracle: Oracle,
-    /// Nothing is decided for now.
-    on_hold: bool,
+    /// What it takes; see [`standing`].
+    state: ObjectState,
+    state_since_ns: i64,
+    /// A configuration that is wanted: nothing happens until it is known whether it comes.
+    proposal: Option<Proposal>,
+    steered: Steered,
     closing: bool,
     metrics: Arc<Metrics>,
 }
@@ -146,7 +158,8 @@ pub(crate) struct Partition {
 pub(crate) struct View<'a> {
     pub(crate) name: &'a str,
     pub(crate) config: &'a PartitionConfig,
-    pub(crate) since_ns: i64,
+    pub(crate) state: ObjectState,
+    pub(crate) state_since_ns: i64,
 }
 
 /// What a partition is made of.
@@ -178,6 +191,7 @@ impl Partition {
             alarms: Vec::new(),
             ended: Vec::new(),
             woken: Vec::new(),
+            woken_by_return: Vec::new(),
             disarmed: Vec::new(),
             offer: Offering::default(),
             placing: None,
@@ -194,7 +208,6 @@ impl Partition {
         });
         let outlet = Outlet::new(Arc::clone(&name), rm.clone(), &metrics).start();
         Self {
-            since_ns: clock.now_ns(),
             name,
             config,
             clock,
@@ -218,7 +231,10 @@ impl Partition {
             settling: Vec::new(),
             oracle: Oracle::default(),
             watch,
-            on_hold: false,
+            state: ObjectState::Active,
+            state_since_ns: clock.now_ns(),
+            proposal: None,
+            steered: Steered::default(),
             closing: false,
             metrics,
         }
@@ -241,16 +257,22 @@ impl Partition {
                 self.dissolve(baton, ctx);
                 return;
             }
+            if self.proposal.is_some() {
+                baton.tally.flush();
+                self.baton = Some(baton);
+                return;
+            }
             if self.capacity_changed && !self.node_is_next() {
                 self.capacity_changed = false;
                 self.may_decide = true;
-                self.agenda.push_back(Task::Refresh);
+                self.agenda.push_back(Task::Refresh(Refresh::default()));
                 self.baton = Some(baton);
                 continue;
             }
             baton.now_ns = self.clock.now_ns();
-            let can_decide = self.may_decide && !self.on_hold && !baton.books.nodes.is_empty();
-            let may_offer = can_decide && self.outstanding < OUTSTANDING_MAX;
+            let can_decide = self.may_decide && self.decides() && !baton.books.nodes.is_empty();
+            let has_room = self.outstanding < OUTSTANDING_MAX && self.budget(&baton) > 0;
+            let may_offer = can_decide && has_room;
             // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
             let is_offers_turn =
                 self.turn == Turn::Offer || self.door.is_empty() || self.oracle.has_foreseen();
@@ -266,7 +288,8 @@ impl Partition {
             }
             self.turn = Turn::Offer;
             let Some(entry) = self.door.pop_front() else {
-                if !self.settling.is_empty() && !can_decide && self.early.is_empty() {
+                let waits = can_decide || !baton.books.unsettled.is_empty();
+                if !self.settling.is_empty() && !waits && self.early.is_empty() {
                     let settled = std::mem::take(&mut self.settling).into_iter();
                     baton.said.extend(settled.map(Saying::Settled));
                     self.speak(&mut baton);
@@ -291,7 +314,8 @@ impl Partition {
     fn offer(&mut self, mut baton: Box<Baton>) {
         self.trip = Trip::Offer;
         baton.offer = Offering {
-            budget: self.watch.decisions_per_trip,
+            budget: self.budget(&baton),
+            asks_later: self.steered.asks_later(),
             rise_to: usize::MAX,
             frames: std::mem::take(&mut baton.offer.frames),
             ..Offering::default()
@@ -305,7 +329,9 @@ impl Partition {
     fn enter(&mut self, entry: Entry, baton: &mut Baton) {
         match entry {
             Entry::Request(request) => {
-                self.may_decide |= !matches!(request, Request::Settle(_) | Request::Say(_));
+                let is_quiet =
+                    matches!(request, Request::Settle(_) | Request::Say(_) | Request::Prepare(_));
+                self.may_decide |= !is_quiet;
                 self.request(request, baton);
             }
             Entry::ChunkDone => {
@@ -316,8 +342,8 @@ impl Partition {
                 self.alarm(alarm, baton);
             }
             Entry::Read(read) => self.read(read, baton),
-            Entry::Steering(steering) => self.steer(steering),
-            Entry::Answers(answers) => self.answers(answers),
+            Entry::Steering(steering) => self.steer(steering, baton),
+            Entry::Answers(answers) => self.answers(answers, baton),
         }
     }
 
@@ -326,6 +352,7 @@ impl Partition {
         if baton.said.is_empty() {
             return;
         }
+        baton.tally.in_flight(baton.books.unsettled.len());
         self.outstanding += baton.said.len();
         self.outlet.do_send(Say(std::mem::take(&mut baton.said)));
     }

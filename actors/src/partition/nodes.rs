@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix::Actor;
 use monoceros_rules::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::Resources;
 
 use super::{NewNode, Partition, Task};
@@ -29,6 +29,7 @@ impl Partition {
         let open = !draining && crate::node::is_ready(&attributes);
         let inserted = baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
         let slot = inserted.expect("checked that the id is free");
+        baton.books.unsettled.changed(slot);
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         let nodes = &mut baton.directory.nodes;
@@ -50,6 +51,7 @@ impl Partition {
     }
 
     fn may_create(&self, new: &NewNode, baton: &Baton) -> Result<(), Rejection> {
+        self.takes_new("node", &new.id)?;
         if baton.books.nodes.slot_of(&new.id).is_some() {
             let (id, partition) = (Arc::clone(&new.id), Arc::clone(&self.name));
             return Err(Rejection::NodeExists { id, partition });
@@ -77,25 +79,36 @@ impl Partition {
     pub(super) fn change_node(&mut self, id: &Arc<str>, change: Change, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             tracing::warn!(node = %id, "change of an unknown node ignored");
+            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
             return;
         };
         if let Change::Update { total: Some(total), .. } = &change {
             let (capacity, old) = (baton.books.nodes.capacity(), baton.books.nodes.total(slot));
             if let Err(reason) = check_capacity(id, capacity, old, total) {
                 tracing::warn!(node = %id, %reason, "node update ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUpdate));
                 return;
             }
         }
         if let Change::Update { total: Some(total), .. } = &change {
             self.capacity_changed |= !total.same_amount(baton.books.nodes.total(slot));
         }
+        self.visit_node(slot, change, baton);
+    }
+
+    /// Changes a node, and takes from it what waits for its predicate and must not stay.
+    pub(super) fn visit_node(&mut self, slot: NodeSlot, change: Change, baton: &Baton) {
         self.agenda.push_back(Task::VisitNode(slot, change));
+        if !baton.books.unsettled.is_empty() {
+            self.agenda.push_back(Task::GiveUpReported);
+        }
     }
 
     /// A node leaves: its allocations first, then its capacity, so that headroom never dips (5.4).
     pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             tracing::warn!(node = %id, "removal of an unknown node ignored");
+            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
             return;
         };
         baton.books.nodes.set_open(slot, false);
@@ -123,6 +136,7 @@ impl Partition {
     pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
         // One message tells everything that is released, whichever application it was of (5.4).
         baton.said.sort_by_key(|saying| !matches!(saying, Saying::Released(_)));
+        baton.books.unsettled.changed(slot);
         baton.books.nodes.remove(slot);
         baton.tally.shared().nodes.decommissioned.inc();
         if let Some(address) = baton.directory.nodes[slot.index()].take() {

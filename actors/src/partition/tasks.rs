@@ -1,17 +1,21 @@
 //! A step as a list of tasks: each sends the baton out once, or is done at home.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::allocations::ApplicationSlot;
+use monoceros_rules::config::QueueConfig;
 use monoceros_rules::ledger;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::resources::Limits;
 
-use super::{Partition, Read, node_order, reads};
+use super::{Partition, Read, node_order, reads, reloading::uprooting};
+use crate::Removed;
 use crate::application::Op;
-use crate::baton::{Baton, Errand, Purpose, RowSlot, Walk};
+use crate::baton::{Baton, Errand, Purpose, QueueSlot, RowSlot, Saying, Walk};
 use crate::node::Change;
+use crate::rm::PartitionClosed;
 
 /// What a step has still to do.
 pub(super) enum Task {
@@ -21,16 +25,33 @@ pub(super) enum Task {
     Detach(ApplicationSlot, RowSlot),
     /// The node's holdings came home: let their applications know.
     Strand,
+    /// A node was changed: what waits for its predicate may have to leave it.
+    GiveUpReported,
+    /// Every answer that came together was taken.
+    EndOfAnswers,
     /// A node leaves the directory.
     ForgetNode(NodeSlot),
-    /// Root's capacity changed: make the keys of all queues anew.
-    Refresh,
+    /// Root's capacity or the configuration changed: make all keys anew.
+    Refresh(Refresh),
+    /// A queue is to grow below one that is there.
+    Plant(Arc<QueueConfig>),
+    /// An empty queue goes.
+    Uproot(QueueSlot),
     /// Goes through the actors that the baton's walk lists.
     Walk,
     /// The answer to a read is complete.
     Reply(Box<Read>),
     /// The facts are gathered: what must the next offer decide?
     Foresee,
+}
+
+/// What is refreshed beside the queues.
+#[derive(Default)]
+pub(super) struct Refresh {
+    /// Leaves that order their applications otherwise than before.
+    pub(super) leaves: BTreeSet<QueueSlot>,
+    /// Any queue may have more room.
+    pub(super) loosens: bool,
 }
 
 impl Partition {
@@ -68,16 +89,32 @@ impl Partition {
                 baton.directory.application_by_id.remove(&entry.id);
                 baton.directory.free_applications.push(slot.0);
                 baton.directory.forget_named(slot);
-                let leaf = Arc::clone(&baton.directory.queue(entry.leaf).address);
+                let (id, partition) = (Arc::clone(&entry.id), Arc::clone(&baton.partition));
+                baton.said.push(Saying::ApplicationPlaced { id, queue: None, partition });
+                let queue = baton.directory.queue_mut(entry.leaf);
+                queue.applications -= 1;
+                let leaf = Arc::clone(&queue.address);
+                self.agenda.extend(uprooting(entry.leaf, &baton));
+                baton.directory.refused.remove(&slot);
                 entry.address.do_send(crate::Halt);
                 baton.errand = Errand::Detach { row };
                 leaf.do_send(crate::queue::Membership(baton));
                 return None;
             }
             Task::Strand => self.strand(&mut baton),
+            Task::GiveUpReported => self.give_up_reported(&mut baton),
+            Task::EndOfAnswers => baton.books.unsettled.window.end_of_answers(),
             Task::ForgetNode(slot) => Self::forget_node(slot, &mut baton),
-            Task::Refresh => {
-                Self::refresh(baton);
+            Task::Refresh(refresh) => {
+                Self::refresh(&refresh, baton);
+                return None;
+            }
+            Task::Plant(config) => {
+                Self::plant(config, baton);
+                return None;
+            }
+            Task::Uproot(slot) => {
+                self.uproot(slot, baton);
                 return None;
             }
             Task::Walk => {
@@ -89,29 +126,37 @@ impl Partition {
                 let mut facts = std::mem::take(&mut baton.walk.facts);
                 facts.take_books(&baton.books);
                 let order = node_order(&self.config);
-                self.oracle.foresee(&facts, &order, &*baton.callback);
+                if self.steered.asks_later() {
+                    self.oracle.only_check(&facts);
+                } else {
+                    self.oracle.foresee(&facts, &order, &*baton.callback);
+                }
             }
         }
         Some(baton)
     }
 
-    /// Root's capacity changed: every queue's share may have, so keys are made anew from the leaves
-    /// upward with fair maxima computed from root downward.
-    fn refresh(mut baton: Box<Baton>) {
-        let mut fair: Vec<Option<Limits>> = Vec::new();
-        for entry in &baton.directory.queues {
-            let own = match entry.facts.parent {
+    /// Every queue's share may have changed, so keys are made anew from the leaves upward with fair
+    /// maxima computed from root downward.
+    fn refresh(refresh: &Refresh, mut baton: Box<Baton>) {
+        let directory = &baton.directory;
+        let mut fair_max: Vec<Option<Limits>> = vec![None; directory.queues.len()];
+        for facts in directory.all_queues().map(|entry| &entry.facts) {
+            fair_max[facts.slot.0 as usize] = match facts.parent {
                 None => ledger::stored_limits(baton.books.nodes.capacity()),
-                Some(parent) => ledger::fair_max(
-                    fair[parent.0 as usize].as_ref(),
-                    entry.facts.config.max.as_ref(),
-                ),
+                Some(parent) => {
+                    let above = fair_max[parent.0 as usize].as_ref();
+                    ledger::fair_max(above, facts.config.max.as_ref())
+                }
             };
-            fair.push(own);
         }
-        let queues =
-            baton.directory.queues.iter().map(|entry| Arc::clone(&entry.address)).collect();
-        baton.walk = Walk { purpose: Purpose::Refresh, queues, fair_max: fair, ..Walk::default() };
+        let queues = directory.all_queues().map(|entry| Arc::clone(&entry.address)).collect();
+        let entries = directory.applications.iter().flatten();
+        let reordered = entries.filter(|entry| refresh.leaves.contains(&entry.leaf));
+        let applications = reordered.map(|entry| Arc::clone(&entry.address)).collect();
+        let loosens = if refresh.loosens { baton.books.loosen() } else { 0 };
+        let purpose = Purpose::Refresh;
+        baton.walk = Walk { queues, applications, purpose, fair_max, loosens, ..Walk::default() };
         baton.walk_on();
     }
 
@@ -124,6 +169,9 @@ impl Partition {
         }
         for (slot, node) in std::mem::take(&mut baton.woken) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamed(node)]));
+        }
+        for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
+            self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
         !self.agenda.is_empty()
     }
@@ -141,8 +189,15 @@ impl Partition {
         baton.guard.armed = false;
         baton.tally.flush();
         baton.directory.halt_all();
-        self.outlet.do_send(crate::Halt);
-        self.rm.do_send(crate::rm::PartitionClosed { partition: Arc::clone(&self.name) });
+        let directory = &baton.directory;
+        let removed = Removed {
+            allocations: baton.books.allocations.len() as u64,
+            nodes: baton.books.nodes.len() as u64,
+            applications: directory.application_by_id.len() as u64,
+        };
+        let closed = PartitionClosed { partition: Arc::clone(&self.name), removed };
+        // By the outlet, so that nothing said before is heard after.
+        self.outlet.do_send(crate::outlet::Farewell(closed));
         ctx.stop();
     }
 }

@@ -20,22 +20,26 @@ use actix::prelude::*;
 use monoceros_rules::audit::QueueFact;
 use monoceros_rules::config::QueueConfig;
 use monoceros_rules::ledger::{self, LedgerDelta, QueueLedger};
+use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::order::{QueueKey, QueueView, exposed_priority};
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::waits::{View, WaitSet, Waits};
 
 use crate::baton::{
-    Baton, Errand, Frame, Purpose, QueueCounts, QueueSlot, RowKey, RowSlot, RowUpdate,
+    Baton, Errand, Frame, Purpose, QueueCounts, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate,
 };
 use crate::metrics::{Kind, Metrics};
 use crate::snapshot::QueueSnapshot;
 use rows::{Child, Rows};
 
 /// What does not change while a queue is offered to: its configuration and its fair maximum.
+#[derive(Clone)]
 pub(crate) struct QueueFacts {
     pub(crate) slot: QueueSlot,
     pub(crate) parent: Option<QueueSlot>,
+    /// Its children left out.
     pub(crate) config: Arc<QueueConfig>,
+    pub(crate) state: ObjectState,
     /// What its share is measured against where it guarantees nothing.
     pub(crate) fair_max: Option<Limits>,
     /// The parent puts priority before share.
@@ -80,7 +84,7 @@ pub(crate) struct Rise(pub(crate) Box<Baton>);
 #[rtype(result = "()")]
 pub(crate) struct Climb(pub(crate) Box<Baton>);
 
-/// An application joins or leaves this leaf. Sent by the partition.
+/// An application joins or leaves this leaf, or a queue this parent. Sent by the partition.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Membership(pub(crate) Box<Baton>);
@@ -110,19 +114,25 @@ impl Queue {
         parent: Option<(Arc<Addr<Self>>, RowSlot)>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let mut ledger = QueueLedger::default();
-        ledger.max.clone_from(&facts.config.max);
-        ledger.guaranteed.clone_from(&facts.config.guaranteed);
-        ledger.max_running = facts.config.max_applications;
-        Self {
+        let mut queue = Self {
             facts,
             parent,
-            ledger,
+            ledger: QueueLedger::default(),
             rows: Rows::default(),
             loosened: 0,
             last_vain: (0, 0),
             metrics,
-        }
+        };
+        queue.take_limits();
+        queue
+    }
+
+    /// Limits itself as its configuration says.
+    fn take_limits(&mut self) {
+        let config = &self.facts.config;
+        self.ledger.max.clone_from(&config.max);
+        self.ledger.guaranteed.clone_from(&config.guaranteed);
+        self.ledger.max_running = config.max_applications;
     }
 
     fn is_root(&self) -> bool {
@@ -207,21 +217,39 @@ impl Queue {
         waits.as_seen_from_above(&own, self.last_vain)
     }
 
+    /// Becomes what the directory says, with the fair maximum that the walk brings.
+    ///
+    /// A loosening stamps every queue that has a maximum, and root: what a queue's own maximum held
+    /// back is not seen from above, and whoever was tried in vain is looked at again only when the
+    /// stamp of the whole path has risen.
     fn refresh(&mut self, baton: &mut Baton) {
-        let at = self.facts.slot.0 as usize;
-        let fair_max = baton.walk.fair_max.get(at).cloned().flatten();
-        self.facts = Arc::new(QueueFacts {
-            slot: self.facts.slot,
-            parent: self.facts.parent,
-            config: Arc::clone(&self.facts.config),
-            fair_max,
-            priority_first: self.facts.priority_first,
-        });
+        let slot = self.facts.slot;
+        let told = &baton.directory.queue(slot).facts;
+        let is_changed = !Arc::ptr_eq(&told.config, &self.facts.config);
+        let fair_max = baton.walk.fair_max.get(slot.0 as usize).cloned().flatten();
+        self.facts = Arc::new(QueueFacts { fair_max, ..QueueFacts::clone(told) });
+        if is_changed {
+            self.take_limits();
+        }
+        let loosens = baton.walk.loosens;
         if self.is_root() {
             let capacity = baton.books.nodes.capacity().clone();
             self.ledger.max = ledger::stored_limits(&capacity);
-            self.loosened = baton.books.loosen();
+            self.loosened = if loosens > 0 { loosens } else { baton.books.loosen() };
+        } else if loosens > 0 && self.ledger.max.is_some() {
+            self.loosened = loosens;
         }
+    }
+
+    /// Starts a queue below this one.
+    fn plant(&mut self, facts: Arc<QueueFacts>, baton: &mut Baton) {
+        let me = Arc::clone(&baton.directory.queue(self.facts.slot).address);
+        let metrics = Arc::clone(&self.metrics);
+        let row = self.rows.next();
+        let address = Arc::new(Self::new(Arc::clone(&facts), Some((me, row)), metrics).start());
+        let given = self.rows.add(Child::Queue(Arc::clone(&address)));
+        debug_assert_eq!(given, row, "the next row is the one that is given next");
+        baton.directory.enter_queue(QueueEntry::new(facts, address, Some(row)));
     }
 
     fn fact(&self) -> QueueFact {
@@ -347,7 +375,11 @@ impl Handler<Membership> for Queue {
                 self.rows.remove(row);
                 baton.go_home();
             }
-            _ => unreachable!("a leaf is visited to join or to leave"),
+            Errand::Plant { facts } => {
+                self.plant(facts, &mut baton);
+                baton.go_home();
+            }
+            _ => unreachable!("a queue is visited to join or to leave"),
         }
     }
 }
@@ -375,7 +407,7 @@ impl Handler<Walk> for Queue {
                 let parent = self.facts.parent.unwrap_or(slot);
                 baton.walk.trees.entry(parent).or_default().push(snapshot);
             }
-            Purpose::Load => {}
+            Purpose::Load | Purpose::Dismiss => {}
             Purpose::Audit => baton.walk.facts.queues.push(self.fact()),
         }
         baton.walk_on();

@@ -115,7 +115,7 @@ impl Attachment {
     }
 
     /// Makes `line` the stream.
-    pub(super) fn attach(
+    pub fn attach(
         &self,
         line: &Arc<Line>,
         hello: &cb::Hello,

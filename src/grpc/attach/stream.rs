@@ -19,6 +19,7 @@ use crate::grpc::line::Line;
 use crate::grpc::registry::Slot;
 use crate::grpc::session::Session;
 use crate::grpc::{Edge, SCHEDULER_HEADER};
+use crate::identity::Identity;
 
 /// When a shim may come back after a stream was ended for no fault of its own.
 const RECONNECT_AFTER_MS: u32 = 1_000;
@@ -35,7 +36,8 @@ pub(in crate::grpc) fn open(
     let line = Arc::<Line>::default();
     let writer = Writer { edge: Arc::clone(&edge), line: Arc::clone(&line), goodbye: false };
     let scheduler_id = edge.registry.scheduler_id();
-    tokio::spawn(Reader { edge, line }.run(request.into_inner()));
+    let caller = Identity::of(request.extensions());
+    tokio::spawn(Reader { edge, caller, line }.run(request.into_inner()));
     let mut response = Response::new(writer.into_stream());
     response.metadata_mut().insert(SCHEDULER_HEADER, scheduler_id);
     response
@@ -44,6 +46,7 @@ pub(in crate::grpc) fn open(
 /// The direction from the shim.
 struct Reader {
     edge: Arc<Edge>,
+    caller: Identity,
     line: Arc<Line>,
 }
 
@@ -68,7 +71,7 @@ impl Reader {
 
     /// `Ok`: the shim has ended the stream.
     async fn converse(&self, mut messages: Streaming<cb::ShimMessage>) -> Result<(), End> {
-        let patience = Attachment::hello_timeout(self.edge.registry.options());
+        let patience = Attachment::hello_timeout(self.edge.registry.callback_options());
         let Ok(first) = timeout(patience, messages.message()).await else {
             return Err(End::HelloTimeout);
         };
@@ -106,6 +109,7 @@ impl Reader {
         if hello.rm_id.is_empty() {
             return Err(End::RmIdMissing);
         }
+        self.caller.check_rm(&hello.rm_id)?;
         let not_registered = || End::NotRegistered(hello.rm_id.clone());
         let slot = self.edge.registry.slot(&hello.rm_id).ok_or_else(not_registered)?;
         let session = {
@@ -117,10 +121,8 @@ impl Reader {
             }
             let scheduler_id = self.edge.registry.scheduler_id();
             let scheduler_id = scheduler_id.to_str().unwrap_or_default().to_owned();
-            self.line.set_session(current);
-            let number = current.number();
-            current.attachment().attach(&self.line, hello, scheduler_id, number)?;
-            debug!(rm = hello.rm_id, session = number, "shim attached");
+            current.attach(&self.line, hello, scheduler_id)?;
+            debug!(rm = hello.rm_id, session = current.number(), "shim attached");
             Arc::clone(current)
         };
         self.line.wake();
