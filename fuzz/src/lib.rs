@@ -223,10 +223,8 @@ async fn serve(listener: TcpListener, handle: SchedulerHandle) {
     let settings = Settings::load(None, &Flags::default()).expect("the defaults");
     let shutdown = CancellationToken::new();
     let connections = Connections::new(listener, None, shutdown.clone());
-    let grace = Duration::from_secs(1);
     let access = Arc::new(Access::open());
-    let (grpc, session) = (&settings.grpc, &settings.session);
-    let served = grpc::serve(connections, handle, access, grpc, session, grace, shutdown).await;
+    let served = grpc::serve(connections, handle, access, &settings, shutdown).await;
     served.expect("the edge goes on");
 }
 

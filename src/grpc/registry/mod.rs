@@ -31,6 +31,7 @@ use tracing::{info, warn};
 
 pub use self::request::{Mode, Origin};
 use self::tombstones::Tombstones;
+use super::attach::{self, Attachment};
 use super::end::{Cause, End, Refusal};
 use super::legacy::options::Options;
 use super::session::state::State;
@@ -53,6 +54,7 @@ pub struct Registry {
     session: SessionSettings,
     registration: RegistrationSettings,
     limits: LimitSettings,
+    callback: attach::Options,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     /// The current sessions once more, for those who only look.
     current: Mutex<BTreeMap<String, Arc<Session>>>,
@@ -104,6 +106,7 @@ impl Registry {
             session: settings.session.clone(),
             registration: settings.registration.clone(),
             limits: settings.limits,
+            callback: attach::Options::new(&settings.callback, &settings.scheduler),
             slots: Mutex::default(),
             current: Mutex::default(),
             tombstones: Mutex::new(tombstones),
@@ -113,6 +116,11 @@ impl Registry {
     /// Names this run of the scheduler.
     pub fn scheduler_id(&self) -> AsciiMetadataValue {
         self.scheduler_id.clone()
+    }
+
+    /// What holds for the callback streams of resource managers that bring nothing of their own.
+    pub fn callback_options(&self) -> &attach::Options {
+        &self.callback
     }
 
     /// How long a stream may be open before it says whose it is.
@@ -236,8 +244,13 @@ impl Registry {
         let terms = self.terms.with(&rm_id, &request.extra_config);
         let options = Options::new(&self.session, &request.extra_config);
         let strict_enums = options.strict_enums;
+        let (callback, complaints) = self.callback.of(&rm_id, &request.extra_config);
+        for complaint in complaints {
+            warn!(rm = %rm_id, complaint, "left out of the extra configuration");
+        }
+        let attachment = Attachment::new(callback, self.handle.callback_metrics());
         let by = instance.clone();
-        let session = Arc::new(Session::new(registrant, terms, options, instance));
+        let session = Arc::new(Session::new(registrant, terms, options, instance, attachment));
         let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
         let reply = self.handle.register_resource_manager(request, callback).await?;
         // Nothing can come for it before the place is given free.
