@@ -174,6 +174,15 @@ impl SchedulerBuilder {
         self
     }
 
+    /// The most nodes that one question about a predicate that is answered later names, at least
+    /// one; 512 unless set. The first question of an ask names one, the next 16, then twice as
+    /// many each time.
+    #[must_use]
+    pub fn candidates_per_question(mut self, nodes: usize) -> Self {
+        self.watch.candidates_per_question = nodes.max(1);
+        self
+    }
+
     /// Compares the books, every decision and every silence with a full search, and panics where
     /// they disagree: the partition is lost and its RM asked to resync. For tests; costs a walk
     /// through all actors per decision.
