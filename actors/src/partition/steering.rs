@@ -66,8 +66,14 @@ impl Partition {
             Steering::Hold(hold) => self.steered.on_hold = hold,
             Steering::Predicates(predicates) => self.set_predicates(predicates, baton),
             Steering::Invalidate(invalidation) => self.invalidate(invalidation, baton),
-            Steering::ReorderWindow(window) => return self.early.set_window(window),
-            Steering::ReorderItems(items) => return self.early.set_items_max(items),
+            Steering::ReorderWindow(window) => {
+                self.early.set_window(window);
+                return;
+            }
+            Steering::ReorderItems(items) => {
+                self.early.set_items_max(items);
+                return;
+            }
             // Of what the Rm does itself.
             Steering::StrictEnums(_) => return,
         }

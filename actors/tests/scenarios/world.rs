@@ -243,15 +243,12 @@ impl World {
         let ear = Arc::new(Ear::default());
         match self.scheduler.register_resource_manager(request, ear.clone()).await {
             Ok(_) => {
-<<<<<<< HEAD
                 self.in_force = (self.order.clone(), self.queues.clone());
-=======
                 if let How::Later(in_flight) | How::Dice(in_flight) = self.how {
                     let control = self.scheduler.control(&self.present).await.unwrap();
                     control.set_predicates(monoceros_actors::Predicates::Remote { in_flight });
                     ear.predicates().dice = matches!(self.how, How::Dice(_));
                 }
->>>>>>> wip-predicates
                 let (judge, deaf) = (Judge::default(), Vec::new());
                 let side = Side { ear, judge, deaf, is_lost: false };
                 if let Some(old) = self.sides.insert(self.present.clone(), side) {
