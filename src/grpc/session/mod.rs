@@ -25,7 +25,7 @@ use monoceros_proto::si::legacy::v0::UpdateResponse;
 use monoceros_proto::si::v1 as si;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use self::backlog::Backlog;
 use self::state::{Happening, Life, State};
@@ -372,7 +372,12 @@ impl Session {
         let is_behind = self.backlog.is_too_much(was_behind);
         if is_behind != was_behind {
             self.is_behind.store(is_behind, Ordering::Relaxed);
-            debug!(rm = self.rm_id(), is_behind, "outbox crosses its mark");
+            let items = self.backlog.load().items;
+            if is_behind {
+                info!(rm = self.rm_id(), items, "too much waits to be read, nothing is decided");
+            } else {
+                info!(rm = self.rm_id(), items, "little waits to be read, decisions go on");
+            }
         }
         self.moves(&mut conduct, happening);
     }
