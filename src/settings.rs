@@ -6,7 +6,6 @@
 //! * A key that is not known is an error that names it and its source, wherever it comes from.
 //! * The text of an error says everything; an error has no source that would say it again.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -19,9 +18,14 @@ use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::grpc::legacy::memory::MemoryUnit;
+pub use self::session::{
+    LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
+};
 use crate::identity::Rule;
 use crate::input::{self, InputError};
+
+pub mod seconds;
+mod session;
 
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
@@ -57,6 +61,10 @@ pub struct Settings {
     pub scheduler: SchedulerSettings,
     /// What is kept for each registered resource manager.
     pub session: SessionSettings,
+    /// How resource managers register.
+    pub registration: RegistrationSettings,
+    /// How large messages may be.
+    pub limits: LimitSettings,
     /// Who may speak for which resource manager, and who may administer.
     pub identity: IdentitySettings,
     /// The end of the service.
@@ -89,9 +97,13 @@ pub struct GrpcSettings {
     pub keepalive_timeout: NonZeroU64,
     /// Most streams that are open on one connection at a time. Default 1,024.
     pub max_streams_per_connection: NonZeroU32,
+    /// Most resource managers that are registered at a time. Default 256.
+    pub max_sessions: NonZeroUsize,
     /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
     /// saves network, costs processor time on both sides.
     pub send_gzip: bool,
+    /// Encryption.
+    pub tls: TlsSettings,
 }
 
 /// Section `rest`.
@@ -104,6 +116,38 @@ pub struct RestSettings {
     /// Where to listen; port 0 takes a free one. Default 127.0.0.1:9080.
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
+    /// Whether reading needs an identity that a rule knows, where there are rules. Default false.
+    pub require_identity: bool,
+    /// Encryption.
+    pub tls: TlsSettings,
+}
+
+/// Sections `grpc.tls` and `rest.tls`. The files are read again when they change.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a section (with keys such as `tls.certificate`)")]
+pub struct TlsSettings {
+    /// The certificate to show (PEM), with those that lead from it to one that clients trust, in
+    /// this order. Default: none, and no TLS.
+    pub certificate: Option<PathBuf>,
+    /// Its private key (PEM, no passphrase).
+    pub key: Option<PathBuf>,
+    /// Those who vouch for clients (PEM, any number).
+    pub client_ca: Option<PathBuf>,
+    /// Whether clients show a certificate. Default `none`.
+    pub client_auth: ClientAuth,
+}
+
+/// Whether clients show a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum ClientAuth {
+    /// They are not asked.
+    #[default]
+    None,
+    /// They may; one that cannot be verified ends the connection.
+    Optional,
+    /// Without one there is no connection.
+    Required,
 }
 
 /// Section `scheduler`.
@@ -115,30 +159,6 @@ pub struct RestSettings {
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
-}
-
-/// Section `session`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a section (with keys `session.KEY` or MONOCEROS__SESSION__KEY)"
-)]
-pub struct SessionSettings {
-    /// Most items that wait for a resource manager, per kind of stream. Default 1,000,000. Larger
-    /// outlives longer absences and holds more memory.
-    pub outbox_items: NonZeroUsize,
-    /// Most bytes (as encoded) that wait for it, per kind of stream. Default 256 MiB.
-    pub outbox_bytes: NonZeroUsize,
-    /// Whether an item with an unknown number in an enumeration is ignored rather than taken for
-    /// the mildest. Default false.
-    pub strict_enums: bool,
-    /// In what resource managers of the oldest dialect count `memory`: `raw` (bytes, default) or
-    /// `megabyte`.
-    pub legacy_memory_unit: MemoryUnit,
-    /// Priorities by the names that resource managers of the oldest dialect may use. None by
-    /// default.
-    #[serde(default)]
-    pub priority_classes: BTreeMap<String, i32>,
 }
 
 /// Section `identity`.
@@ -289,6 +309,19 @@ impl TryFrom<String> for LogFormat {
     }
 }
 
+impl TryFrom<String> for ClientAuth {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "none" => Ok(Self::None),
+            "optional" => Ok(Self::Optional),
+            "required" => Ok(Self::Required),
+            _ => Err(format!("`{text}` is not `none`, `optional` or `required`")),
+        }
+    }
+}
+
 fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     match check_filter(&text) {
@@ -431,6 +464,7 @@ mod tests {
             ("GRPC__ADDRESS", "localhost:50051", ["`localhost:50051`", "IP:PORT", "grpc.address"]),
             ("REST__ADDRESS", "127.0.0.1:99999", ["`127.0.0.1:99999`", "IP:PORT", "rest.address"]),
             ("GRPC", "3", ["`3`", "MONOCEROS__GRPC__", "`grpc`"]),
+            ("GRPC__TLS__CLIENT_AUTH", "yes", ["`yes`", "`optional`", "grpc.tls.client_auth"]),
             ("LOG__FILTER", "infoo", ["`infoo`", "`info`", "log.filter"]),
             ("LOG__FILTER", "", ["``", "`info`", "log.filter"]),
             ("LOG__FILTER", "info,monoceros=bug", ["`bug`", "`debug`", "log.filter"]),
@@ -441,6 +475,26 @@ mod tests {
             for fragment in fragments {
                 assert!(error.to_string().contains(fragment), "{fragment} in {error}");
             }
+        }
+    }
+
+    #[test]
+    fn rules_say_who_may_do_what() {
+        let rules = "[identity]\ntokens = \"t\"\n[[identity.rules]]\ncertificate = \"cn=shim-a\"\n\
+                     rm_ids = [\"a*\"]\n[[identity.rules]]\ntoken = \"ops\"\nadmin = true";
+        let settings = with_file(rules).unwrap().identity;
+        assert_eq!(settings.tokens, Some(PathBuf::from("t")));
+        let holders: Vec<_> = settings.rules.iter().map(|rule| rule.holder().to_string()).collect();
+        assert_eq!(holders, ["certificate `cn=shim-a`", "token `ops`"]);
+        assert!(!settings.rules[0].admin() && settings.rules[1].admin());
+
+        for (rule, fragment) in [
+            ("certificate = \"shim-a\"\nadmin = true", "`shim-a`"),
+            ("token = \"ops\"", "grants something"),
+            ("token = \"ops\"\nrmids = [\"a\"]", "`rmids`"),
+        ] {
+            let error = with_file(&format!("[[identity.rules]]\n{rule}")).unwrap_err();
+            assert!(error.to_string().contains(fragment), "{fragment}: {error}");
         }
     }
 

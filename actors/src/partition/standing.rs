@@ -33,6 +33,9 @@ impl Partition {
             tracing::info!(partition = %self.name, from = %old, to = %state, "partition state");
             self.state = state;
             self.state_since_ns = baton.now_ns;
+            if state == ObjectState::Stopped {
+                self.give_up_all(baton);
+            }
         }
         // Whoever asked may have given up.
         let _ = change.reply.send(entered.map(|_| old).map_err(PartitionStateError::from));
@@ -40,7 +43,7 @@ impl Partition {
 
     /// Whether anything may be decided at all.
     pub(super) fn decides(&self) -> bool {
-        !self.on_hold && self.state != ObjectState::Stopped
+        !self.steered.is_on_hold() && self.state != ObjectState::Stopped
     }
 
     /// Whether the partition takes new applications and nodes.

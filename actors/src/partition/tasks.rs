@@ -25,6 +25,10 @@ pub(super) enum Task {
     Detach(ApplicationSlot, RowSlot),
     /// The node's holdings came home: let their applications know.
     Strand,
+    /// A node was changed: what waits for its predicate may have to leave it.
+    GiveUpReported,
+    /// Every answer that came together was taken.
+    EndOfAnswers,
     /// A node leaves the directory.
     ForgetNode(NodeSlot),
     /// Root's capacity or the configuration changed: make all keys anew, those of applications in
@@ -83,12 +87,15 @@ impl Partition {
                 queue.applications -= 1;
                 let leaf = Arc::clone(&queue.address);
                 self.agenda.extend(uprooting(entry.leaf, &baton));
+                baton.directory.refused.remove(&slot);
                 entry.address.do_send(crate::Halt);
                 baton.errand = Errand::Detach { row };
                 leaf.do_send(crate::queue::Membership(baton));
                 return None;
             }
             Task::Strand => self.strand(&mut baton),
+            Task::GiveUpReported => self.give_up_reported(&mut baton),
+            Task::EndOfAnswers => baton.books.unsettled.window.end_of_answers(),
             Task::ForgetNode(slot) => Self::forget_node(slot, &mut baton),
             Task::Refresh(leaves) => {
                 Self::refresh(&leaves, baton);
@@ -111,7 +118,11 @@ impl Partition {
                 let mut facts = std::mem::take(&mut baton.walk.facts);
                 facts.take_books(&baton.books);
                 let order = node_order(&self.config);
-                self.oracle.foresee(&facts, &order, &*baton.callback);
+                if self.steered.asks_later() {
+                    self.oracle.only_check(&facts);
+                } else {
+                    self.oracle.foresee(&facts, &order, &*baton.callback);
+                }
             }
         }
         Some(baton)
@@ -149,6 +160,9 @@ impl Partition {
         }
         for (slot, node) in std::mem::take(&mut baton.woken) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamed(node)]));
+        }
+        for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
+            self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
         !self.agenda.is_empty()
     }

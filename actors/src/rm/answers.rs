@@ -12,6 +12,7 @@ use monoceros_rules::resources::Resources;
 
 use crate::baton::{Allocated, Ending, Released, Saying};
 use crate::callback::ResourceManagerCallback;
+use crate::predicates::{PredicateQuestion, QuestionId};
 
 /// The message under construction. `stage` is the list that was written to last.
 #[derive(Default)]
@@ -19,6 +20,8 @@ struct Batch {
     allocation: si::AllocationResponse,
     application: si::ApplicationResponse,
     node: si::NodeResponse,
+    questions: Vec<PredicateQuestion>,
+    withdrawn: Vec<QuestionId>,
     kind: Option<Kind>,
     stage: u8,
 }
@@ -28,6 +31,8 @@ enum Kind {
     Allocation,
     Application,
     Node,
+    Question,
+    Withdrawal,
 }
 
 impl Batch {
@@ -42,21 +47,33 @@ impl Batch {
 
     fn send(&mut self, callback: &dyn ResourceManagerCallback) {
         let Some(kind) = self.kind.take() else { return };
-        let (allocation, application, node) = (
-            std::mem::take(&mut self.allocation),
-            std::mem::take(&mut self.application),
-            std::mem::take(&mut self.node),
-        );
+        let Self { allocation, application, node, questions, withdrawn, .. } = std::mem::take(self);
+        if kind == Kind::Question {
+            ask(callback, questions);
+            return;
+        }
         let tell = || match kind {
             Kind::Allocation => callback.update_allocation(allocation),
             Kind::Application => callback.update_application(application),
             Kind::Node => callback.update_node(node),
+            Kind::Withdrawal => callback.cancel_predicates(withdrawn),
+            Kind::Question => unreachable!("asked above"),
         };
         // A callback that fails changes nothing here: the decision stands (AP 9.6).
         if catch_unwind(AssertUnwindSafe(tell)).is_err() {
             tracing::error!("a callback panicked; the message it was given may be lost to its RM");
         }
-        self.stage = 0;
+    }
+}
+
+/// Asks the callback. Where that panics the questions count as never asked.
+fn ask(callback: &dyn ResourceManagerCallback, questions: Vec<PredicateQuestion>) {
+    let Some(first) = questions.first() else { return };
+    let sink = first.answers.clone();
+    let ids: Vec<QuestionId> = questions.iter().map(|question| question.id).collect();
+    if catch_unwind(AssertUnwindSafe(|| callback.ask_predicates(questions))).is_err() {
+        tracing::error!(questions = ids.len(), "the predicate callback panicked");
+        sink.unasked(ids);
     }
 }
 
@@ -123,6 +140,14 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
                 batch.turn_to(Kind::Node, 0, callback);
                 let (node_id, reason) = (id.to_string(), reason.to_string());
                 batch.node.rejected.push(si::RejectedNode { node_id, reason });
+            }
+            Saying::Asked(question) => {
+                batch.turn_to(Kind::Question, 0, callback);
+                batch.questions.push(*question);
+            }
+            Saying::Withdrawn(question) => {
+                batch.turn_to(Kind::Withdrawal, 0, callback);
+                batch.withdrawn.push(question);
             }
             Saying::Settled(settling) => {
                 batch.send(callback);

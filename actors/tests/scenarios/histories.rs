@@ -467,7 +467,7 @@ fn holds_true(script: &Script) -> Result<(), TestCaseError> {
     prop_assert_eq!(left_over(&plain), Vec::<&str>::new());
     let again = play(script, How::Plain);
     prop_assert_eq!(&again, &plain, "a second run differs");
-    for how in [How::OneAtATime, How::Watched] {
+    for how in [How::OneAtATime, How::Watched, How::Later(1)] {
         let other = play(script, how);
         prop_assert_eq!(&other, &plain, "{:?} differs from the default", how);
     }
@@ -558,6 +558,10 @@ fn survives_unwatched(script: &Script) -> Result<(), TestCaseError> {
     survives(script, &[How::Plain, How::OneAtATime])
 }
 
+fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
+    survives(script, &[How::Later(1), How::Later(64), How::Dice(1), How::Dice(3), How::Dice(64)])
+}
+
 /// What queues show when everything has gone and is not zero.
 fn left_over(played: &Played) -> Vec<&str> {
     let lines = played.text.lines();
@@ -605,6 +609,16 @@ fn haste_changes_the_order_and_breaks_nothing() {
 #[test]
 fn predicates_that_change_their_mind_break_nothing() {
     run(25, rush(true), survives_unwatched);
+}
+
+#[test]
+fn predicates_that_are_answered_later_and_change_their_mind_break_nothing() {
+    run(25, rush(true), survives_late_answers);
+}
+
+#[test]
+fn no_history_breaks_what_waits_for_its_predicate() {
+    run(25, history(USUAL), survives_late_answers);
 }
 
 #[test]

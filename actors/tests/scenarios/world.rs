@@ -35,6 +35,10 @@ pub(crate) enum How {
     OneAtATime,
     /// As [`Self::OneAtATime`], and every decision and every silence is compared with a full search.
     Watched,
+    /// Predicates are answered later; so many placements may wait for one.
+    Later(usize),
+    /// As [`Self::Later`] and with the books checked at every offer; answers are as dice say.
+    Dice(usize),
 }
 
 /// What a script came to.
@@ -53,7 +57,7 @@ pub(crate) fn check(text: &str, expect: &Expect) {
     let played = play(&script, How::Plain);
     expect.assert_eq(&played.text);
     assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
-    for how in [How::OneAtATime, How::Watched] {
+    for how in [How::OneAtATime, How::Watched, How::Later(1)] {
         let again = play(&script, how);
         assert_eq!(again, played, "{how:?} differs from the default\n{script}");
     }
@@ -155,15 +159,16 @@ pub(crate) struct World {
     played: Played,
     /// Settling did not end, and would not the next time.
     stands_still: bool,
+    how: How,
 }
 
 impl World {
     pub(crate) fn new(how: How) -> Self {
         let builder = Scheduler::builder().epoch_ns(BEGIN_S * 1_000_000_000);
         let builder = match how {
-            How::Plain => builder,
+            How::Plain | How::Later(_) => builder,
             How::OneAtATime => builder.decisions_per_trip(1),
-            How::Watched => builder.compare_with_full_search(),
+            How::Watched | How::Dice(_) => builder.compare_with_full_search(),
         };
         Self {
             scheduler: builder.start_local().unwrap(),
@@ -174,6 +179,7 @@ impl World {
             in_force: (None, Vec::new()),
             played: Played::default(),
             stands_still: false,
+            how,
         }
     }
 
@@ -241,6 +247,11 @@ impl World {
         match self.scheduler.register_resource_manager(request, ear.clone()).await {
             Ok(_) => {
                 self.in_force = (self.order.clone(), self.queues.clone());
+                if let How::Later(in_flight) | How::Dice(in_flight) = self.how {
+                    let control = self.scheduler.control(&self.present).await.unwrap();
+                    control.set_predicates(monoceros_actors::Predicates::Remote { in_flight });
+                    ear.predicates().dice = matches!(self.how, How::Dice(_));
+                }
                 let (judge, deaf) = (Judge::default(), Vec::new());
                 let side = Side { ear, judge, deaf, is_lost: false };
                 if let Some(old) = self.sides.insert(self.present.clone(), side) {
@@ -312,7 +323,7 @@ impl World {
         match answer {
             Some(answer) => predicates.said.insert(pair, answer),
             None if key == "*" && node == "*" => {
-                *predicates = Predicates::default();
+                *predicates = Predicates { dice: predicates.dice, ..Predicates::default() };
                 None
             }
             None => predicates.said.remove(&pair),
