@@ -10,10 +10,12 @@ mod harness;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use harness::Service;
+use harness::{Service, TempFile};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::Value;
 
 /// How long the first line may take: the shim makes its stubs before it.
@@ -23,7 +25,16 @@ const SHIM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/shim.py
 const REQUIREMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/requirements.txt");
 
 /// A Python with the packages of the example; nothing where there is no Python at all.
-fn python() -> Option<PathBuf> {
+fn python() -> Option<&'static Path> {
+    static PYTHON: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let python = PYTHON.get_or_init(make_python).as_deref();
+    if python.is_none() {
+        eprintln!("skipped: there is no python3 that can make an environment");
+    }
+    python
+}
+
+fn make_python() -> Option<PathBuf> {
     let usable = Command::new("python3").args(["-c", "import venv, ensurepip"]).output();
     if !usable.is_ok_and(|output| output.status.success()) {
         return None;
@@ -56,10 +67,15 @@ struct Shim {
 }
 
 impl Shim {
-    fn start(python: &Path, address: &str) -> Self {
-        let stubs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-stubs");
+    fn start(python: &Path, address: &str, more: &[&str]) -> Self {
+        // A folder for each: they make their stubs at the same time.
+        let stubs = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let stubs = stubs.join(format!("python-stubs-{}", more.len()));
         let mut command = Command::new(python);
-        command.args([SHIM, "--address", address, "--pause", "0.05", "--build"]).arg(stubs);
+        command
+            .args([SHIM, "--address", address, "--pause", "0.05", "--build"])
+            .arg(stubs)
+            .args(more);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -110,13 +126,10 @@ fn places<'s>(seen: &'s [Value], kind: &str) -> Vec<(&'s str, &'s str)> {
 
 #[test]
 fn a_shim_in_python_answers_predicates_and_survives_a_restart_of_the_scheduler() {
-    let Some(python) = python() else {
-        eprintln!("skipped: there is no python3 that can make an environment");
-        return;
-    };
+    let Some(python) = python() else { return };
     let address = harness::address();
     let service = Service::start_at(&address, "127.0.0.1:0");
-    let mut shim = Shim::start(&python, &address);
+    let mut shim = Shim::start(python, &address, &[]);
     let start = shim.until("allocation", 3);
     assert_eq!(of(&start, "node").filter(|node| node["accepted"] == true).count(), 3);
     assert_eq!(places(&start, "recovered"), [("found", "n1")]);
@@ -155,4 +168,35 @@ fn a_shim_in_python_answers_predicates_and_survives_a_restart_of_the_scheduler()
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     shim.until("left", 1);
     assert!(shim.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_shim_in_python_speaks_tls_and_shows_a_token() {
+    let Some(python) = python() else { return };
+    let names = vec!["localhost".to_owned()];
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+    let certificate = TempFile::new("python.crt", &cert.pem());
+    let key = TempFile::new("python.key", &signing_key.serialize_pem());
+    let tokens = TempFile::new("python.tokens", "shim:t0k3n");
+    let token = TempFile::new("python.token", "t0k3n\n");
+    let settings = format!(
+        "[grpc.tls]\ncertificate = '{}'\nkey = '{}'\n[identity]\ntokens = '{}'\n[[identity.rules]]\n\
+         token = 'shim'\nrm_ids = ['python-*']\n",
+        certificate.path(),
+        key.path(),
+        tokens.path(),
+    );
+    let settings = TempFile::new("python.toml", &settings);
+    let service = Service::start_configured(settings.path());
+    let address = format!("localhost:{}", service.grpc.port());
+
+    let known = ["--ca", certificate.path(), "--token", token.path()];
+    let shim = Shim::start(python, &address, &known);
+    shim.until("allocation", 3);
+    let shim = Shim::start(python, &address, &known[..2]);
+    let refused = shim.until("lost", 1);
+    assert_eq!(of(&refused, "lost").next().unwrap()["reason"], "UNAUTHENTICATED");
+    let shim = Shim::start(python, &address, &[&known[..], &["--rm-id", "other"]].concat());
+    let refused = shim.until("lost", 1);
+    assert_eq!(of(&refused, "lost").next().unwrap()["reason"], "RM_DENIED");
 }

@@ -92,31 +92,32 @@ def leave(*_):
 class Session:
     """One session: a stream for each kind of request; what comes back goes to `inbox`."""
 
-    def __init__(self, address, rm_id, inbox):
+    def __init__(self, arguments, inbox):
         self.inbox = inbox
         self.requests = {}
         self.calls = []
         self.nodes_by_index = {}
-        # A connection that says nothing for long is asked whether it is still there.
-        options = [("grpc.keepalive_time_ms", 20_000), ("grpc.keepalive_timeout_ms", 20_000)]
-        self.channel = grpc.insecure_channel(address, options)
+        self.channel = channel_to(arguments)
+        rm_id = arguments.rm_id
         scheduler = si_service.SchedulerStub(self.channel)
         registration = si.RegisterResourceManagerRequest(
             rmID=rm_id, version="example", policyGroup="queues", config=QUEUES
         )
         try:
-            _, call = scheduler.RegisterResourceManager.with_call(registration, timeout=30)
+            _, call = scheduler.RegisterResourceManager.with_call(
+                registration, timeout=30, metadata=arguments.identity
+            )
         except grpc.RpcError as error:
             self.channel.close()
             raise Lost.by(error) from error
         # A scheduler that has been restarted refuses streams that name a session of before.
         self.id = dict(call.initial_metadata()).get("x-si-session", "0")
-        bound = (("x-si-rm-id", rm_id), ("x-si-session", self.id))
+        bound = (("x-si-rm-id", rm_id), ("x-si-session", self.id), *arguments.identity)
         hello = callback.Hello(
             rm_id=rm_id, session_id=int(self.id), capabilities=[callback.Capability.PREDICATES]
         )
         callbacks = callback_service.CallbackServiceStub(self.channel)
-        self.open("callback", callbacks.Attach, (), callback.ShimMessage(hello=hello))
+        self.open("callback", callbacks.Attach, arguments.identity, callback.ShimMessage(hello=hello))
         self.open("node", scheduler.UpdateNode, bound)
         self.open("application", scheduler.UpdateApplication, bound)
         self.open("allocation", scheduler.UpdateAllocation, bound)
@@ -152,9 +153,7 @@ class Session:
 
 class Shim:
     def __init__(self, arguments):
-        self.address = arguments.address
-        self.rm_id = arguments.rm_id
-        self.first_pause = arguments.pause
+        self.arguments = arguments
         self.tasks = dict.fromkeys(TASKS) | FOUND_RUNNING  # the node of each; None while it waits
         self.inbox = queue.SimpleQueue()
         self.unanswered = set()
@@ -162,7 +161,7 @@ class Shim:
 
     def run(self):
         """Serves until trying again cannot help."""
-        pause = self.first_pause
+        pause = self.arguments.pause
         while True:
             self.unanswered.clear()
             self.stood_since = None
@@ -173,14 +172,14 @@ class Shim:
                 if lost.code in FINAL_CODES or lost.reason in FINAL_REASONS:
                     return 1
             if self.stood_since and time.monotonic() - self.stood_since > 60:
-                pause = self.first_pause
+                pause = self.arguments.pause
             # A thousand shims that come back at one moment would keep a scheduler from starting.
             time.sleep(pause * random.uniform(0.8, 1.2))
             pause = min(pause * 1.6, 30)
 
     def session(self):
         """One session. Whatever the scheduler may have known before, this tells it all."""
-        session = Session(self.address, self.rm_id, self.inbox)
+        session = Session(self.arguments, self.inbox)
         try:
             say("registered", session=session.id)
             self.report(session)
@@ -375,11 +374,25 @@ class Shim:
     def leave(self, session):
         """Ends the session in order; the scheduler forgets what it knew of us."""
         admin = admin_service.AdminServiceStub(session.channel)
-        goodbye = si_admin.DeregisterResourceManagerRequest(rm_id=self.rm_id, reason="done")
+        goodbye = si_admin.DeregisterResourceManagerRequest(
+            rm_id=self.arguments.rm_id, reason="done"
+        )
         try:
-            admin.DeregisterResourceManager(goodbye, timeout=10)
+            admin.DeregisterResourceManager(
+                goodbye, timeout=10, metadata=self.arguments.identity
+            )
         except grpc.RpcError:
             pass  # then it forgets us a while after our streams have ended
+
+
+def channel_to(arguments):
+    # A connection that says nothing for long is asked whether it is still there.
+    options = [("grpc.keepalive_time_ms", 20_000), ("grpc.keepalive_timeout_ms", 20_000)]
+    if arguments.ca is None:
+        return grpc.insecure_channel(arguments.address, options)
+    key, certificate = (path and path.read_bytes() for path in (arguments.key, arguments.cert))
+    trust = grpc.ssl_channel_credentials(arguments.ca.read_bytes(), key, certificate)
+    return grpc.secure_channel(arguments.address, trust, options)
 
 
 def evaluate(session, query):
@@ -442,8 +455,14 @@ def main():
     parser.add_argument("--address", default="127.0.0.1:50051", help="where the scheduler listens")
     parser.add_argument("--rm-id", default="python-example", help="as whom to register")
     parser.add_argument("--build", type=pathlib.Path, default=HERE / "build", help="for the stubs")
+    parser.add_argument("--ca", type=pathlib.Path, help="speak TLS, and trust these certificates")
+    parser.add_argument("--cert", type=pathlib.Path, help="the client certificate to show")
+    parser.add_argument("--key", type=pathlib.Path, help="its private key")
+    parser.add_argument("--token", type=pathlib.Path, help="a file with the bearer token to show")
     parser.add_argument("--pause", type=float, default=1.0, help="first pause, in seconds")
     arguments = parser.parse_args()
+    token = arguments.token and arguments.token.read_text().strip()
+    arguments.identity = (("authorization", f"Bearer {token}"),) if token else ()
 
     make_stubs(arguments.build)
     global si, si_admin, si_service, admin_service, callback, callback_service

@@ -50,12 +50,14 @@ pub enum End {
         stopped_by: Option<String>,
     },
     /// The stream names a session that is not the current one.
-    #[error("session {named} is over, the current one is {current}: register again")]
+    #[error("session {named} is over: register again, then send everything again")]
     SessionStale {
         /// The session that the stream names.
         named: String,
-        /// The current one.
-        current: u64,
+        /// The current one, if there is one.
+        current: Option<u64>,
+        /// What ended the last session, if there is none and that is remembered.
+        stopped_by: Option<String>,
     },
     /// Client and scheduler no longer know the same.
     #[error("{0}: register again, then send everything again")]
@@ -251,7 +253,11 @@ impl End {
                 about.push(("rmID", rm_id.clone()));
                 about
             }
-            Self::SessionStale { current, .. } => vec![("session", current.to_string())],
+            Self::SessionStale { current, stopped_by, .. } => {
+                let mut about: Vec<_> = given("stoppedBy", stopped_by);
+                about.extend(current.map(|current| ("session", current.to_string())));
+                about
+            }
             Self::ResyncRequired(cause) => vec![("cause", cause.to_string())],
             Self::Superseded { by } | Self::Displaced { by } => given("byInstance", by),
             Self::DialectMixed { has } => vec![("dialect", has.name().to_owned())],

@@ -26,7 +26,7 @@ mod standing;
 mod steering;
 mod tasks;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub(crate) use requests::{ForeignRequest, NewNode, Request};
 pub(crate) use standing::StateChange;
 use steering::Steered;
 pub(crate) use steering::{Answers, Unasked};
-use tasks::{Refresh, Task};
+use tasks::Task;
 
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
@@ -264,7 +264,7 @@ impl Partition {
             if self.capacity_changed && !self.node_is_next() {
                 self.capacity_changed = false;
                 self.may_decide = true;
-                self.agenda.push_back(Task::Refresh(Refresh::default()));
+                self.agenda.push_back(Task::Refresh(BTreeSet::new()));
                 self.baton = Some(baton);
                 continue;
             }

@@ -11,6 +11,8 @@
 //! * Each session has a keeper until it stops: nobody else lets time pass for it.
 
 mod request;
+#[cfg(test)]
+mod tests;
 mod tombstones;
 
 use std::collections::hash_map::RandomState;
@@ -157,13 +159,22 @@ impl Registry {
         rm_id: &str,
         named: Option<&str>,
     ) -> Result<(Arc<Slot>, Arc<Session>), End> {
-        let slot = self.slot(rm_id).ok_or_else(|| self.not_registered(rm_id))?;
-        let session = slot.read().await.clone().ok_or_else(|| self.not_registered(rm_id))?;
+        let stopped_by = || self.tombstones().stopped_by(rm_id);
+        let missing = || match named {
+            // From before it was stopped, or from before a restart.
+            Some(named) => {
+                let (named, stopped_by) = (named.to_owned(), stopped_by());
+                End::SessionStale { named, current: None, stopped_by }
+            }
+            None => End::NotRegistered { rm_id: rm_id.to_owned(), stopped_by: stopped_by() },
+        };
+        let slot = self.slot(rm_id).ok_or_else(missing)?;
+        let session = slot.read().await.clone().ok_or_else(missing)?;
         if let Some(named) = named
             && named.parse() != Ok(session.number())
         {
-            let (named, current) = (named.to_owned(), session.number());
-            return Err(End::SessionStale { named, current });
+            let (named, current) = (named.to_owned(), Some(session.number()));
+            return Err(End::SessionStale { named, current, stopped_by: None });
         }
         Ok((slot, session))
     }
