@@ -38,7 +38,7 @@ use crate::application::Application;
 use crate::callback::ResourceManagerCallback;
 use crate::metrics::Kind;
 use crate::node::Node;
-use crate::partition::Partition;
+use crate::partition::{Awaited, Partition};
 use crate::predicates::{PredicateQuestion, QuestionId};
 use crate::queue::{Queue, QueueFacts};
 use crate::rm::{PartitionLost, Rm, Settling};
@@ -346,8 +346,8 @@ pub(crate) enum Alarm {
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// An ask that every node refused may be tried again.
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
-    /// Asks have waited for their application for as long as they may.
-    ReorderWindow { id: Arc<str> },
+    /// Items have waited for what they name for as long as they may.
+    ReorderWindow { awaited: Awaited },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
 }
@@ -557,8 +557,6 @@ pub(crate) struct Walk {
     pub(crate) purpose: Purpose,
     /// Fair maximum of every queue, by slot, for a refresh.
     pub(crate) fair_max: Vec<Option<Limits>>,
-    /// Of a refresh that may give any queue more room: the number of the loosening, or 0.
-    pub(crate) loosens: u64,
     /// Key and priority that children leave for their parent.
     pub(crate) rows: BTreeMap<QueueSlot, Vec<RowUpdate>>,
     /// Snapshots that children leave for their parent.

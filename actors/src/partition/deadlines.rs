@@ -78,7 +78,7 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
-            Alarm::ReorderWindow { id } => self.reject_early(&id, baton),
+            Alarm::ReorderWindow { awaited } => self.expire_early(&awaited, baton),
             Alarm::ExecutionTimeout { allocation } => {
                 if let Some(entry) = baton.books.allocations.get(allocation) {
                     let ops = vec![Op::Overdue(allocation)];

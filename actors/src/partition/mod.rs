@@ -26,7 +26,7 @@ mod standing;
 mod steering;
 mod tasks;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +45,7 @@ use crate::predicates::{QuestionId, Verdict};
 use crate::rm::{Credit, Rm, Settling, Steering};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
+pub(crate) use early::Awaited;
 use early::Early;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
@@ -54,7 +55,7 @@ pub(crate) use requests::{ForeignRequest, NewNode, Request};
 pub(crate) use standing::StateChange;
 use steering::Steered;
 pub(crate) use steering::{Answers, Unasked};
-use tasks::{Refresh, Task};
+use tasks::Task;
 
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
@@ -134,9 +135,8 @@ pub(crate) struct Partition {
     due: BTreeMap<u64, Instant>,
     timer: Option<(Instant, SpawnHandle)>,
     foreign: foreign::ForeignTable,
-    /// Asks that came before their application, and how long they may wait.
+    /// What came before the application or node that it names.
     early: Early,
-    reorder_window: Duration,
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
@@ -223,8 +223,7 @@ impl Partition {
             due: BTreeMap::new(),
             timer: None,
             foreign: foreign::ForeignTable::default(),
-            early: Early::default(),
-            reorder_window,
+            early: Early::new(reorder_window),
             outlet,
             outstanding: 0,
             rm,
@@ -265,7 +264,7 @@ impl Partition {
             if self.capacity_changed && !self.node_is_next() {
                 self.capacity_changed = false;
                 self.may_decide = true;
-                self.agenda.push_back(Task::Refresh(Refresh::default()));
+                self.agenda.push_back(Task::Refresh(BTreeSet::new()));
                 self.baton = Some(baton);
                 continue;
             }

@@ -8,21 +8,35 @@ use monoceros_rules::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::Resources;
+use tokio::time::Instant;
 
+use super::early::Awaited;
 use super::{NewNode, Partition, Task};
 use crate::application::Op;
 use crate::baton::{Baton, Errand, Saying};
 use crate::node::{Change, Node};
 
 impl Partition {
-    /// A node joins with everything that is on it, or not at all (D42).
-    pub(super) fn create_node(&mut self, new: NewNode, baton: &mut Baton) {
+    /// A node joins with everything that is on it, or not at all (D42). It may wait for an
+    /// application that it names, until `until` or else for the whole window.
+    pub(super) fn create_node(
+        &mut self,
+        mut new: Box<NewNode>,
+        until: Option<Instant>,
+        baton: &mut Baton,
+    ) {
         if let Err(reason) = self.may_create(&new, baton) {
+            if let Rejection::ApplicationUnknown(application) = &reason {
+                match self.node_waits(new, application, until, baton) {
+                    Ok(()) => return,
+                    Err(refused) => new = refused,
+                }
+            }
             baton.tally.shared().nodes.failed.inc();
             baton.said.push(Saying::NodeRejected { id: new.id, reason });
             return;
         }
-        let NewNode { id, attributes, total, occupied, existing, draining } = new;
+        let NewNode { id, attributes, total, occupied, existing, draining } = *new;
         let total = total.pruned();
         // The slot is known only once the index has the node; the node's own numbers come first.
         let available = total.minus(&occupied).pruned();
@@ -38,7 +52,7 @@ impl Partition {
         }
         nodes[slot.index()] = Some(Arc::new(node.start()));
         baton.wake_named(&id);
-        baton.said.push(Saying::NodeAccepted(id));
+        baton.said.push(Saying::NodeAccepted(Arc::clone(&id)));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
         for (application, existing) in existing {
             let slot = baton.directory.application_by_id[&application];
@@ -47,6 +61,7 @@ impl Partition {
         for (slot, ops) in by_application {
             self.agenda.push_back(Task::Visit(slot, ops));
         }
+        self.join_early(&Awaited::Node(id), baton);
         self.capacity_changed = true;
     }
 
@@ -78,8 +93,10 @@ impl Partition {
 
     pub(super) fn change_node(&mut self, id: &Arc<str>, change: Change, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
-            tracing::warn!(node = %id, "change of an unknown node ignored");
-            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            if self.change_waits(id, change, baton).is_some() {
+                tracing::warn!(node = %id, "change of an unknown node ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            }
             return;
         };
         if let Change::Update { total: Some(total), .. } = &change {
@@ -107,8 +124,10 @@ impl Partition {
     /// A node leaves: its allocations first, then its capacity, so that headroom never dips (5.4).
     pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
-            tracing::warn!(node = %id, "removal of an unknown node ignored");
-            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            if !self.waiting_node_leaves(id, baton) {
+                tracing::warn!(node = %id, "removal of an unknown node ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            }
             return;
         };
         baton.books.nodes.set_open(slot, false);

@@ -7,19 +7,20 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::object_state::{ObjectState, Refused};
+use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::rejection::Rejection;
 use tokio::sync::oneshot;
 
 use super::Partition;
 use super::early::{reject_with, spec};
+use crate::PartitionStateError;
 use crate::application::Op;
 use crate::baton::Baton;
 
 /// The partition is to be in another state. Answered with the one it was in.
 pub(crate) struct StateChange {
     pub(crate) to: ObjectState,
-    pub(crate) reply: oneshot::Sender<Result<ObjectState, Refused>>,
+    pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
 }
 
 impl Partition {
@@ -37,7 +38,7 @@ impl Partition {
             }
         }
         // Whoever asked may have given up.
-        let _ = change.reply.send(entered.map(|_| old));
+        let _ = change.reply.send(entered.map(|_| old).map_err(PartitionStateError::from));
     }
 
     /// Whether anything may be decided at all.

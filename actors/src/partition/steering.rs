@@ -67,7 +67,11 @@ impl Partition {
             Steering::Predicates(predicates) => self.set_predicates(predicates, baton),
             Steering::Invalidate(invalidation) => self.invalidate(invalidation, baton),
             Steering::ReorderWindow(window) => {
-                self.reorder_window = window;
+                self.early.set_window(window);
+                return;
+            }
+            Steering::ReorderItems(items) => {
+                self.early.set_items_max(items);
                 return;
             }
             // Of what the Rm does itself.

@@ -31,8 +31,9 @@ pub(super) enum Task {
     EndOfAnswers,
     /// A node leaves the directory.
     ForgetNode(NodeSlot),
-    /// Root's capacity or the configuration changed: make all keys anew.
-    Refresh(Refresh),
+    /// Root's capacity or the configuration changed: make all keys anew, those of applications in
+    /// these leaves only.
+    Refresh(BTreeSet<QueueSlot>),
     /// A queue is to grow below one that is there.
     Plant(Arc<QueueConfig>),
     /// An empty queue goes.
@@ -43,15 +44,6 @@ pub(super) enum Task {
     Reply(Box<Read>),
     /// The facts are gathered: what must the next offer decide?
     Foresee,
-}
-
-/// What is refreshed beside the queues.
-#[derive(Default)]
-pub(super) struct Refresh {
-    /// Leaves that order their applications otherwise than before.
-    pub(super) leaves: BTreeSet<QueueSlot>,
-    /// Any queue may have more room.
-    pub(super) loosens: bool,
 }
 
 impl Partition {
@@ -105,8 +97,8 @@ impl Partition {
             Task::GiveUpReported => self.give_up_reported(&mut baton),
             Task::EndOfAnswers => baton.books.unsettled.window.end_of_answers(),
             Task::ForgetNode(slot) => Self::forget_node(slot, &mut baton),
-            Task::Refresh(refresh) => {
-                Self::refresh(&refresh, baton);
+            Task::Refresh(leaves) => {
+                Self::refresh(&leaves, baton);
                 return None;
             }
             Task::Plant(config) => {
@@ -138,7 +130,7 @@ impl Partition {
 
     /// Every queue's share may have changed, so keys are made anew from the leaves upward with fair
     /// maxima computed from root downward.
-    fn refresh(refresh: &Refresh, mut baton: Box<Baton>) {
+    fn refresh(leaves: &BTreeSet<QueueSlot>, mut baton: Box<Baton>) {
         let directory = &baton.directory;
         let mut fair_max: Vec<Option<Limits>> = vec![None; directory.queues.len()];
         for facts in directory.all_queues().map(|entry| &entry.facts) {
@@ -152,11 +144,10 @@ impl Partition {
         }
         let queues = directory.all_queues().map(|entry| Arc::clone(&entry.address)).collect();
         let entries = directory.applications.iter().flatten();
-        let reordered = entries.filter(|entry| refresh.leaves.contains(&entry.leaf));
+        let reordered = entries.filter(|entry| leaves.contains(&entry.leaf));
         let applications = reordered.map(|entry| Arc::clone(&entry.address)).collect();
-        let loosens = if refresh.loosens { baton.books.loosen() } else { 0 };
         let purpose = Purpose::Refresh;
-        baton.walk = Walk { queues, applications, purpose, fair_max, loosens, ..Walk::default() };
+        baton.walk = Walk { queues, applications, purpose, fair_max, ..Walk::default() };
         baton.walk_on();
     }
 
