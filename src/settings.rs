@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+pub use self::callback::CallbackSettings;
 pub use self::session::{
     LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
 };
@@ -27,8 +28,6 @@ use crate::input::{self, InputError};
 pub mod callback;
 pub mod seconds;
 mod session;
-
-pub use callback::CallbackSettings;
 
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");

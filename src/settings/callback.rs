@@ -8,6 +8,8 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use super::seconds;
+
 /// Section `callback`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
@@ -27,7 +29,7 @@ pub struct CallbackSettings {
     /// What counts as the answer then. Default `fail`.
     pub on_timeout: OnTimeout,
     /// How long nothing is decided for want of a stream before `after_grace` holds. Default 60 s.
-    #[serde(deserialize_with = "seconds")]
+    #[serde(deserialize_with = "span")]
     pub reattach_grace: Duration,
     /// What counts as the answer after that. Default `hold`.
     pub after_grace: AfterGrace,
@@ -40,22 +42,22 @@ pub struct CallbackSettings {
     /// How many full batches of questions may wait for one that is out to come back. Default 64.
     pub queue_batches: NonZeroUsize,
     /// How long a new stream may take to say Hello. Default 5 s.
-    #[serde(deserialize_with = "seconds")]
+    #[serde(deserialize_with = "span")]
     pub hello_timeout: Duration,
     /// How long a shim may be silent before it is asked for a sign of life. Default 10 s.
-    #[serde(deserialize_with = "seconds")]
+    #[serde(deserialize_with = "span")]
     pub heartbeat: Duration,
     /// How long a shim may take no message while some wait. Default 30 s.
-    #[serde(deserialize_with = "seconds")]
+    #[serde(deserialize_with = "span")]
     pub idle_timeout: Duration,
     /// How long the shim's part of a state dump may take. Default 30 s.
-    #[serde(deserialize_with = "seconds")]
+    #[serde(deserialize_with = "span")]
     pub state_dump_timeout: Duration,
     /// Its largest size, in bytes. Default 64 MiB.
     pub state_dump_max_bytes: NonZeroUsize,
     /// How long an allocation is kept back until the shim has taken it in, where it wants that.
     /// Default 2 s.
-    #[serde(deserialize_with = "seconds")]
+    #[serde(deserialize_with = "span")]
     pub cache_sync_timeout: Duration,
     /// How many events are kept for a shim that does not take them. Default 1,000.
     pub event_capacity: NonZeroUsize,
@@ -182,39 +184,16 @@ fn number<N: std::str::FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number above zero"))
 }
 
-/// A duration as RMs write them: numbers with units, such as `500ms` or `1m30s`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is not a duration (such as `500ms`, `2s` or `1m30s`)");
-    let mut rest = text.trim();
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    let mut sum = Duration::ZERO;
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let (amount, behind) = rest.split_at(digits);
-        let unit = behind.find(|c: char| c.is_ascii_digit()).unwrap_or(behind.len());
-        let (unit, behind) = behind.split_at(unit);
-        let amount: f64 = amount.parse().map_err(|_| wrong())?;
-        let seconds = match unit {
-            "ms" => amount / 1_000.0,
-            "s" => amount,
-            "m" => amount * 60.0,
-            "h" => amount * 3_600.0,
-            _ => return Err(wrong()),
-        };
-        let part = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
-        sum = sum.checked_add(part).ok_or_else(wrong)?;
-        rest = behind;
-    }
-    if sum.is_zero() || sum > LONGEST {
-        return Err(wrong());
-    }
-    Ok(sum)
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = seconds::parse(text).filter(|duration| is_sane(*duration));
+    duration.ok_or_else(|| format!("`{text}` is not a duration (such as `500ms`, `2s` or `1m30s`)"))
 }
 
 /// Longer ones are mistakes, and could not be added to a time.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3_600);
+fn is_sane(duration: Duration) -> bool {
+    const LONGEST: Duration = Duration::from_secs(366 * 24 * 3_600);
+    !duration.is_zero() && duration <= LONGEST
+}
 
 fn within_bounds(duration: Duration) -> Result<Duration, String> {
     let (least, most) = QUESTION_TIMEOUT;
@@ -224,17 +203,16 @@ fn within_bounds(duration: Duration) -> Result<Duration, String> {
     Ok(duration)
 }
 
-fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let seconds = f64::deserialize(deserializer)?;
-    let duration = Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)?;
-    if duration.is_zero() || duration > LONGEST {
-        return Err(D::Error::custom(format!("`{seconds}` is not a number of seconds above zero")));
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let duration = seconds::deserialize(deserializer)?;
+    if !is_sane(duration) {
+        return Err(D::Error::custom(format!("{duration:?} is not a time to wait")));
     }
     Ok(duration)
 }
 
 fn question_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    within_bounds(seconds(deserializer)?).map_err(D::Error::custom)
+    within_bounds(span(deserializer)?).map_err(D::Error::custom)
 }
 
 #[cfg(test)]
@@ -248,7 +226,7 @@ mod tests {
         {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "2", "s", "2 s", "2x", "-1s", "0s", "1e9h", "99999999h"] {
+        for text in ["", "s", "2 s", "2x", "-1s", "0s", "99999999h"] {
             assert!(duration(text).is_err(), "{text}");
         }
     }

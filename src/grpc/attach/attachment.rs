@@ -88,6 +88,13 @@ impl Attachment {
         }
     }
 
+    /// With the settings as shipped, and figures that nobody reads.
+    #[cfg(test)]
+    pub(in crate::grpc) fn for_tests() -> Self {
+        let metrics = monoceros_actors::metrics::Metrics::new();
+        Self::new(Options::for_tests(), metrics.callback.clone())
+    }
+
     /// The session stands: it can be steered, and time passes for it. To be called once, before
     /// anything is asked.
     pub fn begin(self: &Arc<Self>, control: ResourceManagerControl, delivery: Weak<dyn Delivery>) {
@@ -127,8 +134,7 @@ impl Attachment {
             return Err(end.clone());
         }
         if let Some(earlier) = state.line.replace(Arc::clone(line)) {
-            let by = Some(hello.instance_id.clone()).filter(|by| !by.is_empty());
-            earlier.close(End::Displaced { by });
+            earlier.close(End::Displaced { by: None });
         }
         state.streams += 1;
         let identity = Identity { scheduler_id, session, attach: state.streams };
@@ -314,7 +320,7 @@ impl Attachment {
     /// The session is over.
     fn finish(&self) {
         let mut state = self.lock();
-        let end = self.end.get().cloned().unwrap_or(End::Superseded { by: None });
+        let end = self.end.get().cloned().unwrap_or(End::ClientGone);
         self.drop_line(&mut state, end);
         state.waiting.clear();
     }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tracing::warn;
+
 use crate::settings::{CallbackSettings, SchedulerSettings};
 
 /// What holds for the callback streams of a session.
@@ -23,10 +25,18 @@ impl Options {
         Self { callback: callback.clone(), placements_in_flight }
     }
 
-    /// What holds for an RM that registered with this extra configuration; and what in it cannot
-    /// be used.
+    /// What holds for an RM that registered with this extra configuration. A value that cannot be
+    /// used changes nothing but the log.
     #[must_use]
-    pub fn of(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, Vec<String>) {
+    pub fn of(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Self {
+        let (options, complaints) = self.overridden(rm_id, extra);
+        for complaint in complaints {
+            warn!(rm = rm_id, complaint, "left out of the extra configuration");
+        }
+        options
+    }
+
+    fn overridden(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, Vec<String>) {
         let mut options = self.clone();
         if let Some(asking) = options.callback.predicates_of.get(rm_id) {
             options.callback.predicates = *asking;
@@ -43,7 +53,7 @@ impl Options {
     }
 
     #[cfg(test)]
-    pub(in crate::grpc) fn for_tests() -> Self {
+    pub(super) fn for_tests() -> Self {
         let settings = crate::settings::Settings::load(None, &crate::settings::Flags::default());
         let settings = settings.unwrap();
         Self::new(&settings.callback, &settings.scheduler)
@@ -60,11 +70,11 @@ mod tests {
         let mut defaults = Options::for_tests();
         defaults.callback.predicates_of.insert("rm".to_owned(), Asking::Required);
         let nothing = BTreeMap::new();
-        assert_eq!(defaults.of("other", &nothing).0.callback.predicates, Asking::Auto);
-        assert_eq!(defaults.of("rm", &nothing).0.callback.predicates, Asking::Required);
+        assert_eq!(defaults.of("other", &nothing).callback.predicates, Asking::Auto);
+        assert_eq!(defaults.of("rm", &nothing).callback.predicates, Asking::Required);
         let extra = [("callback.predicates", "optional"), (IN_FLIGHT, "8")];
         let extra = extra.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let (options, complaints) = defaults.of("rm", &extra);
+        let (options, complaints) = defaults.overridden("rm", &extra);
         assert_eq!(options.callback.predicates, Asking::Optional);
         assert_eq!((options.placements_in_flight, complaints), (8, vec![]));
     }

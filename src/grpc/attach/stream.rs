@@ -10,7 +10,7 @@ use monoceros_proto::callback::v1::core_message::Body;
 use monoceros_proto::callback::v1::shim_message::Body as Said;
 use monoceros_proto::si::v1 as si;
 use tokio::time::timeout;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 use tracing::debug;
 
 use super::attachment::Attachment;
@@ -112,9 +112,13 @@ impl Reader {
         self.caller.check_rm(&hello.rm_id)?;
         let named = (hello.session_id != 0).then(|| hello.session_id.to_string());
         let (slot, session) = self.edge.registry.find(&hello.rm_id, named.as_deref()).await?;
-        let scheduler_id = self.edge.registry.scheduler_id();
-        let scheduler_id = scheduler_id.to_str().unwrap_or_default().to_owned();
-        session.attach(&self.line, hello, scheduler_id)?;
+        {
+            // Nobody may stop the session between here and there.
+            let _current = slot.read().await;
+            let scheduler_id = self.edge.registry.scheduler_id();
+            let scheduler_id = scheduler_id.to_str().unwrap_or_default().to_owned();
+            session.attach(&self.line, hello, scheduler_id)?;
+        }
         debug!(rm = hello.rm_id, session = session.number(), "shim attached");
         self.line.wake();
         Ok((slot, session))
@@ -129,7 +133,7 @@ impl Reader {
     ) -> Result<(), End> {
         let current = slot.read().await;
         if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
-            return Err(session.ended().cloned().unwrap_or(End::Superseded { by: None }));
+            return Err(End::Superseded { by: None });
         }
         let releases = si::AllocationReleasesRequest {
             allocations_to_release: releases,
@@ -168,7 +172,10 @@ impl Writer {
                     let body = Some(Body::Goodbye(goodbye(end)));
                     return Some(Ok(cb::CoreMessage { body }));
                 }
-                return Some(Err(end.into()));
+                return match self.line.status(end) {
+                    status if status.code() == Code::Ok => None,
+                    status => Some(Err(status)),
+                };
             }
             if self.line.is_half_closed() {
                 return None;
@@ -200,7 +207,7 @@ fn goodbye(end: &End) -> cb::Goodbye {
         End::Displaced { .. } => "displaced".to_owned(),
         end => end.to_string(),
     };
-    let resync = matches!(end, End::Superseded { .. }) || end.demands_registration();
+    let resync = end.demands_registration() || matches!(end, End::Superseded { .. });
     let is_ours = matches!(end, End::ShuttingDown | End::Stalled | End::Silent);
     let reconnect_after_ms = if is_ours { RECONNECT_AFTER_MS } else { 0 };
     cb::Goodbye { reason, reconnect_after_ms, resync }

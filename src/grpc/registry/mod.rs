@@ -138,6 +138,11 @@ impl Registry {
         self.limits.items_per_message.get()
     }
 
+    /// What holds for the callback streams of resource managers that bring nothing of their own.
+    pub fn callback_options(&self) -> &attach::Options {
+        &self.callback
+    }
+
     /// The place of a resource manager that has registered at some time.
     pub fn slot(&self, rm_id: &str) -> Option<Arc<Slot>> {
         self.slots().get(rm_id).cloned()
@@ -256,6 +261,8 @@ impl Registry {
         }
         let attachment = Attachment::new(callback, self.handle.callback_metrics());
         let by = instance.clone();
+        let callback = self.callback.of(&rm_id, &request.extra_config);
+        let attachment = Attachment::new(callback, self.handle.callback_metrics());
         let session = Arc::new(Session::new(registrant, terms, options, instance, attachment));
         let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
         let reply = self.handle.register_resource_manager(request, callback).await?;

@@ -63,6 +63,7 @@ pub struct Session {
     pub nodes: Outbox<si::NodeResponse>,
     /// For the one stream of the oldest dialect.
     pub legacy: Translator,
+    /// The callback side.
     attachment: Arc<Attachment>,
 }
 
@@ -152,6 +153,7 @@ impl Session {
             nodes: Outbox::new(bounds, &backlog),
             legacy: Translator::new(bounds, &backlog, options),
             backlog,
+            attachment: Arc::new(attachment),
         }
     }
 
@@ -272,7 +274,12 @@ impl Session {
         Ok(())
     }
 
-    /// Makes `line` the callback stream.
+    /// Its callback side.
+    pub fn attachment(&self) -> &Arc<Attachment> {
+        &self.attachment
+    }
+
+    /// Makes `line` the callback stream. It carries no allocations: the session runs without it.
     pub fn attach(
         self: &Arc<Self>,
         line: &Arc<Line>,
@@ -284,11 +291,6 @@ impl Session {
         }
         line.set_session(self);
         self.attachment.attach(line, hello, scheduler_id, self.number())
-    }
-
-    /// Its callback side.
-    pub fn attachment(&self) -> &Arc<Attachment> {
-        &self.attachment
     }
 
     /// Why no stream may bind, if so.
@@ -482,6 +484,29 @@ impl ResourceManagerCallback for Session {
         }
     }
 
+    fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
+        self.attachment.ask_predicates(questions);
+    }
+
+    fn cancel_predicates(&self, questions: Vec<QuestionId>) {
+        self.attachment.cancel_predicates(&questions);
+    }
+
+    fn send_events(&self, events: Vec<si::EventRecord>) {
+        self.attachment.events(events);
+    }
+
+    fn update_container_scheduling_state(
+        &self,
+        states: Vec<si::UpdateContainerSchedulingStateRequest>,
+    ) {
+        self.attachment.container_states(states);
+    }
+
+    fn state_dump(&self) -> Option<&dyn StateDump> {
+        self.attachment.tells_state().then_some(self)
+    }
+
     fn resync_required(&self, cause: &str) {
         warn!(rm = self.rm_id(), cause, "state lost, the resource manager has to register again");
         self.lose(Cause::StateLost(cause.to_owned()));
@@ -521,8 +546,7 @@ mod tests {
     fn session_with(extra: &[(&str, &str)]) -> Arc<Session> {
         let registrant = Registrant { rm_id: "rm".to_owned(), number: 1, ..Default::default() };
         let terms = terms::tests::terms(extra);
-        let metrics = monoceros_actors::metrics::Metrics::new().callback.clone();
-        let attachment = Attachment::new(attach::Options::for_tests(), metrics);
+        let attachment = Attachment::for_tests();
         Arc::new(Session::new(registrant, terms, Options::default(), None, attachment))
     }
 
