@@ -266,12 +266,6 @@ impl End {
             Self::Denied(Denied::Rm { .. }) => (Code::PermissionDenied, "RM_DENIED"),
             Self::Denied(Denied::Admin { .. }) => (Code::PermissionDenied, "ADMIN_DENIED"),
             Self::Internal(_) => (Code::Internal, "INTERNAL_ERROR"),
-            Self::HelloMissing => (Code::InvalidArgument, "HELLO_MISSING"),
-            Self::HelloTimeout => (Code::DeadlineExceeded, "HELLO_TIMEOUT"),
-            Self::Violation(_) => (Code::InvalidArgument, "PROTOCOL_VIOLATION"),
-            Self::ResultFlood => (Code::ResourceExhausted, "RESULT_FLOOD"),
-            Self::Silent => (Code::Unavailable, "HEARTBEAT_MISSED"),
-            Self::Stalled => (Code::Unavailable, "STREAM_STALLED"),
             Self::ClientGone => (Code::Cancelled, "CLIENT_GONE"),
         };
         let about = bound

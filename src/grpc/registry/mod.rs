@@ -138,11 +138,6 @@ impl Registry {
         self.limits.items_per_message.get()
     }
 
-    /// What holds for the callback streams of resource managers that bring nothing of their own.
-    pub fn callback_options(&self) -> &attach::Options {
-        &self.callback
-    }
-
     /// The place of a resource manager that has registered at some time.
     pub fn slot(&self, rm_id: &str) -> Option<Arc<Slot>> {
         self.slots().get(rm_id).cloned()
@@ -255,11 +250,6 @@ impl Registry {
         let terms = self.terms.with(&rm_id, &request.extra_config);
         let options = Options::new(&self.session, &request.extra_config);
         let strict_enums = options.strict_enums;
-        let (callback, complaints) = self.callback.of(&rm_id, &request.extra_config);
-        for complaint in complaints {
-            warn!(rm = %rm_id, complaint, "left out of the extra configuration");
-        }
-        let attachment = Attachment::new(callback, self.handle.callback_metrics());
         let by = instance.clone();
         let callback = self.callback.of(&rm_id, &request.extra_config);
         let attachment = Attachment::new(callback, self.handle.callback_metrics());

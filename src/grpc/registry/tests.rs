@@ -222,7 +222,7 @@ fn a_deregistered_rm_leaves_nothing_and_its_streams_end_well() {
         let wrong = world.session().number() + 1;
         assert!(world.registry.stop("rm", Some(wrong), "operator").await.is_none());
         let stopped = world.registry.stop("rm", None, "operator").await.unwrap();
-        assert_eq!(stopped.state(), State::Stopped);
+        assert_eq!(stopped.0.state(), State::Stopped);
         assert!(matches!(line.end(), Some(End::Deregistered)));
         assert!(world.handle.partitions().await.is_empty());
         assert!(world.registry.stop("rm", None, "operator").await.is_none());

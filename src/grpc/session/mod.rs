@@ -137,7 +137,6 @@ impl Session {
         let backlog = Arc::new(Backlog::new(terms.marks()));
         let bounds = terms.bounds;
         Self {
-            attachment: Arc::new(attachment),
             registrant,
             terms,
             instance: Mutex::new(instance),
@@ -451,29 +450,6 @@ impl ResourceManagerCallback for Session {
         self.say(&self.nodes, response, Nodes::NAME);
     }
 
-    fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
-        self.attachment.ask_predicates(questions);
-    }
-
-    fn cancel_predicates(&self, questions: Vec<QuestionId>) {
-        self.attachment.cancel_predicates(&questions);
-    }
-
-    fn send_events(&self, events: Vec<si::EventRecord>) {
-        self.attachment.events(events);
-    }
-
-    fn update_container_scheduling_state(
-        &self,
-        states: Vec<si::UpdateContainerSchedulingStateRequest>,
-    ) {
-        self.attachment.container_states(states);
-    }
-
-    fn state_dump(&self) -> Option<&dyn StateDump> {
-        self.attachment.tells_state().then_some(self)
-    }
-
     fn dialect(&self) -> &'static str {
         self.dialect.get().map_or("none", |dialect| dialect.name())
     }
@@ -532,8 +508,6 @@ impl StateDump for Session {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use super::super::attach;
 
     use super::*;
 
