@@ -238,10 +238,10 @@ fn tokio_messages(messages: Vec<Bytes>) -> impl tonic::codegen::tokio_stream::St
     tonic::codegen::tokio_stream::iter(messages)
 }
 
-fn amount(vcore: i64) -> Option<si::Resource> {
+fn amount(vcore: i64) -> si::Resource {
     let quantity = |value| si::Quantity { value };
     let resources = [("key".to_owned(), quantity(vcore)), ("vcore".to_owned(), quantity(vcore))];
-    Some(si::Resource { resources: resources.into() })
+    si::Resource { resources: resources.into() }
 }
 
 /// What is there already when a message is fed.
@@ -262,7 +262,7 @@ fn nodes(partition: &str) -> si::NodeRequest {
         node_id: "nodeID".to_owned(),
         action: si::node_info::ActionFromRm::Create.into(),
         attributes: [("si/node-partition".to_owned(), partition.to_owned())].into(),
-        schedulable_resource: amount(3_000),
+        schedulable_resource: Some(amount(3_000)),
         ..si::NodeInfo::default()
     };
     si::NodeRequest { nodes: vec![node], rm_id: FED.to_owned(), ..Default::default() }
@@ -273,7 +273,7 @@ fn asks(partition: &str) -> si::AllocationRequest {
         allocation_key: key.to_owned(),
         application_id: "applicationID".to_owned(),
         partition_name: partition.to_owned(),
-        resource_per_alloc: amount(size),
+        resource_per_alloc: Some(amount(size)),
         ..si::Allocation::default()
     };
     let allocations = vec![allocation("allocationKey", 1_000), allocation("waits", 4_000)];

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../fuzz/src/lib.rs"]
-#[allow(clippy::missing_panics_doc, reason = "a crate of its own, included as a module")]
+#[allow(unreachable_pub, reason = "a crate of its own, included as a module")]
 mod edge;
 mod seeds;
 
