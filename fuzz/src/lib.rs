@@ -1,5 +1,5 @@
 //! The gRPC edge in one process, and bytes to feed it: the body of all fuzz targets, and of the
-//! test that runs them on the golden messages (`tests/fuzzing.rs`).
+//! test that runs them on the golden messages (`tests/fuzzing`).
 //!
 //! # What must hold, whatever is fed
 //! * Nothing panics, and no call hangs.
@@ -13,7 +13,7 @@ use monoceros::connections::Connections;
 use monoceros::grpc;
 use monoceros::identity::Access;
 use monoceros::settings::{Flags, Settings};
-use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler, SchedulerHandle, Threads};
 use monoceros_proto::callback::v1 as callback;
 use monoceros_proto::si::v1 as si;
 use prost::Message as _;
@@ -107,6 +107,8 @@ impl Edge {
             .expect("a runtime");
         let handle = Scheduler::builder()
             .reorder_window(Duration::from_millis(1))
+            // A thread per partition costs more to start than most messages take.
+            .threads(Threads::One)
             .start()
             .expect("a scheduler");
         let served = handle.clone();
@@ -223,10 +225,8 @@ async fn serve(listener: TcpListener, handle: SchedulerHandle) {
     let settings = Settings::load(None, &Flags::default()).expect("the defaults");
     let shutdown = CancellationToken::new();
     let connections = Connections::new(listener, None, shutdown.clone());
-    let grace = Duration::from_secs(1);
     let access = Arc::new(Access::open());
-    let (grpc, session) = (&settings.grpc, &settings.session);
-    let served = grpc::serve(connections, handle, access, grpc, session, grace, shutdown).await;
+    let served = grpc::serve(connections, handle, access, &settings, shutdown).await;
     served.expect("the edge goes on");
 }
 
