@@ -20,7 +20,7 @@ pub use self::configuration::{
 use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
 use crate::control::ResourceManagerControl;
-use crate::metrics::Metrics;
+use crate::metrics::{CallbackMetrics, Metrics};
 use crate::oracle::Watch;
 use crate::partition::{Answer, Question, Read};
 use crate::rm::{Body, Update};
@@ -421,6 +421,11 @@ impl SchedulerHandle {
     /// Where the scheduler's metrics are gathered from.
     pub fn metrics(&self) -> prometheus::Registry {
         self.metrics.registry()
+    }
+
+    /// The counters of callback streams, for whoever carries those.
+    pub fn callback_metrics(&self) -> CallbackMetrics {
+        self.metrics.callback.clone()
     }
 
     /// Brings the gauges up to date that are read from snapshots, for a scrape.
