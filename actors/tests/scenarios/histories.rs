@@ -137,7 +137,8 @@ fn other_tree() -> impl Strategy<Value = Vec<QueueWords>> {
         let gone: Vec<String> = queues
             .iter()
             .zip(missing)
-            .filter_map(|(queue, is_missing)| is_missing.then(|| queue.path.clone()))
+            .filter(|(_, is_missing)| *is_missing)
+            .map(|(queue, _)| queue.path.clone())
             .collect();
         let is_gone = |path: &str| {
             let is_below = |gone: &String| {
