@@ -36,6 +36,7 @@ use monoceros_rules::waits::{View, Waits};
 
 use crate::application::Application;
 use crate::callback::ResourceManagerCallback;
+use crate::events::{Event, Tracking};
 use crate::metrics::Kind;
 use crate::node::Node;
 use crate::partition::Partition;
@@ -74,8 +75,8 @@ pub(crate) struct Baton {
     pub(crate) disarmed: Vec<u64>,
     /// Applications that waited for a node which has come or grown.
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
-    /// The partition's name without the RM's prefix.
-    pub(crate) partition: Arc<str>,
+    /// Whether events are wanted.
+    pub(crate) tracking: Tracking,
     pub(crate) tally: Tally,
     /// The RM's predicates.
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
@@ -222,6 +223,7 @@ pub(crate) enum Saying {
         state: ApplicationState,
         at_ns: i64,
         message: &'static str,
+        queue: Arc<str>,
     },
     Allocated(Box<Allocated>),
     Released(Box<Released>),
@@ -236,6 +238,9 @@ pub(crate) enum Saying {
         id: Arc<str>,
         reason: Rejection,
     },
+    /// Something to be told as an event. What other sayings stand for as well (a placement, a
+    /// state that is entered) is not said again.
+    Happened(Box<Event>),
     /// Everything before this was decided and said.
     Settled(Arc<Settling>),
 }
@@ -251,8 +256,10 @@ pub(crate) struct Allocated {
     pub(crate) originator: bool,
     /// Only of asks in the older form.
     pub(crate) tags: Option<Tags>,
-    /// Without the RM's prefix.
-    pub(crate) partition: Arc<str>,
+    /// Path of the application's leaf.
+    pub(crate) queue: Arc<str>,
+    /// ns since the epoch.
+    pub(crate) at_ns: i64,
 }
 
 /// Who ended an allocation.
@@ -269,8 +276,6 @@ pub(crate) struct Released {
     pub(crate) uuid: Arc<str>,
     pub(crate) ending: Ending,
     pub(crate) message: &'static str,
-    /// Without the RM's prefix.
-    pub(crate) partition: Arc<str>,
 }
 
 /// Something to come back to later.
@@ -411,6 +416,8 @@ pub(crate) struct Placing {
     pub(crate) application: Arc<Addr<Application>>,
     /// What the node says.
     pub(crate) outcome: Outcome,
+    /// What predicates said so far, each with the number of nodes; only for events.
+    pub(crate) refusals: BTreeMap<String, u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -506,6 +513,13 @@ pub(crate) enum Purpose {
 }
 
 impl Baton {
+    /// Says an event, if any are wanted; it is given the time.
+    pub(crate) fn happens(&mut self, event: impl FnOnce(i64) -> Event) {
+        if self.tracking.is_on() {
+            self.said.push(Saying::Happened(Box::new(event(self.now_ns))));
+        }
+    }
+
     /// Notes that a node came or changed, for those who want no other.
     pub(crate) fn wake_named(&mut self, node: &Arc<str>) {
         if let Some(waiting) = self.directory.named.remove(node) {

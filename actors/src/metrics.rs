@@ -57,6 +57,8 @@ pub struct Metrics {
     pub attempts: Attempts,
     /// Registered nodes.
     pub nodes: Nodes,
+    /// What became of events.
+    pub events: Events,
     submissions: [IntCounter; 3],
     applications: [IntGauge; COUNTED.len()],
     scheduling_latency: Histogram,
@@ -102,6 +104,70 @@ pub struct Nodes {
     pub decommissioned: IntGauge,
     /// Not ready.
     pub unhealthy: IntGauge,
+}
+
+/// `yunikorn_event_total_…` (4.4): gauges that only rise.
+#[derive(Debug)]
+pub struct Events {
+    created: IntGauge,
+    channeled: IntGauge,
+    processed: IntGauge,
+    stored: IntGauge,
+    not_stored: IntGauge,
+    collected: IntGauge,
+}
+
+impl Events {
+    fn with(make: &mut Maker) -> Self {
+        // Stays 0: what a step says cannot be lost on its way.
+        make.gauge(
+            "yunikorn_event_total_not_channeled",
+            "Events that were lost before they were handed out: none.",
+        );
+        Self {
+            created: make.gauge("yunikorn_event_total_created", "Events that were made."),
+            channeled: make.gauge(
+                "yunikorn_event_total_channeled",
+                "Events that were taken to be handed out.",
+            ),
+            processed: make.gauge(
+                "yunikorn_event_total_processed",
+                "Events that are in the ring and were handed to those who follow.",
+            ),
+            stored: make
+                .gauge("yunikorn_event_total_stored", "Events that were kept for their RM."),
+            not_stored: make.gauge(
+                "yunikorn_event_total_not_stored",
+                "Events that their RM was not told of, because there were too many at a time.",
+            ),
+            collected: make.gauge(
+                "yunikorn_event_total_collected",
+                "Events that were taken out to tell their RM.",
+            ),
+        }
+    }
+
+    /// So many events came from a partition and are in the ring.
+    pub fn passed(&self, events: usize) {
+        for gauge in [&self.created, &self.channeled, &self.processed] {
+            gauge.add(count(events));
+        }
+    }
+
+    /// So many are kept for their RM, and so many are not.
+    pub fn stored(&self, kept: usize, dropped: usize) {
+        self.stored.add(count(kept));
+        self.not_stored.add(count(dropped));
+    }
+
+    /// So many were taken out for their RM.
+    pub fn collected(&self, events: usize) {
+        self.collected.add(count(events));
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 type PerKind<T> = [T; Kind::ALL.len()];
@@ -249,6 +315,7 @@ impl Metrics {
         Self {
             attempts: Attempts { allocated, released, rejected, errors },
             nodes: Nodes { active, draining, failed, decommissioned, unhealthy },
+            events: Events::with(&mut make),
             submissions: make.counters(
                 "yunikorn_scheduler_application_submission_total",
                 "Applications that were placed in a queue, accepted (also again), or rejected.",

@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
 use crate::control::ResourceManagerControl;
+use crate::events::{EventLog, EventReader, EventSettings};
 use crate::metrics::Metrics;
 use crate::oracle::Watch;
 use crate::partition::{Answer, Question, Read};
@@ -105,6 +106,8 @@ pub(crate) struct Settings {
     pub(crate) epoch_ns: i64,
     pub(crate) reorder_window: Duration,
     pub(crate) watch: Watch,
+    /// Where the events of all RMs go.
+    pub(crate) events: Arc<EventLog>,
 }
 
 /// The entry to this crate: [`Scheduler::builder`].
@@ -127,6 +130,7 @@ pub struct SchedulerBuilder {
     epoch_ns: Option<i64>,
     reorder_window: Duration,
     watch: Watch,
+    events: EventSettings,
 }
 
 impl SchedulerBuilder {
@@ -160,6 +164,35 @@ impl SchedulerBuilder {
         self
     }
 
+    /// Whether events are made (`event.trackingEnabled`). They are unless set. This and the other
+    /// settings of events hold where the `extraConfig` of the RM that registered or updated last
+    /// says nothing else.
+    #[must_use]
+    pub fn event_tracking(mut self, enabled: bool) -> Self {
+        self.events.tracking = enabled;
+        self
+    }
+
+    /// Most events that an RM is told of in 2 s (`event.requestCapacity`); the default is 1,000,
+    /// and 0 means that.
+    #[must_use]
+    pub fn event_request_capacity(mut self, events: usize) -> Self {
+        if events > 0 {
+            self.events.request_capacity = events;
+        }
+        self
+    }
+
+    /// How many events are kept to be read (`event.ringBufferCapacity`); the default is 100,000,
+    /// and 0 means that.
+    #[must_use]
+    pub fn event_ring_capacity(mut self, events: usize) -> Self {
+        if events > 0 {
+            self.events.ring_capacity = events;
+        }
+        self
+    }
+
     /// Decisions after which an offer comes home. 1 is the reference that any other must agree
     /// with; the default is 64.
     #[must_use]
@@ -182,6 +215,7 @@ impl SchedulerBuilder {
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
         let settings = self.settings()?;
         let start_ns = settings.epoch_ns;
+        let events = Arc::clone(&settings.events);
         let metrics = Metrics::new();
         let (sender, started) = mpsc::channel();
         let for_thread = Arc::clone(&metrics);
@@ -193,7 +227,7 @@ impl SchedulerBuilder {
             }
         })?;
         let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
-        Ok(SchedulerHandle { proxy, system: Some(system), metrics, start_ns })
+        Ok(SchedulerHandle { proxy, system: Some(system), metrics, events, start_ns })
     }
 
     /// Starts the scheduler with every actor on the present thread, which must be inside a
@@ -204,8 +238,9 @@ impl SchedulerBuilder {
         let metrics = Metrics::new();
         let settings = self.settings()?;
         let start_ns = settings.epoch_ns;
+        let events = Arc::clone(&settings.events);
         let proxy = RmProxy::new(settings, Arc::clone(&metrics)).start();
-        Ok(SchedulerHandle { proxy, system: None, metrics, start_ns })
+        Ok(SchedulerHandle { proxy, system: None, metrics, events, start_ns })
     }
 
     fn settings(self) -> Result<Settings, StartError> {
@@ -216,6 +251,7 @@ impl SchedulerBuilder {
             epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
             reorder_window: self.reorder_window,
             watch: self.watch,
+            events: EventLog::new(self.events),
         })
     }
 }
@@ -226,6 +262,7 @@ pub struct SchedulerHandle {
     proxy: Addr<RmProxy>,
     system: Option<System>,
     metrics: Arc<Metrics>,
+    events: Arc<EventLog>,
     /// Epoch time of the start, ns.
     start_ns: i64,
 }
@@ -365,6 +402,11 @@ impl SchedulerHandle {
             Answer::Facts(facts) => Ok(*facts),
             _ => unreachable!("facts are answered with facts"),
         }
+    }
+
+    /// Reads what happened and follows what happens, in all partitions.
+    pub fn events(&self) -> EventReader {
+        EventReader(Arc::clone(&self.events))
     }
 
     /// Where the scheduler's metrics are gathered from.

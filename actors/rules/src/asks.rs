@@ -72,6 +72,7 @@ pub struct ClassId(u32);
 pub struct AskSlot(u32);
 
 /// One ask of the application.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 pub struct Ask {
     /// The RM's key.
@@ -86,6 +87,12 @@ pub struct Ask {
     pub form: Form,
     /// Whether it is the driver or first task.
     pub originator: bool,
+    /// What was outstanding of it was withdrawn.
+    pub withdrawn: bool,
+    /// When it was told last that predicates refused it, ns since the epoch.
+    pub refusal_told_ns: Option<i64>,
+    /// It did not fit its queues when it was tried last.
+    pub over_quota: bool,
     /// Tried at least once with enough room by its user's limits (3.3 step 4).
     pub attempted: bool,
     /// See [`AskSpec::execution_timeout_ms`].
@@ -255,6 +262,7 @@ impl Asks {
             ask.form = spec.form;
             ask.execution_timeout_ms = spec.execution_timeout_ms;
             ask.tags = spec.tags;
+            ask.withdrawn = false;
             ask.refusals = 0;
             slot
         } else {
@@ -265,6 +273,9 @@ impl Asks {
                 sequence,
                 form: spec.form,
                 originator: spec.originator,
+                withdrawn: false,
+                refusal_told_ns: None,
+                over_quota: false,
                 attempted: false,
                 execution_timeout_ms: spec.execution_timeout_ms,
                 tags: spec.tags,
@@ -309,7 +320,9 @@ impl Asks {
     pub fn give_back(&mut self, slot: AskSlot) -> Resources {
         let before = self.pending.clone();
         self.leave_class(slot);
-        self.ask_mut(slot).repeat += 1;
+        let ask = self.ask_mut(slot);
+        ask.repeat += 1;
+        ask.withdrawn = false;
         self.join_class(slot);
         self.pending.minus(&before).pruned()
     }
@@ -319,7 +332,9 @@ impl Asks {
     pub fn withdraw(&mut self, slot: AskSlot) -> Resources {
         let before = self.pending.clone();
         self.leave_class(slot);
-        self.ask_mut(slot).repeat = 0;
+        let ask = self.ask_mut(slot);
+        ask.withdrawn |= ask.repeat > 0;
+        ask.repeat = 0;
         self.drop_if_done(slot);
         before.minus(&self.pending).pruned()
     }

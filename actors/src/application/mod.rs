@@ -13,13 +13,14 @@
 
 mod ops;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::allocations::{Allocation, ApplicationSlot, Form};
 use monoceros_rules::application::{Application as Book, StateChange};
 use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::asks::{AskSlot, ClassId};
+use monoceros_rules::asks::{Ask, AskSlot, ClassId};
 use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::nodes::NodeSlot;
@@ -29,10 +30,14 @@ use monoceros_rules::waits::{Parked, WaitSet, Waits};
 use crate::baton::{
     Alarm, Allocated, Baton, Errand, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate, Saying,
 };
+use crate::events::{Event, Message, Row};
 use crate::metrics::{Kind, Metrics};
 use crate::partition::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 use crate::queue::{Queue, QueueFacts};
 pub(crate) use ops::{Cause, Existing, Op, Which};
+
+/// How long the refusals of one ask are not told again, ns (rest-events-metrics chapter, Q5).
+const REFUSALS_NS: i64 = 15_000_000_000;
 
 /// An offer for this application: from its leaf, which it goes back to.
 #[derive(Message)]
@@ -132,10 +137,12 @@ impl Application {
             let shape = self.book.asks.shape(class);
             if !view.headroom.allows(&shape.resources) {
                 let waits = WaitSet::Parked(Box::new(Parked::short(&shape.resources, &view)));
-                self.book.asks.ask_mut(ask).attempted = true;
+                self.over_quota(ask, &mut baton);
                 self.book.asks.set_waits(class, waits);
                 continue;
             }
+            self.within_quota(ask, &mut baton);
+            let shape = self.book.asks.shape(class);
             let node = match &shape.required_node {
                 Some(name) => baton.books.nodes.slot_of(name).filter(|slot| {
                     let nodes = &baton.books.nodes;
@@ -144,14 +151,37 @@ impl Application {
                 }),
                 None => baton.books.nodes.first_fit(&shape.resources),
             };
-            self.book.asks.ask_mut(ask).attempted = true;
             if let Some(node) = node {
                 self.place(baton, ask, node);
                 return;
             }
+            self.book.asks.ask_mut(ask).attempted = true;
             self.park_without_node(&mut baton, class);
         }
         self.rise(baton);
+    }
+
+    /// The ask, tried, does not fit its queues. It speaks for its class.
+    fn over_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
+        let ask = self.book.asks.ask_mut(slot);
+        ask.attempted = true;
+        if std::mem::replace(&mut ask.over_quota, true) || !baton.tracking.is_on() {
+            return;
+        }
+        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
+        let available = Box::new(frame.headroom.clone());
+        let message = Message::OverQuota { queue: Arc::clone(&self.book.queue), available };
+        let ask = self.book.asks.ask(slot);
+        baton.happens(|at| self.request(Row::OverQuota, ask, at).saying(message));
+    }
+
+    /// The ask fits its queues.
+    fn within_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
+        if std::mem::take(&mut self.book.asks.ask_mut(slot).over_quota) {
+            let ask = self.book.asks.ask(slot);
+            let message = Message::WithinQuota { queue: Arc::clone(&self.book.queue) };
+            baton.happens(|at| self.request(Row::WithinQuota, ask, at).saying(message));
+        }
     }
 
     /// No node has room for the class: it waits for one to grow, or for the one it names.
@@ -194,6 +224,7 @@ impl Application {
             key: Arc::clone(&ask.key),
             required: ask.required_node().is_some(),
             allocation: baton.books.allocations.insert(allocation),
+            refusals: BTreeMap::new(),
             application: Arc::clone(
                 self.me.as_ref().expect("an actor starts before it is sent to"),
             ),
@@ -233,7 +264,8 @@ impl Application {
             priority: entry.priority,
             originator: entry.originator,
             tags: entry.tags.clone().filter(|_| entry.form == Form::Ask),
-            partition: Arc::clone(&baton.partition),
+            queue: Arc::clone(&self.book.queue),
+            at_ns: now_ns,
         };
         self.book.allocations.insert(uuid, placing.allocation);
         baton.tally.placed();
@@ -279,7 +311,9 @@ impl Application {
     }
 
     /// Every node that had room refused the ask, or the one it names did: it waits alone.
-    fn park_refused(&mut self, baton: &mut Baton, placing: &Placing) {
+    fn park_refused(&mut self, baton: &mut Baton, placing: &mut Placing) {
+        self.tell_refusals(baton, placing);
+        self.book.asks.ask_mut(placing.ask).attempted = true;
         let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
         let view = frame.view(&baton.books);
         let parked = match self.book.asks.ask(placing.ask).required_node() {
@@ -300,6 +334,20 @@ impl Application {
             retry,
         };
         baton.alarms.push((wait.min(PREDICATE_RETRY_MAX), alarm));
+    }
+
+    /// The event of what predicates said, unless there was one for the same ask just now.
+    fn tell_refusals(&mut self, baton: &mut Baton, placing: &mut Placing) {
+        let refusals = std::mem::take(&mut placing.refusals);
+        let ask = self.book.asks.ask_mut(placing.ask);
+        let too_soon = ask.refusal_told_ns.is_some_and(|told| baton.now_ns < told + REFUSALS_NS);
+        if refusals.is_empty() || too_soon {
+            return;
+        }
+        ask.refusal_told_ns = Some(baton.now_ns);
+        let ask = self.book.asks.ask(placing.ask);
+        let message = Message::Refused(refusals);
+        baton.happens(|at| self.request(Row::RefusedByPredicates, ask, at).saying(message));
     }
 
     /// Gives the offer back to the leaf.
@@ -323,6 +371,7 @@ impl Application {
                 state: change.to,
                 at_ns: baton.now_ns,
                 message: change.event.text(),
+                queue: Arc::clone(&self.book.queue),
             });
             match change.to {
                 ApplicationState::Completing => {
@@ -335,11 +384,28 @@ impl Application {
                 }
                 ApplicationState::Completed | ApplicationState::Failed => {
                     baton.ended.push((self.slot, self.row));
+                    baton.happens(|at| self.unplaced(at));
+                    baton.happens(|at| self.event(Row::AppUnlinked, at));
                 }
                 _ => {}
             }
         }
         running
+    }
+
+    /// An event about this application.
+    fn event(&self, row: Row, at_ns: i64) -> Event {
+        Event::of(row, &self.book.id, at_ns).in_queue(&self.book.queue)
+    }
+
+    /// An event about one of its asks.
+    fn request(&self, row: Row, ask: &Ask, at_ns: i64) -> Event {
+        Event::of(row, &ask.key, at_ns).referring(&self.book.id).amount(ask.resources())
+    }
+
+    /// It leaves its queue.
+    fn unplaced(&self, at_ns: i64) -> Event {
+        Event::of(Row::QueueAppRemoved, &self.book.queue, at_ns).referring(&self.book.id)
     }
 
     fn fact(&self) -> ApplicationFact {
@@ -410,7 +476,7 @@ impl Handler<Placed> for Application {
             return;
         }
         baton.books.allocations.remove(placing.allocation);
-        self.park_refused(&mut baton, &placing);
+        self.park_refused(&mut baton, &mut placing);
         if baton.offer.level() >= baton.offer.frames.len() {
             self.consider(baton);
         } else {
@@ -436,6 +502,7 @@ impl Handler<Visit> for Application {
             self.book.judge(now_ns, &mut self.changes);
         }
         doing.delta.running += self.tell_changes(&mut baton);
+        baton.said.append(&mut doing.happened);
         self.climb(baton, doing);
     }
 }

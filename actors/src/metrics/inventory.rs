@@ -51,6 +51,13 @@ impl Maker {
         values.map(|value| family.with_label_values(&[value]))
     }
 
+    pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> IntGauge {
+        let gauge = IntGauge::new(name, help).expect(ONCE);
+        self.registry.register(Box::new(gauge.clone())).expect(ONCE);
+        self.note(name, "gauge", vec![], help);
+        gauge
+    }
+
     pub(super) fn gauges<const N: usize>(
         &mut self,
         name: &'static str,

@@ -14,6 +14,7 @@ use monoceros_rules::rejection::Rejection;
 use super::{Partition, Task};
 use crate::application::Application;
 use crate::baton::{ApplicationEntry, Baton, Directory, QueueSlot, Saying};
+use crate::events::{Event, Message, Row};
 
 /// The leaf for applications whose own choice cannot be used.
 const LAST_RESORT: &str = "root.default";
@@ -26,12 +27,20 @@ impl Partition {
                 let slot = enter_directory(new, leaf, baton);
                 self.agenda.push_back(Task::Attach(slot));
                 self.join_early(&id, baton);
+                let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
+                baton.happens(|at| Event::of(Row::AppNew, &id, at).in_queue(&queue));
+                baton.happens(|at| Event::of(Row::QueueAppAdded, &queue, at).referring(&id));
                 baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
                 baton.tally.application_new();
                 baton.said.push(Saying::ApplicationAccepted(id));
             }
             Err(reason) => {
                 baton.directory.rejected += 1;
+                baton.happens(|at| Event::of(Row::AppNew, &id, at));
+                baton.happens(|at| {
+                    let why = Message::Rejected(Box::new(reason.clone()));
+                    Event::of(Row::AppState(ApplicationState::Rejected), &id, at).saying(why)
+                });
                 baton.tally.application_rejected();
                 baton.said.push(Saying::ApplicationRejected { id: Arc::clone(&id), reason });
                 self.reject_early(&id, baton);

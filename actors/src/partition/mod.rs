@@ -34,6 +34,7 @@ use tokio::time::Instant;
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
 use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
+use crate::events::{Event, Row, Tracking};
 use crate::metrics::{Kind, Metrics};
 use crate::oracle::{Oracle, Watch};
 use crate::outlet::{Outlet, Say};
@@ -159,12 +160,14 @@ pub(crate) struct Making {
     pub(crate) reorder_window: Duration,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
+    pub(crate) tracking: Tracking,
 }
 
 impl Partition {
     /// A partition with its queues, on the present arbiter.
     pub(crate) fn new(making: Making, ctx: &mut Context<Self>) -> Self {
-        let Making { name, config, rm, callback, clock, reorder_window, metrics, watch } = making;
+        let Making { name, config, rm, callback, clock, reorder_window, metrics, watch, tracking } =
+            making;
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
         plant(&config.root, None, true, &metrics, &mut directory);
@@ -185,7 +188,7 @@ impl Partition {
             node_work: Vec::new(),
             climb: Climbing::default(),
             walk: Walk::default(),
-            partition: Arc::from(monoceros_rules::config::plain_name(&name)),
+            tracking,
             tally: Tally::new(&metrics),
             callback,
             question: monoceros_proto::si::v1::PredicatesArgs::default(),
@@ -221,6 +224,16 @@ impl Partition {
             on_hold: false,
             closing: false,
             metrics,
+        }
+    }
+
+    /// The events of the queues that there are from the start.
+    fn tell_queues(&mut self) {
+        let baton = self.baton.as_mut().expect("the baton is at home until the first step");
+        let queues = baton.directory.queues.iter();
+        let paths: Vec<_> = queues.map(|entry| Arc::clone(&entry.facts.config.path)).collect();
+        for path in paths {
+            baton.happens(|at| Event::of(Row::QueueAdded, &path, at));
         }
     }
 
@@ -334,8 +347,10 @@ impl Partition {
 impl Actor for Partition {
     type Context = Context<Self>;
 
-    fn started(&mut self, _ctx: &mut Self::Context) {
+    fn started(&mut self, ctx: &mut Self::Context) {
         self.metrics.actor_started(Kind::Partition);
+        self.tell_queues();
+        self.turn(ctx);
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {

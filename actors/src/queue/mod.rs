@@ -27,6 +27,7 @@ use monoceros_rules::waits::{View, WaitSet, Waits};
 use crate::baton::{
     Baton, Errand, Frame, Purpose, QueueCounts, QueueSlot, RowKey, RowSlot, RowUpdate,
 };
+use crate::events::{Event, Row};
 use crate::metrics::{Kind, Metrics};
 use crate::snapshot::QueueSnapshot;
 use rows::{Child, Rows};
@@ -219,7 +220,12 @@ impl Queue {
         });
         if self.is_root() {
             let capacity = baton.books.nodes.capacity().clone();
-            self.ledger.max = ledger::stored_limits(&capacity);
+            let max = ledger::stored_limits(&capacity);
+            if max != self.ledger.max {
+                self.ledger.max = max;
+                let path = &self.facts.config.path;
+                baton.happens(|at| Event::of(Row::QueueMax, path, at).amount(&capacity));
+            }
             self.loosened = baton.books.loosen();
         }
     }

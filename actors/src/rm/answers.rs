@@ -52,22 +52,31 @@ impl Batch {
             Kind::Application => callback.update_application(application),
             Kind::Node => callback.update_node(node),
         };
-        // A callback that fails changes nothing here: the decision stands (AP 9.6).
-        if catch_unwind(AssertUnwindSafe(tell)).is_err() {
-            tracing::error!("a callback panicked; the message it was given may be lost to its RM");
-        }
+        guarded(tell);
         self.stage = 0;
     }
 }
 
-/// Tells the callback everything, in order.
-pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Saying>) {
+/// Calls the callback. One that fails changes nothing here: the decision stands (AP 9.6).
+pub(super) fn guarded(tell: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+        tracing::error!("a callback panicked; the message it was given may be lost to its RM");
+    }
+}
+
+/// Tells the callback everything, in order. The partition that said it is named without the RM's
+/// prefix.
+pub(super) fn deliver(
+    callback: &dyn ResourceManagerCallback,
+    partition: &str,
+    sayings: Vec<Saying>,
+) {
     let mut batch = Batch::default();
     for saying in sayings {
         match saying {
             Saying::Allocated(allocated) => {
                 batch.turn_to(Kind::Allocation, 0, callback);
-                batch.allocation.new.push(allocation(*allocated));
+                batch.allocation.new.push(allocation(*allocated, partition));
             }
             Saying::AskRejected { form, key, application, reason } => {
                 batch.turn_to(Kind::Allocation, 1, callback);
@@ -88,7 +97,7 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
             }
             Saying::Released(released) => {
                 batch.turn_to(Kind::Allocation, 2, callback);
-                batch.allocation.released.push(release(*released));
+                batch.allocation.released.push(release(*released, partition));
             }
             Saying::ApplicationAccepted(id) => {
                 batch.turn_to(Kind::Application, 0, callback);
@@ -101,7 +110,7 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
                 let rejected = si::RejectedApplication { application_id, reason };
                 batch.application.rejected.push(rejected);
             }
-            Saying::ApplicationUpdated { id, state, at_ns, message } => {
+            Saying::ApplicationUpdated { id, state, at_ns, message, .. } => {
                 batch.turn_to(Kind::Application, 1, callback);
                 batch.application.updated.push(si::UpdatedApplication {
                     application_id: id.to_string(),
@@ -123,23 +132,15 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
                 batch.send(callback);
                 drop(settling);
             }
+            Saying::Happened(_) => debug_assert!(false, "events are gathered before"),
         }
     }
     batch.send(callback);
 }
 
-fn allocation(allocated: Allocated) -> si::Allocation {
-    let Allocated {
-        application,
-        key,
-        uuid,
-        node,
-        resources,
-        priority,
-        originator,
-        tags,
-        partition,
-    } = allocated;
+fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {
+    let Allocated { application, key, uuid, node, resources, priority, originator, tags, .. } =
+        allocated;
     si::Allocation {
         allocation_key: key.to_string(),
         allocation_tags: tags.map(|tags| (*tags).clone()).unwrap_or_default(),
@@ -155,8 +156,8 @@ fn allocation(allocated: Allocated) -> si::Allocation {
     }
 }
 
-fn release(released: Released) -> si::AllocationRelease {
-    let Released { application, key, uuid, ending, message, partition } = released;
+fn release(released: Released, partition: &str) -> si::AllocationRelease {
+    let Released { application, key, uuid, ending, message } = released;
     let termination_type = match ending {
         Ending::StoppedByRm => si::TerminationType::StoppedByRm,
         Ending::Timeout => si::TerminationType::Timeout,

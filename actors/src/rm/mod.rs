@@ -27,16 +27,17 @@ use std::sync::Arc;
 use actix::prelude::*;
 use actix_rt::Arbiter;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::config::Configuration;
+use monoceros_rules::config::{self, Configuration};
 use tokio::sync::oneshot;
 
 use crate::baton::Saying;
 use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
+use crate::events::{COLLECTED_FOR, EventStore, gather};
 use crate::metrics::{Kind, Metrics};
 use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Requests};
-use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::predicates::{Invalidation, Predicates};
+use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::tally::Tally;
 use crate::{Settings, Threads};
 
@@ -147,6 +148,8 @@ pub(crate) struct Rm {
     silence: Silence,
     /// Its partitions have been told to close.
     is_ending: bool,
+    events: EventStore,
+    clock: Clock,
     tally: Tally,
 }
 
@@ -177,6 +180,7 @@ impl Rm {
                     reorder_window: settings.reorder_window,
                     metrics: Arc::clone(metrics),
                     watch: settings.watch.clone(),
+                    tracking: settings.events.tracking().clone(),
                 };
                 let arbiter = (settings.threads == Threads::PerPartition).then(Arbiter::new);
                 let address = match &arbiter {
@@ -203,15 +207,30 @@ impl Rm {
                 blocked: Vec::new(),
                 silence: silence.clone(),
                 is_ending: false,
+                events: EventStore::new(id, &settings.events, metrics),
+                clock,
                 tally: Tally::new(metrics),
             }
         });
         (address, entries, silence)
     }
 
-    fn deliver(&self, sayings: Vec<Saying>) {
-        if !self.silence.reigns() && !sayings.is_empty() {
-            answers::deliver(&*self.callback, sayings);
+    /// Tells the callback; `partition` is the one that speaks, with the RM's prefix.
+    fn deliver(&mut self, partition: &str, sayings: Vec<Saying>, ctx: &mut Context<Self>) {
+        if self.silence.reigns() || sayings.is_empty() {
+            return;
+        }
+        let (sayings, events) = gather(sayings, self.events.tracking().is_on());
+        answers::deliver(&*self.callback, config::plain_name(partition), sayings);
+        if self.events.add(events) {
+            ctx.run_later(COLLECTED_FOR, |rm, _| rm.tell_events());
+        }
+    }
+
+    fn tell_events(&mut self) {
+        let events = self.events.collect();
+        if !self.silence.reigns() && !events.is_empty() {
+            answers::guarded(|| self.callback.send_events(events));
         }
     }
 
@@ -278,7 +297,7 @@ impl Actor for Rm {
 impl Handler<Update> for Rm {
     type Result = ();
 
-    fn handle(&mut self, Update { body, taken }: Update, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Update { body, taken }: Update, ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
         let translated = match body {
             Body::Allocation(request) => self.translate_allocation(request),
@@ -286,7 +305,7 @@ impl Handler<Update> for Rm {
             Body::Node(request) => self.translate_node(request),
             Body::Settle(reply) => self.translate_settle(reply),
         };
-        self.deliver(translated.refused);
+        self.deliver("", translated.refused, ctx);
         self.hand_in(translated.chunks);
         if self.waiting_items() > WAITING_MAX {
             self.blocked.push(taken);
@@ -313,10 +332,10 @@ impl Handler<Credit> for Rm {
 impl Handler<Said> for Rm {
     type Result = ();
 
-    fn handle(&mut self, Said { partition, sayings }: Said, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Said { partition, sayings }: Said, ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
         let count = sayings.len();
-        self.deliver(sayings);
+        self.deliver(&partition, sayings, ctx);
         if let Some(held) = self.partitions.get(&partition) {
             held.address.do_send(Heard(count));
         }

@@ -11,6 +11,7 @@ mod world;
 
 mod applications;
 mod asks;
+mod events;
 mod failures;
 mod messages;
 mod nodes;
