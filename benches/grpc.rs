@@ -6,8 +6,8 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+mod service;
+
 use std::time::Duration;
 
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
@@ -15,48 +15,15 @@ use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
+
+use service::{Service, resource};
 
 const ASKS: usize = 50_000;
 const BATCH: usize = 1_000;
 const RUNS: usize = 7;
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
-
-struct Service {
-    child: Child,
-    address: String,
-    /// Kept open: the service prints more than the line that is read here.
-    _output: BufReader<ChildStdout>,
-}
-
-impl Service {
-    fn start() -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_monoceros"))
-            .args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        output.read_line(&mut line).unwrap();
-        let address = line.split("grpc=").nth(1).unwrap().split_whitespace().next().unwrap();
-        Self { address: format!("http://{address}"), child, _output: output }
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn resource(amounts: &[(&str, i64)]) -> si::Resource {
-    let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
-    si::Resource { resources: amounts.iter().map(quantity).collect() }
-}
 
 /// Registers, brings a thousand nodes and one application, and waits until both are accepted.
 async fn prepare(client: &mut SchedulerClient<Channel>) {
@@ -95,9 +62,7 @@ async fn prepare(client: &mut SchedulerClient<Channel>) {
 
 async fn run() -> f64 {
     let service = Service::start();
-    let endpoint = Endpoint::from_shared(service.address.clone()).unwrap();
-    let mut client =
-        SchedulerClient::new(endpoint.connect().await.unwrap()).max_decoding_message_size(64 << 20);
+    let mut client = service.client().await;
     prepare(&mut client).await;
     let (requests, outgoing) = mpsc::channel(16);
     let start = Instant::now();

@@ -2,12 +2,15 @@
 //!
 //! An edge translates and hands on; no scheduling decision is made here.
 //!
-//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`grpc`], [`rest`], [`demo`],
-//! [`simulate`], [`validate`].
+//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`files`], [`identity`], [`grpc`],
+//! [`rest`], [`dump`], [`demo`], [`simulate`], [`validate`].
 
 pub mod cli;
 pub mod demo;
+pub mod dump;
+pub mod files;
 pub mod grpc;
+pub mod identity;
 pub mod input;
 pub mod rest;
 pub mod serve;

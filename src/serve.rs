@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::cli::ServeArgs;
+use crate::identity::Access;
 use crate::settings::{Flags, Settings};
 use crate::{demo, grpc, input, rest, validate};
 
@@ -29,11 +31,13 @@ pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
     Ok(Settings::load(args.config.as_deref(), &flags)?)
 }
 
-/// Runs the service until SIGTERM or SIGINT, then ends it within `shutdown.grace`.
+/// Runs the service until SIGTERM, SIGINT or an administrator's call, then ends it within
+/// `shutdown.grace`.
 pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode> {
     let Some(handle) = start_scheduler(settings.scheduler.queues.as_deref())? else {
         return Ok(ExitCode::FAILURE);
     };
+    let access = Arc::new(Access::load(&settings.identity).context("settings")?);
     let rpc = listen("grpc.address", settings.grpc.address).await?;
     let http = listen("rest.address", settings.rest.address).await?;
     let (rpc_address, http_address) = (rpc.local_addr()?, http.local_addr()?);
@@ -43,7 +47,8 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     {
         let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
         edges.spawn(async move {
-            grpc::serve(rpc, handle, &settings.grpc, &settings.session, shutdown)
+            let grace = settings.shutdown.grace();
+            grpc::serve(rpc, handle, access, &settings.grpc, &settings.session, grace, shutdown)
                 .await
                 .context("gRPC edge")
         });
@@ -64,8 +69,14 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     }
 
     let failure = tokio::select! {
+        // An edge that ends because the shutdown began did not end by itself.
+        biased;
         signal = signals.wait() => {
             info!(signal, "shutting down");
+            None
+        }
+        () = shutdown.cancelled() => {
+            info!("shutting down, as an administrator asked");
             None
         }
         Some(ended) = edges.join_next() => Some(ended),

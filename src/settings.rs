@@ -6,6 +6,7 @@
 //! * A key that is not known is an error that names it and its source, wherever it comes from.
 //! * The text of an error says everything; an error has no source that would say it again.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::grpc::legacy::memory::MemoryUnit;
+use crate::identity::Rule;
 use crate::input::{self, InputError};
 
 /// The commented default file, as shipped.
@@ -54,6 +57,8 @@ pub struct Settings {
     pub scheduler: SchedulerSettings,
     /// What is kept for each registered resource manager.
     pub session: SessionSettings,
+    /// Who may speak for which resource manager, and who may administer.
+    pub identity: IdentitySettings,
     /// The end of the service.
     pub shutdown: ShutdownSettings,
     /// The log.
@@ -84,6 +89,9 @@ pub struct GrpcSettings {
     pub keepalive_timeout: NonZeroU64,
     /// Most streams that are open on one connection at a time. Default 1,024.
     pub max_streams_per_connection: NonZeroU32,
+    /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
+    /// saves network, costs processor time on both sides.
+    pub send_gzip: bool,
 }
 
 /// Section `rest`.
@@ -121,6 +129,31 @@ pub struct SessionSettings {
     pub outbox_items: NonZeroUsize,
     /// Most bytes (as encoded) that wait for it, per kind of stream. Default 256 MiB.
     pub outbox_bytes: NonZeroUsize,
+    /// Whether an item with an unknown number in an enumeration is ignored rather than taken for
+    /// the mildest. Default false.
+    pub strict_enums: bool,
+    /// In what resource managers of the oldest dialect count `memory`: `raw` (bytes, default) or
+    /// `megabyte`.
+    pub legacy_memory_unit: MemoryUnit,
+    /// Priorities by the names that resource managers of the oldest dialect may use. None by
+    /// default.
+    #[serde(default)]
+    pub priority_classes: BTreeMap<String, i32>,
+}
+
+/// Section `identity`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `identity.KEY` or MONOCEROS__IDENTITY__KEY)"
+)]
+pub struct IdentitySettings {
+    /// The file of bearer tokens, one `name:token` in a line; read again when it changes. Default:
+    /// there are no tokens.
+    pub tokens: Option<PathBuf>,
+    /// Who may do what. Default: no rules, and everybody may do everything.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
 }
 
 /// Section `shutdown`.

@@ -30,7 +30,7 @@ use monoceros_rules::books::Books;
 use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::{ApplicationKey, QueueKey};
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::waits::{View, Waits};
 
@@ -213,6 +213,11 @@ impl Directory {
 /// A partition tells its RM something.
 #[derive(Debug)]
 pub(crate) enum Saying {
+    /// Said before the acceptance, and without a queue once the application has left.
+    ApplicationPlaced {
+        id: Arc<str>,
+        queue: Option<Arc<str>>,
+    },
     ApplicationAccepted(Arc<str>),
     ApplicationRejected {
         id: Arc<str>,
@@ -241,6 +246,8 @@ pub(crate) enum Saying {
     /// Something to be told as an event. What other sayings stand for as well (a placement, a
     /// state that is entered) is not said again.
     Happened(Box<Event>),
+    /// Something had no effect and has no answer: it is counted.
+    Ignored(Ignored),
     /// Everything before this was decided and said.
     Settled(Arc<Settling>),
 }

@@ -27,6 +27,17 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     /// Nodes accepted and rejected.
     fn update_node(&self, response: NodeResponse);
 
+    /// Which form of the interface the RM speaks; a label of metrics.
+    fn dialect(&self) -> &'static str {
+        "process"
+    }
+
+    /// The queue that an application was placed in, by its whole path, said before the application
+    /// is accepted; nothing once it has ended or was removed.
+    fn application_placed(&self, partition: &str, application_id: &str, queue: Option<&str>) {
+        let _ = (partition, application_id, queue);
+    }
+
     /// Whether the ask may be placed on the node, beyond what resources say; `Err` gives the
     /// reason. A panic counts as a refusal. Passes unless implemented. Not called while predicates
     /// are [remote](crate::Predicates::Remote).

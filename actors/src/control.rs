@@ -1,9 +1,12 @@
 //! Steering one session of an RM: what whoever carries its messages has to say beside them.
 
+use std::time::Duration;
+
 use actix::prelude::*;
 
+use crate::callback::RmState;
 use crate::predicates::{Invalidation, Predicates};
-use crate::rm::{Rm, Steer, Steering};
+use crate::rm::{Diagnose, Rm, Steer, Steering};
 
 /// Steers the session that was current when it was made; once that is over, nothing happens.
 /// Calls return at once and are obeyed in order, ahead of requests that still wait their turn.
@@ -26,9 +29,26 @@ impl ResourceManagerControl {
         self.steer(Steering::Predicates(predicates));
     }
 
+    /// From now on asks wait so long for an application that has not come yet. None for an RM
+    /// whose requests all come in one order.
+    pub fn set_reorder_window(&self, window: Duration) {
+        self.steer(Steering::ReorderWindow(window));
+    }
+
+    /// Whether a release with a termination type that is not defined is ignored; otherwise it
+    /// counts as one that the RM wanted.
+    pub fn set_strict_enums(&self, strict: bool) {
+        self.steer(Steering::StrictEnums(strict));
+    }
+
     /// Tries again what predicates refused.
     pub fn invalidate(&self, invalidation: Invalidation) {
         self.steer(Steering::Invalidate(invalidation));
+    }
+
+    /// Has the RM begin to tell its own state; none where its callback has none to tell.
+    pub async fn state(&self) -> Option<RmState> {
+        self.0.send(Diagnose).await.ok().flatten()
     }
 
     fn steer(&self, steering: Steering) {

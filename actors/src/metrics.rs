@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //! * No handler looks a series up by text: labels come from enums, and every series that a
-//!   handler touches exists from the start.
+//!   handler touches exists from the start. Only what an RM did wrong is counted by its name.
 //! * Names, labels and buckets that begin with `yunikorn` are those that dashboards know; the
 //!   histograms among them hold seconds whatever their names say.
 //! * Each family is in [`Metrics::inventory`], from which `docs/metrics.md` is made; a test says
@@ -20,8 +20,9 @@
 use std::sync::Arc;
 
 use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::rejection::{self, Ignored};
 use monoceros_rules::resources::Resources;
-use prometheus::{Histogram, IntCounter, IntGauge, Registry};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use crate::snapshot::QueueSnapshot;
 
@@ -72,6 +73,8 @@ pub struct Metrics {
     starts: PerKind<IntCounter>,
     stops: PerKind<IntCounter>,
     panics: PerKind<IntCounter>,
+    si_ignored: IntCounterVec,
+    si_rejected: IntCounterVec,
     scraped: Scraped,
     inventory: Vec<Family>,
     registry: Registry,
@@ -282,6 +285,17 @@ impl Metrics {
         }
     }
 
+    /// An item of an RM had no effect and gets no answer.
+    pub fn count_ignored(&self, rm_id: &str, dialect: &str, reason: Ignored) {
+        self.si_ignored.with_label_values(&[rm_id, dialect, reason.code()]).inc();
+    }
+
+    /// An item of an RM was refused, with this text.
+    pub fn count_rejected(&self, rm_id: &str, dialect: &str, reason: &str) {
+        let code = rejection::code_of(reason);
+        self.si_rejected.with_label_values(&[rm_id, dialect, code]).inc();
+    }
+
     /// Sets the families of queues. `trees` are those of all partitions, whole; queues of equal
     /// paths are summed.
     pub fn set_queues(&self, trees: &[QueueSnapshot]) {
@@ -378,6 +392,16 @@ impl Metrics {
                 "monoceros_actor_panics_total",
                 "Actors stopped by a panic.",
                 ("kind", kinds),
+            ),
+            si_ignored: make.counters_by_name(
+                "monoceros_si_ignored_total",
+                "Items of an RM that had no effect and got no answer, by reason.",
+                ["rm", "dialect", "reason"],
+            ),
+            si_rejected: make.counters_by_name(
+                "monoceros_si_rejected_total",
+                "Items of an RM that were refused, by the code of the reason.",
+                ["rm", "dialect", "reason"],
             ),
             scraped: make.scraped(scraped),
             inventory: make.inventory(),

@@ -1,6 +1,6 @@
 //! Starting a scheduler and talking to it: the embedding API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use actix::prelude::*;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::Facts;
 use monoceros_rules::config::{self, ConfigErrors};
+use monoceros_rules::rejection::Ignored;
 use tokio::sync::oneshot;
 
 use crate::callback::ResourceManagerCallback;
@@ -356,6 +357,19 @@ impl SchedulerHandle {
         partitions
     }
 
+    /// The ids of all RMs that are registered, sorted.
+    pub async fn resource_managers(&self) -> Vec<String> {
+        let entries = self.partition_entries().await;
+        let ids: BTreeSet<_> = entries.iter().map(|entry| entry.rm_id.to_string()).collect();
+        ids.into_iter().collect()
+    }
+
+    /// The names of all partitions with their RMs (`[rm]name`), in the order of
+    /// [`Self::partitions`].
+    pub async fn partition_names(&self) -> Vec<String> {
+        self.partition_entries().await.iter().map(|entry| entry.name.to_string()).collect()
+    }
+
     /// The whole queue tree of a partition, named plainly (the first of that name) or with its RM
     /// (`[rm]name`).
     pub async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
@@ -389,6 +403,18 @@ impl SchedulerHandle {
         }
     }
 
+    /// The applications of all leaves of a partition, by id, as they are between two steps.
+    pub async fn all_applications(
+        &self,
+        partition: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        let entry = self.find(partition).await?;
+        match ask(&entry, Question::AllApplications).await? {
+            Answer::Applications(applications) => Ok(applications),
+            _ => unreachable!("applications are answered with applications"),
+        }
+    }
+
     /// Compares the sums and limits of a partition with what every actor says of itself; empty when
     /// they agree. For tests and doubts: walks through all actors in one step.
     pub async fn check_books(&self, partition: &str) -> Result<Vec<String>, ReadError> {
@@ -407,6 +433,16 @@ impl SchedulerHandle {
     /// Reads what happened and follows what happens, in all partitions.
     pub fn events(&self) -> EventReader {
         EventReader(Arc::clone(&self.events))
+    }
+
+    /// Counts an item of an RM that had no effect before it reached the scheduler.
+    pub fn count_ignored(&self, rm_id: &str, dialect: &str, reason: Ignored) {
+        self.metrics.count_ignored(rm_id, dialect, reason);
+    }
+
+    /// Counts an item of an RM that was refused, with this text, before it reached the scheduler.
+    pub fn count_rejected(&self, rm_id: &str, dialect: &str, reason: &str) {
+        self.metrics.count_rejected(rm_id, dialect, reason);
     }
 
     /// Where the scheduler's metrics are gathered from.

@@ -225,6 +225,20 @@ pub struct QueueSnapshot {
     pub released_containers: u64,
 }
 
+impl QueueSnapshot {
+    /// The queue with this path, which is here or below.
+    pub fn descendant(self, path: &str) -> Option<Self> {
+        if self.queue_name == path {
+            return Some(self);
+        }
+        let below = path.strip_prefix(&self.queue_name)?;
+        if !below.starts_with('.') {
+            return None;
+        }
+        self.children.into_iter().find_map(|child| child.descendant(path))
+    }
+}
+
 /// What queues created below a parent start with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -7,6 +7,7 @@ use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Status};
 
 use super::REASON_TRAILER;
+use crate::identity::Denied;
 
 /// Why a stream ends.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -45,6 +46,11 @@ pub enum End {
     /// A newer stream of the same kind took over.
     #[error("a newer stream of the same kind has taken over")]
     Displaced,
+    /// The session began with streams of the other dialect.
+    #[error(
+        "a session has either the stream `Update` or the three others: register again to change"
+    )]
+    DialectMixed,
     /// The service ends.
     #[error("the scheduler is shutting down")]
     ShuttingDown,
@@ -59,6 +65,9 @@ pub enum End {
     /// A message has more items than one may have; nothing of it was applied.
     #[error("a message of {0} items is refused whole: send at most 200000")]
     TooManyItems(usize),
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// The client is gone; nobody reads this.
     #[error("the client has gone")]
     ClientGone,
@@ -78,6 +87,13 @@ pub enum Cause {
     StateLost(String),
 }
 
+impl End {
+    /// Whether the client has to register, and send everything again.
+    pub fn demands_registration(&self) -> bool {
+        matches!(self, Self::NotRegistered(_) | Self::SessionStale { .. } | Self::ResyncRequired(_))
+    }
+}
+
 impl From<&End> for Status {
     fn from(end: &End) -> Self {
         let (code, reason) = match end {
@@ -89,12 +105,22 @@ impl From<&End> for Status {
             End::ResyncRequired(_) => (Code::FailedPrecondition, "RESYNC_REQUIRED"),
             End::Superseded => (Code::Aborted, "SESSION_SUPERSEDED"),
             End::Displaced => (Code::Aborted, "STREAM_DISPLACED"),
+            End::DialectMixed => (Code::FailedPrecondition, "DIALECT_MIXED"),
             End::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
             End::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
             End::TooManyItems(_) => (Code::ResourceExhausted, "LIMIT_ITEMS"),
+            End::Denied(Denied::Unknown) => (Code::Unauthenticated, "UNAUTHENTICATED"),
+            End::Denied(Denied::Rm { .. }) => (Code::PermissionDenied, "RM_DENIED"),
+            End::Denied(Denied::Admin { .. }) => (Code::PermissionDenied, "ADMIN_DENIED"),
             End::ClientGone => (Code::Cancelled, "CLIENT_GONE"),
         };
         with_reason(code, reason, end.to_string())
+    }
+}
+
+impl From<Denied> for Status {
+    fn from(denied: Denied) -> Self {
+        Self::from(&End::from(denied))
     }
 }
 
@@ -142,7 +168,8 @@ pub fn unreadable(status: &Status) -> Option<End> {
     }
 }
 
-fn with_reason(code: Code, reason: &'static str, message: String) -> Status {
+/// A status with its machine-readable reason.
+pub(super) fn with_reason(code: Code, reason: &'static str, message: String) -> Status {
     let mut metadata = MetadataMap::new();
     metadata.insert(REASON_TRAILER, AsciiMetadataValue::from_static(reason));
     Status::with_metadata(code, message, metadata)

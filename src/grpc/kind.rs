@@ -6,9 +6,29 @@ use monoceros_actors::{SchedulerHandle, UpdateError};
 use monoceros_proto::si::v1 as si;
 use prost::Message;
 
+use super::end::End;
 use super::outbox::Outbox;
 use super::reply::Reply;
 use super::session::Session;
+
+/// Which streams a session has: fixed by its first one (scheduler-interface chapter, B6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// A stream each for nodes, applications and allocations.
+    Split,
+    /// One stream, `Update`, for everything.
+    Legacy,
+}
+
+impl Dialect {
+    /// For people and programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Split => "split",
+            Self::Legacy => "legacy",
+        }
+    }
+}
 
 /// One kind of stream. A session has at most one stream of each.
 pub trait Kind: Send + Sync + 'static {
@@ -18,6 +38,10 @@ pub trait Kind: Send + Sync + 'static {
     type Reply: Reply;
     /// For the log.
     const NAME: &'static str;
+    /// Sessions with streams of this kind have none of another dialect.
+    const DIALECT: Dialect;
+    /// A session without an open stream of such a kind decides nothing: it could not say it.
+    const CARRIES_ALLOCATIONS: bool;
 
     /// The field of a request that names the resource manager.
     fn rm_id(request: &mut Self::Request) -> &mut String;
@@ -28,8 +52,15 @@ pub trait Kind: Send + Sync + 'static {
     /// Where the replies of a session wait.
     fn outbox(session: &Session) -> &Outbox<Self::Reply>;
 
-    /// Hands a request to the scheduler; waits while that is behind.
+    /// What a client of this kind expects as the last message before the status of `end`.
+    fn farewell(end: &End) -> Option<Self::Reply> {
+        let _ = end;
+        None
+    }
+
+    /// Hands a request of a session to the scheduler; waits while that is behind.
     fn forward(
+        session: &Session,
         handle: &SchedulerHandle,
         request: Self::Request,
     ) -> impl Future<Output = Result<(), UpdateError>> + Send;
@@ -48,6 +79,8 @@ impl Kind for Allocations {
     type Request = si::AllocationRequest;
     type Reply = si::AllocationResponse;
     const NAME: &'static str = "allocation";
+    const DIALECT: Dialect = Dialect::Split;
+    const CARRIES_ALLOCATIONS: bool = true;
 
     fn rm_id(request: &mut Self::Request) -> &mut String {
         &mut request.rm_id
@@ -64,7 +97,11 @@ impl Kind for Allocations {
         &session.allocations
     }
 
-    async fn forward(handle: &SchedulerHandle, request: Self::Request) -> Result<(), UpdateError> {
+    async fn forward(
+        _session: &Session,
+        handle: &SchedulerHandle,
+        request: Self::Request,
+    ) -> Result<(), UpdateError> {
         handle.update_allocation(request).await
     }
 }
@@ -73,6 +110,8 @@ impl Kind for Applications {
     type Request = si::ApplicationRequest;
     type Reply = si::ApplicationResponse;
     const NAME: &'static str = "application";
+    const DIALECT: Dialect = Dialect::Split;
+    const CARRIES_ALLOCATIONS: bool = false;
 
     fn rm_id(request: &mut Self::Request) -> &mut String {
         &mut request.rm_id
@@ -86,7 +125,11 @@ impl Kind for Applications {
         &session.applications
     }
 
-    async fn forward(handle: &SchedulerHandle, request: Self::Request) -> Result<(), UpdateError> {
+    async fn forward(
+        _session: &Session,
+        handle: &SchedulerHandle,
+        request: Self::Request,
+    ) -> Result<(), UpdateError> {
         handle.update_application(request).await
     }
 }
@@ -95,6 +138,8 @@ impl Kind for Nodes {
     type Request = si::NodeRequest;
     type Reply = si::NodeResponse;
     const NAME: &'static str = "node";
+    const DIALECT: Dialect = Dialect::Split;
+    const CARRIES_ALLOCATIONS: bool = false;
 
     fn rm_id(request: &mut Self::Request) -> &mut String {
         &mut request.rm_id
@@ -108,7 +153,11 @@ impl Kind for Nodes {
         &session.nodes
     }
 
-    async fn forward(handle: &SchedulerHandle, request: Self::Request) -> Result<(), UpdateError> {
+    async fn forward(
+        _session: &Session,
+        handle: &SchedulerHandle,
+        request: Self::Request,
+    ) -> Result<(), UpdateError> {
         handle.update_node(request).await
     }
 }

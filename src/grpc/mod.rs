@@ -1,4 +1,6 @@
-//! The gRPC edge: the service `si.v1.Scheduler` in front of the embedding API.
+//! The gRPC edge: the service `si.v1.Scheduler` in front of the embedding API, and beside it those
+//! for operators (`admin`), for figures (`figures`), for probes (`health`) and for tools
+//! (reflection).
 //!
 //! A resource manager registers, which opens a *session*, and opens one stream of each kind. What
 //! the scheduler says waits in the session's [`outbox`] of that kind until the stream takes
@@ -16,10 +18,15 @@
 //! * How a stream ends is an [`end::End`], and one `match` there gives its status.
 //!
 //! Reading order: [`stubs`], [`outbox`], [`reply`], [`mod@line`], [`session`], [`registry`],
-//! [`kind`], [`stream`], [`end`].
+//! [`kind`], [`legacy`], [`stream`], [`end`].
 
+mod admin;
 pub mod end;
+mod ending;
+mod figures;
+mod health;
 pub mod kind;
+pub mod legacy;
 pub mod line;
 pub mod outbox;
 pub mod registry;
@@ -29,22 +36,30 @@ pub mod stream;
 pub mod stubs;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use monoceros_actors::SchedulerHandle;
-use monoceros_proto::si::legacy::v0 as legacy;
+use monoceros_proto::si::legacy::v0 as legacy_v0;
 use monoceros_proto::si::v1 as si;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use tonic::codec::CompressionEncoding;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
+use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
+use tonic_reflection::server::{Builder as Reflection, v1alpha};
 
 use self::end::registration_status;
+use self::ending::Ending;
 use self::kind::{Allocations, Applications, Nodes};
+use self::legacy::Legacy;
 use self::outbox::Bounds;
 use self::registry::{Registered, Registry};
 use self::stream::ReplyStream;
 use self::stubs::scheduler_server;
+use crate::identity::layer::IdentityLayer;
+use crate::identity::{Access, Identity};
 use crate::settings::{GrpcSettings, SessionSettings};
 
 /// Metadata that names the session.
@@ -65,34 +80,75 @@ pub struct Edge {
     shutdown: CancellationToken,
 }
 
-/// Serves resource managers on `listener` until `shutdown` is cancelled and the last stream is
-/// told so.
+/// A generated server that reads compressed messages, and compresses what it sends for clients that
+/// can read it, if that is set. Generated servers have no trait in common that would do.
+macro_rules! negotiating_gzip {
+    ($server:expr, $settings:expr) => {{
+        let server = $server.accept_compressed(CompressionEncoding::Gzip);
+        if $settings.send_gzip { server.send_compressed(CompressionEncoding::Gzip) } else { server }
+    }};
+}
+
+/// Serves resource managers on `listener`, as far as `access` lets them, until `shutdown` is
+/// cancelled and the last stream is told so.
 pub async fn serve(
     listener: TcpListener,
     handle: SchedulerHandle,
+    access: Arc<Access>,
     settings: &GrpcSettings,
     session: &SessionSettings,
+    grace: Duration,
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
     let bounds = Bounds::new(settings, session);
-    let service = Service(Arc::new(Edge {
+    let edge = Arc::new(Edge {
         handle,
-        registry: Registry::new(bounds),
+        registry: Registry::new(bounds, session.clone()),
         shutdown: shutdown.clone(),
-    }));
-    let service = scheduler_server::SchedulerServer::new(service)
+    });
+    let scheduler = scheduler_server::SchedulerServer::new(Service(Arc::clone(&edge)))
         .max_decoding_message_size(settings.max_recv_message_bytes.get());
+    let scheduler = negotiating_gzip!(scheduler, settings);
+    let admin = negotiating_gzip!(admin::server(Arc::clone(&edge), grace), settings);
+    let figures = negotiating_gzip!(figures::server(edge), settings);
+    let services = health::Services::default().with(&scheduler).with(&admin).with(&figures);
+    let (reflection, reflection_alpha) = reflection();
     Server::builder()
         .http2_keepalive_interval(Some(settings.keepalive_interval()))
         .http2_keepalive_timeout(Some(settings.keepalive_timeout()))
         .max_concurrent_streams(settings.max_streams_per_connection.get())
-        .add_service(service)
+        .layer(IdentityLayer::new(access))
+        .add_service(scheduler)
+        .add_service(admin)
+        .add_service(Ending::new(figures, shutdown.clone()))
+        .add_service(health::serve(services, shutdown.clone()).await)
+        .add_service(Ending::new(reflection, shutdown.clone()))
+        .add_service(Ending::new(reflection_alpha, shutdown.clone()))
         .serve_with_incoming_shutdown(
             // Small messages should not wait for an acknowledgement of earlier ones.
             TcpIncoming::from(listener).with_nodelay(Some(true)),
             shutdown.cancelled_owned(),
         )
         .await
+}
+
+/// What tools read to know the services, in the two versions that they speak.
+fn reflection() -> (
+    ServerReflectionServer<impl ServerReflection>,
+    v1alpha::ServerReflectionServer<impl v1alpha::ServerReflection>,
+) {
+    let describe = || {
+        Reflection::configure()
+            .include_reflection_service(false)
+            .register_encoded_file_descriptor_set(stubs::DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(
+                tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+            )
+    };
+    let readable = "the build wrote the descriptors";
+    (describe().build_v1().expect(readable), describe().build_v1alpha().expect(readable))
 }
 
 struct Service(Arc<Edge>);
@@ -104,6 +160,7 @@ impl scheduler_server::Scheduler for Service {
         request: Request<si::RegisterResourceManagerRequest>,
     ) -> Result<Response<si::RegisterResourceManagerResponse>, Status> {
         let edge = Arc::clone(&self.0);
+        Identity::of(request.extensions()).check_rm(&request.get_ref().rm_id)?;
         let request = request.into_inner();
         // A task of its own: a client that gives up must not leave a registration half done.
         let registration =
@@ -148,14 +205,12 @@ impl scheduler_server::Scheduler for Service {
         stream::open::<Nodes>(Arc::clone(&self.0), request).await
     }
 
-    type UpdateStream = UpdateStream;
+    type UpdateStream = ReplyStream<Legacy>;
 
     async fn update(
         &self,
-        _request: Request<Streaming<legacy::UpdateRequest>>,
+        request: Request<Streaming<legacy_v0::UpdateRequest>>,
     ) -> Result<Response<Self::UpdateStream>, Status> {
-        Err(Status::unimplemented("not there yet"))
+        stream::open::<Legacy>(Arc::clone(&self.0), request).await
     }
 }
-
-type UpdateStream = futures::stream::Empty<Result<legacy::UpdateResponse, Status>>;

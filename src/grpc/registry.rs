@@ -22,8 +22,10 @@ use tonic::metadata::AsciiMetadataValue;
 use tracing::info;
 
 use super::end::End;
+use super::legacy::options::Options;
 use super::outbox::Bounds;
 use super::session::Session;
+use crate::settings::SessionSettings;
 
 /// The place of one resource manager.
 pub type Slot = RwLock<Option<Arc<Session>>>;
@@ -33,6 +35,7 @@ pub struct Registry {
     scheduler_id: AsciiMetadataValue,
     next_session: AtomicU64,
     bounds: Bounds,
+    settings: SessionSettings,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
 }
 
@@ -48,11 +51,12 @@ pub struct Registered {
 
 impl Registry {
     /// No sessions.
-    pub fn new(bounds: Bounds) -> Self {
+    pub fn new(bounds: Bounds, settings: SessionSettings) -> Self {
         Self {
             scheduler_id: random_id(),
             next_session: AtomicU64::new(first_session_number()),
             bounds,
+            settings,
             slots: Mutex::default(),
         }
     }
@@ -77,7 +81,9 @@ impl Registry {
         let slot = Arc::clone(self.slots().entry(rm_id.clone()).or_default());
         let mut current = slot.write().await;
         let number = self.next_session.fetch_add(1, Ordering::Relaxed);
-        let session = Arc::new(Session::new(rm_id.clone(), number, self.bounds));
+        let options = Options::new(&self.settings, &request.extra_config);
+        let strict_enums = options.strict_enums;
+        let session = Arc::new(Session::new(rm_id.clone(), number, self.bounds, options));
         let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
         let answer = handle.register_resource_manager(request, callback).await;
         let reply = match answer {
@@ -91,6 +97,9 @@ impl Registry {
                 return Err(error);
             }
         };
+        if strict_enums && let Ok(control) = handle.control(&rm_id).await {
+            control.set_strict_enums(true);
+        }
         let earlier = current.replace(session);
         if let Some(earlier) = &earlier {
             earlier.close(&End::Superseded);

@@ -39,7 +39,14 @@ pub trait Reply: Message + Default + 'static {
 }
 
 /// How many lists a response has at most.
-const MOST_LISTS: usize = 5;
+pub const MOST_LISTS: usize = 10;
+
+/// The lengths of a response with fewer lists.
+fn padded<const N: usize>(lengths: [usize; N]) -> [usize; MOST_LISTS] {
+    let mut all = [0; MOST_LISTS];
+    all[..N].copy_from_slice(&lengths);
+    all
+}
 
 /// Builds messages within the chunk bounds out of the items of one that is too large.
 pub struct Cutter<R> {
@@ -86,13 +93,13 @@ impl<R: Reply> Cutter<R> {
 
 impl Reply for si::AllocationResponse {
     fn lengths(&self) -> [usize; MOST_LISTS] {
-        [
+        padded([
             self.new.len(),
             self.rejected.len(),
             self.rejected_allocations.len(),
             self.released.len(),
             self.released_asks.len(),
-        ]
+        ])
     }
 
     fn append(&mut self, later: Self) {
@@ -114,7 +121,7 @@ impl Reply for si::AllocationResponse {
 
 impl Reply for si::ApplicationResponse {
     fn lengths(&self) -> [usize; MOST_LISTS] {
-        [self.accepted.len(), self.rejected.len(), self.updated.len(), 0, 0]
+        padded([self.accepted.len(), self.rejected.len(), self.updated.len()])
     }
 
     fn append(&mut self, later: Self) {
@@ -132,7 +139,7 @@ impl Reply for si::ApplicationResponse {
 
 impl Reply for si::NodeResponse {
     fn lengths(&self) -> [usize; MOST_LISTS] {
-        [self.accepted.len(), self.rejected.len(), 0, 0, 0]
+        padded([self.accepted.len(), self.rejected.len()])
     }
 
     fn append(&mut self, later: Self) {

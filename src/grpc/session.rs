@@ -3,11 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use monoceros_actors::ResourceManagerCallback;
+use monoceros_proto::si::legacy::v0::UpdateResponse;
 use monoceros_proto::si::v1 as si;
 use tracing::warn;
 
 use super::end::{Cause, End};
-use super::kind::Kind;
+use super::kind::{Dialect, Kind};
+use super::legacy::{self, Legacy, Translator};
 use super::line::Line;
 use super::outbox::{Bounds, Closed, Outbox, Overflow};
 
@@ -23,11 +25,20 @@ pub struct Session {
     pub applications: Outbox<si::ApplicationResponse>,
     /// For node streams.
     pub nodes: Outbox<si::NodeResponse>,
+    /// For the one stream of the oldest dialect.
+    pub legacy: Translator,
+    /// Which streams it has, once it has had one.
+    dialect: OnceLock<Dialect>,
 }
 
 impl Session {
     /// A session without streams.
-    pub fn new(rm_id: String, number: u64, bounds: Bounds) -> Self {
+    pub fn new(
+        rm_id: String,
+        number: u64,
+        bounds: Bounds,
+        legacy: legacy::options::Options,
+    ) -> Self {
         Self {
             rm_id,
             number,
@@ -35,6 +46,8 @@ impl Session {
             allocations: Outbox::new(bounds),
             applications: Outbox::new(bounds),
             nodes: Outbox::new(bounds),
+            legacy: Translator::new(bounds, legacy),
+            dialect: OnceLock::new(),
         }
     }
 
@@ -57,6 +70,9 @@ impl Session {
         if self.lost.get().is_some() {
             return Err(refusal());
         }
+        if *self.dialect.get_or_init(|| K::DIALECT) != K::DIALECT {
+            return Err(End::DialectMixed);
+        }
         line.set_session(self);
         K::outbox(self).bind(line).map_err(|Closed| refusal())
     }
@@ -72,6 +88,18 @@ impl Session {
         self.allocations.close(end);
         self.applications.close(end);
         self.nodes.close(end);
+        self.legacy.outbox.close(end);
+    }
+
+    fn speaks_legacy(&self) -> bool {
+        self.dialect.get() == Some(&Dialect::Legacy)
+    }
+
+    /// Says something in the oldest dialect.
+    pub fn push_legacy(&self, response: UpdateResponse) {
+        if let Err(Overflow) = self.legacy.outbox.push(response) {
+            self.overflow(Legacy::NAME);
+        }
     }
 
     fn overflow(&self, kind: &'static str) {
@@ -87,20 +115,39 @@ impl Session {
 
 impl ResourceManagerCallback for Session {
     fn update_allocation(&self, response: si::AllocationResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(self.legacy.allocation(response));
+        }
         if let Err(Overflow) = self.allocations.push(response) {
             self.overflow("allocation");
         }
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(legacy::response::application(response));
+        }
         if let Err(Overflow) = self.applications.push(response) {
             self.overflow("application");
         }
     }
 
     fn update_node(&self, response: si::NodeResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(legacy::response::node(response));
+        }
         if let Err(Overflow) = self.nodes.push(response) {
             self.overflow("node");
+        }
+    }
+
+    fn dialect(&self) -> &'static str {
+        self.dialect.get().map_or("none", |dialect| dialect.name())
+    }
+
+    fn application_placed(&self, partition: &str, application_id: &str, queue: Option<&str>) {
+        if self.speaks_legacy() {
+            self.legacy.placed(partition, application_id, queue);
         }
     }
 
@@ -124,7 +171,7 @@ mod tests {
     fn session() -> Arc<Session> {
         let bounds =
             Bounds { chunk_items: 9, chunk_bytes: 999, outbox_items: 2, outbox_bytes: 999 };
-        Arc::new(Session::new("rm".to_owned(), 1, bounds))
+        Arc::new(Session::new("rm".to_owned(), 1, bounds, legacy::options::Options::default()))
     }
 
     #[test]

@@ -23,6 +23,7 @@ use super::kind::Kind;
 use super::line::Line;
 use super::registry::Slot;
 use super::{Edge, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER};
+use crate::identity::Identity;
 
 /// Items of one message; one with more is refused whole (scheduler-interface chapter, V3).
 const ITEMS_MAX: usize = 200_000;
@@ -39,11 +40,15 @@ pub(super) async fn open<K: Kind>(
     edge: Arc<Edge>,
     request: Request<Streaming<K::Request>>,
 ) -> Result<Response<ReplyStream<K>>, Status> {
-    let (metadata, _, requests) = request.into_parts();
-    let mut reader = Reader::<K>::new(edge);
+    let (metadata, extensions, requests) = request.into_parts();
+    let mut reader = Reader::<K>::new(edge, Identity::of(&extensions));
     // Dropping the writer releases the stream, also when binding it fails.
     let writer = reader.writer();
-    reader.bind_by_metadata(&metadata).await.map_err(|end| Status::from(&end))?;
+    match reader.bind_by_metadata(&metadata).await {
+        Ok(()) => {}
+        Err(end) if K::farewell(&end).is_none() => return Err(Status::from(&end)),
+        Err(end) => reader.line.close(end),
+    }
     let headers = writer.headers();
     tokio::spawn(reader.run(requests));
     let mut response = Response::new(writer.into_stream());
@@ -54,6 +59,7 @@ pub(super) async fn open<K: Kind>(
 /// The direction from the client.
 struct Reader<K> {
     edge: Arc<Edge>,
+    caller: Identity,
     line: Arc<Line>,
     slot: Option<Arc<Slot>>,
     kind: PhantomData<K>,
@@ -63,16 +69,23 @@ struct Reader<K> {
 struct Writer<K: Kind> {
     edge: Arc<Edge>,
     line: Arc<Line>,
+    /// The farewell, if there is one, has been said.
+    has_taken_leave: bool,
     kind: PhantomData<K>,
 }
 
 impl<K: Kind> Reader<K> {
-    fn new(edge: Arc<Edge>) -> Self {
-        Self { edge, line: Arc::default(), slot: None, kind: PhantomData }
+    fn new(edge: Arc<Edge>, caller: Identity) -> Self {
+        Self { edge, caller, line: Arc::default(), slot: None, kind: PhantomData }
     }
 
     fn writer(&self) -> Writer<K> {
-        Writer { edge: Arc::clone(&self.edge), line: Arc::clone(&self.line), kind: PhantomData }
+        Writer {
+            edge: Arc::clone(&self.edge),
+            line: Arc::clone(&self.line),
+            has_taken_leave: false,
+            kind: PhantomData,
+        }
     }
 
     async fn bind_by_metadata(&mut self, metadata: &MetadataMap) -> Result<(), End> {
@@ -83,6 +96,7 @@ impl<K: Kind> Reader<K> {
     /// Makes this the stream of its kind in the current session of `rm_id`, which must be the one
     /// that the client names, if it names one.
     async fn bind(&mut self, rm_id: &str, session: Option<&str>) -> Result<(), End> {
+        self.caller.check_rm(rm_id)?;
         let not_registered = || End::NotRegistered(rm_id.to_owned());
         let slot = self.edge.registry.slot(rm_id).ok_or_else(not_registered)?;
         {
@@ -158,7 +172,7 @@ impl<K: Kind> Reader<K> {
             return Err(End::Superseded);
         }
         session.rm_id().clone_into(K::rm_id(&mut request));
-        K::forward(&self.edge.handle, request).await?;
+        K::forward(session, &self.edge.handle, request).await?;
         Ok(())
     }
 
@@ -202,7 +216,9 @@ impl<K: Kind> Writer<K> {
                 self.line.close(End::ShuttingDown);
             }
             if let Some(end) = self.line.end() {
-                return Some(Err(end.into()));
+                let first = !mem::replace(&mut self.has_taken_leave, true);
+                let farewell = if first { K::farewell(end) } else { None };
+                return Some(farewell.map_or_else(|| Err(end.into()), Ok));
             }
             // Asked before the outbox is: an answer that is due is in it by then.
             let half_closed = self.line.is_half_closed();

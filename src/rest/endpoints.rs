@@ -4,7 +4,6 @@
 
 use axum::http::StatusCode;
 use monoceros_actors::ReadError;
-use monoceros_actors::snapshot::QueueSnapshot;
 use prometheus::TextEncoder;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
@@ -13,6 +12,7 @@ use super::names::{BadEscape, decoded_again, is_queue_path};
 use super::replies::{Class, Reply};
 use super::routes::Endpoint;
 use super::{Edge, Reads};
+use crate::dump::DumpError;
 
 const PAGE: &str = include_str!("../../web/index.html");
 
@@ -61,6 +61,15 @@ impl From<ReadError> for Failure {
     }
 }
 
+impl From<DumpError> for Failure {
+    fn from(error: DumpError) -> Self {
+        match error {
+            DumpError::Stopped => Self::Stopped,
+            DumpError::Document(_) => Self::Document(error.to_string()),
+        }
+    }
+}
+
 /// Answers a GET.
 pub(super) async fn read<S: Reads>(
     edge: &Edge<S>,
@@ -78,7 +87,7 @@ pub(super) async fn read<S: Reads>(
         Endpoint::Queue { partition, queue } => {
             let tree = source.queues(&partition).await?;
             let path = queue_path(&queue)?;
-            let mut found = descendant(tree, &path).ok_or(Failure::QueueNotFound)?;
+            let mut found = tree.descendant(&path).ok_or(Failure::QueueNotFound)?;
             found.partition.clear();
             if !is_present(query, "subtree") {
                 found.children.clear();
@@ -95,6 +104,7 @@ pub(super) async fn read<S: Reads>(
             let found = nodes.into_iter().find(|candidate| candidate.node_id == node);
             json(found.ok_or(Failure::NodeNotFound)?).await
         }
+        Endpoint::StateDump => Ok(Reply::ok(Class::Json, source.state_dump().await?)),
     }
 }
 
@@ -136,17 +146,6 @@ fn queue_path(parameter: &str) -> Result<String, Failure> {
         return Err(Failure::QueueName(path));
     }
     Ok(path.to_lowercase())
-}
-
-fn descendant(queue: QueueSnapshot, path: &str) -> Option<QueueSnapshot> {
-    if queue.queue_name == path {
-        return Some(queue);
-    }
-    let below = path.strip_prefix(&queue.queue_name)?;
-    if !below.starts_with('.') {
-        return None;
-    }
-    queue.children.into_iter().find_map(|child| descendant(child, path))
 }
 
 fn is_present(query: Option<&str>, name: &str) -> bool {

@@ -38,6 +38,7 @@ mod tests;
 
 pub use server::serve;
 
+use crate::dump::{self, DumpError, Wanted};
 use routes::Route;
 
 /// What this edge reads. The scheduler answers between two of its steps, so each answer is of one
@@ -64,6 +65,8 @@ pub trait Reads: Clone + Send + Sync + 'static {
         partition: &str,
         queue: &str,
     ) -> impl Future<Output = Result<Vec<ApplicationSnapshot>, ReadError>> + Send;
+    /// Everything, as one JSON document (section 6).
+    fn state_dump(&self) -> impl Future<Output = Result<Vec<u8>, DumpError>> + Send;
     /// Brings those metrics up to date that are read off the state of the cluster.
     fn refresh_metrics(&self) -> impl Future<Output = ()> + Send;
     /// Where metrics are gathered from.
@@ -93,6 +96,10 @@ impl Reads for SchedulerHandle {
         queue: &str,
     ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
         self.applications(partition, queue).await
+    }
+
+    async fn state_dump(&self) -> Result<Vec<u8>, DumpError> {
+        dump::make(self, &Wanted::all()).await
     }
 
     async fn refresh_metrics(&self) {

@@ -18,6 +18,7 @@ pub(super) enum Endpoint {
     Applications { partition: String, queue: String },
     Nodes { partition: String },
     Node { partition: String, node: String },
+    StateDump,
 }
 
 /// What a path means.
@@ -32,7 +33,7 @@ pub(super) enum Route {
 /// A path, where a segment in braces is a parameter, and what the parameters in order make of it.
 type Row = (&'static str, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [Row; 10] = [
+const TABLE: [Row; 11] = [
     ("/", |_| Endpoint::Page),
     ("/healthz", |_| Endpoint::Health),
     ("/ws/v1/metrics", |_| Endpoint::Metrics),
@@ -52,7 +53,11 @@ const TABLE: [Row; 10] = [
         partition: p.take(),
         node: p.take(),
     }),
+    ("/debug/fullstatedump", |_| Endpoint::StateDump),
 ];
+
+/// Where clients of earlier days look, and where to send them (1.8.29).
+const MOVED: [(&str, &str); 1] = [("/ws/v1/fullstatedump", "/debug/fullstatedump")];
 
 /// Finds what `path`, as it came over the wire, means.
 pub(super) fn find(path: &str) -> Route {
@@ -65,6 +70,11 @@ pub(super) fn find(path: &str) -> Route {
     for (pattern, _) in TABLE {
         if let Some(canonical) = respelled(pattern, &segments) {
             return Route::Elsewhere(canonical);
+        }
+    }
+    for (earlier, path) in MOVED {
+        if respelled(earlier, &segments).is_some() {
+            return Route::Elsewhere(path.to_owned());
         }
     }
     Route::Unknown
@@ -174,6 +184,7 @@ mod tests {
             ("/ws/v1/partition/p/queue//applications", "/ws/v1/partition/p/queue/applications"),
             ("//", "/"),
             ("/..", "/"),
+            ("/ws/v1/fullstatedump", "/debug/fullstatedump"),
         ] {
             assert_eq!(find(path), Route::Elsewhere(canonical.to_owned()), "{path}");
         }

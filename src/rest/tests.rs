@@ -94,6 +94,10 @@ impl Reads for Scripted {
         }
     }
 
+    async fn state_dump(&self) -> Result<Vec<u8>, DumpError> {
+        if self.stopped { Err(DumpError::Stopped) } else { Ok(b"{}\n".to_vec()) }
+    }
+
     async fn refresh_metrics(&self) {}
 
     fn metrics(&self) -> prometheus::Registry {
@@ -428,6 +432,16 @@ async fn health_says_whether_the_scheduler_is_there_and_stays() {
         stopping
     "]]
     .assert_eq(&shown(leaving).await);
+}
+
+#[tokio::test]
+async fn d8_the_state_dump_is_found_where_it_was() {
+    let moved = call("GET", "/ws/v1/fullstatedump?x=1").await;
+    assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
+    assert_eq!(moved.headers()["location"], "/debug/fullstatedump?x=1");
+    let dump = call("GET", "/debug/fullstatedump").await;
+    assert_eq!(dump.headers()["content-type"], "application/json; charset=UTF-8");
+    assert_eq!(body(dump).await, "{}\n");
 }
 
 #[tokio::test]

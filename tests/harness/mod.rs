@@ -17,6 +17,8 @@ use std::time::Duration;
 
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
 use monoceros_proto::si::v1 as si;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
@@ -95,6 +97,16 @@ impl Service {
     pub async fn client(&self) -> SchedulerClient<Channel> {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.grpc)).unwrap();
         SchedulerClient::new(endpoint.connect().await.unwrap())
+    }
+
+    /// The body of a GET.
+    pub async fn get(&self, path: &str) -> String {
+        let mut connection = TcpStream::connect(self.http).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+        connection.write_all(request.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        connection.read_to_string(&mut response).await.unwrap();
+        response.split_once("\r\n\r\n").unwrap().1.to_owned()
     }
 
     /// Sends SIGTERM.

@@ -6,7 +6,8 @@
 //!
 //! Reading order: [`resources`] and [`shares`]; how things are ordered ([`ordered`], [`order`]); what
 //! is held where ([`ledger`], [`nodes`], [`allocations`], [`books`]); what waits ([`asks`],
-//! [`waits`], [`application`], [`application_state`]); what the operator writes ([`config`]).
+//! [`waits`], [`application`], [`application_state`]); what the operator writes
+//! ([`config`]) and changes ([`reload`], [`object_state`]).
 
 pub mod allocations;
 pub mod application;
@@ -18,10 +19,12 @@ pub mod config;
 pub mod duration;
 pub mod ledger;
 pub mod nodes;
+pub mod object_state;
 pub mod order;
 pub mod ordered;
 pub mod quantity;
 pub mod rejection;
+pub mod reload;
 pub mod resources;
 pub mod shares;
 pub mod waits;

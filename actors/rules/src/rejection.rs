@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use crate::object_state::ObjectState;
+
 /// A reason with its code. `Display` gives the text for the wire.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
@@ -47,6 +49,18 @@ pub enum Rejection {
         id: Arc<str>,
         /// The queue it named.
         queue: String,
+    },
+    /// V18, V45, V57: the partition takes none for now.
+    #[error("{what} `{id}`: partition `{partition}` is stopped: {state} [R_PARTITION_STOPPED]")]
+    PartitionStopped {
+        /// Application, node or allocation.
+        what: &'static str,
+        /// Of the one that came.
+        id: Arc<str>,
+        /// Where.
+        partition: Arc<str>,
+        /// The state that the partition is in.
+        state: ObjectState,
     },
     /// V21: the key is empty or too long.
     #[error("allocationKey {0} [R_KEY]")]
@@ -116,6 +130,16 @@ pub enum Rejection {
         /// As sent.
         action: i32,
     },
+    /// An ask whose placement constraint would have no effect (1.9).
+    #[error(
+        "`{key}` has a placement constraint on {what}, which is not applied yet [R_CONSTRAINT]"
+    )]
+    Constraint {
+        /// Of the ask.
+        key: Arc<str>,
+        /// What it is about.
+        what: &'static str,
+    },
     /// A part of the interface that this version does not schedule.
     #[error("`{id}`: {what} is not supported yet [R_UNSUPPORTED]")]
     Unsupported {
@@ -132,4 +156,74 @@ pub enum Rejection {
         /// The text of the table.
         why: String,
     },
+}
+
+/// The code of a reason as it travels: what follows the last bracket, without a cause beside it.
+/// Empty for a text without one.
+pub fn code_of(reason: &str) -> &str {
+    let Some((_, code)) = reason.rsplit_once('[') else { return "" };
+    code.trim_end_matches(']').split(' ').next().unwrap_or_default()
+}
+
+/// Why something an RM sent had no effect, where the interface has no answer for it: counted and
+/// logged, nothing else (section 4, level G).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// V8: a value of `extraConfig` that cannot be read.
+    ExtraConfig,
+    /// V19: the removal of an application that is not there.
+    RemovalOfUnknown,
+    /// V32: an allocation is reported on another node than the one it was placed on, or in a size
+    /// that cannot be counted.
+    AllocationChange,
+    /// V38: a release of what is not there.
+    ReleaseOfUnknown,
+    /// V38: a release that names neither an application nor an allocation.
+    ReleaseOfNothing,
+    /// V42: a termination type that is not defined.
+    TerminationType,
+    /// V48: a change of a node that is not there.
+    NodeUnknown,
+    /// V49: a change of a node to amounts that cannot be.
+    NodeUpdate,
+    /// W5: an action on a node that is not defined, in the oldest dialect.
+    NodeAction,
+    /// X2: a class of priority that is not configured.
+    PriorityClass,
+    /// 3.10: a report of use that cannot be counted, or of something unknown.
+    UtilizationReport,
+}
+
+impl Ignored {
+    /// The value of the label.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::ExtraConfig => "G_EXTRA_CONFIG",
+            Self::RemovalOfUnknown => "G_REMOVAL_UNKNOWN",
+            Self::AllocationChange => "G_ALLOCATION_CHANGE",
+            Self::ReleaseOfUnknown => "G_RELEASE_UNKNOWN",
+            Self::ReleaseOfNothing => "G_RELEASE_OF_NOTHING",
+            Self::TerminationType => "G_TERMINATION_TYPE",
+            Self::NodeUnknown => "G_NODE_UNKNOWN",
+            Self::NodeUpdate => "G_NODE_UPDATE",
+            Self::NodeAction => "G_NODE_ACTION",
+            Self::PriorityClass => "G_PRIORITY_CLASS",
+            Self::UtilizationReport => "G_UTILIZATION",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_of_a_reason_is_the_first_word_of_its_bracket() {
+        let id: Arc<str> = Arc::from("a[b]");
+        let unknown = Rejection::ApplicationUnknown(Arc::clone(&id)).to_string();
+        assert_eq!(code_of(&unknown), "R_APP_UNKNOWN");
+        let placement = Rejection::Placement { id, why: "no".to_owned(), cause: "E_X" };
+        assert_eq!(code_of(&placement.to_string()), "R_PLACEMENT");
+        assert_eq!(code_of("no bracket"), "");
+    }
 }

@@ -10,7 +10,7 @@ use monoceros_rules::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::asks::{AskSlot, AskSpec};
 use monoceros_rules::ledger::LedgerDelta;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::Resources;
 use monoceros_rules::waits::WaitSet;
 
@@ -117,7 +117,11 @@ impl Application {
             Op::Ask(spec) => self.ask(*spec, baton, doing),
             Op::Unified(spec) => self.unified(*spec, baton, doing),
             Op::Existing(existing) => self.existing(*existing, baton, doing),
-            Op::WithdrawAsks(key) => self.withdraw(key.as_ref(), None, baton, doing),
+            Op::WithdrawAsks(key) => {
+                if self.withdraw(key.as_ref(), None, baton, doing) == 0 {
+                    baton.said.push(Saying::Ignored(Ignored::ReleaseOfUnknown));
+                }
+            }
             Op::Release { which, cause } => self.release(&which, cause, baton, doing),
             Op::Remove => self.remove(baton, doing),
             Op::WakeNamed(node) => doing.touched |= self.book.asks.wake_named(&node),
@@ -188,6 +192,7 @@ impl Application {
         } else {
             tracing::warn!(application = %self.book.id, ask = %spec.key, %reason,
                 "change of what is allocated ignored");
+            baton.said.push(Saying::Ignored(Ignored::AllocationChange));
         }
     }
 
@@ -255,6 +260,7 @@ impl Application {
             if there != Some(node_slot) {
                 tracing::warn!(application = %self.book.id, allocation = %uuid, %node,
                     "an allocation is said to be on another node than it was placed on, ignored");
+                baton.said.push(Saying::Ignored(Ignored::AllocationChange));
             }
             self.resize_known(id, &spec, baton, doing);
             return;
@@ -299,6 +305,7 @@ impl Application {
         } else {
             tracing::warn!(application = %self.book.id, allocation = %entry.uuid,
                 "change of what is allocated ignored: it is more than can be counted");
+            baton.said.push(Saying::Ignored(Ignored::AllocationChange));
         }
     }
 
@@ -381,14 +388,16 @@ impl Application {
         }
     }
 
-    /// Withdraws the ask with this key, or all of the form (`None`: of every form).
+    /// Withdraws the ask with this key, or all of the form (`None`: of every form). Says how many
+    /// were pending.
     fn withdraw(
         &mut self,
         key: Option<&Arc<str>>,
         form: Option<Form>,
         baton: &Baton,
         doing: &mut Doing,
-    ) {
+    ) -> usize {
+        let mut n_withdrawn = 0;
         let keys = match key {
             Some(key) => vec![Arc::clone(key)],
             None => self.book.asks.pending_keys(form),
@@ -406,7 +415,9 @@ impl Application {
             doing.delta.pending.subtract(&pending);
             doing.touched = true;
             doing.judge = true;
+            n_withdrawn += 1;
         }
+        n_withdrawn
     }
 
     fn release(&mut self, which: &Which, cause: Cause, baton: &mut Baton, doing: &mut Doing) {
@@ -418,6 +429,7 @@ impl Application {
             },
             Which::All => self.all_allocations(),
         };
+        let n_ended = ids.len();
         for id in ids {
             let answer = (cause == Cause::Stopped).then_some("released by the resource manager");
             if cause == Cause::SchedulingFailed && self.may_wait_again(id, baton) {
@@ -426,23 +438,34 @@ impl Application {
                 self.unbook(id, cause.row(), answer, baton, doing);
             }
         }
-        if matches!(cause, Cause::ConfirmedTimeout | Cause::SchedulingFailed) {
-            return;
-        }
-        match which {
-            Which::Uuid(key) | Which::Key(key) => self.withdraw_named(which, key, baton, doing),
-            Which::All => self.withdraw(None, Some(Form::Unified), baton, doing),
+        let n_withdrawn = if matches!(cause, Cause::ConfirmedTimeout | Cause::SchedulingFailed) {
+            0
+        } else {
+            match which {
+                Which::Uuid(key) | Which::Key(key) => self.withdraw_named(which, key, baton, doing),
+                Which::All => self.withdraw(None, Some(Form::Unified), baton, doing),
+            }
+        };
+        if n_ended + n_withdrawn == 0 {
+            baton.said.push(Saying::Ignored(Ignored::ReleaseOfUnknown));
         }
     }
 
     /// A release by key drops the pending request of that key; one by UUID only in today's form,
     /// where the UUID is the key.
-    fn withdraw_named(&mut self, which: &Which, key: &Arc<str>, baton: &Baton, doing: &mut Doing) {
-        let Some(slot) = self.book.asks.slot_of(key) else { return };
+    fn withdraw_named(
+        &mut self,
+        which: &Which,
+        key: &Arc<str>,
+        baton: &Baton,
+        doing: &mut Doing,
+    ) -> usize {
+        let Some(slot) = self.book.asks.slot_of(key) else { return 0 };
         let unified = self.book.asks.ask(slot).form == Form::Unified;
         if unified || matches!(which, Which::Key(_)) {
-            self.withdraw(Some(key), None, baton, doing);
+            return self.withdraw(Some(key), None, baton, doing);
         }
+        0
     }
 
     fn may_wait_again(&self, id: AllocationId, baton: &Baton) -> bool {

@@ -58,6 +58,19 @@ impl Maker {
         gauge
     }
 
+    /// Counters whose labels have values that are not known beforehand.
+    pub(super) fn counters_by_name<const N: usize>(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: [&'static str; N],
+    ) -> IntCounterVec {
+        let family = IntCounterVec::new(Opts::new(name, help), &labels).expect(ONCE);
+        self.registry.register(Box::new(family.clone())).expect(ONCE);
+        self.note(name, "counter", labels.map(|label| (label, vec![])).to_vec(), help);
+        family
+    }
+
     pub(super) fn gauges<const N: usize>(
         &mut self,
         name: &'static str,

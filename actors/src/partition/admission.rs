@@ -24,14 +24,17 @@ impl Partition {
         let id = Arc::clone(&new.id);
         match admit(&new, &baton.directory) {
             Ok(leaf) => {
+                let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
                 let slot = enter_directory(new, leaf, baton);
                 self.agenda.push_back(Task::Attach(slot));
                 self.join_early(&id, baton);
-                let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
                 baton.happens(|at| Event::of(Row::AppNew, &id, at).in_queue(&queue));
                 baton.happens(|at| Event::of(Row::QueueAppAdded, &queue, at).referring(&id));
                 baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
                 baton.tally.application_new();
+                baton
+                    .said
+                    .push(Saying::ApplicationPlaced { id: Arc::clone(&id), queue: Some(queue) });
                 baton.said.push(Saying::ApplicationAccepted(id));
             }
             Err(reason) => {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::asks::AskSpec;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 
 use super::{Partition, Task};
 use crate::application::Op;
@@ -48,7 +48,9 @@ impl Partition {
         window: Duration,
         baton: &mut Baton,
     ) {
-        let asks: Vec<Op> = ops.into_iter().filter(|op| spec(op).is_some()).collect();
+        let (asks, others): (Vec<Op>, Vec<Op>) = ops.into_iter().partition(|op| spec(op).is_some());
+        let ignored = others.iter().map(|_| Saying::Ignored(Ignored::ReleaseOfUnknown));
+        baton.said.extend(ignored);
         if asks.is_empty() {
             return;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix::Actor;
 use monoceros_rules::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::Resources;
 
 use super::{NewNode, Partition, Task};
@@ -81,12 +81,14 @@ impl Partition {
     pub(super) fn change_node(&mut self, id: &Arc<str>, change: Change, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             tracing::warn!(node = %id, "change of an unknown node ignored");
+            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
             return;
         };
         if let Change::Update { total: Some(total), .. } = &change {
             let (capacity, old) = (baton.books.nodes.capacity(), baton.books.nodes.total(slot));
             if let Err(reason) = check_capacity(id, capacity, old, total) {
                 tracing::warn!(node = %id, %reason, "node update ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUpdate));
                 return;
             }
         }
@@ -100,6 +102,7 @@ impl Partition {
     pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             tracing::warn!(node = %id, "removal of an unknown node ignored");
+            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
             return;
         };
         baton.books.nodes.set_open(slot, false);

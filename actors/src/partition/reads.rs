@@ -22,6 +22,7 @@ pub(crate) enum Question {
     NodeLoad,
     /// Of the leaf with this path.
     Applications(String),
+    AllApplications,
     /// For an audit.
     Facts,
 }
@@ -67,6 +68,10 @@ impl Partition {
                 let addresses = of_leaf.map(|entry| Arc::clone(&entry.address)).collect();
                 baton.walk.applications = addresses;
             }
+            Question::AllApplications => {
+                let entries = baton.directory.applications.iter().flatten();
+                baton.walk.applications = entries.map(|entry| Arc::clone(&entry.address)).collect();
+            }
             Question::Facts => walk_all(baton),
         }
         self.agenda.push_back(Task::Walk);
@@ -87,7 +92,7 @@ impl Partition {
                 walk.nodes_read.sort_by(|a, b| a.node_id.cmp(&b.node_id));
                 Answer::Nodes(walk.nodes_read)
             }
-            Question::Applications(_) => {
+            Question::Applications(_) | Question::AllApplications => {
                 let plain = config::plain_name(&self.name);
                 let mut read = walk.applications_read;
                 for application in &mut read {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use monoceros_rules::allocations::Tags;
 use monoceros_rules::application::NewApplication;
+use monoceros_rules::rejection::Ignored;
 use monoceros_rules::resources::Resources;
 
 use super::{Partition, Task};
@@ -73,6 +74,8 @@ impl Partition {
             Request::RemoveApplication(id) => {
                 if let Some(slot) = baton.directory.application_by_id.get(&id) {
                     self.agenda.push_back(Task::Visit(*slot, vec![Op::Remove]));
+                } else {
+                    baton.said.push(Saying::Ignored(Ignored::RemovalOfUnknown));
                 }
             }
             Request::Application { id, ops } => self.application_request(&id, ops, baton),

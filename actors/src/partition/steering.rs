@@ -18,7 +18,8 @@ impl Partition {
                 self.on_hold = hold;
                 self.may_decide |= !hold;
             }
-            Steering::Predicates(_) | Steering::Invalidate(_) => {}
+            Steering::ReorderWindow(window) => self.reorder_window = window,
+            Steering::StrictEnums(_) | Steering::Predicates(_) | Steering::Invalidate(_) => {}
         }
     }
 

@@ -10,7 +10,7 @@ use monoceros_rules::resources::Limits;
 
 use super::{Partition, Read, node_order, reads};
 use crate::application::Op;
-use crate::baton::{Baton, Errand, Purpose, RowSlot, Walk};
+use crate::baton::{Baton, Errand, Purpose, RowSlot, Saying, Walk};
 use crate::node::Change;
 
 /// What a step has still to do.
@@ -68,6 +68,8 @@ impl Partition {
                 baton.directory.application_by_id.remove(&entry.id);
                 baton.directory.free_applications.push(slot.0);
                 baton.directory.forget_named(slot);
+                let id = Arc::clone(&entry.id);
+                baton.said.push(Saying::ApplicationPlaced { id, queue: None });
                 let leaf = Arc::clone(&baton.directory.queue(entry.leaf).address);
                 entry.address.do_send(crate::Halt);
                 baton.errand = Errand::Detach { row };

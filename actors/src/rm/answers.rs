@@ -99,6 +99,11 @@ pub(super) fn deliver(
                 batch.turn_to(Kind::Allocation, 2, callback);
                 batch.allocation.released.push(release(*released, partition));
             }
+            Saying::ApplicationPlaced { id, queue } => {
+                batch.send(callback);
+                callback.application_placed(partition, &id, queue.as_deref());
+            }
+            Saying::Ignored(_) => {}
             Saying::ApplicationAccepted(id) => {
                 batch.turn_to(Kind::Application, 0, callback);
                 let accepted = si::AcceptedApplication { application_id: id.to_string() };
@@ -136,6 +141,16 @@ pub(super) fn deliver(
         }
     }
     batch.send(callback);
+}
+
+/// The code of what a saying refuses.
+pub(super) fn refusal(saying: &Saying) -> Option<String> {
+    match saying {
+        Saying::AskRejected { reason, .. }
+        | Saying::ApplicationRejected { reason, .. }
+        | Saying::NodeRejected { reason, .. } => Some(reason.to_string()),
+        _ => None,
+    }
 }
 
 fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {

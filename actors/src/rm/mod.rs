@@ -21,8 +21,10 @@ pub(crate) use translate::Settling;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use actix_rt::Arbiter;
@@ -31,7 +33,7 @@ use monoceros_rules::config::{self, Configuration};
 use tokio::sync::oneshot;
 
 use crate::baton::Saying;
-use crate::callback::ResourceManagerCallback;
+use crate::callback::{ResourceManagerCallback, RmState, StateDump};
 use crate::clock::Clock;
 use crate::events::{COLLECTED_FOR, EventStore, gather};
 use crate::metrics::{Kind, Metrics};
@@ -100,12 +102,19 @@ pub(crate) struct PartitionClosed {
 #[rtype(result = "()")]
 pub(crate) struct Steer(pub(crate) Steering);
 
+/// What has the RM to tell of itself? Asked by those who dump the whole state.
+#[derive(Message)]
+#[rtype(result = "Option<RmState>")]
+pub(crate) struct Diagnose;
+
 /// See [`Steer`].
 #[derive(Clone, Debug)]
 pub(crate) enum Steering {
     Hold(bool),
     Predicates(Predicates),
     Invalidate(Invalidation),
+    ReorderWindow(Duration),
+    StrictEnums(bool),
 }
 
 /// Whether the callback of a session is to hear nothing more. Shared by the session and the front
@@ -150,6 +159,8 @@ pub(crate) struct Rm {
     is_ending: bool,
     events: EventStore,
     clock: Clock,
+    /// Items with unknown numbers in enumerations are ignored rather than taken for the mildest.
+    strict_enums: bool,
     tally: Tally,
 }
 
@@ -209,14 +220,28 @@ impl Rm {
                 is_ending: false,
                 events: EventStore::new(id, &settings.events, metrics),
                 clock,
+                strict_enums: false,
                 tally: Tally::new(metrics),
             }
         });
         (address, entries, silence)
     }
 
+    /// Counts what was refused and what had no effect.
+    fn count(&self, sayings: &[Saying]) {
+        let metrics = self.tally.shared();
+        for saying in sayings {
+            if let Saying::Ignored(reason) = saying {
+                metrics.count_ignored(&self.id, self.callback.dialect(), *reason);
+            } else if let Some(reason) = answers::refusal(saying) {
+                metrics.count_rejected(&self.id, self.callback.dialect(), &reason);
+            }
+        }
+    }
+
     /// Tells the callback; `partition` is the one that speaks, with the RM's prefix.
     fn deliver(&mut self, partition: &str, sayings: Vec<Saying>, ctx: &mut Context<Self>) {
+        self.count(&sayings);
         if self.silence.reigns() || sayings.is_empty() {
             return;
         }
@@ -348,9 +373,27 @@ impl Handler<Steer> for Rm {
 
     fn handle(&mut self, Steer(steering): Steer, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
+        if let Steering::StrictEnums(strict) = steering {
+            self.strict_enums = strict;
+            return;
+        }
         for held in self.partitions.values() {
             held.address.do_send(Steer(steering.clone()));
         }
+    }
+}
+
+impl Handler<Diagnose> for Rm {
+    type Result = MessageResult<Diagnose>;
+
+    fn handle(&mut self, _: Diagnose, _ctx: &mut Self::Context) -> Self::Result {
+        let _timer = self.tally.message(Kind::Rm);
+        let begin = || self.callback.state_dump().map(StateDump::rm_state);
+        let state = catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
+            tracing::error!(rm = %self.id, "state dump panicked");
+            Some(Box::pin(async { Err("the state dump panicked".to_owned()) }))
+        });
+        MessageResult(state)
     }
 }
 

@@ -11,7 +11,7 @@ use monoceros_rules::allocations::Form;
 use monoceros_rules::application::NewApplication;
 use monoceros_rules::asks::AskSpec;
 use monoceros_rules::config;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::rejection::{Ignored, Rejection};
 use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
@@ -76,6 +76,10 @@ impl Gathering {
         let open = self.open(partition);
         open.items += 1;
         open.requests.push(request);
+    }
+
+    fn ignore(&mut self, reason: Ignored) {
+        self.refused.push(Saying::Ignored(reason));
     }
 
     fn open(&mut self, partition: &Arc<str>) -> &mut Open {
@@ -223,9 +227,13 @@ impl Rm {
 
     fn ask_release(&self, release: &si::AllocationAskRelease, gathering: &mut Gathering) {
         let confirms = release.termination_type == si::TerminationType::Timeout as i32;
-        let Ok(partition) = self.partition(&release.partition_name, gathering) else { return };
+        let Ok(partition) = self.partition(&release.partition_name, gathering) else {
+            return gathering.ignore(Ignored::ReleaseOfUnknown);
+        };
         if release.application_id.is_empty() || confirms {
-            tracing::debug!(rm = %self.id, "ask release without effect ignored");
+            if !confirms {
+                gathering.ignore(Ignored::ReleaseOfNothing);
+            }
             return;
         }
         let key = Some(release.allocation_key.as_str()).filter(|key| !key.is_empty());
@@ -234,11 +242,15 @@ impl Rm {
     }
 
     fn release(&self, release: &si::AllocationRelease, gathering: &mut Gathering) {
-        let Ok(partition) = self.partition(&release.partition_name, gathering) else { return };
+        let Ok(partition) = self.partition(&release.partition_name, gathering) else {
+            return gathering.ignore(Ignored::ReleaseOfUnknown);
+        };
         let uuid = first_of(&release.uuid, &release.allocation_id);
         if release.application_id.is_empty() {
             let key = first_of(&release.allocation_key, uuid);
-            if !key.is_empty() {
+            if key.is_empty() {
+                gathering.ignore(Ignored::ReleaseOfNothing);
+            } else {
                 gathering.request(&partition, Request::ForeignGone(Arc::from(key)));
             }
             return;
@@ -255,8 +267,16 @@ impl Rm {
             Ok(si::TerminationType::PreemptedByScheduler) => Cause::ConfirmedPreemption,
             Ok(si::TerminationType::PlaceholderReplaced) => Cause::ConfirmedReplacement,
             Ok(si::TerminationType::SchedulingFailedOnRm) => Cause::SchedulingFailed,
-            Ok(si::TerminationType::StoppedByRm | si::TerminationType::UnknownTerminationType)
-            | Err(_) => Cause::Stopped,
+            Ok(si::TerminationType::StoppedByRm | si::TerminationType::UnknownTerminationType) => {
+                Cause::Stopped
+            }
+            Err(_) => {
+                gathering.ignore(Ignored::TerminationType);
+                if self.strict_enums {
+                    return;
+                }
+                Cause::Stopped
+            }
         };
         let op = Op::Release { which, cause };
         gathering.op(&partition, Arc::from(release.application_id.as_str()), op);
@@ -284,6 +304,8 @@ impl Rm {
             if let Ok(partition) = self.partition(&remove.partition_name, &mut gathering) {
                 let request = Request::RemoveApplication(Arc::from(remove.application_id));
                 gathering.request(&partition, request);
+            } else {
+                gathering.ignore(Ignored::RemovalOfUnknown);
             }
         }
         gathering.done()
@@ -311,7 +333,7 @@ impl Rm {
             }
             Err(reason) => {
                 tracing::warn!(rm = %self.id, node = %id, %reason, "node update ignored");
-                return;
+                return gathering.ignore(Ignored::NodeUnknown);
             }
         };
         let request = match action {
@@ -339,7 +361,7 @@ impl Rm {
                     }
                     Err(reason) => {
                         tracing::warn!(rm = %self.id, node = %id, %reason, "node update ignored");
-                        return;
+                        return gathering.ignore(Ignored::NodeUpdate);
                     }
                 }
             }

@@ -130,6 +130,13 @@ pub struct QueueSettings {
     pub priority_offset: i32,
 }
 
+impl QueueConfig {
+    /// The path of the queue above; none for the root.
+    pub fn parent_path(&self) -> Option<&str> {
+        self.path.rsplit_once('.').map(|(parent, _)| parent)
+    }
+}
+
 /// Checks a configuration text. Empty text gives no partitions: the caller then takes [`DEFAULT`].
 pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
     let mut report = Report::default();

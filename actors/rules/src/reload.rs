@@ -1,0 +1,179 @@
+//! From the queues as they stand to the queues as they are now configured
+//! (queues-and-config chapter, sections 4.4, 4.5 and 4.8).
+//!
+//! A reload compares two trees and says what has to change; whoever holds the queues carries it out
+//! in one step. Queues keep what is in them: a changed one goes on with its totals, one that is no
+//! longer configured drains, and goes once it is [empty](self#when-a-queue-goes).
+//!
+//! # When a queue goes
+//! A draining queue without applications and without queues below it goes at once, at the end of
+//! the step that made it so: nothing can come to it any more, so there is nothing to wait for.
+//!
+//! # Invariants
+//! * After [`changes`] are [applied](apply) and what is empty is gone, every configured queue is
+//!   there as configured and Active, and every other one that is left is Draining.
+//! * Trees that agree give no change.
+//! * Changes of one queue come after those of the queues it stands on: drained are the deepest
+//!   first, planted parents before children.
+//!
+//! ```
+//! use monoceros_rules::config;
+//! use monoceros_rules::reload::{self, Change};
+//!
+//! let root = |queues: &str| {
+//!     let text = format!("partitions: [{{queues: [{{name: root, queues: [{queues}]}}]}}]");
+//!     config::parse(&text).unwrap().partitions.remove(0).root
+//! };
+//! let tree = reload::tree(&root("{name: a}, {name: b}"));
+//! let changes = reload::changes(&tree, &root("{name: b, maxapplications: 2}, {name: c}"));
+//! let shown: Vec<String> = changes.iter().map(ToString::to_string).collect();
+//! assert_eq!(shown, ["drain root.a", "set root.b", "plant root.c"]);
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::config::QueueConfig;
+use crate::object_state::ObjectState;
+
+/// A queue as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// As it was last configured, its children left out.
+    pub config: Arc<QueueConfig>,
+    /// Whether it is still configured.
+    pub state: ObjectState,
+}
+
+/// The queues of a partition by path. The path of a queue is longer than that of its parent and
+/// begins with it: parents come before children.
+pub type Tree = BTreeMap<Arc<str>, Standing>;
+
+/// One thing to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// No longer configured: it takes nothing new and goes once it is empty.
+    Drain(Arc<str>),
+    /// Other settings, or configured again: it is Active with these.
+    Set(Arc<QueueConfig>),
+    /// New, below a queue that is there or was planted before.
+    Plant(Arc<QueueConfig>),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Drain(path) => write!(f, "drain {path}"),
+            Self::Set(config) => write!(f, "set {}", config.path),
+            Self::Plant(config) => write!(f, "plant {}", config.path),
+        }
+    }
+}
+
+/// A leaf would become a parent or a parent a leaf, and applications live there or below it: they
+/// could never be scheduled again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "queue `{path}` is a {now} with applications and cannot become a {wanted} before they are gone \
+     [E_QUEUE_TYPE_IN_USE]"
+)]
+pub struct TypeInUse {
+    /// Of the queue.
+    pub path: Arc<str>,
+    /// What it is.
+    pub now: &'static str,
+    /// What it would be.
+    pub wanted: &'static str,
+}
+
+/// The queues of a configuration as they stand when a partition begins with it.
+pub fn tree(root: &QueueConfig) -> Tree {
+    let standing = |config| Standing { config, state: ObjectState::Active };
+    flat(root).into_iter().map(|(path, config)| (path, standing(config))).collect()
+}
+
+/// What makes `wanted` of the queues as they stand.
+pub fn changes(tree: &Tree, wanted: &QueueConfig) -> Vec<Change> {
+    let wanted = flat(wanted);
+    let gone = tree.iter().rev().filter(|(path, standing)| {
+        !wanted.contains_key(*path) && standing.state != ObjectState::Draining
+    });
+    let mut changes: Vec<Change> = gone.map(|(path, _)| Change::Drain(Arc::clone(path))).collect();
+    let (known, new): (Vec<_>, Vec<_>) =
+        wanted.into_values().partition(|config| tree.contains_key(&config.path));
+    let differs = |config: &Arc<QueueConfig>| {
+        let standing = &tree[&config.path];
+        standing.state != ObjectState::Active || standing.config != *config
+    };
+    changes.extend(known.into_iter().filter(differs).map(Change::Set));
+    changes.extend(new.into_iter().map(Change::Plant));
+    changes
+}
+
+/// Whether the changes leave every application in a leaf; `applications` counts those that a queue
+/// has itself.
+pub fn check(
+    tree: &Tree,
+    changes: &[Change],
+    applications: impl Fn(&str) -> usize,
+) -> Result<(), TypeInUse> {
+    let in_use = |path: &str| {
+        let here_or_below = |other: &str| {
+            other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        tree.keys().any(|other| here_or_below(other) && applications(other) > 0)
+    };
+    for change in changes {
+        let Change::Set(config) = change else { continue };
+        let was_leaf = tree.get(&config.path).is_none_or(|standing| standing.config.is_leaf);
+        if was_leaf != config.is_leaf && in_use(&config.path) {
+            let (leaf, parent) = ("leaf", "parent");
+            let (now, wanted) = if was_leaf { (leaf, parent) } else { (parent, leaf) };
+            return Err(TypeInUse { path: Arc::clone(&config.path), now, wanted });
+        }
+    }
+    Ok(())
+}
+
+/// Carries the changes out on the queues themselves. What then drains and is empty is to be taken
+/// away.
+pub fn apply(tree: &mut Tree, changes: &[Change]) {
+    for change in changes {
+        match change {
+            Change::Drain(path) => {
+                if let Some(standing) = tree.get_mut(path) {
+                    standing.state = ObjectState::Draining;
+                }
+            }
+            Change::Set(config) | Change::Plant(config) => {
+                let standing = Standing { config: Arc::clone(config), state: ObjectState::Active };
+                tree.insert(Arc::clone(&config.path), standing);
+            }
+        }
+    }
+}
+
+/// Whether a leaf orders its applications by the same keys with both.
+pub fn orders_applications_alike(a: &QueueConfig, b: &QueueConfig) -> bool {
+    a.settings.sort_policy == b.settings.sort_policy
+        && a.settings.priority_sort == b.settings.priority_sort
+        && a.guaranteed == b.guaranteed
+}
+
+/// Every queue of a configuration by its path, children left out.
+fn flat(root: &QueueConfig) -> BTreeMap<Arc<str>, Arc<QueueConfig>> {
+    fn add(queue: &QueueConfig, all: &mut BTreeMap<Arc<str>, Arc<QueueConfig>>) {
+        let own = QueueConfig { children: Vec::new(), ..queue.clone() };
+        all.insert(Arc::clone(&queue.path), Arc::new(own));
+        for child in &queue.children {
+            add(child, all);
+        }
+    }
+    let mut all = BTreeMap::new();
+    add(root, &mut all);
+    all
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,266 @@
+//! The full state dump: everything that the scheduler knows, as one JSON object
+//! (rest-events-metrics chapter, section 6).
+//!
+//! # Invariants
+//! * One dump is made at a time: it holds the whole state twice, and a second caller waits.
+//! * What belongs to one partition and one key is of one moment; two keys are not.
+//! * A resource manager that does not tell its state, or takes too long, costs the dump its part and
+//!   nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::future::join_all;
+use monoceros_actors::snapshot::{
+    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot,
+};
+use monoceros_actors::{ReadError, SchedulerHandle};
+use monoceros_rules::config::{plain_name, rm_id};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use tracing::level_filters::LevelFilter;
+
+/// How long a resource manager may take to tell its state, for one that keeps no time of its own.
+const RM_PATIENCE: Duration = Duration::from_secs(35);
+
+/// The dump that is being made.
+static UNDER_WAY: Mutex<()> = Mutex::const_new(());
+
+/// The keys of the document.
+pub const SECTIONS: [&str; 8] = [
+    "timestamp",
+    "partitions",
+    "applications",
+    "nodes",
+    "clusterInfo",
+    "queues",
+    "rmDiagnostics",
+    "logLevel",
+];
+
+/// What is to be dumped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// One resource manager; none: every one.
+    pub rm_id: Option<String>,
+    /// Some of [`SECTIONS`]; empty: all.
+    pub sections: BTreeSet<String>,
+    /// Whether resource managers are asked for their own state.
+    pub include_rm: bool,
+}
+
+impl Wanted {
+    /// Everything of everybody.
+    pub fn all() -> Self {
+        Self { include_rm: true, ..Self::default() }
+    }
+
+    fn has(&self, section: &str) -> bool {
+        self.sections.is_empty() || self.sections.contains(section)
+    }
+}
+
+/// The document. A key that is not wanted, or has nothing, is left out.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Document {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<i64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    partitions: Vec<PartitionSnapshot>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    applications: Vec<ApplicationSnapshot>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes: Vec<NodesOfPartition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cluster_info: Vec<ClusterSnapshot>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    queues: Vec<QueueSnapshot>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rm_diagnostics: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_level: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NodesOfPartition {
+    partition_name: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    nodes_info: Vec<NodeSnapshot>,
+}
+
+/// Why there is no dump.
+#[derive(Debug, thiserror::Error)]
+pub enum DumpError {
+    /// The scheduler has stopped.
+    #[error("the scheduler is stopped")]
+    Stopped,
+    /// The document could not be written.
+    #[error("the state dump could not be written: {0}")]
+    Document(String),
+}
+
+/// Makes the dump: JSON, indented by two blanks.
+pub async fn make(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Vec<u8>, DumpError> {
+    let _turn = UNDER_WAY.lock().await;
+    let document = gather(handle, wanted).await?;
+    spawn_blocking(move || {
+        let mut text = serde_json::to_vec_pretty(&document)?;
+        text.push(b'\n');
+        Ok::<_, serde_json::Error>(text)
+    })
+    .await
+    .map_err(|panic| DumpError::Document(panic.to_string()))?
+    .map_err(|error| DumpError::Document(error.to_string()))
+}
+
+async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, DumpError> {
+    let is_wanted = |rm: &str| wanted.rm_id.as_deref().is_none_or(|only| only == rm);
+    let mut document = Document::default();
+    if wanted.has("timestamp") {
+        document.timestamp = Some(now_ns());
+    }
+    if wanted.has("partitions") {
+        let partitions = handle.partitions().await.into_iter();
+        document.partitions = partitions.filter(|it| is_wanted(&it.cluster_id)).collect();
+    }
+    let names = handle.partition_names().await;
+    for name in names.iter().filter(|name| is_wanted(rm_id(name))) {
+        if wanted.has("applications") {
+            let applications = unless_gone(handle.all_applications(name).await)?;
+            document.applications.extend(applications.into_iter().flatten());
+        }
+        if wanted.has("nodes")
+            && let Some(nodes_info) = unless_gone(handle.nodes(name).await)?
+        {
+            let partition_name = plain_name(name).to_owned();
+            document.nodes.push(NodesOfPartition { partition_name, nodes_info });
+        }
+        if wanted.has("queues") {
+            document.queues.extend(unless_gone(handle.queues(name).await)?);
+        }
+    }
+    if wanted.has("clusterInfo") {
+        let clusters = handle.clusters().await.into_iter().zip(&names);
+        let clusters = clusters.filter(|(_, name)| is_wanted(rm_id(name)));
+        document.cluster_info = clusters.map(|(cluster, _)| cluster).collect();
+    }
+    if wanted.has("rmDiagnostics") {
+        let rms = handle.resource_managers().await.into_iter().filter(|rm| is_wanted(rm));
+        document.rm_diagnostics = Some(diagnostics(handle, rms.collect(), wanted.include_rm).await);
+    }
+    if wanted.has("logLevel") {
+        document.log_level = log_level(LevelFilter::current());
+    }
+    Ok(document)
+}
+
+/// A partition that went since it was listed is no part of the dump.
+fn unless_gone<T>(read: Result<T, ReadError>) -> Result<Option<T>, DumpError> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        Err(ReadError::PartitionNotFound(_) | ReadError::QueueNotFound(_)) => Ok(None),
+        Err(ReadError::Stopped) => Err(DumpError::Stopped),
+    }
+}
+
+/// What resource managers tell of themselves: the object of the only one, or one object per id.
+async fn diagnostics(
+    handle: &SchedulerHandle,
+    rms: Vec<String>,
+    include: bool,
+) -> Map<String, Value> {
+    if !include {
+        return empty("resource managers were not asked");
+    }
+    let told = rms.iter().map(|rm| async move {
+        let control = handle.control(rm).await.ok()?;
+        let state = control.state().await?;
+        let late = || Err(format!("no answer within {} s", RM_PATIENCE.as_secs()));
+        Some(timeout(RM_PATIENCE, state).await.unwrap_or_else(|_| late()))
+    });
+    let told: Vec<_> = join_all(told).await;
+    let mut objects: BTreeMap<_, _> = rms.into_iter().zip(told.into_iter().map(object)).collect();
+    if objects.len() > 1 {
+        return objects.into_iter().map(|(rm, object)| (rm, Value::Object(object))).collect();
+    }
+    let only = objects.pop_first().map(|(_, object)| object);
+    only.unwrap_or_else(|| empty("no resource manager is registered"))
+}
+
+fn object(told: Option<Result<String, String>>) -> Map<String, Value> {
+    let failed = |reason: String| [("Error".to_owned(), json!(reason))].into_iter().collect();
+    match told {
+        None => empty("the resource manager has no state dump to give"),
+        Some(Err(reason)) => failed(reason),
+        Some(Ok(text)) => match serde_json::from_str(&text) {
+            Ok(Value::Object(object)) => object,
+            Ok(_) => failed("the state of the resource manager is not a JSON object".to_owned()),
+            Err(error) => failed(format!("the state of the resource manager is not JSON: {error}")),
+        },
+    }
+}
+
+fn empty(explanation: &str) -> Map<String, Value> {
+    [("empty".to_owned(), json!(explanation))].into_iter().collect()
+}
+
+/// The finest level that is logged, by the names that readers of a dump know; nothing is below
+/// `debug` for them.
+fn log_level(level: LevelFilter) -> Option<&'static str> {
+    if level == LevelFilter::OFF {
+        None
+    } else if level >= LevelFilter::DEBUG {
+        Some("debug")
+    } else if level == LevelFilter::INFO {
+        Some("info")
+    } else if level == LevelFilter::WARN {
+        Some("warn")
+    } else {
+        Some("error")
+    }
+}
+
+fn now_ns() -> i64 {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "says when a document was made; no decision depends on it"
+    )]
+    let now = std::time::SystemTime::now();
+    let since_epoch = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d2_what_a_resource_manager_tells_is_merged_or_its_failure_is() {
+        let shown = |told| serde_json::to_string(&object(told)).unwrap();
+        assert_eq!(shown(Some(Ok(r#"{"cache":{"pods":3}}"#.into()))), r#"{"cache":{"pods":3}}"#);
+        assert_eq!(shown(Some(Err("no time".into()))), r#"{"Error":"no time"}"#);
+        for text in ["pods: 3", "[3]"] {
+            assert!(shown(Some(Ok(text.into()))).starts_with(r#"{"Error":"the state of the"#));
+        }
+        assert!(shown(None).starts_with(r#"{"empty":"#));
+    }
+
+    #[test]
+    fn d5_the_finest_level_is_named_as_readers_of_dumps_know_it() {
+        for (level, name) in [
+            (LevelFilter::TRACE, Some("debug")),
+            (LevelFilter::DEBUG, Some("debug")),
+            (LevelFilter::INFO, Some("info")),
+            (LevelFilter::WARN, Some("warn")),
+            (LevelFilter::ERROR, Some("error")),
+            (LevelFilter::OFF, None),
+        ] {
+            assert_eq!(log_level(level), name);
+        }
+    }
+}

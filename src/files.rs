@@ -1,0 +1,175 @@
+//! A value that is read from files, and read again when they change.
+//!
+//! Certificates, keys and tokens are replaced while the service runs: by hand, by a renewal, or by
+//! a mounted volume that swaps links. So the files are read every few seconds, and at once on
+//! SIGHUP, and compared with what was read last. Reading small files is cheaper than getting the
+//! notifications of every kind of file system right.
+//!
+//! # Invariants
+//! * What is in use can always be used: files that cannot be read or understood change nothing.
+//! * A state of the files is reported once, however long it lasts.
+
+use std::fmt::{self, Display};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use tracing::{info, warn};
+
+/// Why files cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError<E> {
+    /// One cannot be read.
+    #[error("cannot read `{path}`: {reason}")]
+    Unreadable {
+        /// Which one.
+        path: String,
+        /// What the system says.
+        reason: std::io::Error,
+    },
+    /// What is in them makes no sense.
+    #[error(transparent)]
+    Content(E),
+}
+
+/// Makes a value from the contents of the files, in their order.
+type Parse<T, E> = dyn Fn(&[Vec<u8>]) -> Result<T, E> + Send + Sync;
+
+/// A value of type `T` that is read from files.
+pub struct FromFiles<T, E> {
+    /// What it is called in the log.
+    name: &'static str,
+    paths: Vec<PathBuf>,
+    parse: Box<Parse<T, E>>,
+    /// What was read last, good or not; nothing when it could not be read.
+    seen: Mutex<Option<Vec<Vec<u8>>>>,
+    current: RwLock<Arc<T>>,
+}
+
+impl<T, E: Display> FromFiles<T, E> {
+    /// Reads it for the first time; then there has to be a value.
+    pub fn load(
+        name: &'static str,
+        paths: Vec<PathBuf>,
+        parse: impl Fn(&[Vec<u8>]) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Result<Self, LoadError<E>> {
+        let contents = read(&paths)?;
+        let value = parse(&contents).map_err(LoadError::Content)?;
+        Ok(Self {
+            name,
+            paths,
+            parse: Box::new(parse),
+            seen: Mutex::new(Some(contents)),
+            current: RwLock::new(Arc::new(value)),
+        })
+    }
+
+    /// One that never changes.
+    #[cfg(test)]
+    pub(crate) fn fixed(name: &'static str, value: T) -> Self
+    where
+        T: Send + Sync + 'static,
+    {
+        let current = RwLock::new(Arc::new(value));
+        let parse = Box::new(|_: &[Vec<u8>]| unreachable!("it has no files that could change"));
+        Self { name, paths: Vec::new(), parse, seen: Mutex::new(Some(Vec::new())), current }
+    }
+
+    /// The value as it is now.
+    pub fn current(&self) -> Arc<T> {
+        // It is replaced in one step, so a panic elsewhere cannot have left it half done.
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads the files; when they have changed, replaces the value, or says in the log why not.
+    pub fn refresh(&self) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let contents = match read(&self.paths) {
+            Ok(contents) => contents,
+            Err(error) => {
+                if seen.take().is_some() {
+                    self.keep(&error);
+                }
+                return;
+            }
+        };
+        if seen.as_ref() == Some(&contents) {
+            return;
+        }
+        match (self.parse)(&contents) {
+            Ok(value) => {
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+                info!(files = self.name, "read again, in use from now on");
+            }
+            Err(error) => self.keep(&LoadError::Content(error)),
+        }
+        *seen = Some(contents);
+    }
+
+    fn keep(&self, error: &LoadError<E>) {
+        warn!(files = self.name, %error, "changed files cannot be used, what was read before stays");
+    }
+}
+
+fn read<E>(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, LoadError<E>> {
+    let read = |path: &PathBuf| std::fs::read(path).map_err(|reason| unreadable(path, reason));
+    paths.iter().map(read).collect()
+}
+
+fn unreadable<E>(path: &Path, reason: std::io::Error) -> LoadError<E> {
+    LoadError::Unreadable { path: path.display().to_string(), reason }
+}
+
+impl<T, E> fmt::Debug for FromFiles<T, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FromFiles").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::num::ParseIntError;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// A number in a file, and how often it was parsed.
+    fn number(path: &Path) -> (FromFiles<u32, ParseIntError>, Arc<AtomicUsize>) {
+        let parsed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&parsed);
+        let files = FromFiles::load("a number", vec![path.to_owned()], move |contents| {
+            count.fetch_add(1, Ordering::Relaxed);
+            String::from_utf8_lossy(&contents[0]).parse()
+        });
+        (files.unwrap(), parsed)
+    }
+
+    #[test]
+    fn changed_files_replace_the_value_and_bad_ones_leave_it() {
+        let path = std::env::temp_dir().join(format!("monoceros-files-{}", std::process::id()));
+        fs::write(&path, "1").unwrap();
+        let (files, parsed) = number(&path);
+        let refreshed = |content: Option<&str>| {
+            match content {
+                Some(content) => fs::write(&path, content).unwrap(),
+                None => fs::remove_file(&path).unwrap(),
+            }
+            files.refresh();
+            (*files.current(), parsed.load(Ordering::Relaxed))
+        };
+        assert_eq!(refreshed(Some("1")), (1, 1), "the same is not parsed again");
+        assert_eq!(refreshed(Some("2")), (2, 2));
+        assert_eq!(refreshed(Some("two")), (2, 3));
+        assert_eq!(refreshed(Some("two")), (2, 3), "nor is the same mistake");
+        assert_eq!(refreshed(None), (2, 3));
+        assert_eq!(refreshed(Some("3")), (3, 4));
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn there_has_to_be_a_value_at_first() {
+        let missing = vec![PathBuf::from("/nowhere/at/all")];
+        let files = FromFiles::load("a number", missing, |_| "1".parse::<u32>());
+        assert!(files.unwrap_err().to_string().contains("`/nowhere/at/all`"));
+    }
+}

@@ -1,0 +1,256 @@
+//! `si.v1.AdminService`: what operators and their programs ask for and change
+//! (scheduler-interface chapter, 3.9, and the needs that it names without a message).
+//!
+//! A call is three steps: find what is meant (`place`), ask the scheduler, turn the answer into a
+//! message (`views`). What cannot be done is a `refusal::Refusal`, which names the thing and the
+//! reason.
+//!
+//! # Invariants
+//! * A call that is refused changed nothing.
+//! * A call that changes something is logged with what was meant and the reason that was given.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::application_state::ApplicationState;
+use tonic::{Request, Response, Status};
+use tracing::info;
+
+mod nodes;
+mod page;
+pub(super) mod place;
+pub(super) mod refusal;
+pub(super) mod views;
+
+use self::page::Page;
+use self::place::Place;
+use self::refusal::Refusal;
+use super::Edge;
+use super::stubs::si::admin_service_server::{AdminService, AdminServiceServer};
+use crate::identity::Identity;
+
+/// The largest request: a configuration with its extra settings, at most.
+const MESSAGE_BYTES: usize = 8 << 20;
+
+/// Answers operators.
+pub(super) struct Admin {
+    edge: Arc<Edge>,
+    /// How long streams may take to end when the service does.
+    grace: Duration,
+}
+
+/// The service, ready to be served.
+pub(super) fn server(edge: Arc<Edge>, grace: Duration) -> AdminServiceServer<Admin> {
+    AdminServiceServer::new(Admin { edge, grace }).max_decoding_message_size(MESSAGE_BYTES)
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl AdminService for Admin {
+    async fn update_config(
+        &self,
+        _request: Request<si::UpdateConfigurationRequest>,
+    ) -> Answer<si::UpdateConfigurationResponse> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn validate_config(
+        &self,
+        _request: Request<si::UpdateConfigurationRequest>,
+    ) -> Answer<si::UpdateConfigurationResponse> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn get_config(
+        &self,
+        _request: Request<si::GetConfigRequest>,
+    ) -> Answer<si::GetConfigResponse> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn deregister_resource_manager(
+        &self,
+        _request: Request<si::DeregisterResourceManagerRequest>,
+    ) -> Answer<si::DeregisterResourceManagerResponse> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn list_sessions(
+        &self,
+        _request: Request<si::ListSessionsRequest>,
+    ) -> Answer<si::ListSessionsResponse> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn trigger_resync(
+        &self,
+        _request: Request<si::TriggerResyncRequest>,
+    ) -> Answer<si::TriggerResyncResponse> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn set_partition_state(
+        &self,
+        _request: Request<si::SetPartitionStateRequest>,
+    ) -> Answer<si::SetPartitionStateResponse> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn drain_nodes(
+        &self,
+        request: Request<si::DrainNodesRequest>,
+    ) -> Answer<si::DrainNodesResponse> {
+        let (caller, request) = opened(request);
+        Ok(Response::new(nodes::drain(&self.edge.handle, &caller, request).await?))
+    }
+
+    async fn shutdown(
+        &self,
+        request: Request<si::ShutdownRequest>,
+    ) -> Answer<si::ShutdownResponse> {
+        let (caller, request) = opened(request);
+        caller.check_admin()?;
+        info!(reason = request.reason, "shutdown asked for over gRPC");
+        // Calls that are being answered, such as this one, come to their end.
+        self.edge.shutdown.cancel();
+        let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
+        Ok(Response::new(si::ShutdownResponse { grace_ms }))
+    }
+
+    async fn get_queues(
+        &self,
+        request: Request<si::GetQueuesRequest>,
+    ) -> Answer<si::GetQueuesResponse> {
+        let (caller, request) = opened(request);
+        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
+        let root = self.edge.handle.queues(&place.partition).await;
+        let root = root.map_err(|error| Refusal::unread(error, &place.rm_id))?;
+        let path = queue_path(&request.queue);
+        let found = root.descendant(&path).ok_or(Refusal::QueueUnknown(request.queue))?;
+        let root = Some(views::queue(found, request.depth));
+        Ok(Response::new(si::GetQueuesResponse { root }))
+    }
+
+    async fn list_applications(
+        &self,
+        request: Request<si::ListApplicationsRequest>,
+    ) -> Answer<si::ListApplicationsResponse> {
+        let (caller, request) = opened(request);
+        let page = Page::asked(request.page_size, request.page_token)?;
+        let states = known_states(request.states)?;
+        let ids: BTreeSet<_> = request.application_ids.into_iter().collect();
+        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
+        let unread = |error| Refusal::unread(error, &place.rm_id);
+        let path = queue_path(&request.queue);
+        if path != ROOT {
+            let root = self.edge.handle.queues(&place.partition).await.map_err(unread)?;
+            root.descendant(&path).ok_or(Refusal::QueueUnknown(request.queue))?;
+        }
+        let read = self.edge.handle.all_applications(&place.partition).await.map_err(unread)?;
+        let wanted = read.into_iter().filter(|application| {
+            is_within(&application.queue_name, &path)
+                && (states.is_empty() || states.contains(&*application.application_state))
+                && (request.users.is_empty() || request.users.contains(&application.user))
+                && (ids.is_empty() || ids.contains(&application.application_id))
+        });
+        let (page, next_page_token) = page.cut(wanted, |application| &application.application_id);
+        let applications =
+            page.into_iter().map(|found| views::application(found, request.details)).collect();
+        Ok(Response::new(si::ListApplicationsResponse { applications, next_page_token }))
+    }
+
+    async fn list_nodes(
+        &self,
+        request: Request<si::ListNodesRequest>,
+    ) -> Answer<si::ListNodesResponse> {
+        let (caller, request) = opened(request);
+        let page = Page::asked(request.page_size, request.page_token)?;
+        let ids: BTreeSet<_> = request.node_ids.into_iter().collect();
+        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
+        let read = self.edge.handle.nodes(&place.partition).await;
+        let read = read.map_err(|error| Refusal::unread(error, &place.rm_id))?;
+        let wanted = read.into_iter().filter(|node| ids.is_empty() || ids.contains(&node.node_id));
+        let (page, next_page_token) = page.cut(wanted, |node| &node.node_id);
+        let nodes = page.into_iter().map(|node| views::node(node, request.details)).collect();
+        Ok(Response::new(si::ListNodesResponse { nodes, next_page_token }))
+    }
+}
+
+impl Admin {
+    async fn place(
+        &self,
+        caller: &Identity,
+        rm_id: &str,
+        partition: &str,
+    ) -> Result<Place, Refusal> {
+        Place::find(&self.edge.handle, caller, rm_id, partition).await
+    }
+}
+
+/// Who calls, and what for.
+pub(super) fn opened<T>(request: Request<T>) -> (Identity, T) {
+    let caller = Identity::of(request.extensions());
+    (caller, request.into_inner())
+}
+
+const ROOT: &str = "root";
+
+/// The queue that a request means; paths are in lower case.
+fn queue_path(named: &str) -> String {
+    if named.is_empty() { ROOT.to_owned() } else { named.to_lowercase() }
+}
+
+/// Whether a queue is `path` or below it.
+fn is_within(queue: &str, path: &str) -> bool {
+    queue.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// The states that are named, as applications show them.
+fn known_states(named: Vec<String>) -> Result<BTreeSet<&'static str>, Refusal> {
+    use ApplicationState as State;
+    let all = [
+        State::New,
+        State::Accepted,
+        State::Running,
+        State::Resuming,
+        State::Completing,
+        State::Failing,
+    ];
+    let known =
+        |name: &str| all.map(State::text).into_iter().find(|it| it.eq_ignore_ascii_case(name));
+    let states = named.into_iter().map(|name| {
+        known(&name).ok_or_else(|| {
+            let reason = format!("`{name}` is none of {}", all.map(State::text).join(", "));
+            Refusal::field("states", reason)
+        })
+    });
+    states.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_is_within_itself_and_those_above_it() {
+        for (queue, path, within) in [
+            ("root", "root", true),
+            ("root.a.b", "root.a", true),
+            ("root.ab", "root.a", false),
+            ("root", "root.a", false),
+        ] {
+            assert_eq!(is_within(queue, path), within, "{queue} in {path}");
+        }
+    }
+
+    #[test]
+    fn states_are_named_in_any_letter_case_and_checked() {
+        let states = known_states(vec!["RUNNING".to_owned(), "new".to_owned()]).unwrap();
+        assert_eq!(states, ["New", "Running"].into());
+        let refusal = known_states(vec!["done".to_owned()]).unwrap_err();
+        assert!(refusal.to_string().starts_with("`states`: `done` is none of New, Accepted"));
+    }
+}

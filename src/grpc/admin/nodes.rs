@@ -1,0 +1,104 @@
+//! Draining nodes from outside.
+//!
+//! The scheduler hears what it would hear from the resource manager itself, so a node drained here
+//! is drained like any other: what runs on it stays, asks that require it are placed still, and
+//! whoever speaks last counts. A resource manager that opens the node again (a Kubernetes shim does
+//! when the node is uncordoned, or when the shim starts anew) opens it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use monoceros_actors::SchedulerHandle;
+use monoceros_actors::snapshot::NodeSnapshot;
+use monoceros_proto::si::v1 as si;
+use tokio::time::timeout;
+use tracing::info;
+
+use super::place::Place;
+use super::refusal::Refusal;
+use crate::identity::Identity;
+
+/// Nodes of one call.
+const NODES_MAX: usize = 200_000;
+
+/// How long the answer may wait for a resource manager with much to say before this.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+const NODE_PARTITION: &str = "si/node-partition";
+
+/// Closes nodes for new allocations, or opens them.
+pub(super) async fn drain(
+    handle: &SchedulerHandle,
+    caller: &Identity,
+    request: si::DrainNodesRequest,
+) -> Result<si::DrainNodesResponse, Refusal> {
+    let si::DrainNodesRequest { rm_id, partition_name, node_ids, drain, reason } = request;
+    if node_ids.is_empty() {
+        return Err(Refusal::field("node_ids", "name at least one node"));
+    }
+    if node_ids.len() > NODES_MAX {
+        let reason = format!("{} are more than {NODES_MAX}", node_ids.len());
+        return Err(Refusal::field("node_ids", reason));
+    }
+    let named: BTreeSet<String> = node_ids.into_iter().collect();
+    let place = Place::find(handle, caller, &rm_id, &partition_name).await?;
+    let before = read(handle, &place, &named).await?;
+    info!(rm = place.rm_id, partition = place.plain(), nodes = ?named, drain, reason, "nodes drained or opened by an administrator");
+    if !before.is_empty() {
+        handle.update_node(orders(&place, before.keys(), drain)).await?;
+    }
+    let mut after = read(handle, &place, &named).await?;
+    if after.values().any(|node| node.schedulable == drain) {
+        // Either the resource manager said much that comes first, or the node is not ready.
+        let _ = timeout(PATIENCE, handle.settle_resource_manager(&place.rm_id)).await;
+        after = read(handle, &place, &named).await?;
+    }
+    Ok(outcome(named, &before, &after))
+}
+
+async fn read(
+    handle: &SchedulerHandle,
+    place: &Place,
+    named: &BTreeSet<String>,
+) -> Result<BTreeMap<String, NodeSnapshot>, Refusal> {
+    let nodes = handle.nodes(&place.partition).await;
+    let nodes = nodes.map_err(|error| Refusal::unread(error, &place.rm_id))?;
+    let nodes = nodes.into_iter().filter(|node| named.contains(&node.node_id));
+    Ok(nodes.map(|node| (node.node_id.clone(), node)).collect())
+}
+
+fn orders<'n>(
+    place: &Place,
+    ids: impl Iterator<Item = &'n String>,
+    drain: bool,
+) -> si::NodeRequest {
+    use si::node_info::ActionFromRm as Action;
+    let action = if drain { Action::DrainNode } else { Action::DrainToSchedulable };
+    let order = |id: &String| si::NodeInfo {
+        node_id: id.clone(),
+        action: action.into(),
+        attributes: [(NODE_PARTITION.to_owned(), place.partition.clone())].into(),
+        ..si::NodeInfo::default()
+    };
+    si::NodeRequest {
+        nodes: ids.map(order).collect(),
+        rm_id: place.rm_id.clone(),
+        ..Default::default()
+    }
+}
+
+fn outcome(
+    named: BTreeSet<String>,
+    before: &BTreeMap<String, NodeSnapshot>,
+    after: &BTreeMap<String, NodeSnapshot>,
+) -> si::DrainNodesResponse {
+    let was = |id: &String| before.get(id).map(|node| node.schedulable);
+    let changed = after.iter().filter(|(id, node)| was(id) == Some(!node.schedulable)).count();
+    let remaining: usize = after.values().map(|node| node.allocations.len()).sum();
+    let unknown = named.into_iter().filter(|id| !before.contains_key(id));
+    si::DrainNodesResponse {
+        changed: u32::try_from(changed).unwrap_or(u32::MAX),
+        unknown_node_ids: unknown.collect(),
+        remaining_allocations: u32::try_from(remaining).unwrap_or(u32::MAX),
+    }
+}

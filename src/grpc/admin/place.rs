@@ -1,0 +1,105 @@
+//! Which resource manager and which partition a call means.
+//!
+//! The resource manager may stay unnamed while there is exactly one; a partition is named as its
+//! resource manager names it, plainly or as `[rm]name` (scheduler-interface chapter, 3.1 and 3.9).
+//! What is one resource manager's may be seen and changed by itself and by administrators; a caller
+//! who is neither does not learn whether it is there.
+
+use monoceros_actors::SchedulerHandle;
+use monoceros_rules::config::{plain_name, qualified_name};
+
+use super::refusal::Refusal;
+use crate::identity::Identity;
+
+/// A partition of a resource manager. Whether there is one of this name, a read will tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::grpc) struct Place {
+    /// Whose it is.
+    pub rm_id: String,
+    /// Its name with the resource manager, as the scheduler reads it.
+    pub partition: String,
+}
+
+impl Place {
+    /// The partition that a request means with these two fields.
+    pub(in crate::grpc) async fn find(
+        handle: &SchedulerHandle,
+        caller: &Identity,
+        rm_id: &str,
+        partition: &str,
+    ) -> Result<Self, Refusal> {
+        let rm_id = resource_manager(handle, caller, rm_id).await?;
+        Self::of(rm_id, partition)
+    }
+
+    fn of(rm_id: String, partition: &str) -> Result<Self, Refusal> {
+        match qualified_name(partition, &rm_id) {
+            Ok(partition) => Ok(Self { rm_id, partition }),
+            Err(_) => Err(Refusal::PartitionUnknown { rm_id, partition: partition.to_owned() }),
+        }
+    }
+
+    /// The name without the resource manager.
+    pub(in crate::grpc) fn plain(&self) -> &str {
+        plain_name(&self.partition)
+    }
+}
+
+/// The resource manager that a request means with its `rm_id`.
+pub(in crate::grpc) async fn resource_manager(
+    handle: &SchedulerHandle,
+    caller: &Identity,
+    rm_id: &str,
+) -> Result<String, Refusal> {
+    if rm_id.is_empty() {
+        caller.check_known()?;
+    } else {
+        caller.check_rm_or_admin(rm_id)?;
+    }
+    let chosen = choose(handle.resource_managers().await, rm_id)?;
+    caller.check_rm_or_admin(&chosen)?;
+    Ok(chosen)
+}
+
+fn choose(mut registered: Vec<String>, named: &str) -> Result<String, Refusal> {
+    if named.is_empty() {
+        return match registered.len() {
+            0 => Err(Refusal::NobodyRegistered),
+            1 => Ok(registered.remove(0)),
+            n_registered => Err(Refusal::RmIdMissing(n_registered)),
+        };
+    }
+    let found = registered.into_iter().find(|rm_id| rm_id == named);
+    found.ok_or_else(|| Refusal::NotRegistered(named.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registered(ids: &[&str]) -> Vec<String> {
+        ids.iter().map(|&id| id.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_resource_manager_may_stay_unnamed_while_there_is_one() {
+        for (ids, named, expected) in [
+            (&["a"][..], "", Ok("a".to_owned())),
+            (&["a", "b"], "b", Ok("b".to_owned())),
+            (&["a", "b"], "", Err(Refusal::RmIdMissing(2))),
+            (&[], "", Err(Refusal::NobodyRegistered)),
+            (&["a"], "b", Err(Refusal::NotRegistered("b".to_owned()))),
+        ] {
+            assert_eq!(choose(registered(ids), named), expected);
+        }
+    }
+
+    #[test]
+    fn a_partition_is_named_plainly_or_with_its_own_resource_manager() {
+        for (name, expected) in [("", "[a]default"), ("p", "[a]p"), ("[a]p", "[a]p")] {
+            assert_eq!(Place::of("a".to_owned(), name).unwrap().partition, expected);
+        }
+        let foreign = Place::of("a".to_owned(), "[b]p").unwrap_err();
+        assert_eq!(foreign.to_string(), "resource manager `a` has no partition `[b]p`");
+    }
+}

@@ -1,0 +1,83 @@
+//! Why a call of the admin or the metrics service is refused, and the status that says so.
+
+use monoceros_actors::{ReadError, UpdateError};
+use tonic::{Code, Status};
+
+use crate::grpc::end::{End, with_reason};
+use crate::identity::Denied;
+
+/// A call that does nothing but say why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(in crate::grpc) enum Refusal {
+    /// No resource manager is named, and there is more than one.
+    #[error("name the resource manager in `rm_id`: {0} are registered")]
+    RmIdMissing(usize),
+    /// The resource manager is not there.
+    #[error("resource manager `{0}` is not registered")]
+    NotRegistered(String),
+    /// No resource manager is named, and there is none.
+    #[error("no resource manager is registered")]
+    NobodyRegistered,
+    /// The resource manager has no such partition.
+    #[error("resource manager `{rm_id}` has no partition `{partition}`")]
+    PartitionUnknown { rm_id: String, partition: String },
+    /// The partition has no such queue.
+    #[error("there is no queue `{0}`")]
+    QueueUnknown(String),
+    /// A field of the request cannot be used.
+    #[error("`{field}`: {reason}")]
+    BadField { field: &'static str, reason: String },
+    /// The caller may not do this.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The scheduler has stopped.
+    #[error("the scheduler is shutting down")]
+    Stopped,
+}
+
+impl Refusal {
+    pub(in crate::grpc) fn field(field: &'static str, reason: impl Into<String>) -> Self {
+        Self::BadField { field, reason: reason.into() }
+    }
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let (code, reason) = match &refusal {
+            Refusal::RmIdMissing(_) => (Code::InvalidArgument, "RM_ID_MISSING"),
+            Refusal::NotRegistered(_) | Refusal::NobodyRegistered => {
+                (Code::FailedPrecondition, "RM_NOT_REGISTERED")
+            }
+            Refusal::PartitionUnknown { .. } => (Code::NotFound, "PARTITION_UNKNOWN"),
+            Refusal::QueueUnknown(_) => (Code::NotFound, "QUEUE_UNKNOWN"),
+            Refusal::BadField { .. } => (Code::InvalidArgument, "FIELD_INVALID"),
+            Refusal::Denied(denied) => return Status::from(denied.clone()),
+            Refusal::Stopped => return Status::from(&End::ShuttingDown),
+        };
+        with_reason(code, reason, refusal.to_string())
+    }
+}
+
+impl From<UpdateError> for Refusal {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::RmIdMissing => Self::NobodyRegistered,
+            UpdateError::NotRegistered(rm_id) => Self::NotRegistered(rm_id),
+            UpdateError::Stopped => Self::Stopped,
+        }
+    }
+}
+
+impl Refusal {
+    /// What a read of `partition` (with its RM) did not find.
+    pub(in crate::grpc) fn unread(error: ReadError, rm_id: &str) -> Self {
+        match error {
+            ReadError::PartitionNotFound(partition) => {
+                let plain = monoceros_rules::config::plain_name(&partition).to_owned();
+                Self::PartitionUnknown { rm_id: rm_id.to_owned(), partition: plain }
+            }
+            ReadError::QueueNotFound(queue) => Self::QueueUnknown(queue),
+            ReadError::Stopped => Self::Stopped,
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Snapshots of the scheduler as messages: what REST shows, in the terms of the admin service.
+
+use std::sync::Arc;
+
+use monoceros_actors::snapshot::{
+    AllocationSnapshot, ApplicationSnapshot, AskSnapshot, NodeSnapshot, QueueSnapshot,
+};
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::resources::{Limits, Resources};
+
+/// A queue with `depth` levels of what is below it; zero is all of them.
+pub(super) fn queue(snapshot: QueueSnapshot, depth: u32) -> si::QueueInfo {
+    let below = |child| queue(child, depth.saturating_sub(1));
+    let children = if depth == 1 { Vec::new() } else { snapshot.children };
+    si::QueueInfo {
+        path: snapshot.queue_name,
+        state: snapshot.status,
+        leaf: snapshot.is_leaf,
+        managed: snapshot.is_managed,
+        guaranteed: amount(&snapshot.guaranteed_resource),
+        max: limits(&snapshot.max_resource),
+        allocated: amount(&snapshot.allocated_resource),
+        pending: amount(&snapshot.pending_resource),
+        headroom: limits(&snapshot.headroom),
+        max_running_applications: snapshot.max_running_apps,
+        running_applications: snapshot.running_apps,
+        priority: snapshot.current_priority,
+        children: children.into_iter().map(below).collect(),
+        preempting: amount(&snapshot.preempting_resource),
+        sorting_policy: snapshot.sorting_policy,
+        priority_sorting: snapshot.priority_sorting,
+        priority_offset: snapshot.priority_offset,
+        priority_fence: snapshot.is_priority_fence,
+        preemption_enabled: snapshot.preemption_enabled,
+        preemption_fence: snapshot.is_preemption_fence,
+        properties: snapshot.properties,
+        child_paths: snapshot.child_names,
+    }
+}
+
+/// An application, with what it holds and waits for where `details` are wanted.
+pub(super) fn application(snapshot: ApplicationSnapshot, details: bool) -> si::ApplicationInfo {
+    let mut placeholders = Resources::new();
+    for allocation in snapshot.allocations.iter().filter(|allocation| allocation.placeholder) {
+        placeholders.add(&allocation.resource);
+    }
+    let allocated = snapshot.used_resource.plus(&placeholders);
+    let state = |entry: monoceros_actors::snapshot::StateLogEntry| si::StateChange {
+        state: entry.application_state,
+        entered_at_nano: entry.time,
+    };
+    let mut message = si::ApplicationInfo {
+        application_id: snapshot.application_id,
+        queue: snapshot.queue_name,
+        user: snapshot.user,
+        state: snapshot.application_state,
+        submitted_at_nano: snapshot.submission_time,
+        allocated: amount(&allocated),
+        pending: amount(&snapshot.pending_resource),
+        allocations: count(snapshot.allocations.len()),
+        requests: snapshot.requests.iter().map(outstanding).fold(0, u32::saturating_add),
+        groups: snapshot.groups,
+        placeholders: amount(&placeholders),
+        started_at_nano: snapshot.start_time_millis.saturating_mul(1_000_000),
+        priority: snapshot.max_request_priority,
+        state_log: snapshot.state_log.into_iter().map(state).collect(),
+        held: Vec::new(),
+        waiting: Vec::new(),
+    };
+    if details {
+        message.held = snapshot.allocations.into_iter().map(allocation).collect();
+        message.waiting = snapshot.requests.into_iter().map(request).collect();
+    }
+    message
+}
+
+/// A node, with what is on it where `details` are wanted.
+pub(super) fn node(snapshot: NodeSnapshot, details: bool) -> si::NodeState {
+    let allocations = count(snapshot.allocations.len());
+    let held = if details { snapshot.allocations } else { Vec::new() };
+    si::NodeState {
+        node_id: snapshot.node_id,
+        capacity: amount(&snapshot.capacity),
+        allocated: amount(&snapshot.allocated),
+        occupied: amount(&snapshot.occupied),
+        available: amount(&snapshot.available),
+        schedulable: snapshot.schedulable,
+        allocations,
+        attributes: snapshot.attributes,
+        host_name: snapshot.host_name,
+        rack_name: snapshot.rack_name,
+        reserved_by: snapshot.reservations,
+        foreign_allocations: count(snapshot.foreign_allocations.len()),
+        held: held.into_iter().map(allocation).collect(),
+    }
+}
+
+/// An amount; none where nothing is in it.
+pub(in crate::grpc) fn amount(resources: &Resources) -> Option<si::Resource> {
+    message(resources.sorted())
+}
+
+fn limits(limits: &Limits) -> Option<si::Resource> {
+    message(limits.sorted())
+}
+
+fn message(entries: Vec<(Arc<str>, i64)>) -> Option<si::Resource> {
+    if entries.is_empty() {
+        return None;
+    }
+    let quantity = |(name, value): (Arc<str>, i64)| (name.to_string(), si::Quantity { value });
+    Some(si::Resource { resources: entries.into_iter().map(quantity).collect() })
+}
+
+fn allocation(snapshot: AllocationSnapshot) -> si::AllocationInfo {
+    let uuid = match snapshot.uuid {
+        same if same.is_empty() => snapshot.allocation_key.clone(),
+        own => own,
+    };
+    si::AllocationInfo {
+        allocation_key: snapshot.allocation_key,
+        uuid,
+        application_id: snapshot.application_id,
+        node_id: snapshot.node_id,
+        resource: amount(&snapshot.resource),
+        priority: snapshot.priority,
+        placeholder: snapshot.placeholder,
+        task_group_name: snapshot.task_group_name,
+        preempted: snapshot.preempted,
+        allocated_at_nano: snapshot.allocation_time,
+        tags: snapshot.allocation_tags,
+    }
+}
+
+fn request(snapshot: AskSnapshot) -> si::RequestInfo {
+    let count = outstanding(&snapshot);
+    let reason = |entry: monoceros_actors::snapshot::AllocationLogEntry| si::WaitReason {
+        message: entry.message,
+        count: entry.count.max(0).unsigned_abs(),
+        last_at_nano: entry.last_occurrence,
+    };
+    si::RequestInfo {
+        allocation_key: snapshot.allocation_key,
+        application_id: snapshot.application_id,
+        resource: amount(&snapshot.resource),
+        count,
+        priority: snapshot.priority,
+        required_node_id: snapshot.required_node_id,
+        placeholder: snapshot.placeholder,
+        task_group_name: snapshot.task_group_name,
+        requested_at_nano: snapshot.request_time,
+        reasons: snapshot.allocation_log.into_iter().map(reason).collect(),
+        tags: snapshot.allocation_tags,
+    }
+}
+
+/// How many allocations an ask still wants.
+fn outstanding(ask: &AskSnapshot) -> u32 {
+    ask.pending_count.max(1).unsigned_abs()
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree() -> QueueSnapshot {
+        let queue = |path: &str, children: Vec<QueueSnapshot>| QueueSnapshot {
+            queue_name: path.to_owned(),
+            child_names: children.iter().map(|child| child.queue_name.clone()).collect(),
+            children,
+            ..QueueSnapshot::default()
+        };
+        queue("root", vec![queue("root.a", vec![queue("root.a.b", vec![])])])
+    }
+
+    fn height(queue: &si::QueueInfo) -> usize {
+        1 + queue.children.iter().map(height).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn as_many_levels_of_queues_are_shown_as_are_wanted() {
+        for (depth, levels) in [(0, 3), (1, 1), (2, 2), (3, 3), (9, 3)] {
+            let root = queue(tree(), depth);
+            assert_eq!(height(&root), levels, "depth {depth}");
+            assert_eq!(root.child_paths, ["root.a"]);
+        }
+    }
+
+    #[test]
+    fn placeholders_are_a_part_of_what_an_application_holds() {
+        let held = |key: &str, placeholder| AllocationSnapshot {
+            allocation_key: key.to_owned(),
+            resource: Resources::of(&[("vcore", 2)]),
+            placeholder,
+            ..AllocationSnapshot::default()
+        };
+        let snapshot = ApplicationSnapshot {
+            used_resource: Resources::of(&[("vcore", 2)]),
+            allocations: vec![held("a", false), held("b", true)],
+            requests: vec![AskSnapshot { pending_count: 3, ..AskSnapshot::default() }; 2],
+            ..ApplicationSnapshot::default()
+        };
+        let short = application(snapshot.clone(), false);
+        let vcore = |amount: &Option<si::Resource>| {
+            amount.as_ref().map_or(0, |amount| amount.resources["vcore"].value)
+        };
+        assert_eq!((vcore(&short.allocated), vcore(&short.placeholders)), (4, 2));
+        assert_eq!((short.allocations, short.requests), (2, 6));
+        assert!(short.held.is_empty() && short.waiting.is_empty());
+        let long = application(snapshot, true);
+        assert_eq!((long.held.len(), long.waiting.len()), (2, 2));
+        assert_eq!(long.held[0].uuid, "a");
+    }
+
+    #[test]
+    fn an_amount_of_nothing_is_absent_and_one_of_zero_is_not() {
+        assert_eq!(amount(&Resources::new()), None);
+        assert!(amount(&Resources::of(&[("vcore", 0)])).is_some());
+    }
+}

@@ -1,0 +1,132 @@
+//! Streams of services that know nothing of our shutdown end with it all the same.
+//!
+//! # Why
+//! A connection closes in order once its last stream has ended, and a stream that watches something
+//! (health, reflection, figures) never ends by itself: one such client would keep the service up
+//! until it is cut. The services of health and reflection are not ours, so the end is put around
+//! them.
+//!
+//! # Invariants
+//! * What the service had to say when the end came is said before it.
+//! * Once the end is said, the requests of the stream end too: a service that waits for the next one
+//!   would keep the stream.
+//! * A service that is not ending is not touched: its frames pass as they are.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use hyper::body::Frame;
+use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderMap, Request, Response};
+use tonic::codegen::{Body as HttpBody, BoxFuture, Bytes, Service};
+use tonic::server::NamedService;
+
+use super::end::End;
+
+/// A service whose streams end when a token is cancelled.
+#[derive(Clone)]
+pub(super) struct Ending<S> {
+    service: S,
+    token: CancellationToken,
+}
+
+impl<S> Ending<S> {
+    pub(super) fn new(service: S, token: CancellationToken) -> Self {
+        Self { service, token }
+    }
+}
+
+impl<S: NamedService> NamedService for Ending<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<Request<Body>> for Ending<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<Response<Body>, Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let ended = Box::pin(self.token.clone().cancelled_owned());
+        let said = CancellationToken::new();
+        let heard = Box::pin(said.clone().cancelled_owned());
+        let request = request.map(|body| Body::new(EndingRequests { body, ended: heard }));
+        let response = self.service.call(request);
+        Box::pin(async move {
+            let response = response.await?;
+            let said = said.drop_guard();
+            Ok(response.map(|body| Body::new(EndingReplies { body, ended, said: Some(said) })))
+        })
+    }
+}
+
+type Ended = Pin<Box<WaitForCancellationFutureOwned>>;
+
+/// What a client sends, until it was told of the end.
+struct EndingRequests {
+    body: Body,
+    ended: Ended,
+}
+
+/// What a client is sent, with the status of a shutdown at the end.
+struct EndingReplies {
+    body: Body,
+    ended: Ended,
+    /// Dropped when the end was said.
+    said: Option<DropGuard>,
+}
+
+impl HttpBody for EndingRequests {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        self.ended.as_mut().poll(cx).map(|()| None)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}
+
+impl HttpBody for EndingReplies {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if self.said.is_none() {
+            return Poll::Ready(None);
+        }
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        ready!(self.ended.as_mut().poll(cx));
+        self.said = None;
+        let mut trailers = HeaderMap::new();
+        Status::from(&End::ShuttingDown).add_header(&mut trailers)?;
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.said.is_none() || self.body.is_end_stream()
+    }
+}

@@ -1,0 +1,95 @@
+//! The full state dump over gRPC, in parts that every client takes.
+
+use std::pin::Pin;
+
+use axum::body::Bytes;
+use futures::{Stream, stream};
+use monoceros_actors::SchedulerHandle;
+use monoceros_proto::si::v1 as si;
+use tonic::Status;
+
+use crate::dump::{self, DumpError, SECTIONS, Wanted};
+use crate::grpc::admin::place;
+use crate::grpc::admin::refusal::Refusal;
+use crate::grpc::end;
+use crate::identity::Identity;
+
+/// Bytes of one part: a quarter of what clients in Go and Python accept.
+const PART_BYTES: usize = 1 << 20;
+
+const JSON: &str = "application/json; charset=UTF-8";
+
+/// The parts, in order.
+pub(super) type Parts = Pin<Box<dyn Stream<Item = Result<si::StateDumpPart, Status>> + Send>>;
+
+/// Makes the dump and cuts it.
+pub(super) async fn dump(
+    handle: &SchedulerHandle,
+    caller: &Identity,
+    request: si::StateDumpParameters,
+) -> Result<Parts, Status> {
+    let wanted = wanted(handle, caller, request).await?;
+    let text = dump::make(handle, &wanted).await.map_err(|error| match error {
+        DumpError::Stopped => Refusal::Stopped.into(),
+        DumpError::Document(_) => end::internal(&error.to_string()),
+    })?;
+    Ok(Box::pin(stream::iter(parts(text.into(), PART_BYTES).map(Ok))))
+}
+
+async fn wanted(
+    handle: &SchedulerHandle,
+    caller: &Identity,
+    request: si::StateDumpParameters,
+) -> Result<Wanted, Refusal> {
+    for section in &request.sections {
+        if !SECTIONS.contains(&section.as_str()) {
+            let reason = format!("`{section}` is none of {}", SECTIONS.join(", "));
+            return Err(Refusal::field("sections", reason));
+        }
+    }
+    let rm_id = match request.rm_id {
+        everybody if everybody.is_empty() => {
+            caller.check_admin()?;
+            None
+        }
+        named => Some(place::resource_manager(handle, caller, &named).await?),
+    };
+    let sections = request.sections.into_iter().collect();
+    Ok(Wanted { rm_id, sections, include_rm: request.include_rm })
+}
+
+/// Parts of at most `size` bytes, at least one.
+fn parts(text: Bytes, size: usize) -> impl Iterator<Item = si::StateDumpPart> + Send {
+    let count = text.len().div_ceil(size).max(1);
+    (0..count).map(move |index| {
+        let data = text.slice(index * size..text.len().min((index + 1) * size));
+        si::StateDumpPart {
+            index: u32::try_from(index).unwrap_or(u32::MAX),
+            last: index + 1 == count,
+            data: data.into(),
+            content_type: JSON.to_owned(),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_numbered_and_the_last_one_says_so() {
+        for (text, expected) in [
+            ("", &[""][..]),
+            ("abc", &["abc"]),
+            ("abcd", &["abc", "d"]),
+            ("abcdef", &["abc", "def"]),
+        ] {
+            let parts: Vec<_> = parts(Bytes::from_static(text.as_bytes()), 3).collect();
+            for (index, (part, data)) in parts.iter().zip(expected).enumerate() {
+                assert_eq!(part.data, data.as_bytes());
+                assert_eq!((part.index as usize, part.last), (index, index + 1 == expected.len()));
+            }
+            assert_eq!(parts.len(), expected.len());
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The unit of `memory`, which no revision of the interface says (scheduler-interface chapter,
+//! X12): RMs of the oldest revision counted millions of bytes, later ones count bytes.
+
+use monoceros_proto::si::v1 as si;
+use serde::Deserialize;
+
+/// The resource whose unit is meant.
+const MEMORY: &str = "memory";
+/// Bytes in a megabyte.
+const MEGABYTE: i64 = 1_000_000;
+
+/// In what a resource manager counts `memory`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemoryUnit {
+    /// As everybody else: quantities pass as they are.
+    #[default]
+    Raw,
+    /// In millions of bytes.
+    Megabyte,
+}
+
+/// An amount in megabytes is more bytes than a quantity can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overflow;
+
+impl MemoryUnit {
+    /// The unit of that name.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "raw" => Some(Self::Raw),
+            "megabyte" => Some(Self::Megabyte),
+            _ => None,
+        }
+    }
+
+    /// What the RM sent, as the scheduler counts.
+    pub fn inward(self, resource: &mut Option<si::Resource>) -> Result<(), Overflow> {
+        if let Some(memory) = self.memory(resource) {
+            memory.value = memory.value.checked_mul(MEGABYTE).ok_or(Overflow)?;
+        }
+        Ok(())
+    }
+
+    /// What the scheduler says, as the RM counts; a part of a megabyte is dropped.
+    pub fn outward(self, resource: &mut Option<si::Resource>) {
+        if let Some(memory) = self.memory(resource) {
+            memory.value /= MEGABYTE;
+        }
+    }
+
+    fn memory(self, resource: &mut Option<si::Resource>) -> Option<&mut si::Quantity> {
+        match self {
+            Self::Raw => None,
+            Self::Megabyte => resource.as_mut()?.resources.get_mut(MEMORY),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(memory: i64) -> si::Resource {
+        let quantity = |value| si::Quantity { value };
+        let entries = [("memory", memory), ("vcore", 7)];
+        let entries = entries.map(|(name, value)| (name.to_owned(), quantity(value)));
+        si::Resource { resources: entries.into() }
+    }
+
+    #[test]
+    fn megabytes_become_bytes_and_come_back_and_nothing_else_changes() {
+        let mut amount = Some(resource(512));
+        MemoryUnit::Megabyte.inward(&mut amount).unwrap();
+        assert_eq!(amount, Some(resource(512_000_000)));
+        MemoryUnit::Megabyte.outward(&mut amount);
+        assert_eq!(amount, Some(resource(512)));
+        MemoryUnit::Raw.inward(&mut amount).unwrap();
+        assert_eq!(amount, Some(resource(512)));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_absence_is_not_an_amount() {
+        assert_eq!(MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MAX))), Err(Overflow));
+        assert_eq!(MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MIN))), Err(Overflow));
+        assert_eq!(MemoryUnit::Megabyte.inward(&mut None), Ok(()));
+    }
+}

@@ -1,0 +1,257 @@
+//! The dialect of the oldest revision: one stream, `Update`, for everything.
+//!
+//! Its messages are translated here, at the edge, to the requests of today's three streams and
+//! back; the scheduler knows one form only (scheduler-interface chapter, 1.5, 1.8 and 1.9).
+//!
+//! ```text
+//! UpdateRequest ─▶ request::Operations ─▶ handle.update_application / _allocation / _node
+//! UpdateResponse ◀─ response ◀─ what the scheduler says, and what Operations refused by itself
+//! ```
+//!
+//! # Invariants
+//! * The operations of one message reach the scheduler in the order of [`request`], and nothing of
+//!   them waits for what another stream may bring: there is no other stream.
+//! * Whatever is refused or ignored here is answered or counted here; nothing gets lost.
+//! * A client that has to register again reads `RESYNC` before it reads the status.
+//!
+//! Reading order: [`options`], [`memory`], [`constraint`], [`echo`], [`request`], [`response`].
+
+pub mod constraint;
+pub mod echo;
+pub mod memory;
+pub mod options;
+pub mod request;
+pub mod response;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use monoceros_actors::{SchedulerHandle, UpdateError};
+use monoceros_proto::si::legacy::v0 as legacy;
+use monoceros_proto::si::legacy::v0::update_response::ActionFromScheduler;
+use monoceros_proto::si::v1 as si;
+
+use self::echo::Echoes;
+use self::options::Options;
+use super::end::End;
+use super::kind::{Dialect, Kind};
+use super::outbox::{Bounds, Outbox};
+use super::reply::{Cutter, MOST_LISTS, Reply};
+use super::session::Session;
+
+/// The stream `Update`.
+pub enum Legacy {}
+
+/// What a session keeps for a client of the oldest dialect.
+pub struct Translator {
+    /// For the stream.
+    pub outbox: Outbox<legacy::UpdateResponse>,
+    options: Mutex<Options>,
+    echoes: Mutex<Echoes>,
+    /// The scheduler knows that nothing of this client comes by another stream.
+    announced: AtomicBool,
+}
+
+impl Translator {
+    /// Nothing said yet.
+    pub fn new(bounds: Bounds, options: Options) -> Self {
+        Self {
+            outbox: Outbox::new(bounds),
+            options: Mutex::new(options),
+            echoes: Mutex::default(),
+            announced: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on other options hold, for what comes and goes from now on.
+    pub fn set_options(&self, options: Options) {
+        *lock(&self.options) = options;
+    }
+
+    /// Takes a request apart.
+    pub fn request(&self, request: legacy::UpdateRequest) -> request::Operations {
+        request::operations(request, &lock(&self.options), &mut lock(&self.echoes))
+    }
+
+    /// Decisions about asks and allocations.
+    pub fn allocation(&self, response: si::AllocationResponse) -> legacy::UpdateResponse {
+        response::allocation(response, &lock(&self.options), &mut lock(&self.echoes))
+    }
+
+    /// An application was placed in a queue, or has left.
+    pub fn placed(&self, partition: &str, application: &str, queue: Option<&str>) {
+        lock(&self.echoes).placed(partition, application, queue);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no holder panics")
+}
+
+/// The reasons of everything that is refused.
+fn refusals(response: &legacy::UpdateResponse) -> impl Iterator<Item = &str> {
+    let asks = response.rejected_allocations.iter().map(|refused| &refused.reason);
+    let applications = response.rejected_applications.iter().map(|refused| &refused.reason);
+    let nodes = response.rejected_nodes.iter().map(|refused| &refused.reason);
+    asks.chain(applications).chain(nodes).map(String::as_str)
+}
+
+impl Kind for Legacy {
+    type Request = legacy::UpdateRequest;
+    type Reply = legacy::UpdateResponse;
+    const NAME: &'static str = "legacy";
+    const DIALECT: Dialect = Dialect::Legacy;
+    const CARRIES_ALLOCATIONS: bool = true;
+
+    fn rm_id(request: &mut Self::Request) -> &mut String {
+        &mut request.rm_id
+    }
+
+    fn items(request: &Self::Request) -> usize {
+        let releases = request.releases.as_ref().map_or(0, |releases| {
+            releases.allocations_to_release.len() + releases.allocation_asks_to_release.len()
+        });
+        request.new_applications.len()
+            + request.remove_applications.len()
+            + request.asks.len()
+            + releases
+            + request.new_schedulable_nodes.len()
+            + request.updated_nodes.len()
+            + request.utilization_reports.len()
+    }
+
+    fn outbox(session: &Session) -> &Outbox<Self::Reply> {
+        &session.legacy.outbox
+    }
+
+    /// The one signal of any revision that travels in the stream itself.
+    fn farewell(end: &End) -> Option<Self::Reply> {
+        end.demands_registration().then(|| legacy::UpdateResponse {
+            action: ActionFromScheduler::Resync.into(),
+            ..legacy::UpdateResponse::default()
+        })
+    }
+
+    async fn forward(
+        session: &Session,
+        handle: &SchedulerHandle,
+        request: Self::Request,
+    ) -> Result<(), UpdateError> {
+        let rm_id = session.rm_id().to_owned();
+        if !session.legacy.announced.swap(true, Ordering::Relaxed) {
+            // One stream, one order: what an item lacks now will not come by another one.
+            handle.control(&rm_id).await?.set_reorder_window(Duration::ZERO);
+        }
+        let operations = session.legacy.request(request);
+        for reason in operations.ignored {
+            handle.count_ignored(&rm_id, Dialect::Legacy.name(), reason);
+        }
+        for reason in refusals(&operations.refused) {
+            handle.count_rejected(&rm_id, Dialect::Legacy.name(), reason);
+        }
+        session.push_legacy(operations.refused);
+        let application = si::ApplicationRequest { rm_id: rm_id.clone(), ..operations.application };
+        if !application.new.is_empty() || !application.remove.is_empty() {
+            handle.update_application(application).await?;
+        }
+        let allocation = si::AllocationRequest { rm_id: rm_id.clone(), ..operations.allocation };
+        if !allocation.asks.is_empty() || allocation.releases.is_some() {
+            handle.update_allocation(allocation).await?;
+        }
+        let nodes = si::NodeRequest { rm_id, ..operations.nodes };
+        if !nodes.nodes.is_empty() {
+            handle.update_node(nodes).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The order in which clients of this dialect deal with the lists: nodes, applications that came,
+/// allocations, releases, states of applications.
+impl Reply for legacy::UpdateResponse {
+    fn lengths(&self) -> [usize; MOST_LISTS] {
+        [
+            self.accepted_nodes.len(),
+            self.rejected_nodes.len(),
+            self.accepted_applications.len(),
+            self.rejected_applications.len(),
+            self.new_allocations.len(),
+            self.rejected_allocations.len(),
+            self.released_allocations.len(),
+            self.released_allocation_asks.len(),
+            self.updated_applications.len(),
+            self.node_recommendations.len(),
+        ]
+    }
+
+    fn append(&mut self, later: Self) {
+        self.accepted_nodes.extend(later.accepted_nodes);
+        self.rejected_nodes.extend(later.rejected_nodes);
+        self.accepted_applications.extend(later.accepted_applications);
+        self.rejected_applications.extend(later.rejected_applications);
+        self.new_allocations.extend(later.new_allocations);
+        self.rejected_allocations.extend(later.rejected_allocations);
+        self.released_allocations.extend(later.released_allocations);
+        self.released_allocation_asks.extend(later.released_allocation_asks);
+        self.updated_applications.extend(later.updated_applications);
+        self.node_recommendations.extend(later.node_recommendations);
+    }
+
+    fn cut(self, cutter: &mut Cutter<Self>) {
+        cutter.list(self.accepted_nodes, |reply| &mut reply.accepted_nodes);
+        cutter.list(self.rejected_nodes, |reply| &mut reply.rejected_nodes);
+        cutter.list(self.accepted_applications, |reply| &mut reply.accepted_applications);
+        cutter.list(self.rejected_applications, |reply| &mut reply.rejected_applications);
+        cutter.list(self.new_allocations, |reply| &mut reply.new_allocations);
+        cutter.list(self.rejected_allocations, |reply| &mut reply.rejected_allocations);
+        cutter.list(self.released_allocations, |reply| &mut reply.released_allocations);
+        cutter.list(self.released_allocation_asks, |reply| &mut reply.released_allocation_asks);
+        cutter.list(self.updated_applications, |reply| &mut reply.updated_applications);
+        cutter.list(self.node_recommendations, |reply| &mut reply.node_recommendations);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_end_that_demands_registration_is_announced() {
+        let resync = Legacy::farewell(&End::NotRegistered("rm".to_owned())).unwrap();
+        assert_eq!(resync.action(), ActionFromScheduler::Resync);
+        assert_eq!(resync.items(), 0);
+        assert!(Legacy::farewell(&End::Displaced).is_none());
+        assert!(Legacy::farewell(&End::ShuttingDown).is_none());
+    }
+
+    #[test]
+    fn a_message_of_every_list_is_cut_and_joined_in_the_order_of_reading() {
+        let release = legacy::AllocationRelease::default;
+        let full = legacy::UpdateResponse {
+            accepted_nodes: vec![si::AcceptedNode::default()],
+            accepted_applications: vec![si::AcceptedApplication::default()],
+            new_allocations: vec![legacy::Allocation::default()],
+            released_allocations: vec![release(), release()],
+            updated_applications: vec![si::UpdatedApplication::default()],
+            ..legacy::UpdateResponse::default()
+        };
+        let bounds =
+            Bounds { chunk_items: 1, chunk_bytes: 999, outbox_items: 99, outbox_bytes: 9_999 };
+        let mut cutter = Cutter::new(bounds);
+        full.clone().cut(&mut cutter);
+        let parts = cutter.finish();
+        assert_eq!(parts.len(), 6);
+        let joined = parts.into_iter().reduce(|mut all, part| {
+            assert!(all.may_be_joined_by(&part));
+            all.append(part);
+            all
+        });
+        assert_eq!(joined.unwrap(), full);
+        let new = legacy::UpdateResponse {
+            new_allocations: vec![legacy::Allocation::default()],
+            ..legacy::UpdateResponse::default()
+        };
+        assert!(!full.may_be_joined_by(&new), "what came after a release stays after it");
+    }
+}

@@ -1,0 +1,98 @@
+//! What may be set for a client of the oldest dialect: in the service's settings for all, in the
+//! `extraConfig` of its registration for one RM.
+
+use std::collections::BTreeMap;
+
+use tracing::warn;
+
+use super::memory::MemoryUnit;
+use crate::settings::SessionSettings;
+
+/// Key of `extraConfig` for the unit of `memory`.
+const MEMORY_UNIT: &str = "legacy.memoryUnit";
+/// Key of `extraConfig` for unknown numbers in enumerations.
+const STRICT_ENUMS: &str = "session.strictEnums";
+/// Keys of `extraConfig` for classes of priority begin so.
+const PRIORITY_CLASS: &str = "priorityClasses.";
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// In what the RM counts `memory`.
+    pub memory: MemoryUnit,
+    /// Priorities by the names of their classes.
+    pub priority_classes: BTreeMap<String, i32>,
+    /// An item with an unknown number in an enumeration is ignored rather than taken for the
+    /// mildest.
+    pub strict_enums: bool,
+}
+
+impl Options {
+    /// What holds for an RM with this `extraConfig`. A value that cannot be read leaves the
+    /// service's (scheduler-interface chapter, V8).
+    pub fn new(settings: &SessionSettings, extra_config: &BTreeMap<String, String>) -> Self {
+        let mut options = Self {
+            memory: settings.legacy_memory_unit,
+            priority_classes: settings.priority_classes.clone(),
+            strict_enums: settings.strict_enums,
+        };
+        for (key, value) in extra_config {
+            if !options.set(key, value) {
+                warn!(key, value, "value of `extraConfig` cannot be read, the default holds");
+            }
+        }
+        options
+    }
+
+    /// Whether the value can be read, or the key means nothing here.
+    fn set(&mut self, key: &str, value: &str) -> bool {
+        if let Some(name) = key.strip_prefix(PRIORITY_CLASS) {
+            let priority = value.parse().ok();
+            let known = priority.map(|value| self.priority_classes.insert(name.to_owned(), value));
+            return known.is_some();
+        }
+        match key {
+            MEMORY_UNIT => MemoryUnit::parse(value).map(|unit| self.memory = unit).is_some(),
+            STRICT_ENUMS => value.parse().map(|strict| self.strict_enums = strict).is_ok(),
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{Flags, Settings};
+
+    #[test]
+    fn an_rm_overrides_the_service_key_by_key_and_nonsense_changes_nothing() {
+        let mut settings = Settings::load(None, &Flags::default()).unwrap().session;
+        settings.priority_classes =
+            [("low", -1), ("high", 1)].map(|(name, priority)| (name.to_owned(), priority)).into();
+        let options = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            Options::new(&settings, &pairs.collect())
+        };
+        let own = options(&[
+            ("legacy.memoryUnit", "megabyte"),
+            ("priorityClasses.high", "100"),
+            ("priorityClasses.top", "200"),
+            ("session.strictEnums", "true"),
+            ("log.level", "whatever"),
+        ]);
+        assert_eq!(own.memory, MemoryUnit::Megabyte);
+        assert!(own.strict_enums);
+        let classes: Vec<_> =
+            own.priority_classes.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        assert_eq!(classes, [("high", 100), ("low", -1), ("top", 200)]);
+
+        let unread = options(&[
+            ("legacy.memoryUnit", "kilobyte"),
+            ("priorityClasses.high", "very"),
+            ("session.strictEnums", "yes"),
+        ]);
+        assert_eq!(unread.memory, MemoryUnit::Raw);
+        assert_eq!(unread.priority_classes["high"], 1);
+        assert!(!unread.strict_enums);
+    }
+}

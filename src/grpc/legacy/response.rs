@@ -1,0 +1,159 @@
+//! What the scheduler says, in the messages of the oldest dialect (scheduler-interface chapter,
+//! 1.9). One response of today becomes one of then: the lists are dealt with in the same order in
+//! both, so cause and effect stay as they are.
+
+use monoceros_proto::si::legacy::v0 as legacy;
+use monoceros_proto::si::legacy::v0::allocation_release::TerminationType;
+use monoceros_proto::si::v1 as si;
+
+use super::echo::Echoes;
+use super::options::Options;
+use super::request::REQUIRED_NODE;
+
+/// Decisions about asks and allocations.
+pub fn allocation(
+    response: si::AllocationResponse,
+    options: &Options,
+    echoes: &mut Echoes,
+) -> legacy::UpdateResponse {
+    let new = response.new.into_iter().map(|new| new_allocation(new, options, echoes)).collect();
+    let of_allocations = response.rejected_allocations.into_iter();
+    let of_allocations = of_allocations.map(|rejected| {
+        let si::RejectedAllocation { allocation_key, application_id, reason } = rejected;
+        si::RejectedAllocationAsk { allocation_key, application_id, reason }
+    });
+    let rejected: Vec<_> = response.rejected.into_iter().chain(of_allocations).collect();
+    for refused in &rejected {
+        echoes.refused(&refused.application_id, &refused.allocation_key);
+    }
+    legacy::UpdateResponse {
+        new_allocations: new,
+        rejected_allocations: rejected,
+        released_allocations: response.released.into_iter().map(release).collect(),
+        released_allocation_asks: response.released_asks.into_iter().map(ask_release).collect(),
+        ..legacy::UpdateResponse::default()
+    }
+}
+
+/// Decisions about applications.
+pub fn application(response: si::ApplicationResponse) -> legacy::UpdateResponse {
+    legacy::UpdateResponse {
+        accepted_applications: response.accepted,
+        rejected_applications: response.rejected,
+        updated_applications: response.updated,
+        ..legacy::UpdateResponse::default()
+    }
+}
+
+/// Answers to nodes.
+pub fn node(response: si::NodeResponse) -> legacy::UpdateResponse {
+    legacy::UpdateResponse {
+        accepted_nodes: response.accepted,
+        rejected_nodes: response.rejected,
+        ..legacy::UpdateResponse::default()
+    }
+}
+
+fn new_allocation(
+    new: si::Allocation,
+    options: &Options,
+    echoes: &mut Echoes,
+) -> legacy::Allocation {
+    let si::Allocation {
+        allocation_key,
+        mut allocation_tags,
+        uuid,
+        mut resource_per_alloc,
+        node_id,
+        application_id,
+        partition_name,
+        task_group_name,
+        placeholder,
+        ..
+    } = new;
+    options.memory.outward(&mut resource_per_alloc);
+    let echo = echoes.allocated(&partition_name, &application_id, &allocation_key);
+    if echo.hides_required_node {
+        allocation_tags.remove(REQUIRED_NODE);
+    }
+    legacy::Allocation {
+        queue_name: echoes.queue(&partition_name, &application_id),
+        allocation_key,
+        allocation_tags,
+        uuid,
+        resource_per_alloc,
+        priority: echo.priority,
+        node_id,
+        application_id,
+        partition_name,
+        task_group_name,
+        placeholder,
+    }
+}
+
+fn release(release: si::AllocationRelease) -> legacy::AllocationRelease {
+    let termination_type = match si::TerminationType::try_from(release.termination_type) {
+        Ok(si::TerminationType::Timeout) => TerminationType::Timeout,
+        Ok(si::TerminationType::PreemptedByScheduler) => TerminationType::PreemptedByScheduler,
+        Ok(si::TerminationType::PlaceholderReplaced) => TerminationType::PlaceholderReplaced,
+        // The last is what an RM says, never the scheduler.
+        Ok(
+            si::TerminationType::UnknownTerminationType
+            | si::TerminationType::StoppedByRm
+            | si::TerminationType::SchedulingFailedOnRm,
+        )
+        | Err(_) => TerminationType::StoppedByRm,
+    };
+    legacy::AllocationRelease {
+        partition_name: release.partition_name,
+        application_id: release.application_id,
+        uuid: release.uuid,
+        termination_type: termination_type.into(),
+        message: release.message,
+    }
+}
+
+fn ask_release(release: si::AllocationAskRelease) -> legacy::AllocationAskRelease {
+    legacy::AllocationAskRelease {
+        partition_name: release.partition_name,
+        application_id: release.application_id,
+        allocationkey: release.allocation_key,
+        message: release.message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn termination_types_are_one_less_and_never_one_that_is_not_defined() {
+        let types: Vec<i32> = (0..=6)
+            .map(|termination_type| {
+                release(si::AllocationRelease { termination_type, ..Default::default() })
+                    .termination_type
+            })
+            .collect();
+        assert_eq!(types, [0, 0, 1, 2, 3, 0, 0]);
+    }
+
+    #[test]
+    fn the_lists_of_a_decision_keep_their_order_of_reading() {
+        let response = si::AllocationResponse {
+            rejected: vec![si::RejectedAllocationAsk::default()],
+            rejected_allocations: vec![si::RejectedAllocation::default()],
+            released: vec![si::AllocationRelease::default()],
+            released_asks: vec![si::AllocationAskRelease {
+                allocation_key: "k".to_owned(),
+                message: "why".to_owned(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let translated = allocation(response, &Options::default(), &mut Echoes::default());
+        assert_eq!(translated.rejected_allocations.len(), 2);
+        assert_eq!(translated.released_allocations.len(), 1);
+        let withdrawn = &translated.released_allocation_asks[0];
+        assert_eq!((&*withdrawn.allocationkey, &*withdrawn.message), ("k", "why"));
+    }
+}

@@ -1,0 +1,157 @@
+//! The rules and the tokens as they are now: from what a caller shows to what it may do.
+
+use axum::http::HeaderValue;
+use tracing::warn;
+
+use super::Identity;
+use super::certificate::Names;
+use super::rule::{Holder, Rule};
+use super::tokens::{Tokens, TokensError};
+use crate::files::{FromFiles, LoadError};
+use crate::settings::IdentitySettings;
+
+/// Why nobody can be identified.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// A rule names a token, and there are none.
+    #[error("identity.rules: token `{0}` needs `identity.tokens`, the file of tokens")]
+    NoTokens(String),
+    /// The file of tokens.
+    #[error("identity.tokens: {0}")]
+    Tokens(#[from] LoadError<TokensError>),
+}
+
+/// Who may do what.
+#[derive(Debug, Default)]
+pub struct Access {
+    rules: Vec<Rule>,
+    tokens: Option<FromFiles<Tokens, TokensError>>,
+}
+
+impl Access {
+    /// Everybody may do everything.
+    pub fn open() -> Self {
+        Self::default()
+    }
+
+    /// What the settings say, with the tokens of the file they name.
+    pub fn load(settings: &IdentitySettings) -> Result<Self, AccessError> {
+        let mut tokens = None;
+        if let Some(path) = &settings.tokens {
+            let files = vec![path.clone()];
+            let parse = |contents: &[Vec<u8>]| Tokens::parse(&contents.concat());
+            tokens = Some(FromFiles::load("identity.tokens", files, parse)?);
+        }
+        Self { rules: settings.rules.clone(), tokens }.checked()
+    }
+
+    /// For tests: these rules, and the tokens of a file of this content.
+    #[cfg(test)]
+    pub(super) fn with_tokens(rules: Vec<Rule>, content: &[u8]) -> Result<Self, TokensError> {
+        let tokens = FromFiles::fixed("identity.tokens", Tokens::parse(content)?);
+        Ok(Self { rules, tokens: Some(tokens) })
+    }
+
+    fn checked(self) -> Result<Self, AccessError> {
+        let tokens = self.tokens.as_ref().map(FromFiles::current);
+        for rule in &self.rules {
+            let Holder::Token(name) = rule.holder() else { continue };
+            let Some(tokens) = &tokens else {
+                return Err(AccessError::NoTokens(name.clone()));
+            };
+            if !tokens.has(name) {
+                warn!(token = %name, "a rule names a token that is not in the file of tokens");
+            }
+        }
+        Ok(self)
+    }
+
+    /// Whether there are rules.
+    pub fn is_restricted(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    /// Whether a rule can only be met by a client certificate.
+    pub fn needs_certificates(&self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.holder(), Holder::Certificate(_)))
+    }
+
+    /// Whether a rule is met by a token, which whoever listens on the way can read unless there is
+    /// TLS.
+    pub fn has_tokens(&self) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.holder(), Holder::Token(_)))
+    }
+
+    /// Reads the file of tokens again if it has changed. A file that cannot be used changes nothing;
+    /// the log says why.
+    pub fn refresh(&self) {
+        if let Some(tokens) = &self.tokens {
+            tokens.refresh();
+        }
+    }
+
+    /// What a caller may do that has proved the names of `certificate` and sends `authorization`.
+    pub fn identify(
+        &self,
+        certificate: Option<&Names>,
+        authorization: Option<&HeaderValue>,
+    ) -> Identity {
+        if !self.is_restricted() {
+            return Identity::anybody();
+        }
+        let tokens = self.tokens.as_ref().map(FromFiles::current);
+        let shown = authorization.and_then(bearer);
+        let token = tokens.as_ref().zip(shown).and_then(|(tokens, shown)| tokens.name_of(shown));
+        Identity::granted(self.rules.iter().filter(|rule| match rule.holder() {
+            Holder::Certificate(name) => certificate.is_some_and(|names| names.prove(name)),
+            Holder::Token(name) => token == Some(name),
+        }))
+    }
+}
+
+/// The token of a header `Bearer TOKEN`.
+fn bearer(header: &HeaderValue) -> Option<&[u8]> {
+    let bytes = header.as_bytes();
+    let (scheme, token) = bytes.split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then(|| token.trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access() -> Access {
+        let rules = vec![
+            Rule::token("ops", &[], true).unwrap(),
+            Rule::token("shim", &["a*"], false).unwrap(),
+        ];
+        Access::with_tokens(rules, b"ops:0ps\nshim:sh1m\nstray:str4y").unwrap()
+    }
+
+    #[test]
+    fn a_bearer_token_grants_what_the_rule_of_its_name_grants() {
+        let may = |header: &'static str| {
+            let identity = access().identify(None, Some(&HeaderValue::from_static(header)));
+            (identity.may_speak_for("a1"), identity.may_administer())
+        };
+        assert_eq!(may("Bearer 0ps"), (false, true));
+        assert_eq!(may("bearer  sh1m"), (true, false));
+        for header in ["Bearer sh1", "Bearer shim", "Basic sh1m", "sh1m", "", "Bearer str4y"] {
+            assert_eq!(may(header), (false, false), "{header}");
+        }
+    }
+
+    #[test]
+    fn a_token_that_no_rule_names_is_nobody() {
+        let stray = HeaderValue::from_static("Bearer str4y");
+        assert!(access().identify(None, Some(&stray)).check_known().is_err());
+        assert!(access().identify(None, None).check_known().is_err());
+    }
+
+    #[test]
+    fn a_rule_for_a_token_needs_a_file_of_tokens() {
+        let rules = vec![Rule::token("ops", &["a"], false).unwrap()];
+        let error = Access::load(&IdentitySettings { tokens: None, rules }).unwrap_err();
+        assert!(error.to_string().contains("identity.tokens"), "{error}");
+    }
+}

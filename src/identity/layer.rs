@@ -1,0 +1,102 @@
+//! The step of every call that finds out who is calling.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::http::Request;
+use axum::http::header::AUTHORIZATION;
+use tonic::transport::server::TcpConnectInfo;
+use tower::{Layer, Service};
+
+use super::access::Access;
+use super::certificate::Names;
+
+/// The other end of a connection. The server of either edge leaves it with each request.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Where it is.
+    pub address: SocketAddr,
+    /// The names it has proved by a certificate, if it showed one.
+    pub certificate: Option<Arc<Names>>,
+}
+
+/// Leaves the caller's [`Identity`](super::Identity) with each request.
+#[derive(Clone, Debug)]
+pub struct IdentityLayer(Arc<Access>);
+
+/// A service behind the [`IdentityLayer`].
+#[derive(Clone, Debug)]
+pub struct Identified<S> {
+    access: Arc<Access>,
+    inner: S,
+}
+
+impl IdentityLayer {
+    /// The layer that asks `access`.
+    pub fn new(access: Arc<Access>) -> Self {
+        Self(access)
+    }
+}
+
+impl<S> Layer<S> for IdentityLayer {
+    type Service = Identified<S>;
+
+    fn layer(&self, inner: S) -> Identified<S> {
+        Identified { access: Arc::clone(&self.0), inner }
+    }
+}
+
+impl<S: Service<Request<B>>, B> Service<Request<B>> for Identified<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> S::Future {
+        // Nothing behind this needs the token, so nothing behind this can give it away.
+        let authorization = request.headers_mut().remove(AUTHORIZATION);
+        let peer = request.extensions().get::<Peer>().cloned();
+        let certificate = peer.as_ref().and_then(|peer| peer.certificate.as_deref());
+        let identity = self.access.identify(certificate, authorization.as_ref());
+        request.extensions_mut().insert(identity);
+        if let Some(peer) = peer {
+            // For `tonic::Request::remote_addr`.
+            let connection = TcpConnectInfo { local_addr: None, remote_addr: Some(peer.address) };
+            request.extensions_mut().insert(connection);
+        }
+        self.inner.call(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::FutureExt as _;
+    use tower::service_fn;
+
+    use super::*;
+    use crate::identity::{Identity, Rule};
+
+    #[test]
+    fn a_request_gets_an_identity_and_loses_its_token() {
+        let rules = vec![Rule::token("ops", &["a"], false).unwrap()];
+        let access = Access::with_tokens(rules, b"ops:s3cr3t").unwrap();
+        let mut service = IdentityLayer::new(Arc::new(access)).layer(service_fn(async |request| {
+            let request: Request<()> = request;
+            Ok::<_, Infallible>(request)
+        }));
+        let mut call = |request| service.call(request).now_or_never().unwrap().unwrap();
+
+        let request = Request::builder().header("authorization", "Bearer s3cr3t");
+        let seen = call(request.body(()).unwrap());
+        assert!(Identity::of(seen.extensions()).may_speak_for("a"));
+        assert!(seen.headers().is_empty());
+        let seen = call(Request::new(()));
+        assert!(!Identity::of(seen.extensions()).may_speak_for("a"));
+    }
+}

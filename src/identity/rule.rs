@@ -1,0 +1,194 @@
+//! One rule of the settings: who, and what that one may do.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::certificate::{Name, NameError};
+
+/// Why a rule of the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// It does not say to whom it applies, or says it twice.
+    #[error("an identity rule has either `certificate` or `token`")]
+    Holder,
+    /// The name of the certificate cannot be read.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Tokens have names, as in the file of tokens.
+    #[error("an identity rule names a token by its name in the file `identity.tokens`")]
+    TokenName,
+    /// A pattern of resource managers that says something else than meant, or nothing.
+    #[error("`{0}` is not an rmID, nor the beginning of one and a `*` behind it")]
+    Pattern(String),
+    /// It grants nothing.
+    #[error("an identity rule grants something: `rm_ids`, `admin`, or both")]
+    Empty,
+}
+
+/// One rule of `identity.rules`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "RuleText")]
+pub struct Rule {
+    holder: Holder,
+    rm_ids: Vec<RmPattern>,
+    admin: bool,
+}
+
+/// To whom a rule applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// To who proves this name by a client certificate.
+    Certificate(Name),
+    /// To who knows the token of this name.
+    Token(String),
+}
+
+/// Which resource managers: one by its id, or all whose ids begin alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RmPattern {
+    /// This one.
+    Exact(String),
+    /// All that begin so.
+    Prefix(String),
+}
+
+/// A rule as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleText {
+    certificate: Option<String>,
+    token: Option<String>,
+    #[serde(default)]
+    rm_ids: Vec<String>,
+    #[serde(default)]
+    admin: bool,
+}
+
+impl Rule {
+    /// The rule for who proves `name`, such as `cn=shim-a`, by a client certificate.
+    pub fn certificate(name: &str, rm_ids: &[&str], admin: bool) -> Result<Self, RuleError> {
+        Self::new(Holder::Certificate(name.parse()?), rm_ids.iter().copied(), admin)
+    }
+
+    /// The rule for who knows the token called `name`.
+    pub fn token(name: &str, rm_ids: &[&str], admin: bool) -> Result<Self, RuleError> {
+        Self::new(token(name.to_owned())?, rm_ids.iter().copied(), admin)
+    }
+
+    fn new<'p>(
+        holder: Holder,
+        rm_ids: impl Iterator<Item = &'p str>,
+        admin: bool,
+    ) -> Result<Self, RuleError> {
+        let rm_ids = rm_ids.map(RmPattern::parse).collect::<Result<Vec<_>, _>>()?;
+        if rm_ids.is_empty() && !admin {
+            return Err(RuleError::Empty);
+        }
+        Ok(Self { holder, rm_ids, admin })
+    }
+
+    /// To whom it applies.
+    pub fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// For whom the holder may speak.
+    pub fn rm_ids(&self) -> &[RmPattern] {
+        &self.rm_ids
+    }
+
+    /// Whether the holder may administer.
+    pub fn admin(&self) -> bool {
+        self.admin
+    }
+}
+
+fn token(name: String) -> Result<Holder, RuleError> {
+    if name.is_empty() || name.contains([':', '#']) || name.trim() != name {
+        return Err(RuleError::TokenName);
+    }
+    Ok(Holder::Token(name))
+}
+
+impl TryFrom<RuleText> for Rule {
+    type Error = RuleError;
+
+    fn try_from(text: RuleText) -> Result<Self, RuleError> {
+        let holder = match (text.certificate, text.token) {
+            (Some(name), None) => Holder::Certificate(name.parse()?),
+            (None, Some(name)) => token(name)?,
+            (None, None) | (Some(_), Some(_)) => return Err(RuleError::Holder),
+        };
+        Self::new(holder, text.rm_ids.iter().map(String::as_str), text.admin)
+    }
+}
+
+impl RmPattern {
+    fn parse(text: &str) -> Result<Self, RuleError> {
+        let (start, is_prefix) = match text.strip_suffix('*') {
+            Some(start) => (start, true),
+            None => (text, false),
+        };
+        // `[` and `]` are in no rmID (scheduler-interface chapter, 3.1).
+        let is_wrong = |c: char| c.is_control() || matches!(c, '*' | '[' | ']');
+        if start.contains(is_wrong) || (start.is_empty() && !is_prefix) {
+            return Err(RuleError::Pattern(text.to_owned()));
+        }
+        let start = start.to_owned();
+        Ok(if is_prefix { Self::Prefix(start) } else { Self::Exact(start) })
+    }
+
+    /// Whether `rm_id` is meant.
+    pub fn fits(&self, rm_id: &str) -> bool {
+        match self {
+            Self::Exact(id) => id == rm_id,
+            Self::Prefix(start) => rm_id.starts_with(start.as_str()),
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Certificate(name) => write!(f, "certificate `{name}`"),
+            Self::Token(name) => write!(f, "token `{name}`"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_an_id_or_the_beginning_of_ids() {
+        let fits = |pattern, rm_id| RmPattern::parse(pattern).unwrap().fits(rm_id);
+        assert!(fits("a", "a") && !fits("a", "ab"));
+        assert!(fits("a*", "a") && fits("a*", "ab") && !fits("a*", "ba"));
+        assert!(fits("*", "anything"));
+        for pattern in ["", "*a", "a*b", "a**", "[a]", "a\nb"] {
+            assert!(RmPattern::parse(pattern).is_err(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_rule_says_who_and_what_in_one_way_only() {
+        let rule = |certificate: Option<&str>, token: Option<&str>, rm_ids: &[&str], admin| {
+            let owned = |text: &str| text.to_owned();
+            Rule::try_from(RuleText {
+                certificate: certificate.map(owned),
+                token: token.map(owned),
+                rm_ids: rm_ids.iter().map(|&id| id.to_owned()).collect(),
+                admin,
+            })
+        };
+        assert!(rule(Some("cn=a"), None, &["a"], false).is_ok());
+        assert!(rule(None, Some("ci"), &[], true).is_ok());
+        assert!(matches!(rule(None, None, &["a"], false), Err(RuleError::Holder)));
+        assert!(matches!(rule(Some("cn=a"), Some("ci"), &["a"], false), Err(RuleError::Holder)));
+        assert!(matches!(rule(Some("a"), None, &["a"], false), Err(RuleError::Name(_))));
+        assert!(matches!(rule(None, Some("a:b"), &["a"], false), Err(RuleError::TokenName)));
+        assert!(matches!(rule(None, Some("ci"), &[], false), Err(RuleError::Empty)));
+    }
+}
