@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::admin_cli::AdminArgs;
 use crate::simulate::SimulateArgs;
 
 /// A cluster resource scheduler.
@@ -24,6 +25,8 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Check a queue configuration and print every error in it
     Validate(ValidateArgs),
+    /// Look into a running scheduler and steer it
+    Admin(AdminArgs),
 }
 
 /// Arguments of `monoceros serve`.

@@ -12,8 +12,17 @@
 use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
+use tokio::signal::unix::Signal;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+
+/// How often the files are read. A renewal of certificates has days of overlap; a token that is
+/// taken away should be so soon.
+const REFRESH_EVERY: Duration = Duration::from_secs(5);
 
 /// Why files cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +38,36 @@ pub enum LoadError<E> {
     /// What is in them makes no sense.
     #[error(transparent)]
     Content(E),
+}
+
+/// What is read from files and can be read again.
+pub trait Refresh: Send + Sync {
+    /// Reads the files; when they have changed, uses what they say now, or says in the log why not.
+    fn refresh(&self);
+}
+
+/// Reads `sources` again every few seconds, and at each `hangup`, until `stop` is cancelled.
+pub async fn keep_fresh(
+    sources: Vec<Arc<dyn Refresh>>,
+    mut hangup: Signal,
+    stop: CancellationToken,
+) {
+    let keep = async {
+        loop {
+            tokio::select! {
+                () = sleep(REFRESH_EVERY) => {}
+                _ = hangup.recv() => info!("SIGHUP: reading certificates and tokens again"),
+            }
+            for source in &sources {
+                let source = Arc::clone(source);
+                // Files may be far away, on a mount that does not answer.
+                if spawn_blocking(move || source.refresh()).await.is_err() {
+                    warn!("reading certificates or tokens again has failed");
+                }
+            }
+        }
+    };
+    stop.run_until_cancelled(keep).await;
 }
 
 /// Makes a value from the contents of the files, in their order.
@@ -80,7 +119,7 @@ impl<T, E: Display> FromFiles<T, E> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads the files; when they have changed, replaces the value, or says in the log why not.
+    /// As [`Refresh::refresh`].
     pub fn refresh(&self) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let contents = match read(&self.paths) {
@@ -131,6 +170,8 @@ mod tests {
     use std::num::ParseIntError;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use tokio::signal::unix::{SignalKind, signal};
+
     use super::*;
 
     /// A number in a file, and how often it was parsed.
@@ -164,6 +205,27 @@ mod tests {
         assert_eq!(refreshed(None), (2, 3));
         assert_eq!(refreshed(Some("3")), (3, 4));
         fs::remove_file(&path).unwrap();
+    }
+
+    struct Counted(AtomicUsize);
+
+    impl Refresh for Counted {
+        fn refresh(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_are_read_every_five_seconds_until_the_service_stops() {
+        let counted = Arc::new(Counted(AtomicUsize::new(0)));
+        let stop = CancellationToken::new();
+        let hangup = signal(SignalKind::hangup()).unwrap();
+        let sources: Vec<Arc<dyn Refresh>> = vec![counted.clone()];
+        let keeping = tokio::spawn(keep_fresh(sources, hangup, stop.clone()));
+        sleep(Duration::from_secs(16)).await;
+        assert_eq!(counted.0.load(Ordering::Relaxed), 3);
+        stop.cancel();
+        keeping.await.unwrap();
     }
 
     #[test]

@@ -2,10 +2,13 @@
 //!
 //! An edge translates and hands on; no scheduling decision is made here.
 //!
-//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`files`], [`identity`], [`grpc`],
-//! [`rest`], [`dump`], [`demo`], [`simulate`], [`validate`].
+//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`security`], [`files`], [`tls`],
+//! [`connections`], [`identity`], [`grpc`], [`rest`], [`dump`], [`demo`], [`simulate`],
+//! [`validate`], [`admin_cli`].
 
+pub mod admin_cli;
 pub mod cli;
+pub mod connections;
 pub mod demo;
 pub mod dump;
 pub mod files;
@@ -13,9 +16,11 @@ pub mod grpc;
 pub mod identity;
 pub mod input;
 pub mod rest;
+pub mod security;
 pub mod serve;
 pub mod settings;
 pub mod simulate;
+pub mod tls;
 pub mod validate;
 
 /// The examples of the README, so that they keep compiling.

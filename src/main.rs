@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use monoceros::cli::{Cli, Command, ServeArgs};
 use monoceros::settings::{self, LogFormat, LogSettings};
-use monoceros::{serve, simulate, validate};
+use monoceros::{admin_cli, serve, simulate, validate};
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
@@ -18,6 +18,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => run_service(&args),
         Command::Simulate(args) => simulate::run(args),
         Command::Validate(args) => validate::run(&args),
+        Command::Admin(args) => admin_cli::run(args),
     };
     outcome.unwrap_or_else(|error| {
         // Nobody is left to tell when even this cannot be written.

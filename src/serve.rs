@@ -17,9 +17,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::cli::ServeArgs;
-use crate::identity::Access;
+use crate::connections::Connections;
+use crate::security::Security;
 use crate::settings::{Flags, Settings};
-use crate::{demo, grpc, input, rest, validate};
+use crate::{demo, files, grpc, input, rest, validate};
 
 /// How long asks may be ahead of their application, which comes by another stream.
 const REORDER_WINDOW: Duration = Duration::from_secs(1);
@@ -37,15 +38,29 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     let Some(handle) = start_scheduler(settings.scheduler.queues.as_deref())? else {
         return Ok(ExitCode::FAILURE);
     };
-    let access = Arc::new(Access::load(&settings.identity).context("settings")?);
+    let security = Security::load(&settings).context("settings")?;
+    anyhow::ensure!(
+        !with_demo || security.is_open(),
+        "--demo speaks without TLS and without a token: it needs a service without `grpc.tls` and \
+         `identity.rules`"
+    );
     let rpc = listen("grpc.address", settings.grpc.address).await?;
     let http = listen("rest.address", settings.rest.address).await?;
     let (rpc_address, http_address) = (rpc.local_addr()?, http.local_addr()?);
 
+    for warning in security.warnings(rpc_address, http_address) {
+        warn!("{warning}");
+    }
+
     let shutdown = CancellationToken::new();
+    let hangup = signal(SignalKind::hangup())?;
+    tokio::spawn(files::keep_fresh(security.sources(), hangup, shutdown.clone()));
+    let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone());
+    let http = Connections::new(http, security.rest.clone(), shutdown.clone());
     let mut edges = JoinSet::new();
     {
         let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
+        let access = Arc::clone(&security.access);
         edges.spawn(async move {
             let grace = settings.shutdown.grace();
             grpc::serve(rpc, handle, access, &settings.grpc, &settings.session, grace, shutdown)
@@ -54,12 +69,15 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
         });
     }
     {
-        let (handle, shutdown) = (handle.clone(), shutdown.clone());
-        edges.spawn(async move { rest::serve(http, handle, shutdown).await.context("REST edge") });
+        let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
+        let access = Arc::clone(&security.access);
+        edges.spawn(async move {
+            rest::serve(http, handle, access, &settings.rest, shutdown).await.context("REST edge")
+        });
     }
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
-    if let Err(error) = announce(rpc_address, http_address) {
+    if let Err(error) = announce(rpc_address, http_address, security.rest.is_some()) {
         // Nobody reads our output: no reason not to serve.
         warn!(%error, "cannot print where we listen");
     }
@@ -121,10 +139,11 @@ async fn listen(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Tells people, and programs that started us with port 0, where we are.
-fn announce(grpc: SocketAddr, http: SocketAddr) -> io::Result<()> {
+fn announce(grpc: SocketAddr, http: SocketAddr, is_https: bool) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "monoceros listens: grpc={grpc} http={http}")?;
-    writeln!(stdout, "try: curl http://{http}/ws/v1/partition/default/queues")?;
+    let scheme = if is_https { "https" } else { "http" };
+    writeln!(stdout, "try: curl {scheme}://{http}/ws/v1/partition/default/queues")?;
     stdout.flush()
 }
 

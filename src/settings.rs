@@ -92,6 +92,8 @@ pub struct GrpcSettings {
     /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
     /// saves network, costs processor time on both sides.
     pub send_gzip: bool,
+    /// Encryption.
+    pub tls: TlsSettings,
 }
 
 /// Section `rest`.
@@ -104,6 +106,38 @@ pub struct RestSettings {
     /// Where to listen; port 0 takes a free one. Default 127.0.0.1:9080.
     #[serde(deserialize_with = "address")]
     pub address: SocketAddr,
+    /// Whether reading needs an identity that a rule knows, where there are rules. Default false.
+    pub require_identity: bool,
+    /// Encryption.
+    pub tls: TlsSettings,
+}
+
+/// Sections `grpc.tls` and `rest.tls`. The files are read again when they change.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a section (with keys such as `tls.certificate`)")]
+pub struct TlsSettings {
+    /// The certificate to show (PEM), with those that lead from it to one that clients trust, in
+    /// this order. Default: none, and no TLS.
+    pub certificate: Option<PathBuf>,
+    /// Its private key (PEM, no passphrase).
+    pub key: Option<PathBuf>,
+    /// Those who vouch for clients (PEM, any number).
+    pub client_ca: Option<PathBuf>,
+    /// Whether clients show a certificate. Default `none`.
+    pub client_auth: ClientAuth,
+}
+
+/// Whether clients show a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum ClientAuth {
+    /// They are not asked.
+    #[default]
+    None,
+    /// They may; one that cannot be verified ends the connection.
+    Optional,
+    /// Without one there is no connection.
+    Required,
 }
 
 /// Section `scheduler`.
@@ -289,6 +323,19 @@ impl TryFrom<String> for LogFormat {
     }
 }
 
+impl TryFrom<String> for ClientAuth {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "none" => Ok(Self::None),
+            "optional" => Ok(Self::Optional),
+            "required" => Ok(Self::Required),
+            _ => Err(format!("`{text}` is not `none`, `optional` or `required`")),
+        }
+    }
+}
+
 fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     match check_filter(&text) {
@@ -431,6 +478,7 @@ mod tests {
             ("GRPC__ADDRESS", "localhost:50051", ["`localhost:50051`", "IP:PORT", "grpc.address"]),
             ("REST__ADDRESS", "127.0.0.1:99999", ["`127.0.0.1:99999`", "IP:PORT", "rest.address"]),
             ("GRPC", "3", ["`3`", "MONOCEROS__GRPC__", "`grpc`"]),
+            ("GRPC__TLS__CLIENT_AUTH", "yes", ["`yes`", "`optional`", "grpc.tls.client_auth"]),
             ("LOG__FILTER", "infoo", ["`infoo`", "`info`", "log.filter"]),
             ("LOG__FILTER", "", ["``", "`info`", "log.filter"]),
             ("LOG__FILTER", "info,monoceros=bug", ["`bug`", "`debug`", "log.filter"]),
@@ -441,6 +489,26 @@ mod tests {
             for fragment in fragments {
                 assert!(error.to_string().contains(fragment), "{fragment} in {error}");
             }
+        }
+    }
+
+    #[test]
+    fn rules_say_who_may_do_what() {
+        let rules = "[identity]\ntokens = \"t\"\n[[identity.rules]]\ncertificate = \"cn=shim-a\"\n\
+                     rm_ids = [\"a*\"]\n[[identity.rules]]\ntoken = \"ops\"\nadmin = true";
+        let settings = with_file(rules).unwrap().identity;
+        assert_eq!(settings.tokens, Some(PathBuf::from("t")));
+        let holders: Vec<_> = settings.rules.iter().map(|rule| rule.holder().to_string()).collect();
+        assert_eq!(holders, ["certificate `cn=shim-a`", "token `ops`"]);
+        assert!(!settings.rules[0].admin() && settings.rules[1].admin());
+
+        for (rule, fragment) in [
+            ("certificate = \"shim-a\"\nadmin = true", "`shim-a`"),
+            ("token = \"ops\"", "grants something"),
+            ("token = \"ops\"\nrmids = [\"a\"]", "`rmids`"),
+        ] {
+            let error = with_file(&format!("[[identity.rules]]\n{rule}")).unwrap_err();
+            assert!(error.to_string().contains(fragment), "{fragment}: {error}");
         }
     }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use harness::{TempFile, run};
 
 const CONFIGURATION: &str = include_str!("../docs/configuration.md");
+const ADMIN: &str = include_str!("../docs/admin.md");
 const GRPC: &str = include_str!("../docs/grpc.md");
 
 /// The fenced blocks of a page: language and text.
@@ -70,6 +71,20 @@ fn the_manual_explains_each_status() {
     let reasons = ends.split('"').filter(is_reason).filter(|reason| *reason != "CLIENT_GONE");
     for reason in reasons {
         assert!(GRPC.contains(&format!("`{reason}`")), "`{reason}` is not in docs/grpc.md");
+    }
+}
+
+#[test]
+fn the_manual_explains_each_call_of_operators_and_each_refusal() {
+    let protocol = include_str!("../proto/si/admin.proto");
+    for call in protocol.split("  rpc ").skip(1).map(|rest| rest.split('(').next().unwrap()) {
+        assert!(ADMIN.contains(call), "`{call}` is not in docs/admin.md");
+    }
+    let refusals = include_str!("../src/grpc/admin/refusal.rs");
+    let is_reason =
+        |text: &&str| text.len() > 3 && text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    for reason in refusals.split('"').filter(is_reason) {
+        assert!(ADMIN.contains(&format!("`{reason}`")), "`{reason}` is not in docs/admin.md");
     }
 }
 

@@ -24,7 +24,7 @@ use actix::Addr;
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::allocations::{AllocationId, ApplicationSlot, Form, Tags};
 use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::asks::AskSlot;
+use monoceros_rules::asks::{AskSlot, ClassId};
 use monoceros_rules::audit::Facts;
 use monoceros_rules::books::Books;
 use monoceros_rules::ledger::LedgerDelta;
@@ -32,6 +32,7 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::{ApplicationKey, QueueKey};
 use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::{Limits, Resources};
+use monoceros_rules::scale_up::ApplicationWaiting;
 use monoceros_rules::waits::{View, Waits};
 
 use crate::application::Application;
@@ -39,10 +40,10 @@ use crate::callback::ResourceManagerCallback;
 use crate::events::{Event, Tracking};
 use crate::metrics::Kind;
 use crate::node::Node;
-use crate::partition::Partition;
+use crate::partition::{Partition, Room};
 use crate::queue::{Queue, QueueFacts};
 use crate::rm::{PartitionLost, Rm, Settling};
-use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, QueueSnapshot};
+use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, OutstandingRequest, QueueSnapshot};
 use crate::tally::Tally;
 
 /// Nodes that one offer may ask in vain before it goes home, so that steps get their turn.
@@ -114,8 +115,8 @@ impl Drop for Guard {
 /// Where everything of the partition is.
 #[derive(Default)]
 pub(crate) struct Directory {
-    /// Parents before children.
-    pub(crate) queues: Vec<QueueEntry>,
+    /// By the index of the slot; parents before children.
+    pub(crate) queues: Vec<Option<QueueEntry>>,
     pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
     /// By the index of the slot.
     pub(crate) nodes: Vec<Option<Arc<Addr<Node>>>>,
@@ -129,9 +130,26 @@ pub(crate) struct Directory {
 }
 
 pub(crate) struct QueueEntry {
+    /// As configured; what the queue itself has comes here first.
     pub(crate) facts: Arc<QueueFacts>,
     pub(crate) address: Arc<Addr<Queue>>,
+    /// Its place in its parent; none for root.
+    pub(crate) row: Option<RowSlot>,
+    /// Applications in it, and queues right below it.
+    pub(crate) applications: usize,
+    pub(crate) children: usize,
     pub(crate) counts: QueueCounts,
+}
+
+impl QueueEntry {
+    pub(crate) fn new(
+        facts: Arc<QueueFacts>,
+        address: Arc<Addr<Queue>>,
+        row: Option<RowSlot>,
+    ) -> Self {
+        let counts = QueueCounts::default();
+        Self { facts, address, row, applications: 0, children: 0, counts }
+    }
 }
 
 /// What is counted for a leaf since it is there, for metrics.
@@ -163,11 +181,42 @@ pub(crate) struct ApplicationEntry {
 
 impl Directory {
     pub(crate) fn root(&self) -> &Arc<Addr<Queue>> {
-        &self.queues[0].address
+        &self.queue(QueueSlot(0)).address
     }
 
     pub(crate) fn queue(&self, slot: QueueSlot) -> &QueueEntry {
-        &self.queues[slot.0 as usize]
+        self.queues[slot.0 as usize].as_ref().expect("a slot is that of a queue")
+    }
+
+    pub(crate) fn queue_mut(&mut self, slot: QueueSlot) -> &mut QueueEntry {
+        self.queues[slot.0 as usize].as_mut().expect("a slot is that of a queue")
+    }
+
+    /// Every queue, parents before children.
+    pub(crate) fn all_queues(&self) -> impl DoubleEndedIterator<Item = &QueueEntry> {
+        self.queues.iter().flatten()
+    }
+
+    /// A slot for one more queue below another: behind it, so that parents stay before children.
+    pub(crate) fn next_queue_slot(&self, parent: Option<QueueSlot>) -> QueueSlot {
+        let from = parent.map_or(0, |parent| parent.0 as usize + 1);
+        let behind = self.queues.iter().skip(from);
+        let free = behind.take_while(|entry| entry.is_some()).count();
+        QueueSlot(u32::try_from(from + free).expect("queues fit u32"))
+    }
+
+    /// Notes a queue at its slot, which is free.
+    pub(crate) fn enter_queue(&mut self, entry: QueueEntry) {
+        let (slot, parent) = (entry.facts.slot, entry.facts.parent);
+        self.queue_by_path.insert(Arc::clone(&entry.facts.config.path), slot);
+        let at = slot.0 as usize;
+        if self.queues.len() <= at {
+            self.queues.resize_with(at + 1, || None);
+        }
+        self.queues[at] = Some(entry);
+        if let Some(parent) = parent {
+            self.queue_mut(parent).children += 1;
+        }
     }
 
     pub(crate) fn application(&self, slot: ApplicationSlot) -> Option<&ApplicationEntry> {
@@ -194,14 +243,14 @@ impl Directory {
         for address in self.nodes.iter().flatten() {
             address.do_send(crate::Halt);
         }
-        for entry in &self.queues {
+        for entry in self.all_queues() {
             entry.address.do_send(crate::Halt);
         }
     }
 
     /// What is counted for a leaf.
     pub(crate) fn counts(&mut self, leaf: QueueSlot) -> &mut QueueCounts {
-        &mut self.queues[leaf.0 as usize].counts
+        &mut self.queue_mut(leaf).counts
     }
 
     /// The id of an application that is in the directory; empty once it has left.
@@ -242,6 +291,11 @@ pub(crate) enum Saying {
     NodeRejected {
         id: Arc<str>,
         reason: Rejection,
+    },
+    /// More machines would help this request.
+    WantsMachines {
+        application: Arc<str>,
+        key: Arc<str>,
     },
     /// Something to be told as an event. What other sayings stand for as well (a placement, a
     /// state that is entered) is not said again.
@@ -292,6 +346,8 @@ pub(crate) enum Alarm {
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// An ask that every node refused may be tried again.
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
+    /// It is time to tell the RM what more machines would help.
+    ScaleUp,
     /// Asks have waited for their application for as long as they may.
     ReorderWindow { id: Arc<str> },
     /// An allocation has run for as long as its ask allowed.
@@ -318,6 +374,8 @@ pub(crate) struct Offering {
     pub(crate) rise_to: usize,
     /// Root had nothing to offer to.
     pub(crate) fruitless: bool,
+    /// Something is pending below root.
+    pub(crate) waiting: bool,
 }
 
 /// A queue on the path of an offer.
@@ -450,8 +508,10 @@ pub(crate) enum Errand {
     Application(Vec<crate::application::Op>),
     /// To a leaf: an application joins.
     Attach { address: Arc<Addr<Application>> },
-    /// To a leaf: an application leaves.
+    /// To a queue: an application or a queue leaves it.
     Detach { row: RowSlot },
+    /// To a queue: one more is to grow below it.
+    Plant { facts: Arc<QueueFacts> },
     /// To a node.
     Node(crate::node::Change),
     /// What a visit brought home.
@@ -485,7 +545,8 @@ pub(crate) struct Climbing {
 
 // ---------------------------------------------------------------------------------------- walks
 
-/// A walk through a list of actors, last first.
+/// A walk through a list of actors, last first: applications, then queues from the leaves upward,
+/// then nodes.
 #[derive(Default)]
 pub(crate) struct Walk {
     pub(crate) queues: Vec<Arc<Addr<Queue>>>,
@@ -494,6 +555,8 @@ pub(crate) struct Walk {
     pub(crate) purpose: Purpose,
     /// Fair maximum of every queue, by slot, for a refresh.
     pub(crate) fair_max: Vec<Option<Limits>>,
+    /// Of a refresh that may give any queue more room: the number of the loosening, or 0.
+    pub(crate) loosens: u64,
     /// Key and priority that children leave for their parent.
     pub(crate) rows: BTreeMap<QueueSlot, Vec<RowUpdate>>,
     /// Snapshots that children leave for their parent.
@@ -503,18 +566,37 @@ pub(crate) struct Walk {
     /// Capacity and use of each node.
     pub(crate) loads: Vec<(Resources, Resources)>,
     pub(crate) facts: Facts,
+    /// What queues have left, for the scale-up signal.
+    pub(crate) rooms: BTreeMap<QueueSlot, Room>,
+    /// What applications wait for, by leaf.
+    pub(crate) waiting: Vec<(QueueSlot, ApplicationWaiting)>,
+    /// What of it would run on more machines.
+    pub(crate) wanted: BTreeMap<ApplicationSlot, Vec<(ClassId, u64)>>,
+    /// The same for people, and how much of it they want.
+    pub(crate) outstanding: Vec<OutstandingRequest>,
+    pub(crate) outstanding_limit: usize,
 }
 
 /// What a walk does at each actor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Root's capacity changed: keys are made anew.
+    /// Root's capacity or the configuration changed: keys are made anew.
     #[default]
     Refresh,
+    /// The partition goes: its RM is told of each application.
+    Dismiss,
     /// A snapshot for people.
     Read,
     /// Capacity and use of nodes.
     Load,
+    /// What queues have left.
+    Room,
+    /// What applications wait for.
+    Waiting,
+    /// The RM is told which asks would run on more machines.
+    Signal,
+    /// The same for people.
+    Outstanding,
     /// The facts of an audit.
     Audit,
 }
@@ -536,10 +618,10 @@ impl Baton {
 
     /// Sends the walk on to its next actor, or home.
     pub(crate) fn walk_on(mut self: Box<Self>) {
-        if let Some(queue) = self.walk.queues.pop() {
-            queue.do_send(crate::queue::Walk(self));
-        } else if let Some(application) = self.walk.applications.pop() {
+        if let Some(application) = self.walk.applications.pop() {
             application.do_send(crate::application::Walk(self));
+        } else if let Some(queue) = self.walk.queues.pop() {
+            queue.do_send(crate::queue::Walk(self));
         } else if let Some(node) = self.walk.nodes.pop() {
             node.do_send(crate::node::Walk(self));
         } else {

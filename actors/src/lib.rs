@@ -107,13 +107,15 @@ use actix::Message;
 pub use callback::{ResourceManagerCallback, RmState, StateDump};
 pub use control::ResourceManagerControl;
 pub use events::{EventFilter, EventRange, EventReader, EventSubscription, History, Streamed};
+pub use monoceros_rules::object_state::ObjectState;
 pub use predicates::{
     AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, Scope,
     Verdict,
 };
 pub(crate) use scheduler::Settings;
 pub use scheduler::{
-    ReadError, RegisterError, Scheduler, SchedulerBuilder, SchedulerHandle, StartError, Threads,
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError, ReadError,
+    RegisterError, Removed, Scheduler, SchedulerBuilder, SchedulerHandle, StartError, Threads,
     UpdateError,
 };
 

@@ -420,7 +420,12 @@ impl Handler<Walk> for Node {
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(Kind::Node);
         match baton.walk.purpose {
-            Purpose::Refresh => {}
+            Purpose::Refresh
+            | Purpose::Dismiss
+            | Purpose::Room
+            | Purpose::Waiting
+            | Purpose::Signal
+            | Purpose::Outstanding => {}
             Purpose::Load => {
                 baton.walk.loads.push((self.total.clone(), self.allocated.clone()));
             }

@@ -11,7 +11,7 @@ use actix::prelude::*;
 
 use crate::baton::Saying;
 use crate::metrics::{Kind, Metrics};
-use crate::rm::{PartitionLost, Rm, Said};
+use crate::rm::{PartitionClosed, PartitionLost, Rm, Said};
 use crate::tally::Tally;
 
 /// At most so many sayings cross in one message.
@@ -21,6 +21,11 @@ const BATCH: usize = 512;
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Say(pub(crate) Vec<Saying>);
+
+/// The partition closes: the last that is said.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Farewell(pub(crate) PartitionClosed);
 
 /// The turn is over.
 #[derive(Message)]
@@ -94,6 +99,16 @@ impl Handler<Flush> for Outlet {
         self.flush_is_due = false;
         self.send();
         self.tally.flush();
+    }
+}
+
+impl Handler<Farewell> for Outlet {
+    type Result = ();
+
+    fn handle(&mut self, Farewell(closed): Farewell, ctx: &mut Self::Context) {
+        self.send();
+        self.rm.do_send(closed);
+        ctx.stop();
     }
 }
 

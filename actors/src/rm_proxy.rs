@@ -10,16 +10,16 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_proto::si::v1::RegisterResourceManagerRequest;
-use monoceros_rules::config::{self, Configuration};
+use monoceros_rules::config;
 use tokio::sync::oneshot;
 
 use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::Partition;
-use crate::rm::{Rm, Silence, Supersede, Update};
+use crate::rm::{Beginning, InForce, Rm, Roster, Silence, Supersede, Update, config_text};
 use crate::tally::Tally;
-use crate::{RegisterError, Settings, UpdateError};
+use crate::{RegisterError, Removed, Settings, UpdateError};
 
 /// An RM registers, for the first time or again. From the embedding API.
 #[derive(Message)]
@@ -37,10 +37,18 @@ pub(crate) struct Route {
     pub(crate) update: Update,
 }
 
-/// An RM leaves for good.
+/// An RM leaves for good; the reply says what went with it.
 #[derive(Message)]
 #[rtype(result = "Result<(), UpdateError>")]
-pub(crate) struct Deregister(pub(crate) String);
+pub(crate) struct Deregister {
+    pub(crate) rm_id: String,
+    pub(crate) reply: Option<oneshot::Sender<Removed>>,
+}
+
+/// RMs that register without a configuration get this one. Returns the RMs there are.
+#[derive(Message)]
+#[rtype(result = "Vec<(String, Addr<Rm>)>")]
+pub(crate) struct SetDefaultQueues(pub(crate) String);
 
 /// Which partitions there are, for reads.
 #[derive(Message)]
@@ -56,6 +64,11 @@ pub(crate) struct ListRms;
 #[derive(Message)]
 #[rtype(result = "Result<Addr<Rm>, UpdateError>")]
 pub(crate) struct FindRm(pub(crate) String);
+
+/// The session of an RM; an empty id means the only one there is.
+#[derive(Message)]
+#[rtype(result = "Result<Addr<Rm>, UpdateError>")]
+pub(crate) struct FindOnlyRm(pub(crate) String);
 
 /// Every RM leaves.
 #[derive(Message)]
@@ -74,15 +87,15 @@ pub(crate) struct PartitionEntry {
 
 struct Session {
     address: Addr<Rm>,
-    partitions: Vec<PartitionEntry>,
+    roster: Roster,
     silence: Silence,
 }
 
 impl Session {
     /// Not another word to the callback from here on; what the session holds goes in its own time.
-    fn end(&self) {
+    fn end(&self, reply: Option<oneshot::Sender<Removed>>) {
         self.silence.begin();
-        self.address.do_send(Supersede);
+        self.address.do_send(Supersede { reply });
     }
 }
 
@@ -102,14 +115,10 @@ impl RmProxy {
         Self { settings, clock, metrics, sessions: BTreeMap::new(), tally }
     }
 
-    fn configuration(&self, text: &str) -> Result<Configuration, RegisterError> {
-        let given = if text.is_empty() { self.settings.default_queues.as_str() } else { text };
-        let text = if given.is_empty() { config::DEFAULT } else { given };
-        let configuration = config::parse(text)?;
-        for warning in &configuration.warnings {
-            tracing::warn!(%warning, "queue configuration");
-        }
-        Ok(configuration)
+    fn find(&self, rm_id: &str) -> Result<Addr<Rm>, UpdateError> {
+        let session = self.sessions.get(rm_id).filter(|session| session.address.connected());
+        let found = session.map(|session| session.address.clone());
+        found.ok_or_else(|| UpdateError::NotRegistered(rm_id.to_owned()))
     }
 }
 
@@ -133,26 +142,32 @@ impl Handler<Register> for RmProxy {
         let _timer = self.tally.message(Kind::RmProxy);
         let Register { request, callback } = register;
         check_rm_id(&request.rm_id)?;
-        let configuration = self.configuration(&request.config)?;
+        let text = config_text(request.config.clone(), &self.settings.default_queues);
+        let configuration = config::parse(&text)?;
+        for warning in &configuration.warnings {
+            tracing::warn!(rm = request.rm_id, %warning, "queue configuration");
+        }
+        let in_force = InForce::of(&request, &text, &configuration);
         if let Some(old) = self.sessions.remove(&request.rm_id) {
             tracing::info!(rm = request.rm_id, "registers again, its earlier session ends");
-            old.end();
+            old.end(None);
         }
         self.settings.events.apply_extra_config(&request.extra_config);
         let rm_id: Arc<str> = Arc::from(request.rm_id.as_str());
         let mut build_info = request.build_info;
         build_info.insert("rmId".to_owned(), request.rm_id.clone());
-        let (address, partitions, silence) = Rm::start_with(
-            &rm_id,
-            &Arc::new(build_info),
+        let (address, roster, silence) = Rm::start_with(Beginning {
+            id: &rm_id,
+            build_info,
             configuration,
-            &callback,
-            self.clock,
-            &self.settings,
-            &self.metrics,
-        );
-        tracing::info!(rm = %rm_id, partitions = partitions.len(), "registered");
-        self.sessions.insert(request.rm_id, Session { address, partitions, silence });
+            in_force,
+            callback,
+            clock: self.clock,
+            settings: &self.settings,
+            metrics: &self.metrics,
+        });
+        tracing::info!(rm = %rm_id, partitions = roster.entries().len(), "registered");
+        self.sessions.insert(request.rm_id, Session { address, roster, silence });
         self.tally.flush();
         Ok(())
     }
@@ -193,13 +208,24 @@ impl Handler<Route> for RmProxy {
 impl Handler<Deregister> for RmProxy {
     type Result = Result<(), UpdateError>;
 
-    fn handle(&mut self, Deregister(rm_id): Deregister, _ctx: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, deregister: Deregister, _ctx: &mut Self::Context) -> Self::Result {
+        let Deregister { rm_id, reply } = deregister;
         let Some(session) = self.sessions.remove(&rm_id) else {
             return Err(UpdateError::NotRegistered(rm_id));
         };
         tracing::info!(rm = rm_id, "leaves");
-        session.end();
+        session.end(reply);
         Ok(())
+    }
+}
+
+impl Handler<SetDefaultQueues> for RmProxy {
+    type Result = MessageResult<SetDefaultQueues>;
+
+    fn handle(&mut self, set: SetDefaultQueues, _ctx: &mut Self::Context) -> Self::Result {
+        self.settings.default_queues = set.0;
+        let sessions = self.sessions.iter();
+        MessageResult(sessions.map(|(id, session)| (id.clone(), session.address.clone())).collect())
     }
 }
 
@@ -208,7 +234,7 @@ impl Handler<ListPartitions> for RmProxy {
 
     fn handle(&mut self, _: ListPartitions, _ctx: &mut Self::Context) -> Self::Result {
         let sessions = self.sessions.values();
-        MessageResult(sessions.flat_map(|session| session.partitions.iter().cloned()).collect())
+        MessageResult(sessions.flat_map(|session| session.roster.entries()).collect())
     }
 }
 
@@ -216,8 +242,22 @@ impl Handler<FindRm> for RmProxy {
     type Result = Result<Addr<Rm>, UpdateError>;
 
     fn handle(&mut self, FindRm(rm_id): FindRm, _ctx: &mut Self::Context) -> Self::Result {
-        let session = self.sessions.get(&rm_id);
-        session.map(|session| session.address.clone()).ok_or(UpdateError::NotRegistered(rm_id))
+        self.find(&rm_id)
+    }
+}
+
+impl Handler<FindOnlyRm> for RmProxy {
+    type Result = Result<Addr<Rm>, UpdateError>;
+
+    fn handle(&mut self, FindOnlyRm(rm_id): FindOnlyRm, _ctx: &mut Self::Context) -> Self::Result {
+        if !rm_id.is_empty() {
+            return self.find(&rm_id);
+        }
+        let mut ids = self.sessions.keys();
+        match (ids.next(), ids.next()) {
+            (Some(only), None) => self.find(only),
+            _ => Err(UpdateError::RmIdMissing),
+        }
     }
 }
 
@@ -234,7 +274,7 @@ impl Handler<Shutdown> for RmProxy {
 
     fn handle(&mut self, _: Shutdown, _ctx: &mut Self::Context) {
         for (_, session) in std::mem::take(&mut self.sessions) {
-            session.end();
+            session.end(None);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Starting a scheduler and talking to it: the embedding API.
 
+mod configuration;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -12,6 +14,9 @@ use monoceros_rules::config::{self, ConfigErrors};
 use monoceros_rules::rejection::Ignored;
 use tokio::sync::oneshot;
 
+pub use self::configuration::{
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError, Removed,
+};
 use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
 use crate::control::ResourceManagerControl;
@@ -24,7 +29,8 @@ use crate::rm_proxy::{
     Deregister, FindRm, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route, Shutdown,
 };
 use crate::snapshot::{
-    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot,
+    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
+    QueueSnapshot,
 };
 
 /// On which threads the actors live.
@@ -325,7 +331,7 @@ impl SchedulerHandle {
 
     /// The RM leaves: its partitions go without another word.
     pub async fn stop_resource_manager(&self, rm_id: &str) -> Result<(), UpdateError> {
-        let deregister = Deregister(rm_id.to_owned());
+        let deregister = Deregister { rm_id: rm_id.to_owned(), reply: None };
         self.proxy.send(deregister).await.map_err(|_| UpdateError::Stopped)?
     }
 
@@ -413,6 +419,45 @@ impl SchedulerHandle {
             Answer::Applications(applications) => Ok(applications),
             _ => unreachable!("applications are answered with applications"),
         }
+    }
+
+    /// The requests of an RM for which more machines would help, in the order in which they would
+    /// be placed, at most `limit` of them: in one partition, or in all of them. None of a partition
+    /// for which nothing is decided at present. Asking does not count as telling the RM.
+    pub async fn outstanding_requests(
+        &self,
+        rm_id: &str,
+        partition: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<OutstandingRequest>, ReadError> {
+        let mut outstanding = Vec::new();
+        for entry in self.partitions_of(rm_id, partition).await? {
+            let question = Question::Outstanding(limit.saturating_sub(outstanding.len()));
+            match ask(&entry, question).await? {
+                Answer::Outstanding(requests) => outstanding.extend(requests),
+                _ => unreachable!("outstanding requests are answered with requests"),
+            }
+        }
+        Ok(outstanding)
+    }
+
+    /// The partitions of an RM, or the one of this name, plain or with the RM's prefix.
+    async fn partitions_of(
+        &self,
+        rm_id: &str,
+        partition: Option<&str>,
+    ) -> Result<Vec<PartitionEntry>, ReadError> {
+        let mut entries = self.partition_entries().await;
+        entries.retain(|entry| {
+            let is_named =
+                |name: &str| *entry.name == *name || config::plain_name(&entry.name) == name;
+            *entry.rm_id == *rm_id && partition.is_none_or(is_named)
+        });
+        if entries.is_empty() {
+            let name = format!("[{rm_id}]{}", config::plain_name(partition.unwrap_or("default")));
+            return Err(ReadError::PartitionNotFound(name));
+        }
+        Ok(entries)
     }
 
     /// Compares the sums and limits of a partition with what every actor says of itself; empty when

@@ -32,6 +32,28 @@ pub const CLUSTER_NAME: &str = "kubernetes";
 /// The key of [`PartitionSnapshot::applications`] for all states together.
 pub const TOTAL: &str = "total";
 
+/// A request that would run on more machines (applications chapter, 3.8): it was tried, fits its
+/// quotas beside those before it, and is not bound to one node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OutstandingRequest {
+    /// Name without the brackets of its RM.
+    pub partition: String,
+    /// Whose it is.
+    pub application: String,
+    /// Its allocation key.
+    pub key: String,
+    /// Path of the leaf.
+    pub queue: String,
+    /// What each allocation takes.
+    pub resource: Resources,
+    /// How many of its allocations would run.
+    pub count: u64,
+    /// As sent with it.
+    pub tags: BTreeMap<String, String>,
+    /// When it was created.
+    pub pending_since_ns: i64,
+}
+
 /// One partition as an element of `/ws/v1/clusters` (1.8.1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -54,7 +54,7 @@ pub(crate) fn partition(view: &View<'_>, baton: &Baton, allocated: Resources) ->
     let count = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
     let mut applications: BTreeMap<String, i32> = BTreeMap::new();
     let rejected = (ApplicationState::Rejected, baton.directory.rejected);
-    let of_leaves = baton.directory.queues.iter().flat_map(|entry| &entry.counts.states);
+    let of_leaves = baton.directory.all_queues().flat_map(|entry| &entry.counts.states);
     let all = of_leaves.map(|(state, number)| (*state, u64::try_from(*number).unwrap_or(0)));
     for (state, number) in all.chain([rejected]).filter(|(_, number)| *number > 0) {
         let counted = applications.entry(state.text().to_owned()).or_default();
@@ -74,8 +74,8 @@ pub(crate) fn partition(view: &View<'_>, baton: &Baton, allocated: Resources) ->
         total_nodes: count(baton.books.nodes.len() as u64),
         applications,
         total_containers: count(baton.books.allocations.len() as u64),
-        state: "Active".to_owned(),
-        last_state_transition_time: view.since_ns,
+        state: view.state.text().to_owned(),
+        last_state_transition_time: view.state_since_ns,
         ..PartitionSnapshot::default()
     }
 }
@@ -98,7 +98,7 @@ pub(crate) fn queue(
     let parent = config.path.rsplit_once('.').map_or("", |(parent, _)| parent);
     QueueSnapshot {
         queue_name: config.path.to_string(),
-        status: "Active".to_owned(),
+        status: facts.state.text().to_owned(),
         pending_resource: ledger.pending().clone(),
         abs_used_capacity: abs_used_capacity(&max.as_resources(), ledger.allocated()),
         max_resource: max,

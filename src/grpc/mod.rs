@@ -41,11 +41,9 @@ use std::time::Duration;
 use monoceros_actors::SchedulerHandle;
 use monoceros_proto::si::legacy::v0 as legacy_v0;
 use monoceros_proto::si::v1 as si;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::codec::CompressionEncoding;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 use tonic_reflection::server::{Builder as Reflection, v1alpha};
@@ -58,6 +56,7 @@ use self::outbox::Bounds;
 use self::registry::{Registered, Registry};
 use self::stream::ReplyStream;
 use self::stubs::scheduler_server;
+use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
 use crate::identity::{Access, Identity};
 use crate::settings::{GrpcSettings, SessionSettings};
@@ -89,10 +88,10 @@ macro_rules! negotiating_gzip {
     }};
 }
 
-/// Serves resource managers on `listener`, as far as `access` lets them, until `shutdown` is
+/// Serves resource managers on `connections`, as far as `access` lets them, until `shutdown` is
 /// cancelled and the last stream is told so.
 pub async fn serve(
-    listener: TcpListener,
+    connections: Connections,
     handle: SchedulerHandle,
     access: Arc<Access>,
     settings: &GrpcSettings,
@@ -124,11 +123,7 @@ pub async fn serve(
         .add_service(health::serve(services, shutdown.clone()).await)
         .add_service(Ending::new(reflection, shutdown.clone()))
         .add_service(Ending::new(reflection_alpha, shutdown.clone()))
-        .serve_with_incoming_shutdown(
-            // Small messages should not wait for an acknowledgement of earlier ones.
-            TcpIncoming::from(listener).with_nodelay(Some(true)),
-            shutdown.cancelled_owned(),
-        )
+        .serve_with_incoming_shutdown(connections.into_stream(), shutdown.cancelled_owned())
         .await
 }
 

@@ -7,7 +7,7 @@ use super::Identity;
 use super::certificate::Names;
 use super::rule::{Holder, Rule};
 use super::tokens::{Tokens, TokensError};
-use crate::files::{FromFiles, LoadError};
+use crate::files::{FromFiles, LoadError, Refresh};
 use crate::settings::IdentitySettings;
 
 /// Why nobody can be identified.
@@ -47,7 +47,7 @@ impl Access {
 
     /// For tests: these rules, and the tokens of a file of this content.
     #[cfg(test)]
-    pub(super) fn with_tokens(rules: Vec<Rule>, content: &[u8]) -> Result<Self, TokensError> {
+    pub(crate) fn with_tokens(rules: Vec<Rule>, content: &[u8]) -> Result<Self, TokensError> {
         let tokens = FromFiles::fixed("identity.tokens", Tokens::parse(content)?);
         Ok(Self { rules, tokens: Some(tokens) })
     }
@@ -82,14 +82,6 @@ impl Access {
         self.rules.iter().any(|rule| matches!(rule.holder(), Holder::Token(_)))
     }
 
-    /// Reads the file of tokens again if it has changed. A file that cannot be used changes nothing;
-    /// the log says why.
-    pub fn refresh(&self) {
-        if let Some(tokens) = &self.tokens {
-            tokens.refresh();
-        }
-    }
-
     /// What a caller may do that has proved the names of `certificate` and sends `authorization`.
     pub fn identify(
         &self,
@@ -106,6 +98,14 @@ impl Access {
             Holder::Certificate(name) => certificate.is_some_and(|names| names.prove(name)),
             Holder::Token(name) => token == Some(name),
         }))
+    }
+}
+
+impl Refresh for Access {
+    fn refresh(&self) {
+        if let Some(tokens) = &self.tokens {
+            tokens.refresh();
+        }
     }
 }
 

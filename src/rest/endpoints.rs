@@ -13,6 +13,7 @@ use super::replies::{Class, Reply};
 use super::routes::Endpoint;
 use super::{Edge, Reads};
 use crate::dump::DumpError;
+use crate::identity::Denied;
 
 const PAGE: &str = include_str!("../../web/index.html");
 
@@ -32,6 +33,8 @@ pub(super) enum Failure {
          alphanumerics and -, _, #, @, /, :"
     )]
     QueueName(String),
+    #[error(transparent)]
+    Denied(#[from] Denied),
     #[error("the scheduler is stopped")]
     Stopped,
     #[error("{0}")]
@@ -45,6 +48,8 @@ impl Failure {
                 StatusCode::NOT_FOUND
             }
             Self::BadEscape(_) | Self::QueueName(_) => StatusCode::BAD_REQUEST,
+            Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
+            Self::Denied(Denied::Rm { .. } | Denied::Admin { .. }) => StatusCode::FORBIDDEN,
             Self::Stopped => StatusCode::SERVICE_UNAVAILABLE,
             Self::Document(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }

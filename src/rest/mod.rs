@@ -19,6 +19,7 @@ use std::future::Future;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::Method;
+use axum::http::request::Parts;
 use axum::response::Response;
 use monoceros_actors::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot,
@@ -38,8 +39,10 @@ mod tests;
 
 pub use server::serve;
 
+use routes::{Endpoint, Route};
+
 use crate::dump::{self, DumpError, Wanted};
-use routes::Route;
+use crate::identity::{Denied, Identity};
 
 /// What this edge reads. The scheduler answers between two of its steps, so each answer is of one
 /// moment. A partition is named plainly, which means the first of that name, or with its RM as
@@ -113,12 +116,36 @@ impl Reads for SchedulerHandle {
 
 /// All endpoints over `source`, for a caller who has a server of their own, or needs none.
 pub fn router<S: Reads>(source: S) -> Router {
-    router_until(source, CancellationToken::new())
+    router_until(source, CancellationToken::new(), Guard::Open)
 }
 
-/// [`router`] that says on `/healthz` when `stopping` is cancelled.
-fn router_until<S: Reads>(source: S, stopping: CancellationToken) -> Router {
-    Router::new().fallback(answer::<S>).with_state(Edge { source, stopping })
+/// [`router`] that says on `/healthz` when `stopping` is cancelled, and lets in whom `guard` does.
+fn router_until<S: Reads>(source: S, stopping: CancellationToken, guard: Guard) -> Router {
+    Router::new().fallback(answer::<S>).with_state(Edge { source, stopping, guard })
+}
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug)]
+enum Guard {
+    /// Everybody; it is up to whoever embeds the router.
+    Open,
+    /// Whom the rules of the settings allow, see [`crate::identity`].
+    Rules { require_identity: bool },
+}
+
+impl Guard {
+    /// Whether a request for `route` may be answered. A probe of health needs no identity, and
+    /// browsers ask with OPTIONS before they show any.
+    fn check(self, parts: &Parts, route: &Route) -> Result<(), Denied> {
+        let Self::Rules { require_identity } = self else { return Ok(()) };
+        let caller = Identity::of(&parts.extensions);
+        match parts.method {
+            Method::OPTIONS => Ok(()),
+            Method::GET if !require_identity || *route == Route::Here(Endpoint::Health) => Ok(()),
+            Method::GET => caller.check_known(),
+            _ => caller.check_admin(),
+        }
+    }
 }
 
 /// What every request needs.
@@ -126,12 +153,16 @@ fn router_until<S: Reads>(source: S, stopping: CancellationToken) -> Router {
 struct Edge<S> {
     source: S,
     stopping: CancellationToken,
+    guard: Guard,
 }
 
 async fn answer<S: Reads>(State(edge): State<Edge<S>>, request: Request) -> Response {
     let began = Instant::now();
     let (parts, _) = request.into_parts();
-    let response = match routes::find(parts.uri.path()) {
+    let route = routes::find(parts.uri.path());
+    let allowed = edge.guard.check(&parts, &route);
+    let response = match route {
+        _ if let Err(denied) = allowed => replies::denied(denied, &parts.headers).await,
         Route::Unknown => replies::unknown_path(),
         Route::Elsewhere(path) => replies::redirect(&parts.method, &path, parts.uri.query()),
         Route::Here(_) if parts.method == Method::OPTIONS => replies::options(),

@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{
     ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY,
-    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, VARY,
+    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, VARY, WWW_AUTHENTICATE,
 };
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -17,6 +17,7 @@ use serde::Serialize;
 use tokio::task::spawn_blocking;
 
 use super::endpoints::Failure;
+use crate::identity::Denied;
 
 /// From how many bytes on compressing is worth it.
 const GZIP_FROM: usize = 1400;
@@ -108,6 +109,16 @@ pub(super) async fn respond(reply: Result<Reply, Failure>, request: &HeaderMap) 
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
         }
+    }
+    response
+}
+
+/// The response to a caller who may not do this.
+pub(super) async fn denied(denied: Denied, request: &HeaderMap) -> Response {
+    let is_unknown = denied == Denied::Unknown;
+    let mut response = respond(Err(denied.into()), request).await;
+    if is_unknown {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
 }

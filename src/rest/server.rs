@@ -1,23 +1,30 @@
-//! Connections: plain HTTP/1.1 with keep-alive, a bound on how long a request head may take, and
-//! an orderly end (section 1.1).
+//! HTTP/1.1 with keep-alive, a bound on how long a request head may take, and an orderly end
+//! (section 1.1).
 //!
 //! # Why not the server of axum
 //! It has no bound on the head of a request, so a client that sends a byte a minute would hold a
 //! connection for ever.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tower::{Layer as _, ServiceExt as _};
 use tracing::{debug, info, warn};
 
-use super::{Reads, router_until};
+use super::{Guard, Reads, router_until};
+use crate::connections::Connections;
+use crate::identity::Access;
+use crate::identity::layer::IdentityLayer;
+use crate::settings::RestSettings;
 
 /// How long a request head may take. Hyper applies it to the wait for the next request of a
 /// connection too, so an idle connection ends after as long.
@@ -26,27 +33,32 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long requests that are being answered may go on once the server is to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Pause before the next connection is taken when taking one failed: commonly the process has no
-/// file descriptor left, and one must be given back first.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Answers on `listener` until `shutdown` is cancelled; then takes no more connections, lets
+/// Answers on `connections` until they end, which is when `shutdown` is cancelled; then lets
 /// requests that are under way end for up to five seconds, and cuts what is left.
 pub async fn serve<S: Reads>(
-    listener: TcpListener,
+    mut connections: Connections,
     source: S,
+    access: Arc<Access>,
+    settings: &RestSettings,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    info!(address = %listener.local_addr()?, "serving REST");
-    let service = TowerToHyperService::new(router_until(source, shutdown.clone()));
+    info!(address = %connections.address()?, "serving REST");
+    let guard = Guard::Rules { require_identity: settings.require_identity };
+    let service = IdentityLayer::new(access).layer(router_until(source, shutdown, guard));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     let graceful = GracefulShutdown::new();
     let cut = CancellationToken::new();
     // Connections end with this future, also when it is dropped half-way.
     let _cut_on_drop = cut.clone().drop_guard();
-    while let Some(stream) = next_connection(&listener, &shutdown).await {
-        let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+    while let Some(connection) = connections.next().await {
+        let peer = connection.peer().clone();
+        let service = service.clone().map_request(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer.clone());
+            request
+        });
+        let service = TowerToHyperService::new(service);
+        let connection = http.serve_connection(TokioIo::new(connection), service);
         let connection = graceful.watch(connection);
         tokio::spawn(cut.clone().run_until_cancelled_owned(async move {
             if let Err(error) = connection.await {
@@ -54,25 +66,9 @@ pub async fn serve<S: Reads>(
             }
         }));
     }
-    drop(listener);
+    drop(connections);
     if timeout(GRACE, graceful.shutdown()).await.is_err() {
         warn!("requests were cut off");
     }
     Ok(())
-}
-
-/// The next connection; none once `shutdown` is cancelled.
-async fn next_connection(
-    listener: &TcpListener,
-    shutdown: &CancellationToken,
-) -> Option<TcpStream> {
-    loop {
-        match shutdown.run_until_cancelled(listener.accept()).await? {
-            Ok((stream, _)) => return Some(stream),
-            Err(error) => {
-                warn!(%error, "connection not accepted");
-                shutdown.run_until_cancelled(sleep(ACCEPT_PAUSE)).await?;
-            }
-        }
-    }
 }

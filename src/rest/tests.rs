@@ -2,6 +2,7 @@
 //! compression and documents (the numbers are those of section 1.10).
 
 use std::io::Read;
+use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
@@ -11,9 +12,13 @@ use monoceros_actors::metrics::Metrics;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tower::ServiceExt;
+use tower::{Layer as _, ServiceExt};
 
 use super::*;
+use crate::connections::Connections;
+use crate::identity::layer::IdentityLayer;
+use crate::identity::{Access, Rule};
+use crate::settings::{Flags, Settings};
 
 /// Two RMs with a partition `default` each; the second has many queues.
 #[derive(Clone, Debug)]
@@ -423,7 +428,7 @@ async fn health_says_whether_the_scheduler_is_there_and_stays() {
     assert_eq!(gone.status(), StatusCode::SERVICE_UNAVAILABLE);
     let stopping = CancellationToken::new();
     stopping.cancel();
-    let leaving = router_until(RUNNING, stopping).oneshot(get()).await.unwrap();
+    let leaving = router_until(RUNNING, stopping, Guard::Open).oneshot(get()).await.unwrap();
     expect![[r"
         503 Service Unavailable
         content-type: text/plain; charset=utf-8
@@ -461,12 +466,63 @@ async fn the_page_loads_nothing_from_elsewhere() {
     }
 }
 
+#[tokio::test]
+async fn rules_let_administrators_change_and_those_they_know_read() {
+    let rules =
+        vec![Rule::token("shim", &["a"], false).unwrap(), Rule::token("ops", &[], true).unwrap()];
+    let access = Access::with_tokens(rules, b"shim:sh1m\nops:0ps").unwrap();
+    let layer = IdentityLayer::new(Arc::new(access));
+    let status = async |require_identity, method: &str, path: &str, token: &str| {
+        let guard = Guard::Rules { require_identity };
+        let router = router_until(RUNNING, CancellationToken::new(), guard);
+        let request = Request::builder().method(method).uri(path);
+        let request = request.header("authorization", format!("Bearer {token}"));
+        let request = request.body(Body::empty()).unwrap();
+        layer.layer(router).oneshot(request).await.unwrap().status().as_u16()
+    };
+    let queues = format!("{P}/queues");
+    assert_eq!(status(false, "GET", &queues, "").await, 200);
+    assert_eq!(status(true, "GET", &queues, "").await, 401);
+    assert_eq!(status(true, "GET", &queues, "sh1m").await, 200);
+    assert_eq!(status(true, "GET", "/nowhere", "").await, 401);
+    assert_eq!(status(true, "GET", "/healthz", "").await, 200);
+    assert_eq!(status(true, "OPTIONS", &queues, "").await, 200);
+    for require_identity in [false, true] {
+        assert_eq!(status(require_identity, "PUT", &queues, "").await, 401);
+        assert_eq!(status(require_identity, "PUT", &queues, "sh1m").await, 403);
+        assert_eq!(status(require_identity, "PUT", &queues, "0ps").await, 405);
+    }
+}
+
+#[tokio::test]
+async fn who_is_not_known_is_told_how_to_be() {
+    let guard = Guard::Rules { require_identity: true };
+    let router = router_until(RUNNING, CancellationToken::new(), guard);
+    let request = Request::get("/ws/v1/clusters").body(Body::empty()).unwrap();
+    expect![[r#"
+        401 Unauthorized
+        content-type: application/json; charset=UTF-8
+        access-control-allow-origin: *
+        access-control-allow-methods: GET, OPTIONS
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        www-authenticate: Bearer
+        content-length: 179
+
+        {"status_code":401,"message":"a client certificate or bearer token that is known here is needed","description":"a client certificate or bearer token that is known here is needed"}"#]]
+    .assert_eq(&shown(router.oneshot(request).await.unwrap()).await);
+}
+
 /// A connection to a server that runs until the token is cancelled.
 async fn connected() -> (TcpStream, CancellationToken, JoinHandle<std::io::Result<()>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
-    let server = tokio::spawn(serve(listener, RUNNING, shutdown.clone()));
+    let connections = Connections::new(listener, None, shutdown.clone());
+    let settings = Settings::load(None, &Flags::default()).unwrap().rest;
+    let stop = shutdown.clone();
+    let server = tokio::spawn(async move {
+        serve(connections, RUNNING, Arc::new(Access::open()), &settings, stop).await
+    });
     (TcpStream::connect(address).await.unwrap(), shutdown, server)
 }
 

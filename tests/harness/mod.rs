@@ -43,6 +43,7 @@ partitions:
 /// The service, running.
 pub struct Service {
     child: Child,
+    log: Arc<Mutex<String>>,
     /// Where resource managers connect.
     pub grpc: SocketAddr,
     /// Where HTTP is spoken.
@@ -64,6 +65,20 @@ impl Service {
         Self::spawn(command)
     }
 
+    /// Starts it with a settings file.
+    pub fn start_configured(settings: &str) -> Self {
+        let mut command = Self::command();
+        command.args(["--config", settings]);
+        Self::spawn(command)
+    }
+
+    /// Starts it on given addresses.
+    pub fn start_at(grpc: &str, http: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_monoceros"));
+        command.args(["serve", "--grpc", grpc, "--http", http]);
+        Self::spawn(command)
+    }
+
     /// Starts it with its own simulated resource manager.
     pub fn start_demo() -> Self {
         let mut command = Self::command();
@@ -78,7 +93,15 @@ impl Service {
     }
 
     fn spawn(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let (stderr, seen) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                eprintln!("{line}");
+                seen.lock().unwrap().extend([line.as_str(), "\n"]);
+            }
+        });
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -90,7 +113,7 @@ impl Service {
         let (grpc, http) = (address("grpc="), address("http="));
         // Someone has to read on, or the service would wait for room in the pipe.
         std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
-        Self { child, grpc, http }
+        Self { child, log, grpc, http }
     }
 
     /// A connection of its own.
@@ -111,8 +134,33 @@ impl Service {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    /// Sends SIGHUP.
+    pub fn hang_up(&self) {
+        self.signal("-HUP");
+    }
+
+    fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// Waits until it has logged `text` so many times.
+    pub async fn until_logged(&self, text: &str, times: usize) {
+        let logged = async {
+            while self.log().matches(text).count() < times {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let in_time = timeout(PATIENCE, logged).await.is_ok();
+        assert!(in_time, "`{text}` is not logged {times} times:\n{}", self.log());
     }
 
     /// Waits until the process has ended.

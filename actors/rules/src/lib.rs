@@ -26,5 +26,6 @@ pub mod quantity;
 pub mod rejection;
 pub mod reload;
 pub mod resources;
+pub mod scale_up;
 pub mod shares;
 pub mod waits;

@@ -12,6 +12,7 @@
 //! The rules are in `monoceros_rules::{application, asks}`; what an RM may ask for is in [`ops`].
 
 mod ops;
+mod scale_up;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_rules::allocations::{Allocation, ApplicationSlot, Form};
 use monoceros_rules::application::{Application as Book, StateChange};
-use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::asks::{Ask, AskSlot, ClassId};
 use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::ledger::LedgerDelta;
@@ -75,6 +76,8 @@ pub(crate) struct Application {
     leaf_facts: Arc<QueueFacts>,
     row: Option<RowSlot>,
     me: Option<Arc<Addr<Self>>>,
+    /// Its queue's maximum of running applications keeps it from starting.
+    blocked: bool,
     /// Loosening and growth when it last declined an offer.
     last_vain: (u64, u64),
     /// Reused for the changes of one step.
@@ -91,7 +94,18 @@ impl Application {
         metrics: Arc<Metrics>,
     ) -> Self {
         let (last_vain, changes) = ((0, 0), Vec::new());
-        Self { slot, book, leaf, leaf_facts, row: None, me: None, last_vain, changes, metrics }
+        Self {
+            slot,
+            book,
+            leaf,
+            leaf_facts,
+            row: None,
+            me: None,
+            blocked: false,
+            last_vain,
+            changes,
+            metrics,
+        }
     }
 
     fn key(&self) -> Option<RowKey> {
@@ -127,6 +141,7 @@ impl Application {
 
     /// Tries one class after the other until one has a node to ask, or gives the offer back.
     fn consider(&mut self, mut baton: Box<Baton>) {
+        self.set_blocked(false, &mut baton);
         loop {
             let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
             let view = frame.view(&baton.books);
@@ -408,6 +423,22 @@ impl Application {
         Event::of(Row::QueueAppRemoved, &self.book.queue, at_ns).referring(&self.book.id)
     }
 
+    /// Its partition goes, and it with it (applications chapter, 9.4): a state that an application
+    /// does not fail from is not told, nor is what it held.
+    fn dismiss(&mut self, baton: &mut Baton) {
+        self.book.fire(ApplicationEvent::Fail, baton.now_ns, &mut self.changes);
+        for change in std::mem::take(&mut self.changes) {
+            baton.tally.state_change(change);
+            baton.said.push(Saying::ApplicationUpdated {
+                id: Arc::clone(&self.book.id),
+                state: change.to,
+                at_ns: baton.now_ns,
+                message: "PartitionRemoved",
+                queue: Arc::clone(&self.book.queue),
+            });
+        }
+    }
+
     fn fact(&self) -> ApplicationFact {
         ApplicationFact {
             slot: self.slot,
@@ -548,7 +579,16 @@ impl Handler<Walk> for Application {
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(Kind::Application);
         match baton.walk.purpose {
-            Purpose::Refresh | Purpose::Load => {}
+            Purpose::Load | Purpose::Room => {}
+            Purpose::Waiting => self.say_waiting(&mut baton),
+            Purpose::Signal => self.signal(&mut baton),
+            Purpose::Outstanding => self.show_outstanding(&mut baton),
+            Purpose::Refresh => {
+                let leaf = self.leaf_facts.slot;
+                self.leaf_facts = Arc::clone(&baton.directory.queue(leaf).facts);
+                baton.walk.rows.entry(leaf).or_default().extend(self.update());
+            }
+            Purpose::Dismiss => self.dismiss(&mut baton),
             Purpose::Read => {
                 let snapshot = crate::views::application(&self.book, &baton);
                 baton.walk.applications_read.push(snapshot);

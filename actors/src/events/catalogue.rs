@@ -48,6 +48,10 @@ pub(crate) enum Row {
     AllocationLostNode,
     /// A20.
     AppUnlinked,
+    /// A21.
+    AppBlockedByQueue,
+    /// A22.
+    AppRunnableByQueue,
     /// N1.
     NodeAdded,
     /// N2.
@@ -66,8 +70,14 @@ pub(crate) enum Row {
     NodeReady,
     /// U1.
     QueueAdded,
+    /// U3.
+    QueueRemoved,
+    /// U5.
+    QueueType,
     /// U6.
     QueueMax,
+    /// U7.
+    QueueGuaranteed,
     /// U8.
     QueueAppAdded,
     /// U9.
@@ -93,6 +103,8 @@ impl Row {
             Self::AllocationReplaced => (Type::App, Remove, Detail::AllocReplaced),
             Self::AllocationLostNode => (Type::App, Remove, Detail::AllocNoderemoved),
             Self::AppUnlinked => (Type::App, Remove, Detail::DetailsNone),
+            Self::AppBlockedByQueue => (Type::App, None, Detail::AppCannotrunQueue),
+            Self::AppRunnableByQueue => (Type::App, None, Detail::AppRunnableQueue),
             Self::NodeAdded => (Type::Node, Add, Detail::DetailsNone),
             Self::NodeRemoved => (Type::Node, Remove, Detail::NodeDecomission),
             Self::NodeSchedulable => (Type::Node, Set, Detail::NodeSchedulable),
@@ -102,6 +114,9 @@ impl Row {
             Self::NodeAllocationRemoved => (Type::Node, Remove, Detail::NodeAlloc),
             Self::NodeReady => (Type::Node, Set, Detail::NodeReady),
             Self::QueueAdded => (Type::Queue, Add, Detail::DetailsNone),
+            Self::QueueRemoved => (Type::Queue, Remove, Detail::DetailsNone),
+            Self::QueueType => (Type::Queue, Set, Detail::QueueType),
+            Self::QueueGuaranteed => (Type::Queue, Set, Detail::QueueGuaranteed),
             Self::QueueMax => (Type::Queue, Set, Detail::QueueMax),
             Self::QueueAppAdded => (Type::Queue, Add, Detail::QueueApp),
             Self::QueueAppRemoved => (Type::Queue, Remove, Detail::QueueApp),

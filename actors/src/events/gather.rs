@@ -1,6 +1,8 @@
 //! The events of what partitions say.
 
-use super::{Event, Row};
+use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
+
+use super::{Event, Message, Row};
 use crate::baton::Saying;
 
 /// Takes the events out of what was said, in order, with those that other sayings stand for.
@@ -38,8 +40,13 @@ fn derive(saying: &Saying, events: &mut Vec<Event>) {
             let added = event(Row::AllocationAdded, &allocated.application);
             events.push(added.in_queue(&allocated.queue));
         }
-        Saying::ApplicationUpdated { id, state, at_ns, queue, .. } => {
-            events.push(Event::of(Row::AppState(*state), id, *at_ns).in_queue(queue));
+        Saying::ApplicationUpdated { id, state, at_ns, queue, message } => {
+            let mut event = Event::of(Row::AppState(*state), id, *at_ns).in_queue(queue);
+            // The cause, where there is one beside the event of the state machine.
+            if *state == ApplicationState::Failing && *message != ApplicationEvent::Fail.text() {
+                event.message = Message::Says(message);
+            }
+            events.push(event);
         }
         _ => {}
     }

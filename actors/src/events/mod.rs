@@ -123,6 +123,8 @@ pub(crate) struct EventStore {
     log: Arc<EventLog>,
     entries: Vec<Arc<Entry>>,
     capacity: usize,
+    /// The RM will be told.
+    is_armed: bool,
     metrics: Arc<Metrics>,
 }
 
@@ -130,20 +132,18 @@ impl EventStore {
     pub(crate) fn new(rm: &Arc<str>, log: &Arc<EventLog>, metrics: &Arc<Metrics>) -> Self {
         let capacity = log.request_capacity.load(Ordering::Relaxed);
         let (rm, log, metrics) = (Arc::clone(rm), Arc::clone(log), Arc::clone(metrics));
-        Self { rm, log, entries: Vec::new(), capacity, metrics }
+        Self { rm, log, entries: Vec::new(), capacity, is_armed: false, metrics }
     }
 
     pub(crate) fn tracking(&self) -> &Tracking {
         &self.log.tracking
     }
 
-    /// Hands events to the ring, and keeps what the RM is to be told of them. Says whether these
-    /// are the first since it was told.
-    pub(crate) fn add(&mut self, events: Vec<Event>) -> bool {
+    /// Hands events to the ring, and keeps what the RM is to be told of them.
+    pub(crate) fn add(&mut self, events: Vec<Event>) {
         if events.is_empty() {
-            return false;
+            return;
         }
-        let was_empty = self.entries.is_empty();
         let counts = &self.metrics.events;
         let entries = self.log.log.append(&self.rm, events);
         let all = entries.len();
@@ -151,11 +151,17 @@ impl EventStore {
         self.entries.extend(entries.into_iter().take(room));
         counts.passed(all);
         counts.stored(all.min(room), all.saturating_sub(room));
-        was_empty
+    }
+
+    /// Whether a time is to be set at which the RM is told: it is to be told something and no time
+    /// was set yet.
+    pub(crate) fn arm(&mut self) -> bool {
+        !self.entries.is_empty() && !std::mem::replace(&mut self.is_armed, true)
     }
 
     /// Empties the store.
     pub(crate) fn collect(&mut self) -> Vec<EventRecord> {
+        self.is_armed = false;
         self.capacity = self.log.request_capacity.load(Ordering::Relaxed);
         let entries = std::mem::take(&mut self.entries);
         self.metrics.events.collected(entries.len());
@@ -230,11 +236,15 @@ mod tests {
         let rm: Arc<str> = Arc::from("rm");
         let mut store = EventStore::new(&rm, &log, &metrics);
         let event = Event::of(Row::AppNew, &rm, 0);
-        assert!(store.add(vec![event.clone(); 4]));
-        assert!(!store.add(vec![event.clone(); 4]));
+        assert!(!store.arm(), "there is nothing to tell");
+        store.add(vec![event.clone(); 4]);
+        assert!(store.arm());
+        store.add(vec![event.clone(); 4]);
+        assert!(!store.arm(), "the time is set");
         log.apply_extra_config(&extra(&[]));
         assert_eq!(store.collect().len(), 5);
-        assert!(store.add(vec![event; 6]), "the store is empty again");
+        store.add(vec![event; 6]);
+        assert!(store.arm(), "the store was empty");
         assert_eq!(store.collect().len(), 6, "the new capacity holds from the next emptying on");
         assert_eq!(EventReader(log).range(0, 100).records.len(), 14);
         let counted = |name: &str| {

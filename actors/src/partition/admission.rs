@@ -9,6 +9,7 @@ use actix::Actor;
 use monoceros_rules::allocations::ApplicationSlot;
 use monoceros_rules::application::{Application as Book, NewApplication};
 use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::rejection::Rejection;
 
 use super::{Partition, Task};
@@ -22,7 +23,9 @@ const LAST_RESORT: &str = "root.default";
 impl Partition {
     pub(super) fn add_application(&mut self, new: NewApplication, baton: &mut Baton) {
         let id = Arc::clone(&new.id);
-        match admit(&new, &baton.directory) {
+        let admitted =
+            self.takes_new("application", &new.id).and_then(|()| admit(&new, &baton.directory));
+        match admitted {
             Ok(leaf) => {
                 let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
                 let slot = enter_directory(new, leaf, baton);
@@ -59,7 +62,8 @@ fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> A
         directory.applications.push(None);
         u32::try_from(directory.applications.len() - 1).expect("applications fit u32")
     }));
-    let queue = &directory.queues[leaf.0 as usize];
+    let queue = directory.queue_mut(leaf);
+    queue.applications += 1;
     let (leaf_address, facts) = (Arc::clone(&queue.address), Arc::clone(&queue.facts));
     let id = Arc::clone(&new.id);
     let metrics = Arc::clone(baton.tally.shared());
@@ -121,7 +125,12 @@ fn usable(path: &str, new: &NewApplication, directory: &Directory) -> Result<Que
     let Some(slot) = directory.queue_by_path.get(path).copied() else {
         return Err(no_placement(new, format!("queue `{path}` does not exist")));
     };
-    if !directory.queue(slot).facts.config.is_leaf {
+    let facts = &directory.queue(slot).facts;
+    if facts.state == ObjectState::Draining {
+        let why = format!("queue `{path}` is draining and takes no new applications");
+        return Err(no_placement(new, why));
+    }
+    if !facts.config.is_leaf {
         return Err(Rejection::NotLeaf { id: Arc::clone(&new.id), queue: path.to_owned() });
     }
     if may_submit(slot, new, directory) {

@@ -78,6 +78,7 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
+            Alarm::ScaleUp => self.scale_up(baton),
             Alarm::ReorderWindow { id } => self.reject_early(&id, baton),
             Alarm::ExecutionTimeout { allocation } => {
                 if let Some(entry) = baton.books.allocations.get(allocation) {

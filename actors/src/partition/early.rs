@@ -82,19 +82,29 @@ impl Partition {
 }
 
 fn reject(id: &Arc<str>, ops: &[Op], baton: &mut Baton) {
+    reject_with(id, ops, baton, |_| Rejection::ApplicationUnknown(Arc::clone(id)));
+}
+
+/// Rejects what is asked for of an application, each for the reason given.
+pub(super) fn reject_with(
+    id: &Arc<str>,
+    ops: &[Op],
+    baton: &mut Baton,
+    reason: impl Fn(&AskSpec) -> Rejection,
+) {
     for spec in ops.iter().filter_map(spec) {
         baton.tally.ask_rejected(false);
         baton.said.push(Saying::AskRejected {
             form: spec.form,
             key: Arc::clone(&spec.key),
             application: Arc::clone(id),
-            reason: Rejection::ApplicationUnknown(Arc::clone(id)),
+            reason: reason(spec),
         });
     }
 }
 
 /// What is asked for, by an op that asks.
-fn spec(op: &Op) -> Option<&AskSpec> {
+pub(super) fn spec(op: &Op) -> Option<&AskSpec> {
     match op {
         Op::Ask(spec) | Op::Unified(spec) => Some(spec),
         Op::Existing(existing) => Some(&existing.spec),

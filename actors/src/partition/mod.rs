@@ -10,6 +10,7 @@
 //! * A step with something left on its agenda goes on before anything else begins.
 //! * After an offer that found nothing, nothing runs until a step comes: an idle partition costs
 //!   nothing.
+//! * While a new configuration is proposed, nothing begins until it is concluded (`reloading`).
 //! * What a step said is handed to the outlet when the step is at home, in the order it was said.
 
 mod admission;
@@ -19,7 +20,10 @@ mod foreign;
 mod nodes;
 mod planting;
 mod reads;
+mod reloading;
 mod requests;
+mod scale_up;
+mod standing;
 mod steering;
 mod tasks;
 
@@ -29,6 +33,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_rules::config::PartitionConfig;
+use monoceros_rules::object_state::ObjectState;
 use tokio::time::Instant;
 
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
@@ -45,9 +50,13 @@ pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_
 use early::Early;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
+use reloading::Proposal;
+pub(crate) use reloading::{Conclude, Preparing};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
+pub(crate) use scale_up::Room;
+pub(crate) use standing::StateChange;
 pub(crate) use steering::Answers;
-use tasks::Task;
+use tasks::{Refresh, Task};
 
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
@@ -132,13 +141,19 @@ pub(crate) struct Partition {
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
-    since_ns: i64,
     /// To be passed on when an offer has come home in vain and the door is empty.
     settling: Vec<Arc<Settling>>,
     watch: Watch,
     oracle: Oracle,
     /// Nothing is decided for now.
     on_hold: bool,
+    /// The RM will be told what more machines would help.
+    scale_up_armed: bool,
+    /// What it takes; see [`standing`].
+    state: ObjectState,
+    state_since_ns: i64,
+    /// A configuration that is wanted: nothing happens until it is known whether it comes.
+    proposal: Option<Proposal>,
     closing: bool,
     metrics: Arc<Metrics>,
 }
@@ -147,7 +162,8 @@ pub(crate) struct Partition {
 pub(crate) struct View<'a> {
     pub(crate) name: &'a str,
     pub(crate) config: &'a PartitionConfig,
-    pub(crate) since_ns: i64,
+    pub(crate) state: ObjectState,
+    pub(crate) state_since_ns: i64,
 }
 
 /// What a partition is made of.
@@ -197,7 +213,6 @@ impl Partition {
         });
         let outlet = Outlet::new(Arc::clone(&name), rm.clone(), &metrics).start();
         Self {
-            since_ns: clock.now_ns(),
             name,
             config,
             clock,
@@ -222,6 +237,10 @@ impl Partition {
             oracle: Oracle::default(),
             watch,
             on_hold: false,
+            scale_up_armed: false,
+            state: ObjectState::Active,
+            state_since_ns: clock.now_ns(),
+            proposal: None,
             closing: false,
             metrics,
         }
@@ -230,7 +249,7 @@ impl Partition {
     /// The events of the queues that there are from the start.
     fn tell_queues(&mut self) {
         let baton = self.baton.as_mut().expect("the baton is at home until the first step");
-        let queues = baton.directory.queues.iter();
+        let queues = baton.directory.all_queues();
         let paths: Vec<_> = queues.map(|entry| Arc::clone(&entry.facts.config.path)).collect();
         for path in paths {
             baton.happens(|at| Event::of(Row::QueueAdded, &path, at));
@@ -254,15 +273,20 @@ impl Partition {
                 self.dissolve(baton, ctx);
                 return;
             }
+            if self.proposal.is_some() {
+                baton.tally.flush();
+                self.baton = Some(baton);
+                return;
+            }
             if self.capacity_changed && !self.node_is_next() {
                 self.capacity_changed = false;
                 self.may_decide = true;
-                self.agenda.push_back(Task::Refresh);
+                self.agenda.push_back(Task::Refresh(Refresh::default()));
                 self.baton = Some(baton);
                 continue;
             }
             baton.now_ns = self.clock.now_ns();
-            let can_decide = self.may_decide && !self.on_hold && !baton.books.nodes.is_empty();
+            let can_decide = self.may_decide && self.decides() && !baton.books.nodes.is_empty();
             let may_offer = can_decide && self.outstanding < OUTSTANDING_MAX;
             // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
             let is_offers_turn =
@@ -318,14 +342,16 @@ impl Partition {
     fn enter(&mut self, entry: Entry, baton: &mut Baton) {
         match entry {
             Entry::Request(request) => {
-                self.may_decide |= !matches!(request, Request::Settle(_) | Request::Say(_));
+                let is_quiet =
+                    matches!(request, Request::Settle(_) | Request::Say(_) | Request::Prepare(_));
+                self.may_decide |= !is_quiet;
                 self.request(request, baton);
             }
             Entry::ChunkDone => {
                 self.rm.do_send(Credit { partition: Arc::clone(&self.name) });
             }
             Entry::Alarm(alarm) => {
-                self.may_decide = true;
+                self.may_decide |= alarm != Alarm::ScaleUp;
                 self.alarm(alarm, baton);
             }
             Entry::Read(read) => self.read(read, baton),
@@ -380,6 +406,9 @@ impl Handler<Home> for Partition {
                 self.oracle.compare(&baton.said, baton.offer.fruitless);
             }
             baton.tally.offer_home(decided);
+            if baton.offer.fruitless {
+                self.arm_scale_up(&mut baton);
+            }
         }
         self.baton = Some(baton);
         self.turn(ctx);

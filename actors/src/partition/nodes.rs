@@ -54,6 +54,7 @@ impl Partition {
     }
 
     fn may_create(&self, new: &NewNode, baton: &Baton) -> Result<(), Rejection> {
+        self.takes_new("node", &new.id)?;
         if baton.books.nodes.slot_of(&new.id).is_some() {
             let (id, partition) = (Arc::clone(&new.id), Arc::clone(&self.name));
             return Err(Rejection::NodeExists { id, partition });

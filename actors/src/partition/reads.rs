@@ -8,9 +8,12 @@ use monoceros_rules::config;
 use monoceros_rules::resources::Resources;
 use tokio::sync::oneshot;
 
+use super::scale_up::Audience;
 use super::{Partition, Task, View};
 use crate::baton::{Baton, Purpose, Walk};
-use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot};
+use crate::snapshot::{
+    ApplicationSnapshot, NodeSnapshot, OutstandingRequest, PartitionSnapshot, QueueSnapshot,
+};
 
 /// What is asked.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(crate) enum Question {
     /// Of the leaf with this path.
     Applications(String),
     AllApplications,
+    /// What more machines would help, at most so many requests.
+    Outstanding(usize),
     /// For an audit.
     Facts,
 }
@@ -34,6 +39,7 @@ pub(crate) enum Answer {
     Nodes(Vec<NodeSnapshot>),
     NodeLoad(Vec<(Resources, Resources)>),
     Applications(Vec<ApplicationSnapshot>),
+    Outstanding(Vec<OutstandingRequest>),
     Facts(Box<Facts>),
     QueueNotFound,
 }
@@ -72,6 +78,15 @@ impl Partition {
                 let entries = baton.directory.applications.iter().flatten();
                 baton.walk.applications = entries.map(|entry| Arc::clone(&entry.address)).collect();
             }
+            Question::Outstanding(_) if !self.decides() => {
+                let _ = read.reply.send(Answer::Outstanding(Vec::new()));
+                return;
+            }
+            Question::Outstanding(limit) => {
+                self.begin_scale_up(Audience::Reader(*limit), baton);
+                self.agenda.push_back(Task::Reply(read));
+                return;
+            }
             Question::Facts => walk_all(baton),
         }
         self.agenda.push_back(Task::Walk);
@@ -105,6 +120,13 @@ impl Partition {
                 Answer::Applications(read)
             }
             Question::NodeLoad => Answer::NodeLoad(walk.loads),
+            Question::Outstanding(_) => {
+                let plain = config::plain_name(&self.name);
+                for request in &mut walk.outstanding {
+                    plain.clone_into(&mut request.partition);
+                }
+                Answer::Outstanding(walk.outstanding)
+            }
             Question::Facts => {
                 let mut facts = walk.facts;
                 facts.take_books(&baton.books);
@@ -112,7 +134,12 @@ impl Partition {
             }
             Question::Partition => {
                 let root = root_of(&mut walk);
-                let view = View { name: &self.name, config: &self.config, since_ns: self.since_ns };
+                let view = View {
+                    name: &self.name,
+                    config: &self.config,
+                    state: self.state,
+                    state_since_ns: self.state_since_ns,
+                };
                 let allocated = root.allocated_resource;
                 Answer::Partition(Box::new(crate::views::partition(&view, baton, allocated)))
             }
@@ -148,8 +175,8 @@ pub(super) fn walk_all(baton: &mut Baton) {
     };
 }
 
-fn queues(baton: &Baton) -> Vec<Arc<Addr<crate::queue::Queue>>> {
-    baton.directory.queues.iter().map(|entry| Arc::clone(&entry.address)).collect()
+pub(super) fn queues(baton: &Baton) -> Vec<Arc<Addr<crate::queue::Queue>>> {
+    baton.directory.all_queues().map(|entry| Arc::clone(&entry.address)).collect()
 }
 
 fn nodes(baton: &Baton) -> Vec<Arc<Addr<crate::node::Node>>> {

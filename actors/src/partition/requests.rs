@@ -8,7 +8,7 @@ use monoceros_rules::application::NewApplication;
 use monoceros_rules::rejection::Ignored;
 use monoceros_rules::resources::Resources;
 
-use super::{Partition, Task};
+use super::{Partition, Preparing, StateChange, Task};
 use crate::application::{Existing, Op};
 use crate::baton::{Baton, Saying};
 use crate::node::Change;
@@ -34,6 +34,11 @@ pub(crate) enum Request {
     ForeignGone(Arc<str>),
     /// What the translation refused already.
     Say(Saying),
+    /// A configuration is wanted: could this partition have it? Nothing happens until the answer is
+    /// [concluded](super::Conclude).
+    Prepare(Preparing),
+    /// Another state.
+    ChangeState(StateChange),
     /// Pass this on once nothing is left to decide.
     Settle(Arc<Settling>),
 }
@@ -84,6 +89,8 @@ impl Partition {
             Request::RemoveNode(id) => self.remove_node(&id, baton),
             Request::Foreign(foreign) => self.foreign(*foreign, baton),
             Request::ForeignGone(key) => self.foreign_gone(&key),
+            Request::Prepare(preparing) => self.prepare(preparing, baton),
+            Request::ChangeState(change) => self.change_state(change, baton),
             Request::Settle(settling) => self.settling.push(settling),
             Request::Say(saying) => {
                 if matches!(saying, Saying::ApplicationRejected { .. }) {
@@ -99,6 +106,7 @@ impl Partition {
     }
 
     pub(super) fn application_request(&mut self, id: &Arc<str>, ops: Vec<Op>, baton: &mut Baton) {
+        let ops = self.may_ask(id, ops, baton);
         if let Some(slot) = baton.directory.application_by_id.get(id) {
             self.agenda.push_back(Task::Visit(*slot, ops));
         } else {

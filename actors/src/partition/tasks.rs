@@ -1,17 +1,22 @@
 //! A step as a list of tasks: each sends the baton out once, or is done at home.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::allocations::ApplicationSlot;
+use monoceros_rules::config::QueueConfig;
 use monoceros_rules::ledger;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::resources::Limits;
 
-use super::{Partition, Read, node_order, reads};
+use super::scale_up::Audience;
+use super::{Partition, Read, node_order, reads, reloading::uprooting};
+use crate::Removed;
 use crate::application::Op;
-use crate::baton::{Baton, Errand, Purpose, RowSlot, Saying, Walk};
+use crate::baton::{Baton, Errand, Purpose, QueueSlot, RowSlot, Saying, Walk};
 use crate::node::Change;
+use crate::rm::PartitionClosed;
 
 /// What a step has still to do.
 pub(super) enum Task {
@@ -23,14 +28,31 @@ pub(super) enum Task {
     Strand,
     /// A node leaves the directory.
     ForgetNode(NodeSlot),
-    /// Root's capacity changed: make the keys of all queues anew.
-    Refresh,
+    /// Root's capacity or the configuration changed: make all keys anew.
+    Refresh(Refresh),
+    /// A queue is to grow below one that is there.
+    Plant(Arc<QueueConfig>),
+    /// An empty queue goes.
+    Uproot(QueueSlot),
     /// Goes through the actors that the baton's walk lists.
     Walk,
+    /// The queues said what they have left, for the scale-up signal.
+    AskWaiting(Audience),
+    /// The applications said what they wait for.
+    DecideWanted(Audience),
     /// The answer to a read is complete.
     Reply(Box<Read>),
     /// The facts are gathered: what must the next offer decide?
     Foresee,
+}
+
+/// What is refreshed beside the queues.
+#[derive(Default)]
+pub(super) struct Refresh {
+    /// Leaves that order their applications otherwise than before.
+    pub(super) leaves: BTreeSet<QueueSlot>,
+    /// Any queue may have more room.
+    pub(super) loosens: bool,
 }
 
 impl Partition {
@@ -70,7 +92,10 @@ impl Partition {
                 baton.directory.forget_named(slot);
                 let id = Arc::clone(&entry.id);
                 baton.said.push(Saying::ApplicationPlaced { id, queue: None });
-                let leaf = Arc::clone(&baton.directory.queue(entry.leaf).address);
+                let queue = baton.directory.queue_mut(entry.leaf);
+                queue.applications -= 1;
+                let leaf = Arc::clone(&queue.address);
+                self.agenda.extend(uprooting(entry.leaf, &baton));
                 entry.address.do_send(crate::Halt);
                 baton.errand = Errand::Detach { row };
                 leaf.do_send(crate::queue::Membership(baton));
@@ -78,14 +103,24 @@ impl Partition {
             }
             Task::Strand => self.strand(&mut baton),
             Task::ForgetNode(slot) => Self::forget_node(slot, &mut baton),
-            Task::Refresh => {
-                Self::refresh(baton);
+            Task::Refresh(refresh) => {
+                Self::refresh(&refresh, baton);
+                return None;
+            }
+            Task::Plant(config) => {
+                Self::plant(config, baton);
+                return None;
+            }
+            Task::Uproot(slot) => {
+                self.uproot(slot, baton);
                 return None;
             }
             Task::Walk => {
                 baton.walk_on();
                 return None;
             }
+            Task::AskWaiting(audience) => self.ask_waiting(audience, &mut baton),
+            Task::DecideWanted(audience) => self.decide_wanted(audience, &mut baton),
             Task::Reply(read) => self.reply(*read, &mut baton),
             Task::Foresee => {
                 let mut facts = std::mem::take(&mut baton.walk.facts);
@@ -97,23 +132,27 @@ impl Partition {
         Some(baton)
     }
 
-    /// Root's capacity changed: every queue's share may have, so keys are made anew from the leaves
-    /// upward with fair maxima computed from root downward.
-    fn refresh(mut baton: Box<Baton>) {
-        let mut fair: Vec<Option<Limits>> = Vec::new();
-        for entry in &baton.directory.queues {
-            let own = match entry.facts.parent {
+    /// Every queue's share may have changed, so keys are made anew from the leaves upward with fair
+    /// maxima computed from root downward.
+    fn refresh(refresh: &Refresh, mut baton: Box<Baton>) {
+        let directory = &baton.directory;
+        let mut fair_max: Vec<Option<Limits>> = vec![None; directory.queues.len()];
+        for facts in directory.all_queues().map(|entry| &entry.facts) {
+            fair_max[facts.slot.0 as usize] = match facts.parent {
                 None => ledger::stored_limits(baton.books.nodes.capacity()),
-                Some(parent) => ledger::fair_max(
-                    fair[parent.0 as usize].as_ref(),
-                    entry.facts.config.max.as_ref(),
-                ),
+                Some(parent) => {
+                    let above = fair_max[parent.0 as usize].as_ref();
+                    ledger::fair_max(above, facts.config.max.as_ref())
+                }
             };
-            fair.push(own);
         }
-        let queues =
-            baton.directory.queues.iter().map(|entry| Arc::clone(&entry.address)).collect();
-        baton.walk = Walk { purpose: Purpose::Refresh, queues, fair_max: fair, ..Walk::default() };
+        let queues = directory.all_queues().map(|entry| Arc::clone(&entry.address)).collect();
+        let entries = directory.applications.iter().flatten();
+        let reordered = entries.filter(|entry| refresh.leaves.contains(&entry.leaf));
+        let applications = reordered.map(|entry| Arc::clone(&entry.address)).collect();
+        let loosens = if refresh.loosens { baton.books.loosen() } else { 0 };
+        let purpose = Purpose::Refresh;
+        baton.walk = Walk { queues, applications, purpose, fair_max, loosens, ..Walk::default() };
         baton.walk_on();
     }
 
@@ -143,8 +182,15 @@ impl Partition {
         baton.guard.armed = false;
         baton.tally.flush();
         baton.directory.halt_all();
-        self.outlet.do_send(crate::Halt);
-        self.rm.do_send(crate::rm::PartitionClosed { partition: Arc::clone(&self.name) });
+        let directory = &baton.directory;
+        let removed = Removed {
+            allocations: baton.books.allocations.len() as u64,
+            nodes: baton.books.nodes.len() as u64,
+            applications: directory.application_by_id.len() as u64,
+        };
+        let closed = PartitionClosed { partition: Arc::clone(&self.name), removed };
+        // By the outlet, so that nothing said before is heard after.
+        self.outlet.do_send(crate::outlet::Farewell(closed));
         ctx.stop();
     }
 }

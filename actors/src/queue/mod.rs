@@ -20,23 +20,28 @@ use actix::prelude::*;
 use monoceros_rules::audit::QueueFact;
 use monoceros_rules::config::QueueConfig;
 use monoceros_rules::ledger::{self, LedgerDelta, QueueLedger};
+use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::order::{QueueKey, QueueView, exposed_priority};
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::waits::{View, WaitSet, Waits};
 
 use crate::baton::{
-    Baton, Errand, Frame, Purpose, QueueCounts, QueueSlot, RowKey, RowSlot, RowUpdate,
+    Baton, Errand, Frame, Purpose, QueueCounts, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate,
 };
-use crate::events::{Event, Row};
+use crate::events::{Event, Message, Row};
 use crate::metrics::{Kind, Metrics};
+use crate::partition::Room;
 use crate::snapshot::QueueSnapshot;
 use rows::{Child, Rows};
 
 /// What does not change while a queue is offered to: its configuration and its fair maximum.
+#[derive(Clone)]
 pub(crate) struct QueueFacts {
     pub(crate) slot: QueueSlot,
     pub(crate) parent: Option<QueueSlot>,
+    /// Its children left out.
     pub(crate) config: Arc<QueueConfig>,
+    pub(crate) state: ObjectState,
     /// What its share is measured against where it guarantees nothing.
     pub(crate) fair_max: Option<Limits>,
     /// The parent puts priority before share.
@@ -81,7 +86,7 @@ pub(crate) struct Rise(pub(crate) Box<Baton>);
 #[rtype(result = "()")]
 pub(crate) struct Climb(pub(crate) Box<Baton>);
 
-/// An application joins or leaves this leaf. Sent by the partition.
+/// An application joins or leaves this leaf, or a queue this parent. Sent by the partition.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Membership(pub(crate) Box<Baton>);
@@ -104,6 +109,13 @@ pub(crate) struct Queue {
     metrics: Arc<Metrics>,
 }
 
+/// What a configuration may change that is told.
+struct Limited {
+    is_leaf: bool,
+    max: Option<Limits>,
+    guaranteed: Option<Resources>,
+}
+
 impl Queue {
     /// A queue as configured, with a row for each child, in their order.
     pub(crate) fn new(
@@ -111,19 +123,25 @@ impl Queue {
         parent: Option<(Arc<Addr<Self>>, RowSlot)>,
         metrics: Arc<Metrics>,
     ) -> Self {
-        let mut ledger = QueueLedger::default();
-        ledger.max.clone_from(&facts.config.max);
-        ledger.guaranteed.clone_from(&facts.config.guaranteed);
-        ledger.max_running = facts.config.max_applications;
-        Self {
+        let mut queue = Self {
             facts,
             parent,
-            ledger,
+            ledger: QueueLedger::default(),
             rows: Rows::default(),
             loosened: 0,
             last_vain: (0, 0),
             metrics,
-        }
+        };
+        queue.take_limits();
+        queue
+    }
+
+    /// Limits itself as its configuration says.
+    fn take_limits(&mut self) {
+        let config = &self.facts.config;
+        self.ledger.max.clone_from(&config.max);
+        self.ledger.guaranteed.clone_from(&config.guaranteed);
+        self.ledger.max_running = config.max_applications;
     }
 
     fn is_root(&self) -> bool {
@@ -148,6 +166,7 @@ impl Queue {
         let Some((child, runner_up)) = self.rows.first(&view) else {
             self.last_vain = view.now();
             baton.offer.fruitless = self.is_root();
+            baton.offer.waiting = !self.ledger.pending().is_empty();
             self.rise(baton);
             return;
         };
@@ -208,25 +227,80 @@ impl Queue {
         waits.as_seen_from_above(&own, self.last_vain)
     }
 
+    /// Becomes what the directory says, with the fair maximum that the walk brings.
+    ///
+    /// A loosening stamps every queue that has a maximum, and root: what a queue's own maximum held
+    /// back is not seen from above, and whoever was tried in vain is looked at again only when the
+    /// stamp of the whole path has risen.
     fn refresh(&mut self, baton: &mut Baton) {
-        let at = self.facts.slot.0 as usize;
-        let fair_max = baton.walk.fair_max.get(at).cloned().flatten();
-        self.facts = Arc::new(QueueFacts {
-            slot: self.facts.slot,
-            parent: self.facts.parent,
-            config: Arc::clone(&self.facts.config),
-            fair_max,
-            priority_first: self.facts.priority_first,
-        });
+        let slot = self.facts.slot;
+        let told = &baton.directory.queue(slot).facts;
+        let is_changed = !Arc::ptr_eq(&told.config, &self.facts.config);
+        let before = Limited {
+            is_leaf: self.facts.config.is_leaf,
+            max: self.ledger.max.clone(),
+            guaranteed: self.ledger.guaranteed.clone(),
+        };
+        let fair_max = baton.walk.fair_max.get(slot.0 as usize).cloned().flatten();
+        self.facts = Arc::new(QueueFacts { fair_max, ..QueueFacts::clone(told) });
+        if is_changed {
+            self.take_limits();
+        }
+        let loosens = baton.walk.loosens;
         if self.is_root() {
             let capacity = baton.books.nodes.capacity().clone();
-            let max = ledger::stored_limits(&capacity);
-            if max != self.ledger.max {
-                self.ledger.max = max;
-                let path = &self.facts.config.path;
-                baton.happens(|at| Event::of(Row::QueueMax, path, at).amount(&capacity));
-            }
-            self.loosened = baton.books.loosen();
+            self.ledger.max = ledger::stored_limits(&capacity);
+            self.loosened = if loosens > 0 { loosens } else { baton.books.loosen() };
+        } else if loosens > 0 && self.ledger.max.is_some() {
+            self.loosened = loosens;
+        }
+        self.tell_changes(&before, baton);
+    }
+
+    /// The events of what is different now.
+    fn tell_changes(&self, before: &Limited, baton: &mut Baton) {
+        let (config, ledger) = (&self.facts.config, &self.ledger);
+        if config.is_leaf != before.is_leaf {
+            let text = if config.is_leaf { "leaf queue: true" } else { "leaf queue: false" };
+            let event = |at| Event::of(Row::QueueType, &config.path, at);
+            baton.happens(|at| event(at).saying(Message::Says(text)));
+        }
+        if ledger.max != before.max {
+            let max = ledger.max.as_ref().map(Limits::as_resources).unwrap_or_default();
+            baton.happens(|at| Event::of(Row::QueueMax, &config.path, at).amount(&max));
+        }
+        if ledger.guaranteed != before.guaranteed {
+            let guaranteed = ledger.guaranteed.clone().unwrap_or_default();
+            let event = |at| Event::of(Row::QueueGuaranteed, &config.path, at);
+            baton.happens(|at| event(at).amount(&guaranteed));
+        }
+    }
+
+    /// Starts a queue below this one.
+    fn plant(&mut self, facts: Arc<QueueFacts>, baton: &mut Baton) {
+        let me = Arc::clone(&baton.directory.queue(self.facts.slot).address);
+        let metrics = Arc::clone(&self.metrics);
+        let row = self.rows.next();
+        let address = Arc::new(Self::new(Arc::clone(&facts), Some((me, row)), metrics).start());
+        let given = self.rows.add(Child::Queue(Arc::clone(&address)));
+        debug_assert_eq!(given, row, "the next row is the one that is given next");
+        baton.happens(|at| Event::of(Row::QueueAdded, &facts.config.path, at));
+        baton.directory.enter_queue(QueueEntry::new(facts, address, Some(row)));
+    }
+
+    /// What it has left for the scale-up signal, which leaves root's own limit out.
+    fn room(&self) -> Room {
+        let (allocated, pending) = (self.ledger.allocated(), self.ledger.pending());
+        let left = match &self.ledger.max {
+            Some(max) if !self.is_root() => max.less(allocated),
+            _ => Limits::unlimited(),
+        };
+        Room {
+            parent: self.facts.parent,
+            key: self.facts.key(self.priority(), allocated, pending),
+            left,
+            is_waiting: self.facts.config.is_leaf && !pending.is_empty(),
+            may_start: self.may_start(),
         }
     }
 
@@ -353,7 +427,11 @@ impl Handler<Membership> for Queue {
                 self.rows.remove(row);
                 baton.go_home();
             }
-            _ => unreachable!("a leaf is visited to join or to leave"),
+            Errand::Plant { facts } => {
+                self.plant(facts, &mut baton);
+                baton.go_home();
+            }
+            _ => unreachable!("a queue is visited to join or to leave"),
         }
     }
 }
@@ -381,7 +459,14 @@ impl Handler<Walk> for Queue {
                 let parent = self.facts.parent.unwrap_or(slot);
                 baton.walk.trees.entry(parent).or_default().push(snapshot);
             }
-            Purpose::Load => {}
+            Purpose::Room => {
+                baton.walk.rooms.insert(slot, self.room());
+            }
+            Purpose::Load
+            | Purpose::Dismiss
+            | Purpose::Waiting
+            | Purpose::Signal
+            | Purpose::Outstanding => {}
             Purpose::Audit => baton.walk.facts.queues.push(self.fact()),
         }
         baton.walk_on();

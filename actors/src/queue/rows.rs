@@ -37,6 +37,12 @@ pub(super) struct Rows {
 }
 
 impl Rows {
+    /// The row that the next child gets.
+    pub(super) fn next(&self) -> RowSlot {
+        let fresh = || u32::try_from(self.places.len()).expect("the children of a queue fit u32");
+        RowSlot(self.free.last().copied().unwrap_or_else(fresh))
+    }
+
     pub(super) fn add(&mut self, child: Child) -> RowSlot {
         let row = Row { child, key: None, priority: MIN_PRIORITY };
         if let Some(slot) = self.free.pop() {

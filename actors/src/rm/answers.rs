@@ -7,11 +7,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 use monoceros_rules::allocations::Form;
 use monoceros_rules::resources::Resources;
 
 use crate::baton::{Allocated, Ending, Released, Saying};
 use crate::callback::ResourceManagerCallback;
+
+/// What an RM is told of a request for which more machines would help.
+const NO_NODE: &str = "request fits in its queue and no node has room for it";
 
 /// The message under construction. `stage` is the list that was written to last.
 #[derive(Default)]
@@ -19,6 +23,7 @@ struct Batch {
     allocation: si::AllocationResponse,
     application: si::ApplicationResponse,
     node: si::NodeResponse,
+    states: Vec<si::UpdateContainerSchedulingStateRequest>,
     kind: Option<Kind>,
     stage: u8,
 }
@@ -28,6 +33,7 @@ enum Kind {
     Allocation,
     Application,
     Node,
+    States,
 }
 
 impl Batch {
@@ -42,15 +48,14 @@ impl Batch {
 
     fn send(&mut self, callback: &dyn ResourceManagerCallback) {
         let Some(kind) = self.kind.take() else { return };
-        let (allocation, application, node) = (
-            std::mem::take(&mut self.allocation),
-            std::mem::take(&mut self.application),
-            std::mem::take(&mut self.node),
-        );
+        let (allocation, application) =
+            (std::mem::take(&mut self.allocation), std::mem::take(&mut self.application));
+        let (node, states) = (std::mem::take(&mut self.node), std::mem::take(&mut self.states));
         let tell = || match kind {
             Kind::Allocation => callback.update_allocation(allocation),
             Kind::Application => callback.update_application(application),
             Kind::Node => callback.update_node(node),
+            Kind::States => callback.update_container_scheduling_state(states),
         };
         guarded(tell);
         self.stage = 0;
@@ -132,6 +137,15 @@ pub(super) fn deliver(
                 batch.turn_to(Kind::Node, 0, callback);
                 let (node_id, reason) = (id.to_string(), reason.to_string());
                 batch.node.rejected.push(si::RejectedNode { node_id, reason });
+            }
+            Saying::WantsMachines { application, key } => {
+                batch.turn_to(Kind::States, 0, callback);
+                batch.states.push(si::UpdateContainerSchedulingStateRequest {
+                    application_id: application.to_string(),
+                    allocation_key: key.to_string(),
+                    state: SchedulingState::Failed as i32,
+                    reason: NO_NODE.to_owned(),
+                });
             }
             Saying::Settled(settling) => {
                 batch.send(callback);

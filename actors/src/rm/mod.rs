@@ -15,11 +15,15 @@
 
 mod answers;
 mod checks;
+mod reconfiguring;
 mod translate;
 
+pub(crate) use reconfiguring::{
+    ChangeState, Effect, InForce, Prepared, ReadConfiguration, Reconfigure,
+};
 pub(crate) use translate::Settling;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -29,7 +33,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use actix_rt::Arbiter;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::config::{self, Configuration};
+use monoceros_rules::config::{self, Configuration, PartitionConfig};
 use tokio::sync::oneshot;
 
 use crate::baton::Saying;
@@ -41,7 +45,8 @@ use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Reques
 use crate::predicates::{Invalidation, Predicates};
 use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::tally::Tally;
-use crate::{Settings, Threads};
+use crate::{Removed, Settings, Threads};
+use reconfiguring::{HeldBack, Reconfiguration};
 
 /// Items of one chunk, and chunks in the door of a partition.
 pub(crate) const CHUNK: usize = 256;
@@ -93,6 +98,8 @@ pub(crate) struct PartitionLost {
 #[rtype(result = "()")]
 pub(crate) struct PartitionClosed {
     pub(crate) partition: Arc<str>,
+    /// What was in it.
+    pub(crate) removed: Removed,
 }
 
 /// What an RM's session is to do from now on. From its [`ResourceManagerControl`].
@@ -132,10 +139,53 @@ impl Silence {
     }
 }
 
-/// This session, silent already, ends.
+/// The partitions of a session as reads find them. Written by the session and read by the front
+/// door, on one thread.
+#[derive(Clone, Default)]
+pub(crate) struct Roster(Rc<RefCell<Vec<PartitionEntry>>>);
+
+impl Roster {
+    pub(crate) fn entries(&self) -> Vec<PartitionEntry> {
+        self.0.borrow().clone()
+    }
+
+    fn add(&self, entry: PartitionEntry) {
+        self.0.borrow_mut().push(entry);
+    }
+
+    fn forget(&self, names: &BTreeSet<Arc<str>>) {
+        self.0.borrow_mut().retain(|entry| !names.contains(&entry.name));
+    }
+}
+
+/// This session, silent already, ends; the reply says what went with it.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Supersede;
+pub(crate) struct Supersede {
+    pub(crate) reply: Option<oneshot::Sender<Removed>>,
+}
+
+/// What a session begins with.
+pub(crate) struct Beginning<'a> {
+    pub(crate) id: &'a Arc<str>,
+    pub(crate) build_info: BTreeMap<String, String>,
+    pub(crate) configuration: Configuration,
+    pub(crate) in_force: InForce,
+    pub(crate) callback: Arc<dyn ResourceManagerCallback>,
+    pub(crate) clock: Clock,
+    pub(crate) settings: &'a Settings,
+    pub(crate) metrics: &'a Arc<Metrics>,
+}
+
+/// The text to configure with: what was given, else the one for RMs that give none, else the
+/// embedded one.
+pub(crate) fn config_text(given: String, default_queues: &str) -> String {
+    match (given.as_str(), default_queues) {
+        ("", "") => config::DEFAULT.to_owned(),
+        ("", default) => default.to_owned(),
+        _ => given,
+    }
+}
 
 struct Held {
     address: Addr<Partition>,
@@ -158,7 +208,21 @@ pub(crate) struct Rm {
     /// Its partitions have been told to close.
     is_ending: bool,
     events: EventStore,
+    /// What has gone with it so far, and who wants to know.
+    removed: Removed,
+    leave: Option<oneshot::Sender<Removed>>,
+    in_force: InForce,
+    /// The configuration for RMs that give none; empty: the embedded one.
+    default_queues: String,
+    reconfiguration: Option<Reconfiguration>,
+    /// What waits until the reconfiguration is done, in order.
+    held_back: VecDeque<HeldBack>,
+    roster: Roster,
+    build_info: Arc<BTreeMap<String, String>>,
     clock: Clock,
+    settings: Settings,
+    /// The last of each kind of steering that lasts: new partitions are steered by it, too.
+    steered: Vec<Steering>,
     /// Items with unknown numbers in enumerations are ignored rather than taken for the mildest.
     strict_enums: bool,
     tally: Tally,
@@ -166,65 +230,79 @@ pub(crate) struct Rm {
 
 impl Rm {
     /// Starts the session with all its partitions.
-    pub(crate) fn start_with(
-        id: &Arc<str>,
-        build_info: &Arc<BTreeMap<String, String>>,
-        configuration: Configuration,
-        callback: &Arc<dyn ResourceManagerCallback>,
-        clock: Clock,
-        settings: &Settings,
-        metrics: &Arc<Metrics>,
-    ) -> (Addr<Self>, Vec<PartitionEntry>, Silence) {
-        let mut entries = Vec::new();
-        let silence = Silence::default();
+    pub(crate) fn start_with(beginning: Beginning<'_>) -> (Addr<Self>, Roster, Silence) {
+        let Beginning { id, build_info, configuration, in_force, callback, .. } = beginning;
+        let (roster, silence) = (Roster::default(), Silence::default());
+        let (clock, settings) = (beginning.clock, beginning.settings.clone());
+        let mut rm = Self {
+            id: Arc::clone(id),
+            callback,
+            partitions: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            blocked: Vec::new(),
+            silence: silence.clone(),
+            is_ending: false,
+            removed: Removed::default(),
+            leave: None,
+            in_force,
+            default_queues: settings.default_queues.clone(),
+            events: EventStore::new(id, &settings.events, beginning.metrics),
+            reconfiguration: None,
+            held_back: VecDeque::new(),
+            roster: roster.clone(),
+            build_info: Arc::new(build_info),
+            clock,
+            settings,
+            steered: Vec::new(),
+            strict_enums: false,
+            tally: Tally::new(beginning.metrics),
+        };
         let address = Self::create(|ctx| {
             ctx.set_mailbox_capacity(0);
-            let mut partitions = BTreeMap::new();
             for config in configuration.partitions {
                 let name: Arc<str> = Arc::from(format!("[{id}]{}", config.name));
-                let making = Making {
-                    name: Arc::clone(&name),
-                    config: Arc::new(config),
-                    rm: ctx.address(),
-                    callback: Arc::clone(callback),
-                    clock,
-                    reorder_window: settings.reorder_window,
-                    metrics: Arc::clone(metrics),
-                    watch: settings.watch.clone(),
-                    tracking: settings.events.tracking().clone(),
-                };
-                let arbiter = (settings.threads == Threads::PerPartition).then(Arbiter::new);
-                let address = match &arbiter {
-                    Some(arbiter) => Partition::start_in_arbiter(&arbiter.handle(), |ctx| {
-                        Partition::new(making, ctx)
-                    }),
-                    None => Partition::create(|ctx| Partition::new(making, ctx)),
-                };
-                entries.push(PartitionEntry {
-                    rm_id: Arc::clone(id),
-                    name: Arc::clone(&name),
-                    build_info: Arc::clone(build_info),
-                    address: address.clone(),
-                });
-                let held =
-                    Held { address, arbiter, waiting: VecDeque::new(), waiting_items: 0, ahead: 0 };
-                partitions.insert(name, held);
+                rm.start_partition(name, Arc::new(config), ctx.address());
             }
-            Self {
-                id: Arc::clone(id),
-                callback: Arc::clone(callback),
-                partitions,
-                lost: BTreeSet::new(),
-                blocked: Vec::new(),
-                silence: silence.clone(),
-                is_ending: false,
-                events: EventStore::new(id, &settings.events, metrics),
-                clock,
-                strict_enums: false,
-                tally: Tally::new(metrics),
-            }
+            rm
         });
-        (address, entries, silence)
+        (address, roster, silence)
+    }
+
+    fn start_partition(
+        &mut self,
+        name: Arc<str>,
+        config: Arc<PartitionConfig>,
+        address: Addr<Self>,
+    ) {
+        let making = Making {
+            name: Arc::clone(&name),
+            config,
+            rm: address,
+            callback: Arc::clone(&self.callback),
+            clock: self.clock,
+            reorder_window: self.settings.reorder_window,
+            metrics: Arc::clone(self.tally.shared()),
+            watch: self.settings.watch.clone(),
+            tracking: self.settings.events.tracking().clone(),
+        };
+        let arbiter = (self.settings.threads == Threads::PerPartition).then(Arbiter::new);
+        let address = match &arbiter {
+            Some(arbiter) => {
+                Partition::start_in_arbiter(&arbiter.handle(), |ctx| Partition::new(making, ctx))
+            }
+            None => Partition::create(|ctx| Partition::new(making, ctx)),
+        };
+        for steering in &self.steered {
+            address.do_send(Steer(steering.clone()));
+        }
+        self.roster.add(PartitionEntry {
+            rm_id: Arc::clone(&self.id),
+            name: Arc::clone(&name),
+            build_info: Arc::clone(&self.build_info),
+            address: address.clone(),
+        });
+        let held = Held { address, arbiter, waiting: VecDeque::new(), waiting_items: 0, ahead: 0 };
+        self.partitions.insert(name, held);
     }
 
     /// Counts what was refused and what had no effect.
@@ -240,14 +318,19 @@ impl Rm {
     }
 
     /// Tells the callback; `partition` is the one that speaks, with the RM's prefix.
-    fn deliver(&mut self, partition: &str, sayings: Vec<Saying>, ctx: &mut Context<Self>) {
+    fn deliver(&mut self, partition: &str, sayings: Vec<Saying>) {
         self.count(&sayings);
         if self.silence.reigns() || sayings.is_empty() {
             return;
         }
         let (sayings, events) = gather(sayings, self.events.tracking().is_on());
         answers::deliver(&*self.callback, config::plain_name(partition), sayings);
-        if self.events.add(events) {
+        self.events.add(events);
+    }
+
+    /// Events that were kept are told after a while. For the end of every handler that may deliver.
+    fn arm_events(&mut self, ctx: &mut Context<Self>) {
+        if self.events.arm() {
             ctx.run_later(COLLECTED_FOR, |rm, _| rm.tell_events());
         }
     }
@@ -257,6 +340,31 @@ impl Rm {
         if !self.silence.reigns() && !events.is_empty() {
             answers::guarded(|| self.callback.send_events(events));
         }
+    }
+
+    fn update(&mut self, Update { body, taken }: Update) {
+        let translated = match body {
+            Body::Allocation(request) => self.translate_allocation(request),
+            Body::Application(request) => self.translate_application(request),
+            Body::Node(request) => self.translate_node(request),
+            Body::Settle(reply) => self.translate_settle(reply),
+        };
+        self.deliver("", translated.refused);
+        self.hand_in(translated.chunks);
+        if self.waiting_items() > WAITING_MAX {
+            self.blocked.push(taken);
+        } else {
+            let _ = taken.send(Ok(()));
+        }
+        self.pump();
+    }
+
+    /// The last partition has gone.
+    fn end(&mut self, ctx: &mut Context<Self>) {
+        if let Some(reply) = self.leave.take() {
+            let _ = reply.send(self.removed);
+        }
+        ctx.stop();
     }
 
     /// Hands each partition what it may have ahead.
@@ -322,22 +430,14 @@ impl Actor for Rm {
 impl Handler<Update> for Rm {
     type Result = ();
 
-    fn handle(&mut self, Update { body, taken }: Update, ctx: &mut Self::Context) {
+    fn handle(&mut self, update: Update, ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
-        let translated = match body {
-            Body::Allocation(request) => self.translate_allocation(request),
-            Body::Application(request) => self.translate_application(request),
-            Body::Node(request) => self.translate_node(request),
-            Body::Settle(reply) => self.translate_settle(reply),
-        };
-        self.deliver("", translated.refused, ctx);
-        self.hand_in(translated.chunks);
-        if self.waiting_items() > WAITING_MAX {
-            self.blocked.push(taken);
+        if self.is_reconfiguring() {
+            self.held_back.push_back(HeldBack::Update(update));
         } else {
-            let _ = taken.send(Ok(()));
+            self.update(update);
+            self.arm_events(ctx);
         }
-        self.pump();
         self.tally.flush();
     }
 }
@@ -360,7 +460,8 @@ impl Handler<Said> for Rm {
     fn handle(&mut self, Said { partition, sayings }: Said, ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
         let count = sayings.len();
-        self.deliver(&partition, sayings, ctx);
+        self.deliver(&partition, sayings);
+        self.arm_events(ctx);
         if let Some(held) = self.partitions.get(&partition) {
             held.address.do_send(Heard(count));
         }
@@ -373,9 +474,17 @@ impl Handler<Steer> for Rm {
 
     fn handle(&mut self, Steer(steering): Steer, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
-        if let Steering::StrictEnums(strict) = steering {
-            self.strict_enums = strict;
-            return;
+        match &steering {
+            Steering::StrictEnums(strict) => {
+                self.strict_enums = *strict;
+                return;
+            }
+            Steering::Invalidate(_) => {}
+            lasting => {
+                let kind = std::mem::discriminant(lasting);
+                self.steered.retain(|earlier| std::mem::discriminant(earlier) != kind);
+                self.steered.push(lasting.clone());
+            }
         }
         for held in self.partitions.values() {
             held.address.do_send(Steer(steering.clone()));
@@ -406,8 +515,11 @@ impl Handler<PartitionLost> for Rm {
         Self::stop_arbiter(&held);
         if self.is_ending {
             if self.partitions.is_empty() {
-                ctx.stop();
+                self.end(ctx);
             }
+            return;
+        }
+        if self.expected_to_leave(&partition, ctx) {
             return;
         }
         tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");
@@ -422,12 +534,18 @@ impl Handler<PartitionLost> for Rm {
 impl Handler<PartitionClosed> for Rm {
     type Result = ();
 
-    fn handle(&mut self, PartitionClosed { partition }: PartitionClosed, ctx: &mut Self::Context) {
+    fn handle(&mut self, closed: PartitionClosed, ctx: &mut Self::Context) {
+        let PartitionClosed { partition, removed } = closed;
         if let Some(held) = self.partitions.remove(&partition) {
             Self::stop_arbiter(&held);
         }
-        if self.is_ending && self.partitions.is_empty() {
-            ctx.stop();
+        self.removed.add(removed);
+        if self.is_ending {
+            if self.partitions.is_empty() {
+                self.end(ctx);
+            }
+        } else {
+            self.expected_to_leave(&partition, ctx);
         }
     }
 }
@@ -435,10 +553,20 @@ impl Handler<PartitionClosed> for Rm {
 impl Handler<Supersede> for Rm {
     type Result = ();
 
-    fn handle(&mut self, _: Supersede, ctx: &mut Self::Context) {
+    fn handle(&mut self, Supersede { reply }: Supersede, ctx: &mut Self::Context) {
         self.is_ending = true;
+        self.leave = reply;
+        self.removed = Removed::default();
+        let not_here = || crate::UpdateError::NotRegistered(self.id.to_string());
         for taken in self.blocked.drain(..) {
-            let _ = taken.send(Err(crate::UpdateError::NotRegistered(self.id.to_string())));
+            let _ = taken.send(Err(not_here()));
+        }
+        // Whoever waits for another answer learns it by a reply that is dropped.
+        self.reconfiguration = None;
+        for held_back in self.held_back.drain(..) {
+            if let HeldBack::Update(update) = held_back {
+                let _ = update.taken.send(Err(not_here()));
+            }
         }
         for held in self.partitions.values_mut() {
             held.waiting.clear();
@@ -446,7 +574,7 @@ impl Handler<Supersede> for Rm {
             held.address.do_send(Close);
         }
         if self.partitions.is_empty() {
-            ctx.stop();
+            self.end(ctx);
         }
     }
 }

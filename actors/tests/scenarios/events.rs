@@ -346,6 +346,61 @@ fn refusals_are_told_with_their_counts_and_not_again_for_15_seconds() {
     );
 }
 
+#[test]
+fn what_a_configuration_changes_is_told_and_nothing_else() {
+    let queue = |path: &str, words: &str| format!("queue {path} {words}\n");
+    let configuration = |queues: &[String]| {
+        let steps = Script::parse(&queues.concat()).0.into_iter();
+        let queues: Vec<_> = steps
+            .map(|step| match step {
+                crate::script::Step::Queue(queue) => queue,
+                step => panic!("`{step}` is no queue"),
+            })
+            .collect();
+        wire::configuration(None, &queues)
+    };
+    let told = in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let before = configuration(&[
+            queue("root.a", "max vcore=2 guaranteed vcore=1"),
+            queue("root.b", "max vcore=2"),
+            queue("root.c", ""),
+        ]);
+        register(&scheduler, "rm", &before, Arc::new(Listener::default())).await;
+        say(&scheduler, "rm", "node n1 vcore=1").await;
+        let past = scheduler.events().range(0, 0).highest + 1;
+        let config = configuration(&[
+            queue("root.a", "max vcore=3 guaranteed vcore=2"),
+            queue("root.b.d", ""),
+        ]);
+        let update = |config: &str| si::UpdateConfigurationRequest {
+            rm_id: "rm".to_owned(),
+            config: config.to_owned(),
+            extra_config: [("event.ringBufferCapacity".to_owned(), "99".to_owned())].into(),
+            ..Default::default()
+        };
+        scheduler.update_configuration(update(&config)).await.unwrap();
+        scheduler.update_configuration(update(&config)).await.unwrap();
+        scheduler.settle().await;
+        let mut told: Vec<_> =
+            scheduler.events().range(past, 99).records.iter().map(line).collect();
+        // Of several queues in one step the order is not that of the configuration.
+        told.sort();
+        told
+    });
+    assert_eq!(
+        told,
+        [
+            "QUEUE root.a SET QUEUE_GUARANTEED vcore=2",
+            "QUEUE root.a SET QUEUE_MAX vcore=3",
+            "QUEUE root.b SET QUEUE_MAX",
+            "QUEUE root.b SET QUEUE_TYPE: leaf queue: false",
+            "QUEUE root.b.d ADD DETAILS_NONE",
+            "QUEUE root.c REMOVE DETAILS_NONE",
+        ]
+    );
+}
+
 /// Hears events alone, batch by batch.
 #[derive(Default)]
 struct Listener(Mutex<Vec<Vec<String>>>);

@@ -22,6 +22,7 @@ mod refused_applications;
 mod refused_asks;
 mod refused_nodes;
 mod releases;
+mod scale_up;
 mod scheduling;
 mod sessions;
 mod sorting;

@@ -1,0 +1,72 @@
+//! Whether a partition takes anything new, and whether anything is decided for it
+//! (applications chapter, 9.5).
+//!
+//! Draining it takes no new applications and no new nodes, and goes on otherwise. Stopped it takes
+//! no asks and no allocations either, and decides nothing; what leaves is still released, and nodes
+//! that are there are still kept up to date.
+
+use std::sync::Arc;
+
+use monoceros_rules::object_state::{ObjectState, Refused};
+use monoceros_rules::rejection::Rejection;
+use tokio::sync::oneshot;
+
+use super::Partition;
+use super::early::{reject_with, spec};
+use crate::application::Op;
+use crate::baton::Baton;
+
+/// The partition is to be in another state. Answered with the one it was in.
+pub(crate) struct StateChange {
+    pub(crate) to: ObjectState,
+    pub(crate) reply: oneshot::Sender<Result<ObjectState, Refused>>,
+}
+
+impl Partition {
+    pub(super) fn change_state(&mut self, change: StateChange, baton: &Baton) {
+        let old = self.state;
+        let entered = old.on(change.to.entered_by());
+        if let Ok(state) = entered
+            && state != old
+        {
+            tracing::info!(partition = %self.name, from = %old, to = %state, "partition state");
+            self.state = state;
+            self.state_since_ns = baton.now_ns;
+        }
+        // Whoever asked may have given up.
+        let _ = change.reply.send(entered.map(|_| old));
+    }
+
+    /// Whether anything may be decided at all.
+    pub(super) fn decides(&self) -> bool {
+        !self.on_hold && self.state != ObjectState::Stopped
+    }
+
+    /// Whether the partition takes new applications and nodes.
+    pub(super) fn takes_new(&self, what: &'static str, id: &Arc<str>) -> Result<(), Rejection> {
+        if self.state == ObjectState::Active {
+            return Ok(());
+        }
+        Err(self.is_stopped(what, id))
+    }
+
+    /// Rejects asks and allocations if the partition takes none; returns what is left to be done.
+    pub(super) fn may_ask(
+        &self,
+        application: &Arc<str>,
+        ops: Vec<Op>,
+        baton: &mut Baton,
+    ) -> Vec<Op> {
+        if self.state != ObjectState::Stopped {
+            return ops;
+        }
+        let (asks, others): (Vec<Op>, Vec<Op>) = ops.into_iter().partition(|op| spec(op).is_some());
+        reject_with(application, &asks, baton, |spec| self.is_stopped("allocation", &spec.key));
+        others
+    }
+
+    fn is_stopped(&self, what: &'static str, id: &Arc<str>) -> Rejection {
+        let (id, partition, state) = (Arc::clone(id), Arc::clone(&self.name), self.state);
+        Rejection::PartitionStopped { what, id, partition, state }
+    }
+}

@@ -1,0 +1,387 @@
+//! Another configuration for a session, and other states for its partitions (queues-and-config
+//! chapter, 9.2).
+//!
+//! # How it goes
+//! The text is checked here, then every partition is asked whether it could have its part of it
+//! (`Request::Prepare`, in the order of the RM's requests). When all have answered, all change, or
+//! none does; partitions that are not configured any more tell their last and close, new ones start
+//! empty. What the RM sends meanwhile is held back, so that none of it meets half of a change.
+//!
+//! # When things go wrong
+//! A partition that is lost before it answered counts as a refusal; one that is lost while it closes
+//! is gone, which is what was wanted. A session that ends drops the reply.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use actix::prelude::*;
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::config::{self, Configuration, PartitionConfig};
+use monoceros_rules::object_state::{ObjectState, Refused};
+use monoceros_rules::reload::TypeInUse;
+use tokio::sync::oneshot;
+
+use super::{Rm, Update};
+use crate::partition::{Conclude, Preparing, Request, StateChange};
+use crate::scheduler::{ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate};
+
+/// The policy group of a registration that names none.
+const POLICY_GROUP: &str = "queues";
+
+/// What the session is configured with.
+#[derive(Clone, Debug)]
+pub(crate) struct InForce {
+    policy_group: String,
+    text: String,
+    checksum: String,
+    extra: BTreeMap<String, String>,
+    /// The text was not given but is the one for RMs that give none.
+    is_default: bool,
+}
+
+impl InForce {
+    /// Of a registration, with the text as it was read.
+    pub(crate) fn of(
+        request: &si::RegisterResourceManagerRequest,
+        text: &str,
+        configuration: &Configuration,
+    ) -> Self {
+        let group = request.policy_group.as_str();
+        Self {
+            policy_group: if group.is_empty() { POLICY_GROUP } else { group }.to_owned(),
+            text: text.to_owned(),
+            checksum: configuration.checksum.clone(),
+            extra: request.extra_config.clone().into_iter().collect(),
+            is_default: request.config.is_empty(),
+        }
+    }
+}
+
+/// What is to come of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Apply,
+    /// It is only tried.
+    None,
+    /// It is the text for RMs that give none, from now on.
+    Defaults(String),
+}
+
+/// Another configuration. From the embedding API.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Reconfigure {
+    pub(crate) request: si::UpdateConfigurationRequest,
+    pub(crate) effect: Effect,
+    pub(crate) reply: oneshot::Sender<Result<ConfigurationUpdate, ConfigurationError>>,
+}
+
+/// What is in force. From the embedding API.
+#[derive(Message)]
+#[rtype(result = "ConfigurationSnapshot")]
+pub(crate) struct ReadConfiguration;
+
+/// Another state for a partition, named as in requests. From the embedding API. Without such a
+/// partition the reply is dropped.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct ChangeState {
+    pub(crate) partition: String,
+    pub(crate) to: ObjectState,
+    pub(crate) reply: oneshot::Sender<Result<ObjectState, Refused>>,
+}
+
+/// A partition could have what was proposed, or why not. It stands still until it is concluded.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Prepared {
+    pub(crate) partition: Arc<str>,
+    pub(crate) answer: Result<(), TypeInUse>,
+}
+
+/// What came while a configuration was on its way.
+pub(super) enum HeldBack {
+    Update(Update),
+    Reconfigure(Reconfigure),
+    ChangeState(ChangeState),
+}
+
+/// A configuration on its way.
+pub(super) struct Reconfiguration {
+    next: InForce,
+    partitions: BTreeMap<Arc<str>, Arc<PartitionConfig>>,
+    /// Partitions that have not said yet whether they could.
+    unanswered: BTreeSet<Arc<str>>,
+    /// Partitions that close.
+    leaving: BTreeSet<Arc<str>>,
+    applies: bool,
+    outcome: Result<ConfigurationUpdate, ConfigurationError>,
+    reply: oneshot::Sender<Result<ConfigurationUpdate, ConfigurationError>>,
+}
+
+/// What a request comes to before any partition is asked.
+enum Opening {
+    /// Nothing of the queues changes.
+    Same(InForce),
+    Other(InForce, Configuration),
+}
+
+impl Rm {
+    pub(super) fn is_reconfiguring(&self) -> bool {
+        self.reconfiguration.is_some()
+    }
+
+    /// Does what was held back, until something holds the rest back again.
+    pub(super) fn go_on(&mut self) {
+        while !self.is_reconfiguring()
+            && let Some(held_back) = self.held_back.pop_front()
+        {
+            match held_back {
+                HeldBack::Update(update) => self.update(update),
+                HeldBack::Reconfigure(reconfigure) => self.reconfigure(reconfigure),
+                HeldBack::ChangeState(change) => self.change_state(change),
+            }
+        }
+    }
+
+    fn reconfigure(&mut self, reconfigure: Reconfigure) {
+        let Reconfigure { request, effect, reply } = reconfigure;
+        if let Effect::Defaults(text) = &effect {
+            self.default_queues.clone_from(text);
+        }
+        let opening = self.open(request, &effect);
+        let new_checksum = match &opening {
+            Ok(Opening::Same(next) | Opening::Other(next, _)) => next.checksum.clone(),
+            Err(_) => String::new(),
+        };
+        let update = ConfigurationUpdate {
+            rm_id: self.id.to_string(),
+            old_config: self.in_force.text.clone(),
+            old_checksum: self.in_force.checksum.clone(),
+            changed: new_checksum != self.in_force.checksum,
+            new_checksum,
+        };
+        let applies = effect != Effect::None;
+        let (next, configuration) = match opening {
+            Err(error) => {
+                let _ = reply.send(Err(error));
+                return;
+            }
+            Ok(Opening::Same(next)) => {
+                if applies {
+                    self.put_in_force(next);
+                }
+                let _ = reply.send(Ok(update));
+                return;
+            }
+            Ok(Opening::Other(next, configuration)) => (next, configuration),
+        };
+        let name = |config: &PartitionConfig| Arc::from(format!("[{}]{}", self.id, config.name));
+        let partitions: BTreeMap<Arc<str>, _> = configuration
+            .partitions
+            .into_iter()
+            .map(|config| (name(&config), Arc::new(config)))
+            .collect();
+        let prepare = |partition: &Arc<str>| {
+            let config = partitions.get(partition).cloned();
+            (Arc::clone(partition), vec![Request::Prepare(Preparing { config })])
+        };
+        let chunks = self.partitions.keys().map(prepare).collect();
+        self.reconfiguration = Some(Reconfiguration {
+            next,
+            partitions,
+            unanswered: self.partitions.keys().cloned().collect(),
+            leaving: BTreeSet::new(),
+            applies,
+            outcome: Ok(update),
+            reply,
+        });
+        self.hand_in(chunks);
+        self.pump();
+    }
+
+    fn put_in_force(&mut self, next: InForce) {
+        self.settings.events.apply_extra_config(&next.extra);
+        self.in_force = next;
+    }
+
+    /// Everything that can be said without the partitions.
+    fn open(
+        &self,
+        request: si::UpdateConfigurationRequest,
+        effect: &Effect,
+    ) -> Result<Opening, ConfigurationError> {
+        let registered = &self.in_force.policy_group;
+        if !request.policy_group.is_empty() && request.policy_group != *registered {
+            let (given, registered) = (request.policy_group, registered.clone());
+            return Err(ConfigurationError::PolicyGroup { given, registered });
+        }
+        if self.is_ending {
+            return Err(ConfigurationError::NotRegistered(self.id.to_string()));
+        }
+        if !self.lost.is_empty() {
+            return Err(ConfigurationError::PartitionLost(self.id.to_string()));
+        }
+        let is_defaults = matches!(effect, Effect::Defaults(_));
+        if is_defaults && !self.in_force.is_default {
+            return Ok(Opening::Same(self.in_force.clone()));
+        }
+        let given = if request.config.is_empty() { request.configs } else { request.config };
+        let is_default = given.is_empty();
+        let text = super::config_text(given, &self.default_queues);
+        let configuration = config::parse(&text).map_err(ConfigurationError::Invalid)?;
+        for warning in &configuration.warnings {
+            tracing::warn!(rm = %self.id, %warning, "queue configuration");
+        }
+        let extra = if is_defaults {
+            self.in_force.extra.clone()
+        } else {
+            request.extra_config.into_iter().collect()
+        };
+        let policy_group = registered.clone();
+        let checksum = configuration.checksum.clone();
+        let mut next = InForce { policy_group, text, checksum, extra, is_default };
+        if next.checksum == self.in_force.checksum {
+            next.text.clone_from(&self.in_force.text);
+            return Ok(Opening::Same(next));
+        }
+        Ok(Opening::Other(next, configuration))
+    }
+
+    /// A partition has answered, or never will.
+    fn answered(
+        &mut self,
+        partition: &Arc<str>,
+        answer: Result<(), ConfigurationError>,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(reconfiguration) = &mut self.reconfiguration else { return };
+        if !reconfiguration.unanswered.remove(partition) {
+            return;
+        }
+        if let (Err(error), Ok(_)) = (answer, &reconfiguration.outcome) {
+            reconfiguration.outcome = Err(error);
+        }
+        if reconfiguration.unanswered.is_empty() {
+            self.conclude(ctx);
+        }
+    }
+
+    /// All partitions have answered and stand still.
+    fn conclude(&mut self, ctx: &mut Context<Self>) {
+        let Some(reconfiguration) = &mut self.reconfiguration else { return };
+        if !reconfiguration.applies || reconfiguration.outcome.is_err() {
+            for held in self.partitions.values() {
+                held.address.do_send(Conclude::Forget);
+            }
+            self.reconfigured();
+            return;
+        }
+        let new = std::mem::take(&mut reconfiguration.partitions);
+        let gone = self.partitions.keys().filter(|name| !new.contains_key(*name));
+        reconfiguration.leaving = gone.cloned().collect();
+        self.roster.forget(&reconfiguration.leaving);
+        let next = reconfiguration.next.clone();
+        self.put_in_force(next);
+        for held in self.partitions.values() {
+            held.address.do_send(Conclude::Apply);
+        }
+        for (name, config) in new {
+            if !self.partitions.contains_key(&name) {
+                tracing::info!(rm = %self.id, partition = %name, "new partition");
+                self.start_partition(name, config, ctx.address());
+            }
+        }
+        tracing::info!(rm = %self.id, checksum = self.in_force.checksum, "new configuration");
+        self.partition_left(None);
+    }
+
+    /// A partition that is not configured any more has closed; without one, asks whether any is
+    /// still to do so.
+    fn partition_left(&mut self, partition: Option<&Arc<str>>) {
+        let Some(reconfiguration) = &mut self.reconfiguration else { return };
+        if let Some(partition) = partition {
+            reconfiguration.leaving.remove(partition);
+        }
+        if reconfiguration.unanswered.is_empty() && reconfiguration.leaving.is_empty() {
+            self.reconfigured();
+        }
+    }
+
+    fn reconfigured(&mut self) {
+        if let Some(reconfiguration) = self.reconfiguration.take() {
+            let _ = reconfiguration.reply.send(reconfiguration.outcome);
+        }
+        self.go_on();
+    }
+
+    /// A partition closed or was lost; says whether that was wanted.
+    pub(super) fn expected_to_leave(
+        &mut self,
+        partition: &Arc<str>,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let Some(reconfiguration) = &self.reconfiguration else { return false };
+        if reconfiguration.leaving.contains(partition) {
+            self.partition_left(Some(partition));
+            return true;
+        }
+        let lost = ConfigurationError::PartitionLost(self.id.to_string());
+        self.answered(partition, Err(lost), ctx);
+        false
+    }
+
+    fn change_state(&mut self, change: ChangeState) {
+        let ChangeState { partition, to, reply } = change;
+        let Ok(name) = config::qualified_name(&partition, &self.id) else { return };
+        let known = self.partitions.get_key_value(name.as_str());
+        let Some(partition) = known.map(|(partition, _)| Arc::clone(partition)) else { return };
+        let request = Request::ChangeState(StateChange { to, reply });
+        self.hand_in(vec![(partition, vec![request])]);
+        self.pump();
+    }
+}
+
+impl Handler<Reconfigure> for Rm {
+    type Result = ();
+
+    fn handle(&mut self, reconfigure: Reconfigure, ctx: &mut Self::Context) {
+        self.held_back.push_back(HeldBack::Reconfigure(reconfigure));
+        self.go_on();
+        self.arm_events(ctx);
+    }
+}
+
+impl Handler<ChangeState> for Rm {
+    type Result = ();
+
+    fn handle(&mut self, change: ChangeState, ctx: &mut Self::Context) {
+        self.held_back.push_back(HeldBack::ChangeState(change));
+        self.go_on();
+        self.arm_events(ctx);
+    }
+}
+
+impl Handler<Prepared> for Rm {
+    type Result = ();
+
+    fn handle(&mut self, Prepared { partition, answer }: Prepared, ctx: &mut Self::Context) {
+        self.answered(&partition, answer.map_err(ConfigurationError::from), ctx);
+        self.arm_events(ctx);
+    }
+}
+
+impl Handler<ReadConfiguration> for Rm {
+    type Result = MessageResult<ReadConfiguration>;
+
+    fn handle(&mut self, _: ReadConfiguration, _ctx: &mut Self::Context) -> Self::Result {
+        let InForce { policy_group, text, checksum, extra, .. } = self.in_force.clone();
+        MessageResult(ConfigurationSnapshot {
+            rm_id: self.id.to_string(),
+            policy_group,
+            config: text,
+            extra_config: extra,
+            checksum,
+        })
+    }
+}

@@ -1,0 +1,212 @@
+//! What an operator does to a running scheduler: another configuration, another state of a
+//! partition, an RM that has to go (scheduler-interface chapter, 3.9; queues-and-config chapter, 9).
+
+use std::collections::BTreeMap;
+
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::config::ConfigErrors;
+use monoceros_rules::object_state::{ObjectState, Refused};
+use monoceros_rules::reload::TypeInUse;
+use tokio::sync::oneshot;
+
+use super::SchedulerHandle;
+use crate::UpdateError;
+use crate::rm::{ChangeState, Effect, ReadConfiguration, Reconfigure};
+use crate::rm_proxy::{Deregister, FindOnlyRm, FindRm};
+
+/// A configuration was taken, or would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigurationUpdate {
+    /// Whose it is.
+    pub rm_id: String,
+    /// The text that was in force.
+    pub old_config: String,
+    /// Of [`Self::old_config`].
+    pub old_checksum: String,
+    /// Of the text that is in force now.
+    pub new_checksum: String,
+    /// Whether the two differ; if they do not, nothing was done to the queues.
+    pub changed: bool,
+}
+
+/// A configuration was not taken, and nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigurationError {
+    /// The request names no RM, and there is not exactly one.
+    #[error("rmID missing: it may be left out while exactly one resource manager is registered")]
+    RmIdMissing,
+    /// No such RM is registered.
+    #[error("resource manager `{0}` is not registered")]
+    NotRegistered(String),
+    /// The policy group of an RM cannot change while it is registered.
+    #[error("policy group `{given}` is not `{registered}`, that of the registration")]
+    PolicyGroup {
+        /// In the request.
+        given: String,
+        /// At the registration.
+        registered: String,
+    },
+    /// The text is not valid.
+    #[error("queue configuration is not valid:\n{0}")]
+    Invalid(ConfigErrors),
+    /// A queue with applications would change between leaf and parent.
+    #[error(transparent)]
+    TypeInUse(#[from] TypeInUse),
+    /// A partition of the RM was lost to an internal failure: it must register again.
+    #[error("a partition of `{0}` was lost; it must register again")]
+    PartitionLost(String),
+    /// The scheduler has been shut down.
+    #[error("the scheduler is stopped")]
+    Stopped,
+}
+
+impl From<UpdateError> for ConfigurationError {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::RmIdMissing => Self::RmIdMissing,
+            UpdateError::NotRegistered(rm) => Self::NotRegistered(rm),
+            UpdateError::Stopped => Self::Stopped,
+        }
+    }
+}
+
+/// The configuration in force for an RM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigurationSnapshot {
+    /// Whose it is.
+    pub rm_id: String,
+    /// `queues` unless the registration named another.
+    pub policy_group: String,
+    /// The text of the queue configuration (YAML).
+    pub config: String,
+    /// As the RM sent it last, with whatever secrets are in it.
+    pub extra_config: BTreeMap<String, String>,
+    /// Of [`Self::config`]: 64 upper-case hex digits.
+    pub checksum: String,
+}
+
+/// A partition did not change its state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PartitionStateError {
+    /// The RM cannot be reached.
+    #[error(transparent)]
+    Rm(#[from] UpdateError),
+    /// The RM has no such partition.
+    #[error("partition `{0}` not found")]
+    PartitionNotFound(String),
+    /// No way leads from its state to that one.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// What went with an RM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Allocations that were released.
+    pub allocations: u64,
+    /// Nodes of its partitions.
+    pub nodes: u64,
+    /// Applications that had not ended.
+    pub applications: u64,
+}
+
+impl Removed {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.allocations += other.allocations;
+        self.nodes += other.nodes;
+        self.applications += other.applications;
+    }
+}
+
+impl SchedulerHandle {
+    /// Gives an RM another configuration: its queue part and its extra part together, or nothing.
+    /// The queue part is `config`, else `configs`, else that of a registration without one; a text
+    /// with the checksum of the present one is not applied again. Ordered with what the RM sends;
+    /// what this returns is in force.
+    pub async fn update_configuration(
+        &self,
+        request: si::UpdateConfigurationRequest,
+    ) -> Result<ConfigurationUpdate, ConfigurationError> {
+        self.reconfigure(request, Effect::Apply).await
+    }
+
+    /// Whether [`Self::update_configuration`] would take this now, and what it would answer.
+    pub async fn validate_configuration(
+        &self,
+        request: si::UpdateConfigurationRequest,
+    ) -> Result<ConfigurationUpdate, ConfigurationError> {
+        self.reconfigure(request, Effect::None).await
+    }
+
+    async fn reconfigure(
+        &self,
+        request: si::UpdateConfigurationRequest,
+        effect: Effect,
+    ) -> Result<ConfigurationUpdate, ConfigurationError> {
+        let found = self.proxy.send(FindOnlyRm(request.rm_id.clone())).await;
+        let rm = found.map_err(|_| ConfigurationError::Stopped)??;
+        let (reply, answer) = oneshot::channel();
+        let rm_id = request.rm_id.clone();
+        rm.do_send(Reconfigure { request, effect, reply });
+        answer.await.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id)))
+    }
+
+    /// The configuration in force for an RM; an empty id is the only RM's.
+    pub async fn configuration(
+        &self,
+        rm_id: &str,
+    ) -> Result<ConfigurationSnapshot, ConfigurationError> {
+        let found = self.proxy.send(FindOnlyRm(rm_id.to_owned())).await;
+        let rm = found.map_err(|_| ConfigurationError::Stopped)??;
+        let not_there = |_| ConfigurationError::NotRegistered(rm_id.to_owned());
+        rm.send(ReadConfiguration).await.map_err(not_there)
+    }
+
+    /// Has a partition of an RM take nothing new ([`ObjectState::Draining`]), do nothing at all
+    /// ([`ObjectState::Stopped`]), or everything again. Returns the state it was in. Ordered with
+    /// what the RM sends.
+    pub async fn set_partition_state(
+        &self,
+        rm_id: &str,
+        partition: &str,
+        to: ObjectState,
+    ) -> Result<ObjectState, PartitionStateError> {
+        let found = self.proxy.send(FindRm(rm_id.to_owned())).await;
+        let rm = found.map_err(|_| UpdateError::Stopped)??;
+        let (reply, answer) = oneshot::channel();
+        rm.do_send(ChangeState { partition: partition.to_owned(), to, reply });
+        let not_there = |_| PartitionStateError::PartitionNotFound(partition.to_owned());
+        Ok(answer.await.map_err(not_there)??)
+    }
+
+    /// The RM leaves: its partitions go without another word. Returns what went with them, once it
+    /// has.
+    pub async fn deregister(&self, rm_id: &str) -> Result<Removed, UpdateError> {
+        let (reply, answer) = oneshot::channel();
+        let deregister = Deregister { rm_id: rm_id.to_owned(), reply: Some(reply) };
+        self.proxy.send(deregister).await.map_err(|_| UpdateError::Stopped)??;
+        // An Rm that panics meanwhile has nothing left to tell.
+        Ok(answer.await.unwrap_or_default())
+    }
+
+    /// The queue configuration of RMs that register without one from now on, and of those that did:
+    /// each gets it as by [`Self::update_configuration`]. Empty: the embedded one. Returns what
+    /// came of it for each RM concerned.
+    pub async fn set_default_queues(
+        &self,
+        yaml: &str,
+    ) -> Result<Vec<(String, Result<ConfigurationUpdate, ConfigurationError>)>, ConfigErrors> {
+        monoceros_rules::config::parse(yaml)?;
+        let set = crate::rm_proxy::SetDefaultQueues(yaml.to_owned());
+        let mut outcomes = Vec::new();
+        for (rm_id, rm) in self.proxy.send(set).await.unwrap_or_default() {
+            let request = si::UpdateConfigurationRequest::default();
+            let (reply, answer) = oneshot::channel();
+            rm.do_send(Reconfigure { request, effect: Effect::Defaults(yaml.to_owned()), reply });
+            let outcome = answer.await;
+            let outcome = outcome.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id.clone())));
+            outcomes.push((rm_id, outcome));
+        }
+        Ok(outcomes)
+    }
+}

@@ -1,0 +1,423 @@
+//! `monoceros admin`: what an operator asks of a running scheduler, from a shell.
+//!
+//! Answers go to standard output as lines of columns or as documents; a refusal is printed with the
+//! reason that the scheduler gave, and the exit code is 1.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use monoceros_proto::si::v1 as si;
+use tonic::metadata::AsciiMetadataValue;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::{Request, Status};
+
+use crate::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use crate::grpc::stubs::si::metrics_service_client::MetricsServiceClient;
+use crate::input;
+
+/// How long a connection may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pages and trees of a large cluster.
+const MESSAGE_BYTES: usize = 256 << 20;
+
+/// Arguments of `monoceros admin`.
+#[derive(Clone, Debug, Args)]
+pub struct AdminArgs {
+    /// Where the scheduler listens for gRPC
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051")]
+    pub grpc: String,
+    /// The resource manager that is meant, where there are several
+    #[arg(long, value_name = "ID", default_value = "")]
+    pub rm: String,
+    /// The partition that is meant
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub partition: String,
+    /// A file whose text is the bearer token to show
+    #[arg(long, value_name = "FILE")]
+    pub token: Option<PathBuf>,
+    /// Speak TLS, and trust the certificates in this file (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// The client certificate to show (PEM)
+    #[arg(long, value_name = "FILE", requires_all = ["ca", "key"])]
+    pub cert: Option<PathBuf>,
+    /// Its private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// What to do
+    #[command(subcommand)]
+    pub command: AdminCommand,
+}
+
+/// What can be asked for.
+#[derive(Clone, Debug, Subcommand)]
+pub enum AdminCommand {
+    /// List the sessions of all resource managers
+    Sessions,
+    /// Read or change the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// List the queues
+    Queues,
+    /// List the nodes
+    Nodes,
+    /// List the applications
+    Applications,
+    /// Close nodes for new allocations
+    Drain {
+        /// Their ids
+        #[arg(value_name = "NODE", required = true)]
+        nodes: Vec<String>,
+        /// Open them again instead
+        #[arg(long)]
+        open: bool,
+    },
+    /// Write the full state as JSON
+    Dump,
+    /// Make the resource manager register again and report everything
+    Resync,
+    /// End the session of the resource manager for good, with all that is known of it
+    Deregister,
+    /// End the scheduler in order
+    Shutdown,
+}
+
+/// What can be done with the configuration.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print the queue configuration that is in force
+    Get,
+    /// Put one in force, if all of it is valid; settings outside the queues stay as they are
+    Set {
+        /// The queue configuration (YAML)
+        #[arg(value_name = "QUEUES.yaml")]
+        file: PathBuf,
+        /// Only say whether it is valid
+        #[arg(long)]
+        check: bool,
+        /// Have the resource manager keep it first
+        #[arg(long)]
+        persist: bool,
+    },
+}
+
+/// Does what the arguments say.
+pub fn run(args: AdminArgs) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let admin = Operator::connect(args).await?;
+        match admin.obey().await {
+            Ok(code) => Ok(code),
+            Err(error) => Err(match error.downcast::<Status>() {
+                Ok(status) => refusal(&status),
+                Err(other) => other,
+            }),
+        }
+    })
+}
+
+fn refusal(status: &Status) -> anyhow::Error {
+    let reason = status.metadata().get(crate::grpc::REASON_TRAILER);
+    let reason = reason.and_then(|reason| reason.to_str().ok());
+    let reason = reason.map_or_else(|| format!("{:?}", status.code()), str::to_owned);
+    anyhow::anyhow!("{} [{reason}]", status.message())
+}
+
+/// Shows the token with every call.
+#[derive(Clone)]
+struct Bearer(Option<AsciiMetadataValue>);
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(token) = &self.0 {
+            request.metadata_mut().insert("authorization", token.clone());
+        }
+        Ok(request)
+    }
+}
+
+type Connection = InterceptedService<Channel, Bearer>;
+
+/// A connected operator.
+struct Operator {
+    args: AdminArgs,
+    admin: AdminServiceClient<Connection>,
+    figures: MetricsServiceClient<Connection>,
+}
+
+impl Operator {
+    async fn connect(args: AdminArgs) -> anyhow::Result<Self> {
+        let scheme = if args.ca.is_some() { "https" } else { "http" };
+        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{}", args.grpc))
+            .with_context(|| format!("`{}` is not a HOST:PORT", args.grpc))?
+            .connect_timeout(PATIENCE);
+        if let Some(ca) = &args.ca {
+            let mut tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(bytes(ca)?));
+            if let (Some(cert), Some(key)) = (&args.cert, &args.key) {
+                tls = tls.identity(Identity::from_pem(bytes(cert)?, bytes(key)?));
+            }
+            endpoint = endpoint.tls_config(tls).context("TLS")?;
+        }
+        let token = args.token.as_deref().map(bearer).transpose()?;
+        let channel = endpoint.connect().await;
+        let channel = channel.with_context(|| format!("cannot connect to {}", args.grpc))?;
+        let connection = InterceptedService::new(channel, Bearer(token));
+        let admin = AdminServiceClient::new(connection.clone());
+        let figures = MetricsServiceClient::new(connection);
+        Ok(Self {
+            args,
+            admin: admin.max_decoding_message_size(MESSAGE_BYTES),
+            figures: figures.max_decoding_message_size(MESSAGE_BYTES),
+        })
+    }
+
+    async fn obey(mut self) -> anyhow::Result<ExitCode> {
+        match self.args.command.clone() {
+            AdminCommand::Sessions => self.sessions().await?,
+            AdminCommand::Config(ConfigCommand::Get) => {
+                let request = si::GetConfigRequest { rm_id: self.rm(), ..Default::default() };
+                let answer = self.admin.get_config(request).await?.into_inner();
+                io::stdout().write_all(answer.config.as_bytes())?;
+            }
+            AdminCommand::Config(ConfigCommand::Set { file, check, persist }) => {
+                return self.configure(&file, check, persist).await;
+            }
+            AdminCommand::Queues => self.queues().await?,
+            AdminCommand::Nodes => self.nodes().await?,
+            AdminCommand::Applications => self.applications().await?,
+            AdminCommand::Drain { nodes, open } => return self.drain(nodes, !open).await,
+            AdminCommand::Dump => self.dump().await?,
+            AdminCommand::Resync => {
+                let request = si::TriggerResyncRequest { rm_id: self.rm(), reason: reason() };
+                let answer = self.admin.trigger_resync(request).await?.into_inner();
+                line(&[&format!("{} streams closed", answer.closed_streams)])?;
+            }
+            AdminCommand::Deregister => {
+                let request = si::DeregisterResourceManagerRequest {
+                    rm_id: self.rm(),
+                    session_id: 0,
+                    reason: reason(),
+                };
+                let answer = self.admin.deregister_resource_manager(request).await?.into_inner();
+                line(&[&format!(
+                    "{} applications, {} allocations, {} nodes forgotten",
+                    answer.removed_applications, answer.released_allocations, answer.removed_nodes
+                )])?;
+            }
+            AdminCommand::Shutdown => {
+                let request = si::ShutdownRequest { reason: reason() };
+                let answer = self.admin.shutdown(request).await?.into_inner();
+                line(&[&format!("ends within {} ms", answer.grace_ms)])?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn sessions(&mut self) -> anyhow::Result<()> {
+        let answer = self.admin.list_sessions(si::ListSessionsRequest {}).await?.into_inner();
+        line(&["RM", "SESSION", "STATE", "DIALECT", "STREAMS", "OUTBOX", "VERSION"])?;
+        for session in answer.sessions {
+            line(&[
+                &session.rm_id,
+                &session.session_id.to_string(),
+                &session.state,
+                &session.dialect,
+                &session.open_streams.join(","),
+                &session.outbox_items.to_string(),
+                &session.version,
+            ])?;
+        }
+        Ok(())
+    }
+
+    async fn configure(
+        &mut self,
+        file: &Path,
+        check: bool,
+        persist: bool,
+    ) -> anyhow::Result<ExitCode> {
+        let config = input::read_text(file)?;
+        // The settings outside the queues are replaced as a whole: say those that are there again.
+        let request = si::GetConfigRequest { rm_id: self.rm(), ..Default::default() };
+        let current = self.admin.get_config(request).await?.into_inner();
+        let request = si::UpdateConfigurationRequest {
+            rm_id: self.rm(),
+            config,
+            extra_config: current.extra_config,
+            ..Default::default()
+        };
+        let mut request = Request::new(request);
+        if persist {
+            request.metadata_mut().insert("x-si-persist", AsciiMetadataValue::from_static("true"));
+        }
+        let answer = if check {
+            self.admin.validate_config(request).await?
+        } else {
+            self.admin.update_config(request).await?
+        };
+        let answer = answer.into_inner();
+        if answer.success {
+            return Ok(ExitCode::SUCCESS);
+        }
+        writeln!(io::stderr(), "{}: {}", file.display(), answer.reason)?;
+        Ok(ExitCode::FAILURE)
+    }
+
+    async fn queues(&mut self) -> anyhow::Result<()> {
+        let request = si::GetQueuesRequest {
+            rm_id: self.rm(),
+            partition_name: self.partition(),
+            ..Default::default()
+        };
+        let root = self.admin.get_queues(request).await?.into_inner().root;
+        line(&["QUEUE", "STATE", "RUNNING", "ALLOCATED", "PENDING", "MAX"])?;
+        let mut rest: Vec<_> = root.into_iter().collect();
+        while let Some(queue) = rest.pop() {
+            line(&[
+                &queue.path,
+                &queue.state,
+                &queue.running_applications.to_string(),
+                &amount(queue.allocated),
+                &amount(queue.pending),
+                &amount(queue.max),
+            ])?;
+            rest.extend(queue.children.into_iter().rev());
+        }
+        Ok(())
+    }
+
+    async fn nodes(&mut self) -> anyhow::Result<()> {
+        line(&["NODE", "OPEN", "ALLOCATIONS", "ALLOCATED", "CAPACITY"])?;
+        let mut page_token = String::new();
+        loop {
+            let request = si::ListNodesRequest {
+                rm_id: self.rm(),
+                partition_name: self.partition(),
+                page_token,
+                ..Default::default()
+            };
+            let page = self.admin.list_nodes(request).await?.into_inner();
+            for node in page.nodes {
+                line(&[
+                    &node.node_id,
+                    if node.schedulable { "yes" } else { "no" },
+                    &node.allocations.to_string(),
+                    &amount(node.allocated),
+                    &amount(node.capacity),
+                ])?;
+            }
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn applications(&mut self) -> anyhow::Result<()> {
+        line(&["APPLICATION", "QUEUE", "USER", "STATE", "ALLOCATIONS", "ALLOCATED", "PENDING"])?;
+        let mut page_token = String::new();
+        loop {
+            let request = si::ListApplicationsRequest {
+                rm_id: self.rm(),
+                partition_name: self.partition(),
+                page_token,
+                ..Default::default()
+            };
+            let page = self.admin.list_applications(request).await?.into_inner();
+            for application in page.applications {
+                line(&[
+                    &application.application_id,
+                    &application.queue,
+                    &application.user,
+                    &application.state,
+                    &application.allocations.to_string(),
+                    &amount(application.allocated),
+                    &amount(application.pending),
+                ])?;
+            }
+            page_token = page.next_page_token;
+            if page_token.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn drain(&mut self, nodes: Vec<String>, drain: bool) -> anyhow::Result<ExitCode> {
+        let request = si::DrainNodesRequest {
+            rm_id: self.rm(),
+            partition_name: self.partition(),
+            node_ids: nodes,
+            drain,
+            reason: reason(),
+        };
+        let answer = self.admin.drain_nodes(request).await?.into_inner();
+        line(&[&format!(
+            "{} nodes changed, {} allocations on the nodes named",
+            answer.changed, answer.remaining_allocations
+        )])?;
+        for node in &answer.unknown_node_ids {
+            writeln!(io::stderr(), "there is no node `{node}`")?;
+        }
+        let all_known = answer.unknown_node_ids.is_empty();
+        Ok(if all_known { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    async fn dump(&mut self) -> anyhow::Result<()> {
+        let request =
+            si::StateDumpParameters { rm_id: self.rm(), include_rm: true, ..Default::default() };
+        let mut parts = self.figures.get_state_dump(request).await?.into_inner();
+        let mut stdout = io::stdout().lock();
+        while let Some(part) = parts.message().await? {
+            stdout.write_all(&part.data)?;
+        }
+        Ok(())
+    }
+
+    fn rm(&self) -> String {
+        self.args.rm.clone()
+    }
+
+    fn partition(&self) -> String {
+        self.args.partition.clone()
+    }
+}
+
+fn bytes(path: &Path) -> anyhow::Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))
+}
+
+fn bearer(path: &Path) -> anyhow::Result<AsciiMetadataValue> {
+    let token = input::read_text(path)?;
+    let mut value = AsciiMetadataValue::try_from(format!("Bearer {}", token.trim()))
+        .with_context(|| format!("`{}` is not a token", path.display()))?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// What the scheduler logs.
+fn reason() -> String {
+    "monoceros admin".to_owned()
+}
+
+/// One line; columns are told apart by a tab.
+fn line(columns: &[&str]) -> io::Result<()> {
+    let columns: Vec<_> = columns.iter().map(|it| if it.is_empty() { "-" } else { it }).collect();
+    writeln!(io::stdout(), "{}", columns.join("\t"))
+}
+
+/// `memory=1000,vcore=4`, by name.
+fn amount(amount: Option<si::Resource>) -> String {
+    let resources: BTreeMap<_, _> = amount.map(|amount| amount.resources).unwrap_or_default();
+    let quantities: Vec<_> =
+        resources.iter().map(|(name, quantity)| format!("{name}={}", quantity.value)).collect();
+    quantities.join(",")
+}

@@ -1,0 +1,242 @@
+//! The connections of an edge: plain, or inside TLS.
+//!
+//! # Invariants
+//! * A client that is slow to agree on keys holds up nobody: handshakes go on beside each other and
+//!   beside the acceptance of new connections.
+//! * Only a connection whose handshake is complete is handed on.
+
+use std::convert::Infallible;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::{Stream, stream};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tokio_rustls::server::TlsStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::server::Connected;
+use tracing::{debug, warn};
+
+use crate::identity::certificate::Names;
+use crate::identity::layer::Peer;
+use crate::tls::Tls;
+
+/// Pause before the next connection is taken when taking one failed: commonly the process has no
+/// file descriptor left, and one must be given back first.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The connections that come to one listener, until the service stops.
+#[derive(Debug)]
+pub struct Connections {
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    handshakes: JoinSet<Option<Connection>>,
+    stop: CancellationToken,
+}
+
+/// One connection, and who is at its other end.
+#[derive(Debug)]
+pub struct Connection {
+    transport: Transport,
+    peer: Peer,
+}
+
+#[derive(Debug)]
+enum Transport {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Connections {
+    /// Those that come to `listener` until `stop` is cancelled.
+    pub fn new(listener: TcpListener, tls: Option<Arc<Tls>>, stop: CancellationToken) -> Self {
+        Self { listener, tls, handshakes: JoinSet::new(), stop }
+    }
+
+    /// Where they come to.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// The next one; none once the service stops. What was under way may be dropped.
+    pub async fn next(&mut self) -> Option<Connection> {
+        let stop = self.stop.clone();
+        stop.run_until_cancelled(self.ready()).await
+    }
+
+    /// The same, as a stream.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Connection, Infallible>> {
+        stream::unfold(self, async |mut connections| {
+            let connection = connections.next().await?;
+            Some((Ok(connection), connections))
+        })
+    }
+
+    async fn ready(&mut self) -> Connection {
+        loop {
+            let (stream, address) = tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        warn!(%error, "connection not accepted");
+                        sleep(ACCEPT_PAUSE).await;
+                        continue;
+                    }
+                },
+                Some(ended) = self.handshakes.join_next() => match ended {
+                    Ok(Some(connection)) => return connection,
+                    Ok(None) | Err(_) => continue,
+                },
+            };
+            // Small messages should not wait for an acknowledgement of earlier ones. A connection
+            // that is broken already says so at its first read.
+            let _ = stream.set_nodelay(true);
+            match &self.tls {
+                None => return Connection::plain(stream, address),
+                Some(tls) => {
+                    self.handshakes.spawn(handshake(Arc::clone(tls), stream, address));
+                }
+            }
+        }
+    }
+}
+
+async fn handshake(tls: Arc<Tls>, stream: TcpStream, address: SocketAddr) -> Option<Connection> {
+    match tls.accept(stream).await {
+        Ok(stream) => Some(Connection::tls(stream, address)),
+        Err(error) => {
+            debug!(peer = %address, %error, "no TLS with this client");
+            None
+        }
+    }
+}
+
+impl Connection {
+    fn plain(stream: TcpStream, address: SocketAddr) -> Self {
+        let peer = Peer { address, certificate: None };
+        Self { transport: Transport::Plain(stream), peer }
+    }
+
+    fn tls(stream: TlsStream<TcpStream>, address: SocketAddr) -> Self {
+        // The chain was verified in the handshake; the key behind its first certificate, too.
+        let chain = stream.get_ref().1.peer_certificates();
+        let certificate = chain.and_then(<[_]>::first).map(|first| Arc::new(Names::of(first)));
+        let peer = Peer { address, certificate };
+        Self { transport: Transport::Tls(Box::new(stream)), peer }
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Peer;
+
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
+    }
+}
+
+/// Passes a call on to whichever transport it is.
+macro_rules! on_transport {
+    ($self:ident, $method:ident $(, $argument:expr)*) => {
+        match &mut $self.get_mut().transport {
+            Transport::Plain(stream) => Pin::new(stream).$method($($argument),*),
+            Transport::Tls(stream) => Pin::new(stream).$method($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        on_transport!(self, poll_read, cx, buffer)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        on_transport!(self, poll_write, cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self, poll_flush, cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self, poll_shutdown, cx)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        on_transport!(self, poll_write_vectored, cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.transport {
+            Transport::Plain(stream) => stream.is_write_vectored(),
+            Transport::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+    use tokio::io::AsyncReadExt as _;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::settings::TlsSettings;
+    use crate::tls::HTTP_2;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handshake_that_takes_ten_seconds_is_given_up() {
+        let path = |name| {
+            let name = format!("monoceros-connections-{}-{name}", std::process::id());
+            std::env::temp_dir().join(name)
+        };
+        let files: [PathBuf; 2] = [path("crt"), path("key")];
+        let names = vec!["localhost".to_owned()];
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+        fs::write(&files[0], cert.pem()).unwrap();
+        fs::write(&files[1], signing_key.serialize_pem()).unwrap();
+        let [certificate, key] = files.clone().map(Some);
+        let settings = TlsSettings { certificate, key, ..TlsSettings::default() };
+        let tls = Tls::load("grpc.tls", &settings, HTTP_2).unwrap().map(Arc::new);
+        for file in files {
+            fs::remove_file(file).unwrap();
+        }
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut connections = Connections::new(listener, tls, CancellationToken::new());
+        let (began, mut nothing) = (Instant::now(), [0; 64]);
+        let mut silent = TcpStream::connect(connections.address().unwrap()).await.unwrap();
+        tokio::select! {
+            _ = connections.next() => panic!("nobody has shaken hands"),
+            read = silent.read(&mut nothing) => assert_eq!(read.unwrap(), 0),
+        }
+        assert_eq!(began.elapsed().as_secs(), 10);
+    }
+}

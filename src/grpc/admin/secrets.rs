@@ -1,0 +1,75 @@
+//! Settings outside the queue configuration that nobody should read.
+//!
+//! A value is masked by the name of its key, whoever asks. A client that sends the mask back means
+//! the value that is there: so what was read can be changed and sent as a whole.
+
+use std::collections::BTreeMap;
+
+/// Stands in place of a secret.
+const MASK: &str = "********";
+
+/// A key with one of these in its name has a secret value.
+const SIGNS: [&str; 4] = ["secret", "password", "token", "credential"];
+
+/// The settings with the values of secrets masked.
+pub(super) fn masked(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let mask = |(key, value): (String, String)| {
+        let value = if is_secret(&key) { MASK.to_owned() } else { value };
+        (key, value)
+    };
+    settings.into_iter().map(mask).collect()
+}
+
+/// The settings with each mask replaced by the present value of its key. `Err` names a key that has
+/// none.
+pub(super) fn unmasked(
+    mut settings: BTreeMap<String, String>,
+    present: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, String>, String> {
+    for (key, value) in settings.iter_mut().filter(|(key, value)| is_secret(key) && *value == MASK)
+    {
+        present.get(key).ok_or_else(|| key.clone())?.clone_into(value);
+    }
+    Ok(settings)
+}
+
+fn is_secret(key: &str) -> bool {
+    let key = key.to_lowercase();
+    SIGNS.iter().any(|sign| key.contains(sign))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        entries.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    #[test]
+    fn secrets_are_masked_by_the_name_of_their_key() {
+        let shown = masked(settings(&[
+            ("log.level", "info"),
+            ("ldap.bindPassword", "a"),
+            ("apiToken", "b"),
+            ("CLIENT_SECRET", "c"),
+            ("credentials", "d"),
+        ]));
+        for (key, value) in shown {
+            assert_eq!(value, if key == "log.level" { "info" } else { MASK }, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_mask_that_comes_back_means_the_value_that_is_there() {
+        let present = settings(&[("token", "t"), ("log.level", "info")]);
+        let mut sent = masked(present.clone());
+        assert_eq!(unmasked(sent.clone(), &present), Ok(present.clone()));
+        sent.insert("token".to_owned(), "new".to_owned());
+        assert_eq!(unmasked(sent, &present).unwrap()["token"], "new");
+        let unknown = settings(&[("password", MASK)]);
+        assert_eq!(unmasked(unknown, &present), Err("password".to_owned()));
+        let harmless = settings(&[("log.level", MASK)]);
+        assert_eq!(unmasked(harmless.clone(), &present), Ok(harmless));
+    }
+}
