@@ -33,6 +33,7 @@ use monoceros_rules::order::{ApplicationKey, QueueKey};
 use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::scale_up::ApplicationWaiting;
+use monoceros_rules::utilization::NodeFigures;
 use monoceros_rules::waits::{View, Waits};
 
 use crate::application::Application;
@@ -566,6 +567,8 @@ pub(crate) struct Walk {
     /// Capacity and use of each node.
     pub(crate) loads: Vec<(Resources, Resources)>,
     pub(crate) facts: Facts,
+    /// What is accounted of nodes.
+    pub(crate) figures: Vec<(Arc<str>, NodeFigures)>,
     /// What queues have left, for the scale-up signal.
     pub(crate) rooms: BTreeMap<QueueSlot, Room>,
     /// What applications wait for, by leaf.
@@ -589,6 +592,8 @@ pub(crate) enum Purpose {
     Read,
     /// Capacity and use of nodes.
     Load,
+    /// What is accounted of nodes.
+    Figures,
     /// What queues have left.
     Room,
     /// What applications wait for.

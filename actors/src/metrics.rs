@@ -60,6 +60,8 @@ pub struct Metrics {
     pub nodes: Nodes,
     /// What became of events.
     pub events: Events,
+    /// Reports of what is really used.
+    pub utilization: Utilization,
     submissions: [IntCounter; 3],
     applications: [IntGauge; COUNTED.len()],
     scheduling_latency: Histogram,
@@ -166,6 +168,28 @@ impl Events {
     /// So many were taken out for their RM.
     pub fn collected(&self, events: usize) {
         self.collected.add(count(events));
+    }
+}
+
+/// `monoceros_utilization_reports_total`.
+#[derive(Debug)]
+pub struct Utilization {
+    /// Of nodes and allocations that are known.
+    pub accepted: IntCounter,
+    /// Of what is not known.
+    pub unknown: IntCounter,
+    /// With an amount that is negative or cannot be read.
+    pub refused: IntCounter,
+}
+
+impl Utilization {
+    fn with(make: &mut Maker) -> Self {
+        let [accepted, unknown, refused] = make.counters(
+            "monoceros_utilization_reports_total",
+            "Reports of what nodes and allocations really use, by what became of them.",
+            ("outcome", ["accepted", "unknown", "refused"]),
+        );
+        Self { accepted, unknown, refused }
     }
 }
 
@@ -311,6 +335,12 @@ impl Metrics {
         self.scraped.set_node_load(nodes);
     }
 
+    /// Sets the family of what is really used: by all nodes, and by all allocations, of which it was
+    /// reported of late.
+    pub fn set_observed(&self, by_nodes: &Resources, by_allocations: &Resources) {
+        self.scraped.set_observed(by_nodes, by_allocations);
+    }
+
     fn with(scraped: Scraped) -> Self {
         let mut make = Maker::default();
         let kinds = Kind::ALL.map(Kind::text);
@@ -330,6 +360,7 @@ impl Metrics {
             attempts: Attempts { allocated, released, rejected, errors },
             nodes: Nodes { active, draining, failed, decommissioned, unhealthy },
             events: Events::with(&mut make),
+            utilization: Utilization::with(&mut make),
             submissions: make.counters(
                 "yunikorn_scheduler_application_submission_total",
                 "Applications that were placed in a queue, accepted (also again), or rejected.",

@@ -25,6 +25,7 @@ use monoceros_rules::allocations::{AllocationId, Tags};
 use monoceros_rules::audit::NodeFact;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::resources::Resources;
+use monoceros_rules::utilization::NodeFigures;
 use prometheus::IntGauge;
 
 use crate::baton::{Baton, Errand, NodeWork, Outcome, Purpose, Report};
@@ -288,6 +289,16 @@ impl Node {
         }
     }
 
+    fn figures(&self) -> NodeFigures {
+        NodeFigures {
+            capacity: self.total.clone(),
+            allocated: self.allocated.clone(),
+            others: self.others(),
+            is_draining: self.draining,
+            is_empty: self.holds.is_empty(),
+        }
+    }
+
     fn fact(&self) -> NodeFact {
         NodeFact {
             slot: self.slot,
@@ -426,6 +437,7 @@ impl Handler<Walk> for Node {
             | Purpose::Waiting
             | Purpose::Signal
             | Purpose::Outstanding => {}
+            Purpose::Figures => baton.walk.figures.push((Arc::clone(&self.id), self.figures())),
             Purpose::Load => {
                 baton.walk.loads.push((self.total.clone(), self.allocated.clone()));
             }

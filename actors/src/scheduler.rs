@@ -1,6 +1,7 @@
 //! Starting a scheduler and talking to it: the embedding API.
 
 mod configuration;
+mod utilization;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::Facts;
 use monoceros_rules::config::{self, ConfigErrors};
 use monoceros_rules::rejection::Ignored;
+use monoceros_rules::resources::Resources;
 use tokio::sync::oneshot;
 
 pub use self::configuration::{
@@ -498,6 +500,7 @@ impl SchedulerHandle {
     /// Brings the gauges up to date that are read from snapshots, for a scrape.
     pub async fn refresh_metrics(&self) {
         let (mut trees, mut nodes) = (Vec::new(), Vec::new());
+        let (mut by_nodes, mut by_allocations) = (Resources::new(), Resources::new());
         for entry in self.partition_entries().await {
             if let Ok(Answer::Queues(tree)) = ask(&entry, Question::Queues).await {
                 trees.push(*tree);
@@ -505,7 +508,14 @@ impl SchedulerHandle {
             if let Ok(Answer::NodeLoad(load)) = ask(&entry, Question::NodeLoad).await {
                 nodes.extend(load);
             }
+            if let Ok(Answer::ObservedSums { nodes, allocations }) =
+                ask(&entry, Question::ObservedSums).await
+            {
+                by_nodes.add(&nodes);
+                by_allocations.add(&allocations);
+            }
         }
+        self.metrics.set_observed(&by_nodes, &by_allocations);
         self.metrics.set_queues(&trees);
         self.metrics.set_node_load(nodes.iter().map(|(total, allocated)| (total, allocated)));
     }

@@ -28,4 +28,5 @@ pub mod reload;
 pub mod resources;
 pub mod scale_up;
 pub mod shares;
+pub mod utilization;
 pub mod waits;

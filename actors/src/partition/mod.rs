@@ -18,6 +18,7 @@ mod deadlines;
 mod early;
 mod foreign;
 mod nodes;
+mod observing;
 mod planting;
 mod reads;
 mod reloading;
@@ -48,6 +49,7 @@ use crate::rm::{Credit, Rm, Settling, Steering};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 use early::Early;
+pub(crate) use observing::Measurements;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
 use reloading::Proposal;
@@ -135,6 +137,7 @@ pub(crate) struct Partition {
     due: BTreeMap<u64, Instant>,
     timer: Option<(Instant, SpawnHandle)>,
     foreign: foreign::ForeignTable,
+    observed: observing::ObservedTable,
     /// Asks that came before their application, and how long they may wait.
     early: Early,
     reorder_window: Duration,
@@ -228,6 +231,7 @@ impl Partition {
             due: BTreeMap::new(),
             timer: None,
             foreign: foreign::ForeignTable::default(),
+            observed: observing::ObservedTable::default(),
             early: Early::default(),
             reorder_window,
             outlet,

@@ -8,11 +8,13 @@ use monoceros_rules::config;
 use monoceros_rules::resources::Resources;
 use tokio::sync::oneshot;
 
+use super::observing::Measurements;
 use super::scale_up::Audience;
 use super::{Partition, Task, View};
 use crate::baton::{Baton, Purpose, Walk};
 use crate::snapshot::{
-    ApplicationSnapshot, NodeSnapshot, OutstandingRequest, PartitionSnapshot, QueueSnapshot,
+    ApplicationSnapshot, NodeRecommendation, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
+    QueueSnapshot,
 };
 
 /// What is asked.
@@ -26,6 +28,12 @@ pub(crate) enum Question {
     /// Of the leaf with this path.
     Applications(String),
     AllApplications,
+    /// Keep what was measured.
+    Observe(Measurements),
+    /// What was measured, together.
+    ObservedSums,
+    /// What size these nodes should have; none named: all.
+    Recommendations(Vec<String>),
     /// What more machines would help, at most so many requests.
     Outstanding(usize),
     /// For an audit.
@@ -39,6 +47,13 @@ pub(crate) enum Answer {
     Nodes(Vec<NodeSnapshot>),
     NodeLoad(Vec<(Resources, Resources)>),
     Applications(Vec<ApplicationSnapshot>),
+    /// Of each measurement, whether it is of something known.
+    Observe(Vec<bool>),
+    ObservedSums {
+        nodes: Resources,
+        allocations: Resources,
+    },
+    Recommendations(Vec<NodeRecommendation>),
     Outstanding(Vec<OutstandingRequest>),
     Facts(Box<Facts>),
     QueueNotFound,
@@ -77,6 +92,10 @@ impl Partition {
             Question::AllApplications => {
                 let entries = baton.directory.applications.iter().flatten();
                 baton.walk.applications = entries.map(|entry| Arc::clone(&entry.address)).collect();
+            }
+            Question::Observe(_) | Question::ObservedSums | Question::Recommendations(_) => {
+                self.read_observed(*read, baton);
+                return;
             }
             Question::Outstanding(_) if !self.decides() => {
                 let _ = read.reply.send(Answer::Outstanding(Vec::new()));
@@ -120,6 +139,12 @@ impl Partition {
                 Answer::Applications(read)
             }
             Question::NodeLoad => Answer::NodeLoad(walk.loads),
+            Question::Recommendations(_) => {
+                Answer::Recommendations(self.recommend(walk.figures, baton.now_ns))
+            }
+            Question::Observe(_) | Question::ObservedSums => {
+                unreachable!("answered at once")
+            }
             Question::Outstanding(_) => {
                 let plain = config::plain_name(&self.name);
                 for request in &mut walk.outstanding {

@@ -464,6 +464,7 @@ impl Handler<Walk> for Queue {
             }
             Purpose::Load
             | Purpose::Dismiss
+            | Purpose::Figures
             | Purpose::Waiting
             | Purpose::Signal
             | Purpose::Outstanding => {}

@@ -18,6 +18,7 @@ mod checks;
 mod reconfiguring;
 mod translate;
 
+pub(crate) use checks::measured;
 pub(crate) use reconfiguring::{
     ChangeState, Effect, InForce, Prepared, ReadConfiguration, Reconfigure,
 };

@@ -26,6 +26,7 @@ mod scale_up;
 mod scheduling;
 mod sessions;
 mod sorting;
+mod utilization;
 mod waiting;
 
 /// A file that no `mod` names is a file of tests that nobody runs.
