@@ -23,6 +23,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
+use crate::secrets;
+
 /// How long a resource manager may take to tell its state, for one that keeps no time of its own.
 const RM_PATIENCE: Duration = Duration::from_secs(35);
 
@@ -30,7 +32,7 @@ const RM_PATIENCE: Duration = Duration::from_secs(35);
 static UNDER_WAY: Mutex<()> = Mutex::const_new(());
 
 /// The keys of the document.
-pub const SECTIONS: [&str; 8] = [
+pub const SECTIONS: [&str; 9] = [
     "timestamp",
     "partitions",
     "applications",
@@ -39,6 +41,7 @@ pub const SECTIONS: [&str; 8] = [
     "queues",
     "rmDiagnostics",
     "logLevel",
+    "config",
 ];
 
 /// What is to be dumped.
@@ -83,6 +86,8 @@ struct Document {
     rm_diagnostics: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log_level: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -149,9 +154,13 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
         let clusters = clusters.filter(|(_, name)| is_wanted(rm_id(name)));
         document.cluster_info = clusters.map(|(cluster, _)| cluster).collect();
     }
+    let rms = handle.resource_managers().await.into_iter().filter(|rm| is_wanted(rm));
+    let rms: Vec<_> = rms.collect();
+    if wanted.has("config") {
+        document.config = Some(configurations(handle, &rms).await);
+    }
     if wanted.has("rmDiagnostics") {
-        let rms = handle.resource_managers().await.into_iter().filter(|rm| is_wanted(rm));
-        document.rm_diagnostics = Some(diagnostics(handle, rms.collect(), wanted.include_rm).await);
+        document.rm_diagnostics = Some(diagnostics(handle, rms, wanted.include_rm).await);
     }
     if wanted.has("logLevel") {
         document.log_level = log_level(LevelFilter::current());
@@ -165,6 +174,30 @@ fn unless_gone<T>(read: Result<T, ReadError>) -> Result<Option<T>, DumpError> {
         Ok(read) => Ok(Some(read)),
         Err(ReadError::PartitionNotFound(_) | ReadError::QueueNotFound(_)) => Ok(None),
         Err(ReadError::Stopped) => Err(DumpError::Stopped),
+    }
+}
+
+/// What resource managers are configured with, secrets masked: the object of the only one, or one
+/// object per id. The queue part is the text, as it was given.
+async fn configurations(handle: &SchedulerHandle, rms: &[String]) -> Value {
+    let mut objects = BTreeMap::new();
+    for rm in rms {
+        // One that left since it was listed is no part of the dump.
+        if let Ok(present) = handle.configuration(rm).await {
+            let object = json!({
+                "Checksum": present.checksum,
+                "Extra": secrets::masked(present.extra_config),
+                "PolicyGroup": present.policy_group,
+                "Text": present.config,
+                "DeadlockDetectionEnabled": false,
+                "DeadlockTimeoutSeconds": 60,
+            });
+            objects.insert(rm.clone(), object);
+        }
+    }
+    match objects.len() {
+        1 => objects.pop_first().map(|(_, object)| object).unwrap_or_default(),
+        _ => objects.into_iter().collect(),
     }
 }
 

@@ -16,6 +16,7 @@ pub mod grpc;
 pub mod identity;
 pub mod input;
 pub mod rest;
+pub mod secrets;
 pub mod security;
 pub mod serve;
 pub mod settings;

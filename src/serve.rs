@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use monoceros_actors::{Scheduler, SchedulerHandle};
@@ -21,9 +20,6 @@ use crate::connections::Connections;
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
 use crate::{demo, files, grpc, input, rest, validate};
-
-/// How long asks may be ahead of their application, which comes by another stream.
-const REORDER_WINDOW: Duration = Duration::from_secs(1);
 
 /// The settings that `args` ask for.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
@@ -62,10 +58,7 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
         let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
         let access = Arc::clone(&security.access);
         edges.spawn(async move {
-            let grace = settings.shutdown.grace();
-            grpc::serve(rpc, handle, access, &settings.grpc, &settings.session, grace, shutdown)
-                .await
-                .context("gRPC edge")
+            grpc::serve(rpc, handle, access, &settings, shutdown).await.context("gRPC edge")
         });
     }
     {
@@ -123,7 +116,7 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
 /// Starts the scheduler; nothing is returned when the queue configuration has errors, which are
 /// printed.
 fn start_scheduler(queues: Option<&Path>) -> anyhow::Result<Option<SchedulerHandle>> {
-    let mut builder = Scheduler::builder().reorder_window(REORDER_WINDOW);
+    let mut builder = Scheduler::builder();
     if let Some(path) = queues {
         let yaml = input::read_text(path)?;
         if validate::check(path, &yaml)?.is_none() {

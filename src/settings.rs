@@ -6,7 +6,6 @@
 //! * A key that is not known is an error that names it and its source, wherever it comes from.
 //! * The text of an error says everything; an error has no source that would say it again.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -19,9 +18,14 @@ use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::grpc::legacy::memory::MemoryUnit;
+pub use self::session::{
+    LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
+};
 use crate::identity::Rule;
 use crate::input::{self, InputError};
+
+pub mod seconds;
+mod session;
 
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
@@ -57,6 +61,10 @@ pub struct Settings {
     pub scheduler: SchedulerSettings,
     /// What is kept for each registered resource manager.
     pub session: SessionSettings,
+    /// How resource managers register.
+    pub registration: RegistrationSettings,
+    /// How large messages may be.
+    pub limits: LimitSettings,
     /// Who may speak for which resource manager, and who may administer.
     pub identity: IdentitySettings,
     /// The end of the service.
@@ -89,6 +97,8 @@ pub struct GrpcSettings {
     pub keepalive_timeout: NonZeroU64,
     /// Most streams that are open on one connection at a time. Default 1,024.
     pub max_streams_per_connection: NonZeroU32,
+    /// Most resource managers that are registered at a time. Default 256.
+    pub max_sessions: NonZeroUsize,
     /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
     /// saves network, costs processor time on both sides.
     pub send_gzip: bool,
@@ -149,30 +159,6 @@ pub enum ClientAuth {
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
-}
-
-/// Section `session`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a section (with keys `session.KEY` or MONOCEROS__SESSION__KEY)"
-)]
-pub struct SessionSettings {
-    /// Most items that wait for a resource manager, per kind of stream. Default 1,000,000. Larger
-    /// outlives longer absences and holds more memory.
-    pub outbox_items: NonZeroUsize,
-    /// Most bytes (as encoded) that wait for it, per kind of stream. Default 256 MiB.
-    pub outbox_bytes: NonZeroUsize,
-    /// Whether an item with an unknown number in an enumeration is ignored rather than taken for
-    /// the mildest. Default false.
-    pub strict_enums: bool,
-    /// In what resource managers of the oldest dialect count `memory`: `raw` (bytes, default) or
-    /// `megabyte`.
-    pub legacy_memory_unit: MemoryUnit,
-    /// Priorities by the names that resource managers of the oldest dialect may use. None by
-    /// default.
-    #[serde(default)]
-    pub priority_classes: BTreeMap<String, i32>,
 }
 
 /// Section `identity`.

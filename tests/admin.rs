@@ -6,14 +6,15 @@ mod harness;
 
 use std::time::Duration;
 
-use harness::{PATIENCE, QUEUES, Rm, Service, ask, reason_of, registration};
+use harness::{PATIENCE, QUEUES, Rm, Service, TempFile, ask, reason_of, registration};
 use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
 use tokio::time::timeout;
 use tonic::codec::CompressionEncoding;
+use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::{Channel, Endpoint};
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -233,6 +234,57 @@ async fn a_shutdown_ends_streams_with_a_status_and_the_process_with_zero() {
     let end = rm.read(|seen| seen.end("node").unwrap());
     assert_eq!(end, (Code::Unavailable, "SHUTTING_DOWN".to_owned()));
     assert_eq!(service.wait(PATIENCE).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn who_may_not_do_it_is_refused_before_anything_is_said() {
+    let tokens = TempFile::new("admin-tokens", "ops:of-an-operator\nshim:of-a-shim\n");
+    let settings = format!(
+        "identity.tokens = '{}'\n\
+         [[identity.rules]]\ntoken = 'ops'\nadmin = true\n\
+         [[identity.rules]]\ntoken = 'shim'\nrm_ids = ['rm']\n",
+        tokens.path()
+    );
+    let settings = TempFile::new("admin-settings.toml", &settings);
+    let service = Service::start_configured(settings.path());
+    let mut client = service.client().await;
+    let shown = |token: &str| Some(format!("Bearer {token}").parse().unwrap());
+    let (ops, shim) = (shown("of-an-operator"), shown("of-a-shim"));
+    let registration = as_caller(registration("rm", QUEUES), shim.as_ref());
+    client.register_resource_manager(registration).await.unwrap();
+
+    let mut admin = admin(&service).await;
+    let queues = |rm_id: &str, caller| {
+        let request = si::GetQueuesRequest { rm_id: rm_id.into(), ..Default::default() };
+        as_caller(request, caller)
+    };
+    let unknown = (Code::Unauthenticated, "UNAUTHENTICATED".to_owned());
+    let status = admin.get_queues(queues("", None)).await.unwrap_err();
+    assert_eq!(refused(&status), unknown);
+    for caller in [&ops, &shim] {
+        admin.get_queues(queues("", caller.as_ref())).await.unwrap();
+    }
+    let status = admin.get_queues(queues("other", shim.as_ref())).await.unwrap_err();
+    assert_eq!(refused(&status), (Code::PermissionDenied, "RM_DENIED".into()));
+    let status = admin.get_queues(queues("other", ops.as_ref())).await.unwrap_err();
+    assert_eq!(refused(&status), (Code::FailedPrecondition, "RM_NOT_REGISTERED".into()));
+    for (caller, expected) in
+        [(None, unknown), (shim.as_ref(), (Code::PermissionDenied, "ADMIN_DENIED".into()))]
+    {
+        let request = as_caller(si::ShutdownRequest::default(), caller);
+        assert_eq!(refused(&admin.shutdown(request).await.unwrap_err()), expected);
+    }
+    let token = TempFile::new("admin-token", "of-an-operator\n");
+    let (code, _, _) = shell(&service, &["--token", token.path(), "queues"]);
+    assert_eq!(code, Some(0));
+}
+
+fn as_caller<T>(message: T, token: Option<&AsciiMetadataValue>) -> Request<T> {
+    let mut request = Request::new(message);
+    if let Some(token) = token {
+        request.metadata_mut().insert("authorization", token.clone());
+    }
+    request
 }
 
 /// What `monoceros admin` prints and how it ends.

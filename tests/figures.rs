@@ -50,6 +50,7 @@ async fn d1_the_state_dump_is_the_one_of_rest() {
     assert_eq!(dump["partitions"][0]["clusterId"], "rm");
     assert_eq!(dump["clusterInfo"][0]["clusterName"], "kubernetes");
     assert_eq!(dump["logLevel"], "info");
+    assert_eq!(dump["config"]["Text"], harness::QUEUES);
     assert!(dump["rmDiagnostics"]["empty"].is_string(), "{}", dump["rmDiagnostics"]);
 
     let text = service.get("/debug/fullstatedump").await;

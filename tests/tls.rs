@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::{PATIENCE, QUEUES, Rm, Service, TempFile, node, reason_of, registration, run};
-use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
+use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::si::scheduler_client::SchedulerClient;
 use monoceros_proto::si::v1 as si;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType,
@@ -278,6 +279,26 @@ async fn a_token_speaks_for_the_rms_of_its_rule_and_is_never_logged() {
     service.until_logged("line 1 of the file of tokens", 1).await;
     register("a", "t0p-s3cr3t-1").await.unwrap();
     assert!(!service.log().contains("s3cr3t"), "{}", service.log());
+}
+
+#[tokio::test]
+async fn only_an_administrator_may_end_the_service() {
+    let files = Files::new();
+    let tokens = files.write("tokens", "shim:sh1m\nops:0ps\n");
+    let rules = "[[identity.rules]]\ntoken = 'shim'\nrm_ids = ['*']\n\
+                 [[identity.rules]]\ntoken = 'ops'\nadmin = true\n";
+    let mut service = files.start(&format!("[identity]\ntokens = '{tokens}'\n{rules}"));
+    let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
+    let mut admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
+    let mut shutdown = async |token: &'static str| {
+        let mut request = Request::new(si::ShutdownRequest::default());
+        request.metadata_mut().insert("authorization", MetadataValue::from_static(token));
+        admin.shutdown(request).await
+    };
+    assert_eq!(refusal(shutdown("Bearer sh1m").await), denied("ADMIN_DENIED"));
+    assert_eq!(shutdown("Bearer 0p").await.unwrap_err().code(), Code::Unauthenticated);
+    shutdown("Bearer 0ps").await.unwrap();
+    assert!(service.wait(PATIENCE).await.success());
 }
 
 #[tokio::test]

@@ -41,7 +41,8 @@ use crate::callback::ResourceManagerCallback;
 use crate::events::{Event, Tracking};
 use crate::metrics::Kind;
 use crate::node::Node;
-use crate::partition::{Partition, Room};
+use crate::partition::{Awaited, Partition, Room};
+use crate::predicates::{PredicateQuestion, QuestionId};
 use crate::queue::{Queue, QueueFacts};
 use crate::rm::{PartitionLost, Rm, Settling};
 use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, OutstandingRequest, QueueSnapshot};
@@ -79,6 +80,8 @@ pub(crate) struct Baton {
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
     /// Whether events are wanted.
     pub(crate) tracking: Tracking,
+    /// Applications that may have waited for what a placement gave back to a node.
+    pub(crate) woken_by_return: Vec<(ApplicationSlot, Arc<str>)>,
     pub(crate) tally: Tally,
     /// The RM's predicates.
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
@@ -128,6 +131,8 @@ pub(crate) struct Directory {
     pub(crate) rejected: u64,
     /// Applications that wait for a node that only they may use, by its id.
     pub(crate) named: BTreeMap<Arc<str>, BTreeSet<ApplicationSlot>>,
+    /// Applications with an ask that predicates refused; perhaps some more.
+    pub(crate) refused: BTreeSet<ApplicationSlot>,
 }
 
 pub(crate) struct QueueEntry {
@@ -303,6 +308,10 @@ pub(crate) enum Saying {
     Happened(Box<Event>),
     /// Something had no effect and has no answer: it is counted.
     Ignored(Ignored),
+    /// The RM's predicate is wanted.
+    Asked(Box<PredicateQuestion>),
+    /// It is not wanted any more.
+    Withdrawn(QuestionId),
     /// Everything before this was decided and said.
     Settled(Arc<Settling>),
 }
@@ -349,8 +358,8 @@ pub(crate) enum Alarm {
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
     /// It is time to tell the RM what more machines would help.
     ScaleUp,
-    /// Asks have waited for their application for as long as they may.
-    ReorderWindow { id: Arc<str> },
+    /// Items have waited for what they name for as long as they may.
+    ReorderWindow { awaited: Awaited },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
 }
@@ -369,6 +378,8 @@ pub(crate) struct Offering {
     pub(crate) budget: u32,
     /// Nodes asked in vain so far; beyond [`REFUSALS_PER_TRIP`] the offer goes home, too.
     pub(crate) refused: u32,
+    /// Predicates are not asked by the node: what it holds waits for the RM's answer.
+    pub(crate) asks_later: bool,
     /// What the child that the offer comes back from says of itself.
     pub(crate) rising: Option<RowUpdate>,
     /// A decision that only whoever is that far up can follow: the number of frames that stay.
@@ -474,6 +485,8 @@ pub(crate) struct RowUpdate {
 pub(crate) struct Placing {
     pub(crate) ask: AskSlot,
     pub(crate) node: NodeSlot,
+    /// Whom to ask after `node` in the same question, in order.
+    pub(crate) alternatives: Vec<NodeSlot>,
     pub(crate) resources: Resources,
     pub(crate) key: Arc<str>,
     /// A required-node ask may also go to a node that takes no other.
@@ -524,11 +537,15 @@ pub(crate) enum Errand {
 pub(crate) struct Report {
     /// Of a node that leaves: what was on it, by application.
     pub(crate) stranded: Vec<AllocationId>,
+    /// Of a node that must not take them any more: what is not settled.
+    pub(crate) given_up: Vec<AllocationId>,
 }
 
 /// What is to be done on a node; forced, nothing here can fail.
 pub(crate) enum NodeWork {
     Release(AllocationId, Resources),
+    /// As a release, of what was never settled.
+    Return(AllocationId, Resources),
     Hold(AllocationId, Resources),
     Resize(Resources),
 }
@@ -556,8 +573,6 @@ pub(crate) struct Walk {
     pub(crate) purpose: Purpose,
     /// Fair maximum of every queue, by slot, for a refresh.
     pub(crate) fair_max: Vec<Option<Limits>>,
-    /// Of a refresh that may give any queue more room: the number of the loosening, or 0.
-    pub(crate) loosens: u64,
     /// Key and priority that children leave for their parent.
     pub(crate) rows: BTreeMap<QueueSlot, Vec<RowUpdate>>,
     /// Snapshots that children leave for their parent.
@@ -618,6 +633,14 @@ impl Baton {
     pub(crate) fn wake_named(&mut self, node: &Arc<str>) {
         if let Some(waiting) = self.directory.named.remove(node) {
             self.woken.extend(waiting.into_iter().map(|slot| (slot, Arc::clone(node))));
+        }
+    }
+
+    /// Notes that a placement that was never settled gave back what it held of a node.
+    pub(crate) fn wake_named_by_return(&mut self, node: &Arc<str>) {
+        if let Some(waiting) = self.directory.named.get(node) {
+            let woken = waiting.iter().map(|slot| (*slot, Arc::clone(node)));
+            self.woken_by_return.extend(woken);
         }
     }
 

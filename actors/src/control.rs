@@ -46,6 +46,11 @@ impl ResourceManagerControl {
         self.steer(Steering::Invalidate(invalidation));
     }
 
+    /// Sets how many items may wait so in one partition, instead of 10,000.
+    pub fn set_reorder_items(&self, items: usize) {
+        self.steer(Steering::ReorderItems(items));
+    }
+
     /// Has the RM begin to tell its own state; none where its callback has none to tell.
     pub async fn state(&self) -> Option<RmState> {
         self.0.send(Diagnose).await.ok().flatten()

@@ -69,6 +69,7 @@ pub struct Metrics {
     offers: IntCounter,
     offer_decisions: Histogram,
     placements: [IntCounter; 2],
+    predicates: Predicates,
     messages: PerKind<IntCounter>,
     handler_seconds: PerKind<Histogram>,
     mailbox_wait_seconds: PerKind<Histogram>,
@@ -195,6 +196,40 @@ impl Utilization {
 
 fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Predicates that an RM answers later. A partition counts them in [`LocalCounts`].
+#[derive(Debug)]
+struct Predicates {
+    questions: IntCounter,
+    answers: [IntCounter; 4],
+    cancelled: IntCounter,
+    open: IntGauge,
+}
+
+impl Predicates {
+    fn with(make: &mut Maker) -> Self {
+        Self {
+            questions: make.counter(
+                "monoceros_predicate_questions_total",
+                "Questions to RMs that answer predicates later, one per placement and try.",
+            ),
+            answers: make.counters(
+                "monoceros_predicate_answers_total",
+                "Answers to such questions by what they said; void ones are asked again.",
+                ("outcome", ["passed", "failed", "unanswered", "void"]),
+            ),
+            cancelled: make.counter(
+                "monoceros_predicate_questions_cancelled_total",
+                "Such questions that were withdrawn, and answers that could not be used although \
+                 the RM counted on them.",
+            ),
+            open: make.gauge(
+                "monoceros_predicate_questions_open",
+                "Placements that wait for such an answer.",
+            ),
+        }
+    }
 }
 
 type PerKind<T> = [T; Kind::ALL.len()];
@@ -392,6 +427,7 @@ impl Metrics {
                 "Placements by what the node said.",
                 ("outcome", ["placed", "refused"]),
             ),
+            predicates: Predicates::with(&mut make),
             messages: make.counters(
                 "monoceros_actor_messages_total",
                 "Messages handled.",

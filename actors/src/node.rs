@@ -2,8 +2,9 @@
 //!
 //! # Why an actor
 //! Two placements must never hold the same core. One mailbox makes "look, then take" a single step
-//! without a lock, and the RM's predicate is asked inside that step, so that a refusal in the middle
-//! of a run of placements is exact.
+//! without a lock, and the predicate of an RM in this process is asked inside that step, so that a
+//! refusal in the middle of a run of placements is exact. Where the RM answers later, the node holds
+//! the amount until the application settles the placement or takes it back.
 //!
 //! # Invariants
 //! * `available = total − allocated − occupied − foreign`, in the node index too, after every
@@ -162,7 +163,7 @@ impl Node {
             debug_assert!(placing.required, "the index offers only nodes that have room");
             return Outcome::NoRoom;
         }
-        if !predicate_passes(baton, &self.id) {
+        if !baton.offer.asks_later && !predicate_passes(baton, &self.id) {
             return Outcome::Refused;
         }
         let placing = baton.placing.as_ref().expect("still in hand");
@@ -183,11 +184,14 @@ impl Node {
                 self.holds.push(id);
                 self.allocated.add(&resources);
             }
-            NodeWork::Release(id, resources) => {
-                if let Some(at) = self.holds.iter().position(|held| *held == id) {
-                    self.holds.swap_remove(at);
-                }
-                self.allocated.subtract(&resources);
+            NodeWork::Release(id, resources) => self.let_go(id, &resources),
+            NodeWork::Return(id, resources) => {
+                self.let_go(id, &resources);
+                self.allocated.prune();
+                self.available = self.available_anew();
+                baton.books.nodes.take_back(self.slot, &self.available);
+                baton.wake_named_by_return(&self.id);
+                return;
             }
             NodeWork::Resize(change) => self.allocated.add(&change),
         }
@@ -196,6 +200,30 @@ impl Node {
         self.available = self.available_anew();
         self.tell_index(baton, None);
         baton.wake_named(&self.id);
+    }
+
+    fn let_go(&mut self, id: AllocationId, resources: &Resources) {
+        if let Some(at) = self.holds.iter().position(|held| *held == id) {
+            self.holds.swap_remove(at);
+        }
+        self.allocated.subtract(resources);
+    }
+
+    /// What waits for its predicate and must not come here any more: everything where there is less
+    /// than is held, and what may go elsewhere where no more may come.
+    fn given_up(&self, baton: &Baton) -> Vec<AllocationId> {
+        let over_committed = self.available.has_negative();
+        if baton.books.unsettled.is_empty() || (self.is_open() && !over_committed) {
+            return Vec::new();
+        }
+        let mut given_up: Vec<AllocationId> = self.holds.clone();
+        given_up.retain(|id| {
+            let entry = baton.books.allocations.get(*id);
+            let question = entry.and_then(|entry| baton.books.unsettled.get(entry.question?));
+            question.is_some_and(|question| over_committed || !question.required)
+        });
+        given_up.sort_unstable();
+        given_up
     }
 
     fn tell_index(&mut self, baton: &mut Baton, total: Option<&Resources>) {
@@ -256,7 +284,7 @@ impl Node {
             Change::Leave => {
                 let mut stranded = std::mem::take(&mut self.holds);
                 stranded.sort_unstable();
-                return Report { stranded };
+                return Report { stranded, ..Report::default() };
             }
             Change::Foreign { key, resources, tags, preemptable } => {
                 let since_ns = baton.now_ns;
@@ -275,7 +303,7 @@ impl Node {
                 }
             }
         }
-        Report::default()
+        Report { given_up: self.given_up(baton), ..Report::default() }
     }
 
     /// After a change that is not that of one allocation.

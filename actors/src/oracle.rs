@@ -41,11 +41,13 @@ enum Foreseen {
     Nothing,
     /// This, and nothing else; `None`: nothing can be decided.
     Next(Option<Decision>),
+    /// It has looked, and cannot tell.
+    Unknown,
 }
 
 impl Oracle {
     pub(crate) fn has_foreseen(&self) -> bool {
-        matches!(self.foreseen, Foreseen::Next(_))
+        !matches!(self.foreseen, Foreseen::Nothing)
     }
 
     /// Verifies the books and searches for what comes next. Panics where the books are wrong: the
@@ -56,14 +58,25 @@ impl Oracle {
         order: &NodeOrder,
         callback: &dyn ResourceManagerCallback,
     ) {
-        let wrong = facts.check();
-        assert!(wrong.is_empty(), "the books are wrong: {}", wrong.join("; "));
+        Self::check(facts);
         let passes = |key: &str, node: &str| {
             let (allocation_key, node_id) = (key.to_owned(), node.to_owned());
             let args = PredicatesArgs { allocation_key, node_id, allocate: true };
             callback.predicates(&args).is_ok()
         };
         self.foreseen = Foreseen::Next(facts.next_decision(&passes, order));
+    }
+
+    /// Verifies the books, and leaves the offer to decide what it will: nobody knows yet what the
+    /// RM's predicates say.
+    pub(crate) fn only_check(&mut self, facts: &Facts) {
+        Self::check(facts);
+        self.foreseen = Foreseen::Unknown;
+    }
+
+    fn check(facts: &Facts) {
+        let wrong = facts.check();
+        assert!(wrong.is_empty(), "the books are wrong: {}", wrong.join("; "));
     }
 
     /// The offer is home: did it decide what was foreseen?

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 
-use crate::partition::{Answers, Partition};
+use crate::partition::{Answers, Partition, Unasked};
+
+pub use monoceros_rules::unsettled::Scope;
 
 /// How the predicates of an RM are asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,18 +80,6 @@ pub enum Verdict {
     Unanswered,
 }
 
-/// What an answer depends on (scheduler-interface chapter, 2.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
-    /// On everything that runs: void once anything was placed or ended meanwhile.
-    #[default]
-    Topology,
-    /// On the node: void once anything was placed or ended there meanwhile.
-    Node,
-    /// On nothing that the scheduler changes.
-    Static,
-}
-
 /// Earlier answers may be wrong by now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invalidation {
@@ -110,6 +100,11 @@ impl AnswerSink {
     /// Hands answers in, in the order in which they were made.
     pub fn answer(&self, answers: Vec<PredicateAnswer>) {
         self.0.do_send(Answers(answers));
+    }
+
+    /// The RM was to be asked and never was.
+    pub(crate) fn unasked(&self, questions: Vec<QuestionId>) {
+        self.0.do_send(Unasked(questions));
     }
 
     /// Whether both belong to the same partition.

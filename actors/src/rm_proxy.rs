@@ -17,7 +17,10 @@ use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::Partition;
-use crate::rm::{Beginning, InForce, Rm, Roster, Silence, Supersede, Update, config_text};
+use crate::rm::{
+    Beginning, ChangeState, InForce, Reconfigure, Rm, Roster, Silence, Supersede, Update,
+    config_text,
+};
 use crate::tally::Tally;
 use crate::{RegisterError, Removed, Settings, UpdateError};
 
@@ -70,6 +73,20 @@ pub(crate) struct FindRm(pub(crate) String);
 #[rtype(result = "Result<Addr<Rm>, UpdateError>")]
 pub(crate) struct FindOnlyRm(pub(crate) String);
 
+/// Another configuration for an RM; an empty id means the only one there is. By the way of its
+/// requests, so that it keeps its place among them.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Configure(pub(crate) Reconfigure);
+
+/// Another state for a partition of an RM. By the way of its requests, too.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct ChangePartition {
+    pub(crate) rm_id: String,
+    pub(crate) change: ChangeState,
+}
+
 /// Every RM leaves.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -119,6 +136,17 @@ impl RmProxy {
         let session = self.sessions.get(rm_id).filter(|session| session.address.connected());
         let found = session.map(|session| session.address.clone());
         found.ok_or_else(|| UpdateError::NotRegistered(rm_id.to_owned()))
+    }
+
+    fn find_only(&self, rm_id: &str) -> Result<Addr<Rm>, UpdateError> {
+        if !rm_id.is_empty() {
+            return self.find(rm_id);
+        }
+        let mut ids = self.sessions.keys();
+        match (ids.next(), ids.next()) {
+            (Some(only), None) => self.find(only),
+            _ => Err(UpdateError::RmIdMissing),
+        }
     }
 }
 
@@ -250,13 +278,33 @@ impl Handler<FindOnlyRm> for RmProxy {
     type Result = Result<Addr<Rm>, UpdateError>;
 
     fn handle(&mut self, FindOnlyRm(rm_id): FindOnlyRm, _ctx: &mut Self::Context) -> Self::Result {
-        if !rm_id.is_empty() {
-            return self.find(&rm_id);
+        self.find_only(&rm_id)
+    }
+}
+
+impl Handler<Configure> for RmProxy {
+    type Result = ();
+
+    fn handle(&mut self, Configure(reconfigure): Configure, _ctx: &mut Self::Context) {
+        match self.find_only(&reconfigure.request.rm_id) {
+            Ok(rm) => rm.do_send(reconfigure),
+            Err(error) => {
+                let _ = reconfigure.reply.send(Err(error.into()));
+            }
         }
-        let mut ids = self.sessions.keys();
-        match (ids.next(), ids.next()) {
-            (Some(only), None) => self.find(only),
-            _ => Err(UpdateError::RmIdMissing),
+    }
+}
+
+impl Handler<ChangePartition> for RmProxy {
+    type Result = ();
+
+    fn handle(&mut self, change: ChangePartition, _ctx: &mut Self::Context) {
+        let ChangePartition { rm_id, change } = change;
+        match self.find(&rm_id) {
+            Ok(rm) => rm.do_send(change),
+            Err(error) => {
+                let _ = change.reply.send(Err(error.into()));
+            }
         }
     }
 }

@@ -61,6 +61,34 @@ impl Tally {
         self.counts.refused.inc();
     }
 
+    /// The RM is asked for a predicate.
+    pub(crate) fn asked(&mut self) {
+        self.counts.predicates.asked.inc();
+    }
+
+    /// It says that a node passes, which may be void by now.
+    pub(crate) fn predicate_passed(&mut self, is_void: bool) {
+        let counts = &self.counts.predicates;
+        if is_void { counts.void.inc() } else { counts.passed.inc() }
+    }
+
+    pub(crate) fn predicate_failed(&mut self) {
+        self.counts.predicates.failed.inc();
+    }
+
+    pub(crate) fn predicate_unanswered(&mut self) {
+        self.counts.predicates.unanswered.inc();
+    }
+
+    pub(crate) fn predicate_cancelled(&mut self) {
+        self.counts.predicates.cancelled.inc();
+    }
+
+    /// So many questions of the partition are open.
+    pub(crate) fn in_flight(&mut self, questions: usize) {
+        self.counts.predicates.in_flight(questions);
+    }
+
     /// An allocation that nobody decided here was told to the RM.
     pub(crate) fn recovered(&mut self) {
         self.counts.allocated.inc();

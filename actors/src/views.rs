@@ -134,7 +134,9 @@ pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
         names.iter().find_map(|name| node.attributes.get(*name)).cloned().unwrap_or_default()
     };
     let table = &baton.books.allocations;
+    // What waits for its predicate is no allocation yet, though it is counted as used.
     let held = node.holds.iter().filter_map(|id| table.get(*id));
+    let held = held.filter(|entry| entry.question.is_none());
     let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
     allocations.sort_by(|a, b| {
         (&a.allocation_key, &a.application_id).cmp(&(&b.allocation_key, &b.application_id))

@@ -1,13 +1,28 @@
 //! How a stream or a call ends when it is not the client that ends it, and the status that says so
 //! (scheduler-interface chapter, 3.7). Nothing about a single item is ever a status: the scheduler
 //! answers that item.
+//!
+//! Every status says its reason twice, in the trailer `x-si-reason` and as `google.rpc.ErrorInfo`
+//! with what it is about; `RetryInfo` says when coming back makes sense.
+
+use std::time::Duration;
 
 use monoceros_actors::{RegisterError, UpdateError};
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt as _};
 
 use super::REASON_TRAILER;
+use super::kind::Dialect;
 use crate::identity::Denied;
+
+/// `ErrorInfo.domain` of every status.
+const DOMAIN: &str = "scheduler-interface";
+
+/// When to come back to a scheduler that ends, or that was too slow.
+const SOON: Duration = Duration::from_secs(1);
+/// When to come back after somebody else has taken the place.
+const LATER: Duration = Duration::from_secs(30);
 
 /// Why a stream ends.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -27,30 +42,53 @@ pub enum End {
     #[error("metadata `{0}` cannot be read")]
     BadMetadata(&'static str),
     /// The resource manager has no session.
-    #[error("`{0}` is not registered: register, then send everything again")]
-    NotRegistered(String),
+    #[error("`{rm_id}` is not registered: register, then send everything again")]
+    NotRegistered {
+        /// Who is not.
+        rm_id: String,
+        /// What ended its last session, if that is remembered.
+        stopped_by: Option<String>,
+    },
     /// The stream names a session that is not the current one.
-    #[error("session {named} is over, the current one is {current}: register again")]
+    #[error("session {named} is over: register again, then send everything again")]
     SessionStale {
         /// The session that the stream names.
         named: String,
-        /// The current one.
-        current: u64,
+        /// The current one, if there is one.
+        current: Option<u64>,
+        /// What ended the last session, if there is none and that is remembered.
+        stopped_by: Option<String>,
     },
     /// Client and scheduler no longer know the same.
     #[error("{0}: register again, then send everything again")]
     ResyncRequired(Cause),
     /// The resource manager registered again.
     #[error("the resource manager has registered again, elsewhere")]
-    Superseded,
+    Superseded {
+        /// The instance that did, if it says.
+        by: Option<String>,
+    },
     /// A newer stream of the same kind took over.
     #[error("a newer stream of the same kind has taken over")]
-    Displaced,
-    /// The session began with streams of the other dialect.
+    Displaced {
+        /// The instance whose stream it is, if it says.
+        by: Option<String>,
+    },
+    /// The session has streams of the other dialect.
     #[error(
-        "a session has either the stream `Update` or the three others: register again to change"
+        "the session speaks the {} dialect since its first stream: register again to change it",
+        .has.name()
     )]
-    DialectMixed,
+    DialectMixed {
+        /// What it speaks.
+        has: Dialect,
+    },
+    /// The stream did not say in time whose it is.
+    #[error("the stream did not name its resource manager within {0:?}")]
+    BindTimeout(Duration),
+    /// The session was ended on purpose.
+    #[error("the resource manager has been deregistered")]
+    Deregistered,
     /// The service ends.
     #[error("the scheduler is shutting down")]
     ShuttingDown,
@@ -63,11 +101,19 @@ pub enum End {
         message: String,
     },
     /// A message has more items than one may have; nothing of it was applied.
-    #[error("a message of {0} items is refused whole: send at most 200000")]
-    TooManyItems(usize),
+    #[error("a message of {items} items is refused whole: send at most {limit}")]
+    TooManyItems {
+        /// How many it has.
+        items: usize,
+        /// How many it may have.
+        limit: usize,
+    },
     /// The caller may not do this.
     #[error(transparent)]
     Denied(#[from] Denied),
+    /// A bug of ours.
+    #[error("{0}: register again")]
+    Internal(&'static str),
     /// The client is gone; nobody reads this.
     #[error("the client has gone")]
     ClientGone,
@@ -82,39 +128,165 @@ pub enum Cause {
     /// A message of the client could not be read.
     #[error("a message could not be read")]
     ItemsLost,
+    /// A stream was lost, and what it may not have delivered is not all there any more.
+    #[error("messages of a lost stream may be missing")]
+    Missed,
+    /// Someone who may do so asked for it.
+    #[error("{0}")]
+    Asked(String),
     /// The scheduler lost what it knew of the resource manager.
     #[error("the scheduler lost its state: {0}")]
     StateLost(String),
 }
 
+/// Why a registration was refused; an earlier session of the same resource manager goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// By the scheduler.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// Metadata of the call cannot be read.
+    #[error("metadata `{0}` cannot be read")]
+    BadMetadata(&'static str),
+    /// As many as may be are registered.
+    #[error("{0} resource managers are registered, which is the limit")]
+    TooManySessions(usize),
+    /// A text is too long for what it names.
+    #[error("`{field}` has more than {limit} bytes")]
+    IdTooLong {
+        /// The field of the request.
+        field: &'static str,
+        /// The most it may have.
+        limit: usize,
+    },
+    /// There are too many entries.
+    #[error("a registration of {items} entries is refused: send at most {limit}")]
+    TooManyItems {
+        /// How many it has.
+        items: usize,
+        /// How many it may have.
+        limit: usize,
+    },
+    /// The queue configuration of the policy group cannot be read.
+    #[error("the queue configuration of policy group `{group}` cannot be read: {why}")]
+    PolicyUnreadable {
+        /// The policy group.
+        group: String,
+        /// Why.
+        why: String,
+    },
+    /// Somebody else uses the policy group with another configuration.
+    #[error("policy group `{group}` is used by `{other}` with another queue configuration")]
+    PolicyGroupConflict {
+        /// The policy group.
+        group: String,
+        /// Who uses it.
+        other: String,
+    },
+    /// It took too long.
+    #[error("the registration took longer than {0:?}")]
+    TooSlow(Duration),
+    /// A bug of ours.
+    #[error("the registration ended unexpectedly")]
+    Internal,
+}
+
 impl End {
-    /// Whether the client has to register, and send everything again.
+    /// Whether the client has to register, and then to report everything again.
     pub fn demands_registration(&self) -> bool {
-        matches!(self, Self::NotRegistered(_) | Self::SessionStale { .. } | Self::ResyncRequired(_))
+        match self {
+            Self::NotRegistered { .. }
+            | Self::SessionStale { .. }
+            | Self::ResyncRequired(_)
+            | Self::DialectMixed { .. }
+            | Self::Internal(_) => true,
+            Self::RmIdMissing
+            | Self::RmIdMismatch { .. }
+            | Self::BadMetadata(_)
+            | Self::Superseded { .. }
+            | Self::Displaced { .. }
+            | Self::BindTimeout(_)
+            | Self::Deregistered
+            | Self::ShuttingDown
+            | Self::Unreadable { .. }
+            | Self::TooManyItems { .. }
+            | Self::Denied(_)
+            | Self::ClientGone => false,
+        }
+    }
+
+    /// The status that says so, to a stream that is bound to a session of that id and number.
+    pub fn status(&self, bound: Option<(&str, u64)>) -> Status {
+        let (code, reason) = match self {
+            Self::RmIdMissing => (Code::InvalidArgument, "RM_ID_MISSING"),
+            Self::RmIdMismatch { .. } => (Code::InvalidArgument, "RM_ID_MISMATCH"),
+            Self::BadMetadata(_) => (Code::InvalidArgument, "RM_ID_INVALID"),
+            Self::NotRegistered { .. } => (Code::FailedPrecondition, "RM_NOT_REGISTERED"),
+            Self::SessionStale { .. } => (Code::FailedPrecondition, "SESSION_STALE"),
+            Self::ResyncRequired(_) => (Code::FailedPrecondition, "RESYNC_REQUIRED"),
+            Self::Superseded { .. } => (Code::Aborted, "SESSION_SUPERSEDED"),
+            Self::Displaced { .. } => (Code::Aborted, "STREAM_DISPLACED"),
+            Self::DialectMixed { .. } => (Code::FailedPrecondition, "DIALECT_MIXED"),
+            Self::BindTimeout(_) => (Code::DeadlineExceeded, "BIND_TIMEOUT"),
+            Self::Deregistered => (Code::Ok, "DEREGISTERED"),
+            Self::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
+            Self::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
+            Self::TooManyItems { .. } => (Code::ResourceExhausted, "LIMIT_ITEMS"),
+            Self::Denied(Denied::Unknown) => (Code::Unauthenticated, "UNAUTHENTICATED"),
+            Self::Denied(Denied::Rm { .. }) => (Code::PermissionDenied, "RM_DENIED"),
+            Self::Denied(Denied::Admin { .. }) => (Code::PermissionDenied, "ADMIN_DENIED"),
+            Self::Internal(_) => (Code::Internal, "INTERNAL_ERROR"),
+            Self::ClientGone => (Code::Cancelled, "CLIENT_GONE"),
+        };
+        let about = bound
+            .map(|(rm_id, session)| [("rmID", rm_id.to_owned()), ("session", session.to_string())]);
+        let about = about.into_iter().flatten().chain(self.about());
+        told(code, reason, self.to_string(), about, self.retry())
+    }
+
+    /// What `ErrorInfo.metadata` says.
+    fn about(&self) -> Vec<(&'static str, String)> {
+        let given = |key, value: &Option<String>| value.iter().map(|v| (key, v.clone())).collect();
+        match self {
+            Self::NotRegistered { rm_id, stopped_by } => {
+                let mut about: Vec<_> = given("stoppedBy", stopped_by);
+                about.push(("rmID", rm_id.clone()));
+                about
+            }
+            Self::SessionStale { current, stopped_by, .. } => {
+                let mut about: Vec<_> = given("stoppedBy", stopped_by);
+                about.extend(current.map(|current| ("session", current.to_string())));
+                about
+            }
+            Self::ResyncRequired(cause) => vec![("cause", cause.to_string())],
+            Self::Superseded { by } | Self::Displaced { by } => given("byInstance", by),
+            Self::DialectMixed { has } => vec![("dialect", has.name().to_owned())],
+            Self::TooManyItems { limit, .. } => vec![("limit", limit.to_string())],
+            Self::RmIdMissing
+            | Self::RmIdMismatch { .. }
+            | Self::BadMetadata(_)
+            | Self::BindTimeout(_)
+            | Self::Deregistered
+            | Self::ShuttingDown
+            | Self::Unreadable { .. }
+            | Self::Denied(_)
+            | Self::Internal(_)
+            | Self::ClientGone => Vec::new(),
+        }
+    }
+
+    fn retry(&self) -> Option<Duration> {
+        match self {
+            Self::ShuttingDown | Self::BindTimeout(_) => Some(SOON),
+            Self::Superseded { .. } => Some(LATER),
+            _ => None,
+        }
     }
 }
 
 impl From<&End> for Status {
     fn from(end: &End) -> Self {
-        let (code, reason) = match end {
-            End::RmIdMissing => (Code::InvalidArgument, "RM_ID_MISSING"),
-            End::RmIdMismatch { .. } => (Code::InvalidArgument, "RM_ID_MISMATCH"),
-            End::BadMetadata(_) => (Code::InvalidArgument, "RM_ID_INVALID"),
-            End::NotRegistered(_) => (Code::FailedPrecondition, "RM_NOT_REGISTERED"),
-            End::SessionStale { .. } => (Code::FailedPrecondition, "SESSION_STALE"),
-            End::ResyncRequired(_) => (Code::FailedPrecondition, "RESYNC_REQUIRED"),
-            End::Superseded => (Code::Aborted, "SESSION_SUPERSEDED"),
-            End::Displaced => (Code::Aborted, "STREAM_DISPLACED"),
-            End::DialectMixed => (Code::FailedPrecondition, "DIALECT_MIXED"),
-            End::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
-            End::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
-            End::TooManyItems(_) => (Code::ResourceExhausted, "LIMIT_ITEMS"),
-            End::Denied(Denied::Unknown) => (Code::Unauthenticated, "UNAUTHENTICATED"),
-            End::Denied(Denied::Rm { .. }) => (Code::PermissionDenied, "RM_DENIED"),
-            End::Denied(Denied::Admin { .. }) => (Code::PermissionDenied, "ADMIN_DENIED"),
-            End::ClientGone => (Code::Cancelled, "CLIENT_GONE"),
-        };
-        with_reason(code, reason, end.to_string())
+        end.status(None)
     }
 }
 
@@ -128,28 +300,42 @@ impl From<UpdateError> for End {
     fn from(error: UpdateError) -> Self {
         match error {
             UpdateError::RmIdMissing => Self::RmIdMissing,
-            UpdateError::NotRegistered(rm_id) => Self::NotRegistered(rm_id),
+            UpdateError::NotRegistered(rm_id) => Self::NotRegistered { rm_id, stopped_by: None },
             UpdateError::Stopped => Self::ShuttingDown,
         }
     }
 }
 
-/// The status of a registration that failed.
-#[expect(clippy::needless_pass_by_value, reason = "used as the function of `map_err`")]
-pub fn registration_status(error: RegisterError) -> Status {
-    let (code, reason) = match &error {
-        RegisterError::RmIdMissing => (Code::InvalidArgument, "RM_ID_MISSING"),
-        RegisterError::RmIdInvalid(_) => (Code::InvalidArgument, "RM_ID_INVALID"),
-        RegisterError::Config(_) => (Code::InvalidArgument, "CONFIG_INVALID"),
-        RegisterError::Stopped => (Code::Unavailable, "SHUTTING_DOWN"),
-    };
-    let text = match &error {
-        RegisterError::Config(errors) => errors.to_string(),
-        RegisterError::RmIdMissing | RegisterError::RmIdInvalid(_) | RegisterError::Stopped => {
-            error.to_string()
-        }
-    };
-    with_reason(code, reason, shortened(text))
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        let (code, reason, retry) = match &refusal {
+            Refusal::Register(RegisterError::RmIdMissing) => {
+                (Code::InvalidArgument, "RM_ID_MISSING", None)
+            }
+            Refusal::Register(RegisterError::RmIdInvalid(_)) | Refusal::BadMetadata(_) => {
+                (Code::InvalidArgument, "RM_ID_INVALID", None)
+            }
+            Refusal::Register(RegisterError::Config(_)) | Refusal::PolicyUnreadable { .. } => {
+                (Code::InvalidArgument, "CONFIG_INVALID", None)
+            }
+            Refusal::Register(RegisterError::Stopped) => {
+                (Code::Unavailable, "SHUTTING_DOWN", Some(SOON))
+            }
+            Refusal::TooManySessions(_) => (Code::ResourceExhausted, "LIMIT_SESSIONS", Some(LATER)),
+            Refusal::IdTooLong { .. } => (Code::ResourceExhausted, "LIMIT_ID", None),
+            Refusal::TooManyItems { .. } => (Code::ResourceExhausted, "LIMIT_ITEMS", None),
+            Refusal::PolicyGroupConflict { .. } => {
+                (Code::FailedPrecondition, "POLICY_GROUP_CONFLICT", None)
+            }
+            Refusal::TooSlow(_) => (Code::DeadlineExceeded, "REGISTRATION_TIMEOUT", Some(SOON)),
+            Refusal::Internal => (Code::Internal, "INTERNAL_ERROR", None),
+        };
+        let text = match &refusal {
+            Refusal::Register(RegisterError::Config(errors)) => errors.to_string(),
+            other => other.to_string(),
+        };
+        told(code, reason, shortened(text), [], retry)
+    }
 }
 
 /// The status of a call that failed through a bug of ours.
@@ -168,12 +354,42 @@ pub fn unreadable(status: &Status) -> Option<End> {
     }
 }
 
+/// The value of a key, if it is there and can be read.
+pub fn text<'m>(metadata: &'m MetadataMap, key: &'static str) -> Result<Option<&'m str>, End> {
+    let Some(value) = metadata.get(key) else { return Ok(None) };
+    value.to_str().map(Some).map_err(|_| End::BadMetadata(key))
+}
+
 /// A status with its machine-readable reason.
 pub(super) fn with_reason(code: Code, reason: &'static str, message: String) -> Status {
+    told(code, reason, message, [], None)
+}
+
+fn told(
+    code: Code,
+    reason: &'static str,
+    message: String,
+    about: impl IntoIterator<Item = (&'static str, String)>,
+    retry: Option<Duration>,
+) -> Status {
+    let about = about.into_iter().map(|(key, value)| (key.to_owned(), value));
+    let about = about.collect::<std::collections::HashMap<_, _>>();
+    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, about);
+    if retry.is_some() {
+        details.set_retry_info(retry);
+    }
     let mut metadata = MetadataMap::new();
     metadata.insert(REASON_TRAILER, AsciiMetadataValue::from_static(reason));
-    Status::with_metadata(code, message, metadata)
+    // The details repeat the text; the whole of it only once.
+    let most = message.len().min(DETAILED_TEXT_BYTES);
+    let start = (0..=most).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
+    let detailed = Status::with_error_details(code, &message[..start], details);
+    let details = tonic::codegen::Bytes::copy_from_slice(detailed.details());
+    Status::with_details_and_metadata(code, message, details, metadata)
 }
+
+/// How much of its text the details of a status repeat.
+const DETAILED_TEXT_BYTES: usize = 256;
 
 /// A status travels in HTTP headers, for which many clients allow 8 KiB in all (and a byte that is
 /// not plain ASCII takes three there).
@@ -199,10 +415,28 @@ mod tests {
 
     #[test]
     fn a_status_carries_its_reason_for_programs_and_a_sentence_for_people() {
-        let status = Status::from(&End::NotRegistered("rm-1".to_owned()));
+        let end = End::NotRegistered {
+            rm_id: "rm-1".to_owned(),
+            stopped_by: Some("pauseTimeout".to_owned()),
+        };
+        let status = Status::from(&end);
         assert_eq!(status.code(), Code::FailedPrecondition);
+        let details = status.get_error_details();
+        let info = details.error_info().unwrap();
+        assert_eq!((&*info.reason, &*info.domain), ("RM_NOT_REGISTERED", "scheduler-interface"));
+        assert_eq!(info.metadata["rmID"], "rm-1");
+        assert_eq!(info.metadata["stoppedBy"], "pauseTimeout");
         assert_eq!(status.metadata().get(REASON_TRAILER).unwrap(), "RM_NOT_REGISTERED");
         assert!(status.message().contains("`rm-1`"));
+    }
+
+    #[test]
+    fn a_status_says_when_coming_back_makes_sense_and_whom_it_is_about() {
+        let status = End::ShuttingDown.status(Some(("rm-1", 7)));
+        let details = status.get_error_details();
+        assert_eq!(details.retry_info().unwrap().retry_delay, Some(SOON));
+        assert_eq!(details.error_info().unwrap().metadata["session"], "7");
+        assert!(Status::from(&End::RmIdMissing).get_details_retry_info().is_none());
     }
 
     #[test]

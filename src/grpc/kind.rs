@@ -49,6 +49,12 @@ pub trait Kind: Send + Sync + 'static {
     /// How many items a request has; one without any only binds its stream.
     fn items(request: &Self::Request) -> usize;
 
+    /// The number up to which the client has got everything; zero says nothing.
+    fn acknowledged(request: &Self::Request) -> u64 {
+        let _ = request;
+        0
+    }
+
     /// Where the replies of a session wait.
     fn outbox(session: &Session) -> &Outbox<Self::Reply>;
 
@@ -93,6 +99,10 @@ impl Kind for Allocations {
         request.asks.len() + request.allocations.len() + releases
     }
 
+    fn acknowledged(request: &Self::Request) -> u64 {
+        request.ack_seq
+    }
+
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {
         &session.allocations
     }
@@ -121,6 +131,10 @@ impl Kind for Applications {
         request.new.len() + request.remove.len()
     }
 
+    fn acknowledged(request: &Self::Request) -> u64 {
+        request.ack_seq
+    }
+
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {
         &session.applications
     }
@@ -147,6 +161,10 @@ impl Kind for Nodes {
 
     fn items(request: &Self::Request) -> usize {
         request.nodes.len()
+    }
+
+    fn acknowledged(request: &Self::Request) -> u64 {
+        request.ack_seq
     }
 
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
 
 use super::end::End;
 use super::session::Session;
@@ -40,6 +41,11 @@ impl Line {
     /// Binds it; a second call changes nothing.
     pub fn set_session(&self, session: &Arc<Session>) {
         self.session.get_or_init(|| Arc::clone(session));
+    }
+
+    /// The status that tells `end` to its client.
+    pub fn status(&self, end: &End) -> Status {
+        end.status(self.session().map(|session| (session.rm_id(), session.number())))
     }
 
     /// Why it ends, once it does.

@@ -36,46 +36,53 @@ pub mod stream;
 pub mod stubs;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_actors::SchedulerHandle;
 use monoceros_proto::si::legacy::v0 as legacy_v0;
 use monoceros_proto::si::v1 as si;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tonic::codec::CompressionEncoding;
+use tonic::metadata::MetadataValue;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 use tonic_reflection::server::{Builder as Reflection, v1alpha};
 
-use self::end::registration_status;
+use self::end::Refusal;
 use self::ending::Ending;
 use self::kind::{Allocations, Applications, Nodes};
 use self::legacy::Legacy;
-use self::outbox::Bounds;
-use self::registry::{Registered, Registry};
+use self::registry::{Origin, Registered, Registry};
 use self::stream::ReplyStream;
 use self::stubs::scheduler_server;
 use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
 use crate::identity::{Access, Identity};
-use crate::settings::{GrpcSettings, SessionSettings};
+use crate::settings::Settings;
 
 /// Metadata that names the session.
 pub const SESSION_HEADER: &str = "x-si-session";
 /// Metadata that names this run of the scheduler; another value means that it was restarted.
 pub const SCHEDULER_HEADER: &str = "x-si-scheduler";
-/// Metadata of a registration: `new` or `replaced`.
+/// Metadata of a registration's answer: `new`, `replaced` or `attached`.
 pub const REGISTERED_HEADER: &str = "x-si-registered";
 /// Metadata of a stream that binds it to a resource manager before its first message.
 pub const RM_ID_HEADER: &str = "x-si-rm-id";
+/// Metadata of a registration: `takeover`, unless said otherwise, or `attach`.
+pub const REGISTER_MODE_HEADER: &str = "x-si-register-mode";
+/// Metadata that name the process which registers, or whose stream it is.
+pub const INSTANCE_HEADER: &str = "x-si-instance";
+/// Metadata of a stream: the number of the last message that the client has received, 0 for none.
+/// Messages then say their numbers.
+pub const RESUME_HEADER: &str = "x-si-resume";
 /// Trailer with the machine-readable reason of a status.
 pub const REASON_TRAILER: &str = "x-si-reason";
 
 /// What all calls share.
 pub struct Edge {
     handle: SchedulerHandle,
-    registry: Registry,
+    registry: Arc<Registry>,
     shutdown: CancellationToken,
 }
 
@@ -94,17 +101,13 @@ pub async fn serve(
     connections: Connections,
     handle: SchedulerHandle,
     access: Arc<Access>,
-    settings: &GrpcSettings,
-    session: &SessionSettings,
-    grace: Duration,
+    settings: &Settings,
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
-    let bounds = Bounds::new(settings, session);
-    let edge = Arc::new(Edge {
-        handle,
-        registry: Registry::new(bounds, session.clone()),
-        shutdown: shutdown.clone(),
-    });
+    let registry = Arc::new(Registry::new(handle.clone(), settings));
+    let grace = settings.shutdown.grace();
+    let settings = &settings.grpc;
+    let edge = Arc::new(Edge { handle, registry, shutdown: shutdown.clone() });
     let scheduler = scheduler_server::SchedulerServer::new(Service(Arc::clone(&edge)))
         .max_decoding_message_size(settings.max_recv_message_bytes.get());
     let scheduler = negotiating_gzip!(scheduler, settings);
@@ -154,22 +157,22 @@ impl scheduler_server::Scheduler for Service {
         &self,
         request: Request<si::RegisterResourceManagerRequest>,
     ) -> Result<Response<si::RegisterResourceManagerResponse>, Status> {
-        let edge = Arc::clone(&self.0);
         Identity::of(request.extensions()).check_rm(&request.get_ref().rm_id)?;
+        let origin = Origin::read(request.metadata())?;
+        let registry = Arc::clone(&self.0.registry);
+        let patience = registry.registration_timeout();
         let request = request.into_inner();
         // A task of its own: a client that gives up must not leave a registration half done.
-        let registration =
-            tokio::spawn(async move { edge.registry.register(&edge.handle, request).await });
-        let Registered { reply, session, replaced } = registration
+        let registration = tokio::spawn(async move { registry.register(request, origin).await });
+        let Registered { reply, session, manner } = timeout(patience, registration)
             .await
-            .map_err(|_| end::internal("the registration ended unexpectedly"))?
-            .map_err(registration_status)?;
+            .map_err(|_| Refusal::TooSlow(patience))?
+            .map_err(|_| Refusal::Internal)??;
         let mut response = Response::new(reply);
         let metadata = response.metadata_mut();
         metadata.insert(SESSION_HEADER, session.into());
         metadata.insert(SCHEDULER_HEADER, self.0.registry.scheduler_id());
-        let registered = if replaced { "replaced" } else { "new" };
-        metadata.insert(REGISTERED_HEADER, tonic::metadata::MetadataValue::from_static(registered));
+        metadata.insert(REGISTERED_HEADER, MetadataValue::from_static(manner.name()));
         Ok(response)
     }
 

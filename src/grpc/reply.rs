@@ -23,6 +23,11 @@ pub trait Reply: Message + Default + 'static {
     /// Adds the items of each list of `later` to the same list.
     fn append(&mut self, later: Self);
 
+    /// Says its number, for clients that ask for it and messages that can.
+    fn set_seq(&mut self, seq: u64) {
+        let _ = seq;
+    }
+
     /// How many items it holds, over all its lists.
     fn items(&self) -> usize {
         self.lengths().iter().sum()
@@ -92,6 +97,10 @@ impl<R: Reply> Cutter<R> {
 }
 
 impl Reply for si::AllocationResponse {
+    fn set_seq(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
     fn lengths(&self) -> [usize; MOST_LISTS] {
         padded([
             self.new.len(),
@@ -120,6 +129,10 @@ impl Reply for si::AllocationResponse {
 }
 
 impl Reply for si::ApplicationResponse {
+    fn set_seq(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
     fn lengths(&self) -> [usize; MOST_LISTS] {
         padded([self.accepted.len(), self.rejected.len(), self.updated.len()])
     }
@@ -138,6 +151,10 @@ impl Reply for si::ApplicationResponse {
 }
 
 impl Reply for si::NodeResponse {
+    fn set_seq(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
     fn lengths(&self) -> [usize; MOST_LISTS] {
         padded([self.accepted.len(), self.rejected.len()])
     }

@@ -4,8 +4,9 @@
 //! * The client closes its side: once the scheduler has settled what it was asked, or after
 //!   `LINGER`, what waits is still delivered, and the stream ends OK.
 //! * The client goes away: what was not taken waits for the next stream of the session.
-//! * The server ends it: see [`End`].
+//! * The server ends it: see [`End`]. A kind of stream may have something to say before that.
 
+use std::future::pending;
 use std::marker::PhantomData;
 use std::mem;
 use std::pin::Pin;
@@ -13,20 +14,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, stream};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
-use tracing::debug;
+use tracing::{debug, error};
 
-use super::end::{End, unreadable};
+use super::end::{End, text, unreadable};
 use super::kind::Kind;
 use super::line::Line;
 use super::registry::Slot;
-use super::{Edge, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER};
+use super::session::Binding;
+use super::{Edge, INSTANCE_HEADER, RESUME_HEADER, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER};
 use crate::identity::Identity;
-
-/// Items of one message; one with more is refused whole (scheduler-interface chapter, V3).
-const ITEMS_MAX: usize = 200_000;
 
 /// How long the scheduler may take to answer a client that has closed its side.
 const LINGER: Duration = Duration::from_secs(10);
@@ -46,7 +45,7 @@ pub(super) async fn open<K: Kind>(
     let writer = reader.writer();
     match reader.bind_by_metadata(&metadata).await {
         Ok(()) => {}
-        Err(end) if K::farewell(&end).is_none() => return Err(Status::from(&end)),
+        Err(end) if K::farewell(&end).is_none() => return Err(reader.line.status(&end)),
         Err(end) => reader.line.close(end),
     }
     let headers = writer.headers();
@@ -62,6 +61,9 @@ struct Reader<K> {
     caller: Identity,
     line: Arc<Line>,
     slot: Option<Arc<Slot>>,
+    /// What its metadata say, for whoever binds it.
+    resume: Option<u64>,
+    instance: Option<String>,
     kind: PhantomData<K>,
 }
 
@@ -76,7 +78,8 @@ struct Writer<K: Kind> {
 
 impl<K: Kind> Reader<K> {
     fn new(edge: Arc<Edge>, caller: Identity) -> Self {
-        Self { edge, caller, line: Arc::default(), slot: None, kind: PhantomData }
+        let line = Arc::default();
+        Self { edge, caller, line, slot: None, resume: None, instance: None, kind: PhantomData }
     }
 
     fn writer(&self) -> Writer<K> {
@@ -89,40 +92,50 @@ impl<K: Kind> Reader<K> {
     }
 
     async fn bind_by_metadata(&mut self, metadata: &MetadataMap) -> Result<(), End> {
+        self.instance = text(metadata, INSTANCE_HEADER)?.map(ToOwned::to_owned);
+        if let Some(resume) = text(metadata, RESUME_HEADER)? {
+            self.resume = Some(resume.parse().map_err(|_| End::BadMetadata(RESUME_HEADER))?);
+        }
         let Some(rm_id) = text(metadata, RM_ID_HEADER)? else { return Ok(()) };
         self.bind(rm_id, text(metadata, SESSION_HEADER)?).await
     }
 
     /// Makes this the stream of its kind in the current session of `rm_id`, which must be the one
     /// that the client names, if it names one.
-    async fn bind(&mut self, rm_id: &str, session: Option<&str>) -> Result<(), End> {
+    async fn bind(&mut self, rm_id: &str, named: Option<&str>) -> Result<(), End> {
         self.caller.check_rm(rm_id)?;
-        let not_registered = || End::NotRegistered(rm_id.to_owned());
-        let slot = self.edge.registry.slot(rm_id).ok_or_else(not_registered)?;
+        let (slot, session) = self.edge.registry.find(rm_id, named).await?;
         {
-            let current = slot.read().await;
-            let current = current.as_ref().ok_or_else(not_registered)?;
-            if let Some(named) = session
-                && named.parse() != Ok(current.number())
-            {
-                let (named, current) = (named.to_owned(), current.number());
-                return Err(End::SessionStale { named, current });
-            }
-            current.bind::<K>(&self.line)?;
-            debug!(rm = rm_id, kind = K::NAME, session = current.number(), "stream bound");
+            // Nobody may stop the session between here and there.
+            let _current = slot.read().await;
+            let binding = Binding { resume: self.resume, instance: self.instance.as_deref() };
+            session.bind::<K>(&self.line, binding)?;
         }
+        debug!(rm = rm_id, kind = K::NAME, session = session.number(), "stream bound");
         self.slot = Some(slot);
         Ok(())
     }
 
     /// Reads until either side ends the stream.
     async fn run(mut self, mut requests: Streaming<K::Request>) {
+        let patience = self.edge.registry.bind_timeout();
+        let bound_by = Instant::now().checked_add(patience);
         loop {
+            let too_late = async {
+                match bound_by.filter(|_| self.slot.is_none()) {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => pending().await,
+                }
+            };
             // Only the wait for a message is given up: one that has come is handed on whole.
             let message = tokio::select! {
                 biased;
                 () = self.line.ended() => return,
                 message = requests.message() => message,
+                () = too_late => {
+                    self.line.close(End::BindTimeout(patience));
+                    return;
+                }
             };
             match message {
                 Ok(Some(request)) => {
@@ -162,18 +175,33 @@ impl<K: Kind> Reader<K> {
         if !named.is_empty() && named != session.rm_id() {
             return Err(End::RmIdMismatch { bound: session.rm_id().to_owned(), named });
         }
+        match K::acknowledged(&request) {
+            0 => {}
+            seq => K::outbox(session).acknowledge(&self.line, seq),
+        }
+        let limit = self.edge.registry.items_per_message();
         match K::items(&request) {
             0 => return Ok(()),
-            items if items > ITEMS_MAX => return Err(End::TooManyItems(items)),
+            items if items > limit => return Err(End::TooManyItems { items, limit }),
             _ => {}
         }
         let current = slot.read().await;
         if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
-            return Err(End::Superseded);
+            let rm_id = session.rm_id();
+            let end = session.ended().cloned();
+            return Err(end.unwrap_or_else(|| self.edge.registry.not_registered(rm_id)));
         }
         session.rm_id().clone_into(K::rm_id(&mut request));
-        K::forward(session, &self.edge.handle, request).await?;
-        Ok(())
+        let forwarded = K::forward(session, &self.edge.handle, request).await;
+        let Err(error) = forwarded else { return Ok(()) };
+        drop(current);
+        if self.edge.shutdown.is_cancelled() {
+            return Err(End::ShuttingDown);
+        }
+        // Nobody ended the session, or it would not be the current one.
+        error!(rm = session.rm_id(), %error, "the scheduler does not know a session that is open");
+        self.edge.registry.scheduler_lost(session).await;
+        Err(session.ended().cloned().unwrap_or(End::ShuttingDown))
     }
 
     fn fail(&self, status: &Status) {
@@ -185,6 +213,14 @@ impl<K: Kind> Reader<K> {
             session.lose_items();
         }
         self.line.close(end);
+    }
+}
+
+impl<K> Drop for Reader<K> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.line.close(End::Internal("a request could not be dealt with, through a bug"));
+        }
     }
 }
 
@@ -218,7 +254,7 @@ impl<K: Kind> Writer<K> {
             if let Some(end) = self.line.end() {
                 let first = !mem::replace(&mut self.has_taken_leave, true);
                 let farewell = if first { K::farewell(end) } else { None };
-                return Some(farewell.map_or_else(|| Err(end.into()), Ok));
+                return Some(farewell.map_or_else(|| Err(self.line.status(end)), Ok));
             }
             // Asked before the outbox is: an answer that is due is in it by then.
             let half_closed = self.line.is_half_closed();
@@ -237,20 +273,15 @@ impl<K: Kind> Writer<K> {
     }
 
     fn waiting(&self) -> Option<K::Reply> {
-        K::outbox(self.line.session()?).take(&self.line)
+        self.line.session()?.take::<K>(&self.line)
     }
 }
 
 impl<K: Kind> Drop for Writer<K> {
     fn drop(&mut self) {
         if let Some(session) = self.line.session() {
-            K::outbox(session).release(&self.line);
+            session.release::<K>(&self.line);
         }
         self.line.close(End::ClientGone);
     }
-}
-
-fn text<'m>(metadata: &'m MetadataMap, key: &'static str) -> Result<Option<&'m str>, End> {
-    let Some(value) = metadata.get(key) else { return Ok(None) };
-    value.to_str().map(Some).map_err(|_| End::BadMetadata(key))
 }

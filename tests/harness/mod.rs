@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io::{BufRead as _, BufReader};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -183,6 +183,15 @@ impl Drop for Service {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A free address for a service that is to be started twice at one place. Its port is not one that
+/// the system gives to clients: one of them could get it while the service is down.
+pub fn address() -> String {
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let mut addresses = (first..).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
+    addresses.find(free).unwrap().to_string()
 }
 
 /// A command that runs to its end: exit code, standard output, standard error.

@@ -1,12 +1,12 @@
 //! A client that knows one revision and nothing else: requests are written in protobuf's text
 //! form, encoded by the definitions of that revision, and sent as bytes; what comes back is read
 //! with the same definitions.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of this")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use monoceros_proto::si::v1 as si;
 use prost::Message as _;
 use prost::bytes::{Buf as _, BufMut as _, Bytes};
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor, Value};
@@ -234,6 +234,11 @@ impl Client {
         self.seen.lock().unwrap().messages.get(method).cloned().unwrap_or_default()
     }
 
+    /// The status that ended a stream last, if one did.
+    pub fn ended(&self, method: &'static str) -> Option<Status> {
+        self.seen.lock().unwrap().ends.get(method).cloned().flatten()
+    }
+
     /// Waits for the end of a stream: nothing when it ended well.
     pub async fn end(&self, method: &'static str) -> Option<Status> {
         let ended = || self.seen.lock().unwrap().ends.get(method).cloned();
@@ -318,9 +323,6 @@ pub async fn application(
     let found = applications.iter().find(|application| application["applicationID"] == id);
     found.unwrap_or_else(|| panic!("no `{id}` in {body}")).clone()
 }
-
-/// The numbers of the service's own definitions, for what no revision defines.
-pub const SCHEDULING_FAILED: i32 = si::TerminationType::SchedulingFailedOnRm as i32;
 
 /// A field with an amount of `vcore`, in thousandths of a core.
 pub fn vcore(field: &str, amount: i64) -> String {

@@ -219,9 +219,9 @@ fn tags(key: &str, value: &str) -> std::collections::BTreeMap<String, String> {
     [(key.to_owned(), value.to_owned())].into()
 }
 
-fn one_resource() -> Option<si::Resource> {
+fn one_resource() -> si::Resource {
     let quantity = si::Quantity { value: 1000 };
-    Some(si::Resource { resources: [("key".to_owned(), quantity)].into() })
+    si::Resource { resources: [("key".to_owned(), quantity)].into() }
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn an_ask_of_the_oldest_revision_reads_as_its_own_struct() {
         allocation_key: "allocationKey".to_owned(),
         application_id: "applicationID".to_owned(),
         partition_name: "partitionName".to_owned(),
-        resource_ask: one_resource(),
+        resource_ask: Some(one_resource()),
         max_allocations: -5000,
         priority: Some(legacy::Priority {
             priority: Some(legacy::priority::Priority::PriorityValue(-1000)),
@@ -272,7 +272,7 @@ fn an_ask_of_a_later_revision_reads_as_the_common_struct() {
             allocation_key: "allocationKey".to_owned(),
             application_id: "applicationID".to_owned(),
             partition_name: "partitionName".to_owned(),
-            resource_ask: one_resource(),
+            resource_ask: Some(one_resource()),
             max_allocations: -5000,
             priority: -6000,
             execution_timeout_milli_seconds: 7000,

@@ -10,4 +10,6 @@ mod harness;
 
 mod client;
 mod golden;
+mod story;
 mod wire_legacy;
+mod wire_split;

@@ -132,8 +132,8 @@ async fn an_unknown_termination_type_is_ignored_where_enumerations_are_strict() 
                 applicationID: "app" UUID: "{uuid}" terminationType: {termination} }}"#
         )
     };
-    let releases = [release("k#1", "77"), release("k#2", "STOPPED_BY_RM")].concat();
-    rm.send(UPDATE, &format!("releases {{ {releases} }}")).await;
+    let both = [release("k#1", "77"), release("k#2", "STOPPED_BY_RM")].concat();
+    rm.send(UPDATE, &format!("releases {{ {both} }}")).await;
     let released = rm.last(UPDATE, "releasedAllocations", 1).await;
     assert_eq!(field(&released, "UUID"), "k#2");
 }

@@ -48,8 +48,10 @@ pub struct Allocation {
     pub application: ApplicationSlot,
     /// The RM's key of the ask.
     pub key: Arc<str>,
-    /// The allocation's own name within the application.
+    /// The allocation's own name within the application; the key until it is settled.
     pub uuid: Arc<str>,
+    /// The question whose answer it waits for; `None` once it is settled.
+    pub question: Option<u64>,
     /// Where it is.
     pub node: NodeSlot,
     /// What it holds.
@@ -168,6 +170,7 @@ mod tests {
             application: ApplicationSlot(0),
             key: Arc::from("k"),
             uuid: Arc::from("k"),
+            question: None,
             node,
             resources: Resources::new(),
             priority: 0,

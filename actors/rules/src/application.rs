@@ -4,11 +4,13 @@
 //! (1.2) is decided here.
 //!
 //! # Invariants
-//! * `allocated` is the sum of its allocations in the table, without zero entries.
-//! * Accepted never holds an allocation; Completing neither holds nor asks for anything. (Both may
-//!   hold placeholders once there are gangs.)
+//! * `allocated` is the sum of its allocations in the table, those included that wait for their
+//!   predicate, without zero entries.
+//! * Accepted never holds an allocation that is settled; Completing neither holds nor asks for
+//!   anything. (Both may hold placeholders once there are gangs.)
 //! * A terminal application holds nothing and asks for nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -75,6 +77,8 @@ pub struct Application {
     pub asks: Asks,
     /// Its allocations by UUID.
     pub allocations: FxHashMap<Arc<str>, AllocationId>,
+    /// Its placements that wait for their predicate.
+    pub unsettled: BTreeSet<AllocationId>,
     state: ApplicationState,
     log: Vec<(i64, ApplicationState)>,
     allocated: Resources,
@@ -95,6 +99,7 @@ impl Application {
             finished_ns: None,
             asks: Asks::new(),
             allocations: FxHashMap::default(),
+            unsettled: BTreeSet::new(),
             state: ApplicationState::New,
             log: Vec::new(),
             allocated: Resources::new(),
@@ -112,7 +117,7 @@ impl Application {
         &self.log
     }
 
-    /// What its allocations hold together.
+    /// What its allocations and unsettled placements hold together.
     pub fn allocated(&self) -> &Resources {
         &self.allocated
     }
@@ -122,8 +127,18 @@ impl Application {
         &self.peak
     }
 
-    /// Whether it counts among those that have still to start (3.2).
+    /// Whether it counts among those that have still to start (3.2): one with a placement in the
+    /// air has its place among the running ones already.
     pub fn is_starting(&self) -> bool {
+        self.has_not_run() && self.unsettled.is_empty()
+    }
+
+    /// Whether it will run once a placement is settled, and is not among those that do.
+    pub fn may_run_soon(&self) -> bool {
+        self.has_not_run() && !self.unsettled.is_empty()
+    }
+
+    fn has_not_run(&self) -> bool {
         matches!(self.state, ApplicationState::New | ApplicationState::Accepted)
     }
 
@@ -144,6 +159,33 @@ impl Application {
     /// A real allocation is booked (1.2 b and c, D1): whatever the state, it runs afterwards.
     pub fn booked(&mut self, resources: &Resources, now_ns: i64, changes: &mut Vec<StateChange>) {
         self.allocated.add(resources);
+        self.runs(now_ns, changes);
+    }
+
+    /// A placement holds what it needs and waits for its predicate.
+    pub fn held(&mut self, placement: AllocationId, resources: &Resources) {
+        self.allocated.add(resources);
+        self.unsettled.insert(placement);
+    }
+
+    /// Its predicate passed: [`Self::booked`] from now on.
+    pub fn settled(
+        &mut self,
+        placement: AllocationId,
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
+        self.unsettled.remove(&placement);
+        self.runs(now_ns, changes);
+    }
+
+    /// It was taken back.
+    pub fn refunded(&mut self, placement: AllocationId, resources: &Resources) {
+        self.unsettled.remove(&placement);
+        self.unbooked(resources);
+    }
+
+    fn runs(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
         self.peak.raise_to(&self.allocated);
         self.fire(ApplicationEvent::Run, now_ns, changes);
         if self.state == ApplicationState::Accepted {
@@ -166,7 +208,8 @@ impl Application {
 
     /// Asks or allocations left: completes or fails where nothing is left (1.2, D2).
     pub fn judge(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
-        if !self.allocations.is_empty() || !self.asks.pending().is_zero() {
+        let holds = !self.allocations.is_empty() || !self.unsettled.is_empty();
+        if holds || !self.asks.pending().is_zero() {
             return;
         }
         match self.state {
@@ -199,10 +242,12 @@ impl Application {
         changes.push(StateChange { from, to, event });
     }
 
-    /// A UUID for the next allocation of an ask: its key while that is free, else `key#n`.
+    /// A UUID for the next allocation of an ask, which is still outstanding or waits for its
+    /// predicate: its key while that is free, else `key#n`.
     pub fn next_uuid(&mut self, slot: crate::asks::AskSlot) -> Arc<str> {
         let ask = self.asks.ask(slot);
-        let single = ask.repeat == 1 && ask.next_uuid == 1 && ask.live.is_empty();
+        let still_to_come = ask.repeat as usize + ask.unsettled.len();
+        let single = still_to_come == 1 && ask.next_uuid == 1 && ask.live.is_empty();
         let key = Arc::clone(&ask.key);
         if single && !self.allocations.contains_key(&key) {
             return key;

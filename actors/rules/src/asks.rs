@@ -10,6 +10,8 @@
 //! * Every ask with something outstanding is in exactly one class, every other in none; a class has
 //!   at least one member.
 //! * The classes' order equals the order of their first members.
+//! * An instance is outstanding, or waits for its predicate, or is allocated: an ask stays as long as
+//!   any of its instances is one of these.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::order::{AskKey, MIN_PRIORITY};
 use crate::ordered::OrderedTree;
 use crate::resources::Resources;
 use crate::scale_up::Waiting;
+use crate::unsettled::Try;
 use crate::waits::{View, WaitSet};
 
 /// What is asked for, as the RM sent it.
@@ -90,6 +93,9 @@ pub struct Ask {
     pub originator: bool,
     /// What was outstanding of it was withdrawn.
     pub withdrawn: bool,
+    /// What predicates said of it since it was told last, each with the number of nodes; only for
+    /// events.
+    pub reasons: BTreeMap<String, u32>,
     /// When it was told last that predicates refused it, ns since the epoch.
     pub refusal_told_ns: Option<i64>,
     /// It did not fit its queues when it was tried last.
@@ -104,6 +110,10 @@ pub struct Ask {
     pub tags: Option<Tags>,
     /// Allocations made from it that live.
     pub live: SmallVec<[AllocationId; 1]>,
+    /// Placements of it that wait for their predicate.
+    pub unsettled: SmallVec<[AllocationId; 1]>,
+    /// What predicates have said of it so far.
+    pub standing: Standing,
     /// The next number to try in `<key>#n`.
     pub next_uuid: u32,
     /// How often all nodes refused it in a row when nothing but time had passed; decides when it
@@ -115,6 +125,18 @@ pub struct Ask {
     pub retried_by_time: bool,
     shape: Arc<Shape>,
     class: Option<ClassId>,
+}
+
+/// What predicates have said of an ask since its last allocation.
+#[derive(Debug, Default)]
+pub enum Standing {
+    /// Nothing that still counts.
+    #[default]
+    Fresh,
+    /// Some nodes refused it; the next are asked.
+    Trying(Box<Try>),
+    /// Every node with room refused it, or the one it names did: it waits.
+    Resting,
 }
 
 impl Ask {
@@ -131,6 +153,18 @@ impl Ask {
     /// The only node that may be used.
     pub fn required_node(&self) -> Option<&Arc<str>> {
         self.shape.required_node.as_ref()
+    }
+
+    /// See [`Standing::Resting`].
+    pub fn is_resting(&self) -> bool {
+        matches!(self.standing, Standing::Resting)
+    }
+
+    /// Its next allocation begins as if no predicate had ever refused it.
+    fn forget_refusals(&mut self) {
+        self.refusals = 0;
+        self.reasons.clear();
+        self.standing = Standing::Fresh;
     }
 }
 
@@ -241,16 +275,44 @@ impl Asks {
 
     /// Makes every class due that wants `node` and no other; says whether there is one.
     pub fn wake_named(&mut self, node: &str) -> bool {
-        let named: Vec<ClassId> = self
+        self.wake(|shape, _| shape.required_node.as_deref() == Some(node))
+    }
+
+    /// As [`Self::wake_named`] when what came back to the node was held for a placement that was
+    /// never settled: whoever was refused there had that room in hand.
+    pub fn wake_named_by_return(&mut self, node: &str) -> bool {
+        self.wake(|shape, first| {
+            shape.required_node.as_deref() == Some(node) && !first.is_resting()
+        })
+    }
+
+    /// Makes every class due whose ask predicates refused and `is_meant`, and forgets who refused.
+    /// Says whether there is one.
+    pub fn wake_refused(&mut self, is_meant: impl Fn(&Ask) -> bool) -> bool {
+        for ask in self.places.iter_mut().flatten() {
+            if matches!(ask.standing, Standing::Trying(_)) && is_meant(ask) {
+                ask.standing = Standing::Fresh;
+            }
+        }
+        self.wake(|_, first| first.is_resting() && is_meant(first))
+    }
+
+    /// Whether predicates have refused any ask, on some nodes or on all.
+    pub fn any_refused(&self) -> bool {
+        self.iter().any(|ask| !matches!(ask.standing, Standing::Fresh))
+    }
+
+    fn wake(&mut self, is_meant: impl Fn(&Shape, &Ask) -> bool) -> bool {
+        let meant: Vec<ClassId> = self
             .order
             .iter()
             .map(|(_, class, _)| *class)
-            .filter(|class| self.shape(*class).required_node.as_deref() == Some(node))
+            .filter(|class| is_meant(self.shape(*class), self.ask(self.first_member(*class))))
             .collect();
-        for class in &named {
+        for class in &meant {
             self.set_waits(*class, WaitSet::Due);
         }
-        !named.is_empty()
+        !meant.is_empty()
     }
 
     /// Adds an ask, or replaces what is outstanding of the one with this key (2.3, D7). Returns
@@ -278,7 +340,7 @@ impl Asks {
             ask.execution_timeout_ms = spec.execution_timeout_ms;
             ask.tags = spec.tags;
             ask.withdrawn = false;
-            ask.refusals = 0;
+            ask.forget_refusals();
             slot
         } else {
             self.add(Ask {
@@ -289,6 +351,7 @@ impl Asks {
                 form: spec.form,
                 originator: spec.originator,
                 withdrawn: false,
+                reasons: BTreeMap::new(),
                 refusal_told_ns: None,
                 over_quota: false,
                 signalled: false,
@@ -296,6 +359,8 @@ impl Asks {
                 execution_timeout_ms: spec.execution_timeout_ms,
                 tags: spec.tags,
                 live: SmallVec::new(),
+                unsettled: SmallVec::new(),
+                standing: Standing::Fresh,
                 next_uuid: 1,
                 refusals: 0,
                 retry: 0,
@@ -314,19 +379,44 @@ impl Asks {
         self.leave_class(slot);
         let ask = self.ask_mut(slot);
         ask.shape = Arc::new(Shape { resources, single: 0, ..(*ask.shape).clone() });
-        ask.refusals = 0;
+        ask.forget_refusals();
         self.join_class(slot);
         self.pending.minus(&before).pruned()
     }
 
     /// One outstanding instance of the ask was placed.
     pub fn take_one(&mut self, slot: AskSlot) {
+        self.ask_mut(slot).refusals = 0;
+        self.take(slot);
+    }
+
+    /// One outstanding instance of the ask has a node and waits for its predicate.
+    pub fn hold_one(&mut self, slot: AskSlot, placement: AllocationId) {
+        self.ask_mut(slot).unsettled.push(placement);
+        self.take(slot);
+    }
+
+    /// The predicate passed: the placement is an allocation.
+    pub fn settle_one(&mut self, slot: AskSlot, placement: AllocationId) {
+        let ask = self.ask_mut(slot);
+        ask.unsettled.retain(|unsettled| *unsettled != placement);
+        ask.live.push(placement);
+        ask.forget_refusals();
+    }
+
+    /// The placement was taken back: its instance is outstanding again. Returns the change of
+    /// pending.
+    pub fn take_back(&mut self, slot: AskSlot, placement: AllocationId) -> Resources {
+        self.ask_mut(slot).unsettled.retain(|unsettled| *unsettled != placement);
+        self.give_back(slot)
+    }
+
+    fn take(&mut self, slot: AskSlot) {
         let ask = self.places[slot.0 as usize].as_mut().expect("the caller's ask lives");
         self.pending.subtract(&ask.shape.resources);
         self.pending.prune();
         debug_assert!(ask.repeat > 0, "only a pending ask is placed");
         ask.repeat -= 1;
-        ask.refusals = 0;
         if let Some(class) = ask.class {
             let class = self.classes[class.0 as usize].as_mut();
             class.expect("an ask's class is in use").outstanding -= 1;
@@ -359,17 +449,19 @@ impl Asks {
         before.minus(&self.pending).pruned()
     }
 
-    /// Forgets an ask that has nothing outstanding and no live allocation.
+    /// Forgets an ask that has nothing outstanding, nothing that waits for its predicate, and no
+    /// live allocation.
     pub fn drop_if_done(&mut self, slot: AskSlot) {
         let Some(Some(ask)) = self.places.get(slot.0 as usize) else { return };
-        if ask.repeat == 0 && ask.live.is_empty() {
+        if ask.repeat == 0 && ask.live.is_empty() && ask.unsettled.is_empty() {
             self.by_key.remove(&ask.key);
             self.places[slot.0 as usize] = None;
             self.free_places.push(slot.0);
         }
     }
 
-    /// Gives an ask that every node refused a class of its own, in the state given.
+    /// Gives an ask that every node refused a class of its own, in the state given. Whoever calls
+    /// this says whether it rests.
     pub fn single_out(&mut self, slot: AskSlot, waits: WaitSet) {
         self.leave_class(slot);
         let ask = self.ask_mut(slot);
@@ -389,11 +481,13 @@ impl Asks {
         self.put(AskSpec { repeat: 0, ..spec }, now_ns, sequence).0
     }
 
-    /// The keys of all asks with something outstanding and of the form, in order of arrival.
+    /// The keys of all asks of the form with something outstanding or waiting for its predicate, in
+    /// order of arrival.
     pub fn pending_keys(&self, form: Option<Form>) -> Vec<Arc<str>> {
         let mut pending: Vec<&Ask> = self
             .iter()
-            .filter(|ask| ask.repeat > 0 && form.is_none_or(|form| ask.form == form))
+            .filter(|ask| ask.repeat > 0 || !ask.unsettled.is_empty())
+            .filter(|ask| form.is_none_or(|form| ask.form == form))
             .collect();
         pending.sort_by_key(|ask| ask.sequence);
         pending.into_iter().map(|ask| Arc::clone(&ask.key)).collect()

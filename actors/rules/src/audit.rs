@@ -59,6 +59,8 @@ pub struct ApplicationFact {
     pub priority: i32,
     /// Its allocations.
     pub allocations: Vec<AllocationId>,
+    /// Its placements that wait for their predicate.
+    pub unsettled: Vec<AllocationId>,
     /// Its pending asks.
     pub asks: Vec<AskFact>,
 }
@@ -83,6 +85,11 @@ pub struct AskFact {
 }
 
 impl ApplicationFact {
+    /// See [`crate::application::Application::may_run_soon`].
+    fn may_run_soon(&self) -> bool {
+        self.state == ApplicationState::Accepted && !self.unsettled.is_empty()
+    }
+
     /// The pending ones of an application's asks.
     pub fn asks(asks: &Asks) -> Vec<AskFact> {
         let pending = asks.iter().filter(|ask| ask.repeat > 0);
@@ -131,6 +138,8 @@ pub struct AllocationFact {
     pub node: NodeSlot,
     /// What it holds.
     pub resources: Resources,
+    /// The question whose answer it waits for.
+    pub question: Option<u64>,
 }
 
 /// What the node index says of a node.
@@ -157,6 +166,8 @@ pub struct Facts {
     pub nodes: Vec<NodeFact>,
     /// From the table.
     pub allocations: Vec<AllocationFact>,
+    /// Open questions, each with the placement it is about.
+    pub questions: Vec<(u64, AllocationId)>,
     /// From the index.
     pub index: Vec<IndexFact>,
     /// Sum of capacities according to the index.
@@ -185,8 +196,12 @@ impl Facts {
                 application: entry.application,
                 node: entry.node,
                 resources: entry.resources.clone(),
+                question: entry.question,
             })
             .collect();
+        let questions = books.unsettled.iter();
+        self.questions =
+            questions.map(|(number, question)| (number, question.allocation)).collect();
         self.index = books
             .nodes
             .by_id()
@@ -205,6 +220,7 @@ impl Facts {
     pub fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         self.check_applications(&mut wrong);
+        self.check_questions(&mut wrong);
         self.check_nodes(&mut wrong);
         self.check_queues(&mut wrong);
         wrong
@@ -216,7 +232,7 @@ impl Facts {
         for application in &self.applications {
             let id = &application.id;
             let mut held = Resources::new();
-            for allocation in &application.allocations {
+            for allocation in application.allocations.iter().chain(&application.unsettled) {
                 if !claimed.insert(*allocation) {
                     wrong.push(format!("{id}: {allocation:?} is held twice"));
                 }
@@ -238,7 +254,7 @@ impl Facts {
                 wrong.push(format!("{id}: priority {} is not {highest:?}", application.priority));
             }
             let holds = !application.allocations.is_empty();
-            let asks = !application.asks.is_empty();
+            let asks = !application.asks.is_empty() || !application.unsettled.is_empty();
             let fits_state = match application.state {
                 ApplicationState::Accepted => !holds,
                 ApplicationState::Running => asks || holds,
@@ -256,6 +272,22 @@ impl Facts {
             if !claimed.contains(&fact.id) {
                 wrong.push(format!("{:?} is in the table and of no application", fact.id));
             }
+        }
+    }
+
+    /// What waits for its predicate is one thing in the table, among the questions and in its
+    /// application.
+    fn check_questions(&self, wrong: &mut Vec<String>) {
+        let asked: BTreeSet<(u64, AllocationId)> = self.questions.iter().copied().collect();
+        let waits = |fact: &AllocationFact| Some((fact.question?, fact.id));
+        let waiting: BTreeSet<_> = self.allocations.iter().filter_map(waits).collect();
+        if asked != waiting {
+            wrong.push(format!("questions {asked:?} but waiting {waiting:?}"));
+        }
+        let of_applications = self.applications.iter().flat_map(|app| &app.unsettled).copied();
+        let of_applications: BTreeSet<AllocationId> = of_applications.collect();
+        if of_applications != waiting.into_iter().map(|(_, id)| id).collect() {
+            wrong.push(format!("applications count {of_applications:?} as unsettled"));
         }
     }
 
@@ -311,13 +343,15 @@ impl Facts {
     fn check_queues(&self, wrong: &mut Vec<String>) {
         for queue in &self.queues {
             let path = &queue.config.path;
-            let (mut allocated, mut pending, mut running) = (Resources::new(), Resources::new(), 0);
+            let (mut allocated, mut pending) = (Resources::new(), Resources::new());
+            let (mut running, mut starting) = (0, 0);
             let mut priority = MIN_PRIORITY;
             if queue.config.is_leaf {
                 for application in self.applications.iter().filter(|a| a.leaf == queue.slot) {
                     allocated.add(&application.allocated);
                     pending.add(&application.pending);
                     running += u64::from(application.state == ApplicationState::Running);
+                    starting += u64::from(application.may_run_soon());
                     priority = priority.max(application.priority);
                 }
             } else {
@@ -325,6 +359,7 @@ impl Facts {
                     allocated.add(child.ledger.allocated());
                     pending.add(child.ledger.pending());
                     running += child.ledger.running();
+                    starting += child.ledger.starting();
                     priority = priority.max(child.priority);
                 }
             }
@@ -332,6 +367,9 @@ impl Facts {
             same(wrong, "invariant 2, pending", path, queue.ledger.pending(), &pending);
             if queue.ledger.running() != running {
                 wrong.push(format!("invariant 11: {path} counts {}", queue.ledger.running()));
+            }
+            if queue.ledger.starting() != starting {
+                wrong.push(format!("{path} counts {} as starting", queue.ledger.starting()));
             }
             let settings = &queue.config.settings;
             let exposed =
@@ -398,7 +436,8 @@ impl Search<'_> {
             headroom.narrow(&max.less(queue.ledger.allocated()));
         }
         let limit = queue.ledger.max_running;
-        let may_start = may_start && (limit == 0 || queue.ledger.running() < limit);
+        let counted = queue.ledger.running() + queue.ledger.starting();
+        let may_start = may_start && (limit == 0 || counted < limit);
         if queue.config.is_leaf {
             return self.leaf(queue, &headroom, may_start);
         }
@@ -439,7 +478,8 @@ impl Search<'_> {
         let settings = &leaf.config.settings;
         let mut applications: BTreeMap<ApplicationKey, &ApplicationFact> = BTreeMap::new();
         for application in self.facts.applications.iter().filter(|a| a.leaf == leaf.slot) {
-            let starts = application.state == ApplicationState::Accepted;
+            let starts =
+                application.state == ApplicationState::Accepted && application.unsettled.is_empty();
             if !application.pending.is_positive() || (starts && !may_start) {
                 continue;
             }

@@ -7,14 +7,17 @@
 use crate::allocations::AllocationTable;
 use crate::nodes::{NodeIndex, NodeOrder};
 use crate::resources::Resources;
+use crate::unsettled::Unsettled;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Books {
     /// Every node in order of the partition's policy, with what it has free.
     pub nodes: NodeIndex,
-    /// Every allocation.
+    /// Every allocation, those included that wait for the RM's predicate.
     pub allocations: AllocationTable,
+    /// What is asked about the latter.
+    pub unsettled: Unsettled,
     /// Everything asked for and not yet released: root's pending and allocated. Bounds every sum
     /// of the partition, so that none can leave the range of a quantity.
     pub promised: Resources,
@@ -28,6 +31,7 @@ impl Books {
         Self {
             nodes: NodeIndex::new(order),
             allocations: AllocationTable::new(),
+            unsettled: Unsettled::default(),
             promised: Resources::new(),
             loosenings: 0,
             arrivals: 0,

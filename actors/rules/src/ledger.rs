@@ -50,6 +50,7 @@ pub struct QueueLedger {
     pending: Resources,
     preempting: Resources,
     running: u64,
+    starting: u64,
     allocating_accepted: BTreeSet<Arc<str>>,
 }
 
@@ -64,6 +65,9 @@ pub struct LedgerDelta {
     pub preempting: Resources,
     /// Change of the number of running applications.
     pub running: i64,
+    /// Change of the number of applications that have still to start and hold placements that are
+    /// not settled.
+    pub starting: i64,
 }
 
 /// By how much a delta would have taken totals below zero. For the caller to log.
@@ -77,6 +81,8 @@ pub struct Clamped {
     pub preempting: Resources,
     /// How many running applications were not there.
     pub running: u64,
+    /// How many starting applications were not there.
+    pub starting: u64,
 }
 
 impl QueueLedger {
@@ -98,6 +104,12 @@ impl QueueLedger {
     /// How many applications run. Recovered ones may take it above the maximum.
     pub fn running(&self) -> u64 {
         self.running
+    }
+
+    /// How many applications hold nothing but placements that wait for their predicate: each may
+    /// run in a moment, and counts against the maximum.
+    pub fn starting(&self) -> u64 {
+        self.starting
     }
 
     /// The applications that are still Accepted and already had an allocation or reservation.
@@ -167,13 +179,11 @@ impl QueueLedger {
             allocated: change(&mut self.allocated, &delta.allocated),
             pending: change(&mut self.pending, &delta.pending),
             preempting: change(&mut self.preempting, &delta.preempting),
-            running: if delta.running < 0 {
-                delta.running.unsigned_abs().saturating_sub(self.running)
-            } else {
-                0
-            },
+            running: missing_count(self.running, delta.running),
+            starting: missing_count(self.starting, delta.starting),
         };
         self.running = self.running.saturating_add_signed(delta.running);
+        self.starting = self.starting.saturating_add_signed(delta.starting);
         (!clamped.is_nothing()).then_some(clamped)
     }
 
@@ -185,8 +195,9 @@ impl QueueLedger {
 
     /// Whether there is room for one more application that does not count yet.
     pub fn has_room_to_run(&self) -> bool {
+        let counted = self.running.saturating_add(self.starting);
         self.max_running == 0
-            || self.running.saturating_add(self.allocating_accepted.len() as u64) < self.max_running
+            || counted.saturating_add(self.allocating_accepted.len() as u64) < self.max_running
     }
 
     /// From now on the application counts as running, although it is Accepted. Whether that is new.
@@ -208,6 +219,7 @@ impl LedgerDelta {
             && self.pending.is_zero()
             && self.preempting.is_zero()
             && self.running == 0
+            && self.starting == 0
     }
 
     /// Adds what another delta changes, for one climb instead of two.
@@ -221,6 +233,7 @@ impl LedgerDelta {
             mine.prune();
         }
         self.running = self.running.saturating_add(other.running);
+        self.starting = self.starting.saturating_add(other.starting);
     }
 
     /// What undoes this delta.
@@ -231,6 +244,7 @@ impl LedgerDelta {
             pending: self.pending.times(-1),
             preempting: self.preempting.times(-1),
             running: self.running.saturating_neg(),
+            starting: self.starting.saturating_neg(),
         }
     }
 }
@@ -241,15 +255,17 @@ impl Clamped {
             && self.pending.is_empty()
             && self.preempting.is_empty()
             && self.running == 0
+            && self.starting == 0
     }
 }
 
 impl fmt::Display for Clamped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { allocated, pending, preempting, running } = self;
+        let Self { allocated, pending, preempting, running, starting } = self;
         write!(
             f,
-            "allocated {allocated}, pending {pending}, preempting {preempting}, running {running}"
+            "allocated {allocated}, pending {pending}, preempting {preempting}, running {running}, \
+             starting {starting}"
         )
     }
 }
@@ -297,6 +313,11 @@ pub fn fair_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Limits>
         fair.set(name, limit);
     }
     Some(fair.into())
+}
+
+/// What a count of zero at least could not give.
+fn missing_count(count: u64, delta: i64) -> u64 {
+    if delta < 0 { delta.unsigned_abs().saturating_sub(count) } else { 0 }
 }
 
 /// Adds `delta` and answers what a total of zero at least could not give.

@@ -5,8 +5,8 @@
 //! `monoceros-actors` own the state and call these rules.
 //!
 //! Reading order: [`resources`] and [`shares`]; how things are ordered ([`ordered`], [`order`]); what
-//! is held where ([`ledger`], [`nodes`], [`allocations`], [`books`]); what waits ([`asks`],
-//! [`waits`], [`application`], [`application_state`]); what the operator writes
+//! is held where ([`ledger`], [`nodes`], [`allocations`], [`unsettled`], [`books`]); what waits
+//! ([`asks`], [`waits`], [`application`], [`application_state`]); what the operator writes
 //! ([`config`]) and changes ([`reload`], [`object_state`]).
 
 pub mod allocations;
@@ -28,5 +28,6 @@ pub mod reload;
 pub mod resources;
 pub mod scale_up;
 pub mod shares;
+pub mod unsettled;
 pub mod utilization;
 pub mod waits;

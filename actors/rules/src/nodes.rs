@@ -18,6 +18,8 @@
 //! * [`NodeIndex::may_hold`] and [`NodeIndex::may_hold_since`] never say `false` of an ask that an
 //!   open node (that grew since) holds now.
 //! * A change that only lowers what is available is not a growth.
+//! * What a placement held while it waited for its predicate and gives back is a *return*: a growth
+//!   for whoever found no room meanwhile, and none for whoever was refused with the room in hand.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -89,7 +91,10 @@ pub struct NodeIndex {
     labels: Labels,
     tree: OrderedTree<Key, NodeSlot, Room>,
     capacity: Capacity,
+    /// Growths and returns so far.
+    grown: u64,
     growths: Growths,
+    returns: Growths,
 }
 
 #[derive(Debug)]
@@ -119,7 +124,9 @@ impl NodeIndex {
             labels: Labels::default(),
             tree: OrderedTree::new(),
             capacity: Capacity::default(),
+            grown: 0,
             growths: Growths::default(),
+            returns: Growths::default(),
         }
     }
 
@@ -145,7 +152,7 @@ impl NodeIndex {
         self.tree.insert(entry.key, slot, entry.room());
         self.slots[slot.index()] = Some(entry);
         if open {
-            self.growths.log(slot);
+            self.log_growth(slot);
         }
         Ok(slot)
     }
@@ -157,6 +164,7 @@ impl NodeIndex {
         self.labels.remove(&entry.id);
         self.capacity.change(&entry.total, -1);
         self.growths.forget(slot);
+        self.returns.forget(slot);
         self.free_slots.push(slot);
     }
 
@@ -164,6 +172,22 @@ impl NodeIndex {
     /// quantity of either that is larger than before counts as a growth; amounts below zero count
     /// as zero here, since they hold nothing either way.
     pub fn update(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) {
+        if self.change(slot, total, available) {
+            self.log_growth(slot);
+        }
+    }
+
+    /// Tells what a node has available after a placement that was never settled gave back what it
+    /// held. What is larger than before is a return and no growth.
+    pub fn take_back(&mut self, slot: NodeSlot, available: &Resources) {
+        if self.change(slot, None, available) {
+            self.grown += 1;
+            self.returns.log(slot, self.grown);
+        }
+    }
+
+    /// Whether an open node has more of something now.
+    fn change(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) -> bool {
         let entry = entry_mut(&mut self.slots, slot);
         let mut grew = !entry.available.holds(available);
         if let Some(total) = total {
@@ -176,9 +200,12 @@ impl NodeIndex {
         let old = entry.rescore(&self.order);
         let known = self.tree.rekey(&old, entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
-        if grew && entry.open {
-            self.growths.log(slot);
-        }
+        grew && entry.open
+    }
+
+    fn log_growth(&mut self, slot: NodeSlot) {
+        self.grown += 1;
+        self.growths.log(slot, self.grown);
     }
 
     /// Opens a node for searches or closes it (draining or not ready). Opening counts as a growth.
@@ -191,7 +218,7 @@ impl NodeIndex {
         let known = self.tree.set_bound(&entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
         if open {
-            self.growths.log(slot);
+            self.log_growth(slot);
         }
     }
 
@@ -216,6 +243,27 @@ impl NodeIndex {
         self.tree.first_after(after, |room| room.holds(ask)).map(|(_, slot, _)| *slot)
     }
 
+    /// Up to `most` open nodes that hold the ask, in order, without those of which `passed_over` is
+    /// true. The search begins behind `after`, which need not fit itself and may be gone; where
+    /// there is none behind it, at the first node.
+    pub fn fits(
+        &self,
+        ask: &Resources,
+        after: Option<&str>,
+        most: usize,
+        passed_over: impl Fn(&str) -> bool,
+    ) -> Vec<NodeSlot> {
+        let from = |first: Option<NodeSlot>| {
+            std::iter::successors(first, |slot| self.next_fit(*slot, ask))
+                .filter(|slot| !passed_over(self.id(*slot)))
+                .take(most)
+                .collect::<Vec<_>>()
+        };
+        let after = after.and_then(|id| self.slot_of(id));
+        let behind = after.map(|slot| from(self.next_fit(slot, ask))).unwrap_or_default();
+        if behind.is_empty() { from(self.first_fit(ask)) } else { behind }
+    }
+
     /// Whether the most that open nodes have of each resource holds the ask, be it on different
     /// nodes of those that are short of the same: `false` is certain, `true` is not.
     pub fn may_hold(&self, ask: &Resources) -> bool {
@@ -223,16 +271,17 @@ impl NodeIndex {
     }
 
     /// The number of growths so far: anything that can make a node acceptable (a new open node,
-    /// more available or in total, opened, [touched](Self::touch)).
+    /// more available or in total, opened, [touched](Self::touch)), and of
+    /// [returns](Self::take_back).
     pub fn growth(&self) -> u64 {
-        self.growths.count()
+        self.grown
     }
 
     /// Counts as a growth of the node where it is open: an attribute of it changed, or what a
     /// predicate said of it is void.
     pub fn touch(&mut self, slot: NodeSlot) {
         if self.entry(slot).open {
-            self.growths.log(slot);
+            self.log_growth(slot);
         }
     }
 
@@ -240,10 +289,21 @@ impl NodeIndex {
     /// it has available now. `false` is certain. `true` is too while no more than 64 nodes grew
     /// since; beyond, it is the answer of [`Self::may_hold`].
     pub fn may_hold_since(&self, mark: u64, least: &Resources) -> bool {
-        if mark >= self.growths.count() || !self.may_hold(least) {
-            return false;
-        }
-        for (looked_at, (slot, grown)) in self.growths.newest_first().enumerate() {
+        mark < self.grown
+            && self.may_hold(least)
+            && (self.one_holds_since(&self.growths, mark, least)
+                || self.one_holds_since(&self.returns, mark, least))
+    }
+
+    /// [`Self::may_hold_since`] of growths alone, without returns.
+    pub fn may_hold_grown_since(&self, mark: u64, least: &Resources) -> bool {
+        mark < self.grown
+            && self.may_hold(least)
+            && self.one_holds_since(&self.growths, mark, least)
+    }
+
+    fn one_holds_since(&self, growths: &Growths, mark: u64, least: &Resources) -> bool {
+        for (looked_at, (slot, grown)) in growths.newest_first().enumerate() {
             if grown <= mark {
                 return false;
             }

@@ -18,6 +18,10 @@
 //!   at again when a node that grew after its mark can hold the least that waits *and* the headroom
 //!   allows it.
 //!
+//! A class that a predicate refused on every node with room (`refused`) is a case of the second kind
+//! for which only a true growth counts, not the return of what a placement in the air held: it had
+//! such room in hand. If returns counted, two refused asks would wake each other for ever.
+//!
 //! Everything else that may cure a cause (a new ask, a named node appearing, a deadline) makes the
 //! class [`WaitSet::Due`] outright, and `Due` swallows whatever it is joined with.
 //!
@@ -68,6 +72,10 @@ pub struct Parked {
     pub roomless: Option<Resources>,
     /// The growth of the node index up to which all of `roomless` was tried; the oldest.
     pub node_mark: u64,
+    /// The component-wise least of what was refused on every node that had room.
+    pub refused: Option<Resources>,
+    /// The growth of the node index up to which all of `refused` was tried; the oldest.
+    pub refused_mark: u64,
     /// Quota loosening and node growth of the last visit in vain; the oldest of what was joined.
     pub judged: (u64, u64),
 }
@@ -85,6 +93,12 @@ impl Parked {
         Self { roomless: Some(ask.clone()), node_mark: judged.1, judged, ..Self::default() }
     }
 
+    /// An ask that was refused on every node with room, when [`View::now`] said `judged`; 0 stands
+    /// for a loosening that is not known.
+    pub fn refused(ask: &Resources, judged: (u64, u64)) -> Self {
+        Self { refused: Some(ask.clone()), refused_mark: judged.1, judged, ..Self::default() }
+    }
+
     /// An ask that waits for something named, which makes it due when it comes.
     pub fn named(view: &View<'_>) -> Self {
         Self { judged: view.now(), ..Self::default() }
@@ -95,7 +109,7 @@ impl Parked {
         if stamp <= self.judged.0 && growth <= self.judged.1 {
             return false;
         }
-        self.quota_may(view) || self.room_may(view)
+        self.quota_may(view) || self.room_may(view) || self.refused_may(view)
     }
 
     fn quota_may(&self, view: &View<'_>) -> bool {
@@ -112,6 +126,13 @@ impl Parked {
             && nodes.may_hold_since(self.node_mark, least)
     }
 
+    fn refused_may(&self, view: &View<'_>) -> bool {
+        let (Some(least), Some(nodes)) = (&self.refused, view.nodes) else {
+            return false;
+        };
+        view.headroom.allows(least) && nodes.may_hold_grown_since(self.refused_mark, least)
+    }
+
     fn join(&mut self, other: &Self) {
         join_least(&mut self.short, &mut self.quota_mark, other.short.as_ref(), other.quota_mark);
         join_least(
@@ -119,6 +140,12 @@ impl Parked {
             &mut self.node_mark,
             other.roomless.as_ref(),
             other.node_mark,
+        );
+        join_least(
+            &mut self.refused,
+            &mut self.refused_mark,
+            other.refused.as_ref(),
+            other.refused_mark,
         );
         self.judged.0 = self.judged.0.min(other.judged.0);
         self.judged.1 = self.judged.1.min(other.judged.1);

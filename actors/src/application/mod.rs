@@ -6,22 +6,24 @@
 //! everything else it needs: the headroom of its queues, the node index, the allocation table.
 //!
 //! # Invariants
-//! * A placement is booked here only after its node confirmed it, in the same step.
+//! * A placement is booked here only after its node confirmed it, in the same step. Where the RM's
+//!   predicate is answered later it is booked as unsettled ([`unsettled`]).
 //! * Whatever changes its pending, its state or its priority climbs to root in the same step.
 //!
 //! The rules are in `monoceros_rules::{application, asks}`; what an RM may ask for is in [`ops`].
 
 mod ops;
 mod scale_up;
+mod unsettled;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::allocations::{Allocation, ApplicationSlot, Form};
+use monoceros_rules::allocations::{Allocation, AllocationId, ApplicationSlot, Form};
 use monoceros_rules::application::{Application as Book, StateChange};
 use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::asks::{Ask, AskSlot, ClassId};
+use monoceros_rules::asks::{Ask, AskSlot, ClassId, Standing};
 use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::nodes::NodeSlot;
@@ -157,6 +159,15 @@ impl Application {
                 continue;
             }
             self.within_quota(ask, &mut baton);
+            if baton.offer.asks_later && self.is_trying(ask, &baton) {
+                let next = self.next_candidates(ask, &baton);
+                if let Some((node, alternatives)) = next.split_first() {
+                    self.place(baton, ask, *node, alternatives.to_vec());
+                    return;
+                }
+                self.out_of_candidates(&mut baton, class, ask);
+                continue;
+            }
             let shape = self.book.asks.shape(class);
             let node = match &shape.required_node {
                 Some(name) => baton.books.nodes.slot_of(name).filter(|slot| {
@@ -166,8 +177,11 @@ impl Application {
                 }),
                 None => baton.books.nodes.first_fit(&shape.resources),
             };
+            let fresh = self.book.asks.ask_mut(ask);
+            fresh.standing = Standing::Fresh;
+            fresh.reasons.clear();
             if let Some(node) = node {
-                self.place(baton, ask, node);
+                self.place(baton, ask, node, Vec::new());
                 return;
             }
             self.book.asks.ask_mut(ask).attempted = true;
@@ -214,12 +228,19 @@ impl Application {
     }
 
     /// Asks `node` to hold one instance of the ask.
-    fn place(&mut self, mut baton: Box<Baton>, slot: AskSlot, node: NodeSlot) {
+    fn place(
+        &mut self,
+        mut baton: Box<Baton>,
+        slot: AskSlot,
+        node: NodeSlot,
+        alternatives: Vec<NodeSlot>,
+    ) {
         let ask = self.book.asks.ask(slot);
         let allocation = Allocation {
             application: self.slot,
             key: Arc::clone(&ask.key),
             uuid: Arc::clone(&ask.key),
+            question: None,
             node,
             resources: ask.resources().clone(),
             priority: ask.priority(),
@@ -235,6 +256,7 @@ impl Application {
         let placing = Placing {
             ask: slot,
             node,
+            alternatives,
             resources: ask.resources().clone(),
             key: Arc::clone(&ask.key),
             required: ask.required_node().is_some(),
@@ -257,37 +279,56 @@ impl Application {
 
     /// The node holds it: book it, and go on while nobody else comes first.
     fn settle(&mut self, mut baton: Box<Baton>, placing: &Placing) {
-        let now_ns = baton.now_ns;
         let uuid = self.book.next_uuid(placing.ask);
         let priority = self.book.asks.priority();
         self.book.asks.take_one(placing.ask);
-        let ask = self.book.asks.ask_mut(placing.ask);
-        ask.live.push(placing.allocation);
-        if let Some(timeout) = ask.execution_timeout_ms {
-            let alarm = Alarm::ExecutionTimeout { allocation: placing.allocation };
+        self.book.asks.ask_mut(placing.ask).live.push(placing.allocation);
+        let allocated = self.bind(&mut baton, placing.ask, placing.allocation, uuid);
+        baton.offer.charge(&placing.resources);
+        let now_ns = baton.now_ns;
+        self.book.booked(&placing.resources, now_ns, &mut self.changes);
+        let running = self.tell_changes(&mut baton);
+        Self::tell_allocated(&mut baton, allocated);
+        let delta = LedgerDelta { running, ..LedgerDelta::default() };
+        self.go_on(baton, priority, &delta);
+    }
+
+    /// A placement becomes an allocation: it has a name and its deadline. Returns what the RM is
+    /// told of it.
+    fn bind(
+        &mut self,
+        baton: &mut Baton,
+        ask: AskSlot,
+        id: AllocationId,
+        uuid: Arc<str>,
+    ) -> Allocated {
+        if let Some(timeout) = self.book.asks.ask(ask).execution_timeout_ms {
+            let alarm = Alarm::ExecutionTimeout { allocation: id };
             baton.alarms.push((std::time::Duration::from_millis(timeout), alarm));
         }
-        let entry = baton.books.allocations.get_mut(placing.allocation);
+        let entry = baton.books.allocations.get_mut(id);
         let entry = entry.expect("a placement on its way is in the table");
         entry.uuid = Arc::clone(&uuid);
+        entry.bound_ns = baton.now_ns;
         let allocated = Allocated {
             application: Arc::clone(&self.book.id),
             key: Arc::clone(&entry.key),
             uuid: Arc::clone(&uuid),
-            node: Arc::clone(baton.books.nodes.id(placing.node)),
-            resources: placing.resources.clone(),
+            node: Arc::clone(baton.books.nodes.id(entry.node)),
+            resources: entry.resources.clone(),
             priority: entry.priority,
             originator: entry.originator,
             tags: entry.tags.clone().filter(|_| entry.form == Form::Ask),
             queue: Arc::clone(&self.book.queue),
-            at_ns: now_ns,
+            at_ns: baton.now_ns,
         };
-        self.book.allocations.insert(uuid, placing.allocation);
+        self.book.allocations.insert(uuid, id);
         baton.tally.placed();
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;
-        baton.offer.charge(&placing.resources);
-        self.book.booked(&placing.resources, now_ns, &mut self.changes);
-        let running = self.tell_changes(&mut baton);
+        allocated
+    }
+
+    fn tell_allocated(baton: &mut Baton, allocated: Allocated) {
         tracing::debug!(
             application = %allocated.application,
             ask = %allocated.key,
@@ -295,10 +336,16 @@ impl Application {
             "placed"
         );
         baton.said.push(Saying::Allocated(Box::new(allocated)));
+    }
+
+    /// After a decision: goes on while nobody else comes first. `priority` is what it was before,
+    /// `delta` how the counts of running applications changed.
+    fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
         let frames = baton.offer.frames.len();
-        if running != 0 {
+        if delta.running != 0 || delta.starting != 0 {
             for frame in &mut baton.offer.frames {
-                frame.delta.running += running;
+                frame.delta.running += delta.running;
+                frame.delta.starting += delta.starting;
             }
             // Whoever limits running applications must see that one more runs.
             let limited = baton.offer.frames.iter().position(|frame| frame.counts_running);
@@ -325,44 +372,59 @@ impl Application {
         }
     }
 
-    /// Every node that had room refused the ask, or the one it names did: it waits alone.
-    fn park_refused(&mut self, baton: &mut Baton, placing: &mut Placing) {
-        self.tell_refusals(baton, placing);
-        self.book.asks.ask_mut(placing.ask).attempted = true;
-        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
-        let view = frame.view(&baton.books);
-        let parked = match self.book.asks.ask(placing.ask).required_node() {
+    /// Every node that had room refused the ask, or the one it names did: it waits alone. `judged`
+    /// is what [`View::now`] says; 0 stands for a loosening that is not known.
+    ///
+    /// [`View::now`]: monoceros_rules::waits::View::now
+    fn park_refused(&mut self, baton: &mut Baton, slot: AskSlot, judged: (u64, u64)) {
+        self.tell_refusals(baton, slot);
+        let ask = self.book.asks.ask(slot);
+        let parked = match ask.required_node() {
             Some(name) => {
                 baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
-                Parked::named(&view)
+                Parked { judged, ..Parked::default() }
             }
-            None => Parked::roomless(&placing.resources, &view),
+            None => Parked::refused(ask.resources(), judged),
         };
-        self.book.asks.single_out(placing.ask, WaitSet::Parked(Box::new(parked)));
-        let ask = self.book.asks.ask(placing.ask);
-        let (refusals, retry) = (ask.refusals, ask.retry);
-        let wait = PREDICATE_RETRY.saturating_mul(1 << refusals.clamp(1, 16).saturating_sub(1));
+        self.book.asks.single_out(slot, WaitSet::Parked(Box::new(parked)));
+        let ask = self.book.asks.ask_mut(slot);
+        ask.standing = Standing::Resting;
+        baton.directory.refused.insert(self.slot);
+        self.arm_retry(baton, slot);
+    }
+
+    /// Has an ask that was just singled out tried again when some time has passed.
+    fn arm_retry(&self, baton: &mut Baton, slot: AskSlot) {
+        let ask = self.book.asks.ask(slot);
+        let wait = PREDICATE_RETRY.saturating_mul(1 << ask.refusals.clamp(1, 16).saturating_sub(1));
         let alarm = Alarm::PredicateRetry {
             application: self.slot,
             id: Arc::clone(&self.book.id),
-            key: Arc::clone(&placing.key),
-            retry,
+            key: Arc::clone(&ask.key),
+            retry: ask.retry,
         };
         baton.alarms.push((wait.min(PREDICATE_RETRY_MAX), alarm));
     }
 
-    /// The event of what predicates said, unless there was one for the same ask just now.
-    fn tell_refusals(&mut self, baton: &mut Baton, placing: &mut Placing) {
-        let refusals = std::mem::take(&mut placing.refusals);
-        let ask = self.book.asks.ask_mut(placing.ask);
+    /// The event of what predicates said of an ask that no node will have, unless there was one just
+    /// now.
+    fn tell_refusals(&mut self, baton: &mut Baton, slot: AskSlot) {
+        let ask = self.book.asks.ask_mut(slot);
+        let reasons = std::mem::take(&mut ask.reasons);
         let too_soon = ask.refusal_told_ns.is_some_and(|told| baton.now_ns < told + REFUSALS_NS);
-        if refusals.is_empty() || too_soon {
+        if reasons.is_empty() || too_soon {
             return;
         }
         ask.refusal_told_ns = Some(baton.now_ns);
-        let ask = self.book.asks.ask(placing.ask);
-        let message = Message::Refused(refusals);
+        let ask = self.book.asks.ask(slot);
+        let message = Message::Refused(reasons);
         baton.happens(|at| self.request(Row::RefusedByPredicates, ask, at).saying(message));
+    }
+
+    /// The counters where an offer stands that is at this application.
+    fn now(baton: &Baton) -> (u64, u64) {
+        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
+        frame.view(&baton.books).now()
     }
 
     /// Gives the offer back to the leaf.
@@ -450,6 +512,7 @@ impl Application {
             pending: self.book.asks.pending().clone(),
             priority: self.book.asks.priority(),
             allocations: self.book.allocations.values().copied().collect(),
+            unsettled: self.book.unsettled.iter().copied().collect(),
             asks: ApplicationFact::asks(&self.book.asks),
         }
     }
@@ -486,7 +549,11 @@ impl Handler<Placed> for Application {
         let _timer = baton.tally.message(Kind::Application);
         let mut placing = baton.placing.take().expect("a node answers with the placement in hand");
         if placing.outcome == Outcome::Held {
-            self.settle(baton, &placing);
+            if baton.offer.asks_later {
+                self.ask_later(baton, &placing);
+            } else {
+                self.settle(baton, &placing);
+            }
             return;
         }
         baton.tally.refused();
@@ -498,6 +565,7 @@ impl Handler<Placed> for Application {
         };
         if let Some(node) = next {
             placing.node = node;
+            placing.alternatives.clear();
             placing.outcome = Outcome::Open;
             if let Some(entry) = baton.books.allocations.get_mut(placing.allocation) {
                 entry.node = node;
@@ -507,7 +575,11 @@ impl Handler<Placed> for Application {
             return;
         }
         baton.books.allocations.remove(placing.allocation);
-        self.park_refused(&mut baton, &mut placing);
+        let ask = self.book.asks.ask_mut(placing.ask);
+        ask.attempted = true;
+        ask.reasons = std::mem::take(&mut placing.refusals);
+        let judged = Self::now(&baton);
+        self.park_refused(&mut baton, placing.ask, judged);
         if baton.offer.level() >= baton.offer.frames.len() {
             self.consider(baton);
         } else {
@@ -525,6 +597,7 @@ impl Handler<Visit> for Application {
             unreachable!("an application is visited with something to do");
         };
         let mut doing = ops::Doing::default();
+        let may_run_soon = self.book.may_run_soon();
         for op in ops {
             self.apply(op, &mut baton, &mut doing);
         }
@@ -534,6 +607,7 @@ impl Handler<Visit> for Application {
         }
         doing.delta.running += self.tell_changes(&mut baton);
         baton.said.append(&mut doing.happened);
+        doing.delta.starting += i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
         self.climb(baton, doing);
     }
 }
@@ -544,7 +618,7 @@ impl Application {
         // Nodes take the last first, and what was held first may have been released later.
         baton.node_work.reverse();
         if doing.touched || !doing.delta.is_nothing() {
-            let loosens = doing.loosens || doing.delta.running < 0;
+            let loosens = doing.loosens || doing.delta.running + doing.delta.starting < 0;
             if self.book.asks.pending().is_empty() && !baton.directory.named.is_empty() {
                 baton.directory.forget_named(self.slot);
             }

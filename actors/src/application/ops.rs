@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use monoceros_rules::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::asks::{AskSlot, AskSpec};
+use monoceros_rules::asks::{AskSlot, AskSpec, Standing};
 use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::Resources;
@@ -17,6 +17,7 @@ use monoceros_rules::waits::WaitSet;
 use super::Application;
 use crate::baton::{Allocated, Baton, Ending, NodeWork, Released, Saying};
 use crate::events::{Event, Row};
+use crate::predicates::{Invalidation, QuestionId, Verdict};
 
 /// One thing to do. See the module.
 pub(crate) enum Op {
@@ -34,6 +35,8 @@ pub(crate) enum Op {
     Remove,
     /// A node that only some asks may use appeared or grew.
     WakeNamed(Arc<str>),
+    /// A placement that was never settled gave such a node back what it held.
+    WakeNamedByReturn(Arc<str>),
     /// An ask that every node refused may be tried again.
     Retry { key: Arc<str>, retry: u32 },
     /// The application was Completing since then for as long as it may.
@@ -42,6 +45,12 @@ pub(crate) enum Op {
     Stranded(Vec<AllocationId>),
     /// An allocation ran for as long as its ask allows.
     Overdue(AllocationId),
+    /// The RM answered a question; no verdict: it could not be asked.
+    Answered { question: QuestionId, verdict: Option<Verdict> },
+    /// Placements that wait for their predicate are taken back.
+    GiveUp(Vec<AllocationId>),
+    /// What predicates said may be wrong by now.
+    Invalidated(Arc<Invalidation>),
 }
 
 /// An allocation that the RM says exists.
@@ -125,10 +134,16 @@ impl Application {
             Op::Release { which, cause } => self.release(&which, cause, baton, doing),
             Op::Remove => self.remove(baton, doing),
             Op::WakeNamed(node) => doing.touched |= self.book.asks.wake_named(&node),
+            Op::WakeNamedByReturn(node) => {
+                doing.touched |= self.book.asks.wake_named_by_return(&node);
+            }
             Op::Retry { key, retry } => self.retry(&key, retry, doing),
             Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton),
             Op::Stranded(ids) => self.stranded(&ids, baton, doing),
             Op::Overdue(id) => self.overdue(id, baton),
+            Op::Answered { question, verdict } => self.answered(question, verdict, baton, doing),
+            Op::GiveUp(ids) => self.give_up(&ids, baton, doing),
+            Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, doing),
         }
     }
 
@@ -158,6 +173,9 @@ impl Application {
         if let Err(reason) = self.may_take(&spec, baton, doing) {
             self.reject(&spec, reason, baton);
             return;
+        }
+        if let Some(slot) = self.book.asks.slot_of(&spec.key) {
+            self.give_up_ask(slot, baton, doing);
         }
         let (created_ns, now_ns) = (spec.created_ns, baton.now_ns);
         let sequence = baton.books.arrival();
@@ -206,7 +224,9 @@ impl Application {
         doing: &mut Doing,
     ) -> Result<(), Rejection> {
         let ask = self.book.asks.ask(slot);
-        let mut growth = to.minus(ask.resources()).times(i64::from(ask.repeat));
+        let unsettled = i64::try_from(ask.unsettled.len()).unwrap_or(i64::MAX);
+        let still_to_come = i64::from(ask.repeat).saturating_add(unsettled);
+        let mut growth = to.minus(ask.resources()).times(still_to_come);
         let live = ask.live.clone();
         for held in live.iter().filter_map(|id| baton.books.allocations.get(*id)) {
             growth.add(&to.minus(&held.resources));
@@ -215,6 +235,7 @@ impl Application {
             return Err(Rejection::Overflow(Arc::clone(&ask.key)));
         }
         if !to.same_amount(ask.resources()) {
+            self.give_up_ask(slot, baton, doing);
             let pending = self.book.asks.resize(slot, to.clone());
             doing.touched = true;
             doing.promised.add(&pending);
@@ -264,6 +285,10 @@ impl Application {
             }
             self.resize_known(id, &spec, baton, doing);
             return;
+        }
+        // Whether the RM means what waits for its predicate, or another one: it knows, not we.
+        if let Some(slot) = self.book.asks.slot_of(&spec.key) {
+            self.give_up_ask(slot, baton, doing);
         }
         // In today's form the size is that of the key; by UUID it is that of this allocation alone,
         // so that nothing can go wrong with what a node brings along once the node is accepted.
@@ -340,6 +365,7 @@ impl Application {
             application: self.slot,
             key: Arc::clone(&key),
             uuid: Arc::clone(&uuid),
+            question: None,
             node,
             resources: resources.clone(),
             priority,
@@ -354,6 +380,7 @@ impl Application {
         });
         self.book.asks.ask_mut(slot).live.push(id);
         self.book.allocations.insert(Arc::clone(&uuid), id);
+        baton.books.unsettled.changed(node);
         baton.node_work.push((node, NodeWork::Hold(id, resources.clone())));
         doing.promised.add(&resources);
         doing.delta.allocated.add(&resources);
@@ -394,7 +421,7 @@ impl Application {
         &mut self,
         key: Option<&Arc<str>>,
         form: Option<Form>,
-        baton: &Baton,
+        baton: &mut Baton,
         doing: &mut Doing,
     ) -> usize {
         let mut n_withdrawn = 0;
@@ -405,6 +432,7 @@ impl Application {
         for key in keys {
             let Some(slot) = self.book.asks.slot_of(&key) else { continue };
             let shape = self.book.asks.ask(slot).resources().clone();
+            self.give_up_ask(slot, baton, doing);
             let pending = self.book.asks.withdraw(slot);
             if pending.is_empty() {
                 continue;
@@ -457,7 +485,7 @@ impl Application {
         &mut self,
         which: &Which,
         key: &Arc<str>,
-        baton: &Baton,
+        baton: &mut Baton,
         doing: &mut Doing,
     ) -> usize {
         let Some(slot) = self.book.asks.slot_of(key) else { return 0 };
@@ -516,7 +544,8 @@ impl Application {
         if let Some(slot) = slot {
             self.book.asks.ask_mut(slot).live.retain(|live| *live != id);
             let ask = self.book.asks.ask(slot);
-            let ends = ask.live.is_empty() && ask.repeat == 0 && !ask.withdrawn;
+            let is_over = ask.live.is_empty() && ask.unsettled.is_empty() && ask.repeat == 0;
+            let ends = is_over && !ask.withdrawn;
             if ends && !ends_with_node && row != Row::AllocationTimedOut {
                 doing.happens(baton, |at| {
                     self.event(Row::AskRemoved, at).referring(&ask.key).amount(ask.resources())
@@ -533,6 +562,7 @@ impl Application {
                 message,
             })));
         }
+        baton.books.unsettled.changed(entry.node);
         baton.node_work.push((entry.node, NodeWork::Release(id, entry.resources)));
         slot
     }
@@ -575,6 +605,7 @@ impl Application {
         let ask = self.book.asks.ask_mut(slot);
         if ask.retry == retry {
             ask.retried_by_time = true;
+            ask.standing = Standing::Fresh;
             self.book.asks.set_waits(class, WaitSet::Due);
             doing.touched = true;
         }
@@ -590,7 +621,12 @@ impl Application {
     /// The node took its holdings with it: everything but the node lets go (5.4).
     fn stranded(&mut self, ids: &[AllocationId], baton: &mut Baton, doing: &mut Doing) {
         for id in ids {
-            self.unbook(*id, Row::AllocationLostNode, Some("node removed"), baton, doing);
+            let Some(entry) = baton.books.allocations.get(*id) else { continue };
+            if entry.question.is_some() {
+                self.give_up(&[*id], baton, doing);
+            } else {
+                self.unbook(*id, Row::AllocationLostNode, Some("node removed"), baton, doing);
+            }
             // The entry on the node is gone with the node.
             baton.node_work.pop();
         }

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use prometheus::local::{LocalHistogram, LocalIntCounter};
-use prometheus::{HistogramTimer, IntCounter};
+use prometheus::{HistogramTimer, IntCounter, IntGauge};
 
 use super::{Kind, Metrics, PerKind};
 
@@ -36,11 +36,68 @@ pub struct LocalCounts {
     pub placed: LocalIntCounter,
     /// Placements that a node refused: one each.
     pub refused: LocalIntCounter,
+    /// Predicates that an RM answers later.
+    pub predicates: PredicateCounts,
     offers: LocalIntCounter,
     offer_decisions: LocalHistogram,
     messages: PerKind<LocalIntCounter>,
     until_sample: u32,
     shared: Arc<Metrics>,
+}
+
+/// See [`LocalCounts::predicates`].
+#[derive(Debug)]
+pub struct PredicateCounts {
+    /// Questions asked: one each.
+    pub asked: LocalIntCounter,
+    /// Answers that a node passes.
+    pub passed: LocalIntCounter,
+    /// Answers that none passes.
+    pub failed: LocalIntCounter,
+    /// Questions that came back without an answer.
+    pub unanswered: LocalIntCounter,
+    /// Answers that were no longer valid.
+    pub void: LocalIntCounter,
+    /// Questions that were withdrawn, and answers that were not taken although the RM had assumed
+    /// what they said.
+    pub cancelled: LocalIntCounter,
+    open: IntGauge,
+    /// What the gauge has of this partition.
+    told: i64,
+}
+
+impl PredicateCounts {
+    fn new(shared: &Metrics) -> Self {
+        let [passed, failed, unanswered, void] =
+            shared.predicates.answers.each_ref().map(IntCounter::local);
+        let asked = shared.predicates.questions.local();
+        let cancelled = shared.predicates.cancelled.local();
+        let open = shared.predicates.open.clone();
+        Self { asked, passed, failed, unanswered, void, cancelled, open, told: 0 }
+    }
+
+    /// So many questions are open.
+    pub fn in_flight(&mut self, questions: usize) {
+        let open = i64::try_from(questions).unwrap_or(i64::MAX);
+        if open != self.told {
+            self.open.add(open - self.told);
+            self.told = open;
+        }
+    }
+
+    fn flush(&mut self) {
+        let Self { asked, passed, failed, unanswered, void, cancelled, .. } = self;
+        for counter in [asked, passed, failed, unanswered, void, cancelled] {
+            counter.flush();
+        }
+    }
+}
+
+impl Drop for PredicateCounts {
+    fn drop(&mut self) {
+        self.in_flight(0);
+        self.flush();
+    }
 }
 
 impl LocalCounts {
@@ -54,6 +111,7 @@ impl LocalCounts {
             errors: shared.attempts.errors.local(),
             placed,
             refused,
+            predicates: PredicateCounts::new(&shared),
             offers: shared.offers.local(),
             offer_decisions: shared.offer_decisions.local(),
             messages: shared.messages.each_ref().map(IntCounter::local),
@@ -114,6 +172,7 @@ impl LocalCounts {
             counter.flush();
         }
         self.offer_decisions.flush();
+        self.predicates.flush();
     }
 
     fn sample(&mut self) -> bool {

@@ -12,6 +12,7 @@ use monoceros_rules::application_state::ApplicationState;
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::rejection::Rejection;
 
+use super::early::Awaited;
 use super::{Partition, Task};
 use crate::application::Application;
 use crate::baton::{ApplicationEntry, Baton, Directory, QueueSlot, Saying};
@@ -30,15 +31,14 @@ impl Partition {
                 let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
                 let slot = enter_directory(new, leaf, baton);
                 self.agenda.push_back(Task::Attach(slot));
-                self.join_early(&id, baton);
                 baton.happens(|at| Event::of(Row::AppNew, &id, at).in_queue(&queue));
                 baton.happens(|at| Event::of(Row::QueueAppAdded, &queue, at).referring(&id));
                 baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
                 baton.tally.application_new();
-                baton
-                    .said
-                    .push(Saying::ApplicationPlaced { id: Arc::clone(&id), queue: Some(queue) });
-                baton.said.push(Saying::ApplicationAccepted(id));
+                let (id, queue) = (Arc::clone(&id), Some(queue));
+                baton.said.push(Saying::ApplicationPlaced { id: Arc::clone(&id), queue });
+                baton.said.push(Saying::ApplicationAccepted(Arc::clone(&id)));
+                self.join_early(&Awaited::Application(id), baton);
             }
             Err(reason) => {
                 baton.directory.rejected += 1;
@@ -48,8 +48,11 @@ impl Partition {
                     Event::of(Row::AppState(ApplicationState::Rejected), &id, at).saying(why)
                 });
                 baton.tally.application_rejected();
+                let exists = matches!(reason, Rejection::ApplicationExists(_));
                 baton.said.push(Saying::ApplicationRejected { id: Arc::clone(&id), reason });
-                self.reject_early(&id, baton);
+                if !exists {
+                    self.application_gone(&id, baton);
+                }
             }
         }
     }

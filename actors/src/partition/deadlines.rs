@@ -78,8 +78,8 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
-            Alarm::ScaleUp => self.scale_up(baton),
-            Alarm::ReorderWindow { id } => self.reject_early(&id, baton),
+            Alarm::ScaleUp => self.signal_scale_up(baton),
+            Alarm::ReorderWindow { awaited } => self.expire_early(&awaited, baton),
             Alarm::ExecutionTimeout { allocation } => {
                 if let Some(entry) = baton.books.allocations.get(allocation) {
                     let ops = vec![Op::Overdue(allocation)];

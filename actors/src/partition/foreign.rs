@@ -11,7 +11,7 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::rejection::Rejection;
 use monoceros_rules::resources::Resources;
 
-use super::{ForeignRequest, Partition, Task};
+use super::{ForeignRequest, Partition};
 use crate::baton::{Baton, Saying};
 use crate::node::Change;
 
@@ -79,16 +79,21 @@ impl Partition {
         let old = self.foreign.put(Arc::clone(&key), slot, resources.clone());
         if let Some(old) = old.filter(|old| *old != slot) {
             let gone = Change::ForeignGone(Arc::clone(&key));
-            self.agenda.push_back(Task::VisitNode(old, gone));
+            baton.books.unsettled.changed(old);
+            self.visit_node(old, gone, baton);
+        }
+        if old != Some(slot) {
+            baton.books.unsettled.changed(slot);
         }
         let change = Change::Foreign { key, resources, tags, preemptable };
-        self.agenda.push_back(Task::VisitNode(slot, change));
+        self.visit_node(slot, change, baton);
     }
 
-    pub(super) fn foreign_gone(&mut self, key: &Arc<str>) {
+    pub(super) fn foreign_gone(&mut self, key: &Arc<str>, baton: &mut Baton) {
         if let Some(slot) = self.foreign.remove(key) {
             let gone = Change::ForeignGone(Arc::clone(key));
-            self.agenda.push_back(Task::VisitNode(slot, gone));
+            baton.books.unsettled.changed(slot);
+            self.visit_node(slot, gone, baton);
         }
     }
 }

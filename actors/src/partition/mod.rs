@@ -28,7 +28,7 @@ mod standing;
 mod steering;
 mod tasks;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,10 +44,11 @@ use crate::events::{Event, Row, Tracking};
 use crate::metrics::{Kind, Metrics};
 use crate::oracle::{Oracle, Watch};
 use crate::outlet::{Outlet, Say};
-use crate::predicates::PredicateAnswer;
+use crate::predicates::{QuestionId, Verdict};
 use crate::rm::{Credit, Rm, Settling, Steering};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
+pub(crate) use early::Awaited;
 use early::Early;
 pub(crate) use observing::Measurements;
 use planting::{node_order, plant};
@@ -57,8 +58,9 @@ pub(crate) use reloading::{Conclude, Preparing};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
 pub(crate) use scale_up::Room;
 pub(crate) use standing::StateChange;
-pub(crate) use steering::Answers;
-use tasks::{Refresh, Task};
+use steering::Steered;
+pub(crate) use steering::{Answers, Unasked};
+use tasks::Task;
 
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
@@ -98,7 +100,8 @@ enum Entry {
     Alarm(Alarm),
     Read(Box<Read>),
     Steering(Steering),
-    Answers(Vec<PredicateAnswer>),
+    /// No verdict: the question never reached the RM.
+    Answers(Vec<(QuestionId, Option<Verdict>)>),
 }
 
 /// Steps and offers take turns.
@@ -138,9 +141,8 @@ pub(crate) struct Partition {
     timer: Option<(Instant, SpawnHandle)>,
     foreign: foreign::ForeignTable,
     observed: observing::ObservedTable,
-    /// Asks that came before their application, and how long they may wait.
+    /// What came before the application or node that it names.
     early: Early,
-    reorder_window: Duration,
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
@@ -148,15 +150,13 @@ pub(crate) struct Partition {
     settling: Vec<Arc<Settling>>,
     watch: Watch,
     oracle: Oracle,
-    /// Nothing is decided for now.
-    on_hold: bool,
-    /// The RM will be told what more machines would help.
-    scale_up_armed: bool,
+    scale_up: scale_up::Signal,
     /// What it takes; see [`standing`].
     state: ObjectState,
     state_since_ns: i64,
     /// A configuration that is wanted: nothing happens until it is known whether it comes.
     proposal: Option<Proposal>,
+    steered: Steered,
     closing: bool,
     metrics: Arc<Metrics>,
 }
@@ -200,6 +200,7 @@ impl Partition {
             alarms: Vec::new(),
             ended: Vec::new(),
             woken: Vec::new(),
+            woken_by_return: Vec::new(),
             disarmed: Vec::new(),
             offer: Offering::default(),
             placing: None,
@@ -232,19 +233,18 @@ impl Partition {
             timer: None,
             foreign: foreign::ForeignTable::default(),
             observed: observing::ObservedTable::default(),
-            early: Early::default(),
-            reorder_window,
+            early: Early::new(reorder_window),
             outlet,
             outstanding: 0,
             rm,
             settling: Vec::new(),
             oracle: Oracle::default(),
             watch,
-            on_hold: false,
-            scale_up_armed: false,
+            scale_up: scale_up::Signal::default(),
             state: ObjectState::Active,
             state_since_ns: clock.now_ns(),
             proposal: None,
+            steered: Steered::default(),
             closing: false,
             metrics,
         }
@@ -285,13 +285,14 @@ impl Partition {
             if self.capacity_changed && !self.node_is_next() {
                 self.capacity_changed = false;
                 self.may_decide = true;
-                self.agenda.push_back(Task::Refresh(Refresh::default()));
+                self.agenda.push_back(Task::Refresh(BTreeSet::new()));
                 self.baton = Some(baton);
                 continue;
             }
             baton.now_ns = self.clock.now_ns();
             let can_decide = self.may_decide && self.decides() && !baton.books.nodes.is_empty();
-            let may_offer = can_decide && self.outstanding < OUTSTANDING_MAX;
+            let has_room = self.outstanding < OUTSTANDING_MAX && self.budget(&baton) > 0;
+            let may_offer = can_decide && has_room;
             // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
             let is_offers_turn =
                 self.turn == Turn::Offer || self.door.is_empty() || self.oracle.has_foreseen();
@@ -307,7 +308,8 @@ impl Partition {
             }
             self.turn = Turn::Offer;
             let Some(entry) = self.door.pop_front() else {
-                if !self.settling.is_empty() && !can_decide && self.early.is_empty() {
+                let waits = can_decide || !baton.books.unsettled.is_empty();
+                if !self.settling.is_empty() && !waits && self.early.is_empty() {
                     let settled = std::mem::take(&mut self.settling).into_iter();
                     baton.said.extend(settled.map(Saying::Settled));
                     self.speak(&mut baton);
@@ -332,7 +334,8 @@ impl Partition {
     fn offer(&mut self, mut baton: Box<Baton>) {
         self.trip = Trip::Offer;
         baton.offer = Offering {
-            budget: self.watch.decisions_per_trip,
+            budget: self.budget(&baton),
+            asks_later: self.steered.asks_later(),
             rise_to: usize::MAX,
             frames: std::mem::take(&mut baton.offer.frames),
             ..Offering::default()
@@ -359,8 +362,8 @@ impl Partition {
                 self.alarm(alarm, baton);
             }
             Entry::Read(read) => self.read(read, baton),
-            Entry::Steering(steering) => self.steer(steering),
-            Entry::Answers(answers) => self.answers(answers),
+            Entry::Steering(steering) => self.steer(steering, baton),
+            Entry::Answers(answers) => self.answers(answers, baton),
         }
     }
 
@@ -369,6 +372,7 @@ impl Partition {
         if baton.said.is_empty() {
             return;
         }
+        baton.tally.in_flight(baton.books.unsettled.len());
         self.outstanding += baton.said.len();
         self.outlet.do_send(Say(std::mem::take(&mut baton.said)));
     }

@@ -8,7 +8,9 @@ use monoceros_rules::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::Resources;
+use tokio::time::Instant;
 
+use super::early::Awaited;
 use super::{NewNode, Partition, Task};
 use crate::application::Op;
 use crate::baton::{Baton, Errand, Saying};
@@ -16,16 +18,29 @@ use crate::events::{Event, Message, Row};
 use crate::node::{Change, Node};
 
 impl Partition {
-    /// A node joins with everything that is on it, or not at all (D42).
-    pub(super) fn create_node(&mut self, new: NewNode, baton: &mut Baton) {
+    /// A node joins with everything that is on it, or not at all (D42). It may wait for an
+    /// application that it names, until `until` or else for the whole window.
+    pub(super) fn create_node(
+        &mut self,
+        mut new: Box<NewNode>,
+        until: Option<Instant>,
+        baton: &mut Baton,
+    ) {
+        let checked = self.may_create(&new, baton);
+        if let Err(Rejection::ApplicationUnknown(application)) = &checked {
+            match self.node_waits(new, application, until, baton) {
+                Ok(()) => return,
+                Err(refused) => new = refused,
+            }
+        }
         baton.happens(|at| Event::schedulable(&new.id, !new.draining, at));
-        if let Err(reason) = self.may_create(&new, baton) {
+        if let Err(reason) = checked {
             baton.happens(|at| added(&new.id, &new.total, at));
             baton.tally.shared().nodes.failed.inc();
             baton.said.push(Saying::NodeRejected { id: new.id, reason });
             return;
         }
-        let NewNode { id, attributes, total, occupied, existing, draining } = new;
+        let NewNode { id, attributes, total, occupied, existing, draining } = *new;
         let total = total.pruned();
         // The slot is known only once the index has the node; the node's own numbers come first.
         baton.happens(|at| added(&id, &total, at));
@@ -33,6 +48,7 @@ impl Partition {
         let open = !draining && crate::node::is_ready(&attributes);
         let inserted = baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
         let slot = inserted.expect("checked that the id is free");
+        baton.books.unsettled.changed(slot);
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         let nodes = &mut baton.directory.nodes;
@@ -41,7 +57,7 @@ impl Partition {
         }
         nodes[slot.index()] = Some(Arc::new(node.start()));
         baton.wake_named(&id);
-        baton.said.push(Saying::NodeAccepted(id));
+        baton.said.push(Saying::NodeAccepted(Arc::clone(&id)));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
         for (application, existing) in existing {
             let slot = baton.directory.application_by_id[&application];
@@ -50,6 +66,7 @@ impl Partition {
         for (slot, ops) in by_application {
             self.agenda.push_back(Task::Visit(slot, ops));
         }
+        self.join_early(&Awaited::Node(id), baton);
         self.capacity_changed = true;
     }
 
@@ -81,8 +98,10 @@ impl Partition {
 
     pub(super) fn change_node(&mut self, id: &Arc<str>, change: Change, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
-            tracing::warn!(node = %id, "change of an unknown node ignored");
-            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            if self.change_waits(id, change, baton).is_some() {
+                tracing::warn!(node = %id, "change of an unknown node ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            }
             return;
         };
         if let Change::Update { total: Some(total), .. } = &change {
@@ -96,14 +115,24 @@ impl Partition {
         if let Change::Update { total: Some(total), .. } = &change {
             self.capacity_changed |= !total.same_amount(baton.books.nodes.total(slot));
         }
+        self.visit_node(slot, change, baton);
+    }
+
+    /// Changes a node, and takes from it what waits for its predicate and must not stay.
+    pub(super) fn visit_node(&mut self, slot: NodeSlot, change: Change, baton: &Baton) {
         self.agenda.push_back(Task::VisitNode(slot, change));
+        if !baton.books.unsettled.is_empty() {
+            self.agenda.push_back(Task::GiveUpReported);
+        }
     }
 
     /// A node leaves: its allocations first, then its capacity, so that headroom never dips (5.4).
     pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
-            tracing::warn!(node = %id, "removal of an unknown node ignored");
-            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            if !self.waiting_node_leaves(id, baton) {
+                tracing::warn!(node = %id, "removal of an unknown node ignored");
+                baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            }
             return;
         };
         baton.books.nodes.set_open(slot, false);
@@ -135,6 +164,7 @@ impl Partition {
         let id = Arc::clone(baton.books.nodes.id(slot));
         let removed = Message::Says("node removed from its partition");
         baton.happens(|at| Event::of(Row::NodeRemoved, &id, at).saying(removed));
+        baton.books.unsettled.changed(slot);
         baton.books.nodes.remove(slot);
         baton.tally.shared().nodes.decommissioned.inc();
         if let Some(address) = baton.directory.nodes[slot.index()].take() {

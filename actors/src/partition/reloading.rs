@@ -9,8 +9,8 @@
 //! # In one step
 //! The change itself is one step, and no offer sees half of it: what the directory knows is changed
 //! at once, queues that are empty and no longer configured go, new ones are planted, and a walk from
-//! the leaves to root gives every queue its settings and makes every key anew. It counts as a
-//! loosening of every queue: whoever was tried in vain is looked at again once.
+//! the leaves to root gives every queue its settings and makes every key and bound anew. It counts as
+//! a loosening: whoever was tried in vain is looked at again once, as far as it fits.
 //!
 //! # Invariants
 //! * Nothing here can fail once the partition was prepared.
@@ -24,7 +24,7 @@ use monoceros_rules::config::{PartitionConfig, QueueConfig};
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::reload::{self, Change, Standing, Tree, TypeInUse};
 
-use super::tasks::{Refresh, Task};
+use super::tasks::Task;
 use super::{Partition, node_order};
 use crate::baton::{Baton, Directory, Errand, Purpose, QueueSlot, Walk};
 use crate::events::{Event, Row};
@@ -86,7 +86,7 @@ impl Partition {
                 self.agenda.push_back(Task::Plant(config));
             }
         }
-        self.agenda.push_back(Task::Refresh(Refresh { leaves, loosens: true }));
+        self.agenda.push_back(Task::Refresh(leaves));
     }
 
     /// Not configured any more: the RM is told of every application, then everything ends.

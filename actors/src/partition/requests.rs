@@ -8,6 +8,7 @@ use monoceros_rules::application::NewApplication;
 use monoceros_rules::rejection::Ignored;
 use monoceros_rules::resources::Resources;
 
+use super::early::Awaited;
 use super::{Partition, Preparing, StateChange, Task};
 use crate::application::{Existing, Op};
 use crate::baton::{Baton, Saying};
@@ -82,20 +83,24 @@ impl Partition {
                 } else {
                     baton.said.push(Saying::Ignored(Ignored::RemovalOfUnknown));
                 }
+                self.application_gone(&id, baton);
             }
-            Request::Application { id, ops } => self.application_request(&id, ops, baton),
-            Request::CreateNode(new) => self.create_node(*new, baton),
+            Request::Application { id, ops } => self.application_request(&id, ops, None, baton),
+            Request::CreateNode(new) => self.create_node(new, None, baton),
             Request::ChangeNode { id, change } => self.change_node(&id, change, baton),
             Request::RemoveNode(id) => self.remove_node(&id, baton),
             Request::Foreign(foreign) => self.foreign(*foreign, baton),
-            Request::ForeignGone(key) => self.foreign_gone(&key),
+            Request::ForeignGone(key) => self.foreign_gone(&key, baton),
             Request::Prepare(preparing) => self.prepare(preparing, baton),
             Request::ChangeState(change) => self.change_state(change, baton),
             Request::Settle(settling) => self.settling.push(settling),
             Request::Say(saying) => {
-                if matches!(saying, Saying::ApplicationRejected { .. }) {
+                if let Saying::ApplicationRejected { id, .. } = &saying {
                     baton.directory.rejected += 1;
                     baton.tally.application_rejected();
+                    if !baton.directory.application_by_id.contains_key(id) {
+                        self.application_gone(id, baton);
+                    }
                 }
                 if matches!(saying, Saying::AskRejected { .. }) {
                     baton.tally.ask_rejected(false);
@@ -105,12 +110,9 @@ impl Partition {
         }
     }
 
-    pub(super) fn application_request(&mut self, id: &Arc<str>, ops: Vec<Op>, baton: &mut Baton) {
-        let ops = self.may_ask(id, ops, baton);
-        if let Some(slot) = baton.directory.application_by_id.get(id) {
-            self.agenda.push_back(Task::Visit(*slot, ops));
-        } else {
-            self.unknown_application(id, ops, self.reorder_window, baton);
-        }
+    /// The application was refused, or its RM wants it no more: nothing waits for it.
+    pub(super) fn application_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
+        self.early.application_gone(id);
+        self.reject_early(&Awaited::Application(Arc::clone(id)), baton);
     }
 }

@@ -36,7 +36,16 @@ pub(crate) struct Room {
     pub(crate) may_start: bool,
 }
 
-/// What has been found so far is for.
+/// Whether the RM will be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Signal {
+    #[default]
+    Idle,
+    /// When the deadline is over.
+    Armed,
+}
+
+/// Whom it is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Audience {
     /// The RM's callback; each request once.
@@ -48,14 +57,15 @@ pub(super) enum Audience {
 impl Partition {
     /// An offer came home in vain.
     pub(super) fn arm_scale_up(&mut self, baton: &mut Baton) {
-        if baton.offer.waiting && !std::mem::replace(&mut self.scale_up_armed, true) {
+        if baton.offer.waiting && self.scale_up == Signal::Idle {
+            self.scale_up = Signal::Armed;
             baton.alarms.push((SIGNAL_INTERVAL, Alarm::ScaleUp));
         }
     }
 
     /// The deadline is over.
-    pub(super) fn scale_up(&mut self, baton: &mut Baton) {
-        self.scale_up_armed = false;
+    pub(super) fn signal_scale_up(&mut self, baton: &mut Baton) {
+        self.scale_up = Signal::Idle;
         if self.decides() {
             self.begin_scale_up(Audience::Rm, baton);
         }

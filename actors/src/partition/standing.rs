@@ -7,19 +7,20 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::object_state::{ObjectState, Refused};
+use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::rejection::Rejection;
 use tokio::sync::oneshot;
 
 use super::Partition;
 use super::early::{reject_with, spec};
+use crate::PartitionStateError;
 use crate::application::Op;
 use crate::baton::Baton;
 
 /// The partition is to be in another state. Answered with the one it was in.
 pub(crate) struct StateChange {
     pub(crate) to: ObjectState,
-    pub(crate) reply: oneshot::Sender<Result<ObjectState, Refused>>,
+    pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
 }
 
 impl Partition {
@@ -32,14 +33,17 @@ impl Partition {
             tracing::info!(partition = %self.name, from = %old, to = %state, "partition state");
             self.state = state;
             self.state_since_ns = baton.now_ns;
+            if state == ObjectState::Stopped {
+                self.give_up_all(baton);
+            }
         }
         // Whoever asked may have given up.
-        let _ = change.reply.send(entered.map(|_| old));
+        let _ = change.reply.send(entered.map(|_| old).map_err(PartitionStateError::from));
     }
 
     /// Whether anything may be decided at all.
     pub(super) fn decides(&self) -> bool {
-        !self.on_hold && self.state != ObjectState::Stopped
+        !self.steered.is_on_hold() && self.state != ObjectState::Stopped
     }
 
     /// Whether the partition takes new applications and nodes.

@@ -1,9 +1,21 @@
-//! What steers a partition beside the requests of its RM.
+//! What steers a partition beside the requests of its RM: how predicates are asked, what was
+//! answered, and when nothing is to be decided.
+//!
+//! # Invariant
+//! * Nothing waits for an answer while predicates are not remote or the partition is on hold: what
+//!   does is taken back in the step that changes either.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_rules::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::unsettled::Window;
 
-use super::{Entry, Partition};
-use crate::predicates::PredicateAnswer;
+use super::{Entry, Partition, Task};
+use crate::application::Op;
+use crate::baton::{Baton, Errand};
+use crate::predicates::{Invalidation, PredicateAnswer, Predicates, QuestionId, Verdict};
 use crate::rm::{Steer, Steering};
 
 /// Answers to questions about placements. From whoever was asked.
@@ -11,19 +23,151 @@ use crate::rm::{Steer, Steering};
 #[rtype(result = "()")]
 pub(crate) struct Answers(pub(crate) Vec<PredicateAnswer>);
 
+/// Questions that never reached the RM: its callback panicked. From its Rm.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Unasked(pub(crate) Vec<QuestionId>);
+
+/// What a partition was told beside the requests of its RM.
+#[derive(Debug, Default)]
+pub(super) struct Steered {
+    /// Nothing is decided for now.
+    on_hold: bool,
+    predicates: Predicates,
+}
+
+impl Steered {
+    /// Whether decisions must wait for somebody to lift a hold.
+    pub(super) fn is_on_hold(&self) -> bool {
+        self.on_hold || self.predicates == Predicates::Hold
+    }
+
+    /// Whether the RM is asked for predicates by questions, and not in the middle of a placement.
+    pub(super) fn asks_later(&self) -> bool {
+        self.predicates != Predicates::Local
+    }
+}
+
 impl Partition {
-    pub(super) fn steer(&mut self, steering: Steering) {
-        match steering {
-            Steering::Hold(hold) => {
-                self.on_hold = hold;
-                self.may_decide |= !hold;
+    /// How many placements the next offer may decide; none: there must be no offer.
+    pub(super) fn budget(&self, baton: &Baton) -> u32 {
+        let most = self.watch.decisions_per_trip;
+        match self.steered.predicates {
+            Predicates::Local => most,
+            Predicates::Remote { .. } => {
+                most.min(u32::try_from(baton.books.unsettled.room()).unwrap_or(u32::MAX))
             }
-            Steering::ReorderWindow(window) => self.reorder_window = window,
-            Steering::StrictEnums(_) | Steering::Predicates(_) | Steering::Invalidate(_) => {}
+            Predicates::Hold => 0,
         }
     }
 
-    pub(super) fn answers(&mut self, _answers: Vec<PredicateAnswer>) {}
+    pub(super) fn steer(&mut self, steering: Steering, baton: &mut Baton) {
+        match steering {
+            Steering::Hold(hold) => self.steered.on_hold = hold,
+            Steering::Predicates(predicates) => self.set_predicates(predicates, baton),
+            Steering::Invalidate(invalidation) => self.invalidate(invalidation, baton),
+            Steering::ReorderWindow(window) => {
+                self.early.set_window(window);
+                return;
+            }
+            Steering::ReorderItems(items) => {
+                self.early.set_items_max(items);
+                return;
+            }
+            // Of what the Rm does itself.
+            Steering::StrictEnums(_) => return,
+        }
+        if self.steered.is_on_hold() || !self.steered.asks_later() {
+            self.give_up_all(baton);
+        }
+        self.may_decide = true;
+    }
+
+    /// Cancels every placement that waits for its predicate.
+    pub(super) fn give_up_all(&mut self, baton: &Baton) {
+        let all = baton.books.unsettled.iter().map(|(_, question)| question.allocation);
+        self.give_up(all.collect(), baton);
+    }
+
+    fn set_predicates(&mut self, predicates: Predicates, baton: &mut Baton) {
+        self.steered.predicates = predicates;
+        let unsettled = &mut baton.books.unsettled;
+        if let Predicates::Remote { in_flight } = predicates
+            && unsettled.window.most() != in_flight.max(1)
+        {
+            unsettled.window = Window::new(in_flight);
+        }
+        // Perhaps somebody else answers from now on.
+        unsettled.begin_era();
+    }
+
+    /// What was refused by what may be wrong by now is tried again.
+    fn invalidate(&mut self, invalidation: Invalidation, baton: &mut Baton) {
+        for node in &invalidation.nodes {
+            if let Some(slot) = baton.books.nodes.slot_of(node) {
+                baton.books.nodes.touch(slot);
+                let id = Arc::clone(baton.books.nodes.id(slot));
+                baton.wake_named(&id);
+            }
+        }
+        if !invalidation.all && invalidation.keys.is_empty() {
+            return;
+        }
+        let invalidation = Arc::new(invalidation);
+        for slot in std::mem::take(&mut baton.directory.refused) {
+            let op = Op::Invalidated(Arc::clone(&invalidation));
+            self.agenda.push_back(Task::Visit(slot, vec![op]));
+        }
+    }
+
+    /// Cancels placements that wait for their predicate.
+    fn give_up(&mut self, placements: Vec<AllocationId>, baton: &Baton) {
+        let mut by_application: BTreeMap<ApplicationSlot, Vec<AllocationId>> = BTreeMap::new();
+        for id in placements {
+            if let Some(entry) = baton.books.allocations.get(id) {
+                by_application.entry(entry.application).or_default().push(id);
+            }
+        }
+        for (slot, ids) in by_application {
+            self.agenda.push_back(Task::Visit(slot, vec![Op::GiveUp(ids)]));
+        }
+    }
+
+    /// A node was changed: cancels what it must not hold any more.
+    pub(super) fn give_up_reported(&mut self, baton: &mut Baton) {
+        let Errand::Done(report) = std::mem::take(&mut baton.errand) else { return };
+        self.give_up(report.given_up, baton);
+    }
+
+    /// Answers are taken one after another, each by the application it is about; those that follow
+    /// each other there share a visit where none needs what an earlier one leaves on nodes.
+    pub(super) fn answers(
+        &mut self,
+        answers: impl IntoIterator<Item = (QuestionId, Option<Verdict>)>,
+        baton: &Baton,
+    ) {
+        let mut visit: Option<(ApplicationSlot, Vec<Op>)> = None;
+        for (question, verdict) in answers {
+            let Some(open) = baton.books.unsettled.get(question.0) else { continue };
+            let op = Op::Answered { question, verdict };
+            match &mut visit {
+                Some((slot, ops)) if *slot == open.application && op.may_share_a_visit() => {
+                    ops.push(op);
+                }
+                _ => {
+                    let next = (open.application, vec![op]);
+                    if let Some((slot, ops)) = visit.replace(next) {
+                        self.agenda.push_back(Task::Visit(slot, ops));
+                    }
+                }
+            }
+        }
+        if let Some((slot, ops)) = visit {
+            self.agenda.push_back(Task::Visit(slot, ops));
+            self.agenda.push_back(Task::EndOfAnswers);
+            self.may_decide = true;
+        }
+    }
 }
 
 impl Handler<Steer> for Partition {
@@ -39,7 +183,18 @@ impl Handler<Answers> for Partition {
     type Result = ();
 
     fn handle(&mut self, Answers(answers): Answers, ctx: &mut Self::Context) {
-        self.door.push_back(Entry::Answers(answers));
+        let answers = answers.into_iter().map(|answer| (answer.id, Some(answer.verdict)));
+        self.door.push_back(Entry::Answers(answers.collect()));
+        self.turn(ctx);
+    }
+}
+
+impl Handler<Unasked> for Partition {
+    type Result = ();
+
+    fn handle(&mut self, Unasked(questions): Unasked, ctx: &mut Self::Context) {
+        let unasked = questions.into_iter().map(|question| (question, None));
+        self.door.push_back(Entry::Answers(unasked.collect()));
         self.turn(ctx);
     }
 }

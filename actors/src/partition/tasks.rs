@@ -26,10 +26,15 @@ pub(super) enum Task {
     Detach(ApplicationSlot, RowSlot),
     /// The node's holdings came home: let their applications know.
     Strand,
+    /// A node was changed: what waits for its predicate may have to leave it.
+    GiveUpReported,
+    /// Every answer that came together was taken.
+    EndOfAnswers,
     /// A node leaves the directory.
     ForgetNode(NodeSlot),
-    /// Root's capacity or the configuration changed: make all keys anew.
-    Refresh(Refresh),
+    /// Root's capacity or the configuration changed: make all keys anew, those of applications in
+    /// these leaves only.
+    Refresh(BTreeSet<QueueSlot>),
     /// A queue is to grow below one that is there.
     Plant(Arc<QueueConfig>),
     /// An empty queue goes.
@@ -44,15 +49,6 @@ pub(super) enum Task {
     Reply(Box<Read>),
     /// The facts are gathered: what must the next offer decide?
     Foresee,
-}
-
-/// What is refreshed beside the queues.
-#[derive(Default)]
-pub(super) struct Refresh {
-    /// Leaves that order their applications otherwise than before.
-    pub(super) leaves: BTreeSet<QueueSlot>,
-    /// Any queue may have more room.
-    pub(super) loosens: bool,
 }
 
 impl Partition {
@@ -96,15 +92,18 @@ impl Partition {
                 queue.applications -= 1;
                 let leaf = Arc::clone(&queue.address);
                 self.agenda.extend(uprooting(entry.leaf, &baton));
+                baton.directory.refused.remove(&slot);
                 entry.address.do_send(crate::Halt);
                 baton.errand = Errand::Detach { row };
                 leaf.do_send(crate::queue::Membership(baton));
                 return None;
             }
             Task::Strand => self.strand(&mut baton),
+            Task::GiveUpReported => self.give_up_reported(&mut baton),
+            Task::EndOfAnswers => baton.books.unsettled.window.end_of_answers(),
             Task::ForgetNode(slot) => Self::forget_node(slot, &mut baton),
-            Task::Refresh(refresh) => {
-                Self::refresh(&refresh, baton);
+            Task::Refresh(leaves) => {
+                Self::refresh(&leaves, baton);
                 return None;
             }
             Task::Plant(config) => {
@@ -126,7 +125,11 @@ impl Partition {
                 let mut facts = std::mem::take(&mut baton.walk.facts);
                 facts.take_books(&baton.books);
                 let order = node_order(&self.config);
-                self.oracle.foresee(&facts, &order, &*baton.callback);
+                if self.steered.asks_later() {
+                    self.oracle.only_check(&facts);
+                } else {
+                    self.oracle.foresee(&facts, &order, &*baton.callback);
+                }
             }
         }
         Some(baton)
@@ -134,7 +137,7 @@ impl Partition {
 
     /// Every queue's share may have changed, so keys are made anew from the leaves upward with fair
     /// maxima computed from root downward.
-    fn refresh(refresh: &Refresh, mut baton: Box<Baton>) {
+    fn refresh(leaves: &BTreeSet<QueueSlot>, mut baton: Box<Baton>) {
         let directory = &baton.directory;
         let mut fair_max: Vec<Option<Limits>> = vec![None; directory.queues.len()];
         for facts in directory.all_queues().map(|entry| &entry.facts) {
@@ -148,11 +151,10 @@ impl Partition {
         }
         let queues = directory.all_queues().map(|entry| Arc::clone(&entry.address)).collect();
         let entries = directory.applications.iter().flatten();
-        let reordered = entries.filter(|entry| refresh.leaves.contains(&entry.leaf));
+        let reordered = entries.filter(|entry| leaves.contains(&entry.leaf));
         let applications = reordered.map(|entry| Arc::clone(&entry.address)).collect();
-        let loosens = if refresh.loosens { baton.books.loosen() } else { 0 };
         let purpose = Purpose::Refresh;
-        baton.walk = Walk { queues, applications, purpose, fair_max, loosens, ..Walk::default() };
+        baton.walk = Walk { queues, applications, purpose, fair_max, ..Walk::default() };
         baton.walk_on();
     }
 
@@ -165,6 +167,9 @@ impl Partition {
         }
         for (slot, node) in std::mem::take(&mut baton.woken) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamed(node)]));
+        }
+        for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
+            self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
         !self.agenda.is_empty()
     }

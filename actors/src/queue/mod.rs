@@ -229,9 +229,8 @@ impl Queue {
 
     /// Becomes what the directory says, with the fair maximum that the walk brings.
     ///
-    /// A loosening stamps every queue that has a maximum, and root: what a queue's own maximum held
-    /// back is not seen from above, and whoever was tried in vain is looked at again only when the
-    /// stamp of the whole path has risen.
+    /// It counts as a loosening, which stamps root alone: the walk makes every bound anew on its way
+    /// up, so what a maximum that was raised held back is seen from root again.
     fn refresh(&mut self, baton: &mut Baton) {
         let slot = self.facts.slot;
         let told = &baton.directory.queue(slot).facts;
@@ -246,13 +245,10 @@ impl Queue {
         if is_changed {
             self.take_limits();
         }
-        let loosens = baton.walk.loosens;
         if self.is_root() {
             let capacity = baton.books.nodes.capacity().clone();
             self.ledger.max = ledger::stored_limits(&capacity);
-            self.loosened = if loosens > 0 { loosens } else { baton.books.loosen() };
-        } else if loosens > 0 && self.ledger.max.is_some() {
-            self.loosened = loosens;
+            self.loosened = baton.books.loosen();
         }
         self.tell_changes(&before, baton);
     }

@@ -13,6 +13,7 @@ use monoceros_rules::resources::Resources;
 
 use crate::baton::{Allocated, Ending, Released, Saying};
 use crate::callback::ResourceManagerCallback;
+use crate::predicates::{PredicateQuestion, QuestionId};
 
 /// What an RM is told of a request for which more machines would help.
 const NO_NODE: &str = "request fits in its queue and no node has room for it";
@@ -24,6 +25,8 @@ struct Batch {
     application: si::ApplicationResponse,
     node: si::NodeResponse,
     states: Vec<si::UpdateContainerSchedulingStateRequest>,
+    questions: Vec<PredicateQuestion>,
+    withdrawn: Vec<QuestionId>,
     kind: Option<Kind>,
     stage: u8,
 }
@@ -34,6 +37,8 @@ enum Kind {
     Application,
     Node,
     States,
+    Question,
+    Withdrawal,
 }
 
 impl Batch {
@@ -48,17 +53,32 @@ impl Batch {
 
     fn send(&mut self, callback: &dyn ResourceManagerCallback) {
         let Some(kind) = self.kind.take() else { return };
-        let (allocation, application) =
-            (std::mem::take(&mut self.allocation), std::mem::take(&mut self.application));
-        let (node, states) = (std::mem::take(&mut self.node), std::mem::take(&mut self.states));
+        let Self { allocation, application, node, states, questions, withdrawn, .. } =
+            std::mem::take(self);
+        if kind == Kind::Question {
+            ask(callback, questions);
+            return;
+        }
         let tell = || match kind {
             Kind::Allocation => callback.update_allocation(allocation),
             Kind::Application => callback.update_application(application),
             Kind::Node => callback.update_node(node),
             Kind::States => callback.update_container_scheduling_state(states),
+            Kind::Withdrawal => callback.cancel_predicates(withdrawn),
+            Kind::Question => unreachable!("asked above"),
         };
         guarded(tell);
-        self.stage = 0;
+    }
+}
+
+/// Asks the callback. Where that panics the questions count as never asked.
+fn ask(callback: &dyn ResourceManagerCallback, questions: Vec<PredicateQuestion>) {
+    let Some(first) = questions.first() else { return };
+    let sink = first.answers.clone();
+    let ids: Vec<QuestionId> = questions.iter().map(|question| question.id).collect();
+    if catch_unwind(AssertUnwindSafe(|| callback.ask_predicates(questions))).is_err() {
+        tracing::error!(questions = ids.len(), "the predicate callback panicked");
+        sink.unasked(ids);
     }
 }
 
@@ -146,6 +166,14 @@ pub(super) fn deliver(
                     state: SchedulingState::Failed as i32,
                     reason: NO_NODE.to_owned(),
                 });
+            }
+            Saying::Asked(question) => {
+                batch.turn_to(Kind::Question, 0, callback);
+                batch.questions.push(*question);
+            }
+            Saying::Withdrawn(question) => {
+                batch.turn_to(Kind::Withdrawal, 0, callback);
+                batch.withdrawn.push(question);
             }
             Saying::Settled(settling) => {
                 batch.send(callback);

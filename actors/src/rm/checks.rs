@@ -191,3 +191,20 @@ pub(super) fn is_user_name(name: &str) -> bool {
     let starts = characters.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic());
     starts && characters.all(|c| c.is_ascii_alphanumeric() || ":#/_.@-".contains(c))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_policy_an_allocation_may_be_preempted_and_preempts_nobody() {
+        let tagged = |value: &str| [(ALLOW_PREEMPTION.to_owned(), value.to_owned())].into();
+        assert_eq!(preemption(None, &BTreeMap::new()), (true, false));
+        assert_eq!(preemption(None, &tagged("false")), (false, false));
+        assert_eq!(preemption(None, &tagged("perhaps")), (true, false));
+        let empty = si::PreemptionPolicy::default();
+        assert_eq!(preemption(Some(&empty), &tagged("true")), (false, false));
+        let both = si::PreemptionPolicy { allow_preempt_self: true, allow_preempt_other: true };
+        assert_eq!(preemption(Some(&both), &tagged("false")), (true, true));
+    }
+}

@@ -122,6 +122,7 @@ pub(crate) enum Steering {
     Predicates(Predicates),
     Invalidate(Invalidation),
     ReorderWindow(Duration),
+    ReorderItems(usize),
     StrictEnums(bool),
 }
 

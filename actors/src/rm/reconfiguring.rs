@@ -17,13 +17,15 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::config::{self, Configuration, PartitionConfig};
-use monoceros_rules::object_state::{ObjectState, Refused};
+use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::reload::TypeInUse;
 use tokio::sync::oneshot;
 
 use super::{Rm, Update};
 use crate::partition::{Conclude, Preparing, Request, StateChange};
-use crate::scheduler::{ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate};
+use crate::scheduler::{
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError,
+};
 
 /// The policy group of a registration that names none.
 const POLICY_GROUP: &str = "queues";
@@ -88,7 +90,7 @@ pub(crate) struct ReadConfiguration;
 pub(crate) struct ChangeState {
     pub(crate) partition: String,
     pub(crate) to: ObjectState,
-    pub(crate) reply: oneshot::Sender<Result<ObjectState, Refused>>,
+    pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
 }
 
 /// A partition could have what was proposed, or why not. It stands still until it is concluded.

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use super::SchedulerHandle;
 use crate::UpdateError;
 use crate::rm::{ChangeState, Effect, ReadConfiguration, Reconfigure};
-use crate::rm_proxy::{Deregister, FindOnlyRm, FindRm};
+use crate::rm_proxy::{ChangePartition, Configure, Deregister, FindOnlyRm};
 
 /// A configuration was taken, or would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,11 +143,9 @@ impl SchedulerHandle {
         request: si::UpdateConfigurationRequest,
         effect: Effect,
     ) -> Result<ConfigurationUpdate, ConfigurationError> {
-        let found = self.proxy.send(FindOnlyRm(request.rm_id.clone())).await;
-        let rm = found.map_err(|_| ConfigurationError::Stopped)??;
         let (reply, answer) = oneshot::channel();
         let rm_id = request.rm_id.clone();
-        rm.do_send(Reconfigure { request, effect, reply });
+        self.proxy.do_send(Configure(Reconfigure { request, effect, reply }));
         answer.await.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id)))
     }
 
@@ -171,12 +169,11 @@ impl SchedulerHandle {
         partition: &str,
         to: ObjectState,
     ) -> Result<ObjectState, PartitionStateError> {
-        let found = self.proxy.send(FindRm(rm_id.to_owned())).await;
-        let rm = found.map_err(|_| UpdateError::Stopped)??;
         let (reply, answer) = oneshot::channel();
-        rm.do_send(ChangeState { partition: partition.to_owned(), to, reply });
+        let change = ChangeState { partition: partition.to_owned(), to, reply };
+        self.proxy.do_send(ChangePartition { rm_id: rm_id.to_owned(), change });
         let not_there = |_| PartitionStateError::PartitionNotFound(partition.to_owned());
-        Ok(answer.await.map_err(not_there)??)
+        answer.await.map_err(not_there)?
     }
 
     /// The RM leaves: its partitions go without another word. Returns what went with them, once it

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard};
 
-use monoceros_actors::ResourceManagerCallback;
+use monoceros_actors::{
+    PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scope, Verdict,
+};
 use monoceros_proto::si::v1 as si;
 
 use crate::script::kind_name;
@@ -85,6 +88,9 @@ pub(crate) struct Predicates {
     pub(crate) said: BTreeMap<(String, String), Answer>,
     /// Of a hundred pairs, and which.
     pub(crate) some: Option<(u8, u64)>,
+    /// Questions that are answered later are answered as dice say: what an answer rests on, whether
+    /// the RM counts on it, and now and then none at all.
+    pub(crate) dice: bool,
 }
 
 impl Predicates {
@@ -165,6 +171,35 @@ impl ResourceManagerCallback for Ear {
             Some(Answer::Panics) => panic!("the script panics"),
             Some(_) => Err("the script refuses".to_owned()),
         }
+    }
+
+    fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
+        let mut args = si::PredicatesArgs { allocate: true, ..Default::default() };
+        let mut answers = Vec::new();
+        let sink = questions[0].answers.clone();
+        for PredicateQuestion { id, key, nodes, .. } in questions {
+            args.allocation_key = key.to_string();
+            // A panic is a refusal here as it is in the middle of a placement.
+            let position = nodes.iter().position(|node| {
+                args.node_id = node.to_string();
+                let asked = catch_unwind(AssertUnwindSafe(|| {
+                    ResourceManagerCallback::predicates(self, &args)
+                }));
+                matches!(asked, Ok(Ok(())))
+            });
+            let dice = self.predicates().dice.then_some(id.0.wrapping_mul(0x9e37_79b9) >> 16);
+            let verdict = match (position, dice.unwrap_or(1)) {
+                (_, dice) if dice % 8 == 0 => Verdict::Unanswered,
+                (Some(position), dice) => {
+                    let scopes = [Scope::Node, Scope::Static, Scope::Topology];
+                    let scope = scopes[(dice % 3) as usize];
+                    Verdict::Passed { position, scope, assumed: dice % 2 == 0 }
+                }
+                (None, _) => Verdict::Failed { reasons: Vec::new() },
+            };
+            answers.push(PredicateAnswer { id, verdict });
+        }
+        sink.answer(answers);
     }
 
     fn resync_required(&self, cause: &str) {

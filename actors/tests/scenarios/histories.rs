@@ -125,6 +125,35 @@ fn tree() -> impl Strategy<Value = Vec<QueueWords>> {
     })
 }
 
+/// As [`tree`], where some queues are missing and others are new, and a leaf may be a parent.
+fn other_tree() -> impl Strategy<Value = Vec<QueueWords>> {
+    let new = ["root.a.z", "root.b.x.deep", "root.new", "root.c.z"];
+    let missing = prop::collection::vec(prop::bool::weighted(0.15), 8);
+    let new = new.map(|path| {
+        let words = QueueWords { path: path.to_owned(), ..QueueWords::default() };
+        prop::option::weighted(0.15, Just(words))
+    });
+    (tree(), missing, new).prop_map(|(mut queues, missing, new)| {
+        let gone: Vec<String> = queues
+            .iter()
+            .zip(missing)
+            .filter_map(|(queue, is_missing)| is_missing.then(|| queue.path.clone()))
+            .collect();
+        let is_gone = |path: &str| {
+            let is_below = |gone: &String| {
+                path.strip_prefix(gone.as_str()).is_some_and(|rest| rest.starts_with('.'))
+            };
+            gone.iter().any(|gone| gone == path || is_below(gone))
+        };
+        queues.retain(|queue| queue.path == "root" || !is_gone(&queue.path));
+        queues.extend(new.into_iter().flatten().filter(|queue| !is_gone(&queue.path)));
+        for at in 0..queues.len() {
+            fit_into_parent(&mut queues, at);
+        }
+        made_valid(queues)
+    })
+}
+
 /// A queue may have no more than its parent, which comes before it.
 fn fit_into_parent(queues: &mut [QueueWords], at: usize) {
     let path = queues[at].path.rsplit_once('.').map(|(parent, _)| parent.to_owned());
@@ -318,12 +347,50 @@ fn step(kind: Kind) -> impl Strategy<Value = Step> {
     ]
 }
 
-fn history(kind: Kind) -> impl Strategy<Value = Script> {
-    let order = (any::<bool>(), 0..3_i64, 0..3_i64).prop_map(|(packs, vcore, memory)| {
+/// How nodes are ordered.
+fn order() -> impl Strategy<Value = Step> {
+    (any::<bool>(), 0..3_i64, 0..3_i64).prop_map(|(packs, vcore, memory)| {
         let policy = if packs { "binpacking" } else { "fair" };
         let weights = [("vcore".to_owned(), vcore), ("memory".to_owned(), memory)];
         Step::Order { policy: policy.to_owned(), weights: Amounts(weights.into()) }
-    });
+    })
+}
+
+/// Another configuration.
+fn reload() -> impl Strategy<Value = Vec<Step>> {
+    (order(), other_tree()).prop_map(|(order, queues)| {
+        let queues = queues.into_iter().map(Step::Queue);
+        [Step::Forget, order].into_iter().chain(queues).chain([Step::Reload]).collect()
+    })
+}
+
+/// Histories in which the configuration changes again and again, and now and then the partition's
+/// state.
+fn reloads() -> impl Strategy<Value = Script> {
+    let state = prop::sample::select(&["Active", "Active", "Draining", "Stopped"][..]);
+    let some = prop_oneof![
+        30 => step(USUAL).prop_map(|step| vec![step]),
+        4 => reload(),
+        1 => state.prop_map(|state| vec![Step::State(state.to_owned())]),
+    ];
+    let there = prop::collection::vec(prop_oneof![2 => node_item(USUAL), 3 => app_item()], 8..40);
+    let refusals = prop_oneof![
+        3 => Just(None),
+        1 => (10..60_u8, any::<u64>())
+            .prop_map(|(percent, seed)| Some(Step::RefuseSome { percent, seed })),
+    ];
+    let steps = prop::collection::vec(some, 0..80);
+    (order(), tree(), refusals, there, steps).prop_map(|(order, queues, refusals, there, steps)| {
+        let queues = queues.into_iter().map(Step::Queue);
+        let there = there.into_iter().map(|item| Step::Send { items: vec![item], waits: true });
+        let head = [order].into_iter().chain(queues).chain(refusals).chain(there).collect();
+        let mut steps: Vec<Step> = steps.into_iter().flatten().collect();
+        steps.push(Step::State("Active".to_owned()));
+        with_end(head, steps)
+    })
+}
+
+fn history(kind: Kind) -> impl Strategy<Value = Script> {
     let refusals = prop_oneof![
         2 => Just(None),
         1 => (10..60_u8, any::<u64>())
@@ -331,7 +398,7 @@ fn history(kind: Kind) -> impl Strategy<Value = Script> {
     ];
     // Most of what follows is about something that is there.
     let there = prop::collection::vec(prop_oneof![2 => node_item(kind), 3 => app_item()], 8..40);
-    let head = (order, tree(), refusals, there).prop_map(|(order, queues, refusals, there)| {
+    let head = (order(), tree(), refusals, there).prop_map(|(order, queues, refusals, there)| {
         let queues = queues.into_iter().map(Step::Queue);
         let there = there.into_iter().map(|item| Step::Send { items: vec![item], waits: true });
         [order].into_iter().chain(queues).chain(refusals).chain(there).collect()
@@ -400,7 +467,7 @@ fn holds_true(script: &Script) -> Result<(), TestCaseError> {
     prop_assert_eq!(left_over(&plain), Vec::<&str>::new());
     let again = play(script, How::Plain);
     prop_assert_eq!(&again, &plain, "a second run differs");
-    for how in [How::OneAtATime, How::Watched] {
+    for how in [How::OneAtATime, How::Watched, How::Later(1)] {
         let other = play(script, how);
         prop_assert_eq!(&other, &plain, "{:?} differs from the default", how);
     }
@@ -491,12 +558,18 @@ fn survives_unwatched(script: &Script) -> Result<(), TestCaseError> {
     survives(script, &[How::Plain, How::OneAtATime])
 }
 
+fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
+    survives(script, &[How::Later(1), How::Later(64), How::Dice(1), How::Dice(3), How::Dice(64)])
+}
+
 /// What queues show when everything has gone and is not zero.
 fn left_over(played: &Played) -> Vec<&str> {
     let lines = played.text.lines();
     let queues = lines.filter(|line| line.starts_with("root") && line.contains("headroom"));
     let is_zero = |line: &&str| {
-        line.contains(": used nothing, pending nothing,")
+        // What drains and is empty is gone.
+        !line.contains("(Draining)")
+            && line.contains(": used nothing, pending nothing,")
             && line.ends_with("running 0, priority none")
     };
     queues.filter(|line| !is_zero(line)).collect()
@@ -519,6 +592,11 @@ fn any_history_is_that_of_a_full_search_and_ends_at_zero() {
 }
 
 #[test]
+fn another_configuration_at_any_time_is_that_of_a_full_search_too() {
+    run(40, reloads(), holds_true);
+}
+
+#[test]
 fn quantities_at_the_end_of_their_range_change_nothing_of_that() {
     run(20, history(EXTREME), holds_true);
 }
@@ -531,6 +609,16 @@ fn haste_changes_the_order_and_breaks_nothing() {
 #[test]
 fn predicates_that_change_their_mind_break_nothing() {
     run(25, rush(true), survives_unwatched);
+}
+
+#[test]
+fn predicates_that_are_answered_later_and_change_their_mind_break_nothing() {
+    run(25, rush(true), survives_late_answers);
+}
+
+#[test]
+fn no_history_breaks_what_waits_for_its_predicate() {
+    run(25, history(USUAL), survives_late_answers);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod nodes;
 mod partitions;
 mod priorities;
 mod quotas;
+mod reconfiguration;
 mod refused_applications;
 mod refused_asks;
 mod refused_nodes;

@@ -17,6 +17,14 @@
 //! ask - k1 vcore=1                                                    an id or key `-` is empty
 //! ```
 //!
+//! A reload is written as a configuration anew:
+//!
+//! ```text
+//! forget                                   the queues and the order of nodes written so far
+//! queue root.b max vcore=2
+//! reload
+//! ```
+//!
 //! After each line the run waits until nothing more can be decided, unless the line ends in `&`.
 
 use std::fmt;
@@ -158,6 +166,12 @@ pub(crate) enum Step {
     As(String),
     /// The present RM registers (again) with the queues of the script so far.
     Register,
+    /// The queues and the order so far are not meant any more.
+    Forget,
+    /// The present RM is configured with the queues of the script so far.
+    Reload,
+    /// The partition of the present RM enters a state.
+    State(String),
     /// The present RM leaves.
     Leave,
     Send {
@@ -339,6 +353,9 @@ impl fmt::Display for Step {
             }
             Self::As(rm) => write!(f, "as {rm}"),
             Self::Register => f.write_str("register"),
+            Self::Forget => f.write_str("forget"),
+            Self::Reload => f.write_str("reload"),
+            Self::State(state) => write!(f, "state {state}"),
             Self::Leave => f.write_str("leave"),
             Self::Send { items, waits } => {
                 for (at, item) in items.iter().enumerate() {
@@ -474,6 +491,9 @@ fn step(line: &str) -> Step {
         "queue" => Step::Queue(queue(&mut words)),
         "as" => Step::As(words.text()),
         "register" => Step::Register,
+        "forget" => Step::Forget,
+        "reload" => Step::Reload,
+        "state" => Step::State(words.text()),
         "leave" => Step::Leave,
         "refuse" => Step::Refuse { key: words.text(), node: words.text() },
         "explode" => Step::Explode { key: words.text(), node: words.text() },
@@ -712,6 +732,9 @@ fn a_script_reads_what_it_writes() {
         show queues
         show apps
         show nodes
+        forget
+        reload
+        state Draining
         leave
     ";
     let script = Script::parse(text);

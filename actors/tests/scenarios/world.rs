@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use expect_test::Expect;
 use monoceros_actors::snapshot::QueueSnapshot;
-use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle, UpdateError};
+use monoceros_actors::{
+    ObjectState, ResourceManagerCallback, Scheduler, SchedulerHandle, UpdateError,
+};
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
 use monoceros_rules::resources::Resources;
@@ -30,6 +32,10 @@ pub(crate) enum How {
     OneAtATime,
     /// As [`Self::OneAtATime`], and every decision and every silence is compared with a full search.
     Watched,
+    /// Predicates are answered later; so many placements may wait for one.
+    Later(usize),
+    /// As [`Self::Later`] and with the books checked at every offer; answers are as dice say.
+    Dice(usize),
 }
 
 /// What a script came to.
@@ -48,7 +54,7 @@ pub(crate) fn check(text: &str, expect: &Expect) {
     let played = play(&script, How::Plain);
     expect.assert_eq(&played.text);
     assert_eq!(played.wrong, Vec::<String>::new(), "\n{script}");
-    for how in [How::OneAtATime, How::Watched] {
+    for how in [How::OneAtATime, How::Watched, How::Later(1)] {
         let again = play(&script, how);
         assert_eq!(again, played, "{how:?} differs from the default\n{script}");
     }
@@ -145,18 +151,21 @@ pub(crate) struct World {
     present: String,
     order: Option<(String, Amounts)>,
     queues: Vec<QueueWords>,
+    /// Order and queues as the scheduler last took them.
+    in_force: (Option<(String, Amounts)>, Vec<QueueWords>),
     played: Played,
     /// Settling did not end, and would not the next time.
     stands_still: bool,
+    how: How,
 }
 
 impl World {
     pub(crate) fn new(how: How) -> Self {
         let builder = Scheduler::builder().epoch_ns(BEGIN_S * 1_000_000_000);
         let builder = match how {
-            How::Plain => builder,
+            How::Plain | How::Later(_) => builder,
             How::OneAtATime => builder.decisions_per_trip(1),
-            How::Watched => builder.compare_with_full_search(),
+            How::Watched | How::Dice(_) => builder.compare_with_full_search(),
         };
         Self {
             scheduler: builder.start_local().unwrap(),
@@ -164,8 +173,10 @@ impl World {
             present: "rm".to_owned(),
             order: None,
             queues: Vec::new(),
+            in_force: (None, Vec::new()),
             played: Played::default(),
             stands_still: false,
+            how,
         }
     }
 
@@ -177,6 +188,12 @@ impl World {
             Step::Queue(queue) => self.queues.push(queue.clone()),
             Step::As(rm) => self.present.clone_from(rm),
             Step::Register => self.register().await,
+            Step::Forget => {
+                self.order = None;
+                self.queues.clear();
+            }
+            Step::Reload => self.reload().await,
+            Step::State(state) => self.enter(state).await,
             Step::Leave => {
                 self.scheduler.stop_resource_manager(&self.present).await.unwrap();
                 self.sides.remove(&self.present);
@@ -226,6 +243,12 @@ impl World {
         let ear = Arc::new(Ear::default());
         match self.scheduler.register_resource_manager(request, ear.clone()).await {
             Ok(_) => {
+                self.in_force = (self.order.clone(), self.queues.clone());
+                if let How::Later(in_flight) | How::Dice(in_flight) = self.how {
+                    let control = self.scheduler.control(&self.present).await.unwrap();
+                    control.set_predicates(monoceros_actors::Predicates::Remote { in_flight });
+                    ear.predicates().dice = matches!(self.how, How::Dice(_));
+                }
                 let (judge, deaf) = (Judge::default(), Vec::new());
                 let side = Side { ear, judge, deaf, is_lost: false };
                 if let Some(old) = self.sides.insert(self.present.clone(), side) {
@@ -241,13 +264,44 @@ impl World {
         }
     }
 
+    async fn reload(&mut self) {
+        self.side().await;
+        let request = si::UpdateConfigurationRequest {
+            rm_id: self.present.clone(),
+            config: wire::configuration(self.order.as_ref(), &self.queues),
+            ..Default::default()
+        };
+        match self.scheduler.update_configuration(request).await {
+            Ok(_) => self.in_force = (self.order.clone(), self.queues.clone()),
+            Err(error) => {
+                let text = error.to_string();
+                self.note(&format!("reload refused: {}", text.lines().last().unwrap_or("")));
+                (self.order, self.queues) = self.in_force.clone();
+            }
+        }
+        self.settle().await;
+    }
+
+    async fn enter(&mut self, state: &str) {
+        self.side().await;
+        let to = [ObjectState::Active, ObjectState::Draining, ObjectState::Stopped]
+            .into_iter()
+            .find(|known| known.text() == state)
+            .unwrap_or_else(|| panic!("there is no state `{state}`"));
+        match self.scheduler.set_partition_state(&self.present, "default", to).await {
+            Ok(old) => self.note(&format!("partition was {old}")),
+            Err(error) => self.note(&format!("error: {error}")),
+        }
+        self.settle().await;
+    }
+
     async fn answer(&mut self, key: &str, node: &str, answer: Option<Answer>) {
         let pair = (key.to_owned(), node.to_owned());
         let mut predicates = self.side().await.ear.predicates();
         match answer {
             Some(answer) => predicates.said.insert(pair, answer),
             None if key == "*" && node == "*" => {
-                *predicates = Predicates::default();
+                *predicates = Predicates { dice: predicates.dice, ..Predicates::default() };
                 None
             }
             None => predicates.said.remove(&pair),
@@ -358,8 +412,12 @@ impl World {
             i32::MIN => "none".to_owned(),
             priority => priority.to_string(),
         };
+        let status = match queue.status.as_str() {
+            "Active" => String::new(),
+            status => format!(" ({status})"),
+        };
         self.note(&format!(
-            "{}: used {used}, pending {pending}, headroom {headroom}, running {}, priority {priority}",
+            "{}{status}: used {used}, pending {pending}, headroom {headroom}, running {}, priority {priority}",
             queue.queue_name, queue.running_apps
         ));
         for child in &queue.children {

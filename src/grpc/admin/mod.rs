@@ -18,12 +18,15 @@ use monoceros_rules::application_state::ApplicationState;
 use tonic::{Request, Response, Status};
 use tracing::info;
 
+mod configuration;
 mod nodes;
 mod page;
+mod partitions;
 pub(super) mod place;
 pub(super) mod refusal;
 pub(super) mod views;
 
+use self::configuration::{Change, Effect, Turns};
 use self::page::Page;
 use self::place::Place;
 use self::refusal::Refusal;
@@ -39,11 +42,14 @@ pub(super) struct Admin {
     edge: Arc<Edge>,
     /// How long streams may take to end when the service does.
     grace: Duration,
+    /// Of those who change a configuration.
+    turns: Turns,
 }
 
 /// The service, ready to be served.
 pub(super) fn server(edge: Arc<Edge>, grace: Duration) -> AdminServiceServer<Admin> {
-    AdminServiceServer::new(Admin { edge, grace }).max_decoding_message_size(MESSAGE_BYTES)
+    AdminServiceServer::new(Admin { edge, grace, turns: Turns::default() })
+        .max_decoding_message_size(MESSAGE_BYTES)
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -52,23 +58,25 @@ type Answer<T> = Result<Response<T>, Status>;
 impl AdminService for Admin {
     async fn update_config(
         &self,
-        _request: Request<si::UpdateConfigurationRequest>,
+        request: Request<si::UpdateConfigurationRequest>,
     ) -> Answer<si::UpdateConfigurationResponse> {
-        Err(Status::unimplemented(""))
+        self.configure(request, Effect::Apply).await
     }
 
     async fn validate_config(
         &self,
-        _request: Request<si::UpdateConfigurationRequest>,
+        request: Request<si::UpdateConfigurationRequest>,
     ) -> Answer<si::UpdateConfigurationResponse> {
-        Err(Status::unimplemented(""))
+        self.configure(request, Effect::Try).await
     }
 
     async fn get_config(
         &self,
-        _request: Request<si::GetConfigRequest>,
+        request: Request<si::GetConfigRequest>,
     ) -> Answer<si::GetConfigResponse> {
-        Err(Status::unimplemented(""))
+        let (caller, request) = opened(request);
+        let answer = configuration::read(&self.edge.handle, &caller, request).await?;
+        Ok(Response::new(answer))
     }
 
     async fn deregister_resource_manager(
@@ -94,9 +102,14 @@ impl AdminService for Admin {
 
     async fn set_partition_state(
         &self,
-        _request: Request<si::SetPartitionStateRequest>,
+        request: Request<si::SetPartitionStateRequest>,
     ) -> Answer<si::SetPartitionStateResponse> {
-        Err(Status::unimplemented(""))
+        let (caller, request) = opened(request);
+        caller.check_admin()?;
+        let to = partitions::state(request.state())?;
+        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
+        let was = partitions::set_state(&self.edge.handle, &place, to, &request.reason).await?;
+        Ok(Response::new(si::SetPartitionStateResponse { old_state: was.into() }))
     }
 
     async fn drain_nodes(
@@ -180,6 +193,17 @@ impl AdminService for Admin {
 }
 
 impl Admin {
+    async fn configure(
+        &self,
+        request: Request<si::UpdateConfigurationRequest>,
+        effect: Effect,
+    ) -> Answer<si::UpdateConfigurationResponse> {
+        let persist = configuration::persists(request.metadata())?;
+        let (caller, request) = opened(request);
+        let change = Change { request, effect, persist };
+        configuration::change(&self.edge.handle, &self.turns, &caller, change).await
+    }
+
     async fn place(
         &self,
         caller: &Identity,

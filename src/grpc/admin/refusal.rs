@@ -1,6 +1,7 @@
 //! Why a call of the admin or the metrics service is refused, and the status that says so.
 
 use monoceros_actors::{ReadError, UpdateError};
+use monoceros_rules::object_state::Refused;
 use tonic::{Code, Status};
 
 use crate::grpc::end::{End, with_reason};
@@ -24,6 +25,9 @@ pub(in crate::grpc) enum Refusal {
     /// The partition has no such queue.
     #[error("there is no queue `{0}`")]
     QueueUnknown(String),
+    /// No way leads from the present state of the partition to that one.
+    #[error("partition `{partition}`: {refused}")]
+    StateRefused { partition: String, refused: Refused },
     /// A field of the request cannot be used.
     #[error("`{field}`: {reason}")]
     BadField { field: &'static str, reason: String },
@@ -50,6 +54,7 @@ impl From<Refusal> for Status {
             }
             Refusal::PartitionUnknown { .. } => (Code::NotFound, "PARTITION_UNKNOWN"),
             Refusal::QueueUnknown(_) => (Code::NotFound, "QUEUE_UNKNOWN"),
+            Refusal::StateRefused { .. } => (Code::FailedPrecondition, "STATE_REFUSED"),
             Refusal::BadField { .. } => (Code::InvalidArgument, "FIELD_INVALID"),
             Refusal::Denied(denied) => return Status::from(denied.clone()),
             Refusal::Stopped => return Status::from(&End::ShuttingDown),

@@ -24,7 +24,7 @@ pub mod request;
 pub mod response;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use monoceros_actors::{SchedulerHandle, UpdateError};
@@ -39,6 +39,7 @@ use super::kind::{Dialect, Kind};
 use super::outbox::{Bounds, Outbox};
 use super::reply::{Cutter, MOST_LISTS, Reply};
 use super::session::Session;
+use super::session::backlog::Backlog;
 
 /// The stream `Update`.
 pub enum Legacy {}
@@ -55,9 +56,9 @@ pub struct Translator {
 
 impl Translator {
     /// Nothing said yet.
-    pub fn new(bounds: Bounds, options: Options) -> Self {
+    pub fn new(bounds: Bounds, backlog: &Arc<Backlog>, options: Options) -> Self {
         Self {
-            outbox: Outbox::new(bounds),
+            outbox: Outbox::new(bounds, backlog),
             options: Mutex::new(options),
             echoes: Mutex::default(),
             announced: AtomicBool::new(false),
@@ -214,14 +215,16 @@ impl Reply for legacy::UpdateResponse {
 
 #[cfg(test)]
 mod tests {
+    use super::super::session::backlog::Load;
     use super::*;
 
     #[test]
     fn only_an_end_that_demands_registration_is_announced() {
-        let resync = Legacy::farewell(&End::NotRegistered("rm".to_owned())).unwrap();
+        let not_registered = End::NotRegistered { rm_id: "rm".to_owned(), stopped_by: None };
+        let resync = Legacy::farewell(&not_registered).unwrap();
         assert_eq!(resync.action(), ActionFromScheduler::Resync);
         assert_eq!(resync.items(), 0);
-        assert!(Legacy::farewell(&End::Displaced).is_none());
+        assert!(Legacy::farewell(&End::Displaced { by: None }).is_none());
         assert!(Legacy::farewell(&End::ShuttingDown).is_none());
     }
 
@@ -236,8 +239,13 @@ mod tests {
             updated_applications: vec![si::UpdatedApplication::default()],
             ..legacy::UpdateResponse::default()
         };
-        let bounds =
-            Bounds { chunk_items: 1, chunk_bytes: 999, outbox_items: 99, outbox_bytes: 9_999 };
+        let bounds = Bounds {
+            chunk_items: 1,
+            chunk_bytes: 999,
+            outbox: Load { items: 99, bytes: 9_999 },
+            grace: Duration::ZERO,
+            resyncs: false,
+        };
         let mut cutter = Cutter::new(bounds);
         full.clone().cut(&mut cutter);
         let parts = cutter.finish();

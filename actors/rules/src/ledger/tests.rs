@@ -159,7 +159,7 @@ fn a_decrease_below_zero_is_cut_and_reported() {
     assert_eq!(cut.pending, resources(&[("a", 2), ("c", 3)]));
     assert_eq!(
         cut.to_string(),
-        "allocated map[], pending map[a:2 c:3], preempting map[], running 0"
+        "allocated map[], pending map[a:2 c:3], preempting map[], running 0, starting 0"
     );
     assert!(queue.pending().is_empty(), "no entry of zero stays");
     assert!(!queue.pending_positive());
@@ -248,12 +248,13 @@ fn amounts() -> impl Strategy<Value = Resources> {
 }
 
 fn charges() -> impl Strategy<Value = LedgerDelta> {
-    (amounts(), amounts(), amounts(), 0..3_i64).prop_map(
-        |(allocated, pending, preempting, running)| LedgerDelta {
+    (amounts(), amounts(), amounts(), 0..3_i64, 0..3_i64).prop_map(
+        |(allocated, pending, preempting, running, starting)| LedgerDelta {
             allocated,
             pending,
             preempting,
             running,
+            starting,
         },
     )
 }

@@ -5,10 +5,9 @@
 
 use super::NodeSlot;
 
-/// The number of growths so far, and the nodes in order of their last one.
+/// Nodes in order of their last growth. The growths are numbered by whoever logs them.
 #[derive(Debug, Default)]
 pub(super) struct Growths {
-    count: u64,
     newest: Option<NodeSlot>,
     links: Vec<Link>,
 }
@@ -22,22 +21,17 @@ struct Link {
 }
 
 impl Growths {
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Counts a growth of this node.
-    pub(super) fn log(&mut self, slot: NodeSlot) {
+    /// Notes the growth with this number, which is above all before, of a node.
+    pub(super) fn log(&mut self, slot: NodeSlot, number: u64) {
         if self.links.len() <= slot.index() {
             self.links.resize_with(slot.index() + 1, Link::default);
         }
         self.forget(slot);
-        self.count += 1;
         let older = self.newest.replace(slot);
         if let Some(older) = older {
             self.links[older.index()].newer = Some(slot);
         }
-        self.links[slot.index()] = Link { grown: self.count, newer: None, older };
+        self.links[slot.index()] = Link { grown: number, newer: None, older };
     }
 
     /// Takes a node out, if it is in.
@@ -70,8 +64,8 @@ mod tests {
     #[test]
     fn each_node_stands_once_where_its_last_growth_puts_it() {
         let mut growths = Growths::default();
-        for slot in [5, 1, 2, 1, 3, 3] {
-            growths.log(NodeSlot(slot));
+        for (number, slot) in (1..).zip([5, 1, 2, 1, 3, 3]) {
+            growths.log(NodeSlot(slot), number);
         }
         let listed = |growths: &Growths| -> Vec<(u32, u64)> {
             growths.newest_first().map(|(slot, grown)| (slot.0, grown)).collect()
@@ -84,7 +78,7 @@ mod tests {
         growths.forget(NodeSlot(5));
         growths.forget(NodeSlot(1));
         assert_eq!(listed(&growths), []);
-        growths.log(NodeSlot(2));
-        assert_eq!((listed(&growths), growths.count()), (vec![(2, 7)], 7));
+        growths.log(NodeSlot(2), 7);
+        assert_eq!(listed(&growths), [(2, 7)]);
     }
 }

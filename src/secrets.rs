@@ -12,7 +12,7 @@ const MASK: &str = "********";
 const SIGNS: [&str; 4] = ["secret", "password", "token", "credential"];
 
 /// The settings with the values of secrets masked.
-pub(super) fn masked(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub fn masked(settings: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mask = |(key, value): (String, String)| {
         let value = if is_secret(&key) { MASK.to_owned() } else { value };
         (key, value)
@@ -22,7 +22,7 @@ pub(super) fn masked(settings: BTreeMap<String, String>) -> BTreeMap<String, Str
 
 /// The settings with each mask replaced by the present value of its key. `Err` names a key that has
 /// none.
-pub(super) fn unmasked(
+pub fn unmasked(
     mut settings: BTreeMap<String, String>,
     present: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, String> {

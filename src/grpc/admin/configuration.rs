@@ -1,0 +1,166 @@
+//! Reading and changing a configuration (scheduler-interface chapter, 3.9).
+//!
+//! A configuration with errors is answered with `success` false and the reason, as every revision of
+//! the interface does; a status says that the call itself makes no sense. The checksums of what was
+//! and of what is in force are in the metadata of the answer: the message has no room for them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use monoceros_actors::{ConfigurationError, ConfigurationUpdate, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Response, Status};
+use tracing::info;
+
+use super::place::resource_manager;
+use super::refusal::Refusal;
+use crate::grpc::end::{Cause, End};
+use crate::identity::Identity;
+use crate::secrets;
+
+/// Metadata of an answer: the checksum of what was in force.
+const OLD_CHECKSUM: &str = "x-si-checksum-old";
+/// Metadata of an answer: the checksum of what is in force now, or would be.
+const NEW_CHECKSUM: &str = "x-si-checksum-new";
+/// Metadata of a request: `true` has the resource manager keep the configuration first.
+const PERSIST: &str = "x-si-persist";
+
+/// Whether a configuration is put in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    Apply,
+    Try,
+}
+
+/// What a call wants.
+pub(super) struct Change {
+    pub(super) request: si::UpdateConfigurationRequest,
+    pub(super) effect: Effect,
+    /// Whether the resource manager keeps the configuration before it is put in force.
+    pub(super) persist: bool,
+}
+
+/// Lets one change at a time through for each resource manager, where it is told to keep the
+/// configuration: what it keeps is what is in force.
+#[derive(Default)]
+pub(super) struct Turns(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Turns {
+    fn of(&self, rm_id: &str) -> Arc<tokio::sync::Mutex<()>> {
+        let mut turns = self.0.lock().expect("no holder panics");
+        // Nobody waits for those that only this table knows.
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(turns.entry(rm_id.to_owned()).or_default())
+    }
+}
+
+/// Answers `UpdateConfig` and `ValidateConfig`.
+pub(super) async fn change(
+    handle: &SchedulerHandle,
+    turns: &Turns,
+    caller: &Identity,
+    change: Change,
+) -> Result<Response<si::UpdateConfigurationResponse>, Status> {
+    let Change { mut request, effect, persist } = change;
+    request.rm_id = resource_manager(handle, caller, &request.rm_id).await?;
+    let turn = turns.of(&request.rm_id);
+    let _turn = turn.lock().await;
+    let present = handle.configuration(&request.rm_id).await.map_err(status)?;
+    let old_config = present.config;
+    let extra = std::mem::take(&mut request.extra_config);
+    request.extra_config = match secrets::unmasked(extra, &present.extra_config) {
+        Ok(extra) => extra,
+        Err(key) => {
+            let reason = format!("`{key}` is masked, and there is no value that it could mean");
+            return Err(Refusal::field("extraConfig", reason).into());
+        }
+    };
+    let tried = handle.validate_configuration(request.clone()).await;
+    let outcome = match tried {
+        Ok(_) if effect == Effect::Apply => {
+            if persist {
+                let reason = "the resource manager does not keep configurations";
+                return Ok(refused(old_config, reason.to_owned()));
+            }
+            handle.update_configuration(request).await
+        }
+        tried => tried,
+    };
+    match outcome {
+        Ok(update) => {
+            let applied = effect == Effect::Apply;
+            if applied {
+                let ConfigurationUpdate { rm_id, changed, new_checksum, .. } = &update;
+                info!(rm = rm_id, changed, checksum = new_checksum, "configuration updated");
+            }
+            Ok(accepted(update))
+        }
+        Err(
+            error @ (ConfigurationError::PolicyGroup { .. }
+            | ConfigurationError::Invalid(_)
+            | ConfigurationError::TypeInUse(_)),
+        ) => Ok(refused(old_config, error.to_string())),
+        Err(error) => Err(status(error)),
+    }
+}
+
+/// Answers `GetConfig`.
+pub(super) async fn read(
+    handle: &SchedulerHandle,
+    caller: &Identity,
+    request: si::GetConfigRequest,
+) -> Result<si::GetConfigResponse, Status> {
+    let rm_id = resource_manager(handle, caller, &request.rm_id).await?;
+    let present = handle.configuration(&rm_id).await.map_err(status)?;
+    if !request.policy_group.is_empty() && request.policy_group != present.policy_group {
+        let (given, registered) = (request.policy_group, present.policy_group);
+        let reason = format!("`{given}` is not `{registered}`, that of `{rm_id}`");
+        return Err(Refusal::field("policy_group", reason).into());
+    }
+    Ok(si::GetConfigResponse {
+        config: present.config,
+        extra_config: secrets::masked(present.extra_config),
+        checksum: present.checksum,
+        policy_group: present.policy_group,
+    })
+}
+
+/// Whether the metadata of a call ask for the resource manager to keep the configuration.
+pub(super) fn persists(metadata: &MetadataMap) -> Result<bool, Refusal> {
+    match metadata.get(PERSIST).map(MetadataValue::as_bytes) {
+        None | Some(b"false") => Ok(false),
+        Some(b"true") => Ok(true),
+        Some(_) => Err(Refusal::field(PERSIST, "is neither `true` nor `false`")),
+    }
+}
+
+fn accepted(update: ConfigurationUpdate) -> Response<si::UpdateConfigurationResponse> {
+    let ConfigurationUpdate { old_config, old_checksum, new_checksum, .. } = update;
+    let reason = String::new();
+    let message = si::UpdateConfigurationResponse { success: true, old_config, reason };
+    let mut response = Response::new(message);
+    for (key, checksum) in [(OLD_CHECKSUM, old_checksum), (NEW_CHECKSUM, new_checksum)] {
+        let checksum = checksum.parse().expect("hexadecimal digits are ASCII");
+        response.metadata_mut().insert(key, checksum);
+    }
+    response
+}
+
+fn refused(old_config: String, reason: String) -> Response<si::UpdateConfigurationResponse> {
+    Response::new(si::UpdateConfigurationResponse { success: false, old_config, reason })
+}
+
+fn status(error: ConfigurationError) -> Status {
+    match error {
+        ConfigurationError::RmIdMissing => Refusal::NobodyRegistered.into(),
+        ConfigurationError::NotRegistered(rm_id) => Refusal::NotRegistered(rm_id).into(),
+        ConfigurationError::Stopped => Refusal::Stopped.into(),
+        ConfigurationError::PartitionLost(_) => {
+            Status::from(&End::ResyncRequired(Cause::StateLost(error.to_string())))
+        }
+        ConfigurationError::PolicyGroup { .. }
+        | ConfigurationError::Invalid(_)
+        | ConfigurationError::TypeInUse(_) => Refusal::field("config", error.to_string()).into(),
+    }
+}

@@ -1,0 +1,54 @@
+//! Other states of partitions.
+
+use monoceros_actors::{ObjectState, PartitionStateError, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+use tracing::info;
+
+use super::place::Place;
+use super::refusal::Refusal;
+
+/// The state that a request means.
+pub(super) fn state(wanted: si::PartitionState) -> Result<ObjectState, Refusal> {
+    match wanted {
+        si::PartitionState::PartitionActive => Ok(ObjectState::Active),
+        si::PartitionState::PartitionDraining => Ok(ObjectState::Draining),
+        si::PartitionState::PartitionStopped => Ok(ObjectState::Stopped),
+        si::PartitionState::Unspecified => {
+            let all = "PARTITION_ACTIVE, PARTITION_DRAINING or PARTITION_STOPPED";
+            Err(Refusal::field("state", format!("say which: {all}")))
+        }
+    }
+}
+
+/// Sets a state; returns the one that was.
+pub(super) async fn set_state(
+    handle: &SchedulerHandle,
+    place: &Place,
+    to: ObjectState,
+    reason: &str,
+) -> Result<si::PartitionState, Refusal> {
+    let was = handle.set_partition_state(&place.rm_id, &place.partition, to).await;
+    let was = was.map_err(|error| match error {
+        PartitionStateError::Rm(error) => Refusal::from(error),
+        PartitionStateError::PartitionNotFound(_) => Refusal::PartitionUnknown {
+            rm_id: place.rm_id.clone(),
+            partition: place.plain().to_owned(),
+        },
+        PartitionStateError::Refused(refused) => {
+            Refusal::StateRefused { partition: place.plain().to_owned(), refused }
+        }
+    })?;
+    info!(
+        rm = place.rm_id,
+        partition = place.plain(),
+        %was,
+        %to,
+        reason,
+        "partition state set by an administrator"
+    );
+    Ok(match was {
+        ObjectState::Active => si::PartitionState::PartitionActive,
+        ObjectState::Draining => si::PartitionState::PartitionDraining,
+        ObjectState::Stopped => si::PartitionState::PartitionStopped,
+    })
+}

@@ -1,0 +1,289 @@
+//! The messages that were sent and may have to be sent again (scheduler-interface chapter, 3.8).
+//!
+//! # When a message is confirmed
+//! When the client acknowledges it; or, for a client that never does, when its stream is still open
+//! [`grace`](Sent::new) after it was written: a dead peer would have been found by then, and HTTP/2
+//! keeps the order. What is confirmed is forgotten; the rest is sent again by the next stream.
+//!
+//! # Why encoded
+//! A kept message is nearly always forgotten without being read again: bytes cost one allocation
+//! where the message has one per name in it.
+//!
+//! # Invariants
+//! * Kept messages are in the order of their numbers, without a gap.
+//! * Those before the cursor were written to the present stream, those behind it were not yet.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::super::reply::Reply;
+use super::super::session::backlog::Load;
+
+/// See the module.
+pub(super) struct Sent {
+    grace: Duration,
+    kept: VecDeque<Kept>,
+    /// How many of `kept` the present stream has got.
+    cursor: usize,
+    last_seq: u64,
+    /// The highest number that had to be discarded unconfirmed, and when it was sent.
+    discarded: Option<(u64, Instant)>,
+    /// A stream was lost that may not have delivered what was discarded.
+    has_gap: bool,
+    /// Messages say their number.
+    numbered: bool,
+    /// The client of this stream acknowledges.
+    acknowledges: bool,
+}
+
+struct Kept {
+    seq: u64,
+    bytes: Vec<u8>,
+    load: Load,
+    sent: Instant,
+}
+
+/// Not everything that the client misses is still there.
+#[derive(Debug)]
+pub(super) struct Missing;
+
+impl Sent {
+    /// Nothing was sent yet. What is sent stays unconfirmed for `grace`; zero keeps nothing for
+    /// clients that do not ask for numbers.
+    pub(super) fn new(grace: Duration) -> Self {
+        Self {
+            grace,
+            kept: VecDeque::new(),
+            cursor: 0,
+            last_seq: 0,
+            discarded: None,
+            has_gap: false,
+            numbered: false,
+            acknowledges: false,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// A message is written to the present stream for the first time.
+    pub(super) fn keep<R: Reply>(&mut self, reply: &mut R, load: Load, now: Instant) -> bool {
+        self.last_seq += 1;
+        let keeps = self.numbered || !self.grace.is_zero();
+        if keeps {
+            let bytes = reply.encode_to_vec();
+            self.kept.push_back(Kept { seq: self.last_seq, bytes, load, sent: now });
+            self.cursor = self.kept.len();
+        }
+        self.number(reply, self.last_seq);
+        keeps
+    }
+
+    /// The next message that an earlier stream may not have delivered.
+    pub(super) fn again<R: Reply>(&mut self, now: Instant) -> Option<R> {
+        let kept = self.kept.get_mut(self.cursor)?;
+        self.cursor += 1;
+        kept.sent = now;
+        let seq = kept.seq;
+        let mut reply = R::decode(&*kept.bytes).expect("encoded here");
+        self.number(&mut reply, seq);
+        Some(reply)
+    }
+
+    /// The client has got everything up to `seq`. Returns what that sets free.
+    pub(super) fn acknowledge(&mut self, seq: u64) -> Load {
+        if !self.numbered || seq == 0 {
+            return Load::default();
+        }
+        self.acknowledges = true;
+        self.forget_while(|kept| kept.seq <= seq)
+    }
+
+    /// Forgets what has been confirmed by the time that passed. Returns what that sets free.
+    pub(super) fn expire(&mut self, now: Instant) -> Load {
+        if self.acknowledges {
+            return Load::default();
+        }
+        let grace = self.grace;
+        self.forget_while(|kept| now.saturating_duration_since(kept.sent) >= grace)
+    }
+
+    /// Makes room: forgets the oldest messages though they are not confirmed, until `wanted` is
+    /// free. Returns what is free then; less than wanted when the rest has to be sent again.
+    pub(super) fn discard(&mut self, wanted: Load) -> Load {
+        let mut freed = Load::default();
+        while !wanted.fits(freed) && self.cursor > 0 {
+            let Some(kept) = self.kept.pop_front() else { break };
+            self.cursor -= 1;
+            self.discarded = Some((kept.seq, kept.sent));
+            freed = freed.plus(kept.load);
+        }
+        freed
+    }
+
+    /// The stream is gone: what is not confirmed has to be sent again. Returns what has become
+    /// free.
+    pub(super) fn stream_lost(&mut self, now: Instant) -> Load {
+        let freed = self.expire(now);
+        if let Some((_, sent)) = self.discarded {
+            let confirmed = !self.acknowledges && now.saturating_duration_since(sent) >= self.grace;
+            if confirmed && !self.has_gap {
+                self.discarded = None;
+            } else {
+                self.has_gap = true;
+            }
+        }
+        self.cursor = 0;
+        freed
+    }
+
+    /// Whether a client that names the last number it received can go on from there.
+    pub(super) fn knows(&self, resume: Option<u64>) -> Result<(), Missing> {
+        match resume {
+            // It has nothing to compare with.
+            None | Some(0) if self.has_gap => Err(Missing),
+            None | Some(0) => Ok(()),
+            Some(seq) => {
+                let first = self.kept.front().map_or(self.last_seq + 1, |kept| kept.seq);
+                let known = first <= seq.saturating_add(1) && seq <= self.last_seq;
+                if known { Ok(()) } else { Err(Missing) }
+            }
+        }
+    }
+
+    /// A new stream begins, whose client [is known](Self::knows) to be able to. Returns what has
+    /// become free.
+    pub(super) fn resume(&mut self, resume: Option<u64>) -> Load {
+        self.numbered = resume.is_some();
+        self.acknowledges = false;
+        (self.discarded, self.has_gap) = (None, false);
+        let received = resume.unwrap_or(0);
+        let behind = self.kept.iter().take_while(|kept| kept.seq <= received).count();
+        self.cursor = behind;
+        let freed = self.forget_while(|kept| kept.seq <= received);
+        self.cursor = 0;
+        freed
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.kept = VecDeque::new();
+        self.cursor = 0;
+    }
+
+    fn number<R: Reply>(&self, reply: &mut R, seq: u64) {
+        if self.numbered {
+            reply.set_seq(seq);
+        }
+    }
+
+    fn forget_while(&mut self, confirmed: impl Fn(&Kept) -> bool) -> Load {
+        let mut freed = Load::default();
+        while self.cursor > 0 && self.kept.front().is_some_and(&confirmed) {
+            let kept = self.kept.pop_front().expect("just looked at");
+            self.cursor -= 1;
+            freed = freed.plus(kept.load);
+        }
+        freed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_proto::si::v1 as si;
+
+    use super::*;
+
+    const GRACE: Duration = Duration::from_secs(60);
+
+    /// Messages 1 to `last`, written to a stream.
+    fn sent(resume: Option<u64>, last: u64, now: Instant) -> Sent {
+        let mut sent = Sent::new(GRACE);
+        sent.resume(resume);
+        for _ in 0..last {
+            sent.keep(&mut si::NodeResponse::default(), Load { items: 1, bytes: 1 }, now);
+        }
+        sent
+    }
+
+    fn replayed(sent: &mut Sent, now: Instant) -> Vec<u64> {
+        std::iter::from_fn(|| sent.again::<si::NodeResponse>(now)).map(|reply| reply.seq).collect()
+    }
+
+    #[test]
+    fn a_client_that_resumes_gets_exactly_what_it_missed() {
+        let now = Instant::now();
+        let mut sent = sent(Some(0), 7, now);
+        sent.stream_lost(now);
+        sent.knows(Some(4)).unwrap();
+        assert_eq!(sent.resume(Some(4)).items, 4);
+        assert_eq!(replayed(&mut sent, now), [5, 6, 7]);
+    }
+
+    #[test]
+    fn what_is_acknowledged_is_forgotten_and_the_rest_is_kept_however_long() {
+        let now = Instant::now();
+        let mut sent = sent(Some(0), 7, now);
+        assert_eq!(sent.acknowledge(5).items, 5);
+        let later = now + GRACE * 9;
+        assert_eq!(sent.expire(later).items, 0);
+        sent.stream_lost(later);
+        sent.knows(Some(4)).unwrap_err();
+        sent.knows(Some(8)).unwrap_err();
+        sent.knows(Some(6)).unwrap();
+        sent.resume(Some(6));
+        assert_eq!(replayed(&mut sent, later), [7]);
+    }
+
+    #[test]
+    fn without_acknowledgement_a_stream_that_lasts_confirms() {
+        let now = Instant::now();
+        let mut sent = sent(None, 3, now);
+        let later = now + GRACE / 2;
+        sent.keep(&mut si::NodeResponse::default(), Load { items: 1, bytes: 1 }, later);
+        sent.stream_lost(now + GRACE);
+        sent.knows(None).unwrap();
+        sent.resume(Some(0));
+        assert_eq!(replayed(&mut sent, later), [4]);
+    }
+
+    #[test]
+    fn time_confirms_nothing_that_waits_to_be_sent_again() {
+        let now = Instant::now();
+        let mut sent = sent(None, 3, now);
+        sent.stream_lost(now);
+        let later = now + GRACE * 2;
+        sent.resume(Some(0));
+        assert_eq!(sent.expire(later).items, 0);
+        assert!(sent.again::<si::NodeResponse>(later).is_some());
+        assert_eq!(sent.expire(later + GRACE).items, 1, "only what the new stream has got");
+    }
+
+    #[test]
+    fn a_loss_soon_after_something_was_discarded_leaves_a_gap() {
+        let now = Instant::now();
+        for (lost_after, gap) in [(GRACE / 2, true), (GRACE, false)] {
+            let mut sent = sent(None, 3, now);
+            assert_eq!(sent.discard(Load { items: 1, bytes: 1 }).items, 1);
+            sent.stream_lost(now + lost_after);
+            assert_eq!(sent.knows(None).is_err(), gap);
+        }
+        // A client that knows what it has got is not in doubt.
+        let mut sent = sent(Some(0), 3, now);
+        sent.discard(Load { items: 1, bytes: 1 });
+        sent.stream_lost(now);
+        sent.knows(Some(2)).unwrap();
+        sent.knows(Some(1)).unwrap();
+        sent.knows(Some(0)).unwrap_err();
+    }
+
+    #[test]
+    fn what_is_to_be_sent_again_makes_no_room() {
+        let now = Instant::now();
+        let mut sent = sent(None, 3, now);
+        sent.stream_lost(now);
+        assert_eq!(sent.discard(Load { items: 1, bytes: 1 }), Load::default());
+    }
+}

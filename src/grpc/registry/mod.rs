@@ -1,0 +1,441 @@
+//! Which session is the current one of each resource manager.
+//!
+//! # Invariants
+//! * A request is handed to the scheduler only while its session is the current one: whoever
+//!   forwards holds the slot's lock for reading; a registration, and whoever stops a session, holds
+//!   it for writing from before the scheduler hears of it until the new session stands, or none.
+//!   Hence a request from before a re-registration can never reach what comes after it.
+//! * Registrations of one id are served in the order in which they came (tokio's lock is fair);
+//!   those of different ids do not wait for each other.
+//! * A registration that fails leaves the current session as it was.
+//! * Each session has a keeper until it stops: nobody else lets time pass for it.
+
+mod request;
+#[cfg(test)]
+mod tests;
+mod tombstones;
+
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use monoceros_actors::{ResourceManagerCallback, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+use tokio::sync::{RwLock, RwLockWriteGuard};
+use tokio::time::{sleep_until, timeout};
+use tonic::metadata::AsciiMetadataValue;
+use tracing::{info, warn};
+
+pub use self::request::{Mode, Origin};
+use self::tombstones::Tombstones;
+use super::end::{Cause, End, Refusal};
+use super::legacy::options::Options;
+use super::session::state::State;
+use super::session::terms::Terms;
+use super::session::{Registrant, Session, SessionStatus};
+use crate::settings::{
+    LimitSettings, PolicyGroupConflict, RegistrationSettings, SessionSettings, Settings,
+};
+
+/// The place of one resource manager.
+pub type Slot = RwLock<Option<Arc<Session>>>;
+
+/// The sessions of this run of the scheduler.
+pub struct Registry {
+    handle: SchedulerHandle,
+    scheduler_id: AsciiMetadataValue,
+    next_session: AtomicU64,
+    terms: Terms,
+    max_sessions: usize,
+    session: SessionSettings,
+    registration: RegistrationSettings,
+    limits: LimitSettings,
+    slots: Mutex<HashMap<String, Arc<Slot>>>,
+    /// The current sessions once more, for those who only look.
+    current: Mutex<BTreeMap<String, Arc<Session>>>,
+    tombstones: Mutex<Tombstones>,
+}
+
+/// A registration that went well.
+pub struct Registered {
+    /// The scheduler's answer.
+    pub reply: si::RegisterResourceManagerResponse,
+    /// Number of the session.
+    pub session: u64,
+    /// What became of an earlier session.
+    pub manner: Manner,
+}
+
+/// How a registration went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// There was no earlier session.
+    New,
+    /// An earlier session ended.
+    Replaced,
+    /// An earlier session goes on.
+    Attached,
+}
+
+impl Manner {
+    /// As metadata say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Replaced => "replaced",
+            Self::Attached => "attached",
+        }
+    }
+}
+
+impl Registry {
+    /// No sessions.
+    pub fn new(handle: SchedulerHandle, settings: &Settings) -> Self {
+        let tombstones = Tombstones::new(settings.session.tombstone_ttl);
+        Self {
+            handle,
+            scheduler_id: random_id(),
+            next_session: AtomicU64::new(first_session_number()),
+            terms: Terms::new(&settings.grpc, &settings.session),
+            max_sessions: settings.grpc.max_sessions.get(),
+            session: settings.session.clone(),
+            registration: settings.registration.clone(),
+            limits: settings.limits,
+            slots: Mutex::default(),
+            current: Mutex::default(),
+            tombstones: Mutex::new(tombstones),
+        }
+    }
+
+    /// Names this run of the scheduler.
+    pub fn scheduler_id(&self) -> AsciiMetadataValue {
+        self.scheduler_id.clone()
+    }
+
+    /// How long a stream may be open before it says whose it is.
+    pub fn bind_timeout(&self) -> Duration {
+        self.terms.patience.attach
+    }
+
+    /// How long a registration may take.
+    pub fn registration_timeout(&self) -> Duration {
+        self.registration.timeout
+    }
+
+    /// Most items of a message.
+    pub fn items_per_message(&self) -> usize {
+        self.limits.items_per_message.get()
+    }
+
+    /// The place of a resource manager that has registered at some time.
+    pub fn slot(&self, rm_id: &str) -> Option<Arc<Slot>> {
+        self.slots().get(rm_id).cloned()
+    }
+
+    /// The current session of a resource manager.
+    pub fn session(&self, rm_id: &str) -> Option<Arc<Session>> {
+        self.current().get(rm_id).cloned()
+    }
+
+    /// All current sessions, by id.
+    pub fn list(&self) -> Vec<SessionStatus> {
+        let sessions: Vec<_> = self.current().values().cloned().collect();
+        sessions.iter().map(|session| session.status()).collect()
+    }
+
+    /// How a stream learns that `rm_id` has no session.
+    pub fn not_registered(&self, rm_id: &str) -> End {
+        let stopped_by = self.tombstones().stopped_by(rm_id);
+        End::NotRegistered { rm_id: rm_id.to_owned(), stopped_by }
+    }
+
+    /// The current session of `rm_id`, which must be the one that is `named`, if one is; with its
+    /// place, through which whoever forwards requests must go.
+    pub async fn find(
+        &self,
+        rm_id: &str,
+        named: Option<&str>,
+    ) -> Result<(Arc<Slot>, Arc<Session>), End> {
+        let stopped_by = || self.tombstones().stopped_by(rm_id);
+        let missing = || match named {
+            // From before it was stopped, or from before a restart.
+            Some(named) => {
+                let (named, stopped_by) = (named.to_owned(), stopped_by());
+                End::SessionStale { named, current: None, stopped_by }
+            }
+            None => End::NotRegistered { rm_id: rm_id.to_owned(), stopped_by: stopped_by() },
+        };
+        let slot = self.slot(rm_id).ok_or_else(missing)?;
+        let session = slot.read().await.clone().ok_or_else(missing)?;
+        if let Some(named) = named
+            && named.parse() != Ok(session.number())
+        {
+            let (named, current) = (named.to_owned(), Some(session.number()));
+            return Err(End::SessionStale { named, current, stopped_by: None });
+        }
+        Ok((slot, session))
+    }
+
+    /// Opens a session, and ends the earlier one of the same resource manager or goes on with it.
+    pub async fn register(
+        self: &Arc<Self>,
+        request: si::RegisterResourceManagerRequest,
+        origin: Origin,
+    ) -> Result<Registered, Refusal> {
+        request::check(&request, &self.limits)?;
+        let rm_id = request.rm_id.clone();
+        let slot = self.place(&rm_id);
+        let registered = async {
+            let too_slow = |_| Refusal::TooSlow(self.registration.timeout);
+            let locked = timeout(self.registration.timeout, slot.write()).await;
+            let mut current = locked.map_err(too_slow)?;
+            match &*current {
+                Some(session) if origin.mode == Mode::Attach && goes_on(session, &request) => {
+                    info!(rm = %rm_id, session = session.number(), "registration attached");
+                    session.taken_up_by(origin.instance);
+                    let reply = si::RegisterResourceManagerResponse::default();
+                    Ok(Registered { reply, session: session.number(), manner: Manner::Attached })
+                }
+                _ => self.replace(&mut current, request, origin.instance).await,
+            }
+        };
+        let registered = registered.await;
+        if registered.is_err() {
+            self.forget(&rm_id, &slot);
+        }
+        registered
+    }
+
+    /// Puts a new session in the place of the current one, if there is one.
+    async fn replace(
+        self: &Arc<Self>,
+        current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
+        mut request: si::RegisterResourceManagerRequest,
+        instance: Option<String>,
+    ) -> Result<Registered, Refusal> {
+        let registrant = Registrant {
+            rm_id: request.rm_id.clone(),
+            number: self.next_session.fetch_add(1, Ordering::Relaxed),
+            version: request.version.clone(),
+            policy_group: request::policy_group(&request).to_owned(),
+            config: request.config.clone(),
+            build_info: request.build_info.clone(),
+            registered_at_ns: wall_clock_ns(),
+        };
+        if current.is_none() && self.current().len() >= self.max_sessions {
+            return Err(Refusal::TooManySessions(self.max_sessions));
+        }
+        self.check_policy_group(&registrant)?;
+        if request.config.is_empty() {
+            request.config = self.policy(&registrant.policy_group).await?.unwrap_or_default();
+        }
+        let (rm_id, number) = (registrant.rm_id.clone(), registrant.number);
+        let terms = self.terms.with(&rm_id, &request.extra_config);
+        let options = Options::new(&self.session, &request.extra_config);
+        let strict_enums = options.strict_enums;
+        let by = instance.clone();
+        let session = Arc::new(Session::new(registrant, terms, options, instance));
+        let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
+        let reply = self.handle.register_resource_manager(request, callback).await?;
+        // Nothing can come for it before the place is given free.
+        let control = self.handle.control(&rm_id).await.map_err(|_| Refusal::Internal)?;
+        control.set_strict_enums(strict_enums);
+        session.begin(control);
+        let earlier = current.replace(Arc::clone(&session));
+        self.current().insert(rm_id.clone(), Arc::clone(&session));
+        self.tombstones().remove(&rm_id);
+        if let Some(earlier) = &earlier {
+            earlier.stop(&End::Superseded { by });
+        }
+        tokio::spawn(Arc::clone(self).keep(session));
+        let manner = if earlier.is_some() { Manner::Replaced } else { Manner::New };
+        info!(rm = %rm_id, session = number, manner = manner.name(), "resource manager registered");
+        Ok(Registered { reply, session: number, manner })
+    }
+
+    /// Stops the current session of `rm_id`, or only if it has that number: everything that it
+    /// holds is gone, and its streams end well. `by` is told to clients that come late. Returns the
+    /// session, if there was one.
+    pub async fn stop(&self, rm_id: &str, number: Option<u64>, by: &str) -> Option<Arc<Session>> {
+        let slot = self.slot(rm_id)?;
+        let mut current = slot.write().await;
+        let is_it = |session: &&Arc<Session>| number.is_none_or(|it| it == session.number());
+        let session = Arc::clone(current.as_ref().filter(is_it)?);
+        self.end(&mut current, &session, by, &End::Deregistered).await;
+        drop(current);
+        self.forget(rm_id, &slot);
+        Some(session)
+    }
+
+    /// Makes a resource manager register and report everything again. Returns how many of its
+    /// streams were open.
+    pub fn resync(&self, rm_id: &str, cause: &str) -> usize {
+        let session = self.session(rm_id);
+        session.map_or(0, |session| session.lose(Cause::Asked(cause.to_owned())))
+    }
+
+    /// The scheduler does not know the session any more though nobody ended it.
+    pub async fn scheduler_lost(&self, session: &Arc<Session>) {
+        let end = End::Internal("the scheduler lost the session through a bug");
+        self.stop_if(session, "internalError", &end, |_| true).await;
+    }
+
+    /// Lets time pass for a session until it stops.
+    async fn keep(self: Arc<Self>, session: Arc<Session>) {
+        let mut deadlines = session.deadlines();
+        while session.state() != State::Stopped {
+            let deadline = *deadlines.borrow_and_update();
+            let overdue = async {
+                match deadline {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = deadlines.changed() => {}
+                () = overdue => {
+                    if session.expire() {
+                        let (rm_id, by) = (session.rm_id().to_owned(), "pauseTimeout");
+                        let end = End::NotRegistered { rm_id, stopped_by: Some(by.to_owned()) };
+                        // A stream may have come in the meantime.
+                        self.stop_if(&session, by, &end, Session::expire).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn stop_if(
+        &self,
+        session: &Arc<Session>,
+        by: &str,
+        end: &End,
+        is_due: impl Fn(&Session) -> bool + Send,
+    ) {
+        let Some(slot) = self.slot(session.rm_id()) else { return };
+        let mut current = slot.write().await;
+        let is_it = current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session));
+        if is_it && is_due(session) {
+            warn!(rm = session.rm_id(), session = session.number(), by, "session stopped");
+            self.end(&mut current, session, by, end).await;
+        }
+        drop(current);
+        self.forget(session.rm_id(), &slot);
+    }
+
+    async fn end(
+        &self,
+        current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
+        session: &Arc<Session>,
+        by: &str,
+        end: &End,
+    ) {
+        // Fails only if the scheduler does not know it any more.
+        let _ = self.handle.stop_resource_manager(session.rm_id()).await;
+        current.take();
+        self.current().remove(session.rm_id());
+        self.tombstones().put(session.rm_id().to_owned(), by.to_owned());
+        session.stop(end);
+    }
+
+    fn check_policy_group(&self, registrant: &Registrant) -> Result<(), Refusal> {
+        if registrant.config.is_empty() {
+            return Ok(());
+        }
+        let other = self.current().values().find_map(|session| {
+            let other = session.registrant();
+            let conflicts = other.rm_id != registrant.rm_id
+                && other.policy_group == registrant.policy_group
+                && !other.config.is_empty()
+                && other.config != registrant.config;
+            conflicts.then(|| other.rm_id.clone())
+        });
+        let Some(other) = other else { return Ok(()) };
+        let refusal =
+            Refusal::PolicyGroupConflict { group: registrant.policy_group.clone(), other };
+        match self.registration.policy_group_conflict {
+            PolicyGroupConflict::Reject => Err(refusal),
+            PolicyGroupConflict::Warn => {
+                warn!(rm = %registrant.rm_id, conflict = %refusal, "policy group conflict");
+                Ok(())
+            }
+        }
+    }
+
+    /// What the service has for the policy group, if it has anything.
+    async fn policy(&self, group: &str) -> Result<Option<String>, Refusal> {
+        let Some(folder) = self.registration.policy_dir.clone() else { return Ok(None) };
+        let group = group.to_owned();
+        let read = tokio::task::spawn_blocking(move || request::policy(&folder, &group));
+        read.await.map_err(|_| Refusal::Internal)?
+    }
+
+    /// The place of `rm_id`, made if it is not there.
+    fn place(&self, rm_id: &str) -> Arc<Slot> {
+        let mut slots = self.slots();
+        if slots.len() >= 2 * self.max_sessions {
+            // Some were still held by a stream when their session ended.
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1 || !is_empty(slot));
+        }
+        Arc::clone(slots.entry(rm_id.to_owned()).or_default())
+    }
+
+    /// Removes the place of an id that has no session, unless someone else holds it.
+    fn forget(&self, rm_id: &str, slot: &Arc<Slot>) {
+        let mut slots = self.slots();
+        // Two: the table's and ours. Others get theirs under the lock that we hold.
+        let is_unused = Arc::strong_count(slot) == 2 && is_empty(slot);
+        if is_unused && slots.get(rm_id).is_some_and(|known| Arc::ptr_eq(known, slot)) {
+            slots.remove(rm_id);
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
+        self.slots.lock().expect("no holder panics")
+    }
+
+    fn current(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Session>>> {
+        self.current.lock().expect("no holder panics")
+    }
+
+    fn tombstones(&self) -> MutexGuard<'_, Tombstones> {
+        self.tombstones.lock().expect("no holder panics")
+    }
+}
+
+fn is_empty(slot: &Slot) -> bool {
+    slot.try_read().is_ok_and(|current| current.is_none())
+}
+
+/// Whether a registration that would go on with `session` can: it is the same, and whole.
+fn goes_on(session: &Session, request: &si::RegisterResourceManagerRequest) -> bool {
+    let known = session.registrant();
+    session.is_usable()
+        && known.policy_group == request::policy_group(request)
+        && (request.config.is_empty() || request.config == known.config)
+}
+
+/// 128 random bits as text; the standard library seeds its hash maps from the operating system.
+fn random_id() -> AsciiMetadataValue {
+    let bits = || RandomState::new().hash_one(0);
+    let text = format!("{:016x}{:016x}", bits(), bits());
+    text.parse().expect("hexadecimal digits are ASCII")
+}
+
+/// Numbers of sessions rise over restarts too: seconds since the epoch, then 24 bits to count.
+fn first_session_number() -> u64 {
+    (u64::try_from(wall_clock_ns() / 1_000_000_000).unwrap_or_default() << 24) + 1
+}
+
+fn wall_clock_ns() -> i64 {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tells people when, and one run of the process from another; decides nothing"
+    )]
+    let now = std::time::SystemTime::now();
+    let since_epoch = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX)
+}

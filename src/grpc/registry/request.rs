@@ -1,0 +1,120 @@
+//! What is looked at before a registration is handed to the scheduler (scheduler-interface chapter,
+//! 3.5, step 1): sizes, mode, and the queue configuration of its policy group.
+
+use std::path::Path;
+
+use monoceros_proto::si::v1 as si;
+use tonic::metadata::MetadataMap;
+
+use super::super::end::{Refusal, text};
+use super::super::{INSTANCE_HEADER, REGISTER_MODE_HEADER};
+use crate::input;
+use crate::settings::LimitSettings;
+
+/// The policy group of a registration that names none.
+const DEFAULT_POLICY_GROUP: &str = "queues";
+
+/// What a registration wants of an earlier session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// It ends.
+    #[default]
+    Takeover,
+    /// It goes on, if it is the same.
+    Attach,
+}
+
+/// What the metadata of a registration say.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// See there.
+    pub mode: Mode,
+    /// Which process registers.
+    pub instance: Option<String>,
+}
+
+impl Origin {
+    /// Reads them.
+    pub fn read(metadata: &MetadataMap) -> Result<Self, Refusal> {
+        let read = |key| text(metadata, key).map_err(|_| Refusal::BadMetadata(key));
+        let mode = match read(REGISTER_MODE_HEADER)? {
+            None | Some("takeover") => Mode::Takeover,
+            Some("attach") => Mode::Attach,
+            Some(_) => return Err(Refusal::BadMetadata(REGISTER_MODE_HEADER)),
+        };
+        let instance = read(INSTANCE_HEADER)?.filter(|instance| !instance.is_empty());
+        Ok(Self { mode, instance: instance.map(ToOwned::to_owned) })
+    }
+}
+
+/// The policy group that `request` belongs to.
+pub(super) fn policy_group(request: &si::RegisterResourceManagerRequest) -> &str {
+    if request.policy_group.is_empty() { DEFAULT_POLICY_GROUP } else { &request.policy_group }
+}
+
+pub(super) fn check(
+    request: &si::RegisterResourceManagerRequest,
+    limits: &LimitSettings,
+) -> Result<(), Refusal> {
+    let limit = limits.id_bytes.get();
+    for (field, text) in [("version", &request.version), ("policyGroup", &request.policy_group)] {
+        if text.len() > limit {
+            return Err(Refusal::IdTooLong { field, limit });
+        }
+    }
+    let (items, limit) =
+        (request.build_info.len() + request.extra_config.len(), limits.items_per_message.get());
+    if items > limit {
+        return Err(Refusal::TooManyItems { items, limit });
+    }
+    Ok(())
+}
+
+/// The queue configuration that the folder has for the policy group, if it has one. Blocks.
+pub(super) fn policy(folder: &Path, group: &str) -> Result<Option<String>, Refusal> {
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if !group.chars().all(is_name) || group.starts_with('.') {
+        // Never a path to somewhere else.
+        return Ok(None);
+    }
+    let path = folder.join(format!("{group}.yaml"));
+    match path.try_exists() {
+        Ok(false) => Ok(None),
+        _ => input::read_text(&path).map(Some).map_err(|error| Refusal::PolicyUnreadable {
+            group: group.to_owned(),
+            why: error.to_string(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mode_is_takeover_unless_said_and_nothing_else_than_attach() {
+        let mut metadata = MetadataMap::new();
+        assert_eq!(Origin::read(&metadata).unwrap().mode, Mode::Takeover);
+        metadata.insert(REGISTER_MODE_HEADER, "attach".parse().unwrap());
+        metadata.insert(INSTANCE_HEADER, "pod-1".parse().unwrap());
+        let origin = Origin::read(&metadata).unwrap();
+        assert_eq!((origin.mode, origin.instance.as_deref()), (Mode::Attach, Some("pod-1")));
+        metadata.insert(REGISTER_MODE_HEADER, "share".parse().unwrap());
+        Origin::read(&metadata).unwrap_err();
+    }
+
+    #[test]
+    fn a_policy_group_names_a_file_of_the_folder_and_never_one_elsewhere() {
+        let folder =
+            std::env::temp_dir().join(format!("monoceros-policies-{}", std::process::id()));
+        let inner = folder.join("inner");
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(folder.join("etl.yaml"), "partitions: []").unwrap();
+        assert_eq!(policy(&folder, "etl").unwrap().as_deref(), Some("partitions: []"));
+        assert_eq!(policy(&folder, "other").unwrap(), None);
+        for group in ["../etl", "..", "/etc/passwd", ""] {
+            assert_eq!(policy(&inner, group).unwrap(), None, "{group}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

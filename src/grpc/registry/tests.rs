@@ -1,0 +1,300 @@
+//! Sessions with a scheduler behind them, in virtual time.
+
+use monoceros_actors::Scheduler;
+
+use super::super::kind::{Allocations, Applications, Nodes};
+use super::super::line::Line;
+use super::super::session::Binding;
+use super::*;
+use crate::settings::Flags;
+
+/// The registry and a scheduler with one RM, `rm`, that has a node and an application.
+struct World {
+    registry: Arc<Registry>,
+    handle: SchedulerHandle,
+}
+
+fn play<F: Future<Output = ()>>(extra: &[(&str, &str)], story: impl FnOnce(World) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let handle = Scheduler::builder().start_local().unwrap();
+        let settings = Settings::load(None, &Flags::default()).unwrap();
+        let registry = Arc::new(Registry::new(handle.clone(), &settings));
+        let world = World { registry, handle };
+        world.register(extra, Origin::default()).await.unwrap();
+        world.report().await;
+        story(world).await;
+    });
+}
+
+fn vcore(value: i64) -> Option<si::Resource> {
+    Some(si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() })
+}
+
+impl World {
+    async fn register(
+        &self,
+        extra: &[(&str, &str)],
+        origin: Origin,
+    ) -> Result<Registered, Refusal> {
+        let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let request = si::RegisterResourceManagerRequest {
+            rm_id: "rm".to_owned(),
+            extra_config: extra.collect(),
+            ..Default::default()
+        };
+        self.registry.register(request, origin).await
+    }
+
+    async fn report(&self) {
+        let node = si::NodeInfo {
+            node_id: "n1".to_owned(),
+            action: si::node_info::ActionFromRm::Create.into(),
+            schedulable_resource: vcore(100_000),
+            ..Default::default()
+        };
+        let nodes = si::NodeRequest { nodes: vec![node], rm_id: "rm".into(), ..Default::default() };
+        self.handle.update_node(nodes).await.unwrap();
+        let ugi = si::UserGroupInformation { user: "ada".to_owned(), groups: Vec::new() };
+        let application = si::AddApplicationRequest {
+            application_id: "app".to_owned(),
+            ugi: Some(ugi),
+            ..Default::default()
+        };
+        let applications = si::ApplicationRequest {
+            new: vec![application],
+            rm_id: "rm".into(),
+            ..Default::default()
+        };
+        self.handle.update_application(applications).await.unwrap();
+    }
+
+    async fn ask(&self, key: &str, n: i32) {
+        let ask = si::AllocationAsk {
+            allocation_key: key.to_owned(),
+            application_id: "app".to_owned(),
+            resource_ask: vcore(1),
+            max_allocations: n,
+            ..Default::default()
+        };
+        let asks =
+            si::AllocationRequest { asks: vec![ask], rm_id: "rm".into(), ..Default::default() };
+        self.handle.update_allocation(asks).await.unwrap();
+    }
+
+    fn session(&self) -> Arc<Session> {
+        self.registry.session("rm").unwrap()
+    }
+
+    /// An allocation stream.
+    fn stream(&self) -> Arc<Line> {
+        let line = Arc::new(Line::new());
+        self.session().bind::<Allocations>(&line, Binding::default()).unwrap();
+        line
+    }
+
+    /// How many allocations an allocation stream can take by now.
+    async fn placed(&self, line: &Arc<Line>) -> usize {
+        self.handle.settle().await;
+        let session = self.session();
+        let replies = std::iter::from_fn(|| session.take::<Allocations>(line));
+        replies.map(|reply| reply.new.len()).sum()
+    }
+
+    /// How many allocations there are by now.
+    async fn allocations(&self) -> usize {
+        self.handle.settle().await;
+        let nodes = self.handle.nodes("default").await.unwrap();
+        nodes.iter().map(|node| node.allocations.len()).sum()
+    }
+
+    /// Until everybody else has nothing to do.
+    async fn pass(&self, seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+}
+
+#[test]
+fn nothing_is_decided_before_there_is_a_stream_to_say_it_on() {
+    play(&[], async |world| {
+        world.ask("a", 1).await;
+        assert_eq!(world.allocations().await, 0);
+        let line = world.stream();
+        assert_eq!(world.placed(&line).await, 1);
+    });
+}
+
+#[test]
+fn a_paused_session_keeps_what_it_has_and_decides_nothing_until_a_stream_comes() {
+    play(&[], async |world| {
+        let line = world.stream();
+        world.ask("a", 1).await;
+        assert_eq!(world.placed(&line).await, 1);
+        world.session().release::<Allocations>(&line);
+        assert_eq!(world.session().state(), State::Paused);
+        world.ask("b", 1).await;
+        world.pass(100).await;
+        assert_eq!(world.allocations().await, 1);
+        let line = world.stream();
+        assert_eq!(world.session().state(), State::Running);
+        assert_eq!(world.placed(&line).await, 2, "`a` once more, and `b`");
+    });
+}
+
+#[test]
+fn one_that_stays_away_is_stopped_with_all_it_had_and_told_so_when_it_comes() {
+    play(&[], async |world| {
+        let line = world.stream();
+        let nodes = Arc::new(Line::new());
+        world.session().bind::<Nodes>(&nodes, Binding::default()).unwrap();
+        let number = world.session().number().to_string();
+        world.session().release::<Allocations>(&line);
+        world.pass(119).await;
+        assert_eq!(world.session().state(), State::Paused);
+        world.pass(2).await;
+        assert!(world.registry.session("rm").is_none());
+        assert!(world.handle.partitions().await.is_empty());
+        let stopped = |end: &End| {
+            let by = match end {
+                End::NotRegistered { stopped_by, .. } | End::SessionStale { stopped_by, .. } => {
+                    stopped_by.as_deref()
+                }
+                _ => None,
+            };
+            by == Some("pauseTimeout")
+        };
+        assert!(nodes.end().is_some_and(stopped), "a stream that was still open");
+        for named in [None, Some(&*number)] {
+            assert!(world.registry.find("rm", named).await.is_err_and(|end| stopped(&end)));
+        }
+        world.register(&[], Origin::default()).await.unwrap();
+        let stale = world.registry.find("rm", Some(&number)).await;
+        assert!(matches!(stale, Err(End::SessionStale { current: Some(_), .. })));
+        world.registry.find("rm", None).await.unwrap();
+    });
+}
+
+#[test]
+fn one_that_never_opens_a_stream_is_paused_and_then_stopped() {
+    play(&[("session.attachTimeout", "10s"), ("session.pauseTimeout", "20s")], async |world| {
+        world.pass(9).await;
+        assert_eq!(world.session().state(), State::Unattached);
+        world.pass(2).await;
+        assert_eq!(world.session().state(), State::Paused);
+        world.pass(20).await;
+        assert!(world.registry.session("rm").is_none());
+    });
+}
+
+#[test]
+fn who_reads_too_slowly_gets_no_more_decided_until_it_has_caught_up() {
+    let own = [("session.outboxItems", "100")];
+    play(&own, async |world| {
+        let line = world.stream();
+        let applications = Arc::new(Line::new());
+        world.session().bind::<Applications>(&applications, Binding::default()).unwrap();
+        for n in 0..20 {
+            world.ask(&format!("a{n}"), 5).await;
+            world.handle.settle().await;
+        }
+        let (so_far, waiting) = (world.allocations().await, world.session().status().outbox_items);
+        assert!((50..100).contains(&so_far), "{so_far}");
+        assert!(waiting >= 50, "{waiting}");
+        let mut taken = 0;
+        while taken < 100 {
+            let more = world.placed(&line).await;
+            assert!(more > 0, "stuck after {taken}");
+            taken += more;
+        }
+        assert_eq!(taken, 100);
+        assert_eq!(world.session().state(), State::Running);
+    });
+}
+
+#[test]
+fn a_deregistered_rm_leaves_nothing_and_its_streams_end_well() {
+    play(&[], async |world| {
+        let line = world.stream();
+        let wrong = world.session().number() + 1;
+        assert!(world.registry.stop("rm", Some(wrong), "operator").await.is_none());
+        let stopped = world.registry.stop("rm", None, "operator").await.unwrap();
+        assert_eq!(stopped.state(), State::Stopped);
+        assert!(matches!(line.end(), Some(End::Deregistered)));
+        assert!(world.handle.partitions().await.is_empty());
+        assert!(world.registry.stop("rm", None, "operator").await.is_none());
+        assert!(world.registry.slots().is_empty());
+        let late = world.registry.find("rm", None).await;
+        let by = "operator";
+        assert!(matches!(late, Err(End::NotRegistered { stopped_by: Some(it), .. }) if it == by));
+    });
+}
+
+#[test]
+fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
+    play(&[], async |world| {
+        let session = world.session();
+        let line = world.stream();
+        let attach = Origin { mode: Mode::Attach, instance: Some("second".to_owned()) };
+        let registered = world.register(&[], attach.clone()).await.unwrap();
+        assert_eq!(registered.manner, Manner::Attached);
+        assert_eq!(registered.session, session.number());
+        assert_eq!(session.status().instance.as_deref(), Some("second"));
+        assert!(line.end().is_none());
+
+        let takeover = Origin { mode: Mode::Takeover, instance: Some("third".to_owned()) };
+        let registered = world.register(&[], takeover).await.unwrap();
+        assert_eq!(registered.manner, Manner::Replaced);
+        let by = "third";
+        assert!(matches!(line.end(), Some(End::Superseded { by: Some(it) }) if it == by));
+
+        // What is in doubt is no good to go on with.
+        world.session().lose_items();
+        let registered = world.register(&[], attach).await.unwrap();
+        assert_eq!(registered.manner, Manner::Replaced);
+    });
+}
+
+#[test]
+fn a_resync_ends_the_streams_and_keeps_the_allocations_until_it_comes_or_time_is_up() {
+    play(&[], async |world| {
+        let line = world.stream();
+        world.ask("a", 1).await;
+        assert_eq!(world.placed(&line).await, 1);
+        assert_eq!(world.registry.resync("rm", "an operator wants it"), 1);
+        assert!(matches!(line.end(), Some(End::ResyncRequired(Cause::Asked(_)))));
+        assert_eq!(world.registry.resync("nobody", ""), 0);
+        assert_eq!(world.session().state(), State::Paused);
+        assert_eq!(world.allocations().await, 1);
+        world.pass(121).await;
+        assert!(world.registry.session("rm").is_none());
+    });
+}
+
+#[test]
+fn a_session_that_the_scheduler_lost_is_stopped() {
+    play(&[], async |world| {
+        let session = world.session();
+        let line = world.stream();
+        world.registry.scheduler_lost(&session).await;
+        assert!(matches!(line.end(), Some(End::Internal(_))));
+        assert!(world.registry.session("rm").is_none());
+    });
+}
+
+#[test]
+fn the_list_says_what_a_session_is_and_how_it_fares() {
+    play(&[], async |world| {
+        world.stream();
+        let list = world.registry.list();
+        let [status] = &*list else { panic!("{list:?}") };
+        assert_eq!(status.registrant.rm_id, "rm");
+        assert_eq!(status.registrant.policy_group, "queues");
+        assert_eq!((status.state, status.paused_at_ns), (State::Running, None));
+        assert_eq!(status.open_streams, ["allocation"]);
+        assert_eq!(status.dialect.map(|dialect| dialect.name()), Some("split"));
+    });
+}

@@ -1,0 +1,66 @@
+//! Why sessions ended that are no more, for a while: so that a client which comes late learns more
+//! than that it is not registered (scheduler-interface chapter, 3.6).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// So many at most; the oldest goes first.
+const TOMBSTONES_MAX: usize = 10_000;
+
+/// See the module.
+pub(super) struct Tombstones {
+    ttl: Duration,
+    stopped: HashMap<String, (String, Instant)>,
+}
+
+impl Tombstones {
+    pub(super) fn new(ttl: Duration) -> Self {
+        Self { ttl, stopped: HashMap::new() }
+    }
+
+    /// The session of `rm_id` was stopped by `by`.
+    pub(super) fn put(&mut self, rm_id: String, by: String) {
+        let (now, ttl) = (Instant::now(), self.ttl);
+        self.stopped.retain(|_, (_, at)| now.saturating_duration_since(*at) < ttl);
+        if self.stopped.len() >= TOMBSTONES_MAX {
+            let oldest = self.stopped.iter().min_by_key(|(_, (_, at))| *at);
+            if let Some(oldest) = oldest.map(|(rm_id, _)| rm_id.clone()) {
+                self.stopped.remove(&oldest);
+            }
+        }
+        self.stopped.insert(rm_id, (by, now));
+    }
+
+    /// It has registered again.
+    pub(super) fn remove(&mut self, rm_id: &str) {
+        self.stopped.remove(rm_id);
+    }
+
+    /// By whom the last session was stopped, while that is remembered.
+    pub(super) fn stopped_by(&self, rm_id: &str) -> Option<String> {
+        let (by, at) = self.stopped.get(rm_id)?;
+        (at.elapsed() < self.ttl).then(|| by.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_stopped_a_session_is_remembered_for_a_while() {
+        let mut tombstones = Tombstones::new(Duration::from_secs(60));
+        tombstones.put("rm".to_owned(), "pauseTimeout".to_owned());
+        tokio::time::advance(Duration::from_secs(59)).await;
+        assert_eq!(tombstones.stopped_by("rm").as_deref(), Some("pauseTimeout"));
+        assert_eq!(tombstones.stopped_by("other"), None);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(tombstones.stopped_by("rm"), None);
+        tombstones.put("other".to_owned(), "x".to_owned());
+        assert_eq!(tombstones.stopped.len(), 1, "the old one is gone");
+        tombstones.remove("other");
+        assert_eq!(tombstones.stopped_by("other"), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! How much waits to be sent in all outboxes of a session, and whether that is too much.
+//!
+//! # Why marks
+//! A client that reads too slowly would let its outbox run over and lose its session. Above the
+//! high mark nothing new is decided for it, so that it can catch up; below the low mark decisions
+//! go on. Two marks, so that this does not flutter (scheduler-interface chapter, 3.6).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// An amount of messages: items, and bytes as encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Over all their lists.
+    pub items: usize,
+    /// As encoded.
+    pub bytes: usize,
+}
+
+/// Where too much begins and ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Marks {
+    /// At or above: too much.
+    pub high: Load,
+    /// At or below: no longer.
+    pub low: Load,
+}
+
+/// What waits in all outboxes of one session. Counts from many threads, so a mark may be seen a
+/// message late.
+#[derive(Debug)]
+pub struct Backlog {
+    marks: Marks,
+    items: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Load {
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            items: self.items.saturating_add(other.items),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// What is left without `other`.
+    #[must_use]
+    pub fn minus(self, other: Self) -> Self {
+        Self {
+            items: self.items.saturating_sub(other.items),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+
+    /// Whether neither exceeds the other's.
+    pub fn fits(self, bound: Self) -> bool {
+        self.items <= bound.items && self.bytes <= bound.bytes
+    }
+
+    /// So many percent of it, at least one.
+    #[must_use]
+    pub fn percent(self, percent: u8) -> Self {
+        let percent = usize::from(percent);
+        let part = |amount: usize| (amount / 100 * percent + amount % 100 * percent / 100).max(1);
+        Self { items: part(self.items), bytes: part(self.bytes) }
+    }
+}
+
+impl Backlog {
+    /// Nothing waits.
+    pub fn new(marks: Marks) -> Self {
+        Self { marks, items: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
+    }
+
+    /// A message waits.
+    pub fn add(&self, load: Load) {
+        self.items.fetch_add(load.items, Ordering::Relaxed);
+        self.bytes.fetch_add(load.bytes, Ordering::Relaxed);
+    }
+
+    /// A message no longer waits.
+    pub fn remove(&self, load: Load) {
+        self.items.fetch_sub(load.items, Ordering::Relaxed);
+        self.bytes.fetch_sub(load.bytes, Ordering::Relaxed);
+    }
+
+    /// What waits.
+    pub fn load(&self) -> Load {
+        Load {
+            items: self.items.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether too much waits, given whether it did when last asked.
+    pub fn is_too_much(&self, was: bool) -> bool {
+        let (load, Marks { high, low }) = (self.load(), self.marks);
+        if was {
+            load.items > low.items || load.bytes > low.bytes
+        } else {
+            load.items >= high.items || load.bytes >= high.bytes
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(items: usize, bytes: usize) -> Load {
+        Load { items, bytes }
+    }
+
+    #[test]
+    fn too_much_begins_at_the_high_mark_and_ends_at_the_low_one() {
+        let backlog = Backlog::new(Marks { high: load(10, 100), low: load(5, 50) });
+        backlog.add(load(9, 9));
+        assert!(!backlog.is_too_much(false));
+        backlog.add(load(1, 1));
+        assert!(backlog.is_too_much(false));
+        backlog.remove(load(4, 4));
+        assert!(backlog.is_too_much(true), "6 items are above the low mark");
+        assert!(!backlog.is_too_much(false), "and below the high one");
+        backlog.remove(load(1, 1));
+        assert!(!backlog.is_too_much(true));
+    }
+
+    #[test]
+    fn bytes_alone_can_be_too_much() {
+        let backlog = Backlog::new(Marks { high: load(10, 100), low: load(5, 50) });
+        backlog.add(load(1, 100));
+        assert!(backlog.is_too_much(false));
+    }
+
+    #[test]
+    fn a_percentage_of_an_outbox_is_never_nothing() {
+        assert_eq!(load(150, 10_000).percent(50), load(75, 5_000));
+        assert_eq!(load(1, 1).percent(25), load(1, 1));
+    }
+}

@@ -1,0 +1,189 @@
+//! The states of a session (scheduler-interface chapter, 3.6), without anything that waits or acts.
+//!
+//! ```text
+//! Unattached ──attached──▶ Running ──detached──▶ Paused ──overdue──▶ Stopped
+//!      └──────overdue─────────────────────────▶    │ ▲
+//!                             ▲────attached────────┘ └── lost, from any but Stopped
+//! ```
+//!
+//! # Invariants
+//! * Only a running session decides anything.
+//! * `Stopped` is final, and any other state but `Running` has a deadline.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Registered, and no stream that carries allocations has come yet.
+    Unattached,
+    /// Such a stream is open.
+    Running,
+    /// There was one, or it took too long to come.
+    Paused,
+    /// The session is over.
+    Stopped,
+}
+
+/// What can happen to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// A stream that carries allocations is open.
+    Attached,
+    /// No such stream is open (any more).
+    Detached,
+    /// The deadline has passed.
+    Overdue,
+    /// Client and scheduler no longer know the same: no stream is let in any more.
+    Lost,
+    /// The session is ended on purpose.
+    Stopped,
+}
+
+/// How long a session may stay in a state that is not to last.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// In [`State::Unattached`].
+    pub attach: Duration,
+    /// In [`State::Paused`].
+    pub pause: Duration,
+}
+
+/// A state, since when, and until when.
+#[derive(Clone, Copy, Debug)]
+pub struct Life {
+    patience: Patience,
+    state: State,
+    since: Instant,
+}
+
+impl State {
+    /// As the list of sessions shows it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unattached => "Running(unattached)",
+            Self::Running => "Running",
+            Self::Paused => "Paused",
+            Self::Stopped => "Stopped",
+        }
+    }
+
+    /// The state that follows; the same one when nothing changes.
+    #[must_use]
+    pub fn after(self, happening: Happening) -> Self {
+        match (self, happening) {
+            (Self::Stopped, _) | (_, Happening::Stopped) | (Self::Paused, Happening::Overdue) => {
+                Self::Stopped
+            }
+            (Self::Unattached | Self::Running | Self::Paused, Happening::Attached)
+            | (Self::Running, Happening::Overdue) => Self::Running,
+            (Self::Unattached, Happening::Detached) => Self::Unattached,
+            (Self::Unattached, Happening::Overdue)
+            | (Self::Running | Self::Paused, Happening::Detached)
+            | (Self::Unattached | Self::Running | Self::Paused, Happening::Lost) => Self::Paused,
+        }
+    }
+}
+
+impl Life {
+    /// A session begins.
+    pub fn new(patience: Patience, now: Instant) -> Self {
+        Self { patience, state: State::Unattached, since: now }
+    }
+
+    /// The present state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// When it began.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
+    /// Takes note; says whether that makes another state.
+    pub fn takes(&mut self, happening: Happening, now: Instant) -> bool {
+        let state = self.state.after(happening);
+        let changes = state != self.state;
+        if changes {
+            (self.state, self.since) = (state, now);
+        }
+        changes
+    }
+
+    /// When it is [`Happening::Overdue`]; not at all in a state that may last.
+    pub fn deadline(&self) -> Option<Instant> {
+        let patience = match self.state {
+            State::Unattached => self.patience.attach,
+            State::Paused => self.patience.pause,
+            State::Running | State::Stopped => return None,
+        };
+        self.since.checked_add(patience)
+    }
+
+    /// Whether the deadline has passed.
+    pub fn is_overdue(&self, now: Instant) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Happening::{Attached, Detached, Lost, Overdue};
+    use super::State::{Paused, Running, Stopped, Unattached};
+    use super::*;
+
+    #[test]
+    fn each_happening_leads_from_each_state_where_the_chapter_says() {
+        let happenings = [Attached, Detached, Overdue, Lost, Happening::Stopped];
+        for (state, next) in [
+            (Unattached, [Running, Unattached, Paused, Paused, Stopped]),
+            (Running, [Running, Paused, Running, Paused, Stopped]),
+            (Paused, [Running, Paused, Stopped, Paused, Stopped]),
+            (Stopped, [Stopped; 5]),
+        ] {
+            assert_eq!(happenings.map(|happening| state.after(happening)), next, "{state:?}");
+        }
+    }
+
+    fn life(now: Instant) -> Life {
+        let patience =
+            Patience { attach: Duration::from_secs(60), pause: Duration::from_secs(120) };
+        Life::new(patience, now)
+    }
+
+    #[test]
+    fn only_a_state_that_is_not_to_last_has_a_deadline_and_it_counts_from_its_beginning() {
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut life = life(start);
+        assert_eq!(life.deadline(), Some(at(60)));
+        assert!(life.takes(Attached, at(10)));
+        assert_eq!(life.deadline(), None);
+        assert!(life.takes(Detached, at(20)));
+        assert_eq!(life.deadline(), Some(at(140)));
+        assert!(!life.is_overdue(at(139)));
+        assert!(life.is_overdue(at(140)));
+        assert!(life.takes(Overdue, at(140)));
+        assert_eq!((life.state(), life.deadline()), (Stopped, None));
+    }
+
+    #[test]
+    fn what_changes_nothing_does_not_put_the_deadline_off() {
+        let start = Instant::now();
+        let mut life = life(start);
+        life.takes(Lost, start);
+        let later = start + Duration::from_secs(100);
+        assert!(!life.takes(Lost, later));
+        assert!(!life.takes(Detached, later));
+        assert_eq!(life.deadline(), Some(start + Duration::from_secs(120)));
+    }
+
+    #[test]
+    fn a_patience_without_end_has_no_deadline() {
+        let patience = Patience { attach: Duration::MAX, pause: Duration::MAX };
+        assert_eq!(Life::new(patience, Instant::now()).deadline(), None);
+    }
+}
