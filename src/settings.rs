@@ -18,12 +18,14 @@ use serde::{Deserialize, Deserializer};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+pub use self::callback::CallbackSettings;
 pub use self::session::{
     LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
 };
 use crate::identity::Rule;
 use crate::input::{self, InputError};
 
+pub mod callback;
 pub mod seconds;
 mod session;
 
@@ -57,6 +59,8 @@ pub struct Settings {
     pub grpc: GrpcSettings,
     /// The REST edge.
     pub rest: RestSettings,
+    /// Callback streams.
+    pub callback: CallbackSettings,
     /// The scheduler itself.
     pub scheduler: SchedulerSettings,
     /// What is kept for each registered resource manager.
@@ -151,7 +155,7 @@ pub enum ClientAuth {
 }
 
 /// Section `scheduler`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(
     deny_unknown_fields,
     expecting = "a section (with keys `scheduler.KEY` or MONOCEROS__SCHEDULER__KEY)"
@@ -159,6 +163,9 @@ pub enum ClientAuth {
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
+    /// Most placements that wait for a predicate, per partition, where a remote shim answers it.
+    /// Default 64. One keeps the order of placements exact; more hide the round trip.
+    pub placements_in_flight: NonZeroUsize,
 }
 
 /// Section `identity`.
@@ -414,6 +421,10 @@ mod tests {
         assert_eq!(settings.grpc.keepalive_interval(), Duration::from_secs(20));
         assert_eq!(settings.rest.address.to_string(), "127.0.0.1:9080");
         assert_eq!(settings.scheduler.queues, None);
+        assert_eq!(settings.scheduler.placements_in_flight.get(), 64);
+        assert_eq!(settings.callback.predicates, callback::Asking::Auto);
+        assert_eq!(settings.callback.predicate_timeout, Duration::from_secs(2));
+        assert!(settings.callback.predicates_of.is_empty());
         assert_eq!(settings.shutdown.grace(), Duration::from_secs(4));
         assert_eq!(settings.log.filter, "info");
     }

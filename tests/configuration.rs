@@ -114,6 +114,21 @@ async fn s16_an_rm_that_is_not_there_is_a_status_and_the_field_of_old_is_read() 
 }
 
 #[tokio::test]
+async fn a_session_is_taken_up_with_the_configuration_that_is_in_force() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let mut admin = admin(&service).await;
+    admin.update_config(update(&with_queue_c())).await.unwrap();
+    let mut client = service.client().await;
+    for (config, expected) in [(&*with_queue_c(), "attached"), (QUEUES, "replaced")] {
+        let mut request = Request::new(registration("rm", config));
+        request.metadata_mut().insert("x-si-register-mode", "attach".parse().unwrap());
+        let response = client.register_resource_manager(request).await.unwrap();
+        assert_eq!(response.metadata().get("x-si-registered").unwrap(), expected);
+    }
+}
+
+#[tokio::test]
 async fn trying_a_configuration_has_no_effect() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;

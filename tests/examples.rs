@@ -92,6 +92,7 @@ async fn a_shim_over_grpc_brings_a_restarted_scheduler_up_to_date() {
     let mut shim = Running::start(&service);
     let ran = shim.until(|lines| places(lines, " runs on ").len() == 4).await;
     let running = places(&ran, " runs on ");
+    assert!(running.contains(&"train n2".to_owned()), "the GPU is there: {running:?}");
 
     drop(service);
     shim.until(|lines| lines.iter().any(|line| line.contains("trying again"))).await;

@@ -26,12 +26,14 @@ use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use crate::snapshot::QueueSnapshot;
 
+mod callback;
 mod inventory;
 mod local;
 mod scraped;
 #[cfg(test)]
 mod tests;
 
+pub use callback::{CallbackMetrics, QueryOutcome};
 pub use inventory::Family;
 pub use local::{LocalCounts, SAMPLE_EVERY};
 
@@ -58,6 +60,8 @@ pub struct Metrics {
     pub attempts: Attempts,
     /// Registered nodes.
     pub nodes: Nodes,
+    /// Callback streams.
+    pub callback: CallbackMetrics,
     /// What became of events.
     pub events: Events,
     /// Reports of what is really used.
@@ -394,6 +398,7 @@ impl Metrics {
         Self {
             attempts: Attempts { allocated, released, rejected, errors },
             nodes: Nodes { active, draining, failed, decommissioned, unhealthy },
+            callback: CallbackMetrics::new(&mut make),
             events: Events::with(&mut make),
             utilization: Utilization::with(&mut make),
             submissions: make.counters(

@@ -212,15 +212,18 @@ impl Node {
     /// What waits for its predicate and must not come here any more: everything where there is less
     /// than is held, and what may go elsewhere where no more may come.
     fn given_up(&self, baton: &Baton) -> Vec<AllocationId> {
-        let over_committed = self.available.has_negative();
-        if baton.books.unsettled.is_empty() || (self.is_open() && !over_committed) {
+        let is_short = self.available.has_negative();
+        if baton.books.unsettled.is_empty() || (self.is_open() && !is_short) {
             return Vec::new();
         }
         let mut given_up: Vec<AllocationId> = self.holds.clone();
         given_up.retain(|id| {
-            let entry = baton.books.allocations.get(*id);
-            let question = entry.and_then(|entry| baton.books.unsettled.get(entry.question?));
-            question.is_some_and(|question| over_committed || !question.required)
+            let Some(entry) = baton.books.allocations.get(*id) else { return false };
+            let question = entry.question.and_then(|number| baton.books.unsettled.get(number));
+            question.is_some_and(|question| {
+                (!self.is_open() && !question.required)
+                    || entry.resources.overdraws(&self.available)
+            })
         });
         given_up.sort_unstable();
         given_up

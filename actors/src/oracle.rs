@@ -7,23 +7,30 @@
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::audit::{Decision, Facts};
 use monoceros_rules::nodes::NodeOrder;
+use monoceros_rules::unsettled::WIDEST;
 
 use crate::baton::Saying;
 use crate::callback::ResourceManagerCallback;
 use crate::partition::DECISIONS_PER_TRIP;
 
-/// How closely a partition is watched.
+/// How a partition works, and how closely it is watched.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     /// Decisions after which an offer comes home.
     pub(crate) decisions_per_trip: u32,
     /// Compare every decision with a full search.
     pub(crate) oracle: bool,
+    /// The most nodes that one question about a predicate names.
+    pub(crate) candidates_per_question: usize,
 }
 
 impl Default for Watch {
     fn default() -> Self {
-        Self { decisions_per_trip: DECISIONS_PER_TRIP, oracle: false }
+        Self {
+            decisions_per_trip: DECISIONS_PER_TRIP,
+            oracle: false,
+            candidates_per_question: WIDEST,
+        }
     }
 }
 

@@ -23,7 +23,7 @@ use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
 use crate::control::ResourceManagerControl;
 use crate::events::{EventLog, EventReader, EventSettings};
-use crate::metrics::Metrics;
+use crate::metrics::{CallbackMetrics, Metrics};
 use crate::oracle::Watch;
 use crate::partition::{Answer, Question, Read};
 use crate::rm::{Body, Update};
@@ -207,6 +207,15 @@ impl SchedulerBuilder {
     #[must_use]
     pub fn decisions_per_trip(mut self, decisions: u32) -> Self {
         self.watch.decisions_per_trip = decisions.max(1);
+        self
+    }
+
+    /// The most nodes that one question about a predicate that is answered later names, at least
+    /// one; 512 unless set. The first question of an ask names one, the next 16, then twice as
+    /// many each time.
+    #[must_use]
+    pub fn candidates_per_question(mut self, nodes: usize) -> Self {
+        self.watch.candidates_per_question = nodes.max(1);
         self
     }
 
@@ -495,6 +504,11 @@ impl SchedulerHandle {
     /// Where the scheduler's metrics are gathered from.
     pub fn metrics(&self) -> prometheus::Registry {
         self.metrics.registry()
+    }
+
+    /// The counters of callback streams, for whoever carries those.
+    pub fn callback_metrics(&self) -> CallbackMetrics {
+        self.metrics.callback.clone()
     }
 
     /// Brings the gauges up to date that are read from snapshots, for a scrape.

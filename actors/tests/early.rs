@@ -22,6 +22,7 @@ impl ResourceManagerCallback for Ear {
         let mut heard = self.0.lock().unwrap();
         heard.extend(response.new.into_iter().map(|new| format!("{} placed", new.allocation_key)));
         heard.extend(response.rejected.into_iter().map(|rejected| rejected.reason));
+        heard.extend(response.rejected_allocations.into_iter().map(|rejected| rejected.reason));
     }
     fn update_application(&self, response: si::ApplicationResponse) {
         let mut heard = self.0.lock().unwrap();
@@ -29,7 +30,13 @@ impl ResourceManagerCallback for Ear {
         heard
             .extend(response.rejected.into_iter().map(|app| format!("{} out", app.application_id)));
     }
-    fn update_node(&self, _response: si::NodeResponse) {}
+    fn update_node(&self, response: si::NodeResponse) {
+        let mut heard = self.0.lock().unwrap();
+        let later = |id: &str| id != "n1";
+        let accepted = response.accepted.into_iter().filter(|node| later(&node.node_id));
+        heard.extend(accepted.map(|node| format!("{} in", node.node_id)));
+        heard.extend(response.rejected.into_iter().map(|node| format!("{} out", node.node_id)));
+    }
 }
 
 fn vcore(value: i64) -> si::Resource {
@@ -60,7 +67,72 @@ async fn application(scheduler: &SchedulerHandle, user: &str) {
     scheduler.update_application(request).await.unwrap();
 }
 
-/// A scheduler with a window of a second and one node, in virtual time.
+async fn withdraw(scheduler: &SchedulerHandle, key: &str) {
+    let release = si::AllocationAskRelease {
+        application_id: "app".to_owned(),
+        allocation_key: key.to_owned(),
+        ..Default::default()
+    };
+    let releases = si::AllocationReleasesRequest {
+        allocation_asks_to_release: vec![release],
+        ..Default::default()
+    };
+    let request = si::AllocationRequest {
+        rm_id: "rm".to_owned(),
+        releases: Some(releases),
+        ..Default::default()
+    };
+    scheduler.update_allocation(request).await.unwrap();
+}
+
+fn running(key: &str, node: &str) -> si::Allocation {
+    si::Allocation {
+        allocation_key: key.to_owned(),
+        application_id: "app".to_owned(),
+        node_id: node.to_owned(),
+        resource_per_alloc: Some(vcore(1)),
+        ..Default::default()
+    }
+}
+
+/// An allocation that runs there already.
+async fn recovered(scheduler: &SchedulerHandle, key: &str, node: &str) {
+    let allocations = vec![running(key, node)];
+    let request =
+        si::AllocationRequest { rm_id: "rm".to_owned(), allocations, ..Default::default() };
+    scheduler.update_allocation(request).await.unwrap();
+}
+
+async fn node(
+    scheduler: &SchedulerHandle,
+    id: &str,
+    action: si::node_info::ActionFromRm,
+    existing_allocations: Vec<si::Allocation>,
+) {
+    let node = si::NodeInfo {
+        node_id: id.to_owned(),
+        action: action.into(),
+        schedulable_resource: Some(vcore(4)),
+        existing_allocations,
+        ..Default::default()
+    };
+    let request =
+        si::NodeRequest { rm_id: "rm".to_owned(), nodes: vec![node], ..Default::default() };
+    scheduler.update_node(request).await.unwrap();
+}
+
+async fn remove(scheduler: &SchedulerHandle) {
+    let remove = vec![si::RemoveApplicationRequest {
+        application_id: "app".to_owned(),
+        ..Default::default()
+    }];
+    let request = si::ApplicationRequest { rm_id: "rm".to_owned(), remove, ..Default::default() };
+    scheduler.update_application(request).await.unwrap();
+}
+
+const NO_APPLICATION: &str = "failed to find application `app` [R_APP_UNKNOWN]";
+
+/// A scheduler with a window of a second and one node, `n1`, in virtual time.
 fn play<F: Future<Output = ()>>(story: impl FnOnce(SchedulerHandle, Arc<Ear>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -120,5 +192,115 @@ fn settling_waits_for_the_window() {
         scheduler.settle().await;
         assert_eq!(before.elapsed().as_secs(), 1);
         assert_eq!(ear.heard().len(), 1);
+    });
+}
+
+#[test]
+fn an_allocation_waits_for_its_node_and_is_rejected_if_that_does_not_come() {
+    use si::node_info::ActionFromRm::Create;
+    play(|scheduler, ear| async move {
+        application(&scheduler, "ada").await;
+        recovered(&scheduler, "early", "n2").await;
+        recovered(&scheduler, "lost", "n3").await;
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        assert_eq!(ear.heard(), ["app in"]);
+        node(&scheduler, "n2", Create, Vec::new()).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(ear.heard(), ["n2 in", "early placed"]);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(ear.heard(), ["failed to find node `n3` [R_NODE_UNKNOWN]"]);
+    });
+}
+
+#[test]
+fn who_lacks_both_waits_for_one_after_the_other_and_no_longer_than_the_window_in_all() {
+    use si::node_info::ActionFromRm::Create;
+    play(|scheduler, ear| async move {
+        recovered(&scheduler, "in-time", "n2").await;
+        recovered(&scheduler, "late", "n3").await;
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        application(&scheduler, "ada").await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        node(&scheduler, "n2", Create, Vec::new()).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_eq!(ear.heard(), ["app in", "n2 in", "in-time placed"]);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(ear.heard(), ["failed to find node `n3` [R_NODE_UNKNOWN]"]);
+    });
+}
+
+#[test]
+fn a_node_waits_for_the_application_of_what_runs_on_it_and_so_do_changes_of_the_node() {
+    use si::node_info::ActionFromRm::{Create, Decomission, DrainNode};
+    play(|scheduler, ear| async move {
+        node(&scheduler, "n2", Create, vec![running("a", "n2")]).await;
+        node(&scheduler, "n2", DrainNode, Vec::new()).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert!(ear.heard().is_empty());
+        application(&scheduler, "ada").await;
+        scheduler.settle().await;
+        assert_eq!(ear.heard(), ["app in", "n2 in"]);
+        let nodes = scheduler.nodes("default").await.unwrap();
+        assert!(!nodes.iter().find(|node| node.node_id == "n2").unwrap().schedulable);
+
+        let other = si::Allocation { application_id: "no".to_owned(), ..running("a", "n3") };
+        node(&scheduler, "n3", Create, vec![other.clone()]).await;
+        scheduler.settle().await;
+        assert_eq!(ear.heard(), ["n3 out"]);
+        node(&scheduler, "n4", Create, vec![other]).await;
+        node(&scheduler, "n4", Decomission, Vec::new()).await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(ear.heard(), ["n4 out"], "at once");
+    });
+}
+
+#[test]
+fn nothing_waits_for_an_application_that_was_refused_or_removed() {
+    play(|scheduler, ear| async move {
+        application(&scheduler, "").await;
+        ask(&scheduler, "a").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let heard = ear.heard();
+        assert_eq!(heard.last().map(String::as_str), Some(NO_APPLICATION), "{heard:?}");
+
+        application(&scheduler, "ada").await;
+        remove(&scheduler).await;
+        ask(&scheduler, "b").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(ear.heard(), ["app in", NO_APPLICATION]);
+
+        application(&scheduler, "ada").await;
+        ask(&scheduler, "c").await;
+        scheduler.settle().await;
+        assert_eq!(ear.heard(), ["app in", "c placed"]);
+    });
+}
+
+#[test]
+fn what_is_withdrawn_while_it_waits_is_not_done_afterwards() {
+    play(|scheduler, ear| async move {
+        ask(&scheduler, "kept").await;
+        ask(&scheduler, "withdrawn").await;
+        withdraw(&scheduler, "withdrawn").await;
+        application(&scheduler, "ada").await;
+        scheduler.settle().await;
+        assert_eq!(ear.heard(), ["app in", "kept placed"]);
+    });
+}
+
+#[test]
+fn an_rm_may_set_its_own_window_and_how_much_may_wait() {
+    play(|scheduler, ear| async move {
+        let control = scheduler.control("rm").await.unwrap();
+        control.set_reorder_items(1);
+        ask(&scheduler, "a").await;
+        ask(&scheduler, "b").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(ear.heard(), [NO_APPLICATION], "only one may wait");
+        control.set_reorder_window(Duration::ZERO);
+        control.set_reorder_items(9);
+        ask(&scheduler, "c").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(ear.heard(), [NO_APPLICATION], "and no more from now on");
     });
 }

@@ -38,7 +38,8 @@ NODES = ["n1", "n2", "n3"]
 TAINTED = "n3"
 # What ran already when this shim was started, as a real one would find out from its machines.
 FOUND_RUNNING = {"found": "n1"}
-TASKS = ["task-1", "task-2", "task-3"]
+# One more than there is room for beside what runs and what is tainted.
+TASKS = ["task-1", "task-2", "task-3", "task-4", "task-5", "task-6"]
 
 # After these a new registration cannot help: we are wrong, not allowed, or somebody else is us by now.
 FINAL_CODES = {

@@ -1,5 +1,5 @@
 //! The gRPC edge in one process, and bytes to feed it: the body of all fuzz targets, and of the
-//! test that runs them on the golden messages (`tests/fuzzing.rs`).
+//! test that runs them on the golden messages (`tests/fuzzing`).
 //!
 //! # What must hold, whatever is fed
 //! * Nothing panics, and no call hangs.
@@ -13,7 +13,7 @@ use monoceros::connections::Connections;
 use monoceros::grpc;
 use monoceros::identity::Access;
 use monoceros::settings::{Flags, Settings};
-use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler, SchedulerHandle, Threads};
 use monoceros_proto::callback::v1 as callback;
 use monoceros_proto::si::v1 as si;
 use prost::Message as _;
@@ -107,6 +107,8 @@ impl Edge {
             .expect("a runtime");
         let handle = Scheduler::builder()
             .reorder_window(Duration::from_millis(1))
+            // A thread per partition costs more to start than most messages take.
+            .threads(Threads::One)
             .start()
             .expect("a scheduler");
         let served = handle.clone();
@@ -223,10 +225,8 @@ async fn serve(listener: TcpListener, handle: SchedulerHandle) {
     let settings = Settings::load(None, &Flags::default()).expect("the defaults");
     let shutdown = CancellationToken::new();
     let connections = Connections::new(listener, None, shutdown.clone());
-    let grace = Duration::from_secs(1);
     let access = Arc::new(Access::open());
-    let (grpc, session) = (&settings.grpc, &settings.session);
-    let served = grpc::serve(connections, handle, access, grpc, session, grace, shutdown).await;
+    let served = grpc::serve(connections, handle, access, &settings, shutdown).await;
     served.expect("the edge goes on");
 }
 
@@ -238,10 +238,10 @@ fn tokio_messages(messages: Vec<Bytes>) -> impl tonic::codegen::tokio_stream::St
     tonic::codegen::tokio_stream::iter(messages)
 }
 
-fn amount(vcore: i64) -> Option<si::Resource> {
+fn amount(vcore: i64) -> si::Resource {
     let quantity = |value| si::Quantity { value };
     let resources = [("key".to_owned(), quantity(vcore)), ("vcore".to_owned(), quantity(vcore))];
-    Some(si::Resource { resources: resources.into() })
+    si::Resource { resources: resources.into() }
 }
 
 /// What is there already when a message is fed.
@@ -262,7 +262,7 @@ fn nodes(partition: &str) -> si::NodeRequest {
         node_id: "nodeID".to_owned(),
         action: si::node_info::ActionFromRm::Create.into(),
         attributes: [("si/node-partition".to_owned(), partition.to_owned())].into(),
-        schedulable_resource: amount(3_000),
+        schedulable_resource: Some(amount(3_000)),
         ..si::NodeInfo::default()
     };
     si::NodeRequest { nodes: vec![node], rm_id: FED.to_owned(), ..Default::default() }
@@ -273,7 +273,7 @@ fn asks(partition: &str) -> si::AllocationRequest {
         allocation_key: key.to_owned(),
         application_id: "applicationID".to_owned(),
         partition_name: partition.to_owned(),
-        resource_per_alloc: amount(size),
+        resource_per_alloc: Some(amount(size)),
         ..si::Allocation::default()
     };
     let allocations = vec![allocation("allocationKey", 1_000), allocation("waits", 4_000)];

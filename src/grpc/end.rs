@@ -108,6 +108,24 @@ pub enum End {
         /// How many it may have.
         limit: usize,
     },
+    /// A callback stream did not begin with Hello.
+    #[error("the first message of a callback stream must be a Hello")]
+    HelloMissing,
+    /// A callback stream did not begin in time.
+    #[error("no Hello came in time")]
+    HelloTimeout,
+    /// A shim sent what none may send.
+    #[error("protocol error: {0}")]
+    Violation(String),
+    /// A shim sent results over results that nobody had asked for.
+    #[error("too many results that answer nothing")]
+    ResultFlood,
+    /// A shim gave no sign of life.
+    #[error("the shim gave no sign of life")]
+    Silent,
+    /// A shim took no messages.
+    #[error("the shim took no messages for too long")]
+    Stalled,
     /// The caller may not do this.
     #[error(transparent)]
     Denied(#[from] Denied),
@@ -210,6 +228,12 @@ impl End {
             | Self::ShuttingDown
             | Self::Unreadable { .. }
             | Self::TooManyItems { .. }
+            | Self::HelloMissing
+            | Self::HelloTimeout
+            | Self::Violation(_)
+            | Self::ResultFlood
+            | Self::Silent
+            | Self::Stalled
             | Self::Denied(_)
             | Self::ClientGone => false,
         }
@@ -232,6 +256,12 @@ impl End {
             Self::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
             Self::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
             Self::TooManyItems { .. } => (Code::ResourceExhausted, "LIMIT_ITEMS"),
+            Self::HelloMissing => (Code::InvalidArgument, "HELLO_MISSING"),
+            Self::HelloTimeout => (Code::DeadlineExceeded, "HELLO_TIMEOUT"),
+            Self::Violation(_) => (Code::InvalidArgument, "PROTOCOL_VIOLATION"),
+            Self::ResultFlood => (Code::ResourceExhausted, "RESULT_FLOOD"),
+            Self::Silent => (Code::Unavailable, "HEARTBEAT_MISSED"),
+            Self::Stalled => (Code::Unavailable, "STREAM_STALLED"),
             Self::Denied(Denied::Unknown) => (Code::Unauthenticated, "UNAUTHENTICATED"),
             Self::Denied(Denied::Rm { .. }) => (Code::PermissionDenied, "RM_DENIED"),
             Self::Denied(Denied::Admin { .. }) => (Code::PermissionDenied, "ADMIN_DENIED"),
@@ -269,6 +299,12 @@ impl End {
             | Self::Deregistered
             | Self::ShuttingDown
             | Self::Unreadable { .. }
+            | Self::HelloMissing
+            | Self::HelloTimeout
+            | Self::Violation(_)
+            | Self::ResultFlood
+            | Self::Silent
+            | Self::Stalled
             | Self::Denied(_)
             | Self::Internal(_)
             | Self::ClientGone => Vec::new(),
@@ -277,7 +313,11 @@ impl End {
 
     fn retry(&self) -> Option<Duration> {
         match self {
-            Self::ShuttingDown | Self::BindTimeout(_) => Some(SOON),
+            Self::ShuttingDown
+            | Self::BindTimeout(_)
+            | Self::HelloTimeout
+            | Self::Silent
+            | Self::Stalled => Some(SOON),
             Self::Superseded { .. } => Some(LATER),
             _ => None,
         }

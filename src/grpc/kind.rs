@@ -108,10 +108,11 @@ impl Kind for Allocations {
     }
 
     async fn forward(
-        _session: &Session,
+        session: &Session,
         handle: &SchedulerHandle,
         request: Self::Request,
     ) -> Result<(), UpdateError> {
+        session.attachment().allocations_from_rm(&request);
         handle.update_allocation(request).await
     }
 }
@@ -172,10 +173,11 @@ impl Kind for Nodes {
     }
 
     async fn forward(
-        _session: &Session,
+        session: &Session,
         handle: &SchedulerHandle,
         request: Self::Request,
     ) -> Result<(), UpdateError> {
+        session.attachment().nodes_from_rm(&request);
         handle.update_node(request).await
     }
 }

@@ -18,9 +18,10 @@
 //! * How a stream ends is an [`end::End`], and one `match` there gives its status.
 //!
 //! Reading order: [`stubs`], [`outbox`], [`reply`], [`mod@line`], [`session`], [`registry`],
-//! [`kind`], [`legacy`], [`stream`], [`end`].
+//! [`kind`], [`legacy`], [`stream`], [`end`], [`attach`].
 
 mod admin;
+pub mod attach;
 pub mod end;
 mod ending;
 mod figures;
@@ -38,6 +39,7 @@ pub mod stubs;
 use std::sync::Arc;
 
 use monoceros_actors::SchedulerHandle;
+use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::legacy::v0 as legacy_v0;
 use monoceros_proto::si::v1 as si;
 use tokio::time::timeout;
@@ -55,6 +57,7 @@ use self::kind::{Allocations, Applications, Nodes};
 use self::legacy::Legacy;
 use self::registry::{Origin, Registered, Registry};
 use self::stream::ReplyStream;
+use self::stubs::callback::callback_service_server::{CallbackService, CallbackServiceServer};
 use self::stubs::scheduler_server;
 use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
@@ -107,13 +110,18 @@ pub async fn serve(
     let registry = Arc::new(Registry::new(handle.clone(), settings));
     let grace = settings.shutdown.grace();
     let settings = &settings.grpc;
+    let max_bytes = settings.max_recv_message_bytes.get();
     let edge = Arc::new(Edge { handle, registry, shutdown: shutdown.clone() });
     let scheduler = scheduler_server::SchedulerServer::new(Service(Arc::clone(&edge)))
-        .max_decoding_message_size(settings.max_recv_message_bytes.get());
+        .max_decoding_message_size(max_bytes);
     let scheduler = negotiating_gzip!(scheduler, settings);
+    let callbacks = CallbackServiceServer::new(Callbacks(Arc::clone(&edge)))
+        .max_decoding_message_size(max_bytes);
+    let callbacks = negotiating_gzip!(callbacks, settings);
     let admin = negotiating_gzip!(admin::server(Arc::clone(&edge), grace), settings);
     let figures = negotiating_gzip!(figures::server(edge), settings);
-    let services = health::Services::default().with(&scheduler).with(&admin).with(&figures);
+    let services = health::Services::default();
+    let services = services.with(&scheduler).with(&callbacks).with(&admin).with(&figures);
     let (reflection, reflection_alpha) = reflection();
     Server::builder()
         .http2_keepalive_interval(Some(settings.keepalive_interval()))
@@ -121,6 +129,7 @@ pub async fn serve(
         .max_concurrent_streams(settings.max_streams_per_connection.get())
         .layer(IdentityLayer::new(access))
         .add_service(scheduler)
+        .add_service(callbacks)
         .add_service(admin)
         .add_service(Ending::new(figures, shutdown.clone()))
         .add_service(health::serve(services, shutdown.clone()).await)
@@ -210,5 +219,19 @@ impl scheduler_server::Scheduler for Service {
         request: Request<Streaming<legacy_v0::UpdateRequest>>,
     ) -> Result<Response<Self::UpdateStream>, Status> {
         stream::open::<Legacy>(Arc::clone(&self.0), request).await
+    }
+}
+
+struct Callbacks(Arc<Edge>);
+
+#[tonic::async_trait]
+impl CallbackService for Callbacks {
+    type AttachStream = attach::stream::Messages;
+
+    async fn attach(
+        &self,
+        request: Request<Streaming<cb::ShimMessage>>,
+    ) -> Result<Response<Self::AttachStream>, Status> {
+        Ok(attach::stream::open(Arc::clone(&self.0), request))
     }
 }

@@ -15,6 +15,7 @@ mod applications;
 mod asks;
 mod messages;
 mod nodes;
+mod partitions;
 mod registration;
 mod releases;
 mod speaker;

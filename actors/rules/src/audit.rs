@@ -16,6 +16,7 @@ use crate::books::Books;
 use crate::config::QueueConfig;
 use crate::ledger::{self, QueueLedger};
 use crate::nodes::NodeSlot;
+use crate::object_state::ObjectState;
 use crate::order::{
     ApplicationKey, ApplicationView, AskKey, MIN_PRIORITY, QueueKey, QueueView, exposed_priority,
 };
@@ -34,6 +35,8 @@ pub struct QueueFact {
     pub priority: i32,
     /// As configured.
     pub config: Arc<QueueConfig>,
+    /// Whether it still is.
+    pub state: ObjectState,
     /// What its share is measured against.
     pub fair_max: Option<Limits>,
 }
@@ -346,8 +349,10 @@ impl Facts {
             let (mut allocated, mut pending) = (Resources::new(), Resources::new());
             let (mut running, mut starting) = (0, 0);
             let mut priority = MIN_PRIORITY;
+            let mut is_empty = true;
             if queue.config.is_leaf {
                 for application in self.applications.iter().filter(|a| a.leaf == queue.slot) {
+                    is_empty = false;
                     allocated.add(&application.allocated);
                     pending.add(&application.pending);
                     running += u64::from(application.state == ApplicationState::Running);
@@ -356,12 +361,22 @@ impl Facts {
                 }
             } else {
                 for child in self.children(queue.slot) {
+                    is_empty = false;
                     allocated.add(child.ledger.allocated());
                     pending.add(child.ledger.pending());
                     running += child.ledger.running();
                     starting += child.ledger.starting();
                     priority = priority.max(child.priority);
                 }
+            }
+            if is_empty && queue.state == ObjectState::Draining {
+                wrong.push(format!("{path} drains and has nothing to wait for"));
+            }
+            let (ledger, config) = (&queue.ledger, &queue.config);
+            let limits = queue.parent.is_none() || ledger.max == config.max;
+            let guarantees = ledger.guaranteed == config.guaranteed;
+            if !limits || !guarantees || ledger.max_running != config.max_applications {
+                wrong.push(format!("{path} is not limited as configured"));
             }
             same(wrong, "invariant 2, allocated", path, queue.ledger.allocated(), &allocated);
             same(wrong, "invariant 2, pending", path, queue.ledger.pending(), &pending);

@@ -102,9 +102,10 @@ impl Default for Unsettled {
     }
 }
 
-/// Candidates of the second question of a try, and the most that any may have by default.
+/// Candidates of the second question of a try.
 const SECOND: usize = 16;
-const WIDEST: usize = 512;
+/// The most candidates that a question has unless [`Unsettled::widest`] says otherwise.
+pub const WIDEST: usize = 512;
 
 impl Unsettled {
     /// How many questions are open.

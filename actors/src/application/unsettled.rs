@@ -353,14 +353,14 @@ impl Application {
     }
 }
 
-/// Whether the placement can be settled on the node: it holds it and is not over-committed, or has
-/// room for it.
+/// Whether the placement can be settled on the node: it holds it and has not run out of what it
+/// takes, or has room for it.
 fn takes(question: &Question, node: NodeSlot, baton: &Baton) -> bool {
     let (books, nodes) = (&baton.books, &baton.books.nodes);
     let Some(entry) = books.allocations.get(question.allocation) else { return false };
     let available = nodes.available(node);
     if entry.node == node {
-        return !available.has_negative();
+        return !entry.resources.overdraws(available);
     }
     nodes.is_open(node)
         && available.holds(&entry.resources)

@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use monoceros_rules::books::Books;
 use monoceros_rules::config::PartitionConfig;
 use monoceros_rules::object_state::ObjectState;
 use tokio::time::Instant;
@@ -191,9 +192,10 @@ impl Partition {
         let mut directory = Directory::default();
         plant(&config.root, None, true, &metrics, &mut directory);
         let guard = Guard { rm: rm.clone(), partition: Arc::clone(&name), armed: true };
-        let order = node_order(&config);
+        let mut books = Books::new(node_order(&config));
+        books.unsettled.widest = watch.candidates_per_question;
         let baton = Box::new(Baton {
-            books: monoceros_rules::books::Books::new(order),
+            books,
             directory,
             now_ns: clock.now_ns(),
             said: Vec::new(),

@@ -26,8 +26,9 @@ use monoceros_rules::reload::{self, Change, Standing, Tree, TypeInUse};
 
 use super::tasks::Task;
 use super::{Partition, node_order};
-use crate::baton::{Baton, Directory, Errand, Purpose, QueueSlot, Walk};
+use crate::baton::{Baton, Directory, Errand, Purpose, QueueSlot, Saying, Walk};
 use crate::events::{Event, Row};
+use crate::predicates::QuestionId;
 use crate::queue::QueueFacts;
 use crate::rm::Prepared;
 
@@ -96,6 +97,8 @@ impl Partition {
         // A walk goes from the last to the first.
         entries.sort_by(|a, b| b.id.cmp(&a.id));
         let applications = entries.into_iter().map(|entry| Arc::clone(&entry.address)).collect();
+        let unsettled = baton.books.unsettled.iter();
+        baton.said.extend(unsettled.map(|(number, _)| Saying::Withdrawn(QuestionId(number))));
         baton.walk = Walk { purpose: Purpose::Dismiss, applications, ..Walk::default() };
         self.agenda.push_back(Task::Walk);
         self.closing = true;

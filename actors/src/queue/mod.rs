@@ -307,6 +307,7 @@ impl Queue {
             ledger: self.ledger.clone(),
             priority: self.priority(),
             config: Arc::clone(&self.facts.config),
+            state: self.facts.state,
             fair_max: self.facts.fair_max.clone(),
         }
     }

@@ -46,7 +46,7 @@ use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Reques
 use crate::predicates::{Invalidation, Predicates};
 use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::tally::Tally;
-use crate::{Removed, Settings, Threads};
+use crate::{ConfigurationError, Removed, Settings, Threads};
 use reconfiguring::{HeldBack, Reconfiguration};
 
 /// Items of one chunk, and chunks in the door of a partition.
@@ -521,14 +521,16 @@ impl Handler<PartitionLost> for Rm {
             }
             return;
         }
-        if self.expected_to_leave(&partition, ctx) {
+        if self.left_as_wanted(&partition) {
             return;
         }
         tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");
         if !self.silence.reigns() {
             self.callback.resync_required(&format!("partition `{partition}` was lost"));
         }
-        self.lost.insert(partition);
+        self.lost.insert(Arc::clone(&partition));
+        let lost = ConfigurationError::PartitionLost(self.id.to_string());
+        self.answered(&partition, Err(lost), ctx);
         self.pump();
     }
 }
@@ -547,7 +549,7 @@ impl Handler<PartitionClosed> for Rm {
                 self.end(ctx);
             }
         } else {
-            self.expected_to_leave(&partition, ctx);
+            self.left_as_wanted(&partition);
         }
     }
 }

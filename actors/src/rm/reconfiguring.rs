@@ -251,7 +251,7 @@ impl Rm {
     }
 
     /// A partition has answered, or never will.
-    fn answered(
+    pub(super) fn answered(
         &mut self,
         partition: &Arc<str>,
         answer: Result<(), ConfigurationError>,
@@ -295,19 +295,22 @@ impl Rm {
             }
         }
         tracing::info!(rm = %self.id, checksum = self.in_force.checksum, "new configuration");
-        self.partition_left(None);
-    }
-
-    /// A partition that is not configured any more has closed; without one, asks whether any is
-    /// still to do so.
-    fn partition_left(&mut self, partition: Option<&Arc<str>>) {
-        let Some(reconfiguration) = &mut self.reconfiguration else { return };
-        if let Some(partition) = partition {
-            reconfiguration.leaving.remove(partition);
-        }
-        if reconfiguration.unanswered.is_empty() && reconfiguration.leaving.is_empty() {
+        if self.reconfiguration.as_ref().is_some_and(|now| now.leaving.is_empty()) {
             self.reconfigured();
         }
+    }
+
+    /// Whether the partition is on its way out because it is not configured any more; then it has
+    /// left now.
+    pub(super) fn left_as_wanted(&mut self, partition: &Arc<str>) -> bool {
+        let Some(reconfiguration) = &mut self.reconfiguration else { return false };
+        if !reconfiguration.leaving.remove(partition) {
+            return false;
+        }
+        if reconfiguration.leaving.is_empty() {
+            self.reconfigured();
+        }
+        true
     }
 
     fn reconfigured(&mut self) {
@@ -315,22 +318,6 @@ impl Rm {
             let _ = reconfiguration.reply.send(reconfiguration.outcome);
         }
         self.go_on();
-    }
-
-    /// A partition closed or was lost; says whether that was wanted.
-    pub(super) fn expected_to_leave(
-        &mut self,
-        partition: &Arc<str>,
-        ctx: &mut Context<Self>,
-    ) -> bool {
-        let Some(reconfiguration) = &self.reconfiguration else { return false };
-        if reconfiguration.leaving.contains(partition) {
-            self.partition_left(Some(partition));
-            return true;
-        }
-        let lost = ConfigurationError::PartitionLost(self.id.to_string());
-        self.answered(partition, Err(lost), ctx);
-        false
     }
 
     fn change_state(&mut self, change: ChangeState) {

@@ -10,7 +10,7 @@ fn a_given_script_is_played_alike_in_every_way() {
     let plain = play(&script, How::Plain);
     println!("{}", plain.text);
     assert_eq!(plain.wrong, Vec::<String>::new());
-    for how in [How::OneAtATime, How::Watched] {
+    for how in [How::OneAtATime, How::Watched, How::Later(1)] {
         assert_eq!(play(&script, how), plain, "{how:?}");
     }
 }

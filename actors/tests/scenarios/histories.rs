@@ -137,7 +137,8 @@ fn other_tree() -> impl Strategy<Value = Vec<QueueWords>> {
         let gone: Vec<String> = queues
             .iter()
             .zip(missing)
-            .filter_map(|(queue, is_missing)| is_missing.then(|| queue.path.clone()))
+            .filter(|(_, is_missing)| *is_missing)
+            .map(|(queue, _)| queue.path.clone())
             .collect();
         let is_gone = |path: &str| {
             let is_below = |gone: &String| {
@@ -559,7 +560,7 @@ fn survives_unwatched(script: &Script) -> Result<(), TestCaseError> {
 }
 
 fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
-    survives(script, &[How::Later(1), How::Later(64), How::Dice(1), How::Dice(3), How::Dice(64)])
+    survives(script, &[How::Later(64), How::Dice(1), How::Dice(5)])
 }
 
 /// What queues show when everything has gone and is not zero.
@@ -613,12 +614,12 @@ fn predicates_that_change_their_mind_break_nothing() {
 
 #[test]
 fn predicates_that_are_answered_later_and_change_their_mind_break_nothing() {
-    run(25, rush(true), survives_late_answers);
+    run(20, rush(true), survives_late_answers);
 }
 
 #[test]
 fn no_history_breaks_what_waits_for_its_predicate() {
-    run(25, history(USUAL), survives_late_answers);
+    run(12, history(USUAL), survives_late_answers);
 }
 
 #[test]

@@ -1048,6 +1048,24 @@ fn if_one_partition_cannot_change_none_does() {
     });
 }
 
+/// Each partition on a thread of its own, which ends with it.
+#[tokio::test]
+async fn partitions_come_and_go_on_threads_of_their_own() {
+    let scheduler = Scheduler::builder().start().unwrap();
+    let ear = Arc::new(Ear::default());
+    register(&scheduler, "rm", TWO, ear.clone()).await;
+    for round in 0..20 {
+        say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
+        update(&scheduler, ONE).await.unwrap();
+        assert_eq!(heard(&ear), "g1 accepted\ng1 is Failing\n", "round {round}");
+        update(&scheduler, TWO).await.unwrap();
+    }
+    assert_eq!(scheduler.partitions().await.len(), 2);
+    let removed = scheduler.deregister("rm").await.unwrap();
+    assert_eq!(removed, Removed::default(), "both are empty by then");
+    scheduler.shutdown().await;
+}
+
 /// What an RM sends before an update is done before it, what it sends after it, after it.
 #[test]
 fn updates_keep_their_place_among_the_requests() {

@@ -12,7 +12,10 @@ use monoceros_actors::{
     ObjectState, ResourceManagerCallback, Scheduler, SchedulerHandle, UpdateError,
 };
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::audit::QueueFact;
+use monoceros_rules::config;
 use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
+use monoceros_rules::reload::{self, Standing};
 use monoceros_rules::resources::Resources;
 
 use crate::ear::{Answer, Ear, Predicates, Word};
@@ -271,8 +274,12 @@ impl World {
             config: wire::configuration(self.order.as_ref(), &self.queues),
             ..Default::default()
         };
+        let text = request.config.clone();
         match self.scheduler.update_configuration(request).await {
-            Ok(_) => self.in_force = (self.order.clone(), self.queues.clone()),
+            Ok(_) => {
+                self.in_force = (self.order.clone(), self.queues.clone());
+                self.is_configured(&text).await;
+            }
             Err(error) => {
                 let text = error.to_string();
                 self.note(&format!("reload refused: {}", text.lines().last().unwrap_or("")));
@@ -280,6 +287,21 @@ impl World {
             }
         }
         self.settle().await;
+    }
+
+    /// The queues of the configuration are there as configured, and the others that are left drain.
+    async fn is_configured(&mut self, text: &str) {
+        let partition = format!("[{}]default", self.present);
+        let Ok(facts) = self.scheduler.facts(&partition).await else { return };
+        let standing = |queue: &QueueFact| {
+            let (config, state) = (Arc::clone(&queue.config), queue.state);
+            (Arc::clone(&queue.config.path), Standing { config, state })
+        };
+        let tree: reload::Tree = facts.queues.iter().map(standing).collect();
+        let root = &config::parse(text).unwrap().partitions[0].root;
+        for change in reload::changes(&tree, root) {
+            self.played.wrong.push(format!("the reload did not {change}"));
+        }
     }
 
     async fn enter(&mut self, state: &str) {

@@ -15,6 +15,7 @@ use tracing::info;
 
 use super::place::resource_manager;
 use super::refusal::Refusal;
+use crate::grpc::Edge;
 use crate::grpc::end::{Cause, End};
 use crate::identity::Identity;
 use crate::secrets;
@@ -57,17 +58,23 @@ impl Turns {
 
 /// Answers `UpdateConfig` and `ValidateConfig`.
 pub(super) async fn change(
-    handle: &SchedulerHandle,
+    edge: &Edge,
     turns: &Turns,
     caller: &Identity,
     change: Change,
 ) -> Result<Response<si::UpdateConfigurationResponse>, Status> {
+    let handle = &edge.handle;
     let Change { mut request, effect, persist } = change;
     request.rm_id = resource_manager(handle, caller, &request.rm_id).await?;
     let turn = turns.of(&request.rm_id);
     let _turn = turn.lock().await;
     let present = handle.configuration(&request.rm_id).await.map_err(status)?;
     let old_config = present.config;
+    if request.config.is_empty() && request.configs.is_empty() {
+        // As at a registration that brings none.
+        let policy = edge.registry.policy(&present.policy_group).await?;
+        request.config = policy.unwrap_or_default();
+    }
     let extra = std::mem::take(&mut request.extra_config);
     request.extra_config = match secrets::unmasked(extra, &present.extra_config) {
         Ok(extra) => extra,

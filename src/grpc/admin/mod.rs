@@ -24,6 +24,7 @@ mod page;
 mod partitions;
 pub(super) mod place;
 pub(super) mod refusal;
+mod sessions;
 pub(super) mod views;
 
 use self::configuration::{Change, Effect, Turns};
@@ -81,23 +82,26 @@ impl AdminService for Admin {
 
     async fn deregister_resource_manager(
         &self,
-        _request: Request<si::DeregisterResourceManagerRequest>,
+        request: Request<si::DeregisterResourceManagerRequest>,
     ) -> Answer<si::DeregisterResourceManagerResponse> {
-        Err(Status::unimplemented(""))
+        let (caller, request) = opened(request);
+        Ok(Response::new(sessions::deregister(&self.edge.registry, &caller, request).await?))
     }
 
     async fn list_sessions(
         &self,
-        _request: Request<si::ListSessionsRequest>,
+        request: Request<si::ListSessionsRequest>,
     ) -> Answer<si::ListSessionsResponse> {
-        Err(Status::unimplemented(""))
+        let (caller, si::ListSessionsRequest {}) = opened(request);
+        Ok(Response::new(sessions::list(&self.edge.registry, &caller)?))
     }
 
     async fn trigger_resync(
         &self,
-        _request: Request<si::TriggerResyncRequest>,
+        request: Request<si::TriggerResyncRequest>,
     ) -> Answer<si::TriggerResyncResponse> {
-        Err(Status::unimplemented(""))
+        let (caller, request) = opened(request);
+        Ok(Response::new(sessions::resync(&self.edge.registry, &caller, request)?))
     }
 
     async fn set_partition_state(
@@ -201,7 +205,7 @@ impl Admin {
         let persist = configuration::persists(request.metadata())?;
         let (caller, request) = opened(request);
         let change = Change { request, effect, persist };
-        configuration::change(&self.edge.handle, &self.turns, &caller, change).await
+        configuration::change(&self.edge, &self.turns, &caller, change).await
     }
 
     async fn place(

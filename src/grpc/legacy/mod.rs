@@ -162,6 +162,7 @@ impl Kind for Legacy {
         }
         let nodes = si::NodeRequest { rm_id, ..operations.nodes };
         if !nodes.nodes.is_empty() {
+            session.attachment().nodes_from_rm(&nodes);
             handle.update_node(nodes).await?;
         }
         Ok(())

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use monoceros_actors::{ResourceManagerCallback, SchedulerHandle};
+use monoceros_actors::{Removed, ResourceManagerCallback, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use tokio::sync::{RwLock, RwLockWriteGuard};
 use tokio::time::{sleep_until, timeout};
@@ -31,6 +31,7 @@ use tracing::{info, warn};
 
 pub use self::request::{Mode, Origin};
 use self::tombstones::Tombstones;
+use super::attach::{self, Attachment};
 use super::end::{Cause, End, Refusal};
 use super::legacy::options::Options;
 use super::session::state::State;
@@ -53,6 +54,7 @@ pub struct Registry {
     session: SessionSettings,
     registration: RegistrationSettings,
     limits: LimitSettings,
+    callback: attach::Options,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     /// The current sessions once more, for those who only look.
     current: Mutex<BTreeMap<String, Arc<Session>>>,
@@ -104,6 +106,7 @@ impl Registry {
             session: settings.session.clone(),
             registration: settings.registration.clone(),
             limits: settings.limits,
+            callback: attach::Options::new(&settings.callback, &settings.scheduler),
             slots: Mutex::default(),
             current: Mutex::default(),
             tombstones: Mutex::new(tombstones),
@@ -113,6 +116,11 @@ impl Registry {
     /// Names this run of the scheduler.
     pub fn scheduler_id(&self) -> AsciiMetadataValue {
         self.scheduler_id.clone()
+    }
+
+    /// What holds for the callback streams of resource managers that bring nothing of their own.
+    pub fn callback_options(&self) -> &attach::Options {
+        &self.callback
     }
 
     /// How long a stream may be open before it says whose it is.
@@ -192,8 +200,14 @@ impl Registry {
             let too_slow = |_| Refusal::TooSlow(self.registration.timeout);
             let locked = timeout(self.registration.timeout, slot.write()).await;
             let mut current = locked.map_err(too_slow)?;
+            let attaches = match &*current {
+                Some(session) if origin.mode == Mode::Attach => {
+                    self.goes_on(session, &request).await
+                }
+                _ => false,
+            };
             match &*current {
-                Some(session) if origin.mode == Mode::Attach && goes_on(session, &request) => {
+                Some(session) if attaches => {
                     info!(rm = %rm_id, session = session.number(), "registration attached");
                     session.taken_up_by(origin.instance);
                     let reply = si::RegisterResourceManagerResponse::default();
@@ -237,7 +251,9 @@ impl Registry {
         let options = Options::new(&self.session, &request.extra_config);
         let strict_enums = options.strict_enums;
         let by = instance.clone();
-        let session = Arc::new(Session::new(registrant, terms, options, instance));
+        let callback = self.callback.of(&rm_id, &request.extra_config);
+        let attachment = Attachment::new(callback, self.handle.callback_metrics());
+        let session = Arc::new(Session::new(registrant, terms, options, instance, attachment));
         let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
         let reply = self.handle.register_resource_manager(request, callback).await?;
         // Nothing can come for it before the place is given free.
@@ -258,16 +274,23 @@ impl Registry {
 
     /// Stops the current session of `rm_id`, or only if it has that number: everything that it
     /// holds is gone, and its streams end well. `by` is told to clients that come late. Returns the
-    /// session, if there was one.
-    pub async fn stop(&self, rm_id: &str, number: Option<u64>, by: &str) -> Option<Arc<Session>> {
+    /// session, if there was one, and what went with it.
+    pub async fn stop(
+        &self,
+        rm_id: &str,
+        number: Option<u64>,
+        by: &str,
+    ) -> Option<(Arc<Session>, Removed)> {
         let slot = self.slot(rm_id)?;
         let mut current = slot.write().await;
         let is_it = |session: &&Arc<Session>| number.is_none_or(|it| it == session.number());
         let session = Arc::clone(current.as_ref().filter(is_it)?);
+        // One whose callback hangs is gone all the same; nobody can say how much it was.
+        let removed = timeout(self.registration.timeout, self.handle.deregister(rm_id)).await;
         self.end(&mut current, &session, by, &End::Deregistered).await;
         drop(current);
         self.forget(rm_id, &slot);
-        Some(session)
+        Some((session, removed.ok().and_then(Result::ok).unwrap_or_default()))
     }
 
     /// Makes a resource manager register and report everything again. Returns how many of its
@@ -365,8 +388,26 @@ impl Registry {
         }
     }
 
+    /// Whether a registration that would go on with `session` can: it is whole, and has what is in
+    /// force, which is what the session brought unless that was updated since.
+    async fn goes_on(
+        &self,
+        session: &Session,
+        request: &si::RegisterResourceManagerRequest,
+    ) -> bool {
+        let known = session.registrant();
+        if !session.is_usable() || known.policy_group != request::policy_group(request) {
+            return false;
+        }
+        if request.config.is_empty() {
+            return true;
+        }
+        let in_force = self.handle.configuration(session.rm_id()).await;
+        in_force.is_ok_and(|in_force| in_force.config == request.config)
+    }
+
     /// What the service has for the policy group, if it has anything.
-    async fn policy(&self, group: &str) -> Result<Option<String>, Refusal> {
+    pub(super) async fn policy(&self, group: &str) -> Result<Option<String>, Refusal> {
         let Some(folder) = self.registration.policy_dir.clone() else { return Ok(None) };
         let group = group.to_owned();
         let read = tokio::task::spawn_blocking(move || request::policy(&folder, &group));
@@ -408,14 +449,6 @@ impl Registry {
 
 fn is_empty(slot: &Slot) -> bool {
     slot.try_read().is_ok_and(|current| current.is_none())
-}
-
-/// Whether a registration that would go on with `session` can: it is the same, and whole.
-fn goes_on(session: &Session, request: &si::RegisterResourceManagerRequest) -> bool {
-    let known = session.registrant();
-    session.is_usable()
-        && known.policy_group == request::policy_group(request)
-        && (request.config.is_empty() || request.config == known.config)
 }
 
 /// 128 random bits as text; the standard library seeds its hash maps from the operating system.

@@ -2,7 +2,7 @@
 
 use monoceros_actors::Scheduler;
 
-use super::super::kind::{Allocations, Applications, Nodes};
+use super::super::kind::{Allocations, Applications, Dialect, Nodes};
 use super::super::line::Line;
 use super::super::session::Binding;
 use super::*;
@@ -31,8 +31,8 @@ fn play<F: Future<Output = ()>>(extra: &[(&str, &str)], story: impl FnOnce(World
     });
 }
 
-fn vcore(value: i64) -> Option<si::Resource> {
-    Some(si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() })
+fn vcore(value: i64) -> si::Resource {
+    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
 }
 
 impl World {
@@ -54,7 +54,7 @@ impl World {
         let node = si::NodeInfo {
             node_id: "n1".to_owned(),
             action: si::node_info::ActionFromRm::Create.into(),
-            schedulable_resource: vcore(100_000),
+            schedulable_resource: Some(vcore(100_000)),
             ..Default::default()
         };
         let nodes = si::NodeRequest { nodes: vec![node], rm_id: "rm".into(), ..Default::default() };
@@ -77,7 +77,7 @@ impl World {
         let ask = si::AllocationAsk {
             allocation_key: key.to_owned(),
             application_id: "app".to_owned(),
-            resource_ask: vcore(1),
+            resource_ask: Some(vcore(1)),
             max_allocations: n,
             ..Default::default()
         };
@@ -222,7 +222,7 @@ fn a_deregistered_rm_leaves_nothing_and_its_streams_end_well() {
         let wrong = world.session().number() + 1;
         assert!(world.registry.stop("rm", Some(wrong), "operator").await.is_none());
         let stopped = world.registry.stop("rm", None, "operator").await.unwrap();
-        assert_eq!(stopped.state(), State::Stopped);
+        assert_eq!(stopped.0.state(), State::Stopped);
         assert!(matches!(line.end(), Some(End::Deregistered)));
         assert!(world.handle.partitions().await.is_empty());
         assert!(world.registry.stop("rm", None, "operator").await.is_none());
@@ -295,6 +295,6 @@ fn the_list_says_what_a_session_is_and_how_it_fares() {
         assert_eq!(status.registrant.policy_group, "queues");
         assert_eq!((status.state, status.paused_at_ns), (State::Running, None));
         assert_eq!(status.open_streams, ["allocation"]);
-        assert_eq!(status.dialect.map(|dialect| dialect.name()), Some("split"));
+        assert_eq!(status.dialect.map(Dialect::name), Some("split"));
     });
 }

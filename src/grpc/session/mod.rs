@@ -14,18 +14,23 @@ pub mod terms;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use monoceros_actors::{ResourceManagerCallback, ResourceManagerControl};
+use monoceros_actors::{
+    PredicateQuestion, QuestionId, ResourceManagerCallback, ResourceManagerControl, RmState,
+    StateDump,
+};
+use monoceros_proto::callback::v1::Hello;
 use monoceros_proto::si::legacy::v0::UpdateResponse;
 use monoceros_proto::si::v1 as si;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use self::backlog::Backlog;
 use self::state::{Happening, Life, State};
 use self::terms::Terms;
+use super::attach::{Attachment, Delivery};
 use super::end::{Cause, End};
 use super::kind::{Allocations, Applications, Dialect, Kind, Nodes};
 use super::legacy::options::Options;
@@ -58,6 +63,8 @@ pub struct Session {
     pub nodes: Outbox<si::NodeResponse>,
     /// For the one stream of the oldest dialect.
     pub legacy: Translator,
+    /// The callback side.
+    attachment: Arc<Attachment>,
 }
 
 /// What a registration said of itself.
@@ -123,6 +130,7 @@ impl Session {
         terms: Terms,
         options: Options,
         instance: Option<String>,
+        attachment: Attachment,
     ) -> Self {
         let now = Instant::now();
         let life = Life::new(terms.patience, now);
@@ -144,6 +152,7 @@ impl Session {
             nodes: Outbox::new(bounds, &backlog),
             legacy: Translator::new(bounds, &backlog, options),
             backlog,
+            attachment: Arc::new(attachment),
         }
     }
 
@@ -206,7 +215,9 @@ impl Session {
     }
 
     /// The scheduler has accepted it; it decides nothing until a stream can carry it.
-    pub fn begin(&self, control: ResourceManagerControl) {
+    pub fn begin(self: &Arc<Self>, control: ResourceManagerControl) {
+        let delivery: Weak<dyn Delivery> = Arc::<Self>::downgrade(self);
+        self.attachment.begin(control.clone(), delivery);
         control.set_reorder_window(self.terms.reorder_window);
         control.set_reorder_items(self.terms.reorder_items);
         self.control.get_or_init(|| control);
@@ -262,6 +273,25 @@ impl Session {
         Ok(())
     }
 
+    /// Its callback side.
+    pub fn attachment(&self) -> &Arc<Attachment> {
+        &self.attachment
+    }
+
+    /// Makes `line` the callback stream. It carries no allocations: the session runs without it.
+    pub fn attach(
+        self: &Arc<Self>,
+        line: &Arc<Line>,
+        hello: &Hello,
+        scheduler_id: String,
+    ) -> Result<(), End> {
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal);
+        }
+        line.set_session(self);
+        self.attachment.attach(line, hello, scheduler_id, self.number())
+    }
+
     /// Why no stream may bind, if so.
     fn refusal(&self) -> Option<End> {
         let lost = self.lost.get().map(|cause| End::ResyncRequired(cause.clone()));
@@ -309,6 +339,7 @@ impl Session {
     /// comes by here. Returns how many streams were open.
     pub fn over(&self, end: &End) -> usize {
         self.end.get_or_init(|| end.clone());
+        self.attachment.close(end);
         self.outboxes().into_iter().filter(|(_, _, outbox)| outbox.close(end)).count()
     }
 
@@ -342,7 +373,12 @@ impl Session {
         let is_behind = self.backlog.is_too_much(was_behind);
         if is_behind != was_behind {
             self.is_behind.store(is_behind, Ordering::Relaxed);
-            debug!(rm = self.rm_id(), is_behind, "outbox crosses its mark");
+            let items = self.backlog.load().items;
+            if is_behind {
+                info!(rm = self.rm_id(), items, "too much waits to be read, nothing is decided");
+            } else {
+                info!(rm = self.rm_id(), items, "little waits to be read, decisions go on");
+            }
         }
         self.moves(&mut conduct, happening);
     }
@@ -396,10 +432,7 @@ const GONE: &str = "the session has ended";
 
 impl ResourceManagerCallback for Session {
     fn update_allocation(&self, response: si::AllocationResponse) {
-        if self.speaks_legacy() {
-            return self.push_legacy(self.legacy.allocation(response));
-        }
-        self.say(&self.allocations, response, Allocations::NAME);
+        self.attachment.allocations(response);
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
@@ -410,6 +443,7 @@ impl ResourceManagerCallback for Session {
     }
 
     fn update_node(&self, response: si::NodeResponse) {
+        self.attachment.nodes(&response);
         if self.speaks_legacy() {
             return self.push_legacy(legacy::response::node(response));
         }
@@ -426,9 +460,48 @@ impl ResourceManagerCallback for Session {
         }
     }
 
+    fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
+        self.attachment.ask_predicates(questions);
+    }
+
+    fn cancel_predicates(&self, questions: Vec<QuestionId>) {
+        self.attachment.cancel_predicates(&questions);
+    }
+
+    fn send_events(&self, events: Vec<si::EventRecord>) {
+        self.attachment.events(events);
+    }
+
+    fn update_container_scheduling_state(
+        &self,
+        states: Vec<si::UpdateContainerSchedulingStateRequest>,
+    ) {
+        self.attachment.container_states(states);
+    }
+
+    fn state_dump(&self) -> Option<&dyn StateDump> {
+        self.attachment.tells_state().then_some(self)
+    }
+
     fn resync_required(&self, cause: &str) {
         warn!(rm = self.rm_id(), cause, "state lost, the resource manager has to register again");
         self.lose(Cause::StateLost(cause.to_owned()));
+    }
+}
+
+impl Delivery for Session {
+    fn deliver(&self, response: si::AllocationResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(self.legacy.allocation(response));
+        }
+        self.say(&self.allocations, response, Allocations::NAME);
+    }
+}
+
+impl StateDump for Session {
+    fn rm_state(&self) -> RmState {
+        let attachment = Arc::clone(&self.attachment);
+        Box::pin(async move { attachment.rm_state().await })
     }
 }
 
@@ -447,7 +520,8 @@ mod tests {
     fn session_with(extra: &[(&str, &str)]) -> Arc<Session> {
         let registrant = Registrant { rm_id: "rm".to_owned(), number: 1, ..Default::default() };
         let terms = terms::tests::terms(extra);
-        Arc::new(Session::new(registrant, terms, Options::default(), None))
+        let attachment = Attachment::for_tests();
+        Arc::new(Session::new(registrant, terms, Options::default(), None, attachment))
     }
 
     fn session() -> Arc<Session> {

@@ -57,6 +57,11 @@ impl Resources {
         true
     }
 
+    /// Whether this takes some of what `left` has less than nothing of.
+    pub fn overdraws(&self, left: &Self) -> bool {
+        self.entries().any(|(name, taken)| taken > 0 && left.get(name) < 0)
+    }
+
     /// No quantity is less than that of `other`, absent counting as zero on both sides
     /// (`StrictlyGreaterThanOrEquals`).
     pub fn at_least(&self, other: &Self) -> bool {

@@ -1,0 +1,149 @@
+//! What is counted of callback streams (scheduler-interface chapter, section 2). Whoever carries
+//! them counts; the numbers are here because all metrics are.
+
+use prometheus::IntCounter;
+
+use super::inventory::Maker;
+
+/// Counters of all callback streams together.
+#[derive(Clone, Debug)]
+pub struct CallbackMetrics {
+    batches: [IntCounter; 2],
+    queries: [IntCounter; QueryOutcome::ALL.len()],
+    ignored: [IntCounter; 2],
+    /// Allocations told without the RM's confirmation, because that took too long.
+    pub cache_sync_timeouts: IntCounter,
+    /// Placements undone because the RM could not take them into its view.
+    pub cache_sync_failures: IntCounter,
+    /// Events that no stream took in time.
+    pub dropped_events: IntCounter,
+}
+
+/// What became of a question to an RM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryOutcome {
+    /// A node passed.
+    Passed,
+    /// None did.
+    Failed,
+    /// The RM knows no such request; none passed.
+    UnknownAllocation,
+    /// The RM failed at it; none passed.
+    Error,
+    /// The RM's view was too old: asked again.
+    Stale,
+    /// The RM was overloaded: asked again.
+    Shed,
+    /// Not answered in time.
+    Timeout,
+    /// Given up by the scheduler.
+    Cancelled,
+    /// The stream was lost, or too many waited: asked again later.
+    Lost,
+}
+
+impl QueryOutcome {
+    const ALL: [Self; 9] = [
+        Self::Passed,
+        Self::Failed,
+        Self::UnknownAllocation,
+        Self::Error,
+        Self::Stale,
+        Self::Shed,
+        Self::Timeout,
+        Self::Cancelled,
+        Self::Lost,
+    ];
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::UnknownAllocation => "unknown_allocation",
+            Self::Error => "error",
+            Self::Stale => "stale",
+            Self::Shed => "shed",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+impl CallbackMetrics {
+    pub(super) fn new(make: &mut Maker) -> Self {
+        Self {
+            batches: make.counters(
+                "monoceros_callback_batches_total",
+                "Batches of questions sent to RMs.",
+                ("kind", ["predicate", "preemption"]),
+            ),
+            queries: make.counters(
+                "monoceros_callback_queries_total",
+                "Predicate questions to RMs by what became of them.",
+                ("outcome", QueryOutcome::ALL.map(QueryOutcome::text)),
+            ),
+            ignored: make.counters(
+                "monoceros_callback_ignored_results_total",
+                "Results of RMs that came too late, or to no question.",
+                ("reason", ["late", "unknown"]),
+            ),
+            cache_sync_timeouts: make.counter(
+                "monoceros_callback_cache_sync_timeouts_total",
+                "Responses with allocations that an RM was to confirm first and did not in time.",
+            ),
+            cache_sync_failures: make.counter(
+                "monoceros_callback_cache_sync_failures_total",
+                "Placements undone because an RM could not take them into its view.",
+            ),
+            dropped_events: make.counter(
+                "monoceros_callback_dropped_events_total",
+                "Events that a callback stream wanted and did not take in time.",
+            ),
+        }
+    }
+
+    /// A batch of predicate questions was sent.
+    pub fn predicate_batch(&self) {
+        let [predicate, _] = &self.batches;
+        predicate.inc();
+    }
+
+    /// A batch of preemption questions was sent.
+    pub fn preemption_batch(&self) {
+        let [_, preemption] = &self.batches;
+        preemption.inc();
+    }
+
+    /// A predicate question came to an end.
+    pub fn query(&self, outcome: QueryOutcome) {
+        self.queries[outcome as usize].inc();
+    }
+
+    /// So many questions came to that end.
+    pub fn queries(&self, outcome: QueryOutcome, n: usize) {
+        self.queries[outcome as usize].inc_by(n as u64);
+    }
+
+    /// How many came to that end so far.
+    pub fn queries_so_far(&self, outcome: QueryOutcome) -> u64 {
+        self.queries[outcome as usize].get()
+    }
+
+    /// A result came after its question was given up.
+    pub fn late_result(&self) {
+        let [late, _] = &self.ignored;
+        late.inc();
+    }
+
+    /// A result came to no question.
+    pub fn unknown_result(&self) {
+        let [_, unknown] = &self.ignored;
+        unknown.inc();
+    }
+
+    /// How many results were late, and how many came to no question, so far.
+    pub fn ignored_so_far(&self) -> [u64; 2] {
+        self.ignored.each_ref().map(IntCounter::get)
+    }
+}

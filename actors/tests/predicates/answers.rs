@@ -1,0 +1,320 @@
+//! What waits, and what an answer does to it.
+
+use std::time::Duration;
+
+use monoceros_actors::{Scope, Verdict};
+use monoceros_proto::si::v1::TerminationType;
+
+use crate::shim::{assumed_at, failed, passed, passed_at, play};
+
+const SCOPES: [Scope; 3] = [Scope::Topology, Scope::Node, Scope::Static];
+
+#[test]
+fn what_waits_is_counted_everywhere_and_is_no_allocation_yet() {
+    play("{name: a}", 64, |world| async move {
+        world.node("n1", 4).await;
+        world.app("app", "root.a").await;
+        world.ask("app", "k1", 3).await;
+        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1"]);
+        assert_eq!(world.used_and_pending().await, (3, 0));
+        let apps = world.scheduler.applications("default", "root.a").await.unwrap();
+        assert!(apps[0].allocations.is_empty());
+        let nodes = world.scheduler.nodes("default").await.unwrap();
+        assert!(nodes[0].allocations.is_empty());
+        assert_eq!(world.root().await.running_apps, 0);
+        // A release by its key finds nothing to release.
+        world.end("app", "k1", TerminationType::Timeout).await;
+        assert!(world.heard().await.is_empty());
+        world.shim.answer([(1, passed(Scope::Topology))]);
+        assert_eq!(world.heard().await, ["app Running", "k1 on n1"]);
+        assert_eq!(world.root().await.running_apps, 1);
+        assert_eq!(world.used_and_pending().await, (3, 0));
+    });
+}
+
+#[test]
+fn no_more_wait_than_the_window_and_no_more_than_quota_allows() {
+    play("{name: a, resources: {max: {vcore: 5}}}", 3, |world| async move {
+        // Quotas count cores, requests thousandths of one.
+        world.nodes(2, 10_000).await;
+        world.app("app", "root.a").await;
+        world.ask_many("app", "k", 1_000, 9).await;
+        world.run().await;
+        assert_eq!(world.shim.open_ids(), [1, 2, 3]);
+        world.shim.answer([(1, failed())]);
+        world.run().await;
+        assert_eq!(world.shim.open_ids(), [2, 3, 4]);
+        world.shim.answer_all(&passed(Scope::Static));
+        world.run().await;
+        assert_eq!(world.shim.open_ids(), [5, 6], "quota allows no more");
+        assert_eq!(world.used_and_pending().await, (5_000, 4_000));
+    });
+}
+
+#[test]
+fn an_application_that_may_start_takes_the_place_of_a_running_one_while_it_waits() {
+    play("{name: a, maxapplications: 1}", 64, |world| async move {
+        world.node("n1", 10).await;
+        world.app("one", "root.a").await;
+        world.app("two", "root.a").await;
+        world.ask("one", "k1", 1).await;
+        world.ask("two", "k2", 1).await;
+        world.ask("one", "k3", 1).await;
+        world.run().await;
+        let keys: Vec<_> = world.shim.open().iter().map(|open| open.key.to_string()).collect();
+        assert_eq!(keys, ["k1", "k3"], "the one that waits may go on, the other may not start");
+        world.withdraw("one", "k1").await;
+        world.withdraw("one", "k3").await;
+        world.run().await;
+        assert_eq!(world.shim.open()[0].key.as_ref(), "k2", "there is room again");
+        world.shim.answer_all(&passed(Scope::Static));
+        world.app("three", "root.a").await;
+        world.ask("three", "k4", 1).await;
+        assert!(world.heard().await.contains(&"k2 on n1".to_owned()));
+        assert!(world.shim.open().is_empty());
+    });
+}
+
+#[test]
+fn instances_of_one_ask_have_the_names_that_they_always_have() {
+    play("{name: a}", 64, |world| async move {
+        world.node("n1", 10).await;
+        world.app("app", "root.a").await;
+        world.ask_many("app", "k", 1, 3).await;
+        world.run().await;
+        world.shim.answer_all(&passed(Scope::Static));
+        let heard = world.heard().await;
+        assert_eq!(heard, ["app Running", "k#1 on n1", "k#2 on n1", "k#3 on n1"]);
+    });
+}
+
+#[test]
+fn another_candidate_that_passes_gets_the_placement() {
+    play("{name: a}", 64, |world| async move {
+        world.nodes(20, 4).await;
+        world.app("app", "root.a").await;
+        world.ask("app", "k1", 1).await;
+        world.run().await;
+        world.shim.answer([(1, failed())]);
+        assert_eq!(world.heard().await, ["2 k1? 16 nodes"]);
+        assert_eq!(world.shim.open()[0].nodes[0].as_ref(), "n002");
+        world.shim.answer([(2, passed_at(7))]);
+        assert_eq!(world.heard().await, ["app Running", "k1 on n009"]);
+        let nodes = world.scheduler.nodes("default").await.unwrap();
+        let held: Vec<_> = nodes.iter().filter(|node| !node.allocations.is_empty()).collect();
+        assert_eq!((held.len(), held[0].node_id.as_str()), (1, "n009"));
+    });
+}
+
+#[test]
+fn a_candidate_without_room_by_now_is_asked_about_again_and_its_assumption_withdrawn() {
+    play("{name: a}", 64, |world| async move {
+        world.nodes(3, 4).await;
+        world.app("app", "root.a").await;
+        world.ask("app", "k1", 3).await;
+        world.run().await;
+        world.shim.answer([(1, failed())]);
+        assert_eq!(world.heard().await, ["2 k1? n002 n003"]);
+        world.request("app", "other", 4, "n003").await;
+        world.run().await;
+        world.shim.answer([(2, assumed_at(1))]);
+        // n002 refused and n003 is full.
+        assert_eq!(world.heard().await, ["2 withdrawn"]);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.heard().await, ["3 k1? n001"]);
+    });
+}
+
+/// Whether the answer about `k1`, asked before `n1` (else `n2`) changed, is void.
+fn is_void(scope: Scope, where_it_changed: &'static str, how: &'static str) -> bool {
+    let void = std::cell::Cell::new(false);
+    play("{name: a}", 64, |world| {
+        let void = &void;
+        async move {
+            world.node("n1", 10).await;
+            world.app("app", "root.a").await;
+            world.app("other", "root.a").await;
+            world.request("other", "old", 1, "n1").await;
+            world.run().await;
+            // Fuller than n1, so that n1 comes first.
+            world.node("n2", 10).await;
+            world.request("other", "older", 5, "n2").await;
+            world.run().await;
+            world.ask("app", "k1", 1).await;
+            assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1"]);
+            match how {
+                "placed" => world.request("other", "new", 1, where_it_changed).await,
+                _ if where_it_changed == "n1" => {
+                    world.end("other", "old", TerminationType::StoppedByRm).await;
+                }
+                _ => world.end("other", "older", TerminationType::StoppedByRm).await,
+            }
+            world.run().await;
+            world.shim.answer([(1, passed(scope))]);
+            let heard = world.heard().await;
+            void.set(heard.iter().any(|word| word.starts_with("2 k1?")));
+            assert_ne!(void.get(), heard.contains(&"k1 on n1".to_owned()), "{heard:?}");
+        }
+    });
+    void.get()
+}
+
+#[test]
+fn what_was_placed_or_ended_meanwhile_makes_an_answer_void_that_rests_on_it() {
+    for how in ["placed", "ended"] {
+        for (at, expected) in [("n1", [true, true, false]), ("n2", [true, false, false])] {
+            let void = SCOPES.map(|scope| is_void(scope, at, how));
+            assert_eq!(void, expected, "{how} on {at}");
+        }
+    }
+}
+
+#[test]
+fn of_answers_that_rest_on_everything_one_counts_and_the_window_shrinks() {
+    play("{name: a}", 8, |world| async move {
+        world.nodes(10, 4).await;
+        world.app("app", "root.a").await;
+        world.ask_many("app", "k", 1, 12).await;
+        world.run().await;
+        let mut waiting = Vec::new();
+        for _ in 0..5 {
+            waiting.push(world.shim.open_ids().len());
+            world.shim.answer_all(&passed(Scope::Topology));
+            let heard = world.heard().await;
+            assert_eq!(heard.iter().filter(|word| word.contains(" on ")).count(), 1, "{heard:?}");
+        }
+        assert_eq!(waiting, [8, 4, 2, 1, 2]);
+        assert_eq!(world.used_and_pending().await.0, 5 + 1);
+        let void = world.count("monoceros_predicate_answers_total", "void");
+        assert!((void - 12.0).abs() < 0.5, "{void}");
+    });
+}
+
+#[test]
+fn what_the_rm_assumed_itself_makes_nothing_void() {
+    for scope in SCOPES {
+        play("{name: a}", 8, |world| async move {
+            world.nodes(2, 10).await;
+            world.app("app", "root.a").await;
+            world.ask_many("app", "k", 1, 8).await;
+            world.run().await;
+            world.shim.answer_all(&Verdict::Passed { position: 0, scope, assumed: true });
+            let heard = world.heard().await;
+            assert_eq!(heard.iter().filter(|word| word.contains(" on ")).count(), 8, "{scope:?}");
+        });
+    }
+}
+
+#[test]
+fn an_assumption_that_is_not_taken_makes_void_what_was_answered_on_top_of_it() {
+    play("{name: a}", 8, |world| async move {
+        world.nodes(1, 10).await;
+        world.app("app", "root.a").await;
+        world.ask("app", "k1", 1).await;
+        world.ask("app", "k2", 1).await;
+        world.run().await;
+        world.withdraw("app", "k1").await;
+        assert_eq!(world.heard().await, ["1 withdrawn"]);
+        let on_top = Verdict::Passed { position: 0, scope: Scope::Node, assumed: true };
+        world.shim.answer([(1, on_top.clone()), (2, on_top)]);
+        assert_eq!(world.heard().await, ["2 withdrawn", "3 k2? n001"]);
+    });
+}
+
+#[test]
+fn questions_and_words_leave_in_the_order_in_which_they_were_decided() {
+    play("{name: a}", 1, |world| async move {
+        world.node("n1", 4).await;
+        world.app("app", "root.a").await;
+        world.ask("app", "k1", 1).await;
+        world.ask("app", "k2", 1).await;
+        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n1"]);
+        world.shim.answer([(1, assumed_at(0))]);
+        assert_eq!(world.heard().await, ["app Running", "k1 on n1", "2 k2? n1"]);
+    });
+}
+
+#[test]
+fn settling_waits_for_answers() {
+    play("{name: a}", 64, |world| async move {
+        world.node("n1", 4).await;
+        world.app("app", "root.a").await;
+        world.ask("app", "k1", 1).await;
+        world.run().await;
+        let second = Duration::from_secs(1);
+        let settled = tokio::time::timeout(second, world.scheduler.settle()).await;
+        assert!(settled.is_err(), "the answer is still to come");
+        world.shim.answer([(1, passed(Scope::Static))]);
+        tokio::time::timeout(second, world.scheduler.settle()).await.unwrap();
+        assert_eq!(world.shim.heard(), ["app Running", "k1 on n1"]);
+    });
+}
+
+#[test]
+fn answers_go_to_the_partition_that_asked_though_numbers_are_the_same() {
+    let config = "partitions:\n\
+        - {name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}\n\
+        - {name: gpu, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}\n";
+    play("", 1, |world| async move {
+        let world = crate::shim::World::register(world.scheduler, config, 64).await;
+        world.node("n1", 4).await;
+        world.node_in("gpu", "g1", 4).await;
+        world.app("app", "root.a").await;
+        world.ask("app", "k1", 1).await;
+        world.run().await;
+        let first = world.shim.open()[0].clone();
+        world.shim.answer([(1, failed())]);
+        world.run().await;
+        world.app_in("gpu", "app", "root.a").await;
+        let mut ask = monoceros_proto::si::v1::AllocationAsk {
+            partition_name: "gpu".to_owned(),
+            ..Default::default()
+        };
+        ask.allocation_key = "k2".to_owned();
+        ask.application_id = "app".to_owned();
+        ask.max_allocations = 1;
+        let quantity = monoceros_proto::si::v1::Quantity { value: 1 };
+        let resources = [("vcore".to_owned(), quantity)].into();
+        ask.resource_ask = Some(monoceros_proto::si::v1::Resource { resources });
+        world.ask_for(ask).await;
+        world.run().await;
+        let second = world.shim.open()[0].clone();
+        assert_eq!((second.id, second.nodes[0].as_ref()), (first.id, "g1"));
+        assert!(!first.answers.is(&second.answers) && first.answers.is(&first.answers.clone()));
+        let answer = |sink: &monoceros_actors::AnswerSink| {
+            let verdict = passed(Scope::Static);
+            sink.answer(vec![monoceros_actors::PredicateAnswer { id: first.id, verdict }]);
+        };
+        answer(&first.answers);
+        assert!(world.heard().await.is_empty(), "the other partition has had its answer");
+        answer(&second.answers);
+        assert_eq!(world.heard().await, ["app Running", "k2 on g1"]);
+        assert_eq!(world.scheduler.check_books("gpu").await, Ok(Vec::new()));
+    });
+}
+
+#[test]
+fn everything_is_counted() {
+    play("{name: a}", 64, |world| async move {
+        world.node("n1", 9).await;
+        world.app("app", "root.a").await;
+        for key in ["k1", "k2", "k3", "k4", "k5"] {
+            world.ask("app", key, 1).await;
+        }
+        world.run().await;
+        let open = |name| world.count(name, "");
+        assert!((open("monoceros_predicate_questions_open") - 5.0).abs() < 0.5);
+        let verdicts = [passed(Scope::Node), passed(Scope::Node), failed(), Verdict::Unanswered];
+        world.shim.answer((1..).zip(verdicts));
+        world.withdraw("app", "k5").await;
+        world.run().await;
+        let answers = ["passed", "void", "failed", "unanswered"]
+            .map(|outcome| world.count("monoceros_predicate_answers_total", outcome));
+        assert_eq!(answers.map(|count| count.to_string()), ["1", "1", "1", "1"]);
+        assert!((open("monoceros_predicate_questions_cancelled_total") - 1.0).abs() < 0.5);
+        assert!((open("monoceros_predicate_questions_total") - 7.0).abs() < 0.5);
+        world.scheduler.stop_resource_manager("rm").await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(open("monoceros_predicate_questions_open").abs() < 0.5, "gone with the partition");
+    });
+}

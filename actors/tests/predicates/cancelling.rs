@@ -1,0 +1,142 @@
+//! The step that makes a placement impossible takes it back, and says so (the table in
+//! ARCHITECTURE.md).
+
+use monoceros_actors::Scope;
+use monoceros_proto::si::v1::TerminationType;
+use monoceros_proto::si::v1::node_info::ActionFromRm;
+
+use crate::shim::{World, assumed_at, passed, play};
+
+/// One question is open, about `k1` of two cores on n001; `n002` takes nothing. Something happens;
+/// the question is withdrawn, and what else is heard is returned. A late answer changes nothing.
+fn after<F: Future<Output = ()>>(happens: impl FnOnce(std::rc::Rc<World>) -> F) -> Vec<String> {
+    let heard = std::cell::RefCell::new(Vec::new());
+    play("{name: a}", 64, |world| {
+        let heard = &heard;
+        async move {
+            let world = std::rc::Rc::new(world);
+            world.nodes(2, 4).await;
+            world.act("n002", ActionFromRm::DrainNode).await;
+            world.app("app", "root.a").await;
+            world.ask("app", "k1", 2).await;
+            assert_eq!(world.heard().await, ["app Accepted", "1 k1? n001"]);
+            happens(std::rc::Rc::clone(&world)).await;
+            let mut words = world.heard().await;
+            assert_eq!(words.iter().filter(|word| *word == "1 withdrawn").count(), 1, "{words:?}");
+            words.retain(|word| word != "1 withdrawn");
+            let open = world.shim.open_ids();
+            world.shim.answer([(1, assumed_at(0))]);
+            assert!(world.heard().await.is_empty(), "a late answer is dropped");
+            assert_eq!(world.shim.open_ids(), open);
+            if open.is_empty() {
+                assert_eq!(world.used_and_pending().await.0, 0);
+            }
+            *heard.borrow_mut() = words;
+        }
+    });
+    heard.into_inner()
+}
+
+#[test]
+fn an_ask_that_is_withdrawn_takes_its_placement_with_it() {
+    let heard = after(|world| async move { world.withdraw("app", "k1").await });
+    assert_eq!(heard, ["app Completing"]);
+    let heard = after(|world| async move { world.withdraw("app", "").await });
+    assert_eq!(heard, ["app Completing"]);
+}
+
+#[test]
+fn an_ask_that_is_replaced_is_asked_about_anew() {
+    let heard = after(|world| async move { world.ask("app", "k1", 1).await });
+    assert_eq!(heard, ["2 k1? n001"]);
+}
+
+#[test]
+fn an_ask_that_changes_its_size_is_asked_about_anew() {
+    let heard = after(|world| async move { world.request("app", "k1", 3, "").await });
+    assert_eq!(heard, ["2 k1? n001"]);
+}
+
+#[test]
+fn what_the_rm_places_itself_needs_no_answer() {
+    let heard = after(|world| async move {
+        world.request("app", "k1", 2, "n002").await;
+        world.end("app", "k1", TerminationType::StoppedByRm).await;
+    });
+    assert_eq!(heard, ["app Running", "k1 on n002", "k1 released", "app Completing"]);
+}
+
+#[test]
+fn an_application_that_leaves_takes_its_placements_with_it() {
+    let heard = after(|world| async move { world.remove_app("app").await });
+    assert!(heard.is_empty(), "nothing was allocated: {heard:?}");
+}
+
+#[test]
+fn a_node_that_leaves_takes_nothing_along_that_is_not_settled() {
+    let heard = after(|world| async move {
+        world.act("n001", ActionFromRm::Decomission).await;
+        world.act("n002", ActionFromRm::DrainToSchedulable).await;
+    });
+    assert_eq!(heard, ["2 k1? n002"]);
+}
+
+#[test]
+fn a_node_that_drains_or_is_not_ready_is_asked_no_more() {
+    assert!(
+        after(|world| async move { world.act("n001", ActionFromRm::DrainNode).await }).is_empty()
+    );
+    assert!(after(|world| async move { world.change_node("n001", None, false).await }).is_empty());
+}
+
+#[test]
+fn a_node_that_shrinks_below_what_it_holds_gives_it_back() {
+    assert!(
+        after(|world| async move { world.change_node("n001", Some(1), true).await }).is_empty()
+    );
+}
+
+#[test]
+fn a_node_that_shrinks_and_still_has_enough_keeps_it() {
+    play("{name: a}", 64, |world| async move {
+        world.node("n1", 4).await;
+        world.app("app", "root.a").await;
+        world.ask("app", "k1", 2).await;
+        world.run().await;
+        world.change_node("n1", Some(2), true).await;
+        assert!(world.heard().await.is_empty());
+        world.shim.answer([(1, passed(Scope::Topology))]);
+        assert_eq!(world.heard().await, ["app Running", "k1 on n1"]);
+    });
+}
+
+#[test]
+fn what_may_be_nowhere_else_stays_on_a_node_that_drains() {
+    play("{name: a}", 64, |world| async move {
+        world.node("n1", 4).await;
+        world.app("app", "root.a").await;
+        world.ask_on("app", "k1", 2, "n1").await;
+        world.run().await;
+        world.act("n1", ActionFromRm::DrainNode).await;
+        assert!(world.heard().await.is_empty());
+        world.shim.answer([(1, passed(Scope::Topology))]);
+        assert_eq!(world.heard().await, ["app Running", "k1 on n1"]);
+    });
+}
+
+#[test]
+fn what_could_not_be_bound_is_asked_about_again_and_what_waits_stays() {
+    play("{name: a}", 64, |world| async move {
+        world.node("n1", 4).await;
+        world.app("app", "root.a").await;
+        world.ask_many("app", "k", 1, 2).await;
+        world.run().await;
+        world.shim.answer([(1, assumed_at(0))]);
+        world.run().await;
+        world.end("app", "k#1", TerminationType::SchedulingFailedOnRm).await;
+        assert_eq!(world.heard().await, ["3 k? n1"]);
+        assert_eq!(world.shim.open_ids(), [2, 3]);
+        world.shim.answer_all(&passed(Scope::Static));
+        assert_eq!(world.heard().await, ["k#2 on n1", "k#3 on n1"]);
+    });
+}

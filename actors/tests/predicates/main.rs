@@ -1,0 +1,22 @@
+//! Predicates that are answered later, under the test's control, in virtual time: what waits, what
+//! an answer does, who takes a placement back (scheduler-interface chapter, 2.4–2.6).
+#![allow(clippy::unwrap_used)]
+
+mod shim;
+
+mod answers;
+mod cancelling;
+mod holding;
+mod refusals;
+
+/// A file that no `mod` names is a file of tests that nobody runs.
+#[test]
+fn no_file_is_forgotten() {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/predicates");
+    let named = include_str!("main.rs");
+    for file in std::fs::read_dir(here).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        assert!(name == "main" || named.contains(&format!("mod {name};")), "{name} is forgotten");
+    }
+}

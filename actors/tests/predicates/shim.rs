@@ -1,0 +1,386 @@
+//! A shim that answers when the test says so.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use monoceros_actors::snapshot::QueueSnapshot;
+use monoceros_actors::{
+    AnswerSink, PredicateAnswer, PredicateQuestion, Predicates, QuestionId,
+    ResourceManagerCallback, ResourceManagerControl, Scheduler, SchedulerBuilder, SchedulerHandle,
+    Scope, Verdict,
+};
+use monoceros_proto::si::v1::node_info::ActionFromRm;
+use monoceros_proto::si::v1::{self as si, TerminationType};
+
+/// One side of the wire: what it heard, and what it was asked and has not answered.
+#[derive(Default)]
+pub(crate) struct Shim {
+    heard: Mutex<Vec<String>>,
+    open: Mutex<BTreeMap<u64, PredicateQuestion>>,
+    sink: Mutex<Option<AnswerSink>>,
+    pub(crate) panics: AtomicBool,
+}
+
+impl Shim {
+    fn hear(&self, words: impl IntoIterator<Item = String>) {
+        self.heard.lock().unwrap().extend(words);
+    }
+
+    /// What was heard since the last time.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut *self.heard.lock().unwrap())
+    }
+
+    /// The questions that have no answer yet, in order.
+    pub(crate) fn open(&self) -> Vec<PredicateQuestion> {
+        self.open.lock().unwrap().values().cloned().collect()
+    }
+
+    /// Their numbers.
+    pub(crate) fn open_ids(&self) -> Vec<u64> {
+        self.open.lock().unwrap().keys().copied().collect()
+    }
+
+    /// Answers together, also what is not asked any more.
+    pub(crate) fn answer(&self, answers: impl IntoIterator<Item = (u64, Verdict)>) {
+        let answers: Vec<_> = answers
+            .into_iter()
+            .map(|(id, verdict)| PredicateAnswer { id: QuestionId(id), verdict })
+            .collect();
+        let mut open = self.open.lock().unwrap();
+        for answer in &answers {
+            open.remove(&answer.id.0);
+        }
+        drop(open);
+        let sink = self.sink.lock().unwrap().clone().expect("something was asked");
+        sink.answer(answers);
+    }
+
+    /// The same answer to everything that is open.
+    pub(crate) fn answer_all(&self, verdict: &Verdict) {
+        let open = self.open_ids();
+        self.answer(open.into_iter().map(|id| (id, verdict.clone())));
+    }
+}
+
+impl ResourceManagerCallback for Shim {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        let placed = |new: si::Allocation| format!("{} on {}", new.uuid, new.node_id);
+        self.hear(response.new.into_iter().map(placed));
+        let released = |gone: si::AllocationRelease| format!("{} released", gone.uuid);
+        self.hear(response.released.into_iter().map(released));
+    }
+
+    fn update_application(&self, response: si::ApplicationResponse) {
+        let entered = |app: si::UpdatedApplication| format!("{} {}", app.application_id, app.state);
+        self.hear(response.updated.into_iter().map(entered));
+    }
+
+    fn update_node(&self, _response: si::NodeResponse) {}
+
+    fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
+        self.hear([format!("{} asked at once", args.allocation_key)]);
+        Ok(())
+    }
+
+    fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
+        let words = questions.iter().map(|question| {
+            let nodes: Vec<&str> = question.nodes.iter().map(AsRef::as_ref).collect();
+            let nodes = match nodes.len() {
+                0..=4 => nodes.join(" "),
+                more => format!("{more} nodes"),
+            };
+            format!("{} {}? {nodes}", question.id.0, question.key)
+        });
+        self.hear(words);
+        assert!(!self.panics.load(Ordering::Acquire), "the test panics");
+        for question in questions {
+            *self.sink.lock().unwrap() = Some(question.answers.clone());
+            assert!(question.allocate && !question.nodes.is_empty());
+            let before = self.open.lock().unwrap().insert(question.id.0, question);
+            assert!(before.is_none(), "a question is asked once");
+        }
+    }
+
+    fn cancel_predicates(&self, questions: Vec<QuestionId>) {
+        self.hear(questions.iter().map(|question| format!("{} withdrawn", question.0)));
+        let mut open = self.open.lock().unwrap();
+        open.retain(|id, _| !questions.contains(&QuestionId(*id)));
+    }
+}
+
+pub(crate) fn passed(scope: Scope) -> Verdict {
+    Verdict::Passed { position: 0, scope, assumed: false }
+}
+
+pub(crate) fn passed_at(position: usize) -> Verdict {
+    Verdict::Passed { position, scope: Scope::Static, assumed: false }
+}
+
+pub(crate) fn assumed_at(position: usize) -> Verdict {
+    Verdict::Passed { position, scope: Scope::Static, assumed: true }
+}
+
+pub(crate) fn failed() -> Verdict {
+    Verdict::Failed { reasons: vec![("no reason".to_owned(), 1)] }
+}
+
+/// A scheduler with one RM, and what the RM says.
+pub(crate) struct World {
+    pub(crate) scheduler: SchedulerHandle,
+    pub(crate) shim: Arc<Shim>,
+    pub(crate) control: ResourceManagerControl,
+    /// Of the test's partition.
+    pub(crate) partition: String,
+}
+
+/// Plays a story in virtual time. `queues` is the list below root; `in_flight` placements may wait.
+pub(crate) fn play<F: Future<Output = ()>>(
+    queues: &str,
+    in_flight: usize,
+    story: impl FnOnce(World) -> F,
+) {
+    play_with(Scheduler::builder(), queues, in_flight, story);
+}
+
+pub(crate) fn play_with<F: Future<Output = ()>>(
+    builder: SchedulerBuilder,
+    queues: &str,
+    in_flight: usize,
+    story: impl FnOnce(World) -> F,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let config = format!(
+        "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
+         queues: [{queues}]\n"
+    );
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let scheduler = builder.start_local().unwrap();
+        let world = World::register(scheduler, &config, in_flight).await;
+        story(world).await;
+    });
+}
+
+impl World {
+    pub(crate) async fn register(
+        scheduler: SchedulerHandle,
+        config: &str,
+        in_flight: usize,
+    ) -> Self {
+        let shim = Arc::new(Shim::default());
+        let register = si::RegisterResourceManagerRequest {
+            rm_id: "rm".to_owned(),
+            config: config.to_owned(),
+            ..Default::default()
+        };
+        let callback = Arc::clone(&shim);
+        scheduler.register_resource_manager(register, callback).await.unwrap();
+        let control = scheduler.control("rm").await.unwrap();
+        control.set_predicates(Predicates::Remote { in_flight });
+        Self { scheduler, shim, control, partition: "default".to_owned() }
+    }
+
+    /// Lets everything run that can run without an answer, checks the books, and returns what was
+    /// heard.
+    pub(crate) async fn heard(&self) -> Vec<String> {
+        // The clock is paused: it moves on only when there is nothing else to do.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let wrong = self.scheduler.check_books(&self.partition).await.unwrap();
+        assert_eq!(wrong, Vec::<String>::new());
+        self.shim.heard()
+    }
+
+    /// [`Self::heard`] by somebody else.
+    pub(crate) async fn run(&self) {
+        self.heard().await;
+    }
+
+    async fn tell_node(&self, node: si::NodeInfo) {
+        let rm_id = "rm".to_owned();
+        let request = si::NodeRequest { rm_id, nodes: vec![node], ..Default::default() };
+        self.scheduler.update_node(request).await.unwrap();
+    }
+
+    pub(crate) async fn node(&self, id: &str, vcore: i64) {
+        self.node_in("", id, vcore).await;
+    }
+
+    pub(crate) async fn node_in(&self, partition: &str, id: &str, vcore: i64) {
+        let mut attributes = BTreeMap::new();
+        if !partition.is_empty() {
+            attributes.insert("si/node-partition".to_owned(), partition.to_owned());
+        }
+        self.tell_node(si::NodeInfo {
+            node_id: id.to_owned(),
+            action: ActionFromRm::Create as i32,
+            schedulable_resource: Some(resource(vcore)),
+            attributes: attributes.into_iter().collect(),
+            ..Default::default()
+        })
+        .await;
+    }
+
+    pub(crate) async fn nodes(&self, count: usize, vcore: i64) {
+        for number in 1..=count {
+            self.node(&format!("n{number:03}"), vcore).await;
+        }
+    }
+
+    pub(crate) async fn act(&self, node: &str, action: ActionFromRm) {
+        let node_id = node.to_owned();
+        self.tell_node(si::NodeInfo { node_id, action: action as i32, ..Default::default() }).await;
+    }
+
+    pub(crate) async fn change_node(&self, node: &str, vcore: Option<i64>, ready: bool) {
+        self.tell_node(si::NodeInfo {
+            node_id: node.to_owned(),
+            action: ActionFromRm::Update as i32,
+            schedulable_resource: vcore.map(resource),
+            attributes: [("ready".to_owned(), ready.to_string())].into(),
+            ..Default::default()
+        })
+        .await;
+    }
+
+    pub(crate) async fn app(&self, id: &str, queue: &str) {
+        self.app_in("", id, queue).await;
+    }
+
+    pub(crate) async fn app_in(&self, partition: &str, id: &str, queue: &str) {
+        let new = si::AddApplicationRequest {
+            application_id: id.to_owned(),
+            queue_name: queue.to_owned(),
+            partition_name: partition.to_owned(),
+            ugi: Some(si::UserGroupInformation { user: "ada".to_owned(), groups: Vec::new() }),
+            ..Default::default()
+        };
+        let rm_id = "rm".to_owned();
+        let request = si::ApplicationRequest { rm_id, new: vec![new], ..Default::default() };
+        self.scheduler.update_application(request).await.unwrap();
+    }
+
+    pub(crate) async fn remove_app(&self, id: &str) {
+        let remove =
+            si::RemoveApplicationRequest { application_id: id.to_owned(), ..Default::default() };
+        let rm_id = "rm".to_owned();
+        let request = si::ApplicationRequest { rm_id, remove: vec![remove], ..Default::default() };
+        self.scheduler.update_application(request).await.unwrap();
+    }
+
+    pub(crate) async fn ask(&self, app: &str, key: &str, vcore: i64) {
+        self.ask_for(si::AllocationAsk { max_allocations: 1, ..ask(app, key, vcore) }).await;
+    }
+
+    pub(crate) async fn ask_many(&self, app: &str, key: &str, vcore: i64, times: i32) {
+        self.ask_for(si::AllocationAsk { max_allocations: times, ..ask(app, key, vcore) }).await;
+    }
+
+    pub(crate) async fn ask_on(&self, app: &str, key: &str, vcore: i64, node: &str) {
+        let tag = ("yunikorn.apache.org/requiredNode".to_owned(), node.to_owned());
+        self.ask_for(si::AllocationAsk {
+            max_allocations: 1,
+            tags: [tag].into(),
+            ..ask(app, key, vcore)
+        })
+        .await;
+    }
+
+    pub(crate) async fn ask_for(&self, ask: si::AllocationAsk) {
+        self.allocate(si::AllocationRequest { asks: vec![ask], ..Default::default() }).await;
+    }
+
+    /// In today's form: of a key that is known only the size changes.
+    pub(crate) async fn request(&self, app: &str, key: &str, vcore: i64, node: &str) {
+        let allocation = si::Allocation {
+            allocation_key: key.to_owned(),
+            application_id: app.to_owned(),
+            node_id: node.to_owned(),
+            resource_per_alloc: Some(resource(vcore)),
+            ..Default::default()
+        };
+        let allocations = vec![allocation];
+        self.allocate(si::AllocationRequest { allocations, ..Default::default() }).await;
+    }
+
+    pub(crate) async fn withdraw(&self, app: &str, key: &str) {
+        let release = si::AllocationAskRelease {
+            application_id: app.to_owned(),
+            allocation_key: key.to_owned(),
+            ..Default::default()
+        };
+        self.release(si::AllocationReleasesRequest {
+            allocation_asks_to_release: vec![release],
+            ..Default::default()
+        })
+        .await;
+    }
+
+    /// By UUID.
+    pub(crate) async fn end(&self, app: &str, uuid: &str, kind: TerminationType) {
+        let release = si::AllocationRelease {
+            application_id: app.to_owned(),
+            uuid: uuid.to_owned(),
+            termination_type: kind as i32,
+            ..Default::default()
+        };
+        self.release(si::AllocationReleasesRequest {
+            allocations_to_release: vec![release],
+            ..Default::default()
+        })
+        .await;
+    }
+
+    async fn release(&self, releases: si::AllocationReleasesRequest) {
+        let releases = Some(releases);
+        self.allocate(si::AllocationRequest { releases, ..Default::default() }).await;
+    }
+
+    async fn allocate(&self, request: si::AllocationRequest) {
+        let request = si::AllocationRequest { rm_id: "rm".to_owned(), ..request };
+        self.scheduler.update_allocation(request).await.unwrap();
+    }
+
+    pub(crate) async fn root(&self) -> QueueSnapshot {
+        self.scheduler.queues(&self.partition).await.unwrap()
+    }
+
+    /// Used and pending of root, cores.
+    pub(crate) async fn used_and_pending(&self) -> (i64, i64) {
+        let root = self.root().await;
+        let vcore = |amount: &monoceros_rules::resources::Resources| {
+            amount.sorted().first().map_or(0, |(_, quantity)| *quantity)
+        };
+        (vcore(&root.allocated_resource), vcore(&root.pending_resource))
+    }
+
+    /// A number that the scheduler counts, by its name and the value of its label.
+    pub(crate) fn count(&self, name: &str, label: &str) -> f64 {
+        let families = self.scheduler.metrics().gather();
+        let family = families.iter().find(|family| family.name() == name).unwrap();
+        let metric = family.get_metric().iter().find(|metric| {
+            metric.get_label().iter().all(|pair| pair.value() == label)
+                || (label.is_empty() && metric.get_label().is_empty())
+        });
+        let metric = metric.unwrap();
+        metric.get_counter().get_value() + metric.get_gauge().get_value()
+    }
+}
+
+fn ask(app: &str, key: &str, vcore: i64) -> si::AllocationAsk {
+    si::AllocationAsk {
+        allocation_key: key.to_owned(),
+        application_id: app.to_owned(),
+        resource_ask: Some(resource(vcore)),
+        ..Default::default()
+    }
+}
+
+fn resource(vcore: i64) -> si::Resource {
+    si::Resource { resources: [("vcore".to_owned(), si::Quantity { value: vcore })].into() }
+}

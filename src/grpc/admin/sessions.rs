@@ -1,0 +1,92 @@
+//! Sessions as operators see and end them. What ends a session names it: nothing is ended by
+//! leaving a field empty.
+
+use monoceros_proto::si::v1 as si;
+use tracing::info;
+
+use super::refusal::Refusal;
+use crate::grpc::kind::Dialect;
+use crate::grpc::registry::Registry;
+use crate::grpc::session::SessionStatus;
+use crate::identity::Identity;
+
+/// Told to those who come late when the operator gave no reason.
+const DEREGISTERED: &str = "deregistered";
+
+/// Answers `ListSessions`.
+pub(super) fn list(
+    registry: &Registry,
+    caller: &Identity,
+) -> Result<si::ListSessionsResponse, Refusal> {
+    caller.check_admin()?;
+    let scheduler_id = registry.scheduler_id();
+    Ok(si::ListSessionsResponse {
+        scheduler_id: scheduler_id.to_str().unwrap_or_default().to_owned(),
+        sessions: registry.list().into_iter().map(message).collect(),
+    })
+}
+
+/// Answers `DeregisterResourceManager`.
+pub(super) async fn deregister(
+    registry: &Registry,
+    caller: &Identity,
+    request: si::DeregisterResourceManagerRequest,
+) -> Result<si::DeregisterResourceManagerResponse, Refusal> {
+    let si::DeregisterResourceManagerRequest { rm_id, session_id, reason } = request;
+    check_named(caller, &rm_id)?;
+    let number = (session_id != 0).then_some(session_id);
+    let by = if reason.is_empty() { DEREGISTERED } else { &reason };
+    let Some((session, removed)) = registry.stop(&rm_id, number, by).await else {
+        return Ok(si::DeregisterResourceManagerResponse::default());
+    };
+    info!(rm = rm_id, session = session.number(), reason, "resource manager deregistered");
+    let count = |n| u32::try_from(n).unwrap_or(u32::MAX);
+    Ok(si::DeregisterResourceManagerResponse {
+        released_allocations: count(removed.allocations),
+        removed_nodes: count(removed.nodes),
+        removed_applications: count(removed.applications),
+    })
+}
+
+/// Answers `TriggerResync`.
+pub(super) fn resync(
+    registry: &Registry,
+    caller: &Identity,
+    request: si::TriggerResyncRequest,
+) -> Result<si::TriggerResyncResponse, Refusal> {
+    let si::TriggerResyncRequest { rm_id, reason } = request;
+    check_named(caller, &rm_id)?;
+    if registry.session(&rm_id).is_none() {
+        return Err(Refusal::NotRegistered(rm_id));
+    }
+    let cause = if reason.is_empty() { "an administrator asked for it" } else { &reason };
+    let closed = registry.resync(&rm_id, cause);
+    info!(rm = rm_id, reason, closed, "resource manager told to report anew");
+    Ok(si::TriggerResyncResponse { closed_streams: u32::try_from(closed).unwrap_or(u32::MAX) })
+}
+
+fn check_named(caller: &Identity, rm_id: &str) -> Result<(), Refusal> {
+    if rm_id.is_empty() {
+        return Err(Refusal::field("rm_id", "name the resource manager"));
+    }
+    Ok(caller.check_rm_or_admin(rm_id)?)
+}
+
+fn message(session: SessionStatus) -> si::SessionInfo {
+    let registrant = session.registrant;
+    si::SessionInfo {
+        rm_id: registrant.rm_id,
+        session_id: registrant.number,
+        state: session.state.name().to_owned(),
+        version: registrant.version,
+        policy_group: registrant.policy_group,
+        dialect: session.dialect.map_or("", Dialect::name).to_owned(),
+        open_streams: session.open_streams.into_iter().map(str::to_owned).collect(),
+        registered_at_nano: registrant.registered_at_ns,
+        paused_at_nano: session.paused_at_ns.unwrap_or_default(),
+        outbox_items: session.outbox_items as u64,
+        instance_id: session.instance.unwrap_or_default(),
+        build_info: registrant.build_info.into_iter().collect(),
+        lost: session.lost.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,429 @@
+//! Questions of one stream: joined into batches, sent within a window, answered exactly once
+//! (scheduler-interface chapter, 2.4).
+//!
+//! # Invariants
+//! * Each question that came in gets one answer, unless it was cancelled: from the shim, from the
+//!   deadline, or [when the stream ends](Batcher::close).
+//! * At most [`Limits::batches`] batches are out, of at most [`Limits::queries`] questions and
+//!   [`Limits::nodes`] nodes each. A question about more nodes is asked in parts.
+//! * What the shim assumed for a question whose answer is not used is told to be
+//!   [forgotten](Turn::forget), also when its answer comes late.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_actors::metrics::{CallbackMetrics, QueryOutcome};
+use monoceros_actors::{QuestionId, Scope, Verdict};
+use monoceros_proto::callback::v1 as cb;
+use tokio::time::Instant;
+
+use super::dictionary::Dictionary;
+use super::results::{self, clamped};
+use super::window::Window;
+use crate::settings::callback::OnTimeout;
+
+mod answers;
+#[cfg(test)]
+mod tests;
+
+/// Names a question among those of all partitions of an RM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket {
+    /// As the partition named it.
+    pub(super) id: QuestionId,
+    /// Whose question it is.
+    pub(super) partition: u32,
+}
+
+/// May this request run on the first of these nodes that passes?
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    pub(super) ticket: Ticket,
+    pub(super) application: Arc<str>,
+    pub(super) key: Arc<str>,
+    /// As the scheduler gave them; what an answer names is a position here.
+    pub(super) nodes: Vec<Arc<str>>,
+    /// Positions of those that are worth asking about, in their order.
+    pub(super) candidates: Vec<usize>,
+    pub(super) allocate: bool,
+}
+
+/// The answer to a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) ticket: Ticket,
+    pub(super) verdict: Verdict,
+}
+
+/// What was agreed on for one stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Batches that are out.
+    pub(super) batches: usize,
+    /// Questions of a batch.
+    pub(super) queries: usize,
+    /// Nodes of a batch.
+    pub(super) nodes: usize,
+    /// Questions that wait for a batch.
+    pub(super) waiting: usize,
+    /// How long a batch may be out.
+    pub(super) timeout: Duration,
+    /// What holds for its questions then.
+    pub(super) on_timeout: OnTimeout,
+    /// The shim keeps a view that follows the decisions, and so may assume requests on nodes.
+    pub(super) assume: bool,
+}
+
+/// What a step comes to.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    /// For the scheduler, in order.
+    pub(super) answers: Vec<Answer>,
+    /// Keys of requests that the shim may have assumed and that do not run there.
+    pub(super) forget: Vec<Arc<str>>,
+    /// Batches that nobody waits for any more.
+    pub(super) cancelled: Vec<u64>,
+}
+
+/// The questions of one stream.
+#[derive(Debug)]
+pub(super) struct Batcher {
+    limits: Limits,
+    metrics: CallbackMetrics,
+    window: Window,
+    /// Sent back by the shim, or to be asked about more nodes: they go first.
+    again: VecDeque<Pending>,
+    waiting: VecDeque<Pending>,
+    /// Some of those in the two lists were cancelled meanwhile: they have no place any more.
+    places: BTreeMap<Ticket, Place>,
+    out: BTreeMap<u64, Batch>,
+    /// By allocation key: what the shim assumed with an answer and the scheduler has not told yet.
+    assumed: HashMap<Arc<str>, Vec<Assumed>>,
+    /// Keys that the shim may yet assume, of batches that are not waited for, by query.
+    abandoned: BTreeMap<u64, Vec<Option<Arc<str>>>>,
+    /// Messages with results in a row that answered nothing.
+    useless: usize,
+}
+
+/// Where a question is.
+#[derive(Debug)]
+enum Place {
+    Waiting,
+    Out { batch: u64, query: usize },
+    Answered { key: Arc<str> },
+}
+
+#[derive(Debug)]
+struct Pending {
+    question: Question,
+    /// How many of its candidates have been refused so far, and why.
+    refused: usize,
+    reasons: Vec<(String, u32)>,
+    /// When it was first sent, if the shim sent it back since.
+    sent: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Batch {
+    deadline: Instant,
+    sent: Instant,
+    cache_seq: u64,
+    queries: Vec<Option<Query>>,
+    /// Queries without an answer, and those of them whose question was not cancelled.
+    open: usize,
+    wanted: usize,
+    shed: bool,
+}
+
+#[derive(Debug)]
+struct Query {
+    pending: Pending,
+    /// How many candidates it names.
+    nodes: usize,
+    assume: bool,
+    cancelled: bool,
+    /// The shim was told to forget its request, perhaps before and perhaps after it assumed it.
+    forgotten: bool,
+}
+
+#[derive(Debug)]
+struct Assumed {
+    ticket: Ticket,
+    application: Arc<str>,
+    node: Arc<str>,
+}
+
+/// Batches whose late results are told from results to nothing.
+const ABANDONED: usize = 256;
+
+impl Batcher {
+    /// No questions.
+    pub(super) fn new(limits: Limits, metrics: CallbackMetrics) -> Self {
+        Self {
+            limits,
+            metrics,
+            window: Window::new(limits.batches),
+            again: VecDeque::new(),
+            waiting: VecDeque::new(),
+            places: BTreeMap::new(),
+            out: BTreeMap::new(),
+            assumed: HashMap::new(),
+            abandoned: BTreeMap::new(),
+            useless: 0,
+        }
+    }
+
+    /// Takes a question in, to be sent with the [next batch](Self::next_batch). One too many is
+    /// answered at once.
+    pub(super) fn ask(&mut self, question: Question) -> Option<Answer> {
+        let ticket = question.ticket;
+        if self.waiting.len() >= self.limits.waiting {
+            self.waiting.retain(|pending| self.places.contains_key(&pending.question.ticket));
+        }
+        if self.waiting.len() >= self.limits.waiting {
+            self.metrics.query(QueryOutcome::Lost);
+            return Some(Answer { ticket, verdict: Verdict::Unanswered });
+        }
+        self.places.insert(ticket, Place::Waiting);
+        let pending = Pending { question, refused: 0, reasons: Vec::new(), sent: None };
+        self.waiting.push_back(pending);
+        None
+    }
+
+    /// The next batch, if questions wait and one more may be out. The dictionary then knows all
+    /// nodes that it names, and what that has to tell must be sent first.
+    pub(super) fn next_batch(
+        &mut self,
+        now: Instant,
+        number: u64,
+        cache_seq: u64,
+        dictionary: &mut Dictionary,
+    ) -> Option<cb::PredicateBatch> {
+        if !self.window.has_room(self.out.len(), now) {
+            return None;
+        }
+        let mut queries = Vec::new();
+        let mut asked = Vec::new();
+        let mut n_nodes = 0;
+        while queries.len() < self.limits.queries {
+            let Some(pending) = self.next_pending() else { break };
+            let candidates = &pending.question.candidates[pending.refused..];
+            let room = self.limits.nodes - n_nodes;
+            if candidates.len() > room && !queries.is_empty() {
+                self.again.push_front(pending);
+                break;
+            }
+            let nodes = candidates.len().min(room);
+            n_nodes += nodes;
+            let assume = self.limits.assume && pending.question.allocate;
+            let question = &pending.question;
+            asked.push(cb::PredicateQuery {
+                query_id: clamped(queries.len()),
+                allocation_key: question.key.to_string(),
+                application_id: question.application.to_string(),
+                allocate: question.allocate,
+                mode: cb::EvalMode::FirstFit.into(),
+                want: 1,
+                node_index: candidates[..nodes]
+                    .iter()
+                    .map(|position| dictionary.index(&question.nodes[*position]))
+                    .collect(),
+                node_ids: Vec::new(),
+                assume,
+            });
+            let place = Place::Out { batch: number, query: queries.len() };
+            self.places.insert(question.ticket, place);
+            let query = Query { pending, nodes, assume, cancelled: false, forgotten: false };
+            queries.push(Some(query));
+        }
+        if queries.is_empty() {
+            return None;
+        }
+        self.metrics.predicate_batch();
+        let deadline = now + self.limits.timeout;
+        let (open, wanted) = (queries.len(), queries.len());
+        let batch = Batch { deadline, sent: now, cache_seq, queries, open, wanted, shed: false };
+        self.out.insert(number, batch);
+        Some(cb::PredicateBatch {
+            batch_id: number,
+            cache_seq,
+            dict_version: dictionary.version(),
+            deadline_ms: clamped(usize::try_from(self.limits.timeout.as_millis()).unwrap_or(0)),
+            queries: asked,
+        })
+    }
+
+    /// These questions are not wanted any more, by whatever partition they were asked.
+    pub(super) fn cancel(&mut self, ids: &[QuestionId]) -> Turn {
+        let mut turn = Turn::default();
+        for &id in ids {
+            let among = Ticket { id, partition: 0 }..=Ticket { id, partition: u32::MAX };
+            let tickets: Vec<Ticket> =
+                self.places.range(among).map(|(ticket, _)| *ticket).collect();
+            for &ticket in &tickets {
+                self.cancel_one(ticket, &mut turn);
+            }
+            if tickets.len() > 1 {
+                // Of partitions that number their questions alike. The one that did not mean this
+                // asks again; to the other it is nothing.
+                let unanswered = |ticket| Answer { ticket, verdict: Verdict::Unanswered };
+                turn.answers.extend(tickets.into_iter().map(unanswered));
+            }
+        }
+        turn
+    }
+
+    /// An allocation was told. Whether the shim knows it, because it assumed it with its answer.
+    pub(super) fn settle(&mut self, application: &str, key: &str, node: &str) -> bool {
+        let Some(assumed) = self.assumed.get_mut(key) else { return false };
+        let is_it = |one: &Assumed| *one.application == *application && *one.node == *node;
+        let Some(at) = assumed.iter().position(is_it) else { return false };
+        let settled = assumed.swap_remove(at);
+        if assumed.is_empty() {
+            self.assumed.remove(key);
+        }
+        self.places.remove(&settled.ticket);
+        true
+    }
+
+    /// Where the shim assumed the request of this key with answers that are still good.
+    pub(super) fn assumed_on(&self, key: &str) -> Option<&Arc<str>> {
+        self.assumed.get(key)?.last().map(|assumed| &assumed.node)
+    }
+
+    /// The shim is being told to forget the request of this key, while questions about it may be
+    /// out: whether it assumes it after that or before is not known.
+    pub(super) fn forgotten(&mut self, key: &str) {
+        for batch in self.out.values_mut() {
+            for query in batch.queries.iter_mut().flatten() {
+                query.forgotten |= query.assume && *query.pending.question.key == *key;
+            }
+        }
+    }
+
+    /// Whether results of this batch are waited for.
+    pub(super) fn is_out(&self, batch: u64) -> bool {
+        self.out.contains_key(&batch)
+    }
+
+    /// Answers what is not answered in time.
+    pub(super) fn expire(&mut self, now: Instant) -> Turn {
+        let mut turn = Turn::default();
+        while let Some(entry) = self.out.first_entry()
+            && entry.get().deadline <= now
+        {
+            let (id, mut batch) = entry.remove_entry();
+            for query in &mut batch.queries {
+                if let Some(query) = query
+                    && !query.cancelled
+                {
+                    query.cancelled = true;
+                    self.places.remove(&query.pending.question.ticket);
+                    turn.answers.push(self.timed_out(&query.pending));
+                }
+            }
+            self.abandon(id, batch, &mut turn);
+        }
+        let deadline = |pending: &Pending| pending.sent.map(|sent| sent + self.limits.timeout);
+        let (over, again): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.again)
+            .into_iter()
+            .partition(|pending| deadline(pending).is_some_and(|deadline| deadline <= now));
+        self.again = again;
+        for pending in over {
+            if self.places.remove(&pending.question.ticket).is_some() {
+                turn.answers.push(self.timed_out(&pending));
+            }
+        }
+        turn
+    }
+
+    /// When to [expire](Self::expire) or ask for the [next batch](Self::next_batch) again.
+    pub(super) fn due(&self, now: Instant) -> Option<Instant> {
+        let batch = self.out.first_key_value().map(|(_, batch)| batch.deadline);
+        let sent = self.again.iter().filter_map(|pending| pending.sent).min();
+        let again = sent.map(|sent| sent + self.limits.timeout);
+        let waits = !self.again.is_empty() || !self.waiting.is_empty();
+        let opens = self.window.opens_at(now).filter(|_| waits);
+        [batch, again, opens].into_iter().flatten().min()
+    }
+
+    /// The stream is lost: whose questions are open.
+    pub(super) fn close(self) -> Vec<Ticket> {
+        let open = self.places.into_iter();
+        let open: Vec<Ticket> = open
+            .filter(|(_, place)| !matches!(place, Place::Answered { .. }))
+            .map(|(ticket, _)| ticket)
+            .collect();
+        self.metrics.queries(QueryOutcome::Lost, open.len());
+        open
+    }
+
+    fn next_pending(&mut self) -> Option<Pending> {
+        loop {
+            let pending = self.again.pop_front().or_else(|| self.waiting.pop_front())?;
+            if self.places.contains_key(&pending.question.ticket) {
+                return Some(pending);
+            }
+        }
+    }
+
+    fn cancel_one(&mut self, ticket: Ticket, turn: &mut Turn) {
+        match self.places.remove(&ticket) {
+            None => {}
+            Some(Place::Waiting) => self.metrics.query(QueryOutcome::Cancelled),
+            Some(Place::Answered { key }) => {
+                if let Some(assumed) = self.assumed.get_mut(&key) {
+                    assumed.retain(|one| one.ticket != ticket);
+                    if assumed.is_empty() {
+                        self.assumed.remove(&key);
+                    }
+                }
+                turn.forget.push(key);
+            }
+            Some(Place::Out { batch: id, query }) => {
+                self.metrics.query(QueryOutcome::Cancelled);
+                let batch = self.out.get_mut(&id).expect("a place that is out names its batch");
+                if let Some(query) = &mut batch.queries[query] {
+                    query.cancelled = true;
+                    batch.wanted -= 1;
+                }
+                if batch.wanted == 0 {
+                    let batch = self.out.remove(&id).expect("just looked up");
+                    self.abandon(id, batch, turn);
+                    turn.cancelled.push(id);
+                }
+            }
+        }
+    }
+
+    /// Remembers what the shim may still assume for a batch that is not waited for.
+    fn abandon(&mut self, id: u64, batch: Batch, turn: &mut Turn) {
+        let key = |query: Query| query.assume.then_some(query.pending.question.key);
+        let keys = batch.queries.into_iter().map(|query| query.and_then(key)).collect();
+        self.abandoned.insert(id, keys);
+        if self.abandoned.len() > ABANDONED
+            && let Some((_, keys)) = self.abandoned.pop_first()
+        {
+            turn.forget.extend(keys.into_iter().flatten());
+        }
+    }
+
+    fn timed_out(&self, pending: &Pending) -> Answer {
+        self.metrics.query(QueryOutcome::Timeout);
+        let Question { ticket, candidates, .. } = &pending.question;
+        let left = &candidates[pending.refused..];
+        let verdict = match self.limits.on_timeout {
+            OnTimeout::Pass => {
+                Verdict::Passed { position: left[0], scope: Scope::Topology, assumed: false }
+            }
+            OnTimeout::Fail => {
+                let mut reasons = pending.reasons.clone();
+                let silent = ("the shim did not answer in time".to_owned(), clamped(left.len()));
+                results::merge(&mut reasons, vec![silent]);
+                Verdict::Failed { reasons: results::most_frequent(reasons) }
+            }
+        };
+        Answer { ticket: *ticket, verdict }
+    }
+}

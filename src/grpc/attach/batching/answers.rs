@@ -1,0 +1,195 @@
+//! What a shim's answers to batches come to.
+
+use std::sync::Arc;
+
+use monoceros_actors::metrics::QueryOutcome;
+use monoceros_actors::{Scope, Verdict};
+use monoceros_proto::callback::v1 as cb;
+use tokio::time::Instant;
+
+use super::super::results::{self, Reading, Violation, clamped};
+use super::{Answer, Assumed, Batcher, Place, Query, Question, Turn};
+
+impl Batcher {
+    /// Takes results in. `Err` says what no shim may send.
+    pub(in crate::grpc::attach) fn results(
+        &mut self,
+        now: Instant,
+        results: &cb::PredicateResults,
+    ) -> Result<Turn, Violation> {
+        let mut turn = Turn::default();
+        let id = results.batch_id;
+        let Some(batch) = self.out.get(&id) else {
+            self.late(results, &mut turn);
+            return Ok(turn);
+        };
+        let stale = results.cache_seq < batch.cache_seq;
+        let mut useful = false;
+        for result in &results.results {
+            useful |= self.result(now, id, stale, result, &mut turn)?;
+        }
+        self.useless = if useful { 0 } else { self.useless + 1 };
+        self.settle_batch(now, id, results.last, &mut turn);
+        Ok(turn)
+    }
+
+    /// Whether so many results answered nothing that the shim cannot mean well.
+    pub(in crate::grpc::attach) fn is_flooded(&self) -> bool {
+        self.useless > 2 * self.limits.batches
+    }
+
+    /// One result of a batch that is out; whether it answers something.
+    fn result(
+        &mut self,
+        now: Instant,
+        id: u64,
+        stale: bool,
+        result: &cb::PredicateResult,
+        turn: &mut Turn,
+    ) -> Result<bool, Violation> {
+        let batch = self.out.get_mut(&id).expect("looked up by the caller");
+        let unknown = Violation::NoSuchQuery { batch: id, query: result.query_id };
+        let slot = batch.queries.get_mut(result.query_id as usize).ok_or(unknown)?;
+        let Some(query) = slot else {
+            self.metrics.late_result();
+            return Ok(false);
+        };
+        let reading = results::read(result, query.nodes)?;
+        let query = slot.take().expect("just looked at");
+        batch.open -= 1;
+        if query.cancelled {
+            if query.assume && matches!(reading, Reading::Passes { .. }) {
+                turn.forget.push(Arc::clone(&query.pending.question.key));
+            }
+            return Ok(true);
+        }
+        batch.wanted -= 1;
+        let sent = batch.sent;
+        batch.shed |= reading == Reading::Shed;
+        self.read(now, sent, stale, reading, query, turn);
+        Ok(true)
+    }
+
+    fn read(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        stale: bool,
+        reading: Reading,
+        Query { mut pending, nodes, assume, forgotten, .. }: Query,
+        turn: &mut Turn,
+    ) {
+        let ticket = pending.question.ticket;
+        let passes = matches!(reading, Reading::Passes { .. });
+        if passes && assume && (stale || forgotten) {
+            turn.forget.push(Arc::clone(&pending.question.key));
+        }
+        let verdict = match reading {
+            _ if stale => {
+                self.metrics.query(QueryOutcome::Stale);
+                Verdict::Unanswered
+            }
+            Reading::Stale => {
+                self.metrics.query(QueryOutcome::Stale);
+                Verdict::Unanswered
+            }
+            Reading::Shed => {
+                self.metrics.query(QueryOutcome::Shed);
+                let first_sent = *pending.sent.get_or_insert(sent);
+                if first_sent + self.limits.timeout <= now {
+                    self.places.remove(&ticket);
+                    turn.answers.push(self.timed_out(&pending));
+                } else {
+                    self.places.insert(ticket, Place::Waiting);
+                    self.again.push_back(pending);
+                }
+                return;
+            }
+            Reading::Passes { position, scope } => {
+                self.metrics.query(QueryOutcome::Passed);
+                let position = pending.question.candidates[pending.refused + position];
+                let assumed = assume && !forgotten;
+                // Without a view that follows the decisions, any decision may make it void.
+                let scope = if self.limits.assume { scope } else { Scope::Topology };
+                if assumed {
+                    self.assume(&pending.question, position);
+                }
+                turn.answers
+                    .push(Answer { ticket, verdict: Verdict::Passed { position, scope, assumed } });
+                if !assumed {
+                    self.places.remove(&ticket);
+                }
+                return;
+            }
+            Reading::Fails { evaluated, reasons, outcome } => {
+                results::merge(&mut pending.reasons, reasons);
+                pending.refused += evaluated.min(nodes);
+                if pending.refused < pending.question.candidates.len() {
+                    pending.sent = None;
+                    self.places.insert(ticket, Place::Waiting);
+                    self.again.push_back(pending);
+                    return;
+                }
+                self.metrics.query(outcome);
+                Verdict::Failed { reasons: results::most_frequent(pending.reasons) }
+            }
+        };
+        self.places.remove(&ticket);
+        turn.answers.push(Answer { ticket, verdict });
+    }
+
+    fn assume(&mut self, question: &Question, position: usize) {
+        let Question { ticket, application, key, nodes, .. } = question;
+        self.places.insert(*ticket, Place::Answered { key: Arc::clone(key) });
+        self.assumed.entry(Arc::clone(key)).or_default().push(Assumed {
+            ticket: *ticket,
+            application: Arc::clone(application),
+            node: Arc::clone(&nodes[position]),
+        });
+    }
+
+    /// Ends a batch when all of it is answered, or when nothing more comes.
+    fn settle_batch(&mut self, now: Instant, id: u64, last: bool, turn: &mut Turn) {
+        let Some(batch) = self.out.get(&id) else { return };
+        if batch.open > 0 && !last {
+            return;
+        }
+        let batch = self.out.remove(&id).expect("just looked up");
+        if batch.shed {
+            self.window.shed(now);
+        } else {
+            self.window.answered(now);
+        }
+        for query in batch.queries.into_iter().flatten().filter(|query| !query.cancelled) {
+            self.metrics.query(QueryOutcome::Error);
+            let ticket = query.pending.question.ticket;
+            self.places.remove(&ticket);
+            let mut reasons = query.pending.reasons;
+            let left_out = ("left out of the shim's answer".to_owned(), clamped(query.nodes));
+            results::merge(&mut reasons, vec![left_out]);
+            let reasons = results::most_frequent(reasons);
+            turn.answers.push(Answer { ticket, verdict: Verdict::Failed { reasons } });
+        }
+    }
+
+    /// Results that nobody waits for: what the shim assumed with them does not hold.
+    fn late(&mut self, results: &cb::PredicateResults, turn: &mut Turn) {
+        self.useless += 1;
+        let Some(keys) = self.abandoned.get_mut(&results.batch_id) else {
+            self.metrics.unknown_result();
+            return;
+        };
+        self.metrics.late_result();
+        for result in &results.results {
+            let passes = results::first_bit(&result.pass_bitmap, result.evaluated as usize);
+            if let Some(key) = keys.get_mut(result.query_id as usize).and_then(Option::take)
+                && passes.is_some()
+            {
+                turn.forget.push(key);
+            }
+        }
+        if results.last {
+            self.abandoned.remove(&results.batch_id);
+        }
+    }
+}

@@ -1,0 +1,559 @@
+//! Questions in, batches out, answers back: rules one by one, then against a shim that does
+//! anything it may.
+
+use std::collections::{BTreeSet, HashMap};
+
+use monoceros_actors::metrics::Metrics;
+use proptest::prelude::*;
+
+use super::super::results::Violation;
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+const LIMITS: Limits = Limits {
+    batches: 2,
+    queries: 4,
+    nodes: 16,
+    waiting: 100,
+    timeout: SECOND,
+    on_timeout: OnTimeout::Fail,
+    assume: true,
+};
+
+/// A batcher with what it needs, at one moment that moves.
+struct Bench {
+    batcher: Batcher,
+    dictionary: Dictionary,
+    now: Instant,
+    number: u64,
+    cache_seq: u64,
+}
+
+impl Bench {
+    fn new(limits: Limits) -> Self {
+        Self {
+            batcher: Batcher::new(limits, Metrics::new().callback.clone()),
+            dictionary: Dictionary::default(),
+            now: Instant::now(),
+            number: 0,
+            cache_seq: 0,
+        }
+    }
+
+    /// Asks whether `key` may run on one of the nodes, under the number that is its key.
+    fn ask(&mut self, key: u64, nodes: &[&str]) {
+        assert_eq!(self.batcher.ask(question(key, nodes)), None);
+    }
+
+    fn batch(&mut self) -> Option<cb::PredicateBatch> {
+        self.number += 1;
+        self.batcher.next_batch(self.now, self.number, self.cache_seq, &mut self.dictionary)
+    }
+
+    fn say(&mut self, batch: u64, results: Vec<cb::PredicateResult>) -> Turn {
+        let results = cb::PredicateResults {
+            batch_id: batch,
+            cache_seq: self.cache_seq,
+            results,
+            ..Default::default()
+        };
+        self.batcher.results(self.now, &results).unwrap()
+    }
+
+    fn metric(&self, outcome: QueryOutcome) -> u64 {
+        self.batcher.metrics.queries_so_far(outcome)
+    }
+}
+
+fn question(key: u64, nodes: &[&str]) -> Question {
+    Question {
+        ticket: ticket(key),
+        application: "app".into(),
+        key: key.to_string().into(),
+        nodes: nodes.iter().map(|node| (*node).into()).collect(),
+        candidates: (0..nodes.len()).collect(),
+        allocate: true,
+    }
+}
+
+fn ticket(id: u64) -> Ticket {
+    Ticket { id: QuestionId(id), partition: 0 }
+}
+
+fn keys(batch: &cb::PredicateBatch) -> Vec<&str> {
+    batch.queries.iter().map(|query| &*query.allocation_key).collect()
+}
+
+fn result(query_id: u32, evaluated: u32, bitmap: &[u8]) -> cb::PredicateResult {
+    cb::PredicateResult {
+        query_id,
+        outcome: cb::Outcome::Evaluated.into(),
+        evaluated,
+        pass_bitmap: bitmap.to_vec(),
+        scope: cb::Scope::Node.into(),
+        ..Default::default()
+    }
+}
+
+fn outcome(query_id: u32, outcome: cb::Outcome) -> cb::PredicateResult {
+    cb::PredicateResult { query_id, outcome: outcome.into(), ..Default::default() }
+}
+
+fn passed(position: usize, assumed: bool) -> Verdict {
+    Verdict::Passed { position, scope: Scope::Node, assumed }
+}
+
+fn verdicts(turn: &Turn) -> Vec<(u64, &Verdict)> {
+    turn.answers.iter().map(|answer| (answer.ticket.id.0, &answer.verdict)).collect()
+}
+
+fn forgotten(turn: &Turn) -> Vec<&str> {
+    turn.forget.iter().map(|key| &**key).collect()
+}
+
+#[test]
+fn questions_that_come_together_leave_together_within_the_window() {
+    let mut bench = Bench::new(LIMITS);
+    (1..=11).for_each(|key| bench.ask(key, &["n1"]));
+    let first = bench.batch().unwrap();
+    assert_eq!(keys(&first), ["1", "2", "3", "4"]);
+    assert_eq!(keys(&bench.batch().unwrap()), ["5", "6", "7", "8"]);
+    assert!(bench.batch().is_none(), "the window is full");
+    bench.say(first.batch_id, (0..4).map(|query| result(query, 1, &[1])).collect());
+    assert_eq!(keys(&bench.batch().unwrap()), ["9", "10", "11"]);
+}
+
+#[test]
+fn a_batch_names_nodes_by_index_and_asks_for_the_first_that_fits() {
+    let mut bench = Bench::new(LIMITS);
+    bench.ask(1, &["n7", "n8"]);
+    bench.ask(2, &["n8"]);
+    let batch = bench.batch().unwrap();
+    let asked = &batch.queries[1];
+    assert_eq!(
+        (batch.queries[0].node_index.as_slice(), &*asked.node_index),
+        (&[0, 1][..], &[1][..])
+    );
+    assert_eq!((asked.mode(), asked.want, asked.assume), (cb::EvalMode::FirstFit, 1, true));
+    assert_eq!(&*asked.application_id, "app");
+}
+
+#[test]
+fn an_answer_names_the_first_candidate_that_passes() {
+    let mut bench = Bench::new(LIMITS);
+    bench.ask(1, &["n1", "n2", "n3"]);
+    bench.ask(2, &["n1", "n2"]);
+    let batch = bench.batch().unwrap().batch_id;
+    let turn = bench.say(batch, vec![result(0, 2, &[0b10]), result(1, 2, &[])]);
+    let reasons = vec![("refused by the shim".to_owned(), 2)];
+    assert_eq!(verdicts(&turn), [(1, &passed(1, true)), (2, &Verdict::Failed { reasons })]);
+}
+
+#[test]
+fn candidates_that_were_left_out_are_not_asked_about_and_positions_stay() {
+    let mut bench = Bench::new(LIMITS);
+    let mut question = question(1, &["n1", "n2", "n3"]);
+    question.candidates = vec![0, 2];
+    bench.batcher.ask(question);
+    let batch = bench.batch().unwrap();
+    assert_eq!(batch.queries[0].node_index.len(), 2);
+    let turn = bench.say(batch.batch_id, vec![result(0, 2, &[0b10])]);
+    assert_eq!(verdicts(&turn), [(1, &passed(2, true))]);
+}
+
+#[test]
+fn more_nodes_than_a_batch_may_name_are_asked_about_in_parts() {
+    let mut bench = Bench::new(Limits { nodes: 2, ..LIMITS });
+    bench.ask(1, &["n1", "n2", "n3", "n4", "n5"]);
+    let batch = bench.batch().unwrap();
+    assert_eq!(batch.queries[0].node_index, [0, 1]);
+    let turn = bench.say(batch.batch_id, vec![result(0, 2, &[])]);
+    assert!(turn.answers.is_empty());
+    let batch = bench.batch().unwrap();
+    assert_eq!(batch.queries[0].node_index, [2, 3]);
+    // It looked at one only; nothing is known about the other.
+    bench.say(batch.batch_id, vec![result(0, 1, &[])]);
+    let batch = bench.batch().unwrap();
+    assert_eq!(batch.queries[0].node_index, [3, 4]);
+    let turn = bench.say(batch.batch_id, vec![result(0, 2, &[0b10])]);
+    assert_eq!(verdicts(&turn), [(1, &passed(4, true))]);
+}
+
+#[test]
+fn refusals_of_all_parts_are_told_together() {
+    let mut bench = Bench::new(Limits { nodes: 2, ..LIMITS });
+    bench.ask(1, &["n1", "n2", "n3"]);
+    for looked in [2, 1] {
+        let batch = bench.batch().unwrap().batch_id;
+        let turn = bench.say(batch, vec![result(0, looked, &[])]);
+        let Some(answer) = turn.answers.first() else { continue };
+        let reasons = vec![("refused by the shim".to_owned(), 3)];
+        assert_eq!(answer.verdict, Verdict::Failed { reasons });
+        return;
+    }
+    panic!("no answer");
+}
+
+#[test]
+fn without_a_view_every_answer_depends_on_everything_and_nothing_is_assumed() {
+    let mut bench = Bench::new(Limits { assume: false, ..LIMITS });
+    bench.ask(1, &["n1"]);
+    let batch = bench.batch().unwrap();
+    assert!(!batch.queries[0].assume);
+    let turn = bench.say(batch.batch_id, vec![result(0, 1, &[1])]);
+    let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false };
+    assert_eq!(verdicts(&turn), [(1, &passed)]);
+}
+
+#[test]
+fn a_reservation_is_never_assumed() {
+    let mut bench = Bench::new(LIMITS);
+    bench.batcher.ask(Question { allocate: false, ..question(1, &["n1"]) });
+    let batch = bench.batch().unwrap();
+    assert!(!batch.queries[0].assume);
+    let turn = bench.say(batch.batch_id, vec![result(0, 1, &[1])]);
+    assert_eq!(verdicts(&turn), [(1, &passed(0, false))]);
+}
+
+#[test]
+fn what_is_not_answered_in_time_fails_and_the_late_answer_is_ignored_and_undone() {
+    let mut bench = Bench::new(LIMITS);
+    bench.ask(1, &["n1", "n2"]);
+    let batch = bench.batch().unwrap().batch_id;
+    assert_eq!(bench.batcher.due(bench.now), Some(bench.now + SECOND));
+    bench.now += SECOND;
+    let turn = bench.batcher.expire(bench.now);
+    let reasons = vec![("the shim did not answer in time".to_owned(), 2)];
+    assert_eq!(verdicts(&turn), [(1, &Verdict::Failed { reasons })]);
+    let turn = bench.say(batch, vec![result(0, 1, &[1])]);
+    assert_eq!((verdicts(&turn), forgotten(&turn)), (vec![], vec!["1"]));
+    assert_eq!(bench.batcher.metrics.ignored_so_far(), [1, 0]);
+    let turn = bench.say(999, vec![result(0, 1, &[1])]);
+    assert_eq!((verdicts(&turn), forgotten(&turn)), (vec![], vec![]));
+    assert_eq!(bench.batcher.metrics.ignored_so_far(), [1, 1]);
+}
+
+#[test]
+fn what_is_not_answered_in_time_may_also_pass() {
+    let mut bench = Bench::new(Limits { on_timeout: OnTimeout::Pass, ..LIMITS });
+    bench.ask(1, &["n1", "n2"]);
+    bench.batch().unwrap();
+    let turn = bench.batcher.expire(bench.now + SECOND);
+    let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false };
+    assert_eq!(verdicts(&turn), [(1, &passed)]);
+}
+
+#[test]
+fn a_view_that_is_too_old_is_no_answer() {
+    let mut bench = Bench::new(LIMITS);
+    bench.cache_seq = 5;
+    bench.ask(1, &["n1"]);
+    bench.ask(2, &["n1"]);
+    let batch = bench.batch().unwrap().batch_id;
+    bench.cache_seq = 4;
+    let turn = bench.say(batch, vec![result(0, 1, &[1])]);
+    assert_eq!((verdicts(&turn), forgotten(&turn)), (vec![(1, &Verdict::Unanswered)], vec!["1"]));
+    bench.cache_seq = 5;
+    let turn = bench.say(batch, vec![outcome(1, cb::Outcome::Stale)]);
+    assert_eq!(verdicts(&turn), [(2, &Verdict::Unanswered)]);
+    assert_eq!(bench.metric(QueryOutcome::Stale), 2);
+}
+
+#[test]
+fn an_unknown_request_and_an_error_fail() {
+    let mut bench = Bench::new(LIMITS);
+    bench.ask(1, &["n1"]);
+    bench.ask(2, &["n1"]);
+    let batch = bench.batch().unwrap().batch_id;
+    let results = vec![outcome(0, cb::Outcome::UnknownAllocation), outcome(1, cb::Outcome::Error)];
+    let turn = bench.say(batch, results);
+    assert!(turn.answers.iter().all(|answer| matches!(answer.verdict, Verdict::Failed { .. })));
+    assert_eq!(turn.answers.len(), 2);
+    assert_eq!(bench.metric(QueryOutcome::UnknownAllocation), 1);
+}
+
+#[test]
+fn what_a_shim_sheds_is_sent_again_in_a_smaller_window_until_its_time_is_over() {
+    let mut bench = Bench::new(LIMITS);
+    (1..=12).for_each(|key| bench.ask(key, &["n1"]));
+    let first = bench.batch().unwrap();
+    let second = bench.batch().unwrap();
+    let shed = |batch: &cb::PredicateBatch| {
+        (0..clamped(batch.queries.len())).map(|query| outcome(query, cb::Outcome::Shed)).collect()
+    };
+    let turn = bench.say(first.batch_id, shed(&first));
+    assert!(turn.answers.is_empty());
+    assert!(bench.batch().is_none(), "one of one is out");
+    bench.say(second.batch_id, shed(&second));
+    assert!(bench.batch().is_none(), "one at a time was too much");
+    let opens = bench.batcher.due(bench.now).unwrap();
+    assert!(opens > bench.now && opens < bench.now + SECOND);
+    bench.now = opens;
+    let again = bench.batch().unwrap();
+    assert_eq!(keys(&again), keys(&first));
+    bench.now += SECOND;
+    let turn = bench.batcher.expire(bench.now);
+    assert_eq!(turn.answers.len(), 8, "four that are out, four that wait to go again");
+    assert_eq!(keys(&bench.batch().unwrap()), ["9", "10", "11", "12"]);
+}
+
+#[test]
+fn a_batch_is_cancelled_when_all_of_it_is() {
+    let mut bench = Bench::new(LIMITS);
+    bench.ask(1, &["n1"]);
+    bench.ask(2, &["n1"]);
+    let batch = bench.batch().unwrap().batch_id;
+    bench.ask(3, &["n1"]);
+    let turn = bench.batcher.cancel(&[QuestionId(1), QuestionId(3), QuestionId(77)]);
+    assert!(turn.cancelled.is_empty() && turn.answers.is_empty());
+    let turn = bench.batcher.cancel(&[QuestionId(2)]);
+    assert_eq!(turn.cancelled, [batch]);
+    assert!(!bench.batcher.is_out(batch));
+    assert!(bench.batch().is_none(), "the third waited and is gone");
+    let turn = bench.say(batch, vec![result(0, 1, &[1]), result(1, 1, &[])]);
+    assert_eq!((verdicts(&turn), forgotten(&turn)), (vec![], vec!["1"]));
+}
+
+#[test]
+fn an_answer_that_comes_after_its_question_was_cancelled_is_undone() {
+    let mut bench = Bench::new(LIMITS);
+    bench.ask(1, &["n1"]);
+    bench.ask(2, &["n1"]);
+    let batch = bench.batch().unwrap().batch_id;
+    bench.batcher.cancel(&[QuestionId(1)]);
+    let turn = bench.say(batch, vec![result(0, 1, &[1]), result(1, 1, &[1])]);
+    assert_eq!((verdicts(&turn), forgotten(&turn)), (vec![(2, &passed(0, true))], vec!["1"]));
+}
+
+#[test]
+fn what_was_assumed_is_undone_by_a_cancel_and_settled_by_the_allocation() {
+    let mut bench = Bench::new(LIMITS);
+    bench.ask(1, &["n1", "n2"]);
+    bench.ask(2, &["n1"]);
+    let batch = bench.batch().unwrap().batch_id;
+    bench.say(batch, vec![result(0, 2, &[0b10]), result(1, 1, &[1])]);
+    assert_eq!(bench.batcher.assumed_on("1").map(|node| &**node), Some("n2"));
+    assert!(!bench.batcher.settle("app", "1", "n1"), "not there");
+    assert!(bench.batcher.settle("app", "1", "n2"));
+    assert!(!bench.batcher.settle("app", "1", "n2"), "once");
+    let turn = bench.batcher.cancel(&[QuestionId(1), QuestionId(2)]);
+    assert_eq!(forgotten(&turn), ["2"]);
+    assert!(bench.batcher.close().is_empty());
+}
+
+#[test]
+fn a_request_that_was_forgotten_while_it_was_asked_about_counts_as_not_assumed() {
+    let mut bench = Bench::new(LIMITS);
+    bench.ask(1, &["n1"]);
+    let batch = bench.batch().unwrap().batch_id;
+    bench.batcher.forgotten("1");
+    let turn = bench.say(batch, vec![result(0, 1, &[1])]);
+    assert_eq!(verdicts(&turn), [(1, &passed(0, false))]);
+    assert_eq!(forgotten(&turn), ["1"]);
+}
+
+#[test]
+fn partitions_that_number_alike_do_not_lose_questions_to_each_other() {
+    let mut bench = Bench::new(LIMITS);
+    let of = |partition| Question {
+        ticket: Ticket { id: QuestionId(1), partition },
+        ..question(1, &["n1"])
+    };
+    bench.batcher.ask(of(0));
+    bench.batcher.ask(of(1));
+    let turn = bench.batcher.cancel(&[QuestionId(1)]);
+    let partitions: Vec<_> = turn.answers.iter().map(|answer| answer.ticket.partition).collect();
+    assert_eq!(partitions, [0, 1]);
+    assert!(turn.answers.iter().all(|answer| answer.verdict == Verdict::Unanswered));
+}
+
+#[test]
+fn what_the_last_message_leaves_out_fails() {
+    let mut bench = Bench::new(LIMITS);
+    bench.ask(1, &["n1"]);
+    bench.ask(2, &["n1"]);
+    let batch = bench.batch().unwrap().batch_id;
+    let results = cb::PredicateResults {
+        batch_id: batch,
+        last: true,
+        results: vec![result(1, 1, &[1])],
+        ..Default::default()
+    };
+    let turn = bench.batcher.results(bench.now, &results).unwrap();
+    let answers = verdicts(&turn);
+    assert_eq!(answers[0], (2, &passed(0, true)));
+    assert!(matches!(answers[1], (1, Verdict::Failed { .. })));
+}
+
+#[test]
+fn a_query_that_was_never_asked_is_a_violation_and_a_second_answer_is_late() {
+    let mut bench = Bench::new(LIMITS);
+    bench.ask(1, &["n1"]);
+    bench.ask(2, &["n1"]);
+    let batch_id = bench.batch().unwrap().batch_id;
+    bench.say(batch_id, vec![result(0, 1, &[1])]);
+    let turn = bench.say(batch_id, vec![result(0, 1, &[1])]);
+    assert!(turn.answers.is_empty());
+    assert_eq!(bench.batcher.metrics.ignored_so_far(), [1, 0]);
+    let results = vec![result(2, 1, &[1])];
+    let results = cb::PredicateResults { batch_id, results, ..Default::default() };
+    let violation = bench.batcher.results(bench.now, &results).unwrap_err();
+    assert_eq!(violation, Violation::NoSuchQuery { batch: batch_id, query: 2 });
+}
+
+#[test]
+fn results_that_answer_nothing_are_a_flood_in_the_end() {
+    let mut bench = Bench::new(LIMITS);
+    for n in 1..=5 {
+        assert!(!bench.batcher.is_flooded());
+        bench.say(1_000 + n, vec![]);
+    }
+    assert!(bench.batcher.is_flooded());
+}
+
+#[test]
+fn one_question_too_many_is_open_at_once_and_a_lost_stream_leaves_all_open() {
+    let mut bench = Bench::new(Limits { waiting: 2, ..LIMITS });
+    bench.ask(1, &["n1"]);
+    bench.ask(2, &["n1"]);
+    let answer = bench.batcher.ask(question(3, &["n1"])).unwrap();
+    assert_eq!(answer.verdict, Verdict::Unanswered);
+    bench.batcher.cancel(&[QuestionId(1)]);
+    bench.ask(4, &["n1"]);
+    bench.batch().unwrap();
+    bench.ask(5, &["n1"]);
+    assert_eq!(bench.batcher.close(), [ticket(2), ticket(4), ticket(5)]);
+}
+
+/// What happens to a batcher, in any order.
+#[derive(Clone, Debug)]
+enum Step {
+    Ask { nodes: usize },
+    Cancel { question: u64 },
+    Answer { batch: usize, kind: u8, bits: u8 },
+    Repeat { batch: u64 },
+    Wait { millis: u64 },
+    Settle,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (1..40_usize).prop_map(|nodes| Step::Ask { nodes }),
+        1 => (1..60_u64).prop_map(|question| Step::Cancel { question }),
+        4 => (0..4_usize, 0..8_u8, any::<u8>())
+            .prop_map(|(batch, kind, bits)| Step::Answer { batch, kind, bits }),
+        1 => (1..20_u64).prop_map(|batch| Step::Repeat { batch }),
+        1 => (0..1_500_u64).prop_map(|millis| Step::Wait { millis }),
+        1 => Just(Step::Settle),
+    ]
+}
+
+proptest! {
+    /// Whatever the shim does, each question is answered once or was cancelled; what it assumed and
+    /// is not settled by an answer is told to be forgotten; and bounds hold.
+    #[test]
+    fn each_question_ends_once_and_nothing_stays_assumed_for_nothing(
+        steps in proptest::collection::vec(step(), 1..120),
+    ) {
+        let mut bench = Bench::new(LIMITS);
+        let mut asked = BTreeSet::new();
+        let mut cancelled = BTreeSet::new();
+        let mut answered: HashMap<u64, Verdict> = HashMap::new();
+        let mut out: Vec<cb::PredicateBatch> = Vec::new();
+        // What the shim has assumed, by key.
+        let mut view: BTreeSet<String> = BTreeSet::new();
+        let mut settled: BTreeSet<String> = BTreeSet::new();
+        let nodes: Vec<String> = (0..40).map(|n| format!("n{n}")).collect();
+        let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        let mut next = 0;
+        for step in steps {
+            let mut turn = Turn::default();
+            match step {
+                Step::Ask { nodes: n } => {
+                    next += 1;
+                    asked.insert(next);
+                    if let Some(answer) = bench.batcher.ask(question(next, &nodes[..n])) {
+                        turn.answers.push(answer);
+                    }
+                }
+                Step::Cancel { question } => {
+                    // A placement that was settled is over: nobody gives it up.
+                    if asked.contains(&question) && !settled.contains(&question.to_string()) {
+                        turn = bench.batcher.cancel(&[QuestionId(question)]);
+                        cancelled.insert(question);
+                    }
+                }
+                Step::Answer { batch, kind, bits } if !out.is_empty() => {
+                    let batch = out.remove(batch % out.len());
+                    let results: Vec<_> = batch.queries.iter().map(|query| {
+                        let n = query.node_index.len();
+                        let bitmap = vec![bits; n.div_ceil(8)];
+                        let looked = (n / 2).max(1);
+                        match kind {
+                            0 => outcome(query.query_id, cb::Outcome::Shed),
+                            1 => outcome(query.query_id, cb::Outcome::Stale),
+                            2 => outcome(query.query_id, cb::Outcome::Error),
+                            3 => result(query.query_id, clamped(looked), &bitmap),
+                            4 => result(query.query_id, clamped(n), &[]),
+                            _ => result(query.query_id, clamped(n), &bitmap),
+                        }
+                    }).collect();
+                    for (query, result) in batch.queries.iter().zip(&results) {
+                        let bits = results::first_bit(&result.pass_bitmap, result.evaluated as usize);
+                        if query.assume && bits.is_some() {
+                            view.insert(query.allocation_key.clone());
+                        }
+                    }
+                    turn = bench.say(batch.batch_id, results);
+                }
+                Step::Answer { .. } => {}
+                Step::Repeat { batch } => turn = bench.say(batch, vec![]),
+                Step::Wait { millis } => {
+                    bench.now += Duration::from_millis(millis);
+                    turn = bench.batcher.expire(bench.now);
+                }
+                Step::Settle => {
+                    let passed = answered.iter().filter_map(|(id, verdict)| match verdict {
+                        Verdict::Passed { position, assumed: true, .. } => Some((*id, *position)),
+                        _ => None,
+                    });
+                    for (id, position) in passed {
+                        let key = id.to_string();
+                        if !cancelled.contains(&id) && settled.insert(key.clone()) {
+                            prop_assert!(bench.batcher.settle("app", &key, nodes[position]));
+                        }
+                    }
+                }
+            }
+            for answer in &turn.answers {
+                let id = answer.ticket.id.0;
+                prop_assert!(asked.contains(&id) && !cancelled.contains(&id));
+                prop_assert!(answered.insert(id, answer.verdict.clone()).is_none(), "{id} twice");
+            }
+            for key in &turn.forget {
+                bench.batcher.forgotten(key);
+                view.remove(&**key);
+            }
+            prop_assert!(out.len() <= LIMITS.batches + ABANDONED);
+            prop_assert!(bench.batcher.out.len() <= LIMITS.batches);
+            while let Some(batch) = bench.batch() {
+                let n_nodes: usize = batch.queries.iter().map(|query| query.node_index.len()).sum();
+                prop_assert!(batch.queries.len() <= LIMITS.queries && n_nodes <= LIMITS.nodes);
+                out.push(batch);
+            }
+        }
+        // What the shim still counts is what was answered so, and not given up since.
+        for key in &view {
+            let id: u64 = key.parse().unwrap();
+            let good = matches!(answered.get(&id), Some(Verdict::Passed { assumed: true, .. }));
+            prop_assert!(good && !cancelled.contains(&id), "{key} is assumed for nothing");
+        }
+        for ticket in bench.batcher.close() {
+            prop_assert!(answered.insert(ticket.id.0, Verdict::Unanswered).is_none());
+        }
+        for id in &asked {
+            prop_assert!(answered.contains_key(id) || cancelled.contains(id), "{id} is open");
+        }
+    }
+}

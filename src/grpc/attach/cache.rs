@@ -1,0 +1,385 @@
+//! The shim's view of the cluster, kept in step with the scheduler's decisions
+//! (scheduler-interface chapter, 2.6).
+//!
+//! # Invariants
+//! * Whatever is told of an allocation leaves here as a [`CacheSync`](cb::CacheSync) first, so that
+//!   later questions find the shim's view up to date.
+//! * Numbers of syncs rise over all streams of a session.
+//! * Responses leave in the order in which they came, also those that are kept back until the shim
+//!   has confirmed what they tell.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::si::v1 as si;
+use tokio::time::Instant;
+
+/// How long a node is not offered for a request that the shim cannot have there.
+const EXCLUDED: Duration = Duration::from_secs(300);
+
+/// Allocations in one message of a snapshot.
+const SNAPSHOT_ITEMS: usize = 1_000;
+
+/// An acknowledgement of what was not sent.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cache sync {acknowledged} is acknowledged, the last one sent is {sent}")]
+pub(super) struct NotSent {
+    acknowledged: u64,
+    sent: u64,
+}
+
+/// What a step comes to, in this order: syncs, responses, syncs.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Passage {
+    /// What the shim is to assume before it hears of the allocations.
+    pub(super) assume: Option<cb::CacheSync>,
+    /// For the allocation stream.
+    pub(super) deliver: Vec<si::AllocationResponse>,
+    /// What it is to forget after it has heard of the releases.
+    pub(super) forget: Option<cb::CacheSync>,
+}
+
+/// What an acknowledgement comes to.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Confirmed {
+    /// For the allocation stream.
+    pub(super) deliver: Vec<si::AllocationResponse>,
+    /// For the scheduler: placements that the shim cannot have.
+    pub(super) undo: Vec<si::AllocationRelease>,
+}
+
+/// A request by its application and its key.
+type Name = (String, String);
+
+/// The shim's view, as far as the scheduler has made it.
+#[derive(Debug)]
+pub(super) struct Cache {
+    seq: u64,
+    /// Whether the present stream keeps a view.
+    attached: bool,
+    /// How long a response waits for its confirmation, where the shim wants that.
+    confirm: Option<Duration>,
+    /// Allocations that the RM was told of and has not reported itself, by key. None: not kept,
+    /// because no stream ever kept a view.
+    ledger: Option<HashMap<String, Vec<Placed>>>,
+    /// Something was told before the ledger was begun: a list from it would not be complete.
+    incomplete: bool,
+    /// What the RM reported as running, by application and key.
+    reported: HashSet<Name>,
+    withheld: VecDeque<Withheld>,
+    excluded: HashMap<String, Vec<(String, Instant)>>,
+}
+
+#[derive(Debug)]
+struct Placed {
+    application: String,
+    uuid: String,
+    node: String,
+    partition: String,
+}
+
+#[derive(Debug)]
+struct Withheld {
+    seq: u64,
+    until: Instant,
+    response: si::AllocationResponse,
+}
+
+impl Cache {
+    /// Nothing told yet. `keep`: a stream will come, so that what it missed is to be known.
+    pub(super) fn new(keep: bool) -> Self {
+        Self {
+            seq: 0,
+            attached: false,
+            confirm: None,
+            ledger: keep.then(HashMap::new),
+            incomplete: false,
+            reported: HashSet::new(),
+            withheld: VecDeque::new(),
+            excluded: HashMap::new(),
+        }
+    }
+
+    /// The number of the last sync; zero for a stream that keeps no view.
+    pub(super) fn seq(&self) -> u64 {
+        if self.attached { self.seq } else { 0 }
+    }
+
+    /// Whether responses have to [pass](Self::pass) through here at all.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.ledger.is_some() || !self.withheld.is_empty()
+    }
+
+    /// A response went past while this was [not in use](Self::is_in_use).
+    pub(super) fn went_past(&mut self, response: &si::AllocationResponse) {
+        self.incomplete |= !response.new.is_empty();
+    }
+
+    /// A stream that keeps a view begins with the whole of it. Nothing for one that does not, and
+    /// where allocations were told before anybody took note.
+    pub(super) fn attach(&mut self, confirm: Option<Duration>) -> Vec<cb::CacheSync> {
+        self.attached = true;
+        self.confirm = confirm;
+        let ledger = self.ledger.get_or_insert_default();
+        if self.incomplete {
+            return Vec::new();
+        }
+        let of_key = |(key, placed): (&String, &Vec<Placed>)| -> Vec<_> {
+            placed.iter().map(|placed| assumption(key, &placed.node)).collect()
+        };
+        let mut placed: Vec<_> = ledger.iter().flat_map(of_key).collect();
+        placed
+            .sort_by(|a, b| (&a.allocation_key, &a.node_id).cmp(&(&b.allocation_key, &b.node_id)));
+        let mut messages = Vec::new();
+        loop {
+            let rest = placed.split_off(placed.len().min(SNAPSHOT_ITEMS));
+            let snapshot_end = rest.is_empty();
+            let assumed = std::mem::replace(&mut placed, rest);
+            let sync = self.sync(assumed, Vec::new());
+            messages.push(cb::CacheSync { snapshot: true, snapshot_end, ..sync });
+            if snapshot_end {
+                return messages;
+            }
+        }
+    }
+
+    /// The stream is lost: nobody will confirm what is kept back.
+    pub(super) fn detach(&mut self) -> Vec<si::AllocationResponse> {
+        self.attached = false;
+        self.confirm = None;
+        self.withheld.drain(..).map(|withheld| withheld.response).collect()
+    }
+
+    /// A response on its way to the RM. `is_assumed` says of an allocation whether the
+    /// shim knows it already, because it assumed it with its answer.
+    pub(super) fn pass(
+        &mut self,
+        now: Instant,
+        response: si::AllocationResponse,
+        mut is_assumed: impl FnMut(&si::Allocation) -> bool,
+    ) -> Passage {
+        let mut assumed = Vec::new();
+        let mut forgotten = Vec::new();
+        for allocation in &response.new {
+            let known = is_assumed(allocation);
+            if let Some(placed) = self.enter(allocation)
+                && !known
+            {
+                assumed.push(placed);
+            }
+        }
+        for rejected in &response.rejected_allocations {
+            let name = (rejected.application_id.clone(), rejected.allocation_key.clone());
+            self.reported.remove(&name);
+        }
+        for release in &response.released {
+            self.excluded.remove(&release.allocation_key);
+            forgotten.extend(self.leave(release));
+        }
+        let mut passage = Passage::default();
+        if self.attached && !assumed.is_empty() {
+            passage.assume = Some(self.sync(assumed, Vec::new()));
+        }
+        match (self.confirm, &passage.assume) {
+            (Some(patience), Some(sync)) => {
+                let (seq, until) = (sync.cache_seq, now + patience);
+                self.withheld.push_back(Withheld { seq, until, response });
+            }
+            // Not to overtake what waits.
+            (Some(patience), None) if !self.withheld.is_empty() => {
+                let withheld = Withheld { seq: 0, until: now + patience, response };
+                self.withheld.push_back(withheld);
+            }
+            _ => passage.deliver.push(response),
+        }
+        if self.attached && !forgotten.is_empty() {
+            passage.forget = Some(self.sync(Vec::new(), forgotten));
+        }
+        passage
+    }
+
+    /// The shim has applied everything up to `seq`, but for what failed.
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Instant,
+        ack: &cb::CacheSyncAck,
+    ) -> Result<Confirmed, NotSent> {
+        if ack.cache_seq > self.seq {
+            return Err(NotSent { acknowledged: ack.cache_seq, sent: self.seq });
+        }
+        let mut confirmed = Confirmed::default();
+        for failure in &ack.failures {
+            confirmed.undo.extend(self.undo(now, failure));
+        }
+        while let Some(withheld) = self.withheld.front()
+            && withheld.seq <= ack.cache_seq
+        {
+            confirmed.deliver.extend(self.withheld.pop_front().map(|withheld| withheld.response));
+        }
+        Ok(confirmed)
+    }
+
+    /// Responses that have been kept back for too long.
+    pub(super) fn overdue(&mut self, now: Instant) -> Vec<si::AllocationResponse> {
+        let mut overdue = Vec::new();
+        while let Some(withheld) = self.withheld.front()
+            && withheld.until <= now
+        {
+            overdue.extend(self.withheld.pop_front().map(|withheld| withheld.response));
+        }
+        overdue
+    }
+
+    /// When the next response is [overdue](Self::overdue).
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.withheld.front().map(|withheld| withheld.until)
+    }
+
+    /// The shim may have assumed these requests and shall not: unless they were placed since, or
+    /// assumed for good, which is then said again. `assumed_on` knows the latter.
+    pub(super) fn forget(
+        &mut self,
+        keys: &[Arc<str>],
+        assumed_on: impl Fn(&str) -> Option<Arc<str>>,
+    ) -> Option<cb::CacheSync> {
+        if !self.attached || keys.is_empty() {
+            return None;
+        }
+        let mut again = Vec::new();
+        for key in keys {
+            let placed = self.ledger.as_ref().and_then(|ledger| ledger.get(&**key)?.last());
+            if let Some(placed) = placed {
+                again.push(assumption(key, &placed.node));
+            } else if let Some(node) = assumed_on(key) {
+                again.push(assumption(key, &node));
+            }
+        }
+        let is_again = |key: &str| again.iter().any(|one| one.allocation_key == *key);
+        let forgotten = keys.iter().filter(|key| !is_again(key));
+        let forgotten =
+            forgotten.map(|key| si::ForgotAllocation { allocation_key: key.to_string() }).collect();
+        // Assuming it elsewhere takes the place of what was assumed before.
+        Some(self.sync(again, forgotten))
+    }
+
+    /// The RM reports this as running: it needs not be told of it.
+    pub(super) fn reported(&mut self, application: &str, key: &str) {
+        let Some(ledger) = &mut self.ledger else { return };
+        take(ledger, key, |placed| placed.application == application);
+        self.reported.insert((application.to_owned(), key.to_owned()));
+    }
+
+    /// The RM released this, in a way that is not answered.
+    pub(super) fn released_by_rm(&mut self, release: &si::AllocationRelease) {
+        let _ = self.leave(release);
+    }
+
+    /// Whether the node is not to be offered for the request of this key.
+    pub(super) fn is_excluded(&self, now: Instant, key: &str, node: &str) -> bool {
+        let Some(nodes) = self.excluded.get(key) else { return false };
+        nodes.iter().any(|(excluded, until)| excluded == node && *until > now)
+    }
+
+    /// Whether any node is excluded for the request of this key.
+    pub(super) fn has_exclusions(&self, key: &str) -> bool {
+        self.excluded.contains_key(key)
+    }
+
+    /// Takes note of an allocation, unless the RM has reported it itself.
+    fn enter(&mut self, allocation: &si::Allocation) -> Option<si::AssumedAllocation> {
+        let ledger = self.ledger.as_mut()?;
+        let si::Allocation { application_id, allocation_key, node_id, .. } = allocation;
+        if self.reported.contains(&(application_id.clone(), allocation_key.clone())) {
+            return None;
+        }
+        let of_key = ledger.entry(allocation_key.clone()).or_default();
+        // Told again, after the RM gave it back.
+        of_key.retain(|one| one.application != *application_id || one.uuid != allocation.uuid);
+        of_key.push(Placed {
+            application: application_id.clone(),
+            uuid: allocation.uuid.clone(),
+            node: node_id.clone(),
+            partition: allocation.partition_name.clone(),
+        });
+        Some(assumption(allocation_key, node_id))
+    }
+
+    fn leave(&mut self, release: &si::AllocationRelease) -> Option<si::ForgotAllocation> {
+        let ledger = self.ledger.as_mut()?;
+        let si::AllocationRelease { application_id, allocation_key, uuid, .. } = release;
+        let key = match (&**allocation_key, uuid.rsplit_once('#')) {
+            ("", Some((key, _))) if !ledger.contains_key(uuid) => key,
+            ("", _) => uuid,
+            (key, _) => key,
+        };
+        let is_it = |placed: &Placed| {
+            placed.application == *application_id && (uuid.is_empty() || placed.uuid == *uuid)
+        };
+        let placed = take(ledger, key, is_it).is_some();
+        let reported = self.reported.remove(&(application_id.clone(), key.to_owned()));
+        (placed || reported).then(|| si::ForgotAllocation { allocation_key: key.to_owned() })
+    }
+
+    /// Takes a placement back that the shim cannot have.
+    fn undo(
+        &mut self,
+        now: Instant,
+        failure: &cb::CacheSyncFailure,
+    ) -> Option<si::AllocationRelease> {
+        let key = &failure.allocation_key;
+        let placed = take(self.ledger.as_mut()?, key, |_| true)?;
+        if !failure.retryable {
+            for nodes in self.excluded.values_mut() {
+                nodes.retain(|(_, until)| *until > now);
+            }
+            self.excluded.retain(|_, nodes| !nodes.is_empty());
+            let nodes = self.excluded.entry(key.clone()).or_default();
+            nodes.push((placed.node, now + EXCLUDED));
+        }
+        for withheld in &mut self.withheld {
+            let is_it = |one: &si::Allocation| {
+                one.application_id == placed.application && one.uuid == placed.uuid
+            };
+            withheld.response.new.retain(|allocation| !is_it(allocation));
+        }
+        Some(si::AllocationRelease {
+            application_id: placed.application,
+            uuid: placed.uuid,
+            allocation_key: key.clone(),
+            partition_name: placed.partition,
+            termination_type: si::TerminationType::SchedulingFailedOnRm.into(),
+            message: failure.reason.clone(),
+            ..Default::default()
+        })
+    }
+
+    fn sync(
+        &mut self,
+        assumed_allocations: Vec<si::AssumedAllocation>,
+        forget_allocations: Vec<si::ForgotAllocation>,
+    ) -> cb::CacheSync {
+        self.seq += 1;
+        let args = si::ReSyncSchedulerCacheArgs { assumed_allocations, forget_allocations };
+        cb::CacheSync { cache_seq: self.seq, args: Some(args), ..Default::default() }
+    }
+}
+
+fn assumption(key: &str, node: &str) -> si::AssumedAllocation {
+    si::AssumedAllocation { allocation_key: key.to_owned(), node_id: node.to_owned() }
+}
+
+/// Takes the newest of the allocations of that key that `is_it`.
+fn take(
+    ledger: &mut HashMap<String, Vec<Placed>>,
+    key: &str,
+    is_it: impl Fn(&Placed) -> bool,
+) -> Option<Placed> {
+    let of_key = ledger.get_mut(key)?;
+    let placed = of_key.remove(of_key.iter().rposition(is_it)?);
+    if of_key.is_empty() {
+        ledger.remove(key);
+    }
+    Some(placed)
+}

@@ -1,0 +1,540 @@
+//! What is said on the callback streams of one session: everything that decides what, without a
+//! stream, a task or a clock.
+//!
+//! # How it is used
+//! Whoever has something (a message of the shim, a question of the scheduler, a moment that
+//! [was due](Conversation::due)) calls the method for it. Then messages may wait to be
+//! [taken](Conversation::take), and [effects](Conversation::effects) to be carried out in their
+//! order.
+//!
+//! # Invariants
+//! * A question that came in is answered, unless it was cancelled.
+//! * The scheduler hears of a lost stream before it hears that its questions are open: it does not
+//!   ask them again into nothing.
+//! * Everything that belongs to one stream is in [`Stream`] and goes with it.
+
+use monoceros_actors::metrics::CallbackMetrics;
+use monoceros_actors::{Invalidation, Verdict};
+use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::callback::v1::core_message::Body;
+use monoceros_proto::callback::v1::shim_message::Body as Said;
+use monoceros_proto::si::v1 as si;
+use tokio::time::Instant;
+
+use super::batching::{Answer, Batcher, Limits, Ticket, Turn};
+use super::cache::Cache;
+use super::dictionary::Dictionary;
+use super::events::Events;
+use super::options::Options;
+use super::outgoing::Outgoing;
+use super::preemption::{Done, Preempted, Preemptions};
+use super::presence::{Mode, Presence};
+use super::pulse::{Beat, Pulse};
+use super::requests::{Dump, Saves};
+use super::results::clamped;
+use super::states::States;
+use crate::grpc::end::End;
+use crate::settings::callback::Asking;
+
+mod requests;
+#[cfg(test)]
+mod tests;
+mod told;
+
+/// The revision of the protocol that is spoken here, which is the first: no shim knows an older.
+const PROTOCOL_MINOR: u32 = 0;
+
+/// The largest message, unless the shim takes less: what clients in Go and Python accept by
+/// themselves is twice that.
+const MESSAGE_BYTES: usize = 2 << 20;
+
+/// No wish makes messages smaller than that: an item has to fit.
+const LEAST_MESSAGE_BYTES: usize = 64 << 10;
+
+/// How long the shim may take to keep a configuration.
+const SAVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// What is to be done beside sending messages, in this order.
+#[derive(Debug, PartialEq)]
+pub(super) enum Effect {
+    /// The scheduler is to ask so from now on.
+    Mode(Mode),
+    /// For the scheduler.
+    Answer(Answer),
+    /// For the allocation stream.
+    Deliver(si::AllocationResponse),
+    /// For the scheduler: the shim cannot have these.
+    Undo(si::AllocationRelease),
+    /// For the scheduler.
+    Invalidate(Invalidation),
+    /// For whoever asked under this number.
+    Reply(u64, Reply),
+}
+
+/// The end of something that was asked for.
+#[derive(Debug, PartialEq)]
+pub(super) enum Reply {
+    /// The state of the RM, or why there is none.
+    State(Result<String, String>),
+    /// A configuration was kept, or why not.
+    Saved(Result<(), String>),
+    /// A group of preemption questions.
+    Preempted(Vec<Preempted>),
+}
+
+/// Who speaks to the shim.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) scheduler_id: String,
+    pub(super) session: u64,
+    /// Number of the stream within the session.
+    pub(super) attach: u64,
+}
+
+/// All streams of a session, one after the other.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    options: Options,
+    metrics: CallbackMetrics,
+    presence: Presence,
+    mode: Mode,
+    dictionary: Dictionary,
+    cache: Cache,
+    events: Events,
+    states: States,
+    /// Of the last batch or request. One count for all: numbers are never used twice.
+    number: u64,
+    stream: Option<Stream>,
+    effects: Vec<Effect>,
+}
+
+/// What goes with its stream.
+#[derive(Debug)]
+struct Stream {
+    able: Able,
+    limits: Limits,
+    max_bytes: usize,
+    batcher: Option<Batcher>,
+    preemptions: Preemptions,
+    dump: Option<Dump>,
+    saves: Saves,
+    pulse: Pulse,
+    out: Outgoing,
+}
+
+/// What the shim can do.
+#[derive(Clone, Copy, Debug)]
+struct Able(u32);
+
+impl Able {
+    fn of(hello: &cb::Hello) -> Self {
+        Self(hello.capabilities().fold(0, |bits, capability| bits | 1 << capability as u32))
+    }
+
+    fn to(self, capability: cb::Capability) -> bool {
+        self.0 & 1 << capability as u32 != 0
+    }
+}
+
+impl Conversation {
+    /// Nobody is there yet.
+    pub(super) fn new(options: Options, metrics: CallbackMetrics) -> Self {
+        let expects = matches!(options.callback.predicates, Asking::Optional | Asking::Required);
+        let events = Events::new(options.callback.event_capacity.get());
+        Self {
+            options,
+            metrics,
+            presence: Presence::new(),
+            mode: Mode::Local,
+            dictionary: Dictionary::default(),
+            cache: Cache::new(expects),
+            events,
+            states: States::default(),
+            number: 0,
+            stream: None,
+            effects: Vec::new(),
+        }
+    }
+
+    /// The session begins.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.presence.begin(now);
+        self.set_mode(now);
+    }
+
+    /// Other options hold from now on; what was agreed with a stream stays.
+    pub(super) fn configure(&mut self, now: Instant, options: Options) {
+        self.options = options;
+        self.set_mode(now);
+    }
+
+    /// What holds for the streams.
+    pub(super) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// A stream begins; one that is there ends.
+    pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, identity: &Identity) {
+        let open = self.drop_stream(now);
+        let able = Able::of(hello);
+        let limits = self.limits(hello, able);
+        let max_bytes = match hello.max_message_bytes as usize {
+            0 => MESSAGE_BYTES,
+            bytes => bytes.clamp(LEAST_MESSAGE_BYTES, MESSAGE_BYTES),
+        };
+        let mut out = Outgoing::default();
+        let predicates = able.to(cb::Capability::Predicates);
+        if predicates {
+            self.presence.attach(hello.predicates_absent());
+        }
+        let syncs = if able.to(cb::Capability::CacheSync) {
+            let patience = self.options.callback.cache_sync_timeout;
+            self.cache.attach(hello.confirm_assume.then_some(patience))
+        } else {
+            Vec::new()
+        };
+        if able.to(cb::Capability::Events) {
+            self.events.attach(now, hello, max_bytes);
+        }
+        self.states.set_attached(able.to(cb::Capability::ContainerStates));
+        let heartbeat = self.options.callback.heartbeat;
+        out.push(
+            now,
+            Body::Welcome(cb::Welcome {
+                scheduler_id: identity.scheduler_id.clone(),
+                session_id: identity.session,
+                attach_id: identity.attach,
+                protocol_minor: PROTOCOL_MINOR,
+                max_inflight_batches: clamped(limits.batches),
+                max_nodes_per_batch: clamped(limits.nodes),
+                max_queries_per_batch: clamped(limits.queries),
+                predicate_timeout_ms: millis(limits.timeout),
+                predicates_absent: self.presence.absent(&self.options).into(),
+                heartbeat_ms: millis(heartbeat),
+                event_seq: self.events.last(),
+                cache_seq: self.cache.seq(),
+                max_message_bytes: clamped(max_bytes),
+            }),
+        );
+        if predicates || able.to(cb::Capability::PreemptionPredicates) {
+            for part in self.dictionary.reset(max_bytes) {
+                out.push(now, Body::NodeDictionary(part));
+            }
+        }
+        for sync in syncs {
+            out.push(now, Body::CacheSync(sync));
+        }
+        self.stream = Some(Stream {
+            able,
+            limits,
+            max_bytes,
+            batcher: predicates.then(|| Batcher::new(limits, self.metrics.clone())),
+            preemptions: Preemptions::default(),
+            dump: None,
+            saves: Saves::default(),
+            pulse: Pulse::new(heartbeat, now),
+            out,
+        });
+        self.set_mode(now);
+        self.leave_open(open);
+        self.send_what_is_ready(now);
+    }
+
+    /// The stream is lost.
+    pub(super) fn detach(&mut self, now: Instant) {
+        let open = self.drop_stream(now);
+        self.set_mode(now);
+        self.leave_open(open);
+    }
+
+    /// The shim said something. `Err` ends the stream.
+    pub(super) fn receive(&mut self, now: Instant, message: cb::ShimMessage) -> Result<(), End> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        stream.pulse.heard(now);
+        match message.body {
+            Some(Said::Hello(_)) => return Err(End::Violation("a second Hello".to_owned())),
+            Some(Said::PredicateResults(results)) => self.predicate_results(now, &results)?,
+            Some(Said::PreemptionResults(results)) => match stream.preemptions.results(&results) {
+                Ok(done) => self.preempted(done),
+                Err(()) => self.metrics.unknown_result(),
+            },
+            Some(Said::StateDump(chunk)) => {
+                let dump = stream.dump.take_if(|dump| dump.request == chunk.request_id);
+                if let Some(mut dump) = dump {
+                    match dump.chunk(chunk) {
+                        Some(state) => self.reply(dump.request, Reply::State(state)),
+                        None => stream.dump = Some(dump),
+                    }
+                }
+            }
+            Some(Said::CacheSyncAck(ack)) => {
+                let confirmed = self
+                    .cache
+                    .acknowledge(now, &ack)
+                    .map_err(|error| End::Violation(error.to_string()))?;
+                self.metrics.cache_sync_failures.inc_by(confirmed.undo.len() as u64);
+                self.effects.extend(confirmed.deliver.into_iter().map(Effect::Deliver));
+                self.effects.extend(confirmed.undo.into_iter().map(Effect::Undo));
+            }
+            Some(Said::Invalidate(cb::Invalidate { node_ids, allocation_keys, all })) => {
+                let invalidation = Invalidation { nodes: node_ids, keys: allocation_keys, all };
+                self.effects.push(Effect::Invalidate(invalidation));
+            }
+            Some(Said::EventCredit(credit)) => self.events.add_credit(credit.add),
+            Some(Said::Heartbeat(heartbeat)) if heartbeat.reply => {
+                let echo = self.heartbeat(heartbeat.nonce, false);
+                self.push(now, echo);
+            }
+            // An echo is a sign of life and nothing more; no body is one of a later revision.
+            Some(Said::Heartbeat(_)) | None => {}
+            Some(Said::ConfigSave(result)) => {
+                let request = result.request_id;
+                if let Some(saved) = stream.saves.result(result) {
+                    self.reply(request, Reply::Saved(saved));
+                }
+            }
+            Some(Said::Goodbye(_)) => return Err(End::ClientGone),
+        }
+        self.send_what_is_ready(now);
+        Ok(())
+    }
+
+    /// Looks at the time. `Err` ends the stream.
+    pub(super) fn tick(&mut self, now: Instant) -> Result<(), End> {
+        self.set_mode(now);
+        let overdue = self.cache.overdue(now);
+        self.metrics.cache_sync_timeouts.inc_by(overdue.len() as u64);
+        self.effects.extend(overdue.into_iter().map(Effect::Deliver));
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let stalled =
+            stream.out.waits_since().map(|since| since + self.options.callback.idle_timeout);
+        if stalled.is_some_and(|end| end <= now) || stream.out.is_full() {
+            return Err(End::Stalled);
+        }
+        match stream.pulse.beat(now) {
+            Beat::Quiet => {}
+            Beat::Dead => return Err(End::Silent),
+            Beat::Ask(nonce) => {
+                let heartbeat = self.heartbeat(nonce, true);
+                self.push(now, heartbeat);
+            }
+        }
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let turn = stream.batcher.as_mut().map(|batcher| batcher.expire(now));
+        let preempted = stream.preemptions.expire(now);
+        let saves = stream.saves.expire(now);
+        let dump = stream.dump.take_if(|dump| dump.deadline <= now);
+        if let Some(turn) = turn {
+            self.carry_out(now, turn);
+        }
+        self.preempted(preempted);
+        let late = || "the shim did not answer in time".to_owned();
+        for request in saves {
+            self.reply(request, Reply::Saved(Err(late())));
+        }
+        if let Some(dump) = dump {
+            self.reply(dump.request, Reply::State(Err(late())));
+        }
+        self.send_what_is_ready(now);
+        Ok(())
+    }
+
+    /// When to [look](Self::tick).
+    pub(super) fn due(&self, now: Instant) -> Option<Instant> {
+        let own = [self.presence.due(&self.options, now), self.cache.due()];
+        let of_stream = self.stream.as_ref().map(|stream| {
+            let idle = self.options.callback.idle_timeout;
+            [
+                stream.out.waits_since().map(|since| since + idle),
+                Some(stream.pulse.due()),
+                stream.batcher.as_ref().and_then(|batcher| batcher.due(now)),
+                stream.preemptions.due(),
+                stream.saves.due(),
+                stream.dump.as_ref().map(|dump| dump.deadline),
+                self.events.due(),
+                self.states.due(),
+            ]
+        });
+        own.into_iter().chain(of_stream.into_iter().flatten()).flatten().min()
+    }
+
+    /// The next message for the shim.
+    pub(super) fn take(&mut self, now: Instant) -> Option<cb::CoreMessage> {
+        let stream = self.stream.as_mut()?;
+        loop {
+            let body = stream.out.pop(now)?;
+            let batcher = stream.batcher.as_ref();
+            let is_over = match &body {
+                Body::PredicateBatch(batch) => {
+                    !batcher.is_some_and(|batcher| batcher.is_out(batch.batch_id))
+                }
+                Body::PreemptionBatch(batch) => !stream.preemptions.is_out(batch.batch_id),
+                _ => false,
+            };
+            if !is_over {
+                return Some(cb::CoreMessage { body: Some(body) });
+            }
+        }
+    }
+
+    /// Whether messages wait.
+    pub(super) fn has_messages(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| !stream.out.is_empty())
+    }
+
+    /// What is to be done, and then no more.
+    pub(super) fn effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    fn limits(&self, hello: &cb::Hello, able: Able) -> Limits {
+        let callback = &self.options.callback;
+        let least = |ours: u32, theirs: u32| match theirs {
+            0 => ours as usize,
+            theirs => ours.min(theirs) as usize,
+        };
+        let queries = least(callback.max_queries_per_batch.get(), hello.max_queries_per_batch);
+        let wish = std::time::Duration::from_millis(hello.predicate_timeout_ms.max(10).into());
+        let timeout = match hello.predicate_timeout_ms {
+            0 => callback.predicate_timeout,
+            _ => callback.predicate_timeout.min(wish),
+        };
+        Limits {
+            batches: least(callback.max_inflight_batches.get(), hello.max_inflight_batches),
+            queries,
+            nodes: least(callback.max_nodes_per_batch.get(), hello.max_nodes_per_batch),
+            waiting: callback.queue_batches.get().saturating_mul(queries),
+            timeout,
+            on_timeout: callback.on_timeout,
+            assume: able.to(cb::Capability::CacheSync),
+        }
+    }
+
+    fn is_able_to(&self, capability: cb::Capability) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.able.to(capability))
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    fn set_mode(&mut self, now: Instant) {
+        let mode = self.presence.mode(&self.options, now);
+        if mode != self.mode {
+            self.mode = mode;
+            self.effects.push(Effect::Mode(mode));
+        }
+    }
+
+    /// Whose questions are open when the stream is gone.
+    fn drop_stream(&mut self, now: Instant) -> Vec<Ticket> {
+        let Some(stream) = self.stream.take() else { return Vec::new() };
+        self.presence.detach(now);
+        self.events.detach();
+        self.states.set_attached(false);
+        self.effects.extend(self.cache.detach().into_iter().map(Effect::Deliver));
+        self.preempted(stream.preemptions.close());
+        let lost = || "the shim's stream was lost".to_owned();
+        for request in stream.saves.close() {
+            self.reply(request, Reply::Saved(Err(lost())));
+        }
+        if let Some(dump) = stream.dump {
+            self.reply(dump.request, Reply::State(Err(lost())));
+        }
+        stream.batcher.map(Batcher::close).unwrap_or_default()
+    }
+
+    fn leave_open(&mut self, tickets: Vec<Ticket>) {
+        let answer = |ticket| Effect::Answer(Answer { ticket, verdict: Verdict::Unanswered });
+        self.effects.extend(tickets.into_iter().map(answer));
+    }
+
+    fn predicate_results(
+        &mut self,
+        now: Instant,
+        results: &cb::PredicateResults,
+    ) -> Result<(), End> {
+        let batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
+        let Some(batcher) = batcher else {
+            self.metrics.unknown_result();
+            return Ok(());
+        };
+        let turn =
+            batcher.results(now, results).map_err(|error| End::Violation(error.to_string()))?;
+        if batcher.is_flooded() {
+            return Err(End::ResultFlood);
+        }
+        self.carry_out(now, turn);
+        Ok(())
+    }
+
+    fn carry_out(&mut self, now: Instant, turn: Turn) {
+        let Turn { answers, forget, cancelled } = turn;
+        if !cancelled.is_empty() {
+            self.push(now, Body::Cancel(cb::CancelBatch { batch_ids: cancelled }));
+        }
+        if let Some(Stream { batcher: Some(batcher), .. }) = &mut self.stream {
+            for key in &forget {
+                batcher.forgotten(key);
+            }
+            let assumed_on = |key: &str| batcher.assumed_on(key).cloned();
+            let sync = self.cache.forget(&forget, assumed_on);
+            if let Some(sync) = sync {
+                self.push(now, Body::CacheSync(sync));
+            }
+        }
+        self.effects.extend(answers.into_iter().map(Effect::Answer));
+    }
+
+    fn preempted(&mut self, done: impl IntoIterator<Item = Done>) {
+        for (batch, answers) in done {
+            self.reply(batch, Reply::Preempted(answers));
+        }
+    }
+
+    fn reply(&mut self, number: u64, reply: Reply) {
+        self.effects.push(Effect::Reply(number, reply));
+    }
+
+    fn heartbeat(&self, nonce: u64, reply: bool) -> Body {
+        let cache_seq = self.cache.seq();
+        Body::Heartbeat(cb::Heartbeat { nonce, reply, cache_seq, ..Default::default() })
+    }
+
+    fn send_what_is_ready(&mut self, now: Instant) {
+        while let Some(Stream { batcher: Some(batcher), .. }) = &mut self.stream {
+            let (number, seq) = (self.number + 1, self.cache.seq());
+            let batch = batcher.next_batch(now, number, seq, &mut self.dictionary);
+            let Some(mut batch) = batch else { break };
+            self.number = number;
+            self.send_dictionary(now);
+            batch.dict_version = self.dictionary.version();
+            self.push(now, Body::PredicateBatch(batch));
+        }
+        while let Some(batch) = self.events.next_batch(now) {
+            self.push(now, Body::EventBatch(batch));
+        }
+        for batch in self.states.next_batches(now) {
+            self.push(now, Body::ContainerStates(batch));
+        }
+    }
+
+    /// To be called before anything is sent that names nodes by index.
+    fn send_dictionary(&mut self, now: Instant) {
+        let Some(stream) = &mut self.stream else { return };
+        for update in self.dictionary.updates(stream.max_bytes) {
+            stream.out.push(now, Body::NodeDictionary(update));
+        }
+    }
+
+    fn push(&mut self, now: Instant, body: Body) {
+        if let Some(stream) = &mut self.stream {
+            stream.out.push(now, body);
+        }
+    }
+}
+
+fn millis(duration: std::time::Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
+}

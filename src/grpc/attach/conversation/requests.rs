@@ -1,0 +1,96 @@
+//! What is asked of the shim by someone who waits for the answer.
+
+use std::collections::BTreeMap;
+
+use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::callback::v1::core_message::Body;
+use monoceros_proto::si::v1 as si;
+use tokio::time::Instant;
+
+use super::super::preemption::{self, Preempted};
+use super::super::presence::Mode;
+use super::super::requests::{CHUNK_BYTES, Dump};
+use super::{Conversation, SAVE_TIMEOUT, millis};
+
+impl Conversation {
+    /// Whether the shim tells its state.
+    pub(in crate::grpc::attach) fn tells_state(&self) -> bool {
+        self.is_able_to(cb::Capability::StateDump)
+    }
+
+    /// Asks for the shim's state. The number under which it [will come](Effect::Reply).
+    pub(in crate::grpc::attach) fn ask_state(&mut self, now: Instant) -> Result<u64, String> {
+        if !self.tells_state() {
+            return Err("no shim that tells its state is attached".to_owned());
+        }
+        let request = self.next_number();
+        let timeout = self.options.callback.state_dump_timeout;
+        let max_bytes = self.options.callback.state_dump_max_bytes.get();
+        let stream = self.stream.as_mut().expect("it tells its state");
+        if stream.dump.is_some() {
+            return Err("the shim is telling its state already".to_owned());
+        }
+        stream.dump = Some(Dump::new(request, now + timeout, max_bytes));
+        let deadline_ms = millis(timeout);
+        let ask =
+            cb::StateDumpRequest { request_id: request, deadline_ms, max_chunk_bytes: CHUNK_BYTES };
+        self.push(now, Body::StateDump(ask));
+        Ok(request)
+    }
+
+    /// Asks the shim to keep a configuration. The number under which the answer will come.
+    pub(in crate::grpc::attach) fn ask_save(
+        &mut self,
+        now: Instant,
+        config: String,
+        extra_config: BTreeMap<String, String>,
+    ) -> Result<u64, String> {
+        if !self.is_able_to(cb::Capability::ConfigStore) {
+            return Err("no shim that keeps configurations is attached".to_owned());
+        }
+        let request_id = self.next_number();
+        let stream = self.stream.as_mut().expect("it keeps configurations");
+        stream.saves.ask(request_id, now + SAVE_TIMEOUT);
+        let deadline_ms = millis(SAVE_TIMEOUT);
+        let ask = cb::ConfigSaveRequest { request_id, config, extra_config, deadline_ms };
+        self.push(now, Body::ConfigSave(ask));
+        Ok(request_id)
+    }
+
+    /// Asks a group of preemption questions. The number under which the answers will come, or what
+    /// they are without a shim.
+    pub(in crate::grpc::attach) fn ask_preemption(
+        &mut self,
+        now: Instant,
+        group: Vec<si::PreemptionPredicatesArgs>,
+    ) -> Result<u64, Vec<Preempted>> {
+        if !self.is_able_to(cb::Capability::PreemptionPredicates) {
+            let answer = |args| match self.mode {
+                Mode::Local | Mode::Remote => preemption::presumed(args),
+                Mode::Fail => Preempted::Failed,
+                Mode::Hold => Preempted::Unanswered,
+            };
+            return Err(group.iter().map(answer).collect());
+        }
+        let batch_id = self.next_number();
+        let queries = group.iter().zip(0..).map(|(args, query_id)| {
+            let node_index = self.dictionary.index(&args.node_id);
+            cb::PreemptionQuery { query_id, node_index, args: Some(args.clone()) }
+        });
+        let queries = queries.collect();
+        self.send_dictionary(now);
+        let stream = self.stream.as_mut().expect("it answers preemption questions");
+        let timeout = stream.limits.timeout;
+        stream.preemptions.ask(batch_id, group, now + timeout);
+        self.metrics.preemption_batch();
+        let batch = cb::PreemptionBatch {
+            batch_id,
+            cache_seq: self.cache.seq(),
+            dict_version: self.dictionary.version(),
+            deadline_ms: millis(timeout),
+            queries,
+        };
+        self.push(now, Body::PreemptionBatch(batch));
+        Ok(batch_id)
+    }
+}

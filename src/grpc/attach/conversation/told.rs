@@ -1,0 +1,120 @@
+//! What the scheduler and the RM's other streams have to say, and the questions of the former.
+
+use monoceros_actors::{QuestionId, Scope, Verdict};
+use monoceros_proto::callback::v1::core_message::Body;
+use monoceros_proto::si::v1 as si;
+use tokio::time::Instant;
+
+use super::super::batching::{Answer, Question};
+use super::super::presence::Mode;
+use super::super::results::clamped;
+use super::{Conversation, Effect};
+
+impl Conversation {
+    /// The scheduler asks.
+    pub(in crate::grpc::attach) fn ask(&mut self, now: Instant, questions: Vec<Question>) {
+        for mut question in questions {
+            if self.cache.has_exclusions(&question.key) {
+                let cache = &self.cache;
+                let Question { key, nodes, candidates, .. } = &mut question;
+                candidates.retain(|&position| !cache.is_excluded(now, key, &nodes[position]));
+            }
+            let ticket = question.ticket;
+            let batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
+            let answer = match (self.mode, batcher) {
+                (Mode::Local, _) => {
+                    Some(Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false })
+                }
+                (Mode::Fail, _) => Some(refused("no shim is attached", &question)),
+                (Mode::Remote, Some(_)) if question.candidates.is_empty() => {
+                    Some(refused("the shim could not have it there", &question))
+                }
+                (Mode::Remote, Some(batcher)) => batcher.ask(question).map(|answer| answer.verdict),
+                (Mode::Remote, None) | (Mode::Hold, _) => Some(Verdict::Unanswered),
+            };
+            self.effects.extend(answer.map(|verdict| Effect::Answer(Answer { ticket, verdict })));
+        }
+        self.send_what_is_ready(now);
+    }
+
+    /// The scheduler gives questions up.
+    pub(in crate::grpc::attach) fn cancel(&mut self, now: Instant, ids: &[QuestionId]) {
+        let batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
+        if let Some(turn) = batcher.map(|batcher| batcher.cancel(ids)) {
+            self.carry_out(now, turn);
+            self.send_what_is_ready(now);
+        }
+    }
+
+    /// A response on its way to the RM.
+    pub(in crate::grpc::attach) fn allocations(
+        &mut self,
+        now: Instant,
+        response: si::AllocationResponse,
+    ) {
+        if !self.cache.is_in_use() {
+            self.cache.went_past(&response);
+            self.effects.push(Effect::Deliver(response));
+            return;
+        }
+        let mut batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
+        let passage = self.cache.pass(now, response, |allocation| {
+            let si::Allocation { application_id, allocation_key, node_id, .. } = allocation;
+            match &mut batcher {
+                Some(batcher) => batcher.settle(application_id, allocation_key, node_id),
+                None => false,
+            }
+        });
+        for sync in passage.assume.into_iter().chain(passage.forget) {
+            self.push(now, Body::CacheSync(sync));
+        }
+        self.effects.extend(passage.deliver.into_iter().map(Effect::Deliver));
+    }
+
+    /// The RM hears of nodes.
+    pub(in crate::grpc::attach) fn nodes(&mut self, now: Instant, response: &si::NodeResponse) {
+        if self.stream.as_ref().is_some_and(|stream| stream.batcher.is_some()) {
+            for node in &response.accepted {
+                self.dictionary.index(&node.node_id);
+            }
+            self.send_dictionary(now);
+        }
+    }
+
+    /// The RM reports what runs already.
+    pub(in crate::grpc::attach) fn reported(&mut self, application: &str, key: &str) {
+        self.cache.reported(application, key);
+    }
+
+    /// The RM released this, in a way that is not answered.
+    pub(in crate::grpc::attach) fn released_by_rm(&mut self, release: &si::AllocationRelease) {
+        self.cache.released_by_rm(release);
+    }
+
+    /// The RM takes a node away.
+    pub(in crate::grpc::attach) fn node_removed(&mut self, node: &str) {
+        self.dictionary.remove(node);
+    }
+
+    /// Things happened.
+    pub(in crate::grpc::attach) fn happened(&mut self, now: Instant, events: Vec<si::EventRecord>) {
+        let dropped = self.events.push(now, events);
+        self.metrics.dropped_events.inc_by(dropped);
+        self.send_what_is_ready(now);
+    }
+
+    /// Requests stand differently.
+    pub(in crate::grpc::attach) fn stands(
+        &mut self,
+        now: Instant,
+        states: Vec<si::UpdateContainerSchedulingStateRequest>,
+    ) {
+        self.states.push(now, states);
+        self.send_what_is_ready(now);
+    }
+}
+
+/// No node passes, for one reason.
+fn refused(reason: &str, question: &Question) -> Verdict {
+    Verdict::Failed { reasons: vec![(reason.to_owned(), clamped(question.nodes.len()))] }
+}

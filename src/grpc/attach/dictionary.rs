@@ -1,0 +1,143 @@
+//! Short names of nodes on one session's callback streams (scheduler-interface chapter, 2.4).
+//!
+//! # Invariant
+//! An index names one node until the dictionary is [reset](Dictionary::reset), which every new
+//! stream begins with.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use monoceros_proto::callback::v1 as cb;
+
+/// The nodes that the scheduler has spoken of, by name and by index.
+#[derive(Debug, Default)]
+pub(super) struct Dictionary {
+    version: u64,
+    indexes: HashMap<Arc<str>, u32>,
+    next: u32,
+    added: Vec<cb::NodeDictEntry>,
+    removed: Vec<u32>,
+}
+
+/// Length and tag of an entry, its index, and length and tag of its name take at most so much.
+const ENTRY_OVERHEAD_BYTES: usize = 20;
+
+impl Dictionary {
+    /// The version that holds once all that is [due](Self::updates) has been sent.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The index of a node, given to it now if it has none.
+    pub(super) fn index(&mut self, node: &str) -> u32 {
+        if let Some(&index) = self.indexes.get(node) {
+            return index;
+        }
+        let index = self.next;
+        self.next += 1;
+        self.indexes.insert(node.into(), index);
+        self.added.push(cb::NodeDictEntry { index, node_id: node.to_owned() });
+        index
+    }
+
+    /// The node is gone. Should it come again, it gets another index.
+    pub(super) fn remove(&mut self, node: &str) {
+        if let Some(index) = self.indexes.remove(node) {
+            self.added.retain(|entry| entry.index != index);
+            self.removed.push(index);
+        }
+    }
+
+    /// What a shim has to be told before it can read indexes that were given lately.
+    pub(super) fn updates(&mut self, max_bytes: usize) -> Vec<cb::NodeDictionary> {
+        if self.added.is_empty() && self.removed.is_empty() {
+            return Vec::new();
+        }
+        let remove = std::mem::take(&mut self.removed);
+        self.messages(false, remove, max_bytes)
+    }
+
+    /// Everything, for a new stream.
+    pub(super) fn reset(&mut self, max_bytes: usize) -> Vec<cb::NodeDictionary> {
+        let mut entries: Vec<_> = self
+            .indexes
+            .iter()
+            .map(|(node, &index)| cb::NodeDictEntry { index, node_id: node.to_string() })
+            .collect();
+        entries.sort_by_key(|entry| entry.index);
+        self.added = entries;
+        self.removed.clear();
+        self.messages(true, Vec::new(), max_bytes)
+    }
+
+    fn messages(
+        &mut self,
+        reset: bool,
+        remove: Vec<u32>,
+        max_bytes: usize,
+    ) -> Vec<cb::NodeDictionary> {
+        let mut messages = vec![cb::NodeDictionary { reset, remove, ..Default::default() }];
+        let mut bytes = 0;
+        for entry in std::mem::take(&mut self.added) {
+            let size = entry.node_id.len() + ENTRY_OVERHEAD_BYTES;
+            if bytes > 0 && bytes + size > max_bytes {
+                messages.push(cb::NodeDictionary::default());
+                bytes = 0;
+            }
+            bytes += size;
+            messages.last_mut().expect("begun with one").add.push(entry);
+        }
+        for message in &mut messages {
+            self.version += 1;
+            message.dict_version = self.version;
+        }
+        messages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(message: &cb::NodeDictionary) -> Vec<(u32, &str)> {
+        message.add.iter().map(|entry| (entry.index, &*entry.node_id)).collect()
+    }
+
+    #[test]
+    fn a_node_is_told_once_and_keeps_its_index() {
+        let mut dictionary = Dictionary::default();
+        assert_eq!(
+            (dictionary.index("n1"), dictionary.index("n2"), dictionary.index("n1")),
+            (0, 1, 0)
+        );
+        let updates = dictionary.updates(1_000);
+        assert_eq!(entries(&updates[0]), [(0, "n1"), (1, "n2")]);
+        assert_eq!(updates[0].dict_version, dictionary.version());
+        assert!(dictionary.updates(1_000).is_empty());
+    }
+
+    #[test]
+    fn an_index_is_not_used_again_before_a_reset_or_after() {
+        let mut dictionary = Dictionary::default();
+        dictionary.index("n1");
+        dictionary.updates(1_000);
+        dictionary.remove("n1");
+        assert_eq!(dictionary.index("n1"), 1);
+        let updates = dictionary.updates(1_000);
+        assert_eq!((&*updates[0].remove, entries(&updates[0])), (&[0][..], vec![(1, "n1")]));
+        let reset = dictionary.reset(1_000);
+        assert!(reset[0].reset);
+        assert_eq!(entries(&reset[0]), [(1, "n1")]);
+    }
+
+    #[test]
+    fn a_large_dictionary_comes_in_pieces_of_which_the_first_resets() {
+        let mut dictionary = Dictionary::default();
+        (0..10).for_each(|number| _ = dictionary.index(&format!("node-{number}")));
+        let pieces = dictionary.reset(100);
+        assert!(pieces.len() > 2);
+        assert!(pieces[0].reset && pieces[1..].iter().all(|piece| !piece.reset));
+        assert_eq!(pieces.iter().map(|piece| piece.add.len()).sum::<usize>(), 10);
+        assert_eq!(pieces.last().unwrap().dict_version, dictionary.version());
+    }
+}

@@ -1,0 +1,278 @@
+//! Events on their way to a shim: kept in a ring, sent as far as the shim gives credit
+//! (scheduler-interface chapter, 2.7).
+//!
+//! # Invariants
+//! * Numbers of events rise over all streams of a session, and are given before any filter.
+//! * What is kept never exceeds the ring; what falls out unsent is counted, and told.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::si::v1 as si;
+use prost::Message as _;
+use tokio::time::Instant;
+
+/// So many events leave at once.
+const BATCH: usize = 256;
+
+/// Fewer leave after so long.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What may be sent before any credit, where the shim has no wish.
+const FIRST_CREDIT: u32 = 256;
+
+/// The events of a session.
+#[derive(Debug)]
+pub(super) struct Events {
+    capacity: usize,
+    ring: VecDeque<si::EventRecord>,
+    /// Number of the newest event.
+    last: u64,
+    reader: Option<Reader>,
+}
+
+/// The stream that takes events.
+#[derive(Debug)]
+struct Reader {
+    /// Empty: all.
+    types: Vec<i32>,
+    credit: usize,
+    /// Number of the next event to look at.
+    next: u64,
+    /// How many of those from `next` on are wanted.
+    wanted: usize,
+    dropped: u64,
+    flush: Option<Instant>,
+    max_bytes: usize,
+}
+
+impl Events {
+    /// A ring of that capacity.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { capacity, ring: VecDeque::new(), last: 0, reader: None }
+    }
+
+    /// Number of the newest event.
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// A stream begins behind the event that the shim received last.
+    pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, max_bytes: usize) {
+        let first = self.first();
+        let asked = hello.last_event_seq.min(self.last) + 1;
+        let next = asked.max(first);
+        let dropped = if hello.last_event_seq == 0 { 0 } else { next - asked };
+        let credit = match hello.initial_event_credit {
+            0 => FIRST_CREDIT,
+            credit => credit,
+        };
+        let types = hello.event_types.clone();
+        let credit = credit as usize;
+        let mut reader = Reader { types, credit, next, wanted: 0, dropped, flush: None, max_bytes };
+        let unread = self.ring.iter().skip(index(next - first));
+        reader.wanted = unread.filter(|event| reader.wants(event)).count();
+        reader.flush = (reader.wanted > 0).then_some(now);
+        self.reader = Some(reader);
+    }
+
+    /// The stream is lost.
+    pub(super) fn detach(&mut self) {
+        self.reader = None;
+    }
+
+    /// Keeps events; returns how many the stream wanted and will not get.
+    pub(super) fn push(&mut self, now: Instant, events: Vec<si::EventRecord>) -> u64 {
+        let mut dropped = 0;
+        for event in events {
+            if self.ring.len() == self.capacity {
+                dropped += self.drop_oldest();
+            }
+            self.last += 1;
+            if let Some(reader) = &mut self.reader
+                && reader.wants(&event)
+            {
+                reader.wanted += 1;
+                reader.flush.get_or_insert(now + PATIENCE);
+            }
+            self.ring.push_back(event);
+        }
+        dropped
+    }
+
+    /// The shim takes so many more.
+    pub(super) fn add_credit(&mut self, credit: u32) {
+        if let Some(reader) = &mut self.reader {
+            reader.credit = reader.credit.saturating_add(credit as usize);
+        }
+    }
+
+    /// The next batch, if there is enough for one or it has waited for long enough.
+    pub(super) fn next_batch(&mut self, now: Instant) -> Option<cb::EventBatch> {
+        let first = self.first();
+        let reader = self.reader.as_mut()?;
+        let ripe = reader.wanted >= BATCH || reader.flush.is_some_and(|flush| flush <= now);
+        if !ripe || reader.credit == 0 || reader.wanted == 0 {
+            return None;
+        }
+        let most = BATCH.min(reader.credit);
+        let mut batch = cb::EventBatch { dropped: reader.dropped, ..Default::default() };
+        batch.first_seq = reader.next;
+        let mut bytes = 0;
+        for event in self.ring.iter().skip(index(reader.next - first)) {
+            if reader.wants(event) {
+                let size = event.encoded_len() + 8;
+                let full = batch.events.len() == most
+                    || (bytes + size > reader.max_bytes && !batch.events.is_empty());
+                if full {
+                    break;
+                }
+                bytes += size;
+                batch.events.push(event.clone());
+            }
+            reader.next += 1;
+        }
+        batch.last_seq = reader.next - 1;
+        reader.dropped = 0;
+        reader.credit -= batch.events.len();
+        reader.wanted -= batch.events.len();
+        if reader.wanted == 0 {
+            reader.flush = None;
+        }
+        Some(batch)
+    }
+
+    /// When to look for a [batch](Self::next_batch) again.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let reader = self.reader.as_ref()?;
+        reader.flush.filter(|_| reader.credit > 0)
+    }
+
+    /// Number of the oldest event that is kept.
+    fn first(&self) -> u64 {
+        self.last + 1 - self.ring.len() as u64
+    }
+
+    fn drop_oldest(&mut self) -> u64 {
+        let first = self.first();
+        let Some(event) = self.ring.pop_front() else { return 0 };
+        let Some(reader) = &mut self.reader else { return 0 };
+        if reader.next > first {
+            return 0;
+        }
+        reader.next = first + 1;
+        if !reader.wants(&event) {
+            return 0;
+        }
+        reader.wanted -= 1;
+        reader.dropped += 1;
+        1
+    }
+}
+
+impl Reader {
+    fn wants(&self, event: &si::EventRecord) -> bool {
+        self.types.is_empty() || self.types.contains(&event.r#type)
+    }
+}
+
+fn index(distance: u64) -> usize {
+    usize::try_from(distance).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: usize = 1 << 20;
+
+    fn events(range: std::ops::RangeInclusive<u64>) -> Vec<si::EventRecord> {
+        range.map(|n| si::EventRecord { object_id: n.to_string(), ..typed(1) }).collect()
+    }
+
+    fn typed(r#type: i32) -> si::EventRecord {
+        si::EventRecord { r#type, ..Default::default() }
+    }
+
+    fn span(batch: &cb::EventBatch) -> (u64, u64, u64, usize) {
+        (batch.first_seq, batch.last_seq, batch.dropped, batch.events.len())
+    }
+
+    fn hello(last_event_seq: u64, initial_event_credit: u32) -> cb::Hello {
+        cb::Hello { last_event_seq, initial_event_credit, ..Default::default() }
+    }
+
+    #[test]
+    fn few_events_wait_and_many_leave_at_once() {
+        let mut ring = Events::new(1_000);
+        let now = Instant::now();
+        ring.attach(now, &hello(0, 1_000), BYTES);
+        ring.push(now, events(1..=3));
+        assert!(ring.next_batch(now).is_none());
+        assert_eq!(ring.due(), Some(now + PATIENCE));
+        assert_eq!(span(&ring.next_batch(now + PATIENCE).unwrap()), (1, 3, 0, 3));
+        ring.push(now, events(4..=300));
+        assert_eq!(span(&ring.next_batch(now).unwrap()), (4, 259, 0, 256));
+        assert!(ring.next_batch(now).is_none());
+        assert_eq!(span(&ring.next_batch(now + PATIENCE).unwrap()), (260, 300, 0, 41));
+        assert_eq!(ring.due(), None);
+    }
+
+    #[test]
+    fn without_credit_the_oldest_are_dropped_and_that_is_told() {
+        let mut ring = Events::new(10);
+        let now = Instant::now();
+        ring.attach(now, &hello(0, 2), BYTES);
+        assert_eq!(ring.push(now, events(1..=5)), 0);
+        let later = now + PATIENCE;
+        assert_eq!(span(&ring.next_batch(later).unwrap()), (1, 2, 0, 2));
+        assert!(ring.next_batch(later).is_none(), "no credit");
+        assert_eq!(ring.push(later, events(6..=100)), 88);
+        assert_eq!(ring.ring.len(), 10);
+        ring.add_credit(100);
+        assert_eq!(span(&ring.next_batch(later).unwrap()), (91, 100, 88, 10));
+    }
+
+    #[test]
+    fn a_stream_resumes_where_the_last_one_stopped() {
+        let mut ring = Events::new(10);
+        let now = Instant::now();
+        ring.push(now, events(1..=20));
+        for (last, expected) in [
+            (15, (16, 20, 0, 5)),
+            (4, (11, 20, 6, 10)),
+            (0, (11, 20, 0, 10)),
+            (10, (11, 20, 0, 10)),
+        ] {
+            ring.attach(now, &hello(last, 0), BYTES);
+            assert_eq!(span(&ring.next_batch(now).unwrap()), expected, "after {last}");
+            ring.detach();
+        }
+        ring.attach(now, &hello(20, 0), BYTES);
+        assert!(ring.next_batch(now).is_none());
+    }
+
+    #[test]
+    fn only_wanted_types_are_sent_and_counted() {
+        let mut ring = Events::new(4);
+        let now = Instant::now();
+        let wanted = cb::Hello { event_types: vec![2], ..hello(0, 1) };
+        ring.attach(now, &wanted, BYTES);
+        ring.push(now, vec![typed(1), typed(2), typed(3), typed(2)]);
+        let later = now + PATIENCE;
+        assert_eq!(span(&ring.next_batch(later).unwrap()), (1, 3, 0, 1));
+        assert_eq!(ring.push(later, vec![typed(1); 3]), 0, "the second one is still there");
+        assert_eq!(ring.push(later, vec![typed(1)]), 1);
+    }
+
+    #[test]
+    fn a_batch_keeps_to_the_size_that_the_shim_takes() {
+        let mut ring = Events::new(10);
+        let now = Instant::now();
+        ring.attach(now, &hello(0, 0), 30);
+        ring.push(now, events(1..=9));
+        let batch = ring.next_batch(now + PATIENCE).unwrap();
+        assert!(batch.events.len() < 9 && batch.encoded_len() < 50, "{batch:?}");
+    }
+}

@@ -1,0 +1,36 @@
+//! The service `callback.v1.CallbackService`: how a shim that is only a gRPC client is asked
+//! predicates and told what happens (scheduler-interface chapter, section 2).
+//!
+//! # How it hangs together
+//! ```text
+//! scheduler ── asks, tells ──▶ Session ──▶ Attachment ── messages ──▶ stream::Writer ──▶ shim
+//! scheduler ◀── answers, steering ──────── (lock)  ▲ ◀── messages ─── stream::Reader ◀── shim
+//!                                                  └─── time ──────── one task per session
+//! ```
+//! The [`attachment`] holds a `Conversation`, which decides everything and knows neither stream nor
+//! task nor clock; what belongs to one subject is in a file of its own, with its rules and tests.
+//!
+//! Reading order: `options`, `presence`, `dictionary`, `results`, `window`, `batching`, `cache`,
+//! `events`, `states`, `preemption`, `requests`, `pulse`, `outgoing`, `conversation`,
+//! [`attachment`], `stream`.
+
+pub mod attachment;
+mod batching;
+mod cache;
+mod conversation;
+mod dictionary;
+mod events;
+mod options;
+mod outgoing;
+mod preemption;
+mod presence;
+mod pulse;
+mod requests;
+mod results;
+mod states;
+pub(super) mod stream;
+mod window;
+
+pub use attachment::{Attachment, Delivery};
+pub use options::Options;
+pub use preemption::Preempted;

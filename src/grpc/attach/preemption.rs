@@ -1,0 +1,197 @@
+//! Questions about what preemption would make room for (scheduler-interface chapter, 2.4).
+
+use std::collections::BTreeMap;
+
+use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::si::v1 as si;
+use tokio::time::Instant;
+
+/// Questions that are asked together.
+pub(super) const GROUP: usize = 10;
+
+/// The answer to one question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preempted {
+    /// The request fits once so many of the allocations have left, in the order of the question.
+    Victims(usize),
+    /// It does not fit, or the answer makes no sense.
+    Failed,
+    /// There is no answer, through no fault of the request.
+    Unanswered,
+}
+
+/// The questions in groups, in the order in which they are to be asked.
+pub(super) fn groups(
+    mut questions: Vec<si::PreemptionPredicatesArgs>,
+) -> impl Iterator<Item = Vec<si::PreemptionPredicatesArgs>> {
+    questions.sort_by(|a, b| {
+        (a.start_index, &a.node_id, &a.allocation_key).cmp(&(
+            b.start_index,
+            &b.node_id,
+            &b.allocation_key,
+        ))
+    });
+    let mut questions = questions.into_iter();
+    std::iter::from_fn(move || {
+        let group: Vec<_> = questions.by_ref().take(GROUP).collect();
+        (!group.is_empty()).then_some(group)
+    })
+}
+
+/// What a shim that answers no such questions would be taken to say: the first attempt succeeds.
+pub(super) fn presumed(args: &si::PreemptionPredicatesArgs) -> Preempted {
+    if args.preempt_allocation_keys.is_empty() {
+        return Preempted::Victims(0);
+    }
+    let response = si::PreemptionPredicatesResponse { success: true, index: args.start_index };
+    judge(args, response)
+}
+
+fn judge(
+    args: &si::PreemptionPredicatesArgs,
+    response: si::PreemptionPredicatesResponse,
+) -> Preempted {
+    match usize::try_from(response.index) {
+        _ if !response.success => Preempted::Failed,
+        Err(_) if response.index == -1 => Preempted::Victims(0),
+        Ok(index) if index < args.preempt_allocation_keys.len() => Preempted::Victims(index + 1),
+        _ => Preempted::Failed,
+    }
+}
+
+/// The groups that are out.
+#[derive(Debug, Default)]
+pub(super) struct Preemptions(BTreeMap<u64, Group>);
+
+#[derive(Debug)]
+struct Group {
+    questions: Vec<si::PreemptionPredicatesArgs>,
+    answers: Vec<Option<Preempted>>,
+    deadline: Instant,
+}
+
+/// A group that is done, and its answers.
+pub(super) type Done = (u64, Vec<Preempted>);
+
+impl Preemptions {
+    /// A group goes out.
+    pub(super) fn ask(
+        &mut self,
+        batch: u64,
+        questions: Vec<si::PreemptionPredicatesArgs>,
+        deadline: Instant,
+    ) {
+        let answers = vec![None; questions.len()];
+        self.0.insert(batch, Group { questions, answers, deadline });
+    }
+
+    /// Whether results of this group are waited for.
+    pub(super) fn is_out(&self, batch: u64) -> bool {
+        self.0.contains_key(&batch)
+    }
+
+    /// Takes results in; the group if that makes it complete. Results of an older view are no
+    /// answer. `Err`: there is no such group.
+    pub(super) fn results(&mut self, results: &cb::PreemptionResults) -> Result<Option<Done>, ()> {
+        let id = results.batch_id;
+        let group = self.0.get_mut(&id).ok_or(())?;
+        for result in &results.results {
+            let at = result.query_id as usize;
+            let (Some(args), Some(answer)) = (group.questions.get(at), group.answers.get_mut(at))
+            else {
+                continue;
+            };
+            answer.get_or_insert_with(|| match (result.outcome(), result.response) {
+                (cb::Outcome::Evaluated, Some(response)) => judge(args, response),
+                (cb::Outcome::Stale | cb::Outcome::Shed, _) => Preempted::Unanswered,
+                _ => Preempted::Failed,
+            });
+        }
+        if results.last || group.answers.iter().all(Option::is_some) {
+            return Ok(self.0.remove(&id).map(|group| done(id, group, Preempted::Failed)));
+        }
+        Ok(None)
+    }
+
+    /// Groups that were not answered in time.
+    pub(super) fn expire(&mut self, now: Instant) -> Vec<Done> {
+        let over: Vec<u64> =
+            self.0.iter().filter(|(_, group)| group.deadline <= now).map(|(id, _)| *id).collect();
+        let group = |id| Some(done(id, self.0.remove(&id)?, Preempted::Failed));
+        over.into_iter().filter_map(group).collect()
+    }
+
+    /// When to [expire](Self::expire).
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.0.values().map(|group| group.deadline).min()
+    }
+
+    /// The stream is lost.
+    pub(super) fn close(self) -> Vec<Done> {
+        self.0.into_iter().map(|(id, group)| done(id, group, Preempted::Unanswered)).collect()
+    }
+}
+
+fn done(id: u64, group: Group, missing: Preempted) -> Done {
+    (id, group.answers.into_iter().map(|answer| answer.unwrap_or(missing)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(node: &str, start_index: i32, victims: usize) -> si::PreemptionPredicatesArgs {
+        si::PreemptionPredicatesArgs {
+            node_id: node.to_owned(),
+            preempt_allocation_keys: (0..victims).map(|n| format!("victim-{n}")).collect(),
+            start_index,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn an_index_is_the_last_victim_and_one_behind_them_all_is_a_failure() {
+        for (success, index, expected) in [
+            (true, 0, Preempted::Victims(1)),
+            (true, 2, Preempted::Victims(3)),
+            (true, -1, Preempted::Victims(0)),
+            (true, 3, Preempted::Failed),
+            (true, -2, Preempted::Failed),
+            (false, 0, Preempted::Failed),
+        ] {
+            let response = si::PreemptionPredicatesResponse { success, index };
+            assert_eq!(judge(&question("n", 0, 3), response), expected, "{response:?}");
+        }
+    }
+
+    #[test]
+    fn groups_of_ten_begin_with_the_lowest_start_and_then_the_first_node() {
+        let questions = (0..25).map(|n| question(&format!("n{:02}", 24 - n), n % 2, 1)).collect();
+        let groups: Vec<_> = groups(questions).collect();
+        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [10, 10, 5]);
+        let flat: Vec<_> =
+            groups.iter().flatten().map(|args| (args.start_index, &*args.node_id)).collect();
+        assert!(flat.is_sorted());
+        assert_eq!(flat[0], (0, "n00"));
+    }
+
+    #[test]
+    fn what_is_not_answered_in_time_fails_and_what_is_lost_is_open() {
+        let now = Instant::now();
+        let mut out = Preemptions::default();
+        out.ask(1, vec![question("n", 0, 1); 2], now);
+        out.ask(2, vec![question("n", 0, 1)], now + std::time::Duration::from_secs(1));
+        let result = cb::PreemptionResult {
+            query_id: 1,
+            outcome: cb::Outcome::Evaluated.into(),
+            response: Some(si::PreemptionPredicatesResponse { success: true, index: 0 }),
+            ..Default::default()
+        };
+        let results =
+            cb::PreemptionResults { batch_id: 1, results: vec![result], ..Default::default() };
+        assert_eq!(out.results(&results), Ok(None));
+        assert_eq!(out.expire(now), [(1, vec![Preempted::Failed, Preempted::Victims(1)])]);
+        assert_eq!(out.results(&results), Err(()));
+        assert_eq!(out.close(), [(2, vec![Preempted::Unanswered])]);
+    }
+}

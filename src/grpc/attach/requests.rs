@@ -1,0 +1,120 @@
+//! What a shim is asked for once in a while: its state, and to keep a configuration
+//! (scheduler-interface chapter, 2.7).
+
+use std::collections::BTreeMap;
+
+use monoceros_proto::callback::v1 as cb;
+use tokio::time::Instant;
+
+/// Bytes of state in one message.
+pub(super) const CHUNK_BYTES: u32 = 1 << 20;
+
+/// A state dump that is being told.
+#[derive(Debug)]
+pub(super) struct Dump {
+    pub(super) request: u64,
+    pub(super) deadline: Instant,
+    max_bytes: usize,
+    next: u32,
+    data: Vec<u8>,
+}
+
+impl Dump {
+    /// Nothing told yet.
+    pub(super) fn new(request: u64, deadline: Instant, max_bytes: usize) -> Self {
+        Self { request, deadline, max_bytes, next: 0, data: Vec::new() }
+    }
+
+    /// Takes a part in; the whole state, or why there is none, once that is clear.
+    pub(super) fn chunk(&mut self, chunk: cb::StateDumpChunk) -> Option<Result<String, String>> {
+        if !chunk.error.is_empty() {
+            return Some(Err(chunk.error));
+        }
+        if chunk.index != self.next {
+            let next = self.next;
+            return Some(Err(format!("part {} came in place of part {next}", chunk.index)));
+        }
+        if self.data.len() + chunk.data.len() > self.max_bytes {
+            return Some(Err(format!("it is larger than {} bytes", self.max_bytes)));
+        }
+        self.next += 1;
+        self.data.extend(chunk.data);
+        if !chunk.last {
+            return None;
+        }
+        let text = String::from_utf8(std::mem::take(&mut self.data));
+        Some(text.map_err(|_| "it is not text in UTF-8".to_owned()))
+    }
+}
+
+/// Configurations that the shim is to keep, by request, until when it may answer.
+#[derive(Debug, Default)]
+pub(super) struct Saves(BTreeMap<u64, Instant>);
+
+impl Saves {
+    /// A request goes out.
+    pub(super) fn ask(&mut self, request: u64, deadline: Instant) {
+        self.0.insert(request, deadline);
+    }
+
+    /// Takes an answer in, if it is waited for.
+    pub(super) fn result(&mut self, result: cb::ConfigSaveResult) -> Option<Result<(), String>> {
+        self.0.remove(&result.request_id)?;
+        Some(match result {
+            cb::ConfigSaveResult { success: true, .. } => Ok(()),
+            cb::ConfigSaveResult { reason, .. } if reason.is_empty() => {
+                Err("the resource manager gave no reason".to_owned())
+            }
+            cb::ConfigSaveResult { reason, .. } => Err(reason),
+        })
+    }
+
+    /// Requests that were not answered in time.
+    pub(super) fn expire(&mut self, now: Instant) -> Vec<u64> {
+        let over: Vec<u64> =
+            self.0.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).collect();
+        self.0.retain(|_, until| *until > now);
+        over
+    }
+
+    /// When to [expire](Self::expire).
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.0.values().min().copied()
+    }
+
+    /// The stream is lost.
+    pub(super) fn close(self) -> Vec<u64> {
+        self.0.into_keys().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(index: u32, data: &str, last: bool) -> cb::StateDumpChunk {
+        cb::StateDumpChunk { index, data: data.into(), last, ..Default::default() }
+    }
+
+    fn told(chunks: Vec<cb::StateDumpChunk>) -> Result<String, String> {
+        let mut dump = Dump::new(1, Instant::now(), 8);
+        chunks.into_iter().find_map(|chunk| dump.chunk(chunk)).unwrap()
+    }
+
+    #[test]
+    fn a_state_is_put_together_in_order() {
+        let whole = told(vec![chunk(0, "{\"a\":", false), chunk(1, "1}", true)]);
+        assert_eq!(whole, Ok("{\"a\":1}".to_owned()));
+    }
+
+    #[test]
+    fn what_is_too_large_out_of_order_or_no_text_is_an_error() {
+        let error = |chunks| told(chunks).unwrap_err();
+        assert!(error(vec![chunk(1, "", true)]).contains("part 1"));
+        assert!(error(vec![chunk(0, "12345", false), chunk(1, "6789", true)]).contains("8 bytes"));
+        let binary = cb::StateDumpChunk { data: vec![0xff], last: true, ..Default::default() };
+        assert!(error(vec![binary]).contains("UTF-8"));
+        let failed = cb::StateDumpChunk { error: "no memory".to_owned(), ..Default::default() };
+        assert_eq!(error(vec![failed]), "no memory");
+    }
+}

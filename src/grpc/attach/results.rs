@@ -1,0 +1,234 @@
+//! What one result says about the nodes that its query named (scheduler-interface chapter, 2.4).
+
+use monoceros_actors::Scope;
+use monoceros_actors::metrics::QueryOutcome;
+use monoceros_proto::callback::v1 as cb;
+
+/// Reasons of one answer, at most.
+pub(super) const REASONS: usize = 5;
+
+/// A reason is cut behind so many bytes.
+const REASON_BYTES: usize = 512;
+
+/// A result that no shim may send.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Violation {
+    #[error("a bitmap has {bytes} bytes for {nodes} nodes")]
+    LongBitmap { bytes: usize, nodes: usize },
+    #[error("{evaluated} nodes were evaluated of {nodes}")]
+    TooManyEvaluated { evaluated: usize, nodes: usize },
+    #[error("batch {batch} has no query {query}")]
+    NoSuchQuery { batch: u64, query: u32 },
+}
+
+/// What a result comes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// The node at this position of the query passes, those before it do not.
+    Passes { position: usize, scope: Scope },
+    /// The first so many nodes do not pass; nothing is known about the rest, if there is one.
+    Fails { evaluated: usize, reasons: Vec<(String, u32)>, outcome: QueryOutcome },
+    /// The shim's view was too old.
+    Stale,
+    /// The shim is overloaded.
+    Shed,
+}
+
+/// Reads the result of a query about so many nodes. A node that passed is found even when the
+/// result is of no use: the shim may have assumed the request there.
+pub(super) fn read(result: &cb::PredicateResult, nodes: usize) -> Result<Reading, Violation> {
+    let failed = result.failures.iter().map(|group| &group.fail_bitmap);
+    for bitmap in std::iter::once(&result.pass_bitmap).chain(failed) {
+        if bitmap.len() > nodes.div_ceil(8) {
+            return Err(Violation::LongBitmap { bytes: bitmap.len(), nodes });
+        }
+    }
+    let evaluated = result.evaluated as usize;
+    if evaluated > nodes {
+        return Err(Violation::TooManyEvaluated { evaluated, nodes });
+    }
+    let none_passes = |outcome, reason: &str| Reading::Fails {
+        evaluated: nodes,
+        reasons: vec![(cut(reason), clamped(nodes))],
+        outcome,
+    };
+    let reading = match result.outcome() {
+        cb::Outcome::Evaluated => match first_bit(&result.pass_bitmap, evaluated) {
+            Some(position) => Reading::Passes { position, scope: scope(result.scope()) },
+            None if evaluated == 0 => {
+                none_passes(QueryOutcome::Failed, "the shim looked at no node")
+            }
+            None => Reading::Fails {
+                evaluated,
+                reasons: reasons(&result.failures, evaluated),
+                outcome: QueryOutcome::Failed,
+            },
+        },
+        cb::Outcome::UnknownAllocation => {
+            none_passes(QueryOutcome::UnknownAllocation, "the shim does not know the allocation")
+        }
+        cb::Outcome::Error | cb::Outcome::Unspecified => {
+            let text = if result.error.is_empty() { "the shim failed" } else { &result.error };
+            none_passes(QueryOutcome::Error, text)
+        }
+        cb::Outcome::Shed => Reading::Shed,
+        cb::Outcome::Stale => Reading::Stale,
+    };
+    Ok(reading)
+}
+
+/// The lowest bit that is set among the first so many, least significant first.
+pub(super) fn first_bit(bitmap: &[u8], bits: usize) -> Option<usize> {
+    let byte = bitmap.iter().position(|byte| *byte != 0)?;
+    let bit = byte * 8 + bitmap[byte].trailing_zeros() as usize;
+    (bit < bits).then_some(bit)
+}
+
+/// Adds reasons to those that are there; equal ones become one.
+pub(super) fn merge(reasons: &mut Vec<(String, u32)>, more: Vec<(String, u32)>) {
+    for (text, nodes) in more {
+        match reasons.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, sum)) => *sum = sum.saturating_add(nodes),
+            None => reasons.push((text, nodes)),
+        }
+    }
+}
+
+/// The most frequent ones.
+pub(super) fn most_frequent(mut reasons: Vec<(String, u32)>) -> Vec<(String, u32)> {
+    reasons.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    reasons.truncate(REASONS);
+    reasons
+}
+
+fn reasons(failures: &[cb::FailureGroup], evaluated: usize) -> Vec<(String, u32)> {
+    let mut merged = Vec::new();
+    for group in failures {
+        let nodes = match group.count {
+            0 => group.fail_bitmap.iter().map(|byte| byte.count_ones()).sum(),
+            count => count,
+        };
+        let text = match (&*group.plugin, &*group.reason) {
+            ("", reason) => cut(reason),
+            (plugin, "") => cut(plugin),
+            (plugin, reason) => cut(&format!("{plugin}: {reason}")),
+        };
+        merge(&mut merged, vec![(text, nodes.max(1))]);
+    }
+    if merged.is_empty() {
+        merged.push(("refused by the shim".to_owned(), clamped(evaluated)));
+    }
+    merged
+}
+
+fn scope(scope: cb::Scope) -> Scope {
+    match scope {
+        cb::Scope::Node => Scope::Node,
+        cb::Scope::Static => Scope::Static,
+        cb::Scope::Topology | cb::Scope::Unspecified => Scope::Topology,
+    }
+}
+
+fn cut(text: &str) -> String {
+    let mut end = text.len().min(REASON_BYTES);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+pub(super) fn clamped(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evaluated(evaluated: u32, bitmap: &[u8]) -> cb::PredicateResult {
+        cb::PredicateResult {
+            outcome: cb::Outcome::Evaluated.into(),
+            evaluated,
+            pass_bitmap: bitmap.to_vec(),
+            ..Default::default()
+        }
+    }
+
+    fn position(result: &cb::PredicateResult, nodes: usize) -> Option<usize> {
+        match read(result, nodes).unwrap() {
+            Reading::Passes { position, .. } => Some(position),
+            Reading::Fails { .. } => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_first_bit_within_what_was_evaluated_is_the_node() {
+        for (nodes, looked, bitmap, expected) in [
+            (1, 1, &[1][..], Some(0)),
+            (1, 1, &[], None),
+            (8, 8, &[0x80], Some(7)),
+            (9, 9, &[0, 1], Some(8)),
+            (9, 9, &[0x80], Some(7)),
+            (9, 8, &[0, 1], None),
+            (9, 9, &[0, 0xfe], None),
+            (16, 3, &[0b100], Some(2)),
+            (16, 3, &[0b1000], None),
+            (16, 16, &[0b110, 0xff], Some(1)),
+        ] {
+            let found = position(&evaluated(looked, bitmap), nodes);
+            assert_eq!(found, expected, "{nodes} nodes, {looked} evaluated, {bitmap:?}");
+        }
+    }
+
+    #[test]
+    fn more_bytes_or_nodes_than_were_asked_about_are_a_violation() {
+        assert_eq!(
+            read(&evaluated(8, &[0, 0]), 8),
+            Err(Violation::LongBitmap { bytes: 2, nodes: 8 })
+        );
+        assert_eq!(
+            read(&evaluated(9, &[]), 8),
+            Err(Violation::TooManyEvaluated { evaluated: 9, nodes: 8 })
+        );
+    }
+
+    #[test]
+    fn failures_are_grouped_by_reason() {
+        let group = |reason: &str, count, bitmap: &[u8]| cb::FailureGroup {
+            plugin: "taints".to_owned(),
+            reason: reason.to_owned(),
+            fail_bitmap: bitmap.to_vec(),
+            count,
+        };
+        let failures = vec![
+            group("dedicated", 2, &[]),
+            group("full", 0, &[0b111]),
+            group("dedicated", 1, &[]),
+        ];
+        let result = cb::PredicateResult { failures, ..evaluated(6, &[]) };
+        let Reading::Fails { reasons, .. } = read(&result, 6).unwrap() else { panic!() };
+        let expected = [("taints: dedicated".to_owned(), 3), ("taints: full".to_owned(), 3)];
+        assert_eq!(reasons, expected);
+    }
+
+    #[test]
+    fn an_outcome_that_is_not_set_is_an_error_and_a_scope_that_is_not_set_is_the_topology() {
+        let result = cb::PredicateResult::default();
+        assert!(matches!(
+            read(&result, 3).unwrap(),
+            Reading::Fails { evaluated: 3, outcome: QueryOutcome::Error, .. }
+        ));
+        assert!(matches!(
+            read(&evaluated(1, &[1]), 1).unwrap(),
+            Reading::Passes { scope: Scope::Topology, .. }
+        ));
+    }
+
+    #[test]
+    fn a_reason_is_cut_between_characters() {
+        let result = cb::PredicateResult { error: "ß".repeat(1_000), ..Default::default() };
+        let Reading::Fails { reasons, .. } = read(&result, 1).unwrap() else { panic!() };
+        assert_eq!(reasons[0].0.len(), REASON_BYTES);
+    }
+}

@@ -1,0 +1,214 @@
+//! One callback stream, in both directions. It ends as [`End`] says; before its status the shim
+//! gets a Goodbye, where it has said Hello.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures::{Stream, stream};
+use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::callback::v1::core_message::Body;
+use monoceros_proto::callback::v1::shim_message::Body as Said;
+use monoceros_proto::si::v1 as si;
+use tokio::time::timeout;
+use tonic::{Code, Request, Response, Status, Streaming};
+use tracing::debug;
+
+use super::attachment::Attachment;
+use crate::grpc::end::{End, unreadable};
+use crate::grpc::line::Line;
+use crate::grpc::registry::Slot;
+use crate::grpc::session::Session;
+use crate::grpc::{Edge, SCHEDULER_HEADER};
+use crate::identity::Identity;
+
+/// When a shim may come back after a stream was ended for no fault of its own.
+const RECONNECT_AFTER_MS: u32 = 1_000;
+
+/// The messages to the shim as the generated trait wants them.
+pub(in crate::grpc) type Messages =
+    Pin<Box<dyn Stream<Item = Result<cb::CoreMessage, Status>> + Send>>;
+
+/// Opens a stream. Whose it is says its first message.
+pub(in crate::grpc) fn open(
+    edge: Arc<Edge>,
+    request: Request<Streaming<cb::ShimMessage>>,
+) -> Response<Messages> {
+    let line = Arc::<Line>::default();
+    let writer = Writer { edge: Arc::clone(&edge), line: Arc::clone(&line), goodbye: false };
+    let scheduler_id = edge.registry.scheduler_id();
+    let caller = Identity::of(request.extensions());
+    tokio::spawn(Reader { edge, caller, line }.run(request.into_inner()));
+    let mut response = Response::new(writer.into_stream());
+    response.metadata_mut().insert(SCHEDULER_HEADER, scheduler_id);
+    response
+}
+
+/// The direction from the shim.
+struct Reader {
+    edge: Arc<Edge>,
+    caller: Identity,
+    line: Arc<Line>,
+}
+
+/// The direction to it.
+struct Writer {
+    edge: Arc<Edge>,
+    line: Arc<Line>,
+    /// Whether a Goodbye was sent.
+    goodbye: bool,
+}
+
+impl Reader {
+    async fn run(self, messages: Streaming<cb::ShimMessage>) {
+        match self.converse(messages).await {
+            Ok(()) => self.line.half_close(),
+            Err(end) => self.line.close(end),
+        }
+        if let Some(session) = self.line.session() {
+            session.attachment().release(&self.line);
+        }
+    }
+
+    /// `Ok`: the shim has ended the stream.
+    async fn converse(&self, mut messages: Streaming<cb::ShimMessage>) -> Result<(), End> {
+        let patience = Attachment::hello_timeout(self.edge.registry.callback_options());
+        let Ok(first) = timeout(patience, messages.message()).await else {
+            return Err(End::HelloTimeout);
+        };
+        let hello = match first {
+            Ok(Some(cb::ShimMessage { body: Some(Said::Hello(hello)) })) => hello,
+            Ok(Some(_)) => return Err(End::HelloMissing),
+            Ok(None) => return Ok(()),
+            Err(status) if unreadable(&status).is_some() => return Err(End::HelloMissing),
+            Err(_) => return Err(End::ClientGone),
+        };
+        let (slot, session) = self.attach(&hello).await?;
+        loop {
+            let message = tokio::select! {
+                biased;
+                () = self.line.ended() => return Ok(()),
+                message = messages.message() => message,
+            };
+            let message = match message {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(()),
+                Err(status) => return Err(unreadable(&status).unwrap_or(End::ClientGone)),
+            };
+            if matches!(message.body, Some(Said::Goodbye(_))) {
+                return Ok(());
+            }
+            let undo = session.attachment().receive(&self.line, message)?;
+            if !undo.is_empty() {
+                self.give_back(&slot, &session, undo).await?;
+            }
+        }
+    }
+
+    /// Makes this the callback stream of the session that the shim means.
+    async fn attach(&self, hello: &cb::Hello) -> Result<(Arc<Slot>, Arc<Session>), End> {
+        if hello.rm_id.is_empty() {
+            return Err(End::RmIdMissing);
+        }
+        self.caller.check_rm(&hello.rm_id)?;
+        let named = (hello.session_id != 0).then(|| hello.session_id.to_string());
+        let (slot, session) = self.edge.registry.find(&hello.rm_id, named.as_deref()).await?;
+        {
+            // Nobody may stop the session between here and there.
+            let _current = slot.read().await;
+            let scheduler_id = self.edge.registry.scheduler_id();
+            let scheduler_id = scheduler_id.to_str().unwrap_or_default().to_owned();
+            session.attach(&self.line, hello, scheduler_id)?;
+        }
+        debug!(rm = hello.rm_id, session = session.number(), "shim attached");
+        self.line.wake();
+        Ok((slot, session))
+    }
+
+    /// Placements that the shim cannot have go back to the scheduler.
+    async fn give_back(
+        &self,
+        slot: &Slot,
+        session: &Arc<Session>,
+        releases: Vec<si::AllocationRelease>,
+    ) -> Result<(), End> {
+        let current = slot.read().await;
+        if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            return Err(End::Superseded { by: None });
+        }
+        let releases = si::AllocationReleasesRequest {
+            allocations_to_release: releases,
+            ..Default::default()
+        };
+        let request = si::AllocationRequest {
+            releases: Some(releases),
+            rm_id: session.rm_id().to_owned(),
+            ..Default::default()
+        };
+        self.edge.handle.update_allocation(request).await?;
+        Ok(())
+    }
+}
+
+impl Writer {
+    fn into_stream(self) -> Messages {
+        let messages = stream::unfold(Some(self), |writer| async {
+            let mut writer = writer?;
+            match writer.next().await? {
+                Ok(message) => Some((Ok(message), Some(writer))),
+                Err(status) => Some((Err(status), None)),
+            }
+        });
+        Box::pin(messages)
+    }
+
+    /// The next message, or the status that ends the stream, or nothing when it ends well.
+    async fn next(&mut self) -> Option<Result<cb::CoreMessage, Status>> {
+        loop {
+            if self.edge.shutdown.is_cancelled() {
+                self.line.close(End::ShuttingDown);
+            }
+            if let Some(end) = self.line.end() {
+                if self.line.session().is_some() && !std::mem::replace(&mut self.goodbye, true) {
+                    let body = Some(Body::Goodbye(goodbye(end)));
+                    return Some(Ok(cb::CoreMessage { body }));
+                }
+                return match self.line.status(end) {
+                    status if status.code() == Code::Ok => None,
+                    status => Some(Err(status)),
+                };
+            }
+            if self.line.is_half_closed() {
+                return None;
+            }
+            let attachment = self.line.session().map(|session| session.attachment());
+            if let Some(message) = attachment.and_then(|attachment| attachment.take(&self.line)) {
+                return Some(Ok(message));
+            }
+            tokio::select! {
+                () = self.edge.shutdown.cancelled() => {}
+                () = self.line.ended() => {}
+                () = self.line.news() => {}
+            }
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.line.close(End::ClientGone);
+        if let Some(session) = self.line.session() {
+            session.attachment().release(&self.line);
+        }
+    }
+}
+
+fn goodbye(end: &End) -> cb::Goodbye {
+    let reason = match end {
+        End::Displaced { .. } => "displaced".to_owned(),
+        end => end.to_string(),
+    };
+    let resync = end.demands_registration() || matches!(end, End::Superseded { .. });
+    let is_ours = matches!(end, End::ShuttingDown | End::Stalled | End::Silent);
+    let reconnect_after_ms = if is_ours { RECONNECT_AFTER_MS } else { 0 };
+    cb::Goodbye { reason, reconnect_after_ms, resync }
+}

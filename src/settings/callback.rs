@@ -1,0 +1,256 @@
+//! Section `callback`: how an RM that attaches a callback stream is asked and told
+//! (scheduler-interface chapter, 2.5).
+
+use std::collections::{BTreeMap, HashMap};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+use super::seconds;
+
+/// Section `callback`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `callback.KEY` or MONOCEROS__CALLBACK__KEY)"
+)]
+pub struct CallbackSettings {
+    /// Whether predicates are asked. Default `auto`.
+    pub predicates: Asking,
+    /// The same for single resource managers, by rmID. Default: none.
+    #[serde(default)]
+    pub predicates_of: HashMap<String, Asking>,
+    /// How long a question may be out. Default 2 s, from 10 ms to 30 s. Longer bears with slower
+    /// shims, and holds quota and node of a lost question for longer.
+    #[serde(deserialize_with = "question_timeout")]
+    pub predicate_timeout: Duration,
+    /// What counts as the answer then. Default `fail`.
+    pub on_timeout: OnTimeout,
+    /// How long nothing is decided for want of a stream before `after_grace` holds. Default 60 s.
+    #[serde(deserialize_with = "span")]
+    pub reattach_grace: Duration,
+    /// What counts as the answer after that. Default `hold`.
+    pub after_grace: AfterGrace,
+    /// Most batches that are out. Default 16. More hide a longer round trip.
+    pub max_inflight_batches: NonZeroU32,
+    /// Most nodes that one batch asks about. Default 512.
+    pub max_nodes_per_batch: NonZeroU32,
+    /// Most questions in one batch. Default 64.
+    pub max_queries_per_batch: NonZeroU32,
+    /// How many full batches of questions may wait for one that is out to come back. Default 64.
+    pub queue_batches: NonZeroUsize,
+    /// How long a new stream may take to say Hello. Default 5 s.
+    #[serde(deserialize_with = "span")]
+    pub hello_timeout: Duration,
+    /// How long a shim may be silent before it is asked for a sign of life. Default 10 s.
+    #[serde(deserialize_with = "span")]
+    pub heartbeat: Duration,
+    /// How long a shim may take no message while some wait. Default 30 s.
+    #[serde(deserialize_with = "span")]
+    pub idle_timeout: Duration,
+    /// How long the shim's part of a state dump may take. Default 30 s.
+    #[serde(deserialize_with = "span")]
+    pub state_dump_timeout: Duration,
+    /// Its largest size, in bytes. Default 64 MiB.
+    pub state_dump_max_bytes: NonZeroUsize,
+    /// How long an allocation is kept back until the shim has taken it in, where it wants that.
+    /// Default 2 s.
+    #[serde(deserialize_with = "span")]
+    pub cache_sync_timeout: Duration,
+    /// How many events are kept for a shim that does not take them. Default 1,000.
+    pub event_capacity: NonZeroUsize,
+}
+
+/// Whether predicates are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Asking {
+    /// Not before a stream that answers them was attached in the session. Afterwards as
+    /// [`Required`](Self::Required), unless the shim has said otherwise.
+    Auto,
+    /// Never: everything passes.
+    None,
+    /// While a stream is attached; everything passes otherwise.
+    Optional,
+    /// Always: nothing is decided without a stream.
+    Required,
+}
+
+/// What counts as the answer to a question that was not answered in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum OnTimeout {
+    /// No node passes.
+    Fail,
+    /// The first node passes.
+    Pass,
+}
+
+/// What counts as the answer when nobody has attached again in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum AfterGrace {
+    /// Nothing is decided.
+    Hold,
+    /// No node passes.
+    Fail,
+    /// Every node passes.
+    Pass,
+}
+
+/// What a question may take at least and at most.
+const QUESTION_TIMEOUT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
+
+impl CallbackSettings {
+    /// Takes over the keys of a registration's extra configuration that begin with `callback.`.
+    /// What cannot be used is left as it was, and told.
+    pub fn override_by(&mut self, extra: &BTreeMap<String, String>) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for (key, value) in extra {
+            let Some(name) = key.strip_prefix("callback.") else { continue };
+            if let Err(reason) = self.override_one(name, value) {
+                complaints.push(format!("`{key}`: {reason}"));
+            }
+        }
+        complaints
+    }
+
+    fn override_one(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "predicates" => self.predicates = value.to_owned().try_into()?,
+            "predicateTimeout" => self.predicate_timeout = within_bounds(duration(value)?)?,
+            "onTimeout" => self.on_timeout = value.to_owned().try_into()?,
+            "reattachGrace" => self.reattach_grace = duration(value)?,
+            "afterGrace" => self.after_grace = value.to_owned().try_into()?,
+            "maxInflightBatches" => self.max_inflight_batches = number(value)?,
+            "maxNodesPerBatch" => self.max_nodes_per_batch = number(value)?,
+            "maxQueriesPerBatch" => self.max_queries_per_batch = number(value)?,
+            "queueBatches" => self.queue_batches = number(value)?,
+            "helloTimeout" => self.hello_timeout = duration(value)?,
+            "heartbeat" => self.heartbeat = duration(value)?,
+            "idleTimeout" => self.idle_timeout = duration(value)?,
+            "stateDumpTimeout" => self.state_dump_timeout = duration(value)?,
+            "stateDumpMaxBytes" => self.state_dump_max_bytes = number(value)?,
+            "cacheSyncTimeout" => self.cache_sync_timeout = duration(value)?,
+            "eventCapacity" => self.event_capacity = number(value)?,
+            _ => return Err("there is no such key".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+impl TryFrom<String> for Asking {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "auto" => Ok(Self::Auto),
+            "none" => Ok(Self::None),
+            "optional" => Ok(Self::Optional),
+            "required" => Ok(Self::Required),
+            _ => Err(format!("`{text}` is not one of `auto`, `none`, `optional`, `required`")),
+        }
+    }
+}
+
+impl TryFrom<String> for OnTimeout {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "fail" => Ok(Self::Fail),
+            "pass" => Ok(Self::Pass),
+            _ => Err(format!("`{text}` is neither `fail` nor `pass`")),
+        }
+    }
+}
+
+impl TryFrom<String> for AfterGrace {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "hold" => Ok(Self::Hold),
+            "fail" => Ok(Self::Fail),
+            "pass" => Ok(Self::Pass),
+            _ => Err(format!("`{text}` is not one of `hold`, `fail`, `pass`")),
+        }
+    }
+}
+
+fn number<N: std::str::FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a whole number above zero"))
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration = seconds::parse(text).filter(|duration| is_sane(*duration));
+    duration.ok_or_else(|| format!("`{text}` is not a duration (such as `500ms`, `2s` or `1m30s`)"))
+}
+
+/// Longer ones are mistakes, and could not be added to a time.
+fn is_sane(duration: Duration) -> bool {
+    const LONGEST: Duration = Duration::from_secs(366 * 24 * 3_600);
+    !duration.is_zero() && duration <= LONGEST
+}
+
+fn within_bounds(duration: Duration) -> Result<Duration, String> {
+    let (least, most) = QUESTION_TIMEOUT;
+    if duration < least || duration > most {
+        return Err(format!("{duration:?} is not from {least:?} to {most:?}"));
+    }
+    Ok(duration)
+}
+
+fn span<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let duration = seconds::deserialize(deserializer)?;
+    if !is_sane(duration) {
+        return Err(D::Error::custom(format!("{duration:?} is not a time to wait")));
+    }
+    Ok(duration)
+}
+
+fn question_timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    within_bounds(span(deserializer)?).map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_rms_write_them() {
+        for (text, millis) in
+            [("500ms", 500), ("2s", 2_000), ("1m30s", 90_000), ("1.5h", 5_400_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "s", "2 s", "2x", "-1s", "0s", "99999999h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_registration_overrides_what_it_names_and_hears_of_mistakes() {
+        let settings =
+            crate::settings::Settings::load(None, &crate::settings::Flags::default()).unwrap();
+        let mut callback = settings.callback;
+        let extra = [
+            ("callback.predicates", "required"),
+            ("callback.predicateTimeout", "1ms"),
+            ("callback.onTimeout", "pass"),
+            ("callback.maxInflightBatches", "0"),
+            ("callback.colour", "blue"),
+            ("service.callback.predicates", "none"),
+        ];
+        let extra = extra.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let complaints = callback.override_by(&extra);
+        assert_eq!(callback.predicates, Asking::Required);
+        assert_eq!(callback.on_timeout, OnTimeout::Pass);
+        assert_eq!(callback.predicate_timeout, Duration::from_secs(2));
+        assert_eq!(callback.max_inflight_batches.get(), 16);
+        assert_eq!(complaints.len(), 3, "{complaints:?}");
+        assert!(complaints.iter().any(|text| text.contains("`callback.colour`")));
+    }
+}
