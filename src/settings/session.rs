@@ -53,6 +53,9 @@ pub struct SessionSettings {
     /// In what resource managers of the oldest dialect count `memory`: `raw` (bytes, default) or
     /// `megabyte`. Own.
     pub legacy_memory_unit: MemoryUnit,
+    /// Whether resource managers of the oldest dialect are told, with each measurement of a node,
+    /// what size it should have. Default false.
+    pub legacy_node_recommendations: bool,
     /// Priorities by the names that resource managers of the oldest dialect may use. None by
     /// default. Own.
     #[serde(default)]

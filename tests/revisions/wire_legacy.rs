@@ -247,6 +247,28 @@ async fn an_allocation_names_its_queue_and_carries_the_tags_of_its_ask() {
 }
 
 #[tokio::test]
+async fn what_is_measured_is_taken_and_answered_with_a_better_size_if_that_is_wanted() {
+    let service = Service::start_with(&[("SESSION__LEGACY_NODE_RECOMMENDATIONS", "true")]);
+    let rm = legacy(&service, "rm", 1_000).await;
+    let report = |id: &str, used: i64| {
+        format!(r#"utilizationReports {{ ID: "{id}" {} }}"#, vcore("actualUsedResource", used))
+    };
+    rm.send(UPDATE, &[report("n1", 10), report("nobody", 10), report("n1", -1)].concat()).await;
+    let series = r#"monoceros_si_ignored_total{dialect="legacy",reason="G_UTILIZATION",rm="rm"}"#;
+    series_reaches(&service, series, 2).await;
+    assert!(rm.items(UPDATE, "nodeRecommendations").is_empty());
+    // More runs there than it has.
+    rm.send(UPDATE, &ask("k", 1, "")).await;
+    rm.last(UPDATE, "newAllocations", 1).await;
+    let smaller = vcore("schedulableResource", 500);
+    rm.send(UPDATE, &format!(r#"updatedNodes {{ nodeID: "n1" action: UPDATE {smaller} }}"#)).await;
+    rm.send(UPDATE, &report("n1", 10)).await;
+    let told = rm.last(UPDATE, "nodeRecommendations", 1).await;
+    let message = field(&told, "message");
+    assert!(message.starts_with("node=n1 kind=OVERCOMMITTED; "), "{message}");
+}
+
+#[tokio::test]
 async fn what_names_nothing_that_is_there_is_not_waited_for() {
     let service = Service::start();
     let rm = Client::register(&service, &Revision::new("l"), "rm", &[UPDATE]).await;

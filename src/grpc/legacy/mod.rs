@@ -27,10 +27,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use monoceros_actors::snapshot::NodeRecommendation;
 use monoceros_actors::{SchedulerHandle, UpdateError};
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::legacy::v0::update_response::ActionFromScheduler;
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::rejection::Ignored;
 
 use self::echo::Echoes;
 use self::options::Options;
@@ -78,6 +80,16 @@ impl Translator {
     /// Decisions about asks and allocations.
     pub fn allocation(&self, response: si::AllocationResponse) -> legacy::UpdateResponse {
         response::allocation(response, &lock(&self.options), &mut lock(&self.echoes))
+    }
+
+    /// Whether the client is told what size its nodes should have.
+    fn recommends(&self) -> bool {
+        lock(&self.options).node_recommendations
+    }
+
+    /// What size nodes should have.
+    fn recommendations(&self, found: Vec<NodeRecommendation>) -> legacy::UpdateResponse {
+        response::recommendations(found, &lock(&self.options))
     }
 
     /// An application was placed in a queue, or has left.
@@ -165,8 +177,32 @@ impl Kind for Legacy {
             session.attachment().nodes_from_rm(&nodes);
             handle.update_node(nodes).await?;
         }
-        Ok(())
+        measured(session, handle, operations.reports).await
     }
+}
+
+/// Hands in what is really used, and says which of those nodes should have another size, if that
+/// is wanted (scheduler-interface chapter, 3.10).
+async fn measured(
+    session: &Session,
+    handle: &SchedulerHandle,
+    reports: Vec<si::UtilizationReport>,
+) -> Result<(), UpdateError> {
+    if reports.is_empty() {
+        return Ok(());
+    }
+    let rm_id = session.rm_id();
+    let ids: Vec<String> = reports.iter().map(|report| report.id.clone()).collect();
+    let (_, unknown) = handle.report_utilization(rm_id, reports, 0).await?;
+    for _ in 0..unknown {
+        handle.count_ignored(rm_id, Dialect::Legacy.name(), Ignored::UtilizationReport);
+    }
+    if session.legacy.recommends() {
+        // A session that has just ended gets none.
+        let found = handle.node_recommendations(rm_id, None, &ids).await.unwrap_or_default();
+        session.push_legacy(session.legacy.recommendations(found));
+    }
+    Ok(())
 }
 
 /// The order in which clients of this dialect deal with the lists: nodes, applications that came,

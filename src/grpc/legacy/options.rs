@@ -22,6 +22,8 @@ pub struct Options {
     pub memory: MemoryUnit,
     /// Priorities by the names of their classes.
     pub priority_classes: BTreeMap<String, i32>,
+    /// The RM is told what size its nodes should have, with each measurement of them.
+    pub node_recommendations: bool,
     /// An item with an unknown number in an enumeration is ignored rather than taken for the
     /// mildest.
     pub strict_enums: bool,
@@ -34,6 +36,7 @@ impl Options {
         let mut options = Self {
             memory: settings.legacy_memory_unit,
             priority_classes: settings.priority_classes.clone(),
+            node_recommendations: settings.legacy_node_recommendations,
             strict_enums: settings.strict_enums,
         };
         for (key, value) in extra_config {

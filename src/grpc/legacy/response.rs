@@ -2,6 +2,7 @@
 //! 1.9). One response of today becomes one of then: the lists are dealt with in the same order in
 //! both, so cause and effect stay as they are.
 
+use monoceros_actors::snapshot::NodeRecommendation;
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::legacy::v0::allocation_release::TerminationType;
 use monoceros_proto::si::v1 as si;
@@ -9,6 +10,7 @@ use monoceros_proto::si::v1 as si;
 use super::echo::Echoes;
 use super::options::Options;
 use super::request::REQUIRED_NODE;
+use crate::grpc::admin::views::amount;
 
 /// Decisions about asks and allocations.
 pub fn allocation(
@@ -50,6 +52,27 @@ pub fn node(response: si::NodeResponse) -> legacy::UpdateResponse {
     legacy::UpdateResponse {
         accepted_nodes: response.accepted,
         rejected_nodes: response.rejected,
+        ..legacy::UpdateResponse::default()
+    }
+}
+
+/// What size nodes should have. The message of this dialect has no field for the node, so its text
+/// begins with it.
+pub fn recommendations(
+    found: Vec<NodeRecommendation>,
+    options: &Options,
+) -> legacy::UpdateResponse {
+    let recommendation = |found: NodeRecommendation| {
+        let mut size = amount(&found.recommended);
+        options.memory.outward(&mut size);
+        let (node, kind) = (found.node, found.kind.text());
+        si::NodeRecommendation {
+            recommended_schedulable_resource: size,
+            message: format!("node={node} kind={kind}; another size would suit what it carries"),
+        }
+    };
+    legacy::UpdateResponse {
+        node_recommendations: found.into_iter().map(recommendation).collect(),
         ..legacy::UpdateResponse::default()
     }
 }
