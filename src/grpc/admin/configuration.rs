@@ -90,7 +90,12 @@ pub(super) async fn change(
                 let reason = format!("the resource manager did not keep it: {reason}");
                 return Ok(refused(old_config, reason));
             }
-            handle.update_configuration(request).await
+            let (rm_id, extra) = (request.rm_id.clone(), request.extra_config.clone());
+            let updated = handle.update_configuration(request).await;
+            if updated.is_ok() {
+                edge.registry.reconfigured(&rm_id, &extra);
+            }
+            updated
         }
         tried => tried,
     };
