@@ -105,6 +105,13 @@ pub(super) async fn change(
             if applied {
                 let ConfigurationUpdate { rm_id, changed, new_checksum, .. } = &update;
                 info!(rm = rm_id, changed, checksum = new_checksum, "configuration updated");
+                // The callback side reads keys of it, too.
+                if let Some(session) = edge.registry.session(rm_id)
+                    && let Ok(present) = handle.configuration(rm_id).await
+                {
+                    let options = edge.registry.callback_options();
+                    session.attachment().configure(options.of(rm_id, &present.extra_config));
+                }
             }
             Ok(accepted(update))
         }

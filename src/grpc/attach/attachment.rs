@@ -1,7 +1,7 @@
 //! The callback side of one session: what is asked and told beside the three streams.
 //!
 //! # How it hangs together
-//! A [`Conversation`] decides; this holds it under a lock, carries out what it decides, and tells
+//! A `Conversation` decides; this holds it under a lock, carries out what it decides, and tells
 //! whoever waits. Three come here: the scheduler's threads through the session's callback, the two
 //! directions of the stream, and a task that looks at the time.
 //!
