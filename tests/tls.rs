@@ -307,7 +307,22 @@ async fn what_a_registration_brings_along_is_never_logged() {
     let service = files.start("[log]\nfilter = 'trace'\n");
     let secret = |key: &str| (key.to_owned(), "h1dd3n".to_owned());
     let mut request = registration("rm", QUEUES);
-    request.extra_config = [secret("si_secret"), secret("callback.predicates")].into();
+    // Also where a value is expected, and this is none.
+    let keys = [
+        "si_secret",
+        "callback.predicates",
+        "callback.onTimeout",
+        "callback.predicateTimeout",
+        "callback.maxInflightBatches",
+        "legacy.memoryUnit",
+        "priorityClasses.high",
+        "scheduling.placementsInFlight",
+        "session.attachTimeout",
+        "session.onStreamLoss",
+        "session.outboxItems",
+        "session.strictEnums",
+    ];
+    request.extra_config = keys.map(secret).into();
     request.build_info = [secret("siSHA")].into();
     let mut client = service.client().await;
     client.register_resource_manager(request.clone()).await.unwrap();

@@ -106,7 +106,9 @@ use actix::Message;
 
 pub use callback::{ResourceManagerCallback, RmState, StateDump};
 pub use control::ResourceManagerControl;
-pub use events::{EventFilter, EventRange, EventReader, EventSubscription, History, Streamed};
+pub use events::{
+    EventFilter, EventRange, EventReader, EventSubscription, History, StreamLimits, Streamed,
+};
 pub use monoceros_rules::object_state::ObjectState;
 pub use predicates::{
     AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, Scope,

@@ -315,8 +315,9 @@ impl SchedulerHandle {
     }
 
     /// Returns when everything that all RMs sent so far is decided, said and heard, and nothing more
-    /// can be decided without outside change. Virtual time passes only while asks wait for their
-    /// application (see [`SchedulerBuilder::reorder_window`]).
+    /// can be decided without outside change; answers about predicates are waited for, and the end of
+    /// a hold is not. Virtual time passes only while asks wait for their application (see
+    /// [`SchedulerBuilder::reorder_window`]).
     pub async fn settle(&self) {
         for rm in self.proxy.send(ListRms).await.unwrap_or_default() {
             let (taken, _) = oneshot::channel();

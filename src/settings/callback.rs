@@ -111,6 +111,8 @@ impl CallbackSettings {
         for (key, value) in extra {
             let Some(name) = key.strip_prefix("callback.") else { continue };
             if let Err(reason) = self.override_one(name, value) {
+                // Not the value: what an RM keeps there is its own, and may be a secret.
+                let reason = reason.replace(&format!("`{value}`"), "the value");
                 complaints.push(format!("`{key}`: {reason}"));
             }
         }

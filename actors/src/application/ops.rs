@@ -27,6 +27,9 @@ pub(crate) enum Op {
     Unified(Box<AskSpec>),
     /// An allocation that exists already on a node.
     Existing(Box<Existing>),
+    /// An ask or allocation that is not taken, whatever the application says; of what is allocated
+    /// already, nothing changes.
+    Refused(Box<AskSpec>, Rejection),
     /// An ask is withdrawn; no key: all of them.
     WithdrawAsks(Option<Arc<str>>),
     /// Allocations end.
@@ -126,6 +129,12 @@ impl Application {
             Op::Ask(spec) => self.ask(*spec, baton, doing),
             Op::Unified(spec) => self.unified(*spec, baton, doing),
             Op::Existing(existing) => self.existing(*existing, baton, doing),
+            Op::Refused(spec, reason) => match self.book.asks.slot_of(&spec.key) {
+                Some(slot) if spec.form != Form::Ask => {
+                    self.reject_change(slot, &spec, reason, baton);
+                }
+                _ => self.reject(&spec, reason, baton),
+            },
             Op::WithdrawAsks(key) => {
                 if self.withdraw(key.as_ref(), None, baton, doing) == 0 {
                     baton.said.push(Saying::Ignored(Ignored::ReleaseOfUnknown));

@@ -118,7 +118,16 @@ impl Application {
                     (Parked::refused(ask.resources(), judged), ask.resources());
                 let parked =
                     Parked { roomless: Some(roomless.clone()), node_mark: judged.1, ..refused };
-                self.book.asks.single_out(slot, WaitSet::Parked(Box::new(parked)));
+                let waits = WaitSet::Parked(Box::new(parked));
+                let standing = &mut self.book.asks.ask_mut(slot).standing;
+                if let Standing::Trying(trying) = standing
+                    && trying.waits_again()
+                {
+                    // It is alone in its class already, and its deadline is armed.
+                    self.book.asks.set_waits(class, waits);
+                    return;
+                }
+                self.book.asks.single_out(slot, waits);
                 baton.directory.refused.insert(self.slot);
                 self.arm_retry(baton, slot);
             }
@@ -152,6 +161,8 @@ impl Application {
             }
             Some(Verdict::Unanswered) => {
                 baton.tally.predicate_unanswered();
+                // Whoever has no time for an answer is to be asked less.
+                baton.books.unsettled.window.answered(true);
                 self.refund(number, baton, doing);
             }
             verdict => {

@@ -240,6 +240,7 @@ impl Event {
             event_change_detail: detail as i32,
             reference_id: reference.to_owned(),
             resource: Some(amount(&self.resources)),
+            seq: 0,
         }
     }
 

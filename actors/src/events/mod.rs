@@ -18,8 +18,8 @@ mod gather;
 mod log;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use monoceros_proto::si::v1::EventRecord;
@@ -39,11 +39,22 @@ pub(crate) struct EventSettings {
     pub(crate) tracking: bool,
     pub(crate) request_capacity: usize,
     pub(crate) ring_capacity: usize,
+    pub(crate) streams: StreamLimits,
+}
+
+/// How many readers may follow the events over the network. It is for the edges to keep to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// In all (`event.maxStreams`).
+    pub in_all: usize,
+    /// From one host (`event.maxStreamsPerHost`).
+    pub per_host: usize,
 }
 
 impl Default for EventSettings {
     fn default() -> Self {
-        Self { tracking: true, request_capacity: 1000, ring_capacity: 100_000 }
+        let streams = StreamLimits { in_all: 100, per_host: 15 };
+        Self { tracking: true, request_capacity: 1000, ring_capacity: 100_000, streams }
     }
 }
 
@@ -61,6 +72,10 @@ impl EventSettings {
             ring_capacity: capacity("event.ringBufferCapacity")
                 .or_else(|| capacity("event.ringbufferCapacity"))
                 .unwrap_or(self.ring_capacity),
+            streams: StreamLimits {
+                in_all: capacity("event.maxStreams").unwrap_or(self.streams.in_all),
+                per_host: capacity("event.maxStreamsPerHost").unwrap_or(self.streams.per_host),
+            },
         }
     }
 }
@@ -89,6 +104,7 @@ pub(crate) struct EventLog {
     log: Log,
     tracking: Tracking,
     request_capacity: AtomicUsize,
+    streams: Mutex<StreamLimits>,
     settings: EventSettings,
 }
 
@@ -98,6 +114,7 @@ impl EventLog {
             log: Log::new(settings.ring_capacity),
             tracking: Tracking(Arc::new(AtomicBool::new(settings.tracking))),
             request_capacity: AtomicUsize::new(settings.request_capacity),
+            streams: Mutex::new(settings.streams),
             settings,
         })
     }
@@ -113,6 +130,13 @@ impl EventLog {
         self.tracking.0.store(settings.tracking, Ordering::Relaxed);
         self.request_capacity.store(settings.request_capacity, Ordering::Relaxed);
         self.log.resize(settings.ring_capacity);
+        *self.streams() = settings.streams;
+    }
+}
+
+impl EventLog {
+    fn streams(&self) -> MutexGuard<'_, StreamLimits> {
+        self.streams.lock().expect("no holder panics")
     }
 }
 
@@ -179,6 +203,11 @@ impl EventReader {
         self.0.tracking.is_on()
     }
 
+    /// How many may follow at present.
+    pub fn stream_limits(&self) -> StreamLimits {
+        *self.0.streams()
+    }
+
     /// At most `count` events from the id `start` on, as far as they are kept.
     pub fn range(&self, start: u64, count: u64) -> EventRange {
         self.0.log.range(start, count)
@@ -218,6 +247,19 @@ mod tests {
             let settings = EventSettings::default().with(&extra(&[(key, "7")]));
             assert_eq!(settings.ring_capacity, 7);
         }
+    }
+
+    #[test]
+    fn the_rm_that_spoke_last_says_how_many_may_follow() {
+        let log = EventLog::new(EventSettings::default());
+        let reader = EventReader(Arc::clone(&log));
+        log.apply_extra_config(&extra(&[
+            ("event.maxStreams", "7"),
+            ("event.maxStreamsPerHost", "0"),
+        ]));
+        assert_eq!(reader.stream_limits(), StreamLimits { in_all: 7, per_host: 15 });
+        log.apply_extra_config(&extra(&[]));
+        assert_eq!(reader.stream_limits(), StreamLimits { in_all: 100, per_host: 15 });
     }
 
     #[test]

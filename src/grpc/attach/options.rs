@@ -46,7 +46,7 @@ impl Options {
             match value.parse() {
                 Ok(in_flight @ 1..) => options.placements_in_flight = in_flight,
                 _ => complaints
-                    .push(format!("`{IN_FLIGHT}`: `{value}` is not a whole number above zero")),
+                    .push(format!("`{IN_FLIGHT}`: the value is not a whole number above zero")),
             }
         }
         (options, complaints)

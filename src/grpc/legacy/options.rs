@@ -38,7 +38,8 @@ impl Options {
         };
         for (key, value) in extra_config {
             if !options.set(key, value) {
-                warn!(key, value, "value of `extraConfig` cannot be read, the default holds");
+                // Not the value: what an RM keeps there is its own, and may be a secret.
+                warn!(key, "value of `extraConfig` cannot be read, the default holds");
             }
         }
         options

@@ -72,7 +72,8 @@ impl Terms {
                 _ => continue,
             };
             if !known {
-                warn!(rm = rm_id, key, value = text, "unusable value of a registration ignored");
+                // Not the value: what an RM keeps there is its own, and may be a secret.
+                warn!(rm = rm_id, key, "unusable value of a registration ignored");
             }
         }
         self
