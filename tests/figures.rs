@@ -3,12 +3,15 @@
 
 mod harness;
 
-use harness::{Rm, Service, ask, node, reason_of};
+use std::time::Duration;
+
+use harness::{PATIENCE, Rm, Service, ask, node, reason_of, registration, resource};
 use monoceros::grpc::stubs::si::metrics_service_client::MetricsServiceClient;
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
-use tonic::Code;
+use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Streaming};
 
 async fn figures(service: &Service) -> MetricsServiceClient<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
@@ -111,4 +114,223 @@ async fn d6_large_dumps_come_in_parts_of_a_mebibyte_also_to_two_at_a_time() {
         assert_eq!(parts.iter().filter(|part| part.last).count(), 1);
         assert_eq!(document(parts)["nodes"][0]["nodesInfo"].as_array().unwrap().len(), 4_000);
     }
+}
+
+/// `root.a` may use two cores; there are two nodes of four.
+const SMALL_A: &str = r#"
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: a
+            resources:
+              max: {vcore: 2}
+          - name: b
+"#;
+
+/// Asks for more than one node has, for more than the queue may have, and for a node that is full.
+async fn short_of_machines(service: &Service) -> Rm {
+    let mut client = service.client().await;
+    client.register_resource_manager(registration("rm", SMALL_A)).await.unwrap();
+    let rm = Rm::open(client, "rm").await.with_nodes(&["n1", "n2"]).await;
+    let rm = rm.with_application("small", "root.a").await.with_application("large", "root.b").await;
+    let of = |application: &str, key: &str, vcore| si::Allocation {
+        resource_per_alloc: Some(resource(vcore, 1)),
+        ..ask(application, key)
+    };
+    let bound = si::Allocation {
+        allocation_tags: [("yunikorn.apache.org/requiredNode".into(), "n1".into())].into(),
+        ..of("large", "bound", 5_000)
+    };
+    let fitting = si::Allocation {
+        allocation_tags: [("team".into(), "x".into())].into(),
+        ..of("large", "fitting", 6_000)
+    };
+    rm.send_allocations(vec![], vec![of("small", "quota", 3_000), bound, fitting], vec![]).await;
+    rm.send_allocations(vec![], vec![of("small", "last", 1_000)], vec![]).await;
+    rm.until("the last is placed", |seen| seen.new.len() == 1).await;
+    rm
+}
+
+fn keys(set: &si::AutoScalingMetrics) -> Vec<&str> {
+    set.outstanding_requests.iter().map(|request| &*request.request_id).collect()
+}
+
+async fn next<T>(stream: &mut Streaming<T>) -> T {
+    timeout(PATIENCE, stream.message()).await.unwrap().unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn s19_only_requests_that_lack_a_machine_and_nothing_else_are_told() {
+    let service = Service::start();
+    let _rm = short_of_machines(&service).await;
+    let mut client = figures(&service).await;
+    let request = si::AutoScalingParameters::default;
+    let set = client.get_auto_scaling_metrics(request()).await.unwrap().into_inner();
+    assert_eq!(keys(&set), ["fitting"]);
+    let told = &set.outstanding_requests[0];
+    assert_eq!(told.resource.as_ref().unwrap().resources["vcore"].value, 6_000);
+    for (tag, value) in [
+        ("team", "x"),
+        ("si/application-id", "large"),
+        ("si/node-partition", "default"),
+        ("yunikorn.apache.org/queue", "root.b"),
+    ] {
+        assert_eq!(told.tags[tag], value, "{tag}");
+    }
+    assert!(told.tags["yunikorn.apache.org/pendingSince"].parse::<u64>().unwrap() > 0);
+    let named = si::AutoScalingParameters { partition_name: "default".into(), ..request() };
+    let named = client.get_auto_scaling_metrics(named).await.unwrap().into_inner();
+    assert_eq!(named, set);
+
+    let unknown = si::AutoScalingParameters { partition_name: "gpu".into(), ..request() };
+    for status in [
+        client.get_auto_scaling_metrics(unknown.clone()).await.unwrap_err(),
+        client.watch_auto_scaling_metrics(unknown).await.unwrap_err(),
+    ] {
+        assert_eq!((status.code(), &*reason_of(&status)), (Code::NotFound, "PARTITION_UNKNOWN"));
+    }
+}
+
+#[tokio::test]
+async fn a_watch_tells_the_set_and_then_each_other_one() {
+    let mut service = Service::start();
+    let rm = short_of_machines(&service).await;
+    let mut client = figures(&service).await;
+    let request = si::AutoScalingParameters::default();
+    let mut sets = client.watch_auto_scaling_metrics(request).await.unwrap().into_inner();
+    assert_eq!(keys(&next(&mut sets).await), ["fitting"]);
+    rm.send_nodes(vec![node("n3", 8_000, 16)]).await;
+    rm.until("placed on the new node", |seen| seen.new.len() == 2).await;
+    assert_eq!(keys(&next(&mut sets).await), Vec::<&str>::new());
+    service.terminate();
+    let end = timeout(PATIENCE, sets.message()).await.unwrap().unwrap_err();
+    assert_eq!((end.code(), &*reason_of(&end)), (Code::Unavailable, "SHUTTING_DOWN"));
+    assert_eq!(service.wait(Duration::from_secs(3)).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn what_is_really_used_is_reported_and_recommends_another_size() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await.with_nodes(&["n1", "n2"]).await;
+    let mut client = figures(&service).await;
+    let report = |id: &str, vcore| si::UtilizationReport {
+        id: id.into(),
+        actual_used_resource: Some(resource(vcore, 1)),
+    };
+    let messages = (1..=3).map(|n| si::UtilizationReports {
+        rm_id: if n == 1 { "rm".into() } else { String::new() },
+        reports: vec![report("n1", 5_000), report("n2", 1_000), report("n9", 1), report("n1", -1)],
+        timestamp_nano: n,
+    });
+    let messages: Vec<_> = messages.collect();
+    let summary = client.report_utilization(tokio_stream::iter(messages)).await.unwrap();
+    let summary = summary.into_inner();
+    assert_eq!((summary.accepted, summary.unknown), (6, 6));
+    let request = si::NodeRecommendationParameters::default();
+    let items = client.list_node_recommendations(request).await.unwrap().into_inner().items;
+    let [item] = &items[..] else { panic!("{items:?}") };
+    assert_eq!((&*item.node_id, &*item.kind), ("n1", "OBSERVED_OVERLOAD"));
+    let recommendation = item.recommendation.as_ref().unwrap();
+    assert!(recommendation.message.starts_with("node=n1 kind=OBSERVED_OVERLOAD; "));
+    assert!(recommendation.recommended_schedulable_resource.is_some());
+
+    let nobody = si::UtilizationReports { rm_id: "six".into(), ..Default::default() };
+    let status = client.report_utilization(tokio_stream::iter([nobody])).await.unwrap_err();
+    assert_eq!(
+        (status.code(), &*reason_of(&status)),
+        (Code::FailedPrecondition, "RM_NOT_REGISTERED")
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_reports_does_not_keep_the_service() {
+    let mut service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let mut client = figures(&service).await;
+    let (sender, messages) = tokio::sync::mpsc::channel(1);
+    let messages = tokio_stream::wrappers::ReceiverStream::new(messages);
+    let reporting = tokio::spawn(async move { client.report_utilization(messages).await });
+    // Taken by the transport at the latest when there is room for another one.
+    for _ in 0..3 {
+        sender.send(si::UtilizationReports::default()).await.unwrap();
+    }
+    service.terminate();
+    let status = timeout(PATIENCE, reporting).await.unwrap().unwrap().unwrap_err();
+    assert_eq!((status.code(), &*reason_of(&status)), (Code::Unavailable, "SHUTTING_DOWN"));
+    assert_eq!(service.wait(Duration::from_secs(3)).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn events_are_read_as_they_happen_and_from_where_one_was() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await;
+    let mut client = figures(&service).await;
+    let nodes = si::EventParameters {
+        rm_id: "rm".into(),
+        types: vec![si::event_record::Type::Node.into()],
+        ..Default::default()
+    };
+    let mut live = client.stream_events(nodes.clone()).await.unwrap().into_inner();
+    let rm = rm.with_nodes(&["n1"]).await.with_application("app", "root.a").await;
+    let first = next(&mut live).await;
+    assert_eq!((first.r#type(), &*first.object_id), (si::event_record::Type::Node, "n1"));
+    let _rm = rm.with_nodes(&["n2"]).await;
+    let second = loop {
+        let event = next(&mut live).await;
+        assert_eq!(event.r#type(), si::event_record::Type::Node);
+        if event.object_id == "n2" {
+            break event;
+        }
+    };
+    let later = si::EventParameters { from_seq: second.seq, ..nodes.clone() };
+    let mut later = client.stream_events(later).await.unwrap().into_inner();
+    assert_eq!(next(&mut later).await, second);
+    let past = si::EventParameters { history: 1_000, ..nodes };
+    let mut past = client.stream_events(past).await.unwrap().into_inner();
+    assert_eq!(next(&mut past).await, first);
+
+    for (wrong, code) in [
+        (si::EventParameters { types: vec![77], ..Default::default() }, Code::InvalidArgument),
+        (
+            si::EventParameters { rm_id: "six".into(), ..Default::default() },
+            Code::FailedPrecondition,
+        ),
+    ] {
+        assert_eq!(client.stream_events(wrong).await.unwrap_err().code(), code);
+    }
+}
+
+#[tokio::test]
+async fn as_many_event_streams_are_open_as_the_last_registration_allows() {
+    let service = Service::start();
+    let mut client = service.client().await;
+    let extra = [("event.maxStreams", "5"), ("event.maxStreamsPerHost", "2")];
+    let extra = extra.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+    let limited =
+        si::RegisterResourceManagerRequest { extra_config: extra, ..registration("rm", SMALL_A) };
+    client.register_resource_manager(limited).await.unwrap();
+    let mut client = figures(&service).await;
+    let all = si::EventParameters::default;
+    let first = client.stream_events(all()).await.unwrap();
+    let _second = client.stream_events(all()).await.unwrap();
+    let status = client.stream_events(all()).await.unwrap_err();
+    let expected = (Code::ResourceExhausted, "LIMIT_EVENT_STREAMS");
+    assert_eq!((status.code(), &*reason_of(&status)), expected);
+    drop(first);
+    // The service hears of it some time later.
+    let third = async { while client.stream_events(all()).await.is_err() {} };
+    timeout(PATIENCE, third).await.unwrap();
+
+    let extra = [("event.trackingEnabled".to_owned(), "false".to_owned())].into();
+    let off =
+        si::RegisterResourceManagerRequest { extra_config: extra, ..registration("rm", SMALL_A) };
+    service.client().await.register_resource_manager(off).await.unwrap();
+    let status = client.stream_events(all()).await.unwrap_err();
+    assert_eq!(
+        (status.code(), &*reason_of(&status)),
+        (Code::FailedPrecondition, "EVENTS_DISABLED")
+    );
 }

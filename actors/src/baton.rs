@@ -24,7 +24,7 @@ use actix::Addr;
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::allocations::{AllocationId, ApplicationSlot, Form, Tags};
 use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::asks::AskSlot;
+use monoceros_rules::asks::{AskSlot, ClassId};
 use monoceros_rules::audit::Facts;
 use monoceros_rules::books::Books;
 use monoceros_rules::ledger::LedgerDelta;
@@ -32,17 +32,20 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::{ApplicationKey, QueueKey};
 use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::{Limits, Resources};
+use monoceros_rules::scale_up::ApplicationWaiting;
+use monoceros_rules::utilization::NodeFigures;
 use monoceros_rules::waits::{View, Waits};
 
 use crate::application::Application;
 use crate::callback::ResourceManagerCallback;
+use crate::events::{Event, Tracking};
 use crate::metrics::Kind;
 use crate::node::Node;
-use crate::partition::{Awaited, Partition};
+use crate::partition::{Awaited, Partition, Room};
 use crate::predicates::{PredicateQuestion, QuestionId};
 use crate::queue::{Queue, QueueFacts};
 use crate::rm::{PartitionLost, Rm, Settling};
-use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, QueueSnapshot};
+use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, OutstandingRequest, QueueSnapshot};
 use crate::tally::Tally;
 
 /// Nodes that one offer may ask in vain before it goes home, so that steps get their turn.
@@ -75,10 +78,10 @@ pub(crate) struct Baton {
     pub(crate) disarmed: Vec<u64>,
     /// Applications that waited for a node which has come or grown.
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
+    /// Whether events are wanted.
+    pub(crate) tracking: Tracking,
     /// Applications that may have waited for what a placement gave back to a node.
     pub(crate) woken_by_return: Vec<(ApplicationSlot, Arc<str>)>,
-    /// The partition's name without the RM's prefix.
-    pub(crate) partition: Arc<str>,
     pub(crate) tally: Tally,
     /// The RM's predicates.
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
@@ -269,8 +272,6 @@ pub(crate) enum Saying {
     ApplicationPlaced {
         id: Arc<str>,
         queue: Option<Arc<str>>,
-        /// Without the RM's prefix.
-        partition: Arc<str>,
     },
     ApplicationAccepted(Arc<str>),
     ApplicationRejected {
@@ -282,6 +283,7 @@ pub(crate) enum Saying {
         state: ApplicationState,
         at_ns: i64,
         message: &'static str,
+        queue: Arc<str>,
     },
     Allocated(Box<Allocated>),
     Released(Box<Released>),
@@ -296,6 +298,14 @@ pub(crate) enum Saying {
         id: Arc<str>,
         reason: Rejection,
     },
+    /// More machines would help this request.
+    WantsMachines {
+        application: Arc<str>,
+        key: Arc<str>,
+    },
+    /// Something to be told as an event. What other sayings stand for as well (a placement, a
+    /// state that is entered) is not said again.
+    Happened(Box<Event>),
     /// Something had no effect and has no answer: it is counted.
     Ignored(Ignored),
     /// The RM's predicate is wanted.
@@ -317,8 +327,10 @@ pub(crate) struct Allocated {
     pub(crate) originator: bool,
     /// Only of asks in the older form.
     pub(crate) tags: Option<Tags>,
-    /// Without the RM's prefix.
-    pub(crate) partition: Arc<str>,
+    /// Path of the application's leaf.
+    pub(crate) queue: Arc<str>,
+    /// ns since the epoch.
+    pub(crate) at_ns: i64,
 }
 
 /// Who ended an allocation.
@@ -335,8 +347,6 @@ pub(crate) struct Released {
     pub(crate) uuid: Arc<str>,
     pub(crate) ending: Ending,
     pub(crate) message: &'static str,
-    /// Without the RM's prefix.
-    pub(crate) partition: Arc<str>,
 }
 
 /// Something to come back to later.
@@ -346,6 +356,8 @@ pub(crate) enum Alarm {
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// An ask that every node refused may be tried again.
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
+    /// It is time to tell the RM what more machines would help.
+    ScaleUp,
     /// Items have waited for what they name for as long as they may.
     ReorderWindow { awaited: Awaited },
     /// An allocation has run for as long as its ask allowed.
@@ -374,6 +386,8 @@ pub(crate) struct Offering {
     pub(crate) rise_to: usize,
     /// Root had nothing to offer to.
     pub(crate) fruitless: bool,
+    /// Something is pending below root.
+    pub(crate) waiting: bool,
 }
 
 /// A queue on the path of an offer.
@@ -481,6 +495,8 @@ pub(crate) struct Placing {
     pub(crate) application: Arc<Addr<Application>>,
     /// What the node says.
     pub(crate) outcome: Outcome,
+    /// What predicates said so far, each with the number of nodes; only for events.
+    pub(crate) refusals: BTreeMap<String, u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -566,6 +582,17 @@ pub(crate) struct Walk {
     /// Capacity and use of each node.
     pub(crate) loads: Vec<(Resources, Resources)>,
     pub(crate) facts: Facts,
+    /// What is accounted of nodes.
+    pub(crate) figures: Vec<(Arc<str>, NodeFigures)>,
+    /// What queues have left, for the scale-up signal.
+    pub(crate) rooms: BTreeMap<QueueSlot, Room>,
+    /// What applications wait for, by leaf.
+    pub(crate) waiting: Vec<(QueueSlot, ApplicationWaiting)>,
+    /// What of it would run on more machines.
+    pub(crate) wanted: BTreeMap<ApplicationSlot, Vec<(ClassId, u64)>>,
+    /// The same for people, and how much of it they want.
+    pub(crate) outstanding: Vec<OutstandingRequest>,
+    pub(crate) outstanding_limit: usize,
 }
 
 /// What a walk does at each actor.
@@ -580,11 +607,28 @@ pub(crate) enum Purpose {
     Read,
     /// Capacity and use of nodes.
     Load,
+    /// What is accounted of nodes.
+    Figures,
+    /// What queues have left.
+    Room,
+    /// What applications wait for.
+    Waiting,
+    /// The RM is told which asks would run on more machines.
+    Signal,
+    /// The same for people.
+    Outstanding,
     /// The facts of an audit.
     Audit,
 }
 
 impl Baton {
+    /// Says an event, if any are wanted; it is given the time.
+    pub(crate) fn happens(&mut self, event: impl FnOnce(i64) -> Event) {
+        if self.tracking.is_on() {
+            self.said.push(Saying::Happened(Box::new(event(self.now_ns))));
+        }
+    }
+
     /// Notes that a node came or changed, for those who want no other.
     pub(crate) fn wake_named(&mut self, node: &Arc<str>) {
         if let Some(waiting) = self.directory.named.remove(node) {

@@ -82,6 +82,7 @@
 
 pub mod callback;
 pub mod control;
+pub mod events;
 pub mod predicates;
 pub mod scheduler;
 
@@ -105,6 +106,9 @@ use actix::Message;
 
 pub use callback::{ResourceManagerCallback, RmState, StateDump};
 pub use control::ResourceManagerControl;
+pub use events::{
+    EventFilter, EventRange, EventReader, EventSubscription, History, StreamLimits, Streamed,
+};
 pub use monoceros_rules::object_state::ObjectState;
 pub use predicates::{
     AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, Scope,

@@ -62,6 +62,10 @@ pub struct Metrics {
     pub nodes: Nodes,
     /// Callback streams.
     pub callback: CallbackMetrics,
+    /// What became of events.
+    pub events: Events,
+    /// Reports of what is really used.
+    pub utilization: Utilization,
     submissions: [IntCounter; 3],
     applications: [IntGauge; COUNTED.len()],
     scheduling_latency: Histogram,
@@ -110,6 +114,92 @@ pub struct Nodes {
     pub decommissioned: IntGauge,
     /// Not ready.
     pub unhealthy: IntGauge,
+}
+
+/// `yunikorn_event_total_…` (4.4): gauges that only rise.
+#[derive(Debug)]
+pub struct Events {
+    created: IntGauge,
+    channeled: IntGauge,
+    processed: IntGauge,
+    stored: IntGauge,
+    not_stored: IntGauge,
+    collected: IntGauge,
+}
+
+impl Events {
+    fn with(make: &mut Maker) -> Self {
+        // Stays 0: what a step says cannot be lost on its way.
+        make.gauge(
+            "yunikorn_event_total_not_channeled",
+            "Events that were lost before they were handed out: none.",
+        );
+        Self {
+            created: make.gauge("yunikorn_event_total_created", "Events that were made."),
+            channeled: make.gauge(
+                "yunikorn_event_total_channeled",
+                "Events that were taken to be handed out.",
+            ),
+            processed: make.gauge(
+                "yunikorn_event_total_processed",
+                "Events that are in the ring and were handed to those who follow.",
+            ),
+            stored: make
+                .gauge("yunikorn_event_total_stored", "Events that were kept for their RM."),
+            not_stored: make.gauge(
+                "yunikorn_event_total_not_stored",
+                "Events that their RM was not told of, because there were too many at a time.",
+            ),
+            collected: make.gauge(
+                "yunikorn_event_total_collected",
+                "Events that were taken out to tell their RM.",
+            ),
+        }
+    }
+
+    /// So many events came from a partition and are in the ring.
+    pub fn passed(&self, events: usize) {
+        for gauge in [&self.created, &self.channeled, &self.processed] {
+            gauge.add(count(events));
+        }
+    }
+
+    /// So many are kept for their RM, and so many are not.
+    pub fn stored(&self, kept: usize, dropped: usize) {
+        self.stored.add(count(kept));
+        self.not_stored.add(count(dropped));
+    }
+
+    /// So many were taken out for their RM.
+    pub fn collected(&self, events: usize) {
+        self.collected.add(count(events));
+    }
+}
+
+/// `monoceros_utilization_reports_total`.
+#[derive(Debug)]
+pub struct Utilization {
+    /// Of nodes and allocations that are known.
+    pub accepted: IntCounter,
+    /// Of what is not known.
+    pub unknown: IntCounter,
+    /// With an amount that is negative or cannot be read.
+    pub refused: IntCounter,
+}
+
+impl Utilization {
+    fn with(make: &mut Maker) -> Self {
+        let [accepted, unknown, refused] = make.counters(
+            "monoceros_utilization_reports_total",
+            "Reports of what nodes and allocations really use, by what became of them.",
+            ("outcome", ["accepted", "unknown", "refused"]),
+        );
+        Self { accepted, unknown, refused }
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Predicates that an RM answers later. A partition counts them in [`LocalCounts`].
@@ -284,6 +374,12 @@ impl Metrics {
         self.scraped.set_node_load(nodes);
     }
 
+    /// Sets the family of what is really used: by all nodes, and by all allocations, of which it was
+    /// reported of late.
+    pub fn set_observed(&self, by_nodes: &Resources, by_allocations: &Resources) {
+        self.scraped.set_observed(by_nodes, by_allocations);
+    }
+
     fn with(scraped: Scraped) -> Self {
         let mut make = Maker::default();
         let kinds = Kind::ALL.map(Kind::text);
@@ -303,6 +399,8 @@ impl Metrics {
             attempts: Attempts { allocated, released, rejected, errors },
             nodes: Nodes { active, draining, failed, decommissioned, unhealthy },
             callback: CallbackMetrics::new(&mut make),
+            events: Events::with(&mut make),
+            utilization: Utilization::with(&mut make),
             submissions: make.counters(
                 "yunikorn_scheduler_application_submission_total",
                 "Applications that were placed in a queue, accepted (also again), or rejected.",

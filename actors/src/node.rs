@@ -26,9 +26,11 @@ use monoceros_rules::allocations::{AllocationId, Tags};
 use monoceros_rules::audit::NodeFact;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::resources::Resources;
+use monoceros_rules::utilization::NodeFigures;
 use prometheus::IntGauge;
 
 use crate::baton::{Baton, Errand, NodeWork, Outcome, Purpose, Report};
+use crate::events::{Event, Message, Row};
 use crate::metrics::{Kind, Metrics};
 
 /// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
@@ -248,19 +250,37 @@ impl Node {
     fn change(&mut self, change: Change, baton: &mut Baton) -> Report {
         match change {
             Change::Update { total, occupied, attributes } => {
+                let was_ready = self.ready;
                 self.set_ready(is_ready(&attributes));
+                if was_ready != self.ready {
+                    let text = if self.ready { "ready: true" } else { "ready: false" };
+                    let event = |at| Event::of(Row::NodeReady, &self.id, at);
+                    baton.happens(|at| event(at).saying(Message::Says(text)));
+                }
                 self.attributes.remove("ready");
                 let changeable = |(name, _): &(String, String)| !FIXED.contains(&name.as_str());
                 self.attributes.extend(attributes.into_iter().filter(changeable));
                 baton.books.nodes.set_open(self.slot, self.is_open());
                 baton.books.nodes.touch(self.slot);
-                if let Some(occupied) = occupied {
+                if let Some(occupied) = occupied.filter(|new| !new.same_amount(&self.occupied)) {
                     self.occupied = occupied;
+                    let event = |at| Event::of(Row::NodeOccupied, &self.id, at);
+                    baton.happens(|at| event(at).amount(&self.occupied));
                 }
-                self.total = total.unwrap_or_else(|| self.total.clone());
+                if let Some(total) = total {
+                    let changed = !total.same_amount(&self.total);
+                    self.total = total;
+                    if changed {
+                        let event = |at| Event::of(Row::NodeCapacity, &self.id, at);
+                        baton.happens(|at| event(at).amount(&self.total));
+                    }
+                }
                 self.recount(baton);
             }
             Change::Drain(draining) => {
+                if self.draining != draining {
+                    baton.happens(|at| Event::schedulable(&self.id, !draining, at));
+                }
                 self.set_draining(draining);
                 baton.books.nodes.set_open(self.slot, self.is_open());
             }
@@ -271,11 +291,17 @@ impl Node {
             }
             Change::Foreign { key, resources, tags, preemptable } => {
                 let since_ns = baton.now_ns;
+                if !self.foreign.contains_key(&key) {
+                    let event = |at| Event::of(Row::NodeAllocationAdded, &self.id, at);
+                    baton.happens(|at| event(at).referring(&key).amount(&resources));
+                }
                 self.foreign.insert(key, Foreign { resources, tags, preemptable, since_ns });
                 self.recount(baton);
             }
             Change::ForeignGone(key) => {
-                if self.foreign.remove(&key).is_some() {
+                if let Some(gone) = self.foreign.remove(&key) {
+                    let event = |at| Event::of(Row::NodeAllocationRemoved, &self.id, at);
+                    baton.happens(|at| event(at).referring(&key).amount(&gone.resources));
                     self.recount(baton);
                 }
             }
@@ -291,6 +317,16 @@ impl Node {
         baton.wake_named(&self.id);
         if let Some((name, _)) = self.available.entries().find(|(_, quantity)| *quantity < 0) {
             tracing::info!(node = %self.id, resource = %name, "node is over-committed");
+        }
+    }
+
+    fn figures(&self) -> NodeFigures {
+        NodeFigures {
+            capacity: self.total.clone(),
+            allocated: self.allocated.clone(),
+            others: self.others(),
+            is_draining: self.draining,
+            is_empty: self.holds.is_empty(),
         }
     }
 
@@ -330,12 +366,22 @@ fn predicate_passes(baton: &mut Baton, node: &str) -> bool {
         Ok(Ok(())) => true,
         Ok(Err(why)) => {
             tracing::debug!(ask = %key, node, why, "refused by predicate");
+            note_refusal(baton, why);
             false
         }
         Err(_) => {
             tracing::error!(ask = %key, node, "the predicate callback panicked, taken as a refusal");
+            note_refusal(baton, "the predicate failed".to_owned());
             false
         }
+    }
+}
+
+fn note_refusal(baton: &mut Baton, why: String) {
+    if baton.tracking.is_on()
+        && let Some(placing) = &mut baton.placing
+    {
+        *placing.refusals.entry(why).or_default() += 1;
     }
 }
 
@@ -416,7 +462,13 @@ impl Handler<Walk> for Node {
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(Kind::Node);
         match baton.walk.purpose {
-            Purpose::Refresh | Purpose::Dismiss => {}
+            Purpose::Refresh
+            | Purpose::Dismiss
+            | Purpose::Room
+            | Purpose::Waiting
+            | Purpose::Signal
+            | Purpose::Outstanding => {}
+            Purpose::Figures => baton.walk.figures.push((Arc::clone(&self.id), self.figures())),
             Purpose::Load => {
                 baton.walk.loads.push((self.total.clone(), self.allocated.clone()));
             }

@@ -180,6 +180,7 @@ impl Handler<Register> for RmProxy {
             tracing::info!(rm = request.rm_id, "registers again, its earlier session ends");
             old.end(None);
         }
+        self.settings.events.apply_extra_config(&request.extra_config);
         let rm_id: Arc<str> = Arc::from(request.rm_id.as_str());
         let mut build_info = request.build_info;
         build_info.insert("rmId".to_owned(), request.rm_id.clone());

@@ -1,6 +1,7 @@
 //! Starting a scheduler and talking to it: the embedding API.
 
 mod configuration;
+mod utilization;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::Facts;
 use monoceros_rules::config::{self, ConfigErrors};
 use monoceros_rules::rejection::Ignored;
+use monoceros_rules::resources::Resources;
 use tokio::sync::oneshot;
 
 pub use self::configuration::{
@@ -20,6 +22,7 @@ pub use self::configuration::{
 use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
 use crate::control::ResourceManagerControl;
+use crate::events::{EventLog, EventReader, EventSettings};
 use crate::metrics::{CallbackMetrics, Metrics};
 use crate::oracle::Watch;
 use crate::partition::{Answer, Question, Read};
@@ -28,7 +31,8 @@ use crate::rm_proxy::{
     Deregister, FindRm, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route, Shutdown,
 };
 use crate::snapshot::{
-    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot,
+    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
+    QueueSnapshot,
 };
 
 /// On which threads the actors live.
@@ -111,6 +115,8 @@ pub(crate) struct Settings {
     pub(crate) epoch_ns: i64,
     pub(crate) reorder_window: Duration,
     pub(crate) watch: Watch,
+    /// Where the events of all RMs go.
+    pub(crate) events: Arc<EventLog>,
 }
 
 /// The entry to this crate: [`Scheduler::builder`].
@@ -133,6 +139,7 @@ pub struct SchedulerBuilder {
     epoch_ns: Option<i64>,
     reorder_window: Duration,
     watch: Watch,
+    events: EventSettings,
 }
 
 impl SchedulerBuilder {
@@ -163,6 +170,35 @@ impl SchedulerBuilder {
     #[must_use]
     pub fn reorder_window(mut self, window: Duration) -> Self {
         self.reorder_window = window;
+        self
+    }
+
+    /// Whether events are made (`event.trackingEnabled`). They are unless set. This and the other
+    /// settings of events hold where the `extraConfig` of the RM that registered or updated last
+    /// says nothing else.
+    #[must_use]
+    pub fn event_tracking(mut self, enabled: bool) -> Self {
+        self.events.tracking = enabled;
+        self
+    }
+
+    /// Most events that an RM is told of in 2 s (`event.requestCapacity`); the default is 1,000,
+    /// and 0 means that.
+    #[must_use]
+    pub fn event_request_capacity(mut self, events: usize) -> Self {
+        if events > 0 {
+            self.events.request_capacity = events;
+        }
+        self
+    }
+
+    /// How many events are kept to be read (`event.ringBufferCapacity`); the default is 100,000,
+    /// and 0 means that.
+    #[must_use]
+    pub fn event_ring_capacity(mut self, events: usize) -> Self {
+        if events > 0 {
+            self.events.ring_capacity = events;
+        }
         self
     }
 
@@ -197,6 +233,7 @@ impl SchedulerBuilder {
     pub fn start(self) -> Result<SchedulerHandle, StartError> {
         let settings = self.settings()?;
         let start_ns = settings.epoch_ns;
+        let events = Arc::clone(&settings.events);
         let metrics = Metrics::new();
         let (sender, started) = mpsc::channel();
         let for_thread = Arc::clone(&metrics);
@@ -208,7 +245,7 @@ impl SchedulerBuilder {
             }
         })?;
         let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
-        Ok(SchedulerHandle { proxy, system: Some(system), metrics, start_ns })
+        Ok(SchedulerHandle { proxy, system: Some(system), metrics, events, start_ns })
     }
 
     /// Starts the scheduler with every actor on the present thread, which must be inside a
@@ -219,8 +256,9 @@ impl SchedulerBuilder {
         let metrics = Metrics::new();
         let settings = self.settings()?;
         let start_ns = settings.epoch_ns;
+        let events = Arc::clone(&settings.events);
         let proxy = RmProxy::new(settings, Arc::clone(&metrics)).start();
-        Ok(SchedulerHandle { proxy, system: None, metrics, start_ns })
+        Ok(SchedulerHandle { proxy, system: None, metrics, events, start_ns })
     }
 
     fn settings(self) -> Result<Settings, StartError> {
@@ -231,6 +269,7 @@ impl SchedulerBuilder {
             epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
             reorder_window: self.reorder_window,
             watch: self.watch,
+            events: EventLog::new(self.events),
         })
     }
 }
@@ -241,6 +280,7 @@ pub struct SchedulerHandle {
     proxy: Addr<RmProxy>,
     system: Option<System>,
     metrics: Arc<Metrics>,
+    events: Arc<EventLog>,
     /// Epoch time of the start, ns.
     start_ns: i64,
 }
@@ -275,8 +315,9 @@ impl SchedulerHandle {
     }
 
     /// Returns when everything that all RMs sent so far is decided, said and heard, and nothing more
-    /// can be decided without outside change. Virtual time passes only while asks wait for their
-    /// application (see [`SchedulerBuilder::reorder_window`]).
+    /// can be decided without outside change; answers about predicates are waited for, and the end of
+    /// a hold is not. Virtual time passes only while asks wait for their application (see
+    /// [`SchedulerBuilder::reorder_window`]).
     pub async fn settle(&self) {
         for rm in self.proxy.send(ListRms).await.unwrap_or_default() {
             let (taken, _) = oneshot::channel();
@@ -392,6 +433,45 @@ impl SchedulerHandle {
         }
     }
 
+    /// The requests of an RM for which more machines would help, in the order in which they would
+    /// be placed, at most `limit` of them: in one partition, or in all of them. None of a partition
+    /// for which nothing is decided at present. Asking does not count as telling the RM.
+    pub async fn outstanding_requests(
+        &self,
+        rm_id: &str,
+        partition: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<OutstandingRequest>, ReadError> {
+        let mut outstanding = Vec::new();
+        for entry in self.partitions_of(rm_id, partition).await? {
+            let question = Question::Outstanding(limit.saturating_sub(outstanding.len()));
+            match ask(&entry, question).await? {
+                Answer::Outstanding(requests) => outstanding.extend(requests),
+                _ => unreachable!("outstanding requests are answered with requests"),
+            }
+        }
+        Ok(outstanding)
+    }
+
+    /// The partitions of an RM, or the one of this name, plain or with the RM's prefix.
+    async fn partitions_of(
+        &self,
+        rm_id: &str,
+        partition: Option<&str>,
+    ) -> Result<Vec<PartitionEntry>, ReadError> {
+        let mut entries = self.partition_entries().await;
+        entries.retain(|entry| {
+            let is_named =
+                |name: &str| *entry.name == *name || config::plain_name(&entry.name) == name;
+            *entry.rm_id == *rm_id && partition.is_none_or(is_named)
+        });
+        if entries.is_empty() {
+            let name = format!("[{rm_id}]{}", config::plain_name(partition.unwrap_or("default")));
+            return Err(ReadError::PartitionNotFound(name));
+        }
+        Ok(entries)
+    }
+
     /// Compares the sums and limits of a partition with what every actor says of itself; empty when
     /// they agree. For tests and doubts: walks through all actors in one step.
     pub async fn check_books(&self, partition: &str) -> Result<Vec<String>, ReadError> {
@@ -405,6 +485,11 @@ impl SchedulerHandle {
             Answer::Facts(facts) => Ok(*facts),
             _ => unreachable!("facts are answered with facts"),
         }
+    }
+
+    /// Reads what happened and follows what happens, in all partitions.
+    pub fn events(&self) -> EventReader {
+        EventReader(Arc::clone(&self.events))
     }
 
     /// Counts an item of an RM that had no effect before it reached the scheduler.
@@ -430,6 +515,7 @@ impl SchedulerHandle {
     /// Brings the gauges up to date that are read from snapshots, for a scrape.
     pub async fn refresh_metrics(&self) {
         let (mut trees, mut nodes) = (Vec::new(), Vec::new());
+        let (mut by_nodes, mut by_allocations) = (Resources::new(), Resources::new());
         for entry in self.partition_entries().await {
             if let Ok(Answer::Queues(tree)) = ask(&entry, Question::Queues).await {
                 trees.push(*tree);
@@ -437,7 +523,14 @@ impl SchedulerHandle {
             if let Ok(Answer::NodeLoad(load)) = ask(&entry, Question::NodeLoad).await {
                 nodes.extend(load);
             }
+            if let Ok(Answer::ObservedSums { nodes, allocations }) =
+                ask(&entry, Question::ObservedSums).await
+            {
+                by_nodes.add(&nodes);
+                by_allocations.add(&allocations);
+            }
         }
+        self.metrics.set_observed(&by_nodes, &by_allocations);
         self.metrics.set_queues(&trees);
         self.metrics.set_node_load(nodes.iter().map(|(total, allocated)| (total, allocated)));
     }

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use monoceros_rules::application_state::ApplicationState;
 use monoceros_rules::resources::{Limits, Resources};
+pub use monoceros_rules::utilization::Kind as RecommendationKind;
 use serde::Serialize;
 
 mod application;
@@ -31,6 +32,41 @@ pub const CLUSTER_NAME: &str = "kubernetes";
 
 /// The key of [`PartitionSnapshot::applications`] for all states together.
 pub const TOTAL: &str = "total";
+
+/// What size a node should have (scheduler-interface chapter, 3.10).
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeRecommendation {
+    /// Its id.
+    pub node: String,
+    /// Why.
+    pub kind: RecommendationKind,
+    /// The size; of a node that can go, nothing.
+    pub recommended: Resources,
+    /// When this became known: at the measurement, or now.
+    pub at_ns: i64,
+}
+
+/// A request that would run on more machines (applications chapter, 3.8): it was tried, fits its
+/// quotas beside those before it, and is not bound to one node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct OutstandingRequest {
+    /// Name without the brackets of its RM.
+    pub partition: String,
+    /// Whose it is.
+    pub application: String,
+    /// Its allocation key.
+    pub key: String,
+    /// Path of the leaf.
+    pub queue: String,
+    /// What each allocation takes.
+    pub resource: Resources,
+    /// How many of its allocations would run.
+    pub count: u64,
+    /// As sent with it.
+    pub tags: BTreeMap<String, String>,
+    /// When it was created.
+    pub pending_since_ns: i64,
+}
 
 /// One partition as an element of `/ws/v1/clusters` (1.8.1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -23,6 +23,7 @@ use crate::allocations::{AllocationId, Form, Tags};
 use crate::order::{AskKey, MIN_PRIORITY};
 use crate::ordered::OrderedTree;
 use crate::resources::Resources;
+use crate::scale_up::Waiting;
 use crate::unsettled::Try;
 use crate::waits::{View, WaitSet};
 
@@ -75,6 +76,7 @@ pub struct ClassId(u32);
 pub struct AskSlot(u32);
 
 /// One ask of the application.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 pub struct Ask {
     /// The RM's key.
@@ -89,6 +91,17 @@ pub struct Ask {
     pub form: Form,
     /// Whether it is the driver or first task.
     pub originator: bool,
+    /// What was outstanding of it was withdrawn.
+    pub withdrawn: bool,
+    /// What predicates said of it since it was told last, each with the number of nodes; only for
+    /// events.
+    pub reasons: BTreeMap<String, u32>,
+    /// When it was told last that predicates refused it, ns since the epoch.
+    pub refusal_told_ns: Option<i64>,
+    /// It did not fit its queues when it was tried last.
+    pub over_quota: bool,
+    /// The RM was told that more machines would help it: once in its life (3.8).
+    pub signalled: bool,
     /// Tried at least once with enough room by its user's limits (3.3 step 4).
     pub attempted: bool,
     /// See [`AskSpec::execution_timeout_ms`].
@@ -150,7 +163,16 @@ impl Ask {
     /// Its next allocation begins as if no predicate had ever refused it.
     fn forget_refusals(&mut self) {
         self.refusals = 0;
+        self.reasons.clear();
         self.standing = Standing::Fresh;
+    }
+}
+
+impl ClassId {
+    /// Ids for tests of rules that only pass them on.
+    #[cfg(test)]
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..).map(Self)
     }
 }
 
@@ -159,6 +181,10 @@ struct Class {
     shape: Arc<Shape>,
     members: BTreeMap<(i64, u64), AskSlot>,
     key: AskKey,
+    /// Allocations outstanding over all members.
+    outstanding: u64,
+    /// Members of which nobody was told that more machines would help.
+    unsignalled: usize,
 }
 
 /// All asks of an application. See the module.
@@ -313,6 +339,7 @@ impl Asks {
             ask.form = spec.form;
             ask.execution_timeout_ms = spec.execution_timeout_ms;
             ask.tags = spec.tags;
+            ask.withdrawn = false;
             ask.forget_refusals();
             slot
         } else {
@@ -323,6 +350,11 @@ impl Asks {
                 sequence,
                 form: spec.form,
                 originator: spec.originator,
+                withdrawn: false,
+                reasons: BTreeMap::new(),
+                refusal_told_ns: None,
+                over_quota: false,
+                signalled: false,
                 attempted: false,
                 execution_timeout_ms: spec.execution_timeout_ms,
                 tags: spec.tags,
@@ -385,7 +417,11 @@ impl Asks {
         self.pending.prune();
         debug_assert!(ask.repeat > 0, "only a pending ask is placed");
         ask.repeat -= 1;
-        if ask.repeat == 0 {
+        if let Some(class) = ask.class {
+            let class = self.classes[class.0 as usize].as_mut();
+            class.expect("an ask's class is in use").outstanding -= 1;
+        }
+        if self.ask(slot).repeat == 0 {
             self.forget_member(slot, &Resources::new());
         }
     }
@@ -394,7 +430,9 @@ impl Asks {
     pub fn give_back(&mut self, slot: AskSlot) -> Resources {
         let before = self.pending.clone();
         self.leave_class(slot);
-        self.ask_mut(slot).repeat += 1;
+        let ask = self.ask_mut(slot);
+        ask.repeat += 1;
+        ask.withdrawn = false;
         self.join_class(slot);
         self.pending.minus(&before).pruned()
     }
@@ -404,7 +442,9 @@ impl Asks {
     pub fn withdraw(&mut self, slot: AskSlot) -> Resources {
         let before = self.pending.clone();
         self.leave_class(slot);
-        self.ask_mut(slot).repeat = 0;
+        let ask = self.ask_mut(slot);
+        ask.withdrawn |= ask.repeat > 0;
+        ask.repeat = 0;
         self.drop_if_done(slot);
         before.minus(&self.pending).pruned()
     }
@@ -461,6 +501,73 @@ impl Asks {
             .map(|(_, class, waits)| (self.shape(*class), self.first_member(*class), waits))
     }
 
+    /// What was tried and waits, class by class in order. A class that was tried in vain was so as
+    /// a whole, its first member for all; of one that is due, only members that were tried before
+    /// count.
+    pub fn tried(&self) -> Vec<Waiting> {
+        let mut tried = Vec::new();
+        for (_, class, waits) in self.order.iter() {
+            let entry = self.class(*class);
+            let is_tried = |slot: &AskSlot| self.ask(*slot).attempted;
+            let whole = matches!(waits, WaitSet::Parked(_)) && is_tried(&self.first_member(*class));
+            let count = if whole {
+                entry.outstanding
+            } else {
+                let members = entry.members.values().filter(|slot| is_tried(slot));
+                members.map(|slot| u64::from(self.ask(*slot).repeat)).sum()
+            };
+            if count > 0 {
+                tried.push(Waiting {
+                    class: *class,
+                    resources: entry.shape.resources.clone(),
+                    count,
+                });
+            }
+        }
+        tried
+    }
+
+    /// The members of a class that have its first `count` tried allocations outstanding, each with
+    /// how many of them it has.
+    pub fn first_tried(&self, class: ClassId, count: u64) -> Vec<(AskSlot, u64)> {
+        let entry = self.class(class);
+        let waits = self.order.get(&entry.key).map(|(_, waits)| waits);
+        let first = self.first_member(class);
+        let whole = matches!(waits, Some(WaitSet::Parked(_))) && self.ask(first).attempted;
+        let (mut tried, mut left) = (Vec::new(), count);
+        for slot in entry.members.values() {
+            if left == 0 {
+                break;
+            }
+            let ask = self.ask(*slot);
+            if whole || ask.attempted {
+                let taken = left.min(u64::from(ask.repeat));
+                tried.push((*slot, taken));
+                left -= taken;
+            }
+        }
+        tried
+    }
+
+    /// Marks those of [`Self::first_tried`] that the RM is to be told of, and returns them: each
+    /// is told once in its life, and one that may use only one node never.
+    pub fn signal(&mut self, class: ClassId, count: u64) -> Vec<Arc<str>> {
+        let entry = self.class(class);
+        if entry.unsignalled == 0 || entry.shape.required_node.is_some() {
+            return Vec::new();
+        }
+        let mut keys = Vec::new();
+        for (slot, _) in self.first_tried(class, count) {
+            let ask = self.ask_mut(slot);
+            if !std::mem::replace(&mut ask.signalled, true) {
+                keys.push(Arc::clone(&ask.key));
+            }
+        }
+        let entry = self.classes[class.0 as usize].as_mut().expect("a named class is in use");
+        entry.unsignalled -= keys.len();
+        keys
+    }
+
     fn class(&self, class: ClassId) -> &Class {
         self.classes[class.0 as usize]
             .as_ref()
@@ -491,6 +598,7 @@ impl Asks {
             return None;
         }
         let member = (ask.created_ns, ask.sequence);
+        let (outstanding, unsignalled) = (u64::from(ask.repeat), usize::from(!ask.signalled));
         let shape = Arc::clone(&ask.shape);
         let key = AskKey::new(shape.priority, member.0, member.1);
         self.pending.add(&shape.resources.times(i64::from(ask.repeat)));
@@ -499,6 +607,8 @@ impl Asks {
             let class = *class;
             let entry = self.classes[class.0 as usize].as_mut().expect("a named class is in use");
             entry.members.insert(member, slot);
+            entry.outstanding += outstanding;
+            entry.unsignalled += unsignalled;
             if key < entry.key {
                 let old = std::mem::replace(&mut entry.key, key);
                 self.order.rekey(&old, key, WaitSet::Due);
@@ -510,8 +620,13 @@ impl Asks {
             self.ask_mut(slot).shape = shape;
             class
         } else {
-            let entry =
-                Class { shape: Arc::clone(&shape), members: BTreeMap::from([(member, slot)]), key };
+            let entry = Class {
+                shape: Arc::clone(&shape),
+                members: BTreeMap::from([(member, slot)]),
+                key,
+                outstanding,
+                unsignalled,
+            };
             let class = if let Some(class) = self.free_classes.pop() {
                 self.classes[class as usize] = Some(entry);
                 ClassId(class)
@@ -547,6 +662,8 @@ impl Asks {
         let member = (ask.created_ns, ask.sequence);
         let entry = self.classes[class.0 as usize].as_mut().expect("an ask's class is in use");
         entry.members.remove(&member);
+        entry.outstanding -= u64::from(ask.repeat);
+        entry.unsignalled -= usize::from(!ask.signalled);
         if let Some((&(created, sequence), _)) = entry.members.first_key_value() {
             let key = AskKey::new(entry.shape.priority, created, sequence);
             if key != entry.key {

@@ -26,6 +26,8 @@ pub mod quantity;
 pub mod rejection;
 pub mod reload;
 pub mod resources;
+pub mod scale_up;
 pub mod shares;
 pub mod unsettled;
+pub mod utilization;
 pub mod waits;

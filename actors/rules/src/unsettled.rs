@@ -14,8 +14,8 @@
 //! there. A placement that the RM itself counted before it answered anything later
 //! (`assumed`) is no change.
 //!
-//! Void answers are asked again, and each is a lost round trip: the window halves when answers come
-//! back void and grows by one when they do not.
+//! What has no answer, or a void one, is asked again, and each is a lost round trip: the window
+//! halves when answers come back void or missing and grows by one when they do not.
 //!
 //! # Invariants
 //! * A number is never given twice. Whoever takes a question out of the table settles or refunds
@@ -225,7 +225,7 @@ impl Window {
         self.now.saturating_sub(waiting)
     }
 
-    /// An answer was void, or was not.
+    /// An answer was void or there was none, or it counted.
     pub fn answered(&mut self, void: bool) {
         if void && !self.any_void {
             self.now = (self.now / 2).max(1);
@@ -254,12 +254,13 @@ pub struct Try {
     /// Never iterated.
     refused: FxHashSet<Arc<str>>,
     last: Option<Arc<str>>,
+    waits: bool,
 }
 
 impl Try {
     /// A try that nobody has refused yet, in this era and at this growth of the node index.
     pub fn new(era: u64, mark: u64) -> Self {
-        Self { era, mark, width: 1, refused: FxHashSet::default(), last: None }
+        Self { era, mark, width: 1, refused: FxHashSet::default(), last: None, waits: false }
     }
 
     /// Whether its refusals still hold.
@@ -283,6 +284,11 @@ impl Try {
     /// Whom to ask next, in order; empty when everybody with room has refused.
     pub fn candidates(&self, nodes: &NodeIndex, ask: &Resources) -> Vec<NodeSlot> {
         nodes.fits(ask, self.last.as_deref(), self.width, |id| self.refused.contains(id))
+    }
+
+    /// It waits for a node that another placement holds; says whether it has done so before.
+    pub fn waits_again(&mut self) -> bool {
+        std::mem::replace(&mut self.waits, true)
     }
 
     /// What is to be done when there are no more candidates.

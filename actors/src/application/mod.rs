@@ -13,15 +13,17 @@
 //! The rules are in `monoceros_rules::{application, asks}`; what an RM may ask for is in [`ops`].
 
 mod ops;
+mod scale_up;
 mod unsettled;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::allocations::{Allocation, AllocationId, ApplicationSlot, Form};
 use monoceros_rules::application::{Application as Book, StateChange};
 use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::asks::{AskSlot, ClassId, Standing};
+use monoceros_rules::asks::{Ask, AskSlot, ClassId, Standing};
 use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::nodes::NodeSlot;
@@ -31,10 +33,14 @@ use monoceros_rules::waits::{Parked, WaitSet, Waits};
 use crate::baton::{
     Alarm, Allocated, Baton, Errand, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate, Saying,
 };
+use crate::events::{Event, Message, Row};
 use crate::metrics::{Kind, Metrics};
 use crate::partition::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 use crate::queue::{Queue, QueueFacts};
 pub(crate) use ops::{Cause, Existing, Op, Which};
+
+/// How long the refusals of one ask are not told again, ns (rest-events-metrics chapter, Q5).
+const REFUSALS_NS: i64 = 15_000_000_000;
 
 /// An offer for this application: from its leaf, which it goes back to.
 #[derive(Message)]
@@ -72,6 +78,8 @@ pub(crate) struct Application {
     leaf_facts: Arc<QueueFacts>,
     row: Option<RowSlot>,
     me: Option<Arc<Addr<Self>>>,
+    /// Its queue's maximum of running applications keeps it from starting.
+    blocked: bool,
     /// Loosening and growth when it last declined an offer.
     last_vain: (u64, u64),
     /// Reused for the changes of one step.
@@ -88,7 +96,18 @@ impl Application {
         metrics: Arc<Metrics>,
     ) -> Self {
         let (last_vain, changes) = ((0, 0), Vec::new());
-        Self { slot, book, leaf, leaf_facts, row: None, me: None, last_vain, changes, metrics }
+        Self {
+            slot,
+            book,
+            leaf,
+            leaf_facts,
+            row: None,
+            me: None,
+            blocked: false,
+            last_vain,
+            changes,
+            metrics,
+        }
     }
 
     fn key(&self) -> Option<RowKey> {
@@ -124,6 +143,7 @@ impl Application {
 
     /// Tries one class after the other until one has a node to ask, or gives the offer back.
     fn consider(&mut self, mut baton: Box<Baton>) {
+        self.set_blocked(false, &mut baton);
         loop {
             let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
             let view = frame.view(&baton.books);
@@ -134,10 +154,11 @@ impl Application {
             let shape = self.book.asks.shape(class);
             if !view.headroom.allows(&shape.resources) {
                 let waits = WaitSet::Parked(Box::new(Parked::short(&shape.resources, &view)));
-                self.book.asks.ask_mut(ask).attempted = true;
+                self.over_quota(ask, &mut baton);
                 self.book.asks.set_waits(class, waits);
                 continue;
             }
+            self.within_quota(ask, &mut baton);
             if baton.offer.asks_later && self.is_trying(ask, &baton) {
                 let next = self.next_candidates(ask, &baton);
                 if let Some((node, alternatives)) = next.split_first() {
@@ -147,6 +168,7 @@ impl Application {
                 self.out_of_candidates(&mut baton, class, ask);
                 continue;
             }
+            let shape = self.book.asks.shape(class);
             let node = match &shape.required_node {
                 Some(name) => baton.books.nodes.slot_of(name).filter(|slot| {
                     let nodes = &baton.books.nodes;
@@ -155,16 +177,40 @@ impl Application {
                 }),
                 None => baton.books.nodes.first_fit(&shape.resources),
             };
-            let tried = self.book.asks.ask_mut(ask);
-            tried.attempted = true;
-            tried.standing = Standing::Fresh;
+            let fresh = self.book.asks.ask_mut(ask);
+            fresh.standing = Standing::Fresh;
+            fresh.reasons.clear();
             if let Some(node) = node {
                 self.place(baton, ask, node, Vec::new());
                 return;
             }
+            self.book.asks.ask_mut(ask).attempted = true;
             self.park_without_node(&mut baton, class);
         }
         self.rise(baton);
+    }
+
+    /// The ask, tried, does not fit its queues. It speaks for its class.
+    fn over_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
+        let ask = self.book.asks.ask_mut(slot);
+        ask.attempted = true;
+        if std::mem::replace(&mut ask.over_quota, true) || !baton.tracking.is_on() {
+            return;
+        }
+        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
+        let available = Box::new(frame.headroom.clone());
+        let message = Message::OverQuota { queue: Arc::clone(&self.book.queue), available };
+        let ask = self.book.asks.ask(slot);
+        baton.happens(|at| self.request(Row::OverQuota, ask, at).saying(message));
+    }
+
+    /// The ask fits its queues.
+    fn within_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
+        if std::mem::take(&mut self.book.asks.ask_mut(slot).over_quota) {
+            let ask = self.book.asks.ask(slot);
+            let message = Message::WithinQuota { queue: Arc::clone(&self.book.queue) };
+            baton.happens(|at| self.request(Row::WithinQuota, ask, at).saying(message));
+        }
     }
 
     /// No node has room for the class: it waits for one to grow, or for the one it names.
@@ -215,6 +261,7 @@ impl Application {
             key: Arc::clone(&ask.key),
             required: ask.required_node().is_some(),
             allocation: baton.books.allocations.insert(allocation),
+            refusals: BTreeMap::new(),
             application: Arc::clone(
                 self.me.as_ref().expect("an actor starts before it is sent to"),
             ),
@@ -272,7 +319,8 @@ impl Application {
             priority: entry.priority,
             originator: entry.originator,
             tags: entry.tags.clone().filter(|_| entry.form == Form::Ask),
-            partition: Arc::clone(&baton.partition),
+            queue: Arc::clone(&self.book.queue),
+            at_ns: baton.now_ns,
         };
         self.book.allocations.insert(uuid, id);
         baton.tally.placed();
@@ -329,6 +377,7 @@ impl Application {
     ///
     /// [`View::now`]: monoceros_rules::waits::View::now
     fn park_refused(&mut self, baton: &mut Baton, slot: AskSlot, judged: (u64, u64)) {
+        self.tell_refusals(baton, slot);
         let ask = self.book.asks.ask(slot);
         let parked = match ask.required_node() {
             Some(name) => {
@@ -355,6 +404,21 @@ impl Application {
             retry: ask.retry,
         };
         baton.alarms.push((wait.min(PREDICATE_RETRY_MAX), alarm));
+    }
+
+    /// The event of what predicates said of an ask that no node will have, unless there was one just
+    /// now.
+    fn tell_refusals(&mut self, baton: &mut Baton, slot: AskSlot) {
+        let ask = self.book.asks.ask_mut(slot);
+        let reasons = std::mem::take(&mut ask.reasons);
+        let too_soon = ask.refusal_told_ns.is_some_and(|told| baton.now_ns < told + REFUSALS_NS);
+        if reasons.is_empty() || too_soon {
+            return;
+        }
+        ask.refusal_told_ns = Some(baton.now_ns);
+        let ask = self.book.asks.ask(slot);
+        let message = Message::Refused(reasons);
+        baton.happens(|at| self.request(Row::RefusedByPredicates, ask, at).saying(message));
     }
 
     /// The counters where an offer stands that is at this application.
@@ -384,6 +448,7 @@ impl Application {
                 state: change.to,
                 at_ns: baton.now_ns,
                 message: change.event.text(),
+                queue: Arc::clone(&self.book.queue),
             });
             match change.to {
                 ApplicationState::Completing => {
@@ -396,11 +461,28 @@ impl Application {
                 }
                 ApplicationState::Completed | ApplicationState::Failed => {
                     baton.ended.push((self.slot, self.row));
+                    baton.happens(|at| self.unplaced(at));
+                    baton.happens(|at| self.event(Row::AppUnlinked, at));
                 }
                 _ => {}
             }
         }
         running
+    }
+
+    /// An event about this application.
+    fn event(&self, row: Row, at_ns: i64) -> Event {
+        Event::of(row, &self.book.id, at_ns).in_queue(&self.book.queue)
+    }
+
+    /// An event about one of its asks.
+    fn request(&self, row: Row, ask: &Ask, at_ns: i64) -> Event {
+        Event::of(row, &ask.key, at_ns).referring(&self.book.id).amount(ask.resources())
+    }
+
+    /// It leaves its queue.
+    fn unplaced(&self, at_ns: i64) -> Event {
+        Event::of(Row::QueueAppRemoved, &self.book.queue, at_ns).referring(&self.book.id)
     }
 
     /// Its partition goes, and it with it (applications chapter, 9.4): a state that an application
@@ -414,6 +496,7 @@ impl Application {
                 state: change.to,
                 at_ns: baton.now_ns,
                 message: "PartitionRemoved",
+                queue: Arc::clone(&self.book.queue),
             });
         }
     }
@@ -492,6 +575,9 @@ impl Handler<Placed> for Application {
             return;
         }
         baton.books.allocations.remove(placing.allocation);
+        let ask = self.book.asks.ask_mut(placing.ask);
+        ask.attempted = true;
+        ask.reasons = std::mem::take(&mut placing.refusals);
         let judged = Self::now(&baton);
         self.park_refused(&mut baton, placing.ask, judged);
         if baton.offer.level() >= baton.offer.frames.len() {
@@ -520,6 +606,7 @@ impl Handler<Visit> for Application {
             self.book.judge(now_ns, &mut self.changes);
         }
         doing.delta.running += self.tell_changes(&mut baton);
+        baton.said.append(&mut doing.happened);
         doing.delta.starting += i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
         self.climb(baton, doing);
     }
@@ -566,7 +653,10 @@ impl Handler<Walk> for Application {
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(Kind::Application);
         match baton.walk.purpose {
-            Purpose::Load => {}
+            Purpose::Load | Purpose::Room | Purpose::Figures => {}
+            Purpose::Waiting => self.say_waiting(&mut baton),
+            Purpose::Signal => self.signal(&mut baton),
+            Purpose::Outstanding => self.show_outstanding(&mut baton),
             Purpose::Refresh => {
                 let leaf = self.leaf_facts.slot;
                 self.leaf_facts = Arc::clone(&baton.directory.queue(leaf).facts);

@@ -16,6 +16,7 @@ use monoceros_rules::waits::WaitSet;
 
 use super::Application;
 use crate::baton::{Allocated, Baton, Ending, NodeWork, Released, Saying};
+use crate::events::{Event, Row};
 use crate::predicates::{Invalidation, QuestionId, Verdict};
 
 /// One thing to do. See the module.
@@ -26,6 +27,9 @@ pub(crate) enum Op {
     Unified(Box<AskSpec>),
     /// An allocation that exists already on a node.
     Existing(Box<Existing>),
+    /// An ask or allocation that is not taken, whatever the application says; of what is allocated
+    /// already, nothing changes.
+    Refused(Box<AskSpec>, Rejection),
     /// An ask is withdrawn; no key: all of them.
     WithdrawAsks(Option<Arc<str>>),
     /// Allocations end.
@@ -72,12 +76,26 @@ pub(crate) enum Which {
 pub(crate) enum Cause {
     /// It wants the allocation to end: it gets an answer.
     Stopped,
-    /// It confirms what the core asked for: no answer.
-    Confirmed,
-    /// It confirms a timeout: as [`Cause::Confirmed`], and pending asks stay.
+    /// It confirms that it was preempted, as the core asked for: no answer.
+    ConfirmedPreemption,
+    /// It confirms that it was replaced: no answer.
+    ConfirmedReplacement,
+    /// It confirms a timeout: no answer, and pending asks stay.
     ConfirmedTimeout,
     /// It could not bind the allocation: the ask is pending again.
     SchedulingFailed,
+}
+
+impl Cause {
+    /// The event that says why an allocation ended.
+    fn row(self) -> Row {
+        match self {
+            Self::Stopped | Self::SchedulingFailed => Row::AllocationCancelled,
+            Self::ConfirmedPreemption => Row::AllocationPreempted,
+            Self::ConfirmedReplacement => Row::AllocationReplaced,
+            Self::ConfirmedTimeout => Row::AllocationTimedOut,
+        }
+    }
 }
 
 /// What the ops of one visit add up to.
@@ -90,8 +108,19 @@ pub(crate) struct Doing {
     pub(crate) loosens: bool,
     /// Something left: the application may be done.
     pub(crate) judge: bool,
+    /// Events of this visit. They follow the states that are entered in it (rest-events-metrics
+    /// chapter, 3.4).
+    pub(super) happened: Vec<Saying>,
     /// Promised in this visit and not yet in the books.
     promised: Resources,
+}
+
+impl Doing {
+    fn happens(&mut self, baton: &Baton, event: impl FnOnce(i64) -> Event) {
+        if baton.tracking.is_on() {
+            self.happened.push(Saying::Happened(Box::new(event(baton.now_ns))));
+        }
+    }
 }
 
 impl Application {
@@ -100,6 +129,12 @@ impl Application {
             Op::Ask(spec) => self.ask(*spec, baton, doing),
             Op::Unified(spec) => self.unified(*spec, baton, doing),
             Op::Existing(existing) => self.existing(*existing, baton, doing),
+            Op::Refused(spec, reason) => match self.book.asks.slot_of(&spec.key) {
+                Some(slot) if spec.form != Form::Ask => {
+                    self.reject_change(slot, &spec, reason, baton);
+                }
+                _ => self.reject(&spec, reason, baton),
+            },
             Op::WithdrawAsks(key) => {
                 if self.withdraw(key.as_ref(), None, baton, doing) == 0 {
                     baton.said.push(Saying::Ignored(Ignored::ReleaseOfUnknown));
@@ -153,7 +188,11 @@ impl Application {
         }
         let (created_ns, now_ns) = (spec.created_ns, baton.now_ns);
         let sequence = baton.books.arrival();
-        let (_, pending) = self.book.asks.put(spec, now_ns, sequence);
+        let (slot, pending) = self.book.asks.put(spec, now_ns, sequence);
+        let ask = self.book.asks.ask(slot);
+        doing.happens(baton, |at| {
+            self.event(Row::AskAdded, at).referring(&ask.key).amount(ask.resources())
+        });
         doing.promised.add(&pending);
         doing.delta.pending.add(&pending);
         doing.touched = true;
@@ -359,8 +398,8 @@ impl Application {
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;
         self.book.booked(&resources, now_ns, &mut self.changes);
         doing.delta.running += self.tell_changes(baton);
+        let node = Arc::clone(baton.books.nodes.id(node));
         if form == Form::Unified {
-            let node = Arc::clone(baton.books.nodes.id(node));
             let application = Arc::clone(&self.book.id);
             baton.said.push(Saying::Allocated(Box::new(Allocated {
                 application,
@@ -371,8 +410,17 @@ impl Application {
                 priority,
                 originator,
                 tags: None,
-                partition: Arc::clone(&baton.partition),
+                queue: Arc::clone(&self.book.queue),
+                at_ns: now_ns,
             })));
+        } else {
+            baton.happens(|at| {
+                let added = Event::of(Row::NodeAllocationAdded, &node, at);
+                added.referring(&uuid).amount(&resources)
+            });
+            baton.happens(|at| {
+                self.event(Row::AllocationAdded, at).referring(&uuid).amount(&resources)
+            });
         }
     }
 
@@ -392,11 +440,15 @@ impl Application {
         };
         for key in keys {
             let Some(slot) = self.book.asks.slot_of(&key) else { continue };
+            let shape = self.book.asks.ask(slot).resources().clone();
             self.give_up_ask(slot, baton, doing);
             let pending = self.book.asks.withdraw(slot);
             if pending.is_empty() {
                 continue;
             }
+            doing.happens(baton, |at| {
+                self.event(Row::AskRemoved, at).referring(&key).amount(&shape)
+            });
             doing.delta.pending.subtract(&pending);
             doing.touched = true;
             doing.judge = true;
@@ -420,7 +472,7 @@ impl Application {
             if cause == Cause::SchedulingFailed && self.may_wait_again(id, baton) {
                 self.give_back(id, baton, doing);
             } else {
-                self.unbook(id, answer, baton, doing);
+                self.unbook(id, cause.row(), answer, baton, doing);
             }
         }
         let n_withdrawn = if matches!(cause, Cause::ConfirmedTimeout | Cause::SchedulingFailed) {
@@ -466,10 +518,12 @@ impl Application {
         all.into_iter().map(|(_, id)| *id).collect()
     }
 
-    /// Takes an allocation off every holder; tells the RM where there is a message.
+    /// Takes an allocation off every holder; tells the RM where there is a message. `row` is the
+    /// event that says why.
     fn unbook(
         &mut self,
         id: AllocationId,
+        row: Row,
         answer: Option<&'static str>,
         baton: &mut Baton,
         doing: &mut Doing,
@@ -484,9 +538,28 @@ impl Application {
         doing.judge = true;
         baton.tally.released();
         baton.directory.counts(self.leaf_facts.slot).released += 1;
+        let ends_with_node = row == Row::AllocationLostNode;
+        doing.happens(baton, |at| {
+            self.event(row, at).referring(&entry.uuid).amount(&entry.resources)
+        });
+        if !ends_with_node {
+            doing.happens(baton, |at| {
+                let node = baton.books.nodes.id(entry.node);
+                let gone = Event::of(Row::NodeAllocationRemoved, node, at);
+                gone.referring(&entry.uuid).amount(&entry.resources)
+            });
+        }
         let slot = self.book.asks.slot_of(&entry.key);
         if let Some(slot) = slot {
             self.book.asks.ask_mut(slot).live.retain(|live| *live != id);
+            let ask = self.book.asks.ask(slot);
+            let is_over = ask.live.is_empty() && ask.unsettled.is_empty() && ask.repeat == 0;
+            let ends = is_over && !ask.withdrawn;
+            if ends && !ends_with_node && row != Row::AllocationTimedOut {
+                doing.happens(baton, |at| {
+                    self.event(Row::AskRemoved, at).referring(&ask.key).amount(ask.resources())
+                });
+            }
             self.book.asks.drop_if_done(slot);
         }
         if let Some(message) = answer {
@@ -496,7 +569,6 @@ impl Application {
                 uuid: entry.uuid,
                 ending: Ending::StoppedByRm,
                 message,
-                partition: Arc::clone(&baton.partition),
             })));
         }
         baton.books.unsettled.changed(entry.node);
@@ -513,14 +585,17 @@ impl Application {
             doing.promised.add(&pending);
             doing.delta.pending.add(&pending);
         }
-        self.unbook(id, None, baton, doing);
+        self.unbook(id, Row::AllocationCancelled, None, baton, doing);
     }
 
     /// Everything it asked for and holds goes (1.5); the partition forgets it after this step.
     fn remove(&mut self, baton: &mut Baton, doing: &mut Doing) {
         self.withdraw(None, None, baton, doing);
+        doing.happens(baton, |at| self.unplaced(at));
+        doing.happens(baton, |at| self.event(Row::AppUnlinked, at));
+        let message = Some("application removed by the resource manager");
         for id in self.all_allocations() {
-            self.unbook(id, Some("application removed by the resource manager"), baton, doing);
+            self.unbook(id, Row::AllocationCancelled, message, baton, doing);
         }
         if self.book.state() == ApplicationState::Running {
             doing.delta.running -= 1;
@@ -559,7 +634,7 @@ impl Application {
             if entry.question.is_some() {
                 self.give_up(&[*id], baton, doing);
             } else {
-                self.unbook(*id, Some("node removed"), baton, doing);
+                self.unbook(*id, Row::AllocationLostNode, Some("node removed"), baton, doing);
             }
             // The entry on the node is gone with the node.
             baton.node_work.pop();
@@ -578,7 +653,6 @@ impl Application {
             uuid: Arc::clone(&entry.uuid),
             ending: Ending::Timeout,
             message: "execution timeout",
-            partition: Arc::clone(&baton.partition),
         };
         baton.said.push(Saying::Released(Box::new(released)));
     }

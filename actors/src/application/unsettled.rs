@@ -34,6 +34,9 @@ use super::ops::{Doing, Op};
 use crate::baton::{Baton, NodeWork, Placing, Saying};
 use crate::predicates::{AnswerSink, Invalidation, PredicateQuestion, QuestionId, Scope, Verdict};
 
+/// Most different reasons that are kept of the refusals of one ask.
+const REASONS_MAX: usize = 64;
+
 impl Application {
     /// The node holds it: book it as unsettled and ask, and go on while nobody else comes first.
     pub(super) fn ask_later(&mut self, mut baton: Box<Baton>, placing: &Placing) {
@@ -115,11 +118,23 @@ impl Application {
                     (Parked::refused(ask.resources(), judged), ask.resources());
                 let parked =
                     Parked { roomless: Some(roomless.clone()), node_mark: judged.1, ..refused };
-                self.book.asks.single_out(slot, WaitSet::Parked(Box::new(parked)));
+                let waits = WaitSet::Parked(Box::new(parked));
+                let standing = &mut self.book.asks.ask_mut(slot).standing;
+                if let Standing::Trying(trying) = standing
+                    && trying.waits_again()
+                {
+                    // It is alone in its class already, and its deadline is armed.
+                    self.book.asks.set_waits(class, waits);
+                    return;
+                }
+                self.book.asks.single_out(slot, waits);
                 baton.directory.refused.insert(self.slot);
                 self.arm_retry(baton, slot);
             }
-            Next::Nothing => self.park_refused(baton, slot, judged),
+            Next::Nothing => {
+                self.book.asks.ask_mut(slot).attempted = true;
+                self.park_refused(baton, slot, judged);
+            }
         }
     }
 
@@ -142,10 +157,12 @@ impl Application {
                 baton.tally.predicate_failed();
                 tracing::debug!(application = %self.book.id, question = number, ?reasons,
                     "refused by predicate");
-                self.failed(number, baton, doing);
+                self.failed(number, reasons, baton, doing);
             }
             Some(Verdict::Unanswered) => {
                 baton.tally.predicate_unanswered();
+                // Whoever has no time for an answer is to be asked less.
+                baton.books.unsettled.window.answered(true);
                 self.refund(number, baton, doing);
             }
             verdict => {
@@ -226,9 +243,16 @@ impl Application {
     }
 
     /// None of the candidates passes: its ask goes on with others.
-    fn failed(&mut self, number: u64, baton: &mut Baton, doing: &mut Doing) {
+    fn failed(
+        &mut self,
+        number: u64,
+        reasons: Vec<(String, u32)>,
+        baton: &mut Baton,
+        doing: &mut Doing,
+    ) {
         let Some((slot, question)) = self.refund(number, baton, doing) else { return };
         baton.tally.refused();
+        self.note_reasons(slot, reasons, baton);
         if self.book.asks.ask(slot).is_resting() {
             // Another instance of it has been through all nodes meanwhile.
             self.park_refused(baton, slot, (0, question.growth));
@@ -238,11 +262,27 @@ impl Application {
         self.trying(slot, question.growth, baton).refused_by(&question.candidates, widest);
     }
 
+    /// Keeps what predicates said of an ask, for the event when no node will have it.
+    fn note_reasons(&mut self, slot: AskSlot, reasons: Vec<(String, u32)>, baton: &Baton) {
+        if !baton.tracking.is_on() {
+            return;
+        }
+        let noted = &mut self.book.asks.ask_mut(slot).reasons;
+        for (reason, nodes) in reasons {
+            // Whoever answers is outside: what it says must not grow without end.
+            if noted.len() < REASONS_MAX || noted.contains_key(&reason) {
+                let count = noted.entry(reason).or_default();
+                *count = count.saturating_add(nodes);
+            }
+        }
+    }
+
     /// The ask's try; where there is none, one that began at this growth of the node index.
     fn trying(&mut self, slot: AskSlot, growth: u64, baton: &mut Baton) -> &mut Try {
         baton.directory.refused.insert(self.slot);
         let era = baton.books.unsettled.era();
-        let standing = &mut self.book.asks.ask_mut(slot).standing;
+        let ask = self.book.asks.ask_mut(slot);
+        let standing = &mut ask.standing;
         if !matches!(standing, Standing::Trying(trying) if trying.holds(era)) {
             *standing = Standing::Trying(Box::new(Try::new(era, growth)));
         }

@@ -51,6 +51,13 @@ impl Maker {
         values.map(|value| family.with_label_values(&[value]))
     }
 
+    pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> IntGauge {
+        let gauge = IntGauge::new(name, help).expect(ONCE);
+        self.registry.register(Box::new(gauge.clone())).expect(ONCE);
+        self.note(name, "gauge", vec![], help);
+        gauge
+    }
+
     /// Counters whose labels have values that are not known beforehand.
     pub(super) fn counters_by_name<const N: usize>(
         &mut self,
@@ -62,13 +69,6 @@ impl Maker {
         self.registry.register(Box::new(family.clone())).expect(ONCE);
         self.note(name, "counter", labels.map(|label| (label, vec![])).to_vec(), help);
         family
-    }
-
-    pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> IntGauge {
-        let gauge = IntGauge::new(name, help).expect(ONCE);
-        self.registry.register(Box::new(gauge.clone())).expect(ONCE);
-        self.note(name, "gauge", vec![], help);
-        gauge
     }
 
     pub(super) fn gauges<const N: usize>(

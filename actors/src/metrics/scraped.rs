@@ -29,6 +29,10 @@ const QUEUE_RESOURCE: &str = "Resources of a queue: its quotas and what is used,
 const QUEUE_CONTAINER: &str = "Allocations that a queue was given and gave back.";
 const NODE_USAGE: &str = "Nodes by how much of a resource is allocated.";
 
+const OBSERVED: &str = "monoceros_observed_usage";
+const OBSERVED_HELP: &str =
+    "What all nodes, and all allocations, really use that were reported in the last 5 minutes.";
+
 const RANGES: [&str; 10] = [
     "[0,10%]",
     "(10%,20%]",
@@ -67,6 +71,8 @@ struct Readings {
     queues: BTreeMap<String, BTreeMap<Fact, i64>>,
     /// Nodes per range, by resource.
     nodes: BTreeMap<Arc<str>, [i64; RANGES.len()]>,
+    /// What is really used, by whom and by resource.
+    observed: BTreeMap<(&'static str, Arc<str>), i64>,
 }
 
 /// One number of a queue.
@@ -118,6 +124,18 @@ impl Scraped {
         readings.nodes.extend(fresh.into_iter().map(|(name, counts)| (name.text(), counts)));
     }
 
+    pub(super) fn set_observed(&self, by_nodes: &Resources, by_allocations: &Resources) {
+        let mut readings = self.readings.lock().expect("no holder panics");
+        for used in readings.observed.values_mut() {
+            *used = 0;
+        }
+        for (subject, used) in [("node", by_nodes), ("allocation", by_allocations)] {
+            let used = used.entries();
+            let used = used.map(|(name, quantity)| ((subject, name.text()), quantity));
+            readings.observed.extend(used);
+        }
+    }
+
     /// What [`Self::collect`] may show, for the documentation.
     pub(super) fn families(&self) -> Vec<Family> {
         let gauge = |name, labels, help| Family { name, kind: "gauge", labels, help };
@@ -140,6 +158,11 @@ impl Scraped {
                 "yunikorn_scheduler_<resource>_node_usage_total",
                 vec![("range", RANGES.to_vec())],
                 NODE_USAGE,
+            ),
+            gauge(
+                OBSERVED,
+                vec![("subject", vec!["node", "allocation"]), ("resource", vec![])],
+                OBSERVED_HELP,
             ),
         ];
         if self.legacy_names {
@@ -186,6 +209,11 @@ impl Collector for Scraped {
                 let labels = vec![("range", (*range).to_owned())];
                 page.add(name, MetricType::GAUGE, NODE_USAGE, labels, *nodes);
             }
+        }
+        for ((subject, resource), used) in &readings.observed {
+            let labels =
+                vec![("subject", (*subject).to_owned()), ("resource", resource.to_string())];
+            page.add(OBSERVED.to_owned(), MetricType::GAUGE, OBSERVED_HELP, labels, *used);
         }
         page.families()
     }

@@ -16,6 +16,7 @@ use super::early::Awaited;
 use super::{Partition, Task};
 use crate::application::Application;
 use crate::baton::{ApplicationEntry, Baton, Directory, QueueSlot, Saying};
+use crate::events::{Event, Message, Row};
 
 /// The leaf for applications whose own choice cannot be used.
 const LAST_RESORT: &str = "root.default";
@@ -27,21 +28,25 @@ impl Partition {
             self.takes_new("application", &new.id).and_then(|()| admit(&new, &baton.directory));
         match admitted {
             Ok(leaf) => {
-                let queue = Some(Arc::clone(&baton.directory.queue(leaf).facts.config.path));
+                let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
                 let slot = enter_directory(new, leaf, baton);
                 self.agenda.push_back(Task::Attach(slot));
+                baton.happens(|at| Event::of(Row::AppNew, &id, at).in_queue(&queue));
+                baton.happens(|at| Event::of(Row::QueueAppAdded, &queue, at).referring(&id));
                 baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
                 baton.tally.application_new();
-                baton.said.push(Saying::ApplicationPlaced {
-                    id: Arc::clone(&id),
-                    queue,
-                    partition: Arc::clone(&baton.partition),
-                });
+                let (id, queue) = (Arc::clone(&id), Some(queue));
+                baton.said.push(Saying::ApplicationPlaced { id: Arc::clone(&id), queue });
                 baton.said.push(Saying::ApplicationAccepted(Arc::clone(&id)));
                 self.join_early(&Awaited::Application(id), baton);
             }
             Err(reason) => {
                 baton.directory.rejected += 1;
+                baton.happens(|at| Event::of(Row::AppNew, &id, at));
+                baton.happens(|at| {
+                    let why = Message::Rejected(Box::new(reason.clone()));
+                    Event::of(Row::AppState(ApplicationState::Rejected), &id, at).saying(why)
+                });
                 baton.tally.application_rejected();
                 let exists = matches!(reason, Rejection::ApplicationExists(_));
                 baton.said.push(Saying::ApplicationRejected { id: Arc::clone(&id), reason });

@@ -78,6 +78,7 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
+            Alarm::ScaleUp => self.signal_scale_up(baton),
             Alarm::ReorderWindow { awaited } => self.expire_early(&awaited, baton),
             Alarm::ExecutionTimeout { allocation } => {
                 if let Some(entry) = baton.books.allocations.get(allocation) {

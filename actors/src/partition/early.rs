@@ -367,7 +367,7 @@ pub(super) fn reject_with(
 }
 
 /// What is asked for, by an op that asks.
-pub(super) fn spec(op: &Op) -> Option<&AskSpec> {
+fn spec(op: &Op) -> Option<&AskSpec> {
     match op {
         Op::Ask(spec) | Op::Unified(spec) => Some(spec),
         Op::Existing(existing) => Some(&existing.spec),

@@ -18,10 +18,12 @@ mod deadlines;
 mod early;
 mod foreign;
 mod nodes;
+mod observing;
 mod planting;
 mod reads;
 mod reloading;
 mod requests;
+mod scale_up;
 mod standing;
 mod steering;
 mod tasks;
@@ -39,6 +41,7 @@ use tokio::time::Instant;
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
 use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
+use crate::events::{Event, Row, Tracking};
 use crate::metrics::{Kind, Metrics};
 use crate::oracle::{Oracle, Watch};
 use crate::outlet::{Outlet, Say};
@@ -48,11 +51,13 @@ use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 pub(crate) use early::Awaited;
 use early::Early;
+pub(crate) use observing::Measurements;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
 use reloading::Proposal;
 pub(crate) use reloading::{Conclude, Preparing};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
+pub(crate) use scale_up::Room;
 pub(crate) use standing::StateChange;
 use steering::Steered;
 pub(crate) use steering::{Answers, Unasked};
@@ -136,6 +141,7 @@ pub(crate) struct Partition {
     due: BTreeMap<u64, Instant>,
     timer: Option<(Instant, SpawnHandle)>,
     foreign: foreign::ForeignTable,
+    observed: observing::ObservedTable,
     /// What came before the application or node that it names.
     early: Early,
     outlet: Addr<Outlet>,
@@ -145,6 +151,7 @@ pub(crate) struct Partition {
     settling: Vec<Arc<Settling>>,
     watch: Watch,
     oracle: Oracle,
+    scale_up: scale_up::Signal,
     /// What it takes; see [`standing`].
     state: ObjectState,
     state_since_ns: i64,
@@ -173,12 +180,14 @@ pub(crate) struct Making {
     pub(crate) reorder_window: Duration,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
+    pub(crate) tracking: Tracking,
 }
 
 impl Partition {
     /// A partition with its queues, on the present arbiter.
     pub(crate) fn new(making: Making, ctx: &mut Context<Self>) -> Self {
-        let Making { name, config, rm, callback, clock, reorder_window, metrics, watch } = making;
+        let Making { name, config, rm, callback, clock, reorder_window, metrics, watch, tracking } =
+            making;
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
         plant(&config.root, None, true, &metrics, &mut directory);
@@ -201,7 +210,7 @@ impl Partition {
             node_work: Vec::new(),
             climb: Climbing::default(),
             walk: Walk::default(),
-            partition: Arc::from(monoceros_rules::config::plain_name(&name)),
+            tracking,
             tally: Tally::new(&metrics),
             callback,
             question: monoceros_proto::si::v1::PredicatesArgs::default(),
@@ -225,6 +234,7 @@ impl Partition {
             due: BTreeMap::new(),
             timer: None,
             foreign: foreign::ForeignTable::default(),
+            observed: observing::ObservedTable::default(),
             early: Early::new(reorder_window),
             outlet,
             outstanding: 0,
@@ -232,12 +242,23 @@ impl Partition {
             settling: Vec::new(),
             oracle: Oracle::default(),
             watch,
+            scale_up: scale_up::Signal::default(),
             state: ObjectState::Active,
             state_since_ns: clock.now_ns(),
             proposal: None,
             steered: Steered::default(),
             closing: false,
             metrics,
+        }
+    }
+
+    /// The events of the queues that there are from the start.
+    fn tell_queues(&mut self) {
+        let baton = self.baton.as_mut().expect("the baton is at home until the first step");
+        let queues = baton.directory.all_queues();
+        let paths: Vec<_> = queues.map(|entry| Arc::clone(&entry.facts.config.path)).collect();
+        for path in paths {
+            baton.happens(|at| Event::of(Row::QueueAdded, &path, at));
         }
     }
 
@@ -339,7 +360,7 @@ impl Partition {
                 self.rm.do_send(Credit { partition: Arc::clone(&self.name) });
             }
             Entry::Alarm(alarm) => {
-                self.may_decide = true;
+                self.may_decide |= alarm != Alarm::ScaleUp;
                 self.alarm(alarm, baton);
             }
             Entry::Read(read) => self.read(read, baton),
@@ -362,8 +383,10 @@ impl Partition {
 impl Actor for Partition {
     type Context = Context<Self>;
 
-    fn started(&mut self, _ctx: &mut Self::Context) {
+    fn started(&mut self, ctx: &mut Self::Context) {
         self.metrics.actor_started(Kind::Partition);
+        self.tell_queues();
+        self.turn(ctx);
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
@@ -393,6 +416,9 @@ impl Handler<Home> for Partition {
                 self.oracle.compare(&baton.said, baton.offer.fruitless);
             }
             baton.tally.offer_home(decided);
+            if baton.offer.fruitless {
+                self.arm_scale_up(&mut baton);
+            }
         }
         self.baton = Some(baton);
         self.turn(ctx);

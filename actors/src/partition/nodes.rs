@@ -14,6 +14,7 @@ use super::early::Awaited;
 use super::{NewNode, Partition, Task};
 use crate::application::Op;
 use crate::baton::{Baton, Errand, Saying};
+use crate::events::{Event, Message, Row};
 use crate::node::{Change, Node};
 
 impl Partition {
@@ -25,13 +26,16 @@ impl Partition {
         until: Option<Instant>,
         baton: &mut Baton,
     ) {
-        if let Err(reason) = self.may_create(&new, baton) {
-            if let Rejection::ApplicationUnknown(application) = &reason {
-                match self.node_waits(new, application, until, baton) {
-                    Ok(()) => return,
-                    Err(refused) => new = refused,
-                }
+        let checked = self.may_create(&new, baton);
+        if let Err(Rejection::ApplicationUnknown(application)) = &checked {
+            match self.node_waits(new, application, until, baton) {
+                Ok(()) => return,
+                Err(refused) => new = refused,
             }
+        }
+        baton.happens(|at| Event::schedulable(&new.id, !new.draining, at));
+        if let Err(reason) = checked {
+            baton.happens(|at| added(&new.id, &new.total, at));
             baton.tally.shared().nodes.failed.inc();
             baton.said.push(Saying::NodeRejected { id: new.id, reason });
             return;
@@ -39,6 +43,7 @@ impl Partition {
         let NewNode { id, attributes, total, occupied, existing, draining } = *new;
         let total = total.pruned();
         // The slot is known only once the index has the node; the node's own numbers come first.
+        baton.happens(|at| added(&id, &total, at));
         let available = total.minus(&occupied).pruned();
         let open = !draining && crate::node::is_ready(&attributes);
         let inserted = baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
@@ -131,6 +136,7 @@ impl Partition {
             return;
         };
         baton.books.nodes.set_open(slot, false);
+        baton.happens(|at| Event::schedulable(id, false, at));
         self.foreign.forget_node(slot);
         self.agenda.push_back(Task::VisitNode(slot, Change::Leave));
         self.agenda.push_back(Task::Strand);
@@ -155,6 +161,9 @@ impl Partition {
     pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
         // One message tells everything that is released, whichever application it was of (5.4).
         baton.said.sort_by_key(|saying| !matches!(saying, Saying::Released(_)));
+        let id = Arc::clone(baton.books.nodes.id(slot));
+        let removed = Message::Says("node removed from its partition");
+        baton.happens(|at| Event::of(Row::NodeRemoved, &id, at).saying(removed));
         baton.books.unsettled.changed(slot);
         baton.books.nodes.remove(slot);
         baton.tally.shared().nodes.decommissioned.inc();
@@ -162,6 +171,12 @@ impl Partition {
             address.do_send(crate::Halt);
         }
     }
+}
+
+/// The event of a node that comes (N1), also where it is refused.
+fn added(id: &Arc<str>, total: &Resources, at_ns: i64) -> Event {
+    let text = Message::Says("node added to its partition");
+    Event::of(Row::NodeAdded, id, at_ns).amount(total).saying(text)
 }
 
 /// The capacity of all nodes together must stay a quantity.

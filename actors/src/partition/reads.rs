@@ -8,9 +8,14 @@ use monoceros_rules::config;
 use monoceros_rules::resources::Resources;
 use tokio::sync::oneshot;
 
+use super::observing::Measurements;
+use super::scale_up::Audience;
 use super::{Partition, Task, View};
 use crate::baton::{Baton, Purpose, Walk};
-use crate::snapshot::{ApplicationSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot};
+use crate::snapshot::{
+    ApplicationSnapshot, NodeRecommendation, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
+    QueueSnapshot,
+};
 
 /// What is asked.
 #[derive(Debug)]
@@ -23,6 +28,14 @@ pub(crate) enum Question {
     /// Of the leaf with this path.
     Applications(String),
     AllApplications,
+    /// Keep what was measured.
+    Observe(Measurements),
+    /// What was measured, together.
+    ObservedSums,
+    /// What size these nodes should have; none named: all.
+    Recommendations(Vec<String>),
+    /// What more machines would help, at most so many requests.
+    Outstanding(usize),
     /// For an audit.
     Facts,
 }
@@ -34,6 +47,14 @@ pub(crate) enum Answer {
     Nodes(Vec<NodeSnapshot>),
     NodeLoad(Vec<(Resources, Resources)>),
     Applications(Vec<ApplicationSnapshot>),
+    /// Of each measurement, whether it is of something known.
+    Observe(Vec<bool>),
+    ObservedSums {
+        nodes: Resources,
+        allocations: Resources,
+    },
+    Recommendations(Vec<NodeRecommendation>),
+    Outstanding(Vec<OutstandingRequest>),
     Facts(Box<Facts>),
     QueueNotFound,
 }
@@ -72,6 +93,19 @@ impl Partition {
                 let entries = baton.directory.applications.iter().flatten();
                 baton.walk.applications = entries.map(|entry| Arc::clone(&entry.address)).collect();
             }
+            Question::Observe(_) | Question::ObservedSums | Question::Recommendations(_) => {
+                self.read_observed(*read, baton);
+                return;
+            }
+            Question::Outstanding(_) if !self.decides() => {
+                let _ = read.reply.send(Answer::Outstanding(Vec::new()));
+                return;
+            }
+            Question::Outstanding(limit) => {
+                self.begin_scale_up(Audience::Reader(*limit), baton);
+                self.agenda.push_back(Task::Reply(read));
+                return;
+            }
             Question::Facts => walk_all(baton),
         }
         self.agenda.push_back(Task::Walk);
@@ -105,6 +139,19 @@ impl Partition {
                 Answer::Applications(read)
             }
             Question::NodeLoad => Answer::NodeLoad(walk.loads),
+            Question::Recommendations(_) => {
+                Answer::Recommendations(self.recommend(walk.figures, baton.now_ns))
+            }
+            Question::Observe(_) | Question::ObservedSums => {
+                unreachable!("answered at once")
+            }
+            Question::Outstanding(_) => {
+                let plain = config::plain_name(&self.name);
+                for request in &mut walk.outstanding {
+                    plain.clone_into(&mut request.partition);
+                }
+                Answer::Outstanding(walk.outstanding)
+            }
             Question::Facts => {
                 let mut facts = walk.facts;
                 facts.take_books(&baton.books);
@@ -153,7 +200,7 @@ pub(super) fn walk_all(baton: &mut Baton) {
     };
 }
 
-fn queues(baton: &Baton) -> Vec<Arc<Addr<crate::queue::Queue>>> {
+pub(super) fn queues(baton: &Baton) -> Vec<Arc<Addr<crate::queue::Queue>>> {
     baton.directory.all_queues().map(|entry| Arc::clone(&entry.address)).collect()
 }
 

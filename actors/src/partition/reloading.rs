@@ -27,6 +27,7 @@ use monoceros_rules::reload::{self, Change, Standing, Tree, TypeInUse};
 use super::tasks::Task;
 use super::{Partition, node_order};
 use crate::baton::{Baton, Directory, Errand, Purpose, QueueSlot, Saying, Walk};
+use crate::events::{Event, Row};
 use crate::predicates::QuestionId;
 use crate::queue::QueueFacts;
 use crate::rm::Prepared;
@@ -128,6 +129,8 @@ impl Partition {
         let directory = &mut baton.directory;
         let entry = directory.queues[slot.0 as usize].take().expect("a queue goes once");
         directory.queue_by_path.remove(&entry.facts.config.path);
+        baton.happens(|at| Event::of(Row::QueueRemoved, &entry.facts.config.path, at));
+        let directory = &mut baton.directory;
         entry.address.do_send(crate::Halt);
         let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {
             unreachable!("root is always configured");

@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::asks::AskSpec;
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::rejection::Rejection;
 use tokio::sync::oneshot;
 
 use super::Partition;
-use super::early::{reject_with, spec};
+use super::early::reject_with;
 use crate::PartitionStateError;
 use crate::application::Op;
 use crate::baton::Baton;
@@ -54,7 +55,7 @@ impl Partition {
         Err(self.is_stopped(what, id))
     }
 
-    /// Rejects asks and allocations if the partition takes none; returns what is left to be done.
+    /// What is left to be done of this if the partition takes no asks and no allocations.
     pub(super) fn may_ask(
         &self,
         application: &Arc<str>,
@@ -64,9 +65,20 @@ impl Partition {
         if self.state != ObjectState::Stopped {
             return ops;
         }
-        let (asks, others): (Vec<Op>, Vec<Op>) = ops.into_iter().partition(|op| spec(op).is_some());
-        reject_with(application, &asks, baton, |spec| self.is_stopped("allocation", &spec.key));
-        others
+        if !baton.directory.application_by_id.contains_key(application) {
+            reject_with(application, &ops, baton, |spec| self.is_stopped("allocation", &spec.key));
+            return Vec::new();
+        }
+        let refused = |spec: Box<AskSpec>| {
+            let reason = self.is_stopped("allocation", &spec.key);
+            Op::Refused(spec, reason)
+        };
+        let refuse = |op| match op {
+            Op::Ask(spec) | Op::Unified(spec) => refused(spec),
+            Op::Existing(existing) => refused(Box::new(existing.spec)),
+            op => op,
+        };
+        ops.into_iter().map(refuse).collect()
     }
 
     fn is_stopped(&self, what: &'static str, id: &Arc<str>) -> Rejection {

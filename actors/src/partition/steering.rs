@@ -90,15 +90,18 @@ impl Partition {
     }
 
     fn set_predicates(&mut self, predicates: Predicates, baton: &mut Baton) {
-        self.steered.predicates = predicates;
+        let before = std::mem::replace(&mut self.steered.predicates, predicates);
         let unsettled = &mut baton.books.unsettled;
         if let Predicates::Remote { in_flight } = predicates
             && unsettled.window.most() != in_flight.max(1)
         {
             unsettled.window = Window::new(in_flight);
         }
-        // Perhaps somebody else answers from now on.
-        unsettled.begin_era();
+        if std::mem::discriminant(&before) != std::mem::discriminant(&predicates) {
+            // Somebody else answers from now on, or somebody does again.
+            unsettled.begin_era();
+            self.invalidate(Invalidation { all: true, ..Invalidation::default() }, baton);
+        }
     }
 
     /// What was refused by what may be wrong by now is tried again.

@@ -10,6 +10,7 @@ use monoceros_rules::ledger;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::resources::Limits;
 
+use super::scale_up::Audience;
 use super::{Partition, Read, node_order, reads, reloading::uprooting};
 use crate::Removed;
 use crate::application::Op;
@@ -40,6 +41,10 @@ pub(super) enum Task {
     Uproot(QueueSlot),
     /// Goes through the actors that the baton's walk lists.
     Walk,
+    /// The queues said what they have left, for the scale-up signal.
+    AskWaiting(Audience),
+    /// The applications said what they wait for.
+    DecideWanted(Audience),
     /// The answer to a read is complete.
     Reply(Box<Read>),
     /// The facts are gathered: what must the next offer decide?
@@ -81,8 +86,8 @@ impl Partition {
                 baton.directory.application_by_id.remove(&entry.id);
                 baton.directory.free_applications.push(slot.0);
                 baton.directory.forget_named(slot);
-                let (id, partition) = (Arc::clone(&entry.id), Arc::clone(&baton.partition));
-                baton.said.push(Saying::ApplicationPlaced { id, queue: None, partition });
+                let id = Arc::clone(&entry.id);
+                baton.said.push(Saying::ApplicationPlaced { id, queue: None });
                 let queue = baton.directory.queue_mut(entry.leaf);
                 queue.applications -= 1;
                 let leaf = Arc::clone(&queue.address);
@@ -113,6 +118,8 @@ impl Partition {
                 baton.walk_on();
                 return None;
             }
+            Task::AskWaiting(audience) => self.ask_waiting(audience, &mut baton),
+            Task::DecideWanted(audience) => self.decide_wanted(audience, &mut baton),
             Task::Reply(read) => self.reply(*read, &mut baton),
             Task::Foresee => {
                 let mut facts = std::mem::take(&mut baton.walk.facts);

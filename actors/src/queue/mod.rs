@@ -28,7 +28,9 @@ use monoceros_rules::waits::{View, WaitSet, Waits};
 use crate::baton::{
     Baton, Errand, Frame, Purpose, QueueCounts, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate,
 };
+use crate::events::{Event, Message, Row};
 use crate::metrics::{Kind, Metrics};
+use crate::partition::Room;
 use crate::snapshot::QueueSnapshot;
 use rows::{Child, Rows};
 
@@ -107,6 +109,13 @@ pub(crate) struct Queue {
     metrics: Arc<Metrics>,
 }
 
+/// What a configuration may change that is told.
+struct Limited {
+    is_leaf: bool,
+    max: Option<Limits>,
+    guaranteed: Option<Resources>,
+}
+
 impl Queue {
     /// A queue as configured, with a row for each child, in their order.
     pub(crate) fn new(
@@ -157,6 +166,7 @@ impl Queue {
         let Some((child, runner_up)) = self.rows.first(&view) else {
             self.last_vain = view.now();
             baton.offer.fruitless = self.is_root();
+            baton.offer.waiting = !self.ledger.pending().is_empty();
             self.rise(baton);
             return;
         };
@@ -225,6 +235,11 @@ impl Queue {
         let slot = self.facts.slot;
         let told = &baton.directory.queue(slot).facts;
         let is_changed = !Arc::ptr_eq(&told.config, &self.facts.config);
+        let before = Limited {
+            is_leaf: self.facts.config.is_leaf,
+            max: self.ledger.max.clone(),
+            guaranteed: self.ledger.guaranteed.clone(),
+        };
         let fair_max = baton.walk.fair_max.get(slot.0 as usize).cloned().flatten();
         self.facts = Arc::new(QueueFacts { fair_max, ..QueueFacts::clone(told) });
         if is_changed {
@@ -234,6 +249,26 @@ impl Queue {
             let capacity = baton.books.nodes.capacity().clone();
             self.ledger.max = ledger::stored_limits(&capacity);
             self.loosened = baton.books.loosen();
+        }
+        self.tell_changes(&before, baton);
+    }
+
+    /// The events of what is different now.
+    fn tell_changes(&self, before: &Limited, baton: &mut Baton) {
+        let (config, ledger) = (&self.facts.config, &self.ledger);
+        if config.is_leaf != before.is_leaf {
+            let text = if config.is_leaf { "leaf queue: true" } else { "leaf queue: false" };
+            let event = |at| Event::of(Row::QueueType, &config.path, at);
+            baton.happens(|at| event(at).saying(Message::Says(text)));
+        }
+        if ledger.max != before.max {
+            let max = ledger.max.as_ref().map(Limits::as_resources).unwrap_or_default();
+            baton.happens(|at| Event::of(Row::QueueMax, &config.path, at).amount(&max));
+        }
+        if ledger.guaranteed != before.guaranteed {
+            let guaranteed = ledger.guaranteed.clone().unwrap_or_default();
+            let event = |at| Event::of(Row::QueueGuaranteed, &config.path, at);
+            baton.happens(|at| event(at).amount(&guaranteed));
         }
     }
 
@@ -245,7 +280,24 @@ impl Queue {
         let address = Arc::new(Self::new(Arc::clone(&facts), Some((me, row)), metrics).start());
         let given = self.rows.add(Child::Queue(Arc::clone(&address)));
         debug_assert_eq!(given, row, "the next row is the one that is given next");
+        baton.happens(|at| Event::of(Row::QueueAdded, &facts.config.path, at));
         baton.directory.enter_queue(QueueEntry::new(facts, address, Some(row)));
+    }
+
+    /// What it has left for the scale-up signal, which leaves root's own limit out.
+    fn room(&self) -> Room {
+        let (allocated, pending) = (self.ledger.allocated(), self.ledger.pending());
+        let left = match &self.ledger.max {
+            Some(max) if !self.is_root() => max.less(allocated),
+            _ => Limits::unlimited(),
+        };
+        Room {
+            parent: self.facts.parent,
+            key: self.facts.key(self.priority(), allocated, pending),
+            left,
+            is_waiting: self.facts.config.is_leaf && !pending.is_empty(),
+            may_start: self.may_start(),
+        }
     }
 
     fn fact(&self) -> QueueFact {
@@ -404,7 +456,15 @@ impl Handler<Walk> for Queue {
                 let parent = self.facts.parent.unwrap_or(slot);
                 baton.walk.trees.entry(parent).or_default().push(snapshot);
             }
-            Purpose::Load | Purpose::Dismiss => {}
+            Purpose::Room => {
+                baton.walk.rooms.insert(slot, self.room());
+            }
+            Purpose::Load
+            | Purpose::Dismiss
+            | Purpose::Figures
+            | Purpose::Waiting
+            | Purpose::Signal
+            | Purpose::Outstanding => {}
             Purpose::Audit => baton.walk.facts.queues.push(self.fact()),
         }
         baton.walk_on();

@@ -7,6 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 use monoceros_rules::allocations::Form;
 use monoceros_rules::resources::Resources;
 
@@ -14,12 +15,16 @@ use crate::baton::{Allocated, Ending, Released, Saying};
 use crate::callback::ResourceManagerCallback;
 use crate::predicates::{PredicateQuestion, QuestionId};
 
+/// What an RM is told of a request for which more machines would help.
+const NO_NODE: &str = "request fits in its queue and no node has room for it";
+
 /// The message under construction. `stage` is the list that was written to last.
 #[derive(Default)]
 struct Batch {
     allocation: si::AllocationResponse,
     application: si::ApplicationResponse,
     node: si::NodeResponse,
+    states: Vec<si::UpdateContainerSchedulingStateRequest>,
     questions: Vec<PredicateQuestion>,
     withdrawn: Vec<QuestionId>,
     kind: Option<Kind>,
@@ -31,6 +36,7 @@ enum Kind {
     Allocation,
     Application,
     Node,
+    States,
     Question,
     Withdrawal,
 }
@@ -47,7 +53,8 @@ impl Batch {
 
     fn send(&mut self, callback: &dyn ResourceManagerCallback) {
         let Some(kind) = self.kind.take() else { return };
-        let Self { allocation, application, node, questions, withdrawn, .. } = std::mem::take(self);
+        let Self { allocation, application, node, states, questions, withdrawn, .. } =
+            std::mem::take(self);
         if kind == Kind::Question {
             ask(callback, questions);
             return;
@@ -56,13 +63,11 @@ impl Batch {
             Kind::Allocation => callback.update_allocation(allocation),
             Kind::Application => callback.update_application(application),
             Kind::Node => callback.update_node(node),
+            Kind::States => callback.update_container_scheduling_state(states),
             Kind::Withdrawal => callback.cancel_predicates(withdrawn),
             Kind::Question => unreachable!("asked above"),
         };
-        // A callback that fails changes nothing here: the decision stands (AP 9.6).
-        if catch_unwind(AssertUnwindSafe(tell)).is_err() {
-            tracing::error!("a callback panicked; the message it was given may be lost to its RM");
-        }
+        guarded(tell);
     }
 }
 
@@ -77,14 +82,26 @@ fn ask(callback: &dyn ResourceManagerCallback, questions: Vec<PredicateQuestion>
     }
 }
 
-/// Tells the callback everything, in order.
-pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Saying>) {
+/// Calls the callback. One that fails changes nothing here: the decision stands (AP 9.6).
+pub(super) fn guarded(tell: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+        tracing::error!("a callback panicked; the message it was given may be lost to its RM");
+    }
+}
+
+/// Tells the callback everything, in order. The partition that said it is named without the RM's
+/// prefix.
+pub(super) fn deliver(
+    callback: &dyn ResourceManagerCallback,
+    partition: &str,
+    sayings: Vec<Saying>,
+) {
     let mut batch = Batch::default();
     for saying in sayings {
         match saying {
             Saying::Allocated(allocated) => {
                 batch.turn_to(Kind::Allocation, 0, callback);
-                batch.allocation.new.push(allocation(*allocated));
+                batch.allocation.new.push(allocation(*allocated, partition));
             }
             Saying::AskRejected { form, key, application, reason } => {
                 batch.turn_to(Kind::Allocation, 1, callback);
@@ -105,11 +122,11 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
             }
             Saying::Released(released) => {
                 batch.turn_to(Kind::Allocation, 2, callback);
-                batch.allocation.released.push(release(*released));
+                batch.allocation.released.push(release(*released, partition));
             }
-            Saying::ApplicationPlaced { id, queue, partition } => {
+            Saying::ApplicationPlaced { id, queue } => {
                 batch.send(callback);
-                callback.application_placed(&partition, &id, queue.as_deref());
+                callback.application_placed(partition, &id, queue.as_deref());
             }
             Saying::Ignored(_) => {}
             Saying::ApplicationAccepted(id) => {
@@ -123,7 +140,7 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
                 let rejected = si::RejectedApplication { application_id, reason };
                 batch.application.rejected.push(rejected);
             }
-            Saying::ApplicationUpdated { id, state, at_ns, message } => {
+            Saying::ApplicationUpdated { id, state, at_ns, message, .. } => {
                 batch.turn_to(Kind::Application, 1, callback);
                 batch.application.updated.push(si::UpdatedApplication {
                     application_id: id.to_string(),
@@ -141,6 +158,15 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
                 let (node_id, reason) = (id.to_string(), reason.to_string());
                 batch.node.rejected.push(si::RejectedNode { node_id, reason });
             }
+            Saying::WantsMachines { application, key } => {
+                batch.turn_to(Kind::States, 0, callback);
+                batch.states.push(si::UpdateContainerSchedulingStateRequest {
+                    application_id: application.to_string(),
+                    allocation_key: key.to_string(),
+                    state: SchedulingState::Failed as i32,
+                    reason: NO_NODE.to_owned(),
+                });
+            }
             Saying::Asked(question) => {
                 batch.turn_to(Kind::Question, 0, callback);
                 batch.questions.push(*question);
@@ -153,6 +179,7 @@ pub(super) fn deliver(callback: &dyn ResourceManagerCallback, sayings: Vec<Sayin
                 batch.send(callback);
                 drop(settling);
             }
+            Saying::Happened(_) => debug_assert!(false, "events are gathered before"),
         }
     }
     batch.send(callback);
@@ -168,18 +195,9 @@ pub(super) fn refusal(saying: &Saying) -> Option<String> {
     }
 }
 
-fn allocation(allocated: Allocated) -> si::Allocation {
-    let Allocated {
-        application,
-        key,
-        uuid,
-        node,
-        resources,
-        priority,
-        originator,
-        tags,
-        partition,
-    } = allocated;
+fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {
+    let Allocated { application, key, uuid, node, resources, priority, originator, tags, .. } =
+        allocated;
     si::Allocation {
         allocation_key: key.to_string(),
         allocation_tags: tags.map(|tags| (*tags).clone()).unwrap_or_default(),
@@ -195,8 +213,8 @@ fn allocation(allocated: Allocated) -> si::Allocation {
     }
 }
 
-fn release(released: Released) -> si::AllocationRelease {
-    let Released { application, key, uuid, ending, message, partition } = released;
+fn release(released: Released, partition: &str) -> si::AllocationRelease {
+    let Released { application, key, uuid, ending, message } = released;
     let termination_type = match ending {
         Ending::StoppedByRm => si::TerminationType::StoppedByRm,
         Ending::Timeout => si::TerminationType::Timeout,

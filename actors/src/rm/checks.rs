@@ -111,6 +111,11 @@ pub(super) fn counted(
     Ok(Some(resources.pruned()))
 }
 
+/// What was used, as somebody measured it; none where it is negative or cannot be read.
+pub(crate) fn measured(id: &Arc<str>, resource: Option<&si::Resource>) -> Option<Resources> {
+    amount(id, resource).ok().filter(|usage| !usage.has_negative())
+}
+
 pub(super) fn amount(
     id: &Arc<str>,
     resource: Option<&si::Resource>,

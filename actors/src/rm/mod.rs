@@ -18,6 +18,7 @@ mod checks;
 mod reconfiguring;
 mod translate;
 
+pub(crate) use checks::measured;
 pub(crate) use reconfiguring::{
     ChangeState, Effect, InForce, Prepared, ReadConfiguration, Reconfigure,
 };
@@ -39,6 +40,7 @@ use tokio::sync::oneshot;
 use crate::baton::Saying;
 use crate::callback::{ResourceManagerCallback, RmState, StateDump};
 use crate::clock::Clock;
+use crate::events::{COLLECTED_FOR, EventStore, gather};
 use crate::metrics::{Kind, Metrics};
 use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Requests};
 use crate::predicates::{Invalidation, Predicates};
@@ -207,6 +209,7 @@ pub(crate) struct Rm {
     silence: Silence,
     /// Its partitions have been told to close.
     is_ending: bool,
+    events: EventStore,
     /// What has gone with it so far, and who wants to know.
     removed: Removed,
     leave: Option<oneshot::Sender<Removed>>,
@@ -245,6 +248,7 @@ impl Rm {
             leave: None,
             in_force,
             default_queues: settings.default_queues.clone(),
+            events: EventStore::new(id, &settings.events, beginning.metrics),
             reconfiguration: None,
             held_back: VecDeque::new(),
             roster: roster.clone(),
@@ -281,6 +285,7 @@ impl Rm {
             reorder_window: self.settings.reorder_window,
             metrics: Arc::clone(self.tally.shared()),
             watch: self.settings.watch.clone(),
+            tracking: self.settings.events.tracking().clone(),
         };
         let arbiter = (self.settings.threads == Threads::PerPartition).then(Arbiter::new);
         let address = match &arbiter {
@@ -314,10 +319,28 @@ impl Rm {
         }
     }
 
-    fn deliver(&self, sayings: Vec<Saying>) {
+    /// Tells the callback; `partition` is the one that speaks, with the RM's prefix.
+    fn deliver(&mut self, partition: &str, sayings: Vec<Saying>) {
         self.count(&sayings);
-        if !self.silence.reigns() && !sayings.is_empty() {
-            answers::deliver(&*self.callback, sayings);
+        if self.silence.reigns() || sayings.is_empty() {
+            return;
+        }
+        let (sayings, events) = gather(sayings, self.events.tracking().is_on());
+        answers::deliver(&*self.callback, config::plain_name(partition), sayings);
+        self.events.add(events);
+    }
+
+    /// Events that were kept are told after a while. For the end of every handler that may deliver.
+    fn arm_events(&mut self, ctx: &mut Context<Self>) {
+        if self.events.arm() {
+            ctx.run_later(COLLECTED_FOR, |rm, _| rm.tell_events());
+        }
+    }
+
+    fn tell_events(&mut self) {
+        let events = self.events.collect();
+        if !self.silence.reigns() && !events.is_empty() {
+            answers::guarded(|| self.callback.send_events(events));
         }
     }
 
@@ -328,7 +351,7 @@ impl Rm {
             Body::Node(request) => self.translate_node(request),
             Body::Settle(reply) => self.translate_settle(reply),
         };
-        self.deliver(translated.refused);
+        self.deliver("", translated.refused);
         self.hand_in(translated.chunks);
         if self.waiting_items() > WAITING_MAX {
             self.blocked.push(taken);
@@ -409,12 +432,13 @@ impl Actor for Rm {
 impl Handler<Update> for Rm {
     type Result = ();
 
-    fn handle(&mut self, update: Update, _ctx: &mut Self::Context) {
+    fn handle(&mut self, update: Update, ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
         if self.is_reconfiguring() {
             self.held_back.push_back(HeldBack::Update(update));
         } else {
             self.update(update);
+            self.arm_events(ctx);
         }
         self.tally.flush();
     }
@@ -435,10 +459,11 @@ impl Handler<Credit> for Rm {
 impl Handler<Said> for Rm {
     type Result = ();
 
-    fn handle(&mut self, Said { partition, sayings }: Said, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Said { partition, sayings }: Said, ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
         let count = sayings.len();
-        self.deliver(sayings);
+        self.deliver(&partition, sayings);
+        self.arm_events(ctx);
         if let Some(held) = self.partitions.get(&partition) {
             held.address.do_send(Heard(count));
         }

@@ -171,7 +171,7 @@ impl Rm {
             }
             Ok(Opening::Same(next)) => {
                 if applies {
-                    self.in_force = next;
+                    self.put_in_force(next);
                 }
                 let _ = reply.send(Ok(update));
                 return;
@@ -200,6 +200,11 @@ impl Rm {
         });
         self.hand_in(chunks);
         self.pump();
+    }
+
+    fn put_in_force(&mut self, next: InForce) {
+        self.settings.events.apply_extra_config(&next.extra);
+        self.in_force = next;
     }
 
     /// Everything that can be said without the partitions.
@@ -278,7 +283,8 @@ impl Rm {
         let gone = self.partitions.keys().filter(|name| !new.contains_key(*name));
         reconfiguration.leaving = gone.cloned().collect();
         self.roster.forget(&reconfiguration.leaving);
-        self.in_force = reconfiguration.next.clone();
+        let next = reconfiguration.next.clone();
+        self.put_in_force(next);
         for held in self.partitions.values() {
             held.address.do_send(Conclude::Apply);
         }
@@ -328,18 +334,20 @@ impl Rm {
 impl Handler<Reconfigure> for Rm {
     type Result = ();
 
-    fn handle(&mut self, reconfigure: Reconfigure, _ctx: &mut Self::Context) {
+    fn handle(&mut self, reconfigure: Reconfigure, ctx: &mut Self::Context) {
         self.held_back.push_back(HeldBack::Reconfigure(reconfigure));
         self.go_on();
+        self.arm_events(ctx);
     }
 }
 
 impl Handler<ChangeState> for Rm {
     type Result = ();
 
-    fn handle(&mut self, change: ChangeState, _ctx: &mut Self::Context) {
+    fn handle(&mut self, change: ChangeState, ctx: &mut Self::Context) {
         self.held_back.push_back(HeldBack::ChangeState(change));
         self.go_on();
+        self.arm_events(ctx);
     }
 }
 
@@ -348,6 +356,7 @@ impl Handler<Prepared> for Rm {
 
     fn handle(&mut self, Prepared { partition, answer }: Prepared, ctx: &mut Self::Context) {
         self.answered(&partition, answer.map_err(ConfigurationError::from), ctx);
+        self.arm_events(ctx);
     }
 }
 

@@ -22,6 +22,7 @@ use super::checks::{
 use super::{CHUNK, Rm};
 use crate::application::{Cause, Existing, Op, Which};
 use crate::baton::Saying;
+use crate::events::Event;
 use crate::node::Change;
 use crate::partition::{ForeignRequest, NewNode, Request};
 
@@ -263,10 +264,8 @@ impl Rm {
         };
         let cause = match si::TerminationType::try_from(release.termination_type) {
             Ok(si::TerminationType::Timeout) => Cause::ConfirmedTimeout,
-            Ok(
-                si::TerminationType::PreemptedByScheduler
-                | si::TerminationType::PlaceholderReplaced,
-            ) => Cause::Confirmed,
+            Ok(si::TerminationType::PreemptedByScheduler) => Cause::ConfirmedPreemption,
+            Ok(si::TerminationType::PlaceholderReplaced) => Cause::ConfirmedReplacement,
             Ok(si::TerminationType::SchedulingFailedOnRm) => Cause::SchedulingFailed,
             Ok(si::TerminationType::StoppedByRm | si::TerminationType::UnknownTerminationType) => {
                 Cause::Stopped
@@ -329,6 +328,7 @@ impl Rm {
         let partition = match self.partition(named, gathering) {
             Ok(partition) => partition,
             Err(reason) if matches!(action, Action::Create | Action::CreateDrain) => {
+                gathering.refused.extend(self.schedulable(&id, action == Action::Create));
                 return gathering.refused.push(reject(reason));
             }
             Err(reason) => {
@@ -374,6 +374,12 @@ impl Rm {
             Action::Decomission => Request::RemoveNode(Arc::clone(&id)),
         };
         gathering.request(&partition, request);
+    }
+
+    /// The event of a node that comes, though to no partition (N3).
+    fn schedulable(&self, id: &Arc<str>, open: bool) -> Option<Saying> {
+        let event = || Event::schedulable(id, open, self.clock.now_ns());
+        self.events.tracking().is_on().then(|| Saying::Happened(Box::new(event())))
     }
 
     /// A mark for every partition; the reply comes when the last has been passed on.

@@ -3,7 +3,7 @@
 use monoceros_actors::{Predicates, Scope};
 use monoceros_proto::si::v1::TerminationType;
 
-use crate::shim::{World, assumed_at, passed, play};
+use crate::shim::{World, assumed_at, failed, passed, play};
 
 /// Two questions are open; a third ask waits for room.
 fn with_two_open<F: Future<Output = ()>>(story: impl FnOnce(World) -> F) {
@@ -61,6 +61,23 @@ fn a_hold_and_nobody_to_ask_are_lifted_each_by_its_own() {
         assert!(world.heard().await.is_empty());
         world.control.hold(false);
         assert_eq!(world.heard().await, ["3 k1? n1", "4 k2? n1"]);
+    });
+}
+
+#[test]
+fn whoever_comes_back_is_asked_about_what_was_refused_before() {
+    with_two_open(|world| async move {
+        world.shim.answer_all(&failed());
+        world.run().await;
+        while !world.shim.open().is_empty() {
+            world.shim.answer_all(&failed());
+            world.run().await;
+        }
+        world.control.set_predicates(Predicates::Hold);
+        assert!(world.heard().await.is_empty());
+        world.control.set_predicates(Predicates::Remote { in_flight: 64 });
+        world.run().await;
+        assert_eq!(world.shim.open().len(), 2, "as many as have room");
     });
 }
 

@@ -221,3 +221,24 @@ fn an_answer_about_a_candidate_that_was_not_named_counts_as_none() {
         assert_eq!(world.used_and_pending().await, (0, 1));
     });
 }
+
+/// Waiting for a node that somebody else holds is one deadline, however often that holds and lets go.
+#[test]
+fn an_ask_that_waits_for_a_held_node_is_tried_again_after_a_second_at_the_latest() {
+    play("{name: a}", 64, |world| async move {
+        world.nodes(2, 2).await;
+        world.app("app", "root.a").await;
+        world.ask_first_on("app", "k1", 1, "n002").await;
+        world.ask("app", "k2", 2).await;
+        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n002", "2 k2? n001"]);
+        world.shim.answer([(2, failed())]);
+        assert!(world.heard().await.is_empty());
+        for number in [1, 3, 4] {
+            world.shim.answer([(number, Verdict::Unanswered)]);
+            assert_eq!(world.heard().await.len(), 1, "only about k1, which comes first");
+        }
+        assert_eq!(world.shim.open_ids(), [5]);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(world.heard().await, ["6 k2? n001"]);
+    });
+}

@@ -282,9 +282,19 @@ impl World {
     }
 
     pub(crate) async fn ask_on(&self, app: &str, key: &str, vcore: i64, node: &str) {
+        self.ask_with_priority(0, app, key, vcore, node).await;
+    }
+
+    /// Ahead of what has no priority.
+    pub(crate) async fn ask_first_on(&self, app: &str, key: &str, vcore: i64, node: &str) {
+        self.ask_with_priority(5, app, key, vcore, node).await;
+    }
+
+    async fn ask_with_priority(&self, priority: i32, app: &str, key: &str, vcore: i64, node: &str) {
         let tag = ("yunikorn.apache.org/requiredNode".to_owned(), node.to_owned());
         self.ask_for(si::AllocationAsk {
             max_allocations: 1,
+            priority,
             tags: [tag].into(),
             ..ask(app, key, vcore)
         })

@@ -11,6 +11,7 @@ mod world;
 
 mod applications;
 mod asks;
+mod events;
 mod failures;
 mod messages;
 mod nodes;
@@ -22,9 +23,11 @@ mod refused_applications;
 mod refused_asks;
 mod refused_nodes;
 mod releases;
+mod scale_up;
 mod scheduling;
 mod sessions;
 mod sorting;
+mod utilization;
 mod waiting;
 
 /// A file that no `mod` names is a file of tests that nobody runs.

@@ -711,8 +711,9 @@ fn a_stopped_partition_takes_and_decides_nothing_and_still_releases() {
     check(
         "
         queue root.a
-        node n1 vcore=2
+        node n1 vcore=3
         app a1 in root.a
+        request a1 k5 vcore=1
         ask a1 k1 x3 vcore=1
         state Stopped
         node n2 vcore=2
@@ -720,6 +721,8 @@ fn a_stopped_partition_takes_and_decides_nothing_and_still_releases() {
         ask a1 k2 vcore=1
         request a1 k3 vcore=1
         exists a1 k4 on n1 vcore=1
+        exists a1 k5 on n1 vcore=5
+        request a1 k5 vcore=5
         release a1 uuid=k1#1
         resize n1 vcore=9
         state Draining
@@ -731,6 +734,7 @@ fn a_stopped_partition_takes_and_decides_nothing_and_still_releases() {
             a1 accepted
             a1 is Accepted
             a1 is Running
+            a1/k5 placed on n1
             a1/k1#1 of k1 placed on n1
             a1/k1#2 of k1 placed on n1
             partition was Active
@@ -745,6 +749,7 @@ fn a_stopped_partition_takes_and_decides_nothing_and_still_releases() {
             a1/k1#3 of k1 placed on n1
             a1/k1#2 of k1 released: STOPPED_BY_RM
             a1/k1#3 of k1 released: STOPPED_BY_RM
+            a1/k5 released: STOPPED_BY_RM
         "#]],
     );
 }

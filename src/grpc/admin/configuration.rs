@@ -86,9 +86,9 @@ pub(super) async fn change(
     let tried = handle.validate_configuration(request.clone()).await;
     let outcome = match tried {
         Ok(_) if effect == Effect::Apply => {
-            if persist {
-                let reason = "the resource manager does not keep configurations";
-                return Ok(refused(old_config, reason.to_owned()));
+            if persist && let Err(reason) = keep(edge, &request).await {
+                let reason = format!("the resource manager did not keep it: {reason}");
+                return Ok(refused(old_config, reason));
             }
             handle.update_configuration(request).await
         }
@@ -170,4 +170,11 @@ fn status(error: ConfigurationError) -> Status {
         | ConfigurationError::Invalid(_)
         | ConfigurationError::TypeInUse(_) => Refusal::field("config", error.to_string()).into(),
     }
+}
+
+/// Has the resource manager keep what is to be put in force.
+async fn keep(edge: &Edge, request: &si::UpdateConfigurationRequest) -> Result<(), String> {
+    let session = edge.registry.session(&request.rm_id).ok_or("it has no session")?;
+    let text = if request.config.is_empty() { &request.configs } else { &request.config };
+    session.attachment().save_config(text.clone(), request.extra_config.clone()).await
 }

@@ -16,6 +16,9 @@ use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
+#[cfg(test)]
+mod tests;
+
 /// How long a node is not offered for a request that the shim cannot have there.
 const EXCLUDED: Duration = Duration::from_secs(300);
 

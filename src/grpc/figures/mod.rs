@@ -5,24 +5,34 @@
 
 use std::sync::Arc;
 
+use monoceros_actors::SchedulerHandle;
 use monoceros_proto::si::v1 as si;
 use tonic::{Request, Response, Status, Streaming};
 
+mod events;
+mod measured;
+mod scaling;
 mod state;
 
 use super::Edge;
 use super::admin::opened;
+use super::admin::refusal::Refusal;
 use super::stubs::si::metrics_service_server::{MetricsService, MetricsServiceServer};
 
 /// The largest request: some ten thousand reports of measured use.
 const MESSAGE_BYTES: usize = 8 << 20;
 
 /// Answers programs.
-pub(super) struct Figures(Arc<Edge>);
+pub(super) struct Figures {
+    edge: Arc<Edge>,
+    /// Streams of events.
+    open: events::Open,
+}
 
 /// The service, ready to be served.
 pub(super) fn server(edge: Arc<Edge>) -> MetricsServiceServer<Figures> {
-    MetricsServiceServer::new(Figures(edge)).max_decoding_message_size(MESSAGE_BYTES)
+    let figures = Figures { edge, open: events::Open::default() };
+    MetricsServiceServer::new(figures).max_decoding_message_size(MESSAGE_BYTES)
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -36,46 +46,66 @@ impl MetricsService for Figures {
         request: Request<si::StateDumpParameters>,
     ) -> Answer<Self::GetStateDumpStream> {
         let (caller, request) = opened(request);
-        Ok(Response::new(state::dump(&self.0.handle, &caller, request).await?))
+        Ok(Response::new(state::dump(self.handle(), &caller, request).await?))
     }
 
     async fn get_auto_scaling_metrics(
         &self,
-        _request: Request<si::AutoScalingParameters>,
+        request: Request<si::AutoScalingParameters>,
     ) -> Answer<si::AutoScalingMetrics> {
-        Err(Status::unimplemented(""))
+        let (caller, request) = opened(request);
+        let question = scaling::Question::of(self.handle(), &caller, &request).await?;
+        Ok(Response::new(question.ask(self.handle()).await?))
     }
 
-    type WatchAutoScalingMetricsStream =
-        futures::stream::Empty<Result<si::AutoScalingMetrics, Status>>;
+    type WatchAutoScalingMetricsStream = scaling::Sets;
 
     async fn watch_auto_scaling_metrics(
         &self,
-        _request: Request<si::AutoScalingParameters>,
+        request: Request<si::AutoScalingParameters>,
     ) -> Answer<Self::WatchAutoScalingMetricsStream> {
-        Err(Status::unimplemented(""))
+        let (caller, request) = opened(request);
+        let question = scaling::Question::of(self.handle(), &caller, &request).await?;
+        // What cannot be answered at all is refused at once.
+        question.ask(self.handle()).await?;
+        let handle = self.handle().clone();
+        Ok(Response::new(scaling::watch(handle, question, request.interval_ms)))
     }
 
     async fn report_utilization(
         &self,
-        _request: Request<Streaming<si::UtilizationReports>>,
+        request: Request<Streaming<si::UtilizationReports>>,
     ) -> Answer<si::UtilizationSummary> {
-        Err(Status::unimplemented(""))
+        let (caller, reports) = opened(request);
+        let taken = measured::take(self.handle(), &caller, reports);
+        // Nothing has been answered yet that the end could be said after.
+        let taken = self.edge.shutdown.run_until_cancelled(taken).await;
+        Ok(Response::new(taken.unwrap_or(Err(Refusal::Stopped.into()))?))
     }
 
     async fn list_node_recommendations(
         &self,
-        _request: Request<si::NodeRecommendationParameters>,
+        request: Request<si::NodeRecommendationParameters>,
     ) -> Answer<si::NodeRecommendations> {
-        Err(Status::unimplemented(""))
+        let (caller, request) = opened(request);
+        Ok(Response::new(measured::recommendations(self.handle(), &caller, request).await?))
     }
 
-    type StreamEventsStream = futures::stream::Empty<Result<si::EventRecord, Status>>;
+    type StreamEventsStream = events::Events;
 
     async fn stream_events(
         &self,
-        _request: Request<si::EventParameters>,
+        request: Request<si::EventParameters>,
     ) -> Answer<Self::StreamEventsStream> {
-        Err(Status::unimplemented(""))
+        let host = request.remote_addr().map(|address| address.ip());
+        let (caller, request) = opened(request);
+        let reader = events::Reader { caller, host };
+        Ok(Response::new(events::follow(self.handle(), &self.open, reader, request).await?))
+    }
+}
+
+impl Figures {
+    fn handle(&self) -> &SchedulerHandle {
+        &self.edge.handle
     }
 }

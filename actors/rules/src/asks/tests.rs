@@ -60,6 +60,43 @@ fn who_joins_a_parked_class_makes_it_due() {
 }
 
 #[test]
+fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
+    let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
+    let view = view(&headroom, &nodes);
+    let mut asks = Asks::new();
+    let (a, _) = asks.put(AskSpec { repeat: 3, ..spec("a", 1) }, 10, 1);
+    asks.put(spec("b", 1), 20, 2);
+    asks.put(spec("c", 1), 30, 3);
+    assert_eq!(asks.tried(), [], "nothing was tried");
+    let class = asks.class_of(a).unwrap();
+    let park = |asks: &mut Asks| {
+        asks.ask_mut(a).attempted = true;
+        let parked = Parked::roomless(asks.ask(a).resources(), &view);
+        asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
+    };
+    park(&mut asks);
+    let tried = |asks: &Asks| asks.tried().iter().map(|tried| tried.count).collect::<Vec<_>>();
+    assert_eq!(tried(&asks), [5]);
+    let told = |asks: &mut Asks, count: u64| {
+        let told = asks.signal(class, count);
+        told.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut asks, 2), ["a"], "two of the three of `a` fit");
+    assert_eq!(told(&mut asks, 4), ["b"]);
+    assert_eq!(told(&mut asks, 4), Vec::<String>::new());
+    asks.put(spec("d", 1), 40, 4);
+    assert_eq!(tried(&asks), [3], "of a class that is due only `a` was tried for certain");
+    park(&mut asks);
+    asks.take_one(a);
+    assert_eq!(tried(&asks), [5]);
+    assert_eq!(told(&mut asks, 9), ["c", "d"]);
+    let b = asks.slot_of("b").unwrap();
+    asks.withdraw(b);
+    asks.resize(asks.slot_of("c").unwrap(), Resources::of(&[("vcore", 2)]));
+    assert_eq!(told(&mut asks, 9), Vec::<String>::new());
+}
+
+#[test]
 fn an_ask_that_is_singled_out_leaves_its_class_as_it_was() {
     let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
     let view = view(&headroom, &nodes);

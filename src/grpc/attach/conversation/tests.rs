@@ -1,1 +1,435 @@
+//! A session's streams, one after the other, in virtual time: what is said, done and answered.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_actors::metrics::Metrics;
+use monoceros_actors::{QuestionId, Scope};
+
+use super::super::batching::Question;
+use super::*;
+use crate::settings::callback::AfterGrace;
+
+/// A conversation at a moment that moves.
+struct Talk {
+    conversation: Conversation,
+    metrics: CallbackMetrics,
+    now: Instant,
+}
+
+impl Talk {
+    fn new(change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options::for_tests();
+        change(&mut options);
+        let metrics = Metrics::new().callback.clone();
+        let mut conversation = Conversation::new(options, metrics.clone());
+        let now = Instant::now();
+        conversation.begin(now);
+        Self { conversation, metrics, now }
+    }
+
+    fn required() -> Self {
+        Self::new(|options| options.callback.predicates = Asking::Required)
+    }
+
+    fn attach(&mut self, hello: &cb::Hello) {
+        let identity = Identity { scheduler_id: "me".to_owned(), session: 7, attach: 1 };
+        self.conversation.attach(self.now, hello, &identity);
+    }
+
+    fn ask(&mut self, id: u64, nodes: &[&str]) {
+        let question = Question {
+            ticket: Ticket { id: QuestionId(id), partition: 0 },
+            application: "app".into(),
+            key: id.to_string().into(),
+            nodes: nodes.iter().map(|node| Arc::from(*node)).collect(),
+            candidates: (0..nodes.len()).collect(),
+            allocate: true,
+        };
+        self.conversation.ask(self.now, vec![question]);
+    }
+
+    /// The kinds of all messages that wait.
+    fn messages(&mut self) -> Vec<Body> {
+        let now = self.now;
+        std::iter::from_fn(|| self.conversation.take(now)).filter_map(|one| one.body).collect()
+    }
+
+    fn batches(&mut self) -> Vec<cb::PredicateBatch> {
+        let batch = |body| match body {
+            Body::PredicateBatch(batch) => Some(batch),
+            _ => None,
+        };
+        self.messages().into_iter().filter_map(batch).collect()
+    }
+
+    fn say(&mut self, body: Said) {
+        let message = cb::ShimMessage { body: Some(body) };
+        self.conversation.receive(self.now, message).unwrap();
+    }
+
+    fn pass(&mut self, batch: &cb::PredicateBatch) {
+        let results = batch.queries.iter().map(|query| cb::PredicateResult {
+            query_id: query.query_id,
+            outcome: cb::Outcome::Evaluated.into(),
+            evaluated: 1,
+            pass_bitmap: vec![1],
+            ..Default::default()
+        });
+        self.say(Said::PredicateResults(cb::PredicateResults {
+            batch_id: batch.batch_id,
+            cache_seq: batch.cache_seq,
+            last: true,
+            results: results.collect(),
+        }));
+    }
+
+    fn effects(&mut self) -> Vec<Effect> {
+        self.conversation.effects()
+    }
+
+    /// Lets time pass, looking whenever something is due. How the stream ended, if it did.
+    fn wait(&mut self, time: Duration) -> Option<End> {
+        let until = self.now + time;
+        while let Some(due) = self.conversation.due(self.now)
+            && due <= until
+        {
+            self.now = due.max(self.now);
+            if let Err(end) = self.conversation.tick(self.now) {
+                return Some(end);
+            }
+        }
+        self.now = until;
+        None
+    }
+}
+
+fn hello(capabilities: &[cb::Capability]) -> cb::Hello {
+    let capabilities = capabilities.iter().map(|one| (*one).into()).collect();
+    cb::Hello { capabilities, ..Default::default() }
+}
+
+fn predicates() -> cb::Hello {
+    hello(&[cb::Capability::Predicates])
+}
+
+fn answer(id: u64, verdict: Verdict) -> Effect {
+    Effect::Answer(Answer { ticket: Ticket { id: QuestionId(id), partition: 0 }, verdict })
+}
+
+fn event(n: usize) -> si::EventRecord {
+    si::EventRecord { r#type: 1, object_id: n.to_string(), ..Default::default() }
+}
+
+#[test]
+fn a_stream_begins_with_what_was_agreed_then_the_nodes_then_the_view() {
+    let mut talk = Talk::required();
+    talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
+    let messages = talk.messages();
+    let [Body::Welcome(welcome), Body::NodeDictionary(nodes), Body::CacheSync(view)] =
+        &messages[..]
+    else {
+        panic!("{messages:?}")
+    };
+    assert_eq!((welcome.session_id, welcome.attach_id, &*welcome.scheduler_id), (7, 1, "me"));
+    assert!(nodes.reset && view.snapshot && view.snapshot_end);
+    assert_eq!(welcome.cache_seq, view.cache_seq);
+}
+
+#[test]
+fn nodes_are_told_before_the_batch_that_names_them() {
+    let mut talk = Talk::required();
+    talk.attach(&predicates());
+    talk.messages();
+    talk.ask(1, &["n1"]);
+    let messages = talk.messages();
+    let [Body::NodeDictionary(nodes), Body::PredicateBatch(batch)] = &messages[..] else {
+        panic!("{messages:?}")
+    };
+    assert_eq!((batch.dict_version, &*nodes.add[0].node_id), (nodes.dict_version, "n1"));
+}
+
+#[test]
+fn the_scheduler_hears_of_a_lost_stream_before_it_hears_that_its_questions_are_open() {
+    let mut talk = Talk::required();
+    assert_eq!(talk.effects(), [Effect::Mode(Mode::Hold)]);
+    talk.attach(&predicates());
+    assert_eq!(talk.effects(), [Effect::Mode(Mode::Remote)]);
+    talk.ask(1, &["n1"]);
+    talk.conversation.detach(talk.now);
+    assert_eq!(talk.effects(), [Effect::Mode(Mode::Hold), answer(1, Verdict::Unanswered)]);
+    talk.ask(2, &["n1"]);
+    assert_eq!(talk.effects(), [answer(2, Verdict::Unanswered)]);
+    talk.attach(&predicates());
+    talk.ask(3, &["n1"]);
+    let batches = talk.batches();
+    assert_eq!(batches[0].queries[0].allocation_key, "3");
+    talk.pass(&batches[0]);
+    let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false };
+    assert_eq!(talk.effects(), [Effect::Mode(Mode::Remote), answer(3, passed)]);
+}
+
+#[test]
+fn without_a_shim_every_node_may_fail_or_pass() {
+    let wishes = |absent: cb::AbsentPolicy| {
+        let mut talk = Talk::new(|_| {});
+        talk.attach(&cb::Hello { predicates_absent: absent.into(), ..predicates() });
+        talk.conversation.detach(talk.now);
+        talk.effects();
+        talk.ask(1, &["n1", "n2"]);
+        talk.effects()
+    };
+    let reasons = vec![("no shim is attached".to_owned(), 2)];
+    assert_eq!(wishes(cb::AbsentPolicy::AbsentFail), [answer(1, Verdict::Failed { reasons })]);
+    let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false };
+    assert_eq!(wishes(cb::AbsentPolicy::AbsentPass), [answer(1, passed)]);
+}
+
+#[test]
+fn after_the_grace_the_policy_for_that_holds() {
+    let mut talk = Talk::new(|options| {
+        options.callback.predicates = Asking::Required;
+        options.callback.after_grace = AfterGrace::Pass;
+    });
+    assert_eq!(talk.effects(), [Effect::Mode(Mode::Hold)]);
+    talk.wait(Duration::from_secs(59));
+    assert_eq!(talk.effects(), []);
+    talk.wait(Duration::from_secs(1));
+    assert_eq!(talk.effects(), [Effect::Mode(Mode::Local)]);
+    talk.attach(&predicates());
+    assert_eq!(talk.effects(), [Effect::Mode(Mode::Remote)]);
+}
+
+#[test]
+fn a_question_that_times_out_is_answered_and_its_batch_not_sent_any_more() {
+    let mut talk = Talk::required();
+    talk.attach(&predicates());
+    talk.messages();
+    talk.effects();
+    talk.ask(1, &["n1"]);
+    assert!(talk.wait(Duration::from_secs(2)).is_none());
+    assert!(matches!(&talk.effects()[..], [Effect::Answer(_)]));
+    assert!(talk.batches().is_empty());
+}
+
+#[test]
+fn a_placement_that_was_assumed_and_given_up_is_forgotten() {
+    let mut talk = Talk::required();
+    talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
+    talk.ask(1, &["n1"]);
+    talk.ask(2, &["n1"]);
+    for batch in talk.batches() {
+        talk.pass(&batch);
+    }
+    let told = si::Allocation {
+        application_id: "app".to_owned(),
+        allocation_key: "2".to_owned(),
+        node_id: "n1".to_owned(),
+        ..Default::default()
+    };
+    let response = si::AllocationResponse { new: vec![told], ..Default::default() };
+    talk.conversation.allocations(talk.now, response);
+    talk.conversation.cancel(talk.now, &[QuestionId(1)]);
+    let messages = talk.messages();
+    let [Body::CacheSync(sync)] = &messages[..] else { panic!("{messages:?}") };
+    let args = sync.args.as_ref().unwrap();
+    assert!(args.assumed_allocations.is_empty(), "the second one was known");
+    assert_eq!(args.forget_allocations[0].allocation_key, "1");
+}
+
+#[test]
+fn a_node_that_the_shim_could_not_have_is_not_asked_about() {
+    let mut talk = Talk::required();
+    talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
+    let told = si::Allocation {
+        application_id: "app".to_owned(),
+        allocation_key: "1".to_owned(),
+        node_id: "n1".to_owned(),
+        ..Default::default()
+    };
+    let response = si::AllocationResponse { new: vec![told], ..Default::default() };
+    talk.conversation.allocations(talk.now, response);
+    let failures =
+        vec![cb::CacheSyncFailure { allocation_key: "1".to_owned(), ..Default::default() }];
+    talk.say(Said::CacheSyncAck(cb::CacheSyncAck { cache_seq: 2, failures }));
+    assert!(talk.effects().iter().any(|effect| matches!(effect, Effect::Undo(_))));
+    talk.ask(1, &["n1"]);
+    assert!(matches!(
+        &talk.effects()[..],
+        [Effect::Answer(Answer { verdict: Verdict::Failed { .. }, .. })]
+    ));
+    talk.ask(1, &["n1", "n2"]);
+    let batches = talk.batches();
+    assert_eq!(batches[0].queries[0].node_index.len(), 1);
+    talk.pass(&batches[0]);
+    let passed = Verdict::Passed { position: 1, scope: Scope::Topology, assumed: true };
+    assert_eq!(talk.effects(), [answer(1, passed)]);
+}
+
+#[test]
+fn c11_a_flood_of_events_without_credit_is_bounded_and_counted() {
+    let mut talk = Talk::required();
+    talk.attach(&cb::Hello { initial_event_credit: 10, ..hello(&[cb::Capability::Events]) });
+    talk.messages();
+    talk.conversation.happened(talk.now, (0..100_000).map(event).collect());
+    let sent = |messages: Vec<Body>| -> Vec<(usize, u64)> {
+        let batches = messages.into_iter().filter_map(|body| match body {
+            Body::EventBatch(batch) => Some((batch.events.len(), batch.dropped)),
+            _ => None,
+        });
+        batches.collect()
+    };
+    assert_eq!(sent(talk.messages()), [(10, 99_000)]);
+    assert_eq!(talk.metrics.dropped_events.get(), 99_000);
+    talk.say(Said::EventCredit(cb::EventCredit { add: 300, ack_seq: 0 }));
+    assert_eq!(sent(talk.messages()), [(256, 0), (44, 0)]);
+    talk.say(Said::EventCredit(cb::EventCredit { add: 10_000, ack_seq: 0 }));
+    talk.wait(Duration::from_secs(2));
+    let rest: usize = sent(talk.messages()).into_iter().map(|(events, _)| events).sum();
+    assert_eq!(rest, 690);
+}
+
+#[test]
+fn c12_a_dump_that_is_too_large_fails_or_never_comes_is_told_as_that() {
+    let ask = |talk: &mut Talk| {
+        talk.attach(&hello(&[cb::Capability::StateDump]));
+        let request = talk.conversation.ask_state(talk.now).unwrap();
+        talk.effects();
+        request
+    };
+    let told = |talk: &mut Talk| match talk.effects().pop() {
+        Some(Effect::Reply(_, Reply::State(state))) => state,
+        other => panic!("{other:?}"),
+    };
+    let chunk = |request_id, index, bytes: usize| cb::StateDumpChunk {
+        request_id,
+        index,
+        data: vec![b' '; bytes],
+        ..Default::default()
+    };
+    let mut talk =
+        Talk::new(|options| options.callback.state_dump_max_bytes = 100.try_into().unwrap());
+    let request = ask(&mut talk);
+    talk.conversation.ask_state(talk.now).unwrap_err();
+    talk.say(Said::StateDump(chunk(request, 0, 60)));
+    talk.say(Said::StateDump(chunk(request + 100, 0, 60)));
+    talk.say(Said::StateDump(chunk(request, 1, 60)));
+    assert!(told(&mut talk).unwrap_err().contains("100 bytes"));
+    talk.say(Said::StateDump(chunk(request, 2, 60)));
+    assert_eq!(talk.effects(), []);
+
+    let request = ask(&mut talk);
+    let error = "out of memory".to_owned();
+    talk.say(Said::StateDump(cb::StateDumpChunk {
+        request_id: request,
+        error,
+        ..Default::default()
+    }));
+    assert_eq!(told(&mut talk).unwrap_err(), "out of memory");
+
+    ask(&mut talk);
+    talk.messages();
+    for _ in 0..31 {
+        assert!(talk.wait(Duration::from_secs(1)).is_none());
+        talk.messages();
+        talk.say(Said::Heartbeat(cb::Heartbeat::default()));
+    }
+    assert!(told(&mut talk).unwrap_err().contains("in time"));
+
+    ask(&mut talk);
+    talk.conversation.detach(talk.now);
+    assert!(told(&mut talk).unwrap_err().contains("lost"));
+}
+
+#[test]
+fn c13_preemption_questions_are_answered_by_index_and_time_out() {
+    let args = |victims: usize| si::PreemptionPredicatesArgs {
+        allocation_key: "a".to_owned(),
+        node_id: "n1".to_owned(),
+        preempt_allocation_keys: vec!["victim".to_owned(); victims],
+        start_index: 0,
+    };
+    let mut talk = Talk::new(|_| {});
+    let without = talk.conversation.ask_preemption(talk.now, vec![args(2), args(0)]);
+    assert_eq!(without, Err(vec![Preempted::Victims(1), Preempted::Victims(0)]));
+    talk.attach(&hello(&[cb::Capability::PreemptionPredicates]));
+    let group = vec![args(3); 4];
+    let batch_id = talk.conversation.ask_preemption(talk.now, group).unwrap();
+    let results =
+        [0, 2, -1, 3].into_iter().zip(0..).map(|(index, query_id)| cb::PreemptionResult {
+            query_id,
+            outcome: cb::Outcome::Evaluated.into(),
+            response: Some(si::PreemptionPredicatesResponse { success: true, index }),
+            ..Default::default()
+        });
+    let results = results.collect();
+    talk.say(Said::PreemptionResults(cb::PreemptionResults {
+        batch_id,
+        results,
+        ..Default::default()
+    }));
+    let expected =
+        [Preempted::Victims(1), Preempted::Victims(3), Preempted::Victims(0), Preempted::Failed];
+    let reply =
+        |answers: &[Preempted], batch| Effect::Reply(batch, Reply::Preempted(answers.into()));
+    assert_eq!(talk.effects(), [reply(&expected, batch_id)]);
+    let batch_id = talk.conversation.ask_preemption(talk.now, vec![args(1)]).unwrap();
+    talk.messages();
+    talk.wait(Duration::from_secs(2));
+    assert_eq!(talk.effects(), [reply(&[Preempted::Failed], batch_id)]);
+}
+
+#[test]
+fn a_configuration_is_kept_or_not_and_the_reason_is_told() {
+    let mut talk = Talk::new(|_| {});
+    let nothing = std::collections::BTreeMap::new;
+    talk.conversation.ask_save(talk.now, "a".to_owned(), nothing()).unwrap_err();
+    talk.attach(&hello(&[cb::Capability::ConfigStore]));
+    for (success, reason, expected) in
+        [(true, "", Ok(())), (false, "read only", Err("read only".to_owned()))]
+    {
+        let asked = talk.conversation.ask_save(talk.now, "a".to_owned(), nothing());
+        let request_id = asked.unwrap();
+        let reason = reason.to_owned();
+        let result = cb::ConfigSaveResult { request_id, success, reason, ..Default::default() };
+        talk.say(Said::ConfigSave(result));
+        assert_eq!(talk.effects(), [Effect::Reply(request_id, Reply::Saved(expected))]);
+    }
+}
+
+#[test]
+fn a_shim_that_takes_nothing_or_says_nothing_loses_its_stream() {
+    let mut talk = Talk::new(|options| options.callback.idle_timeout = Duration::from_secs(5));
+    talk.attach(&predicates());
+    assert!(matches!(talk.wait(Duration::from_secs(5)), Some(End::Stalled)));
+
+    let mut talk = Talk::new(|_| {});
+    talk.attach(&predicates());
+    let mut ended = None;
+    for second in 1.. {
+        talk.messages();
+        ended = talk.wait(Duration::from_secs(1));
+        if ended.is_some() {
+            assert_eq!(second, 40, "ten to be asked, three missed");
+            break;
+        }
+    }
+    assert!(matches!(ended, Some(End::Silent)));
+}
+
+#[test]
+fn what_no_shim_may_send_is_a_violation() {
+    let mut talk = Talk::new(|_| {});
+    talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
+    for body in [
+        Said::Hello(cb::Hello::default()),
+        Said::CacheSyncAck(cb::CacheSyncAck { cache_seq: 99, failures: vec![] }),
+    ] {
+        let message = cb::ShimMessage { body: Some(body) };
+        let received = talk.conversation.receive(talk.now, message);
+        assert!(matches!(received, Err(End::Violation(_))), "{received:?}");
+    }
+    // A batch that was never sent is none.
+    talk.say(Said::PredicateResults(cb::PredicateResults { batch_id: 99, ..Default::default() }));
+    assert_eq!(talk.metrics.ignored_so_far(), [0, 1]);
+}

@@ -1,0 +1,72 @@
+//! What an application says for the scale-up signal (applications chapter, 3.8): see
+//! `partition::scale_up`.
+
+use std::sync::Arc;
+
+use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::scale_up::ApplicationWaiting;
+
+use super::Application;
+use crate::baton::{Baton, RowKey, Saying};
+use crate::events::Row;
+use crate::snapshot::OutstandingRequest;
+
+impl Application {
+    /// What was tried and waits; and whether the application itself waits to be let run.
+    pub(super) fn say_waiting(&mut self, baton: &mut Baton) {
+        let Some(RowKey::Application(key)) = self.key() else { return };
+        let leaf = self.leaf_facts.slot;
+        let starts = self.book.state() == ApplicationState::Accepted;
+        self.set_blocked(starts && !baton.walk.may_start(leaf), baton);
+        let classes = self.book.asks.tried();
+        if !classes.is_empty() {
+            // The place of the leaf is known when every queue is.
+            let waiting = ApplicationWaiting { application: self.slot, leaf: 0, key, classes };
+            baton.walk.waiting.push((leaf, waiting));
+        }
+    }
+
+    /// Tells the RM of those asks of the wanted ones that it was not told of.
+    pub(super) fn signal(&mut self, baton: &mut Baton) {
+        for (class, count) in baton.walk.wanted.remove(&self.slot).unwrap_or_default() {
+            for key in self.book.asks.signal(class, count) {
+                let application = Arc::clone(&self.book.id);
+                baton.said.push(Saying::WantsMachines { application, key });
+            }
+        }
+    }
+
+    /// The wanted asks, for people.
+    pub(super) fn show_outstanding(&mut self, baton: &mut Baton) {
+        let asks = &self.book.asks;
+        for (class, count) in baton.walk.wanted.remove(&self.slot).unwrap_or_default() {
+            if asks.shape(class).required_node.is_some() {
+                continue;
+            }
+            for (slot, count) in asks.first_tried(class, count) {
+                if baton.walk.outstanding.len() >= baton.walk.outstanding_limit {
+                    return;
+                }
+                let ask = asks.ask(slot);
+                baton.walk.outstanding.push(OutstandingRequest {
+                    partition: String::new(),
+                    application: self.book.id.to_string(),
+                    key: ask.key.to_string(),
+                    queue: self.book.queue.to_string(),
+                    resource: ask.resources().clone(),
+                    count,
+                    tags: ask.tags.as_deref().cloned().unwrap_or_default(),
+                    pending_since_ns: ask.created_ns,
+                });
+            }
+        }
+    }
+
+    /// The application may run, or may not because of its queue's maximum of running applications.
+    pub(super) fn set_blocked(&mut self, blocked: bool, baton: &mut Baton) {
+        if std::mem::replace(&mut self.blocked, blocked) != blocked {
+            let row = if blocked { Row::AppBlockedByQueue } else { Row::AppRunnableByQueue };
+            baton.happens(|at| self.event(row, at));
+        }
+    }
+}

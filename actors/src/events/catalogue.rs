@@ -1,0 +1,332 @@
+//! What can happen, as the rows of the catalogue (rest-events-metrics chapter, 3.3), and an event
+//! as the record that leaves.
+//!
+//! An [`Event`] is made where something happens and holds names and amounts that exist anyway;
+//! texts and protobuf are made by [`Event::record`], for whoever reads it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::event_record::{ChangeDetail as Detail, ChangeType as Change, Type};
+use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::rejection::Rejection;
+use monoceros_rules::resources::{Limits, Resources};
+
+/// Longest message, bytes (3.1).
+const MESSAGE_BYTES: usize = 1024;
+
+/// A row of the catalogue; the comment names it there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Row {
+    /// Q1.
+    OverQuota,
+    /// Q2.
+    WithinQuota,
+    /// Q5.
+    RefusedByPredicates,
+    /// A1.
+    AppNew,
+    /// A2, A3 and A5 to A9, by the state that is entered.
+    AppState(ApplicationState),
+    /// A11.
+    AskAdded,
+    /// A12.
+    AskRemoved,
+    /// A14.
+    AllocationAdded,
+    /// A15.
+    AllocationCancelled,
+    /// A16.
+    AllocationTimedOut,
+    /// A17.
+    AllocationPreempted,
+    /// A18.
+    AllocationReplaced,
+    /// A19.
+    AllocationLostNode,
+    /// A20.
+    AppUnlinked,
+    /// A21.
+    AppBlockedByQueue,
+    /// A22.
+    AppRunnableByQueue,
+    /// N1.
+    NodeAdded,
+    /// N2.
+    NodeRemoved,
+    /// N3.
+    NodeSchedulable,
+    /// N4.
+    NodeCapacity,
+    /// N5.
+    NodeOccupied,
+    /// N6.
+    NodeAllocationAdded,
+    /// N7.
+    NodeAllocationRemoved,
+    /// N10.
+    NodeReady,
+    /// U1.
+    QueueAdded,
+    /// U3.
+    QueueRemoved,
+    /// U5.
+    QueueType,
+    /// U6.
+    QueueMax,
+    /// U7.
+    QueueGuaranteed,
+    /// U8.
+    QueueAppAdded,
+    /// U9.
+    QueueAppRemoved,
+}
+
+impl Row {
+    /// The numbers of the row.
+    pub(crate) fn kind(self) -> (Type, Change, Detail) {
+        use Change::{Add, None, Remove, Set};
+        match self {
+            Self::OverQuota | Self::WithinQuota | Self::RefusedByPredicates => {
+                (Type::Request, None, Detail::DetailsNone)
+            }
+            Self::AppNew => (Type::App, Add, Detail::AppNew),
+            Self::AppState(state) => (Type::App, Set, entered(state)),
+            Self::AskAdded => (Type::App, Add, Detail::AppRequest),
+            Self::AskRemoved => (Type::App, Remove, Detail::RequestCancel),
+            Self::AllocationAdded => (Type::App, Add, Detail::AppAlloc),
+            Self::AllocationCancelled => (Type::App, Remove, Detail::AllocCancel),
+            Self::AllocationTimedOut => (Type::App, Remove, Detail::AllocTimeout),
+            Self::AllocationPreempted => (Type::App, Remove, Detail::AllocPreempt),
+            Self::AllocationReplaced => (Type::App, Remove, Detail::AllocReplaced),
+            Self::AllocationLostNode => (Type::App, Remove, Detail::AllocNoderemoved),
+            Self::AppUnlinked => (Type::App, Remove, Detail::DetailsNone),
+            Self::AppBlockedByQueue => (Type::App, None, Detail::AppCannotrunQueue),
+            Self::AppRunnableByQueue => (Type::App, None, Detail::AppRunnableQueue),
+            Self::NodeAdded => (Type::Node, Add, Detail::DetailsNone),
+            Self::NodeRemoved => (Type::Node, Remove, Detail::NodeDecomission),
+            Self::NodeSchedulable => (Type::Node, Set, Detail::NodeSchedulable),
+            Self::NodeCapacity => (Type::Node, Set, Detail::NodeCapacity),
+            Self::NodeOccupied => (Type::Node, Set, Detail::NodeOccupied),
+            Self::NodeAllocationAdded => (Type::Node, Add, Detail::NodeAlloc),
+            Self::NodeAllocationRemoved => (Type::Node, Remove, Detail::NodeAlloc),
+            Self::NodeReady => (Type::Node, Set, Detail::NodeReady),
+            Self::QueueAdded => (Type::Queue, Add, Detail::DetailsNone),
+            Self::QueueRemoved => (Type::Queue, Remove, Detail::DetailsNone),
+            Self::QueueType => (Type::Queue, Set, Detail::QueueType),
+            Self::QueueGuaranteed => (Type::Queue, Set, Detail::QueueGuaranteed),
+            Self::QueueMax => (Type::Queue, Set, Detail::QueueMax),
+            Self::QueueAppAdded => (Type::Queue, Add, Detail::QueueApp),
+            Self::QueueAppRemoved => (Type::Queue, Remove, Detail::QueueApp),
+        }
+    }
+}
+
+/// The detail of a state that is entered. No event leads to New.
+fn entered(state: ApplicationState) -> Detail {
+    match state {
+        ApplicationState::New => Detail::AppNew,
+        ApplicationState::Accepted => Detail::AppAccepted,
+        ApplicationState::Running => Detail::AppRunning,
+        ApplicationState::Resuming => Detail::AppResuming,
+        ApplicationState::Completing => Detail::AppCompleting,
+        ApplicationState::Completed => Detail::AppCompleted,
+        ApplicationState::Failing => Detail::AppFailing,
+        ApplicationState::Failed => Detail::AppFailed,
+        ApplicationState::Rejected => Detail::AppReject,
+        ApplicationState::Expired => Detail::AppExpired,
+    }
+}
+
+/// What an event has to say in words; the words are made when it is read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Message {
+    Nothing,
+    Says(&'static str),
+    Rejected(Box<Rejection>),
+    /// The ask does not fit what the queues on its path have left.
+    OverQuota {
+        queue: Arc<str>,
+        available: Box<Limits>,
+    },
+    /// It fits again.
+    WithinQuota {
+        queue: Arc<str>,
+    },
+    /// What predicates said, each with the number of nodes.
+    Refused(BTreeMap<String, u32>),
+}
+
+/// Something that happened to an object of a partition.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) row: Row,
+    /// ns since the epoch.
+    pub(crate) at_ns: i64,
+    pub(crate) object: Arc<str>,
+    pub(crate) reference: Option<Arc<str>>,
+    /// For readers of older revisions: the queue of an application.
+    pub(crate) queue: Option<Arc<str>>,
+    pub(crate) resources: Resources,
+    pub(crate) message: Message,
+}
+
+impl Event {
+    pub(crate) fn of(row: Row, object: &Arc<str>, at_ns: i64) -> Self {
+        Self {
+            row,
+            at_ns,
+            object: Arc::clone(object),
+            reference: None,
+            queue: None,
+            resources: Resources::new(),
+            message: Message::Nothing,
+        }
+    }
+
+    /// A node may take allocations, or may not (N3).
+    pub(crate) fn schedulable(node: &Arc<str>, is_open: bool, at_ns: i64) -> Self {
+        let text = if is_open { "schedulable: true" } else { "schedulable: false" };
+        Self::of(Row::NodeSchedulable, node, at_ns).saying(Message::Says(text))
+    }
+
+    /// The other object that it is about.
+    #[must_use]
+    pub(crate) fn referring(mut self, to: &Arc<str>) -> Self {
+        self.reference = Some(Arc::clone(to));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn in_queue(mut self, path: &Arc<str>) -> Self {
+        self.queue = Some(Arc::clone(path));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn amount(mut self, resources: &Resources) -> Self {
+        self.resources.clone_from(resources);
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn saying(mut self, message: Message) -> Self {
+        self.message = message;
+        self
+    }
+
+    /// The event as it is sent.
+    pub(crate) fn record(&self) -> si::EventRecord {
+        let (kind, change, detail) = self.row.kind();
+        let reference = self.reference.as_deref().unwrap_or_default();
+        let group = match kind {
+            Type::Request => reference,
+            _ => self.queue.as_deref().unwrap_or_default(),
+        };
+        let reason = match detail {
+            Detail::DetailsNone => "",
+            detail => detail.as_str_name(),
+        };
+        si::EventRecord {
+            r#type: kind as i32,
+            object_id: self.object.to_string(),
+            group_id: group.to_owned(),
+            reason: reason.to_owned(),
+            message: cut(self.text()),
+            timestamp_nano: self.at_ns,
+            event_change_type: change as i32,
+            event_change_detail: detail as i32,
+            reference_id: reference.to_owned(),
+            resource: Some(amount(&self.resources)),
+            seq: 0,
+        }
+    }
+
+    fn text(&self) -> String {
+        match &self.message {
+            Message::Nothing => String::new(),
+            Message::Says(text) => (*text).to_owned(),
+            Message::Rejected(reason) => reason.to_string(),
+            Message::OverQuota { queue, available } => format!(
+                "request `{}` does not fit in queue `{queue}` (requested {}, available {available})",
+                self.object, self.resources
+            ),
+            Message::WithinQuota { queue } => {
+                format!("request `{}` has become schedulable in queue `{queue}`", self.object)
+            }
+            Message::Refused(reasons) => {
+                let mut text = format!("request `{}` was refused by predicates:", self.object);
+                for (reason, nodes) in reasons {
+                    write!(text, " {reason} ({nodes}x);").expect("a string takes everything");
+                }
+                text
+            }
+        }
+    }
+}
+
+/// The message in at most [`MESSAGE_BYTES`] bytes, cut between characters (3.1).
+fn cut(mut text: String) -> String {
+    if text.len() > MESSAGE_BYTES {
+        let mut end = MESSAGE_BYTES - 3;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
+}
+
+fn amount(resources: &Resources) -> si::Resource {
+    let entries = resources.entries();
+    let quantity = |(name, value): (monoceros_rules::resources::Name, i64)| {
+        (name.text().to_string(), si::Quantity { value })
+    };
+    si::Resource { resources: entries.map(quantity).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(message: Message) -> Event {
+        Event::of(Row::RefusedByPredicates, &Arc::from("k"), 7)
+            .referring(&Arc::from("app"))
+            .saying(message)
+    }
+
+    #[test]
+    fn a_message_of_1024_bytes_stays_and_a_longer_one_ends_in_dots_within_them() {
+        let whole = "x".repeat(MESSAGE_BYTES);
+        assert_eq!(cut(whole.clone()), whole);
+        assert_eq!(cut("x".repeat(1025)), format!("{}...", "x".repeat(1021)));
+        // The cut falls into the middle of a character of three bytes.
+        let many = cut("€".repeat(400));
+        assert_eq!(many, format!("{}...", "€".repeat(340)));
+    }
+
+    #[test]
+    fn reasons_are_counted_and_sorted_by_text() {
+        let reasons = [("no disk".to_owned(), 1), ("affinity".to_owned(), 12)].into();
+        let record = event(Message::Refused(reasons)).record();
+        assert!(record.message.ends_with("affinity (12x); no disk (1x);"), "{}", record.message);
+        assert!(record.message.contains("`k`"));
+    }
+
+    #[test]
+    fn older_readers_find_the_group_and_the_reason() {
+        let record = event(Message::Nothing).record();
+        assert_eq!((record.group_id.as_str(), record.reason.as_str()), ("app", ""));
+        let added = Event::of(Row::AskAdded, &Arc::from("app"), 7)
+            .in_queue(&Arc::from("root.a"))
+            .referring(&Arc::from("k"))
+            .amount(&Resources::of(&[("vcore", 1)]))
+            .record();
+        assert_eq!((added.group_id.as_str(), added.reason.as_str()), ("root.a", "APP_REQUEST"));
+        assert_eq!((added.r#type, added.event_change_type, added.event_change_detail), (2, 2, 201));
+        assert_eq!(added.resource.unwrap().resources["vcore"].value, 1);
+    }
+}

@@ -1,0 +1,242 @@
+//! The ring of events and those who follow it.
+//!
+//! # Invariants
+//! * Ids begin at 0 and are given once, in the order in which events were appended; what the ring
+//!   holds is one range of ids without a gap, whatever its capacity was or becomes.
+//! * A reader who follows gets every event after the last past one it was given, or is told that
+//!   it was dropped: past events are read and the reader is noted under one lock.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use monoceros_proto::si::v1::EventRecord;
+use monoceros_proto::si::v1::event_record::Type;
+use tokio::sync::mpsc;
+
+use super::catalogue::Event;
+
+/// Events that may wait for a reader who follows.
+const WAITING_MAX: usize = 1000;
+
+/// An event and whose it is.
+#[derive(Debug)]
+pub(super) struct Entry {
+    rm: Arc<str>,
+    pub(super) event: Event,
+}
+
+/// The newest events. See the module.
+#[derive(Debug)]
+pub(super) struct Ring {
+    entries: VecDeque<Arc<Entry>>,
+    /// The id that the next one gets.
+    next: u64,
+    capacity: usize,
+}
+
+impl Ring {
+    fn push(&mut self, entry: Arc<Entry>) -> u64 {
+        self.entries.push_back(entry);
+        self.shrink();
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn shrink(&mut self) {
+        let surplus = self.entries.len().saturating_sub(self.capacity);
+        self.entries.drain(..surplus);
+    }
+
+    fn lowest(&self) -> u64 {
+        self.next - self.entries.len() as u64
+    }
+
+    /// Lowest and highest id; both 0 while there is none.
+    fn bounds(&self) -> (u64, u64) {
+        if self.entries.is_empty() { (0, 0) } else { (self.lowest(), self.next - 1) }
+    }
+
+    /// At most `count` entries from the id `start` on; none if that is not there.
+    fn range(&self, start: u64, count: u64) -> impl Iterator<Item = (u64, &Arc<Entry>)> {
+        let at = start.checked_sub(self.lowest()).and_then(|at| usize::try_from(at).ok());
+        let at = at.filter(|at| *at < self.entries.len()).unwrap_or(self.entries.len());
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        let entries = self.entries.range(at..).take(count).enumerate();
+        entries.map(move |(at, entry)| (start + at as u64, entry))
+    }
+}
+
+#[derive(Debug)]
+struct Follower {
+    filter: EventFilter,
+    sender: mpsc::Sender<(u64, Arc<Entry>)>,
+    lagged: Arc<AtomicBool>,
+}
+
+impl Follower {
+    /// Whether it goes on following.
+    fn takes(&self, id: u64, entry: &Arc<Entry>) -> bool {
+        if !self.filter.wants(entry) {
+            return !self.sender.is_closed();
+        }
+        match self.sender.try_send((id, Arc::clone(entry))) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.lagged.store(true, Ordering::Relaxed);
+                false
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+        }
+    }
+}
+
+/// The ring and its followers, shared by whoever writes and whoever reads.
+#[derive(Debug)]
+pub(super) struct Log(Mutex<Held>);
+
+#[derive(Debug)]
+struct Held {
+    ring: Ring,
+    followers: Vec<Follower>,
+}
+
+impl Log {
+    pub(super) fn new(capacity: usize) -> Self {
+        let ring = Ring { entries: VecDeque::new(), next: 0, capacity };
+        Self(Mutex::new(Held { ring, followers: Vec::new() }))
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        // Nothing in here is half done when a holder panics: entries are whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn append(&self, rm: &Arc<str>, events: Vec<Event>) -> Vec<Arc<Entry>> {
+        let entry = |event| Arc::new(Entry { rm: Arc::clone(rm), event });
+        let entries: Vec<_> = events.into_iter().map(entry).collect();
+        let mut held = self.held();
+        for entry in &entries {
+            let id = held.ring.push(Arc::clone(entry));
+            held.followers.retain(|follower| follower.takes(id, entry));
+        }
+        entries
+    }
+
+    pub(super) fn resize(&self, capacity: usize) {
+        let mut held = self.held();
+        held.ring.capacity = capacity;
+        held.ring.shrink();
+    }
+
+    pub(super) fn range(&self, start: u64, count: u64) -> EventRange {
+        let held = self.held();
+        let (lowest, highest) = held.ring.bounds();
+        let entries: Vec<_> =
+            held.ring.range(start, count).map(|(_, entry)| Arc::clone(entry)).collect();
+        drop(held);
+        let records = entries.iter().map(|entry| entry.event.record()).collect();
+        EventRange { lowest, highest, records }
+    }
+
+    pub(super) fn follow(&self, history: History, filter: EventFilter) -> EventSubscription {
+        let (sender, live) = mpsc::channel(WAITING_MAX);
+        let lagged = Arc::new(AtomicBool::new(false));
+        let mut held = self.held();
+        let own = |(id, entry): (u64, &Arc<Entry>)| (id, Arc::clone(entry));
+        let wanted = |(_, entry): &(u64, &Arc<Entry>)| filter.wants(entry);
+        let ring = &held.ring;
+        let past = match history {
+            History::From(id) => {
+                ring.range(id.max(ring.lowest()), u64::MAX).filter(wanted).map(own).collect()
+            }
+            History::Last(count) => {
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                let newest_first = (0..ring.next).rev().zip(ring.entries.iter().rev());
+                let mut past: VecDeque<_> =
+                    newest_first.filter(wanted).take(count).map(own).collect();
+                past.make_contiguous().reverse();
+                past
+            }
+        };
+        let lag = Arc::clone(&lagged);
+        held.followers.push(Follower { filter, sender, lagged: lag });
+        EventSubscription { past, live, lagged }
+    }
+}
+
+/// What the ring says to a question for a range of ids.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EventRange {
+    /// The lowest id that is kept; 0 while nothing is.
+    pub lowest: u64,
+    /// The highest id; 0 while nothing is kept.
+    pub highest: u64,
+    /// Those asked for, without a gap: the first has the id asked for. Empty if that is not kept.
+    pub records: Vec<EventRecord>,
+}
+
+/// Which past events a reader gets before those that come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum History {
+    /// The newest so many of those it wants, as far as they are kept.
+    Last(u64),
+    /// From this id on, or from the lowest that is kept.
+    From(u64),
+}
+
+/// Which events a reader wants; all unless it says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// About these kinds of objects; none named: about all.
+    pub types: Vec<Type>,
+    /// Of the partitions of this RM.
+    pub rm_id: Option<String>,
+}
+
+impl EventFilter {
+    fn wants(&self, entry: &Entry) -> bool {
+        let of_rm = self.rm_id.as_deref().is_none_or(|rm| *entry.rm == *rm);
+        of_rm && (self.types.is_empty() || self.types.contains(&entry.event.row.kind().0))
+    }
+}
+
+/// What a reader who follows is given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Streamed {
+    /// The next event.
+    Event {
+        /// Its id in the ring.
+        id: u64,
+        /// What happened.
+        record: EventRecord,
+    },
+    /// The reader was too slow: what it has not been given is lost to it, and nothing follows.
+    Lagged,
+}
+
+/// Follows the events: first past ones, then those that come, without a gap between them.
+#[derive(Debug)]
+pub struct EventSubscription {
+    past: VecDeque<(u64, Arc<Entry>)>,
+    live: mpsc::Receiver<(u64, Arc<Entry>)>,
+    lagged: Arc<AtomicBool>,
+}
+
+impl EventSubscription {
+    /// The next event, as soon as there is one. `None`: the scheduler is gone, or the reader has
+    /// been told that it lagged. A future that is dropped loses nothing.
+    pub async fn next(&mut self) -> Option<Streamed> {
+        let next = match self.past.pop_front() {
+            Some(past) => Some(past),
+            None => self.live.recv().await,
+        };
+        match next {
+            Some((id, entry)) => Some(Streamed::Event { id, record: entry.event.record() }),
+            None => self.lagged.swap(false, Ordering::Relaxed).then_some(Streamed::Lagged),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! What happens to nodes, applications, requests and queues, for RMs and observers
+//! (rest-events-metrics chapter, section 3).
+//!
+//! # How an event travels
+//! A step says an event as it says everything else, so that events of one object keep their order.
+//! What a step says anyway (a placement, a state) carries its events already: they are derived on
+//! the front thread ([`gather`]), and a placement costs a partition nothing more. There, too, the
+//! events get their ids and are handed to the RM's own [`EventStore`] and to whoever follows; texts
+//! and protobuf are made when somebody reads.
+//!
+//! # Invariants
+//! * While tracking is off nothing is made; switched on again, ids go on.
+//! * An RM's callback gets at most `event.requestCapacity` events per 2 s, oldest first; the others
+//!   are counted. The ring has all.
+
+mod catalogue;
+mod gather;
+mod log;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use monoceros_proto::si::v1::EventRecord;
+
+use crate::metrics::Metrics;
+pub(crate) use catalogue::{Event, Message, Row};
+pub(crate) use gather::gather;
+use log::{Entry, Log};
+pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
+
+/// How long events are collected before an RM is told (3.1).
+pub(crate) const COLLECTED_FOR: Duration = Duration::from_secs(2);
+
+/// Settings of events where the RM that registered or updated last says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EventSettings {
+    pub(crate) tracking: bool,
+    pub(crate) request_capacity: usize,
+    pub(crate) ring_capacity: usize,
+    pub(crate) streams: StreamLimits,
+}
+
+/// How many readers may follow the events over the network. It is for the edges to keep to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamLimits {
+    /// In all (`event.maxStreams`).
+    pub in_all: usize,
+    /// From one host (`event.maxStreamsPerHost`).
+    pub per_host: usize,
+}
+
+impl Default for EventSettings {
+    fn default() -> Self {
+        let streams = StreamLimits { in_all: 100, per_host: 15 };
+        Self { tracking: true, request_capacity: 1000, ring_capacity: 100_000, streams }
+    }
+}
+
+impl EventSettings {
+    /// These settings with what `extraConfig` says instead; what cannot be parsed says nothing.
+    fn with(self, extra: &BTreeMap<String, String>) -> Self {
+        let capacity = |key: &str| {
+            let text = extra.get(key)?;
+            text.parse().ok().filter(|capacity| *capacity > 0)
+        };
+        let tracking = extra.get("event.trackingEnabled").and_then(|text| truth(text));
+        Self {
+            tracking: tracking.unwrap_or(self.tracking),
+            request_capacity: capacity("event.requestCapacity").unwrap_or(self.request_capacity),
+            ring_capacity: capacity("event.ringBufferCapacity")
+                .or_else(|| capacity("event.ringbufferCapacity"))
+                .unwrap_or(self.ring_capacity),
+            streams: StreamLimits {
+                in_all: capacity("event.maxStreams").unwrap_or(self.streams.in_all),
+                per_host: capacity("event.maxStreamsPerHost").unwrap_or(self.streams.per_host),
+            },
+        }
+    }
+}
+
+fn truth(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether events are wanted at all. Clones say the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Tracking(Arc<AtomicBool>);
+
+impl Tracking {
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The events of all RMs. See the module.
+#[derive(Debug)]
+pub(crate) struct EventLog {
+    log: Log,
+    tracking: Tracking,
+    request_capacity: AtomicUsize,
+    streams: Mutex<StreamLimits>,
+    settings: EventSettings,
+}
+
+impl EventLog {
+    pub(crate) fn new(settings: EventSettings) -> Arc<Self> {
+        Arc::new(Self {
+            log: Log::new(settings.ring_capacity),
+            tracking: Tracking(Arc::new(AtomicBool::new(settings.tracking))),
+            request_capacity: AtomicUsize::new(settings.request_capacity),
+            streams: Mutex::new(settings.streams),
+            settings,
+        })
+    }
+
+    pub(crate) fn tracking(&self) -> &Tracking {
+        &self.tracking
+    }
+
+    /// Takes the `event.…` keys of the RM that registered or updated last; what it does not name is
+    /// as the scheduler was started with.
+    pub(crate) fn apply_extra_config(&self, extra: &BTreeMap<String, String>) {
+        let settings = self.settings.with(extra);
+        self.tracking.0.store(settings.tracking, Ordering::Relaxed);
+        self.request_capacity.store(settings.request_capacity, Ordering::Relaxed);
+        self.log.resize(settings.ring_capacity);
+        *self.streams() = settings.streams;
+    }
+}
+
+impl EventLog {
+    fn streams(&self) -> MutexGuard<'_, StreamLimits> {
+        self.streams.lock().expect("no holder panics")
+    }
+}
+
+/// What an RM is to be told, until it is.
+#[derive(Debug)]
+pub(crate) struct EventStore {
+    rm: Arc<str>,
+    log: Arc<EventLog>,
+    entries: Vec<Arc<Entry>>,
+    capacity: usize,
+    /// The RM will be told.
+    is_armed: bool,
+    metrics: Arc<Metrics>,
+}
+
+impl EventStore {
+    pub(crate) fn new(rm: &Arc<str>, log: &Arc<EventLog>, metrics: &Arc<Metrics>) -> Self {
+        let capacity = log.request_capacity.load(Ordering::Relaxed);
+        let (rm, log, metrics) = (Arc::clone(rm), Arc::clone(log), Arc::clone(metrics));
+        Self { rm, log, entries: Vec::new(), capacity, is_armed: false, metrics }
+    }
+
+    pub(crate) fn tracking(&self) -> &Tracking {
+        &self.log.tracking
+    }
+
+    /// Hands events to the ring, and keeps what the RM is to be told of them.
+    pub(crate) fn add(&mut self, events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        let counts = &self.metrics.events;
+        let entries = self.log.log.append(&self.rm, events);
+        let all = entries.len();
+        let room = self.capacity.saturating_sub(self.entries.len());
+        self.entries.extend(entries.into_iter().take(room));
+        counts.passed(all);
+        counts.stored(all.min(room), all.saturating_sub(room));
+    }
+
+    /// Whether a time is to be set at which the RM is told: it is to be told something and no time
+    /// was set yet.
+    pub(crate) fn arm(&mut self) -> bool {
+        !self.entries.is_empty() && !std::mem::replace(&mut self.is_armed, true)
+    }
+
+    /// Empties the store.
+    pub(crate) fn collect(&mut self) -> Vec<EventRecord> {
+        self.is_armed = false;
+        self.capacity = self.log.request_capacity.load(Ordering::Relaxed);
+        let entries = std::mem::take(&mut self.entries);
+        self.metrics.events.collected(entries.len());
+        entries.iter().map(|entry| entry.event.record()).collect()
+    }
+}
+
+/// Reads the events of all RMs, from any thread.
+#[derive(Clone, Debug)]
+pub struct EventReader(pub(crate) Arc<EventLog>);
+
+impl EventReader {
+    /// Whether events are made at present (`event.trackingEnabled`).
+    pub fn is_tracking(&self) -> bool {
+        self.0.tracking.is_on()
+    }
+
+    /// How many may follow at present.
+    pub fn stream_limits(&self) -> StreamLimits {
+        *self.0.streams()
+    }
+
+    /// At most `count` events from the id `start` on, as far as they are kept.
+    pub fn range(&self, start: u64, count: u64) -> EventRange {
+        self.0.log.range(start, count)
+    }
+
+    /// Follows the events: past ones first, then those that come. At most 1,000 wait for a reader;
+    /// one that is slower is dropped and told so by [`Streamed::Lagged`].
+    pub fn subscribe(&self, history: History, filter: EventFilter) -> EventSubscription {
+        self.0.log.follow(history, filter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extra(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn what_cannot_be_parsed_or_is_zero_is_as_by_default() {
+        let plain = EventSettings::default();
+        for (key, value) in [
+            ("event.trackingEnabled", "yes"),
+            ("event.requestCapacity", "0"),
+            ("event.requestCapacity", "-1"),
+            ("event.ringBufferCapacity", "x"),
+        ] {
+            assert_eq!(plain.with(&extra(&[(key, value)])), plain, "{key} {value}");
+        }
+    }
+
+    #[test]
+    fn both_spellings_of_the_ring_are_read() {
+        for key in ["event.ringBufferCapacity", "event.ringbufferCapacity"] {
+            let settings = EventSettings::default().with(&extra(&[(key, "7")]));
+            assert_eq!(settings.ring_capacity, 7);
+        }
+    }
+
+    #[test]
+    fn the_rm_that_spoke_last_says_how_many_may_follow() {
+        let log = EventLog::new(EventSettings::default());
+        let reader = EventReader(Arc::clone(&log));
+        log.apply_extra_config(&extra(&[
+            ("event.maxStreams", "7"),
+            ("event.maxStreamsPerHost", "0"),
+        ]));
+        assert_eq!(reader.stream_limits(), StreamLimits { in_all: 7, per_host: 15 });
+        log.apply_extra_config(&extra(&[]));
+        assert_eq!(reader.stream_limits(), StreamLimits { in_all: 100, per_host: 15 });
+    }
+
+    #[test]
+    fn a_key_that_is_gone_is_as_the_scheduler_was_started_with() {
+        let log = EventLog::new(EventSettings { tracking: false, ..EventSettings::default() });
+        log.apply_extra_config(&extra(&[("event.trackingEnabled", "T")]));
+        assert!(log.tracking().is_on());
+        log.apply_extra_config(&extra(&[]));
+        assert!(!log.tracking().is_on());
+    }
+
+    #[test]
+    fn beyond_its_capacity_a_store_counts_and_the_ring_has_all() {
+        let (log, metrics) = (EventLog::new(EventSettings::default()), Metrics::new());
+        log.apply_extra_config(&extra(&[("event.requestCapacity", "5")]));
+        let rm: Arc<str> = Arc::from("rm");
+        let mut store = EventStore::new(&rm, &log, &metrics);
+        let event = Event::of(Row::AppNew, &rm, 0);
+        assert!(!store.arm(), "there is nothing to tell");
+        store.add(vec![event.clone(); 4]);
+        assert!(store.arm());
+        store.add(vec![event.clone(); 4]);
+        assert!(!store.arm(), "the time is set");
+        log.apply_extra_config(&extra(&[]));
+        assert_eq!(store.collect().len(), 5);
+        store.add(vec![event; 6]);
+        assert!(store.arm(), "the store was empty");
+        assert_eq!(store.collect().len(), 6, "the new capacity holds from the next emptying on");
+        assert_eq!(EventReader(log).range(0, 100).records.len(), 14);
+        let counted = |name: &str| {
+            let families = metrics.registry().gather();
+            let family = families.iter().find(|family| family.name() == name).unwrap();
+            family.get_metric()[0].get_gauge().get_value().to_string()
+        };
+        assert_eq!(counted("yunikorn_event_total_processed"), "14");
+        assert_eq!(counted("yunikorn_event_total_stored"), "11");
+        assert_eq!(counted("yunikorn_event_total_not_stored"), "3");
+        assert_eq!(counted("yunikorn_event_total_collected"), "11");
+    }
+}

@@ -1,0 +1,141 @@
+//! What others measure of this partition's nodes and allocations (scheduler-interface chapter, 3.10):
+//! kept for a while, compared, never accounted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use actix::prelude::*;
+use monoceros_rules::resources::Resources;
+use monoceros_rules::utilization::{self, NodeFigures, Observed};
+
+use super::{Answer, Partition, Question, Read, Task};
+use crate::baton::{Baton, Purpose, Walk};
+use crate::node::Node;
+use crate::snapshot::NodeRecommendation;
+
+/// Measurements of one time.
+#[derive(Debug)]
+pub(crate) struct Measurements {
+    pub(crate) usages: Vec<(Arc<str>, Resources)>,
+    /// ns since the epoch; `None`: now.
+    pub(crate) at_ns: Option<i64>,
+}
+
+/// What has been measured, by the name under which it was reported.
+#[derive(Default)]
+pub(super) struct ObservedTable {
+    nodes: BTreeMap<Arc<str>, Observed>,
+    /// By UUID or by key.
+    allocations: BTreeMap<Arc<str>, Observed>,
+}
+
+impl ObservedTable {
+    /// Forgets what is too old.
+    fn expire(&mut self, now_ns: i64) {
+        self.nodes.retain(|_, observed| observed.is_kept(now_ns));
+        self.allocations.retain(|_, observed| observed.is_kept(now_ns));
+    }
+}
+
+impl Partition {
+    /// Takes what is known here: a node, else an allocation by its UUID, else one by its key. Says
+    /// of each whether it was.
+    fn observe(&mut self, measurements: Measurements, baton: &Baton) -> Vec<bool> {
+        let now_ns = baton.now_ns;
+        let at_ns = measurements.at_ns.unwrap_or(now_ns);
+        self.observed.expire(now_ns);
+        let nodes = &baton.books.nodes;
+        let strange: BTreeSet<&str> = measurements
+            .usages
+            .iter()
+            .map(|(id, _)| &**id)
+            .filter(|id| nodes.slot_of(id).is_none())
+            .collect();
+        let mut allocations: BTreeSet<Arc<str>> = BTreeSet::new();
+        if !strange.is_empty() {
+            // The table knows neither UUIDs nor keys by name: one pass for all of them.
+            let names = baton.books.allocations.iter().flat_map(|(_, entry)| {
+                [&entry.uuid, &entry.key].into_iter().filter(|name| strange.contains(&***name))
+            });
+            allocations.extend(names.cloned());
+        }
+        let mut take = |(id, usage): (Arc<str>, Resources)| {
+            let node = nodes.slot_of(&id);
+            let table = match node {
+                Some(_) => &mut self.observed.nodes,
+                None if allocations.contains(&id) => &mut self.observed.allocations,
+                None => return false,
+            };
+            let capacity = node.map(|slot| nodes.total(slot));
+            let earlier = table.get(&id);
+            if let Some(observed) = Observed::after(earlier, usage, at_ns, now_ns, capacity) {
+                table.insert(id, observed);
+            }
+            true
+        };
+        measurements.usages.into_iter().map(&mut take).collect()
+    }
+
+    /// What is used together, by nodes and by allocations, as far as it was measured.
+    fn observed_sums(&mut self, now_ns: i64) -> (Resources, Resources) {
+        self.observed.expire(now_ns);
+        let sum = |table: &BTreeMap<_, Observed>| {
+            table.values().fold(Resources::new(), |sum, observed| sum.plus(&observed.usage))
+        };
+        (sum(&self.observed.nodes), sum(&self.observed.allocations))
+    }
+
+    /// Begins or answers a read about what was measured.
+    pub(super) fn read_observed(&mut self, read: Read, baton: &mut Baton) {
+        let Read { question, reply } = read;
+        match question {
+            Question::Observe(measurements) => {
+                let known = self.observe(measurements, baton);
+                let _ = reply.send(Answer::Observe(known));
+            }
+            Question::ObservedSums => {
+                let (nodes, allocations) = self.observed_sums(baton.now_ns);
+                let _ = reply.send(Answer::ObservedSums { nodes, allocations });
+            }
+            Question::Recommendations(wanted) => {
+                let nodes = if wanted.is_empty() {
+                    baton.directory.nodes.iter().flatten().cloned().collect()
+                } else {
+                    named(&wanted, baton)
+                };
+                baton.walk = Walk { purpose: Purpose::Figures, nodes, ..Walk::default() };
+                let read = Read { question: Question::Recommendations(wanted), reply };
+                self.agenda.push_back(Task::Walk);
+                self.agenda.push_back(Task::Reply(Box::new(read)));
+            }
+            _ => unreachable!("a question about what was measured"),
+        }
+    }
+
+    /// The nodes have said what is accounted of them.
+    pub(super) fn recommend(
+        &mut self,
+        mut figures: Vec<(Arc<str>, NodeFigures)>,
+        now_ns: i64,
+    ) -> Vec<NodeRecommendation> {
+        self.observed.expire(now_ns);
+        figures.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut all = Vec::new();
+        for (node, figures) in figures {
+            let observed = self.observed.nodes.get(&node);
+            for (kind, recommended) in utilization::recommendations(&figures, observed) {
+                let observed = observed.filter(|_| kind == utilization::Kind::ObservedOverload);
+                let at_ns = observed.map_or(now_ns, |observed| observed.at_ns);
+                let node = node.to_string();
+                all.push(NodeRecommendation { node, kind, recommended, at_ns });
+            }
+        }
+        all
+    }
+}
+
+fn named(wanted: &[String], baton: &Baton) -> Vec<Arc<Addr<Node>>> {
+    let wanted: BTreeSet<&String> = wanted.iter().collect();
+    let slots = wanted.into_iter().filter_map(|id| baton.books.nodes.slot_of(id));
+    slots.filter_map(|slot| baton.directory.node(slot).cloned()).collect()
+}

@@ -1,0 +1,73 @@
+//! What others measure and what follows from it (scheduler-interface chapter, 3.10).
+
+use std::sync::Arc;
+
+use monoceros_proto::si::v1 as si;
+
+use super::{SchedulerHandle, ask};
+use crate::partition::{Answer, Measurements, Question};
+use crate::rm::measured;
+use crate::snapshot::NodeRecommendation;
+use crate::{ReadError, UpdateError};
+
+impl SchedulerHandle {
+    /// Takes what was really used by nodes and allocations of an RM, measured at one time (ns since
+    /// the epoch; 0: now). It is kept for 5 minutes, newer measurements win, and nothing is ever
+    /// accounted by it. Returns how many reports were taken and how many name nothing that is known
+    /// (or have an amount that is negative or cannot be read).
+    pub async fn report_utilization(
+        &self,
+        rm_id: &str,
+        reports: Vec<si::UtilizationReport>,
+        timestamp_ns: i64,
+    ) -> Result<(u64, u64), UpdateError> {
+        let Ok(partitions) = self.partitions_of(rm_id, None).await else {
+            return Err(UpdateError::NotRegistered(rm_id.to_owned()));
+        };
+        let counts = &self.metrics.utilization;
+        let (mut usages, mut refused) = (Vec::new(), 0);
+        for report in reports {
+            let id: Arc<str> = Arc::from(report.id);
+            match measured(&id, report.actual_used_resource.as_ref()) {
+                Some(usage) => usages.push((id, usage)),
+                None => refused += 1,
+            }
+        }
+        counts.refused.inc_by(refused);
+        let all = usages.len() as u64;
+        let at_ns = Some(timestamp_ns).filter(|at| *at > 0);
+        for partition in partitions {
+            if usages.is_empty() {
+                break;
+            }
+            let measurements = Measurements { usages: usages.clone(), at_ns };
+            let answer = ask(&partition, Question::Observe(measurements)).await;
+            if let Ok(Answer::Observe(known)) = answer {
+                let mut known = known.into_iter();
+                usages.retain(|_| !known.next().unwrap_or(false));
+            }
+        }
+        let unknown = usages.len() as u64;
+        counts.accepted.inc_by(all - unknown);
+        counts.unknown.inc_by(unknown);
+        Ok((all - unknown, unknown + refused))
+    }
+
+    /// What size nodes should have, and why: of these nodes, or of all if none is named, in one
+    /// partition of an RM or in all of them; by node, at most one of each kind.
+    pub async fn node_recommendations(
+        &self,
+        rm_id: &str,
+        partition: Option<&str>,
+        node_ids: &[String],
+    ) -> Result<Vec<NodeRecommendation>, ReadError> {
+        let mut all = Vec::new();
+        for partition in self.partitions_of(rm_id, partition).await? {
+            match ask(&partition, Question::Recommendations(node_ids.to_vec())).await? {
+                Answer::Recommendations(recommendations) => all.extend(recommendations),
+                _ => unreachable!("recommendations are answered with recommendations"),
+            }
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,508 @@
+//! What is told as events (rest-events-metrics chapter, section 3): the codes of each row, and the
+//! order of 3.4.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+use monoceros_actors::{ResourceManagerCallback, Scheduler};
+use monoceros_proto::si::v1 as si;
+
+use crate::script::Script;
+use crate::wire;
+use crate::world::{How, World, in_virtual_time, register, say};
+
+/// Type, object, change, detail, reference, amount and message of an event.
+fn line(record: &si::EventRecord) -> String {
+    let (kind, change) = (record.r#type().as_str_name(), record.event_change_type().as_str_name());
+    let detail = record.event_change_detail().as_str_name();
+    let mut line = format!("{kind} {} {change} {detail}", record.object_id);
+    if !record.reference_id.is_empty() {
+        write!(line, " of {}", record.reference_id).unwrap();
+    }
+    let resource = record.resource.as_ref().expect("always there");
+    for (name, quantity) in &resource.resources {
+        write!(line, " {name}={}", quantity.value).unwrap();
+    }
+    if !record.message.is_empty() {
+        write!(line, ": {}", record.message).unwrap();
+    }
+    line
+}
+
+async fn play(world: &mut World, text: &str) {
+    for step in Script::parse(text).0 {
+        world.step(&step).await;
+    }
+    world.settle().await;
+}
+
+/// The events of the second script, played after the first.
+#[track_caller]
+fn check(before: &str, text: &str, expect: &Expect) {
+    for how in [How::Plain, How::OneAtATime] {
+        let told = in_virtual_time(async {
+            let mut world = World::new(how);
+            play(&mut world, before).await;
+            let events = world.scheduler.events();
+            let past = events.range(0, 0).highest + 1;
+            play(&mut world, text).await;
+            let range = events.range(past, u64::MAX);
+            range.records.iter().fold(String::new(), |told, record| told + &line(record) + "\n")
+        });
+        expect.assert_eq(&told);
+    }
+}
+
+const RUNNING: &str = "
+    node n1 vcore=4
+    app a1 in root.default
+    ask a1 k1 vcore=1
+";
+
+#[test]
+fn a_node_that_comes_raises_root_and_is_told_even_if_it_is_refused() {
+    check(
+        "node n1 vcore=4",
+        "
+        node n2 vcore=2 drained
+        node n1 vcore=9
+        ",
+        &expect![[r#"
+            NODE n2 SET NODE_SCHEDULABLE: schedulable: false
+            NODE n2 ADD DETAILS_NONE vcore=2: node added to its partition
+            QUEUE root SET QUEUE_MAX vcore=6
+            NODE n1 SET NODE_SCHEDULABLE: schedulable: true
+            NODE n1 ADD DETAILS_NONE vcore=9: node added to its partition
+        "#]],
+    );
+}
+
+#[test]
+fn queues_of_the_configuration_are_told_parents_first() {
+    let told = in_virtual_time(async {
+        let mut world = World::new(How::Plain);
+        play(&mut world, "queue root.a.b\nqueue root.c\nregister").await;
+        let records = world.scheduler.events().range(0, 9).records;
+        records.iter().map(line).collect::<Vec<_>>()
+    });
+    let queue = |path: &str| format!("QUEUE {path} ADD DETAILS_NONE");
+    assert_eq!(told, ["root", "root.a", "root.a.b", "root.c"].map(queue));
+}
+
+#[test]
+fn an_application_is_placed_accepted_with_its_first_ask_and_runs_before_its_allocation() {
+    check(
+        "node n1 vcore=4",
+        "
+        app a1 in root.default
+        ask a1 k1 vcore=1
+        ask a1 k2 vcore=1
+        ",
+        &expect![[r#"
+            APP a1 ADD APP_NEW
+            QUEUE root.default ADD QUEUE_APP of a1
+            APP a1 SET APP_ACCEPTED
+            APP a1 ADD APP_REQUEST of k1 vcore=1
+            APP a1 SET APP_RUNNING
+            NODE n1 ADD NODE_ALLOC of k1 vcore=1
+            APP a1 ADD APP_ALLOC of k1 vcore=1
+            APP a1 ADD APP_REQUEST of k2 vcore=1
+            NODE n1 ADD NODE_ALLOC of k2 vcore=1
+            APP a1 ADD APP_ALLOC of k2 vcore=1
+        "#]],
+    );
+}
+
+#[test]
+fn a_rejected_application_says_why_and_was_in_no_queue() {
+    check(
+        "
+        queue root.a
+        register
+        ",
+        "app a1 in root.nowhere",
+        &expect![[r#"
+            APP a1 ADD APP_NEW
+            APP a1 SET APP_REJECT: application `a1`: queue `root.nowhere` does not exist [R_PLACEMENT E_PLACEMENT_NONE]
+        "#]],
+    );
+}
+
+#[test]
+fn the_last_release_completes_the_application_first_and_ends_the_ask_last() {
+    check(
+        RUNNING,
+        "
+        release a1 key=k1
+        wait 30000ms
+        ",
+        &expect![[r#"
+            APP a1 SET APP_COMPLETING
+            APP a1 REMOVE ALLOC_CANCEL of k1 vcore=1
+            NODE n1 REMOVE NODE_ALLOC of k1 vcore=1
+            APP a1 REMOVE REQUEST_CANCEL of k1 vcore=1
+            APP a1 SET APP_COMPLETED
+            QUEUE root.default REMOVE QUEUE_APP of a1
+            APP a1 REMOVE DETAILS_NONE
+        "#]],
+    );
+}
+
+#[test]
+fn how_an_allocation_ended_is_in_the_detail() {
+    check(
+        "
+        node n1 vcore=9
+        app a1 in root.default
+        ask a1 k x3 vcore=1
+        ask a1 p vcore=1
+        ask a1 r vcore=1
+        ",
+        "
+        release a1 uuid=k#1 as TIMEOUT
+        release a1 uuid=k#2 as SCHEDULING_FAILED_ON_RM
+        release a1 uuid=p as PREEMPTED_BY_SCHEDULER
+        release a1 uuid=r as PLACEHOLDER_REPLACED
+        ",
+        &expect![[r#"
+            APP a1 REMOVE ALLOC_TIMEOUT of k#1 vcore=1
+            NODE n1 REMOVE NODE_ALLOC of k#1 vcore=1
+            APP a1 REMOVE ALLOC_CANCEL of k#2 vcore=1
+            NODE n1 REMOVE NODE_ALLOC of k#2 vcore=1
+            NODE n1 ADD NODE_ALLOC of k#4 vcore=1
+            APP a1 ADD APP_ALLOC of k#4 vcore=1
+            APP a1 REMOVE ALLOC_PREEMPT of p vcore=1
+            NODE n1 REMOVE NODE_ALLOC of p vcore=1
+            APP a1 REMOVE REQUEST_CANCEL of p vcore=1
+            APP a1 REMOVE ALLOC_REPLACED of r vcore=1
+            NODE n1 REMOVE NODE_ALLOC of r vcore=1
+            APP a1 REMOVE REQUEST_CANCEL of r vcore=1
+        "#]],
+    );
+}
+
+#[test]
+fn a_node_that_leaves_takes_its_allocations_without_a_word_of_its_own() {
+    check(
+        "
+        node n1 vcore=4
+        app a1 in root.default
+        ask a1 k1 vcore=1
+        ask a1 k2 vcore=1
+        ",
+        "remove n1",
+        &expect![[r#"
+            NODE n1 SET NODE_SCHEDULABLE: schedulable: false
+            APP a1 SET APP_COMPLETING
+            APP a1 REMOVE ALLOC_NODEREMOVED of k1 vcore=1
+            APP a1 REMOVE ALLOC_NODEREMOVED of k2 vcore=1
+            NODE n1 REMOVE NODE_DECOMISSION: node removed from its partition
+            QUEUE root SET QUEUE_MAX
+        "#]],
+    );
+}
+
+#[test]
+fn a_removed_application_ends_its_asks_leaves_its_queue_and_then_ends_its_allocations() {
+    check(
+        RUNNING,
+        "
+        ask a1 k2 vcore=99
+        remove-app a1
+        ",
+        &expect![[r#"
+            APP a1 ADD APP_REQUEST of k2 vcore=99
+            REQUEST k2 NONE DETAILS_NONE of a1 vcore=99: request `k2` does not fit in queue `root.default` (requested map[vcore:99], available map[vcore:3])
+            APP a1 REMOVE REQUEST_CANCEL of k2 vcore=99
+            QUEUE root.default REMOVE QUEUE_APP of a1
+            APP a1 REMOVE DETAILS_NONE
+            APP a1 REMOVE ALLOC_CANCEL of k1 vcore=1
+            NODE n1 REMOVE NODE_ALLOC of k1 vcore=1
+            APP a1 REMOVE REQUEST_CANCEL of k1 vcore=1
+        "#]],
+    );
+}
+
+#[test]
+fn what_the_rm_places_itself_is_told_like_any_allocation() {
+    check(
+        "
+        node n1 vcore=4
+        app a1 in root.default
+        ",
+        "
+        exists a1 k1 on n1 vcore=1
+        exists a1 k2 on n1 vcore=1 uuid=u2
+        ",
+        &expect![[r#"
+            APP a1 SET APP_ACCEPTED
+            APP a1 SET APP_RUNNING
+            NODE n1 ADD NODE_ALLOC of k1 vcore=1
+            APP a1 ADD APP_ALLOC of k1 vcore=1
+            NODE n1 ADD NODE_ALLOC of u2 vcore=1
+            APP a1 ADD APP_ALLOC of u2 vcore=1
+        "#]],
+    );
+}
+
+#[test]
+fn what_others_place_comes_and_goes_on_its_node_and_changes_silently() {
+    check(
+        "node n1 vcore=4",
+        "
+        foreign f1 on n1 vcore=1 kind=default
+        foreign f1 on n1 vcore=2 kind=default
+        foreign-gone f1
+        ",
+        &expect![[r#"
+            NODE n1 ADD NODE_ALLOC of f1 vcore=1
+            NODE n1 REMOVE NODE_ALLOC of f1 vcore=2
+        "#]],
+    );
+}
+
+#[test]
+fn of_a_node_only_real_changes_are_told() {
+    check(
+        "node n1 vcore=4",
+        "
+        resize n1 vcore=4 attr ready=true
+        resize n1 vcore=5 occupied vcore=1 attr ready=false
+        resize n1 vcore=5 occupied vcore=1 attr ready=false
+        drain n1
+        drain n1
+        undrain n1
+        ",
+        &expect![[r#"
+            NODE n1 SET NODE_READY: ready: false
+            NODE n1 SET NODE_OCCUPIED vcore=1
+            NODE n1 SET NODE_CAPACITY vcore=5
+            QUEUE root SET QUEUE_MAX vcore=5
+            NODE n1 SET NODE_SCHEDULABLE: schedulable: false
+            NODE n1 SET NODE_SCHEDULABLE: schedulable: true
+        "#]],
+    );
+}
+
+#[test]
+fn a_request_over_its_quota_is_told_once_until_it_fits() {
+    check(
+        "
+        queue root.a max vcore=1
+        node n1 vcore=9
+        app a1 in root.a
+        ask a1 k1 vcore=1
+        ",
+        "
+        ask a1 k2 vcore=1
+        node n2 vcore=1
+        withdraw a1 k9
+        release a1 key=k1
+        ",
+        &expect![[r#"
+            APP a1 ADD APP_REQUEST of k2 vcore=1
+            REQUEST k2 NONE DETAILS_NONE of a1 vcore=1: request `k2` does not fit in queue `root.a` (requested map[vcore:1], available map[vcore:0])
+            NODE n2 SET NODE_SCHEDULABLE: schedulable: true
+            NODE n2 ADD DETAILS_NONE vcore=1: node added to its partition
+            QUEUE root SET QUEUE_MAX vcore=10
+            APP a1 REMOVE ALLOC_CANCEL of k1 vcore=1
+            NODE n1 REMOVE NODE_ALLOC of k1 vcore=1
+            APP a1 REMOVE REQUEST_CANCEL of k1 vcore=1
+            REQUEST k2 NONE DETAILS_NONE of a1 vcore=1: request `k2` has become schedulable in queue `root.a`
+            NODE n1 ADD NODE_ALLOC of k2 vcore=1
+            APP a1 ADD APP_ALLOC of k2 vcore=1
+        "#]],
+    );
+}
+
+#[test]
+fn refusals_are_told_with_their_counts_and_not_again_for_15_seconds() {
+    let before = "
+        node n1 vcore=4
+        node n2 vcore=4
+        app a1 in root.default
+        refuse k1 *
+    ";
+    // Tried again after 1, 2, 4, 8 and 16 s; told after 0, 15 and 31.
+    check(
+        before,
+        "
+        ask a1 k1 vcore=1
+        wait 1000ms
+        wait 2000ms
+        wait 4000ms
+        wait 8000ms
+        wait 16000ms
+        ",
+        &expect![[r#"
+            APP a1 SET APP_ACCEPTED
+            APP a1 ADD APP_REQUEST of k1 vcore=1
+            REQUEST k1 NONE DETAILS_NONE of a1 vcore=1: request `k1` was refused by predicates: the script refuses (2x);
+            REQUEST k1 NONE DETAILS_NONE of a1 vcore=1: request `k1` was refused by predicates: the script refuses (2x);
+            REQUEST k1 NONE DETAILS_NONE of a1 vcore=1: request `k1` was refused by predicates: the script refuses (2x);
+        "#]],
+    );
+}
+
+#[test]
+fn what_a_configuration_changes_is_told_and_nothing_else() {
+    let queue = |path: &str, words: &str| format!("queue {path} {words}\n");
+    let configuration = |queues: &[String]| {
+        let steps = Script::parse(&queues.concat()).0.into_iter();
+        let queues: Vec<_> = steps
+            .map(|step| match step {
+                crate::script::Step::Queue(queue) => queue,
+                step => panic!("`{step}` is no queue"),
+            })
+            .collect();
+        wire::configuration(None, &queues)
+    };
+    let told = in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let before = configuration(&[
+            queue("root.a", "max vcore=2 guaranteed vcore=1"),
+            queue("root.b", "max vcore=2"),
+            queue("root.c", ""),
+        ]);
+        register(&scheduler, "rm", &before, Arc::new(Listener::default())).await;
+        say(&scheduler, "rm", "node n1 vcore=1").await;
+        let past = scheduler.events().range(0, 0).highest + 1;
+        let config = configuration(&[
+            queue("root.a", "max vcore=3 guaranteed vcore=2"),
+            queue("root.b.d", ""),
+        ]);
+        let update = |config: &str| si::UpdateConfigurationRequest {
+            rm_id: "rm".to_owned(),
+            config: config.to_owned(),
+            extra_config: [("event.ringBufferCapacity".to_owned(), "99".to_owned())].into(),
+            ..Default::default()
+        };
+        scheduler.update_configuration(update(&config)).await.unwrap();
+        scheduler.update_configuration(update(&config)).await.unwrap();
+        scheduler.settle().await;
+        let mut told: Vec<_> =
+            scheduler.events().range(past, 99).records.iter().map(line).collect();
+        // Of several queues in one step the order is not that of the configuration.
+        told.sort();
+        told
+    });
+    assert_eq!(
+        told,
+        [
+            "QUEUE root.a SET QUEUE_GUARANTEED vcore=2",
+            "QUEUE root.a SET QUEUE_MAX vcore=3",
+            "QUEUE root.b SET QUEUE_MAX",
+            "QUEUE root.b SET QUEUE_TYPE: leaf queue: false",
+            "QUEUE root.b.d ADD DETAILS_NONE",
+            "QUEUE root.c REMOVE DETAILS_NONE",
+        ]
+    );
+}
+
+/// Hears events alone, batch by batch.
+#[derive(Default)]
+struct Listener(Mutex<Vec<Vec<String>>>);
+
+impl ResourceManagerCallback for Listener {
+    fn update_allocation(&self, _: si::AllocationResponse) {}
+    fn update_application(&self, _: si::ApplicationResponse) {}
+    fn update_node(&self, _: si::NodeResponse) {}
+
+    fn send_events(&self, events: Vec<si::EventRecord>) {
+        self.0.lock().unwrap().push(events.iter().map(line).collect());
+    }
+}
+
+impl Listener {
+    /// The objects of the events of each batch.
+    fn batches(&self) -> Vec<String> {
+        let object = |line: &String| line.split(' ').nth(1).unwrap().to_owned();
+        let batches = std::mem::take(&mut *self.0.lock().unwrap());
+        let objects = |batch: &Vec<String>| batch.iter().map(object).collect::<Vec<_>>().join(" ");
+        batches.iter().map(objects).collect()
+    }
+}
+
+async fn seconds(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[test]
+fn an_rm_hears_of_its_own_partitions_in_batches_of_two_seconds() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let (one, two) = (Arc::new(Listener::default()), Arc::new(Listener::default()));
+        register(&scheduler, "one", "", one.clone()).await;
+        register(&scheduler, "two", "", two.clone()).await;
+        seconds(3).await;
+        assert_eq!(one.batches(), ["root root.default"]);
+        assert_eq!(two.batches(), ["root root.default"]);
+        say(&scheduler, "one", "node n1 vcore=1").await;
+        seconds(1).await;
+        say(&scheduler, "one", "drain n1").await;
+        assert!(one.batches().is_empty(), "the batch is not due yet");
+        seconds(2).await;
+        assert_eq!(one.batches(), ["n1 n1 root n1"]);
+        seconds(60).await;
+        assert!(one.batches().is_empty() && two.batches().is_empty());
+    });
+}
+
+#[test]
+fn an_rm_hears_of_no_more_than_it_can_hold_and_the_ring_has_all() {
+    in_virtual_time(async {
+        let builder = Scheduler::builder().event_request_capacity(5).event_ring_capacity(7);
+        let scheduler = builder.start_local().unwrap();
+        let rm = Arc::new(Listener::default());
+        register(&scheduler, "rm", "", rm.clone()).await;
+        say(&scheduler, "rm", "node n1 vcore=1\nnode n2 vcore=1").await;
+        seconds(3).await;
+        assert_eq!(rm.batches(), ["root root.default n1 n1 root"]);
+        let range = scheduler.events().range(1, 9);
+        assert_eq!((range.lowest, range.highest, range.records.len()), (1, 7, 7));
+    });
+}
+
+#[test]
+fn switched_off_nothing_is_told_and_switched_on_again_ids_go_on() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().event_tracking(false).start_local().unwrap();
+        let rm = Arc::new(Listener::default());
+        let register = async |tracking: &str| {
+            let extra_config = [("event.trackingEnabled".to_owned(), tracking.to_owned())].into();
+            let rm_id = "rm".to_owned();
+            let request =
+                si::RegisterResourceManagerRequest { rm_id, extra_config, ..Default::default() };
+            scheduler.register_resource_manager(request, rm.clone()).await.unwrap();
+            say(&scheduler, "rm", "node n1 vcore=1").await;
+        };
+        let kept = || scheduler.events().range(0, u64::MAX).records.len();
+        register("").await;
+        assert_eq!((kept(), scheduler.events().is_tracking()), (0, false));
+        register("true").await;
+        assert_eq!(kept(), 5, "two queues, three of the node");
+        register("false").await;
+        assert_eq!((kept(), scheduler.events().is_tracking()), (5, false));
+        register("1").await;
+        assert_eq!(scheduler.events().range(9, 9).highest, 9);
+    });
+}
+
+#[test]
+fn a_node_of_a_partition_that_does_not_exist_is_told_as_schedulable_only() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        register(&scheduler, "rm", "", Arc::new(Listener::default())).await;
+        let Some(crate::script::Step::Send { items, .. }) =
+            Script::parse("node n1 vcore=1 attr si/node-partition=nowhere").0.pop()
+        else {
+            panic!("a message");
+        };
+        let wire::Message::Node(request) = wire::message("rm", &items) else { panic!("of nodes") };
+        scheduler.update_node(request).await.unwrap();
+        let told: Vec<_> = scheduler.events().range(2, 9).records.iter().map(line).collect();
+        assert_eq!(told, ["NODE n1 SET NODE_SCHEDULABLE: schedulable: true"]);
+    });
+}

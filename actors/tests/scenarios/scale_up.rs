@@ -1,0 +1,206 @@
+//! Requests for which more machines would help (applications chapter, 3.8).
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
+
+use crate::wire;
+use crate::world::{in_virtual_time, register, say};
+
+/// Hears for which requests more machines would help, message by message.
+#[derive(Default)]
+struct Autoscaler(Mutex<Vec<String>>);
+
+impl ResourceManagerCallback for Autoscaler {
+    fn update_allocation(&self, _: si::AllocationResponse) {}
+    fn update_application(&self, _: si::ApplicationResponse) {}
+    fn update_node(&self, _: si::NodeResponse) {}
+
+    fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
+        if args.allocation_key.starts_with("bad") { Err("refused".to_owned()) } else { Ok(()) }
+    }
+
+    fn update_container_scheduling_state(
+        &self,
+        states: Vec<si::UpdateContainerSchedulingStateRequest>,
+    ) {
+        let keys: Vec<_> = states
+            .into_iter()
+            .map(|state| {
+                assert_eq!(state.state(), SchedulingState::Failed);
+                assert!(!state.reason.is_empty());
+                format!("{}/{}", state.application_id, state.allocation_key)
+            })
+            .collect();
+        self.0.lock().unwrap().push(keys.join(" "));
+    }
+}
+
+struct World {
+    scheduler: SchedulerHandle,
+    rm: Arc<Autoscaler>,
+}
+
+impl World {
+    /// With queues as a script has them.
+    async fn new(queues: &str) -> Self {
+        let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
+        let rm = Arc::new(Autoscaler::default());
+        let queues: Vec<_> = crate::script::Script::parse(queues)
+            .0
+            .into_iter()
+            .map(|step| match step {
+                crate::script::Step::Queue(queue) => queue,
+                step => panic!("`{step}` is no queue"),
+            })
+            .collect();
+        let config =
+            if queues.is_empty() { String::new() } else { wire::configuration(None, &queues) };
+        register(&scheduler, "rm", &config, rm.clone()).await;
+        Self { scheduler, rm }
+    }
+
+    async fn say(&self, text: &str) {
+        say(&self.scheduler, "rm", text).await;
+    }
+
+    /// What was heard within the next seconds.
+    async fn heard(&self, seconds: u64) -> Vec<String> {
+        tokio::time::sleep(Duration::from_millis(seconds * 1000 + 10)).await;
+        std::mem::take(&mut *self.rm.0.lock().unwrap())
+    }
+
+    /// Keys with the number of allocations, as whoever asks sees them.
+    async fn outstanding(&self, limit: usize) -> Vec<String> {
+        let requests = self.scheduler.outstanding_requests("rm", None, limit).await.unwrap();
+        let name = |request: monoceros_actors::snapshot::OutstandingRequest| {
+            format!("{}/{} x{}", request.application, request.key, request.count)
+        };
+        requests.into_iter().map(name).collect()
+    }
+}
+
+const NOTHING: Vec<String> = Vec::new();
+
+#[test]
+fn a_request_that_fits_its_queue_and_no_node_is_told_once_after_a_second() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=1\napp a1 in root.default\nask a1 k1 vcore=2").await;
+        assert_eq!(world.heard(0).await, NOTHING);
+        assert_eq!(world.heard(1).await, ["a1/k1"]);
+        assert_eq!(world.heard(60).await, NOTHING);
+        world.say("node n2 vcore=1\nask a1 k2 vcore=2\nask a1 k3 x2 vcore=2").await;
+        assert_eq!(world.heard(1).await, ["a1/k2 a1/k3"], "in one message");
+        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x1", "a1/k3 x2"]);
+    });
+}
+
+#[test]
+fn a_quota_is_not_mended_by_machines_and_is_shared_by_what_is_counted() {
+    in_virtual_time(async {
+        let world =
+            World::new("queue root.a max vcore=5\nqueue root.a.x\nqueue root.a.y max vcore=2")
+                .await;
+        world
+            .say("node n1 vcore=1\napp a1 in root.a.x\napp a2 in root.a.x\napp a3 in root.a.y")
+            .await;
+        world
+            .say("ask a1 k1 vcore=2\nask a2 k2 vcore=2\nask a2 k3 vcore=2\nask a3 k4 vcore=3")
+            .await;
+        assert_eq!(world.heard(1).await, ["a1/k1 a2/k2"], "k3 and k4 do not fit beside them");
+        world.say("withdraw a1 k1").await;
+        assert_eq!(world.heard(1).await, ["a2/k3"]);
+        assert_eq!(world.outstanding(9).await, ["a2/k2 x1", "a2/k3 x1"]);
+    });
+}
+
+#[test]
+fn machines_of_its_kind_do_not_help_a_request_that_may_use_only_one() {
+    in_virtual_time(async {
+        let world = World::new("queue root.a max vcore=5").await;
+        world.say("node n1 vcore=1\napp a1 in root.a").await;
+        world.say("ask a1 k1 vcore=4 node=n1\nask a1 k2 vcore=2").await;
+        assert_eq!(world.heard(9).await, NOTHING, "k1 is not told of and takes its share");
+        assert_eq!(world.outstanding(9).await, NOTHING);
+    });
+}
+
+#[test]
+fn a_request_that_predicates_refuse_everywhere_wants_another_machine() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=9\napp a1 in root.default\nask a1 bad vcore=1").await;
+        assert_eq!(world.heard(1).await, ["a1/bad"]);
+    });
+}
+
+#[test]
+fn an_application_that_may_not_run_asks_for_no_machines_and_is_told_of_the_block_once() {
+    in_virtual_time(async {
+        let world = World::new("queue root.a maxapps=1").await;
+        world.say("node n1 vcore=1\napp a1 in root.a\nask a1 k1 vcore=1").await;
+        world.say("app a2 in root.a\nask a2 k2 vcore=1").await;
+        assert_eq!(world.heard(9).await, NOTHING);
+        world.say("ask a2 k3 vcore=9").await;
+        assert_eq!(world.heard(9).await, NOTHING);
+        world.say("release a1 key=k1").await;
+        assert_eq!(world.heard(9).await, ["a2/k3"]);
+        let range = world.scheduler.events().range(0, 999);
+        let of_a2 = range.records.iter().filter(|record| record.object_id == "a2");
+        let details: Vec<_> =
+            of_a2.map(|record| record.event_change_detail().as_str_name()).collect();
+        assert_eq!(
+            details,
+            [
+                "APP_NEW",
+                "APP_ACCEPTED",
+                "APP_REQUEST",
+                "APP_CANNOTRUN_QUEUE",
+                "APP_REQUEST",
+                "APP_RUNNABLE_QUEUE",
+                "APP_RUNNING",
+                "APP_ALLOC"
+            ]
+        );
+    });
+}
+
+#[test]
+fn on_hold_nobody_is_told_and_afterwards_they_are() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=1\napp a1 in root.default\nask a1 k1 vcore=2").await;
+        let control = world.scheduler.control("rm").await.unwrap();
+        control.hold(true);
+        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.outstanding(9).await, NOTHING);
+        control.hold(false);
+        assert_eq!(world.heard(2).await, ["a1/k1"]);
+    });
+}
+
+#[test]
+fn whoever_asks_gets_the_whole_request_and_no_more_than_wanted() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=1\napp a1 in root.default").await;
+        world.say("ask a1 k1 vcore=2 created=5 prio=1\nask a1 k2 vcore=2").await;
+        let all = world.scheduler.outstanding_requests("rm", Some("default"), 9).await.unwrap();
+        let first = &all[0];
+        assert_eq!((first.partition.as_str(), first.queue.as_str()), ("default", "root.default"));
+        assert_eq!(first.resource.to_string(), "map[vcore:2]");
+        assert_eq!(first.tags["creationTime"], "5");
+        assert_eq!(first.pending_since_ns, 5_000_000_000);
+        assert_eq!(world.outstanding(1).await, ["a1/k1 x1"]);
+        assert_eq!(world.heard(1).await, ["a1/k1 a1/k2"], "asking is not telling");
+        for (rm, partition) in [("rm", Some("other")), ("other", None)] {
+            let answer = world.scheduler.outstanding_requests(rm, partition, 9).await;
+            assert!(matches!(answer, Err(ReadError::PartitionNotFound(_))));
+        }
+    });
+}

@@ -1,0 +1,336 @@
+//! What remote predicates cost: one shim on loopback that answers at once.
+//!
+//! `cargo bench --bench callback`, or with some of `trip`, `rate`, `stalled` behind `--`. The service
+//! is the `monoceros` binary in a process of its own; RM and shim are here, on connections of their
+//! own. A round trip is from an ask to its allocation.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small positive numbers"
+)]
+
+mod service;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use monoceros::grpc::stubs::callback::callback_service_client::CallbackServiceClient;
+use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::callback::v1::core_message::Body;
+use monoceros_proto::callback::v1::shim_message::Body as Said;
+use monoceros_proto::si::v1 as si;
+use service::{Service, resource};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use tonic::transport::Endpoint;
+
+const NODES: usize = 1_000;
+/// Asks of one measurement of the rate, in messages of [`BATCH`].
+const ASKS: usize = 30_000;
+const BATCH: usize = 1_000;
+/// Asks of one measurement of round trips.
+const TRIPS: usize = 3_000;
+const IN_FLIGHT: [usize; 4] = [1, 8, 64, 512];
+const QUEUES: &str =
+    "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
+
+/// How the RM is asked.
+#[derive(Clone, Copy)]
+enum Asked {
+    /// Not at all.
+    Never,
+    /// With or without a view of its own, at most so many placements at once.
+    Remote { in_flight: usize, assume: bool },
+}
+
+/// A resource manager with nodes and one application.
+struct Rm {
+    id: &'static str,
+    requests: mpsc::Sender<si::AllocationRequest>,
+    answers: Streaming<si::AllocationResponse>,
+    _shim: Option<mpsc::Sender<cb::ShimMessage>>,
+}
+
+impl Rm {
+    /// Registers, attaches a shim that answers (or does not), and reports nodes and application.
+    async fn start(service: &Service, id: &'static str, asked: Asked, answers: bool) -> Self {
+        let mut client = service.client().await;
+        let predicates = match asked {
+            Asked::Never => "none",
+            Asked::Remote { .. } => "required",
+        };
+        let in_flight = match asked {
+            Asked::Never => 1,
+            Asked::Remote { in_flight, .. } => in_flight,
+        };
+        let extra_config = [
+            ("callback.predicates".to_owned(), predicates.to_owned()),
+            ("scheduling.placementsInFlight".to_owned(), in_flight.to_string()),
+        ];
+        let request = si::RegisterResourceManagerRequest {
+            rm_id: id.to_owned(),
+            config: QUEUES.to_owned(),
+            extra_config: extra_config.into(),
+            ..Default::default()
+        };
+        client.register_resource_manager(request).await.unwrap();
+        let shim = match asked {
+            Asked::Never => None,
+            Asked::Remote { assume, .. } => Some(attach(service, id, assume, answers).await),
+        };
+        let nodes = (0..NODES).map(|number| si::NodeInfo {
+            node_id: format!("node-{number:04}"),
+            action: si::node_info::ActionFromRm::Create as i32,
+            schedulable_resource: Some(resource(&[("memory", 1_000_000), ("vcore", 100_000)])),
+            ..Default::default()
+        });
+        let request =
+            si::NodeRequest { nodes: nodes.collect(), rm_id: id.to_owned(), ..Default::default() };
+        let mut accepted =
+            client.update_node(tokio_stream::iter([request])).await.unwrap().into_inner();
+        let mut count = 0;
+        while count < NODES {
+            count += accepted.message().await.unwrap().unwrap().accepted.len();
+        }
+        let application = si::AddApplicationRequest {
+            application_id: "app".to_owned(),
+            queue_name: "root.a".to_owned(),
+            ugi: Some(si::UserGroupInformation { user: "bench".to_owned(), groups: Vec::new() }),
+            ..Default::default()
+        };
+        let request = si::ApplicationRequest {
+            new: vec![application],
+            rm_id: id.to_owned(),
+            ..Default::default()
+        };
+        let mut states =
+            client.update_application(tokio_stream::iter([request])).await.unwrap().into_inner();
+        assert_eq!(states.message().await.unwrap().unwrap().accepted.len(), 1);
+        let (requests, outgoing) = mpsc::channel(1_024);
+        let hello = si::AllocationRequest { rm_id: id.to_owned(), ..Default::default() };
+        requests.send(hello).await.unwrap();
+        let stream = ReceiverStream::new(outgoing);
+        let answers = client.update_allocation(stream).await.unwrap().into_inner();
+        Self { id, requests, answers, _shim: shim }
+    }
+
+    /// Asks for these many, in messages of at most [`BATCH`].
+    async fn ask(&self, numbers: std::ops::Range<usize>) {
+        ask(&self.requests, self.id, numbers).await;
+    }
+
+    /// The next allocations, each by the number of its ask.
+    async fn placed(&mut self) -> Vec<usize> {
+        let response = self.answers.message().await.unwrap().unwrap();
+        response.new.iter().map(|new| new.allocation_key.parse().unwrap()).collect()
+    }
+
+    /// Allocations per second with everything asked for at once.
+    async fn rate(&mut self) -> f64 {
+        let start = Instant::now();
+        let (requests, id) = (self.requests.clone(), self.id);
+        tokio::spawn(async move { ask(&requests, id, 0..ASKS).await });
+        let mut count = 0;
+        while count < ASKS {
+            count += self.placed().await.len();
+        }
+        ASKS as f64 / start.elapsed().as_secs_f64()
+    }
+
+    /// Round trips of asks that come one after the other.
+    async fn trips(&mut self, from: usize) -> Vec<Duration> {
+        let mut trips = Vec::with_capacity(TRIPS);
+        for number in from..from + TRIPS {
+            let start = Instant::now();
+            self.ask(number..number + 1).await;
+            while !self.placed().await.contains(&number) {}
+            trips.push(start.elapsed());
+        }
+        trips
+    }
+
+    /// Round trips of asks that come at this rate, whether or not those before are placed.
+    async fn trips_at(&mut self, rate: f64) -> Vec<Duration> {
+        // One tick per millisecond: a timer is not finer.
+        let per_tick = ((rate / 1_000.0).round() as usize).max(1);
+        let (requests, id) = (self.requests.clone(), self.id);
+        let (asked, mut begun) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            let mut ticks = interval(Duration::from_millis(1));
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+            for from in (0..ASKS).step_by(per_tick) {
+                // From when it was due: being late with asking is part of the wait.
+                let due = ticks.tick().await;
+                asked.send((from..from + per_tick, due)).unwrap();
+                ask(&requests, id, from..from + per_tick).await;
+            }
+        });
+        let mut due = HashMap::new();
+        let mut trips = Vec::with_capacity(ASKS);
+        while trips.len() < ASKS {
+            for number in self.placed().await {
+                let now = Instant::now();
+                while let Ok((numbers, at)) = begun.try_recv() {
+                    due.extend(numbers.map(|number| (number, at)));
+                }
+                trips.push(now.duration_since(due[&number]));
+            }
+        }
+        trips
+    }
+}
+
+async fn ask(
+    requests: &mpsc::Sender<si::AllocationRequest>,
+    id: &str,
+    numbers: std::ops::Range<usize>,
+) {
+    let end = numbers.end;
+    for from in numbers.step_by(BATCH) {
+        let asks = (from..end.min(from + BATCH)).map(|number| si::AllocationAsk {
+            allocation_key: number.to_string(),
+            application_id: "app".to_owned(),
+            resource_ask: Some(resource(&[("memory", 10), ("vcore", 1)])),
+            max_allocations: 1,
+            ..Default::default()
+        });
+        let request = si::AllocationRequest {
+            asks: asks.collect(),
+            rm_id: id.to_owned(),
+            ..Default::default()
+        };
+        requests.send(request).await.unwrap();
+    }
+}
+
+/// A shim for which every node passes; or one that reads questions and answers none.
+async fn attach(
+    service: &Service,
+    id: &str,
+    assume: bool,
+    answers: bool,
+) -> mpsc::Sender<cb::ShimMessage> {
+    let channel = Endpoint::from_shared(service.address.clone()).unwrap().connect().await.unwrap();
+    let (sender, outgoing) = mpsc::channel(64);
+    let mut capabilities = vec![cb::Capability::Predicates.into()];
+    if assume {
+        capabilities.push(cb::Capability::CacheSync.into());
+    }
+    let hello = cb::Hello { rm_id: id.to_owned(), capabilities, ..Default::default() };
+    sender.send(cb::ShimMessage { body: Some(Said::Hello(hello)) }).await.unwrap();
+    let stream = ReceiverStream::new(outgoing);
+    let mut messages =
+        CallbackServiceClient::new(channel).attach(stream).await.unwrap().into_inner();
+    let replies = sender.clone();
+    tokio::spawn(async move {
+        let mut cache_seq = 0;
+        while let Ok(Some(message)) = messages.message().await {
+            let reply = match message.body {
+                Some(Body::CacheSync(sync)) => {
+                    cache_seq = sync.cache_seq;
+                    continue;
+                }
+                Some(Body::Heartbeat(beat)) if beat.reply => {
+                    Said::Heartbeat(cb::Heartbeat { nonce: beat.nonce, ..Default::default() })
+                }
+                Some(Body::PredicateBatch(batch)) if answers => {
+                    Said::PredicateResults(all_pass(&batch, cache_seq))
+                }
+                _ => continue,
+            };
+            if replies.send(cb::ShimMessage { body: Some(reply) }).await.is_err() {
+                return;
+            }
+        }
+    });
+    sender
+}
+
+fn all_pass(batch: &cb::PredicateBatch, cache_seq: u64) -> cb::PredicateResults {
+    let results = batch.queries.iter().map(|query| cb::PredicateResult {
+        query_id: query.query_id,
+        outcome: cb::Outcome::Evaluated.into(),
+        evaluated: 1,
+        pass_bitmap: vec![1],
+        scope: cb::Scope::Node.into(),
+        ..Default::default()
+    });
+    cb::PredicateResults {
+        batch_id: batch.batch_id,
+        cache_seq,
+        last: true,
+        results: results.collect(),
+    }
+}
+
+/// The time that this share of all takes at most, in microseconds.
+fn percentile(trips: &mut [Duration], share: f64) -> u128 {
+    trips.sort_unstable();
+    trips[((trips.len() - 1) as f64 * share).round() as usize].as_micros()
+}
+
+fn row(name: &str, mut trips: Vec<Duration>) {
+    let (half, most) = (percentile(&mut trips, 0.5), percentile(&mut trips, 0.99));
+    println!("| {name} | {half} | {most} |");
+}
+
+async fn rates() {
+    println!("| placements in flight | allocations/s, with assume | without |\n|---|---|---|");
+    let service = Service::start();
+    let never = Rm::start(&service, "bench", Asked::Never, true).await.rate().await;
+    println!("| nobody is asked | {never:.0} | |");
+    for in_flight in IN_FLIGHT {
+        let mut rates = [0.0; 2];
+        for (rate, assume) in rates.iter_mut().zip([true, false]) {
+            let service = Service::start();
+            let asked = Asked::Remote { in_flight, assume };
+            *rate = Rm::start(&service, "bench", asked, true).await.rate().await;
+        }
+        println!("| {in_flight} | {:.0} | {:.0} |", rates[0], rates[1]);
+    }
+}
+
+async fn round_trips() {
+    println!("| ask to allocation | p50 µs | p99 µs |\n|---|---|---|");
+    let asked = Asked::Remote { in_flight: 64, assume: true };
+    let service = Service::start();
+    row("idle", Rm::start(&service, "bench", asked, true).await.trips(0).await);
+    let service = Service::start();
+    let rate = Rm::start(&service, "bench", asked, true).await.rate().await;
+    let service = Service::start();
+    let trips = Rm::start(&service, "bench", asked, true).await.trips_at(rate / 2.0).await;
+    row(&format!("half of {rate:.0}/s"), trips);
+}
+
+async fn stalled() {
+    println!("| busy shim, ask to allocation | p50 µs | p99 µs |\n|---|---|---|");
+    let asked = Asked::Remote { in_flight: 64, assume: true };
+    let service = Service::start();
+    let mut busy = Rm::start(&service, "busy", asked, true).await;
+    row("alone", busy.trips(0).await);
+    let other = Rm::start(&service, "stalled", asked, false).await;
+    other.ask(0..ASKS).await;
+    row("beside one that does not answer", busy.trips(TRIPS).await);
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|name| name != "--bench").collect();
+    let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| wanted == name);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let patience = Duration::from_secs(300);
+        if wants("trip") {
+            timeout(patience, round_trips()).await.expect("every ask is placed");
+        }
+        if wants("rate") {
+            timeout(patience, rates()).await.expect("every ask is placed");
+        }
+        if wants("stalled") {
+            timeout(patience, stalled()).await.expect("every ask is placed");
+        }
+    });
+}

@@ -1,0 +1,179 @@
+//! What the shim is told of its view, and when.
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn allocation(key: &str, node: &str) -> si::Allocation {
+    si::Allocation {
+        allocation_key: key.to_owned(),
+        uuid: key.to_owned(),
+        application_id: "app".to_owned(),
+        node_id: node.to_owned(),
+        ..Default::default()
+    }
+}
+
+fn new(allocations: Vec<si::Allocation>) -> si::AllocationResponse {
+    si::AllocationResponse { new: allocations, ..Default::default() }
+}
+
+fn released(key: &str) -> si::AllocationResponse {
+    let release = si::AllocationRelease {
+        allocation_key: key.to_owned(),
+        uuid: key.to_owned(),
+        application_id: "app".to_owned(),
+        ..Default::default()
+    };
+    si::AllocationResponse { released: vec![release], ..Default::default() }
+}
+
+/// What a sync says: `+key@node` and `-key`.
+fn read(sync: &cb::CacheSync) -> String {
+    let args = sync.args.clone().unwrap_or_default();
+    let assumed = args.assumed_allocations.into_iter();
+    let assumed = assumed.map(|one| format!("+{}@{}", one.allocation_key, one.node_id));
+    let forgotten =
+        args.forget_allocations.into_iter().map(|one| format!("-{}", one.allocation_key));
+    assumed.chain(forgotten).collect::<Vec<_>>().join(" ")
+}
+
+fn pass(cache: &mut Cache, response: si::AllocationResponse) -> Passage {
+    cache.pass(Instant::now(), response, |_| false)
+}
+
+fn attached(confirm: Option<Duration>) -> Cache {
+    let mut cache = Cache::new(true);
+    cache.attach(confirm);
+    cache
+}
+
+fn ack(seq: u64, failures: &[(&str, bool)]) -> cb::CacheSyncAck {
+    let failures = failures.iter().map(|(key, retryable)| cb::CacheSyncFailure {
+        allocation_key: (*key).to_owned(),
+        retryable: *retryable,
+        reason: "volume".to_owned(),
+    });
+    cb::CacheSyncAck { cache_seq: seq, failures: failures.collect() }
+}
+
+#[test]
+fn an_allocation_is_assumed_before_it_is_told_and_forgotten_after_its_release() {
+    let mut cache = attached(None);
+    let told = pass(&mut cache, new(vec![allocation("a", "n1"), allocation("b", "n2")]));
+    assert_eq!(read(&told.assume.unwrap()), "+a@n1 +b@n2");
+    assert_eq!((told.deliver.len(), told.forget), (1, None));
+    let gone = pass(&mut cache, released("a"));
+    assert_eq!((gone.assume, gone.deliver.len()), (None, 1));
+    assert_eq!(read(&gone.forget.unwrap()), "-a");
+}
+
+#[test]
+fn what_the_shim_assumed_with_its_answer_is_not_told_but_forgotten_with_the_release() {
+    let mut cache = attached(None);
+    let told = cache.pass(Instant::now(), new(vec![allocation("a", "n1")]), |_| true);
+    assert_eq!((told.assume, told.deliver.len()), (None, 1));
+    assert_eq!(read(&pass(&mut cache, released("a")).forget.unwrap()), "-a");
+}
+
+#[test]
+fn what_the_rm_reported_itself_is_neither_told_nor_listed() {
+    let mut cache = attached(None);
+    cache.reported("app", "a");
+    assert_eq!(pass(&mut cache, new(vec![allocation("a", "n1")])).assume, None);
+    pass(&mut cache, new(vec![allocation("b", "n1")]));
+    cache.detach();
+    let snapshot = cache.attach(None);
+    assert_eq!(read(&snapshot[0]), "+b@n1");
+    assert_eq!(read(&pass(&mut cache, released("a")).forget.unwrap()), "-a");
+    let again = pass(&mut cache, new(vec![allocation("a", "n1")]));
+    assert_eq!(read(&again.assume.unwrap()), "+a@n1", "it ended, and is a new one");
+}
+
+#[test]
+fn a_stream_begins_with_everything_in_pieces_of_which_the_last_says_so() {
+    let mut cache = Cache::new(true);
+    let many = (0..2_500).map(|n| allocation(&format!("{n:04}"), "n1")).collect();
+    assert_eq!(pass(&mut cache, new(many)).assume, None, "nobody is there");
+    let snapshot = cache.attach(None);
+    let ends: Vec<_> = snapshot.iter().map(|part| part.snapshot_end).collect();
+    assert_eq!(ends, [false, false, true]);
+    assert!(snapshot.iter().all(|part| part.snapshot));
+    assert!(snapshot.is_sorted_by_key(|part| part.cache_seq));
+    assert_eq!(cache.seq(), snapshot[2].cache_seq);
+    let keys: Vec<_> = snapshot
+        .iter()
+        .flat_map(|part| part.args.clone().unwrap().assumed_allocations)
+        .map(|one| one.allocation_key)
+        .collect();
+    assert!(keys.len() == 2_500 && keys.is_sorted());
+}
+
+#[test]
+fn a_list_that_could_not_be_complete_is_not_sent() {
+    let mut cache = Cache::new(false);
+    assert!(!cache.is_in_use());
+    cache.went_past(&new(vec![allocation("a", "n1")]));
+    assert!(cache.attach(None).is_empty());
+    assert!(cache.is_in_use());
+}
+
+#[test]
+fn nothing_is_told_before_it_is_confirmed_and_nothing_overtakes_it() {
+    let mut cache = attached(Some(PATIENCE));
+    let first = pass(&mut cache, new(vec![allocation("a", "n1")]));
+    let seq = first.assume.unwrap().cache_seq;
+    assert!(first.deliver.is_empty());
+    let second = pass(&mut cache, released("x"));
+    assert!(second.deliver.is_empty(), "the release waits its turn");
+    let third = pass(&mut cache, new(vec![allocation("b", "n1")]));
+    let now = Instant::now();
+    assert_eq!(cache.acknowledge(now, &ack(seq, &[])).unwrap().deliver.len(), 2);
+    let seq = third.assume.unwrap().cache_seq;
+    let confirmed = cache.acknowledge(now, &ack(seq, &[])).unwrap();
+    assert_eq!(confirmed.deliver[0].new[0].allocation_key, "b");
+    let beyond = cache.acknowledge(now, &ack(seq + 1, &[])).unwrap_err();
+    assert_eq!(beyond, NotSent { acknowledged: seq + 1, sent: seq });
+}
+
+#[test]
+fn what_is_not_confirmed_in_time_is_told_anyway_and_so_it_is_when_the_stream_is_lost() {
+    let mut cache = attached(Some(PATIENCE));
+    let now = Instant::now();
+    cache.pass(now, new(vec![allocation("a", "n1")]), |_| false);
+    assert_eq!(cache.due(), Some(now + PATIENCE));
+    assert!(cache.overdue(now).is_empty());
+    assert_eq!(cache.overdue(now + PATIENCE).len(), 1);
+    cache.pass(now, new(vec![allocation("b", "n1")]), |_| false);
+    assert_eq!(cache.detach()[0].new[0].allocation_key, "b");
+    assert_eq!(cache.due(), None);
+}
+
+#[test]
+fn a_placement_that_the_shim_cannot_have_is_undone_and_its_node_excluded_for_a_while() {
+    let mut cache = attached(Some(PATIENCE));
+    let both = new(vec![allocation("a", "n1"), allocation("b", "n2")]);
+    let seq = pass(&mut cache, both).assume.unwrap().cache_seq;
+    let now = Instant::now();
+    let failed = cache.acknowledge(now, &ack(seq, &[("a", false), ("unknown", true)])).unwrap();
+    let told: Vec<_> = failed.deliver[0].new.iter().map(|one| &*one.allocation_key).collect();
+    assert_eq!(told, ["b"]);
+    let [undo] = &failed.undo[..] else { panic!("{:?}", failed.undo) };
+    assert_eq!((&*undo.allocation_key, &*undo.application_id), ("a", "app"));
+    assert_eq!(undo.termination_type(), si::TerminationType::SchedulingFailedOnRm);
+    assert!(cache.is_excluded(now, "a", "n1"));
+    assert!(!cache.is_excluded(now, "a", "n2") && !cache.is_excluded(now, "b", "n1"));
+    assert!(!cache.is_excluded(now + EXCLUDED, "a", "n1"));
+}
+
+#[test]
+fn what_was_placed_since_is_said_again_rather_than_forgotten() {
+    let mut cache = attached(None);
+    pass(&mut cache, new(vec![allocation("a", "n2")]));
+    let keys: Vec<Arc<str>> = ["a", "b", "c"].map(Into::into).into();
+    let assumed_on = |key: &str| (key == "b").then(|| "n3".into());
+    let sync = cache.forget(&keys, assumed_on).unwrap();
+    assert_eq!(read(&sync), "+a@n2 +b@n3 -c");
+    cache.detach();
+    assert_eq!(cache.forget(&keys, |_| None), None, "the next stream begins with everything");
+}

@@ -1,0 +1,160 @@
+//! Events over gRPC, for whoever comes and reads: the counterpart of those that resource managers
+//! are sent.
+//!
+//! # Invariants
+//! * At most so many streams are open, in all and from one host, as the settings allow; a stream
+//!   that ends, for whatever reason, makes room.
+//! * What a stream gives has no gap: a reader who is too slow is told so, and the stream ends.
+
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use futures::{Stream, stream};
+use monoceros_actors::{
+    EventFilter, EventSubscription, History, SchedulerHandle, StreamLimits, Streamed,
+};
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::event_record::Type;
+use tonic::{Code, Status};
+
+use crate::grpc::admin::place;
+use crate::grpc::admin::refusal::Refusal;
+use crate::grpc::end::with_reason;
+use crate::identity::Identity;
+
+/// The hosts of the streams that are open, one entry for each stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Open(Arc<Mutex<Vec<Option<IpAddr>>>>);
+
+/// A place among the open streams; dropping it gives it back.
+#[derive(Debug)]
+struct Seat {
+    open: Open,
+    host: Option<IpAddr>,
+}
+
+impl Open {
+    fn take(&self, host: Option<IpAddr>, most: StreamLimits) -> Option<Seat> {
+        let mut hosts = self.hosts();
+        let of_host = hosts.iter().filter(|it| **it == host).count();
+        if hosts.len() >= most.in_all || of_host >= most.per_host {
+            return None;
+        }
+        hosts.push(host);
+        drop(hosts);
+        Some(Seat { open: self.clone(), host })
+    }
+
+    fn hosts(&self) -> MutexGuard<'_, Vec<Option<IpAddr>>> {
+        self.0.lock().expect("no holder panics")
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut hosts = self.open.hosts();
+        if let Some(at) = hosts.iter().position(|host| *host == self.host) {
+            hosts.swap_remove(at);
+        }
+    }
+}
+
+/// The events, as they happen.
+pub(super) type Events = Pin<Box<dyn Stream<Item = Result<si::EventRecord, Status>> + Send>>;
+
+/// Who asks for events.
+pub(super) struct Reader {
+    pub(super) caller: Identity,
+    pub(super) host: Option<IpAddr>,
+}
+
+/// Begins to give events.
+pub(super) async fn follow(
+    handle: &SchedulerHandle,
+    open: &Open,
+    reader: Reader,
+    request: si::EventParameters,
+) -> Result<Events, Status> {
+    let types = types(&request.types)?;
+    let rm_id = match request.rm_id {
+        everybody if everybody.is_empty() => {
+            reader.caller.check_admin()?;
+            None
+        }
+        named => Some(place::resource_manager(handle, &reader.caller, &named).await?),
+    };
+    let events = handle.events();
+    if !events.is_tracking() {
+        let text = "event tracking is disabled (`event.trackingEnabled`)".to_owned();
+        return Err(with_reason(Code::FailedPrecondition, "EVENTS_DISABLED", text));
+    }
+    let most = events.stream_limits();
+    let seat = open.take(reader.host, most).ok_or_else(|| {
+        let text = format!(
+            "too many event streams: {} may be open, {} from one host",
+            most.in_all, most.per_host
+        );
+        with_reason(Code::ResourceExhausted, "LIMIT_EVENT_STREAMS", text)
+    })?;
+    let history = match request.from_seq {
+        0 => History::Last(request.history.into()),
+        from => History::From(from),
+    };
+    let subscription = events.subscribe(history, EventFilter { types, rm_id });
+    Ok(given(subscription, seat))
+}
+
+fn given(subscription: EventSubscription, seat: Seat) -> Events {
+    Box::pin(stream::unfold(Some((subscription, seat)), |open| async {
+        let (mut subscription, seat) = open?;
+        match subscription.next().await? {
+            Streamed::Event { id, record } => {
+                let record = si::EventRecord { seq: id, ..record };
+                Some((Ok(record), Some((subscription, seat))))
+            }
+            Streamed::Lagged => {
+                let text = "events were not read in time; what came since is lost to this stream";
+                let status = with_reason(Code::ResourceExhausted, "EVENTS_LAGGED", text.to_owned());
+                Some((Err(status), None))
+            }
+        }
+    }))
+}
+
+fn types(named: &[i32]) -> Result<Vec<Type>, Refusal> {
+    let known = |number: &i32| match Type::try_from(*number) {
+        Ok(Type::UnknownEventrecordType) | Err(_) => {
+            Err(Refusal::field("types", format!("{number} is no type of events")))
+        }
+        Ok(kind) => Ok(kind),
+    };
+    named.iter().map(known).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_are_counted_in_all_and_by_host_until_they_end() {
+        let open = Open::default();
+        let most = StreamLimits { in_all: 3, per_host: 2 };
+        let host = |n: u8| Some(IpAddr::from([10, 0, 0, n]));
+        let mut seats: Vec<_> = (0..2).map(|_| open.take(host(1), most).unwrap()).collect();
+        assert!(open.take(host(1), most).is_none(), "two from one host");
+        seats.push(open.take(host(2), most).unwrap());
+        assert!(open.take(host(3), most).is_none(), "three in all");
+        seats.remove(0);
+        assert!(open.take(host(1), most).is_some());
+    }
+
+    #[test]
+    fn types_that_are_none_are_named() {
+        assert_eq!(types(&[1, 5]), Ok(vec![Type::Request, Type::Usergroup]));
+        for number in [0, 9] {
+            let refusal = types(&[number]).unwrap_err();
+            assert_eq!(refusal.to_string(), format!("`types`: {number} is no type of events"));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What is really used, as others measure it, and which nodes should have another size for it.
+
+use monoceros_actors::SchedulerHandle;
+use monoceros_actors::snapshot::RecommendationKind;
+use monoceros_proto::si::v1 as si;
+use tonic::{Status, Streaming};
+
+use crate::grpc::admin::place::{self, Place};
+use crate::grpc::admin::refusal::Refusal;
+use crate::grpc::admin::views::amount;
+use crate::identity::Identity;
+
+/// Takes reports until the client has no more. Each message names its resource manager, or means
+/// the one that the message before it meant.
+pub(super) async fn take(
+    handle: &SchedulerHandle,
+    caller: &Identity,
+    mut messages: Streaming<si::UtilizationReports>,
+) -> Result<si::UtilizationSummary, Status> {
+    let mut summary = si::UtilizationSummary::default();
+    let mut rm_id = String::new();
+    while let Some(message) = messages.message().await? {
+        if rm_id.is_empty() || !message.rm_id.is_empty() {
+            rm_id = place::resource_manager(handle, caller, &message.rm_id).await?;
+        }
+        let reports = handle.report_utilization(&rm_id, message.reports, message.timestamp_nano);
+        let (accepted, unknown) = reports.await.map_err(Refusal::from)?;
+        summary.accepted += accepted;
+        summary.unknown += unknown;
+    }
+    Ok(summary)
+}
+
+/// Answers `ListNodeRecommendations`.
+pub(super) async fn recommendations(
+    handle: &SchedulerHandle,
+    caller: &Identity,
+    request: si::NodeRecommendationParameters,
+) -> Result<si::NodeRecommendations, Refusal> {
+    let (rm_id, partition) = if request.partition_name.is_empty() {
+        (place::resource_manager(handle, caller, &request.rm_id).await?, None)
+    } else {
+        let named = Place::find(handle, caller, &request.rm_id, &request.partition_name).await?;
+        (named.rm_id, Some(named.partition))
+    };
+    let found = handle.node_recommendations(&rm_id, partition.as_deref(), &request.node_ids).await;
+    let found = found.map_err(|error| Refusal::unread(error, &rm_id))?;
+    let items = found.into_iter().map(|found| {
+        let kind = found.kind.text();
+        let why = match found.kind {
+            RecommendationKind::Overcommitted => "more is allocated and occupied than it has",
+            RecommendationKind::Drained => "it is drained and empty, and can go",
+            RecommendationKind::ObservedOverload => "more is used on it than it has",
+        };
+        let recommendation = si::NodeRecommendation {
+            recommended_schedulable_resource: amount(&found.recommended),
+            message: format!("node={} kind={kind}; {why}", found.node),
+        };
+        si::NodeRecommendationItem {
+            node_id: found.node,
+            recommendation: Some(recommendation),
+            kind: kind.to_owned(),
+            timestamp_nano: found.at_ns,
+        }
+    });
+    Ok(si::NodeRecommendations { items: items.collect() })
+}

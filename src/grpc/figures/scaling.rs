@@ -1,0 +1,163 @@
+//! What an autoscaler needs: the requests for which more machines would help.
+//!
+//! A watch looks once per interval and says something only when the set is another one, so an
+//! autoscaler that watches costs a partition one read per interval, however many requests come and
+//! go in between.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::{Stream, stream};
+use monoceros_actors::SchedulerHandle;
+use monoceros_actors::snapshot::OutstandingRequest;
+use monoceros_proto::si::v1 as si;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tonic::Status;
+
+use crate::grpc::admin::place::{self, Place};
+use crate::grpc::admin::refusal::Refusal;
+use crate::grpc::admin::views::amount;
+use crate::identity::Identity;
+
+/// How often a watch looks unless it is told otherwise, and the most often that it does.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+const APPLICATION: &str = "si/application-id";
+const PARTITION: &str = "si/node-partition";
+const QUEUE: &str = "yunikorn.apache.org/queue";
+const PENDING_SINCE: &str = "yunikorn.apache.org/pendingSince";
+/// Of requests that ask for several allocations: how many of them more machines would help.
+const COUNT: &str = "monoceros/count";
+
+const NS_PER_S: i64 = 1_000_000_000;
+
+/// The sets, one after another.
+pub(super) type Sets = Pin<Box<dyn Stream<Item = Result<si::AutoScalingMetrics, Status>> + Send>>;
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    rm_id: String,
+    /// None: all of them.
+    partition: Option<String>,
+    limit: usize,
+}
+
+impl Question {
+    pub(super) async fn of(
+        handle: &SchedulerHandle,
+        caller: &Identity,
+        request: &si::AutoScalingParameters,
+    ) -> Result<Self, Refusal> {
+        let limit = match request.limit {
+            0 => usize::MAX,
+            limit => limit as usize,
+        };
+        if request.partition_name.is_empty() {
+            let rm_id = place::resource_manager(handle, caller, &request.rm_id).await?;
+            return Ok(Self { rm_id, partition: None, limit });
+        }
+        let named = Place::find(handle, caller, &request.rm_id, &request.partition_name).await?;
+        Ok(Self { rm_id: named.rm_id, partition: Some(named.partition), limit })
+    }
+
+    pub(super) async fn ask(
+        &self,
+        handle: &SchedulerHandle,
+    ) -> Result<si::AutoScalingMetrics, Refusal> {
+        let partition = self.partition.as_deref();
+        let found = handle.outstanding_requests(&self.rm_id, partition, self.limit).await;
+        let found = found.map_err(|error| Refusal::unread(error, &self.rm_id))?;
+        let outstanding_requests = found.into_iter().map(message).collect();
+        Ok(si::AutoScalingMetrics { outstanding_requests })
+    }
+}
+
+/// A watch.
+struct Watch {
+    handle: SchedulerHandle,
+    question: Question,
+    interval: Interval,
+    said: Option<si::AutoScalingMetrics>,
+}
+
+/// Begins to watch. The present set is said at once, also when it is empty.
+pub(super) fn watch(handle: SchedulerHandle, question: Question, interval_ms: u32) -> Sets {
+    let period = Duration::from_millis(interval_ms.into()).max(INTERVAL);
+    let mut interval = interval(period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let watch = Watch { handle, question, interval, said: None };
+    Box::pin(stream::unfold(Some(watch), |watch| async {
+        let mut watch = watch?;
+        match watch.next().await {
+            Ok(set) => Some((Ok(set), Some(watch))),
+            Err(refusal) => Some((Err(refusal.into()), None)),
+        }
+    }))
+}
+
+impl Watch {
+    async fn next(&mut self) -> Result<si::AutoScalingMetrics, Refusal> {
+        loop {
+            self.interval.tick().await;
+            let set = self.question.ask(&self.handle).await?;
+            if self.said.as_ref() != Some(&set) {
+                self.said = Some(set.clone());
+                return Ok(set);
+            }
+        }
+    }
+}
+
+fn message(request: OutstandingRequest) -> si::OutstandingResourceRequest {
+    let mut tags: BTreeMap<_, _> = request.tags;
+    let since = request.pending_since_ns / NS_PER_S;
+    tags.extend([
+        (APPLICATION.to_owned(), request.application),
+        (PARTITION.to_owned(), request.partition),
+        (QUEUE.to_owned(), request.queue),
+        (PENDING_SINCE.to_owned(), since.to_string()),
+    ]);
+    if request.count > 1 {
+        tags.insert(COUNT.to_owned(), request.count.to_string());
+    }
+    let resource = amount(&request.resource);
+    si::OutstandingResourceRequest { request_id: request.key, resource, tags }
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_rules::resources::Resources;
+
+    use super::*;
+
+    #[test]
+    fn a_request_says_whose_it_is_and_since_when_it_waits() {
+        let request = OutstandingRequest {
+            partition: "default".to_owned(),
+            application: "app".to_owned(),
+            key: "k".to_owned(),
+            queue: "root.a".to_owned(),
+            resource: Resources::of(&[("vcore", 1)]),
+            count: 1,
+            tags: [("team".to_owned(), "x".to_owned())].into(),
+            pending_since_ns: 7_900_000_000,
+        };
+        let said = message(request.clone());
+        assert_eq!(said.request_id, "k");
+        let tags: Vec<_> = said.tags.iter().map(|(key, value)| (&**key, &**value)).collect();
+        assert_eq!(
+            tags,
+            [
+                ("si/application-id", "app"),
+                ("si/node-partition", "default"),
+                ("team", "x"),
+                ("yunikorn.apache.org/pendingSince", "7"),
+                ("yunikorn.apache.org/queue", "root.a"),
+            ]
+        );
+        let several = message(OutstandingRequest { count: 3, ..request });
+        assert_eq!(several.tags["monoceros/count"], "3");
+    }
+}
