@@ -27,9 +27,9 @@ pub(crate) enum Op {
     Unified(Box<AskSpec>),
     /// An allocation that exists already on a node.
     Existing(Box<Existing>),
-    /// An ask or allocation that is not taken, whatever the application says; of what is allocated
-    /// already, nothing changes.
-    Refused(Box<AskSpec>, Rejection),
+    /// An ask, or an allocation with its UUID, that is not taken, whatever the application says.
+    /// What is allocated already stays as it is, without an answer (invariant 24).
+    Refused { spec: Box<AskSpec>, uuid: Option<Arc<str>>, reason: Rejection },
     /// An ask is withdrawn; no key: all of them.
     WithdrawAsks(Option<Arc<str>>),
     /// Allocations end.
@@ -129,12 +129,17 @@ impl Application {
             Op::Ask(spec) => self.ask(*spec, baton, doing),
             Op::Unified(spec) => self.unified(*spec, baton, doing),
             Op::Existing(existing) => self.existing(*existing, baton, doing),
-            Op::Refused(spec, reason) => match self.book.asks.slot_of(&spec.key) {
-                Some(slot) if spec.form != Form::Ask => {
-                    self.reject_change(slot, &spec, reason, baton);
+            Op::Refused { spec, uuid, reason } => {
+                let is_allocated = match &uuid {
+                    Some(uuid) => self.book.allocations.contains_key(uuid),
+                    None => spec.form == Form::Unified && self.is_allocated(&spec.key),
+                };
+                if is_allocated {
+                    baton.said.push(Saying::Ignored(Ignored::AllocationChange));
+                } else {
+                    self.reject(&spec, reason, baton);
                 }
-                _ => self.reject(&spec, reason, baton),
-            },
+            }
             Op::WithdrawAsks(key) => {
                 if self.withdraw(key.as_ref(), None, baton, doing) == 0 {
                     baton.said.push(Saying::Ignored(Ignored::ReleaseOfUnknown));
@@ -210,6 +215,11 @@ impl Application {
         if let Err(reason) = self.resize(slot, &spec.resources, baton, doing) {
             self.reject_change(slot, &spec, reason, baton);
         }
+    }
+
+    fn is_allocated(&self, key: &Arc<str>) -> bool {
+        let slot = self.book.asks.slot_of(key);
+        slot.is_some_and(|slot| !self.book.asks.ask(slot).live.is_empty())
     }
 
     /// What is allocated is never rejected afterwards (invariant 24): it stays as it is.
