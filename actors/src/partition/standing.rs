@@ -3,8 +3,7 @@
 //!
 //! Draining it takes no new applications and no new nodes, and goes on otherwise. Stopped it takes
 //! no asks and no allocations either, decides nothing, and gives up what waits for a predicate; what
-//! leaves is still released, and nodes
-//! that are there are still kept up to date.
+//! leaves is still released, and nodes that are there are still kept up to date.
 
 use std::sync::Arc;
 
