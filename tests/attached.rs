@@ -28,7 +28,7 @@ async fn channel(service: &Service) -> Channel {
 async fn attach(
     service: &Service,
     capability: cb::Capability,
-    answer: impl Fn(Core) -> Option<Shim> + Send + 'static,
+    answer: impl Fn(&Core) -> Option<Shim> + Send + 'static,
 ) {
     let (sender, messages) = mpsc::channel(16);
     let hello = cb::Hello {
@@ -44,7 +44,7 @@ async fn attach(
     assert!(matches!(welcome.body, Some(Core::Welcome(_))), "{welcome:?}");
     tokio::spawn(async move {
         while let Ok(Some(message)) = heard.message().await {
-            if let Some(body) = message.body.and_then(&answer) {
+            if let Some(body) = message.body.as_ref().and_then(&answer) {
                 let _ = sender.send(say(body)).await;
             }
         }
@@ -52,7 +52,7 @@ async fn attach(
 }
 
 /// A shim that keeps configurations with a queue `kept`, and no others.
-fn choosy(question: Core) -> Option<Shim> {
+fn choosy(question: &Core) -> Option<Shim> {
     let Core::ConfigSave(save) = question else { return None };
     let success = save.config.contains("kept");
     let reason = if success { "" } else { "the disk is full" };
@@ -86,7 +86,7 @@ async fn a_configuration_is_in_force_only_if_the_resource_manager_keeps_it() {
     }
 }
 
-fn talkative(question: Core) -> Option<Shim> {
+fn talkative(question: &Core) -> Option<Shim> {
     let Core::StateDump(request) = question else { return None };
     let chunk = cb::StateDumpChunk {
         request_id: request.request_id,
@@ -97,7 +97,7 @@ fn talkative(question: Core) -> Option<Shim> {
     Some(Shim::StateDump(chunk))
 }
 
-fn silent(_question: Core) -> Option<Shim> {
+fn silent(_question: &Core) -> Option<Shim> {
     None
 }
 

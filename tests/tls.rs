@@ -10,8 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::{PATIENCE, QUEUES, Rm, Service, TempFile, node, reason_of, registration, run};
+use monoceros::grpc::stubs::callback::callback_service_client::CallbackServiceClient;
 use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
 use monoceros::grpc::stubs::si::scheduler_client::SchedulerClient;
+use monoceros_proto::callback::v1 as callback;
+use monoceros_proto::callback::v1::shim_message::Body;
 use monoceros_proto::si::v1 as si;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType,
@@ -161,6 +164,16 @@ async fn bound_by_message(client: &mut Client, rm_id: &str) -> Result<(), Status
     client.update_node(request).await?.into_inner().message().await.map(drop)
 }
 
+/// How a stream for questions is answered.
+async fn attached(service: &Service, tls: ClientTlsConfig, rm_id: &str) -> Result<(), Status> {
+    let endpoint = Endpoint::from_shared(format!("https://{}", service.grpc)).unwrap();
+    let channel = endpoint.tls_config(tls).unwrap().connect().await.unwrap();
+    let hello = callback::Hello { rm_id: rm_id.to_owned(), ..Default::default() };
+    let hello = callback::ShimMessage { body: Some(Body::Hello(hello)) };
+    let mut client = CallbackServiceClient::new(channel);
+    client.attach(tokio_stream::iter([hello])).await?.into_inner().message().await.map(drop)
+}
+
 fn refusal<T: std::fmt::Debug>(answer: Result<T, Status>) -> (Code, String) {
     let status = answer.unwrap_err();
     (status.code(), reason_of(&status))
@@ -240,6 +253,11 @@ async fn a_certificate_speaks_for_the_rms_of_its_rules_and_for_no_other() {
     assert_eq!(refusal(bound_by_metadata(&mut a, "b").await), denied("RM_DENIED"));
     assert_eq!(refusal(bound_by_message(&mut a, "b").await), denied("RM_DENIED"));
     assert_eq!(refusal(bound_by_message(&mut a, "unheard-of").await).0, Code::PermissionDenied);
+
+    let shown = authority.vouch("shim-a", vec![]);
+    attached(&service, showing(&authority, &shown), "a1").await.unwrap();
+    let refused = attached(&service, showing(&authority, &shown), "b").await;
+    assert_eq!(refusal(refused), denied("RM_DENIED"));
 
     let unknown = (Code::Unauthenticated, "UNAUTHENTICATED".to_owned());
     let mut anonymous = connect(&service, trusting(&authority)).await.unwrap();

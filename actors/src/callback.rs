@@ -49,9 +49,11 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
     /// Questions to be answered later, each exactly once, through its
     /// [`AnswerSink`](crate::AnswerSink). Called only while predicates are
     /// [remote](crate::Predicates::Remote). What was told before a question was decided before it.
-    /// Unless implemented, [`predicates`](Self::predicates) answers.
+    /// Unless implemented, [`predicates`](Self::predicates) answers. All questions of one call are
+    /// those of one partition.
     fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
-        for question in questions {
+        let Some(sink) = questions.first().map(|question| question.answers.clone()) else { return };
+        let answer = |question: PredicateQuestion| {
             let mut args = PredicatesArgs {
                 allocation_key: question.key.to_string(),
                 node_id: String::new(),
@@ -68,8 +70,9 @@ pub trait ResourceManagerCallback: Send + Sync + 'static {
                 }
                 None => Verdict::Failed { reasons },
             };
-            question.answers.answer(vec![PredicateAnswer { id: question.id, verdict }]);
-        }
+            PredicateAnswer { id: question.id, verdict }
+        };
+        sink.answer(questions.into_iter().map(answer).collect());
     }
 
     /// These placements were given up: their answers are not wanted any more, and what the RM

@@ -145,6 +145,14 @@ impl Shim {
         .await
     }
 
+    pub async fn events(&mut self) -> cb::EventBatch {
+        self.until("events", |body| match body {
+            Body::EventBatch(batch) => Some(batch.clone()),
+            _ => None,
+        })
+        .await
+    }
+
     pub async fn goodbye(&mut self) -> cb::Goodbye {
         self.until("goodbye", |body| match body {
             Body::Goodbye(goodbye) => Some(goodbye.clone()),

@@ -12,6 +12,7 @@
 //!
 //! The rules are in `monoceros_rules::{application, asks}`; what an RM may ask for is in [`ops`].
 
+mod events;
 mod ops;
 mod scale_up;
 mod unsettled;
@@ -23,7 +24,7 @@ use actix::prelude::*;
 use monoceros_rules::allocations::{Allocation, AllocationId, ApplicationSlot, Form};
 use monoceros_rules::application::{Application as Book, StateChange};
 use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::asks::{Ask, AskSlot, ClassId, Standing};
+use monoceros_rules::asks::{AskSlot, ClassId, Standing};
 use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::nodes::NodeSlot;
@@ -33,14 +34,11 @@ use monoceros_rules::waits::{Parked, WaitSet, Waits};
 use crate::baton::{
     Alarm, Allocated, Baton, Errand, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate, Saying,
 };
-use crate::events::{Event, Message, Row};
+use crate::events::Row;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 use crate::queue::{Queue, QueueFacts};
 pub(crate) use ops::{Cause, Existing, Op, Which};
-
-/// How long the refusals of one ask are not told again, ns (rest-events-metrics chapter, Q5).
-const REFUSALS_NS: i64 = 15_000_000_000;
 
 /// An offer for this application: from its leaf, which it goes back to.
 #[derive(Message)]
@@ -188,29 +186,6 @@ impl Application {
             self.park_without_node(&mut baton, class);
         }
         self.rise(baton);
-    }
-
-    /// The ask, tried, does not fit its queues. It speaks for its class.
-    fn over_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
-        let ask = self.book.asks.ask_mut(slot);
-        ask.attempted = true;
-        if std::mem::replace(&mut ask.over_quota, true) || !baton.tracking.is_on() {
-            return;
-        }
-        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
-        let available = Box::new(frame.headroom.clone());
-        let message = Message::OverQuota { queue: Arc::clone(&self.book.queue), available };
-        let ask = self.book.asks.ask(slot);
-        baton.happens(|at| self.request(Row::OverQuota, ask, at).saying(message));
-    }
-
-    /// The ask fits its queues.
-    fn within_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
-        if std::mem::take(&mut self.book.asks.ask_mut(slot).over_quota) {
-            let ask = self.book.asks.ask(slot);
-            let message = Message::WithinQuota { queue: Arc::clone(&self.book.queue) };
-            baton.happens(|at| self.request(Row::WithinQuota, ask, at).saying(message));
-        }
     }
 
     /// No node has room for the class: it waits for one to grow, or for the one it names.
@@ -406,21 +381,6 @@ impl Application {
         baton.alarms.push((wait.min(PREDICATE_RETRY_MAX), alarm));
     }
 
-    /// The event of what predicates said of an ask that no node will have, unless there was one just
-    /// now.
-    fn tell_refusals(&mut self, baton: &mut Baton, slot: AskSlot) {
-        let ask = self.book.asks.ask_mut(slot);
-        let reasons = std::mem::take(&mut ask.reasons);
-        let too_soon = ask.refusal_told_ns.is_some_and(|told| baton.now_ns < told + REFUSALS_NS);
-        if reasons.is_empty() || too_soon {
-            return;
-        }
-        ask.refusal_told_ns = Some(baton.now_ns);
-        let ask = self.book.asks.ask(slot);
-        let message = Message::Refused(reasons);
-        baton.happens(|at| self.request(Row::RefusedByPredicates, ask, at).saying(message));
-    }
-
     /// The counters where an offer stands that is at this application.
     fn now(baton: &Baton) -> (u64, u64) {
         let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
@@ -468,21 +428,6 @@ impl Application {
             }
         }
         running
-    }
-
-    /// An event about this application.
-    fn event(&self, row: Row, at_ns: i64) -> Event {
-        Event::of(row, &self.book.id, at_ns).in_queue(&self.book.queue)
-    }
-
-    /// An event about one of its asks.
-    fn request(&self, row: Row, ask: &Ask, at_ns: i64) -> Event {
-        Event::of(row, &ask.key, at_ns).referring(&self.book.id).amount(ask.resources())
-    }
-
-    /// It leaves its queue.
-    fn unplaced(&self, at_ns: i64) -> Event {
-        Event::of(Row::QueueAppRemoved, &self.book.queue, at_ns).referring(&self.book.id)
     }
 
     /// Its partition goes, and it with it (applications chapter, 9.4): a state that an application

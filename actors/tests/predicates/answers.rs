@@ -318,3 +318,39 @@ fn everything_is_counted() {
         assert!(open("monoceros_predicate_questions_open").abs() < 0.5, "gone with the partition");
     });
 }
+
+/// Says which nodes pass, and nothing of questions.
+#[derive(Default)]
+struct Plain(std::sync::Mutex<Vec<String>>);
+
+impl monoceros_actors::ResourceManagerCallback for Plain {
+    fn update_allocation(&self, response: monoceros_proto::si::v1::AllocationResponse) {
+        let placed = response.new.into_iter().map(|new| format!("{} {}", new.uuid, new.node_id));
+        self.0.lock().unwrap().extend(placed);
+    }
+    fn update_application(&self, _: monoceros_proto::si::v1::ApplicationResponse) {}
+    fn update_node(&self, _: monoceros_proto::si::v1::NodeResponse) {}
+    fn predicates(&self, args: &monoceros_proto::si::v1::PredicatesArgs) -> Result<(), String> {
+        if args.node_id == "n003" { Ok(()) } else { Err("only n003".to_owned()) }
+    }
+}
+
+#[test]
+fn whoever_implements_only_the_predicate_answers_questions_by_it() {
+    play("{name: a}", 4, |world| async move {
+        let plain = std::sync::Arc::new(Plain::default());
+        let register = monoceros_proto::si::v1::RegisterResourceManagerRequest {
+            rm_id: "rm".to_owned(),
+            ..Default::default()
+        };
+        let callback = std::sync::Arc::clone(&plain);
+        world.scheduler.register_resource_manager(register, callback).await.unwrap();
+        let control = world.scheduler.control("rm").await.unwrap();
+        control.set_predicates(monoceros_actors::Predicates::Remote { in_flight: 4 });
+        world.nodes(4, 2).await;
+        world.app("app", "root.default").await;
+        world.ask_many("app", "k", 1, 3).await;
+        world.scheduler.settle().await;
+        assert_eq!(*plain.0.lock().unwrap(), ["k#1 n003", "k#2 n003"]);
+    });
+}

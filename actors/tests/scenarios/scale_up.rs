@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_actors::{
+    PredicateAnswer, PredicateQuestion, Predicates, ReadError, ResourceManagerCallback, Scheduler,
+    SchedulerHandle, Scope, Verdict,
+};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 
@@ -21,6 +24,19 @@ impl ResourceManagerCallback for Autoscaler {
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
         if args.allocation_key.starts_with("bad") { Err("refused".to_owned()) } else { Ok(()) }
+    }
+
+    /// Answers at once, but for keys that begin with `mute` never.
+    fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
+        for question in questions.into_iter().filter(|question| !question.key.starts_with("mute")) {
+            let nodes = u32::try_from(question.nodes.len()).unwrap();
+            let verdict = if question.key.starts_with("bad") {
+                Verdict::Failed { reasons: vec![("refused".to_owned(), nodes)] }
+            } else {
+                Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false }
+            };
+            question.answers.answer(vec![PredicateAnswer { id: question.id, verdict }]);
+        }
     }
 
     fn update_container_scheduling_state(
@@ -136,6 +152,34 @@ fn a_request_that_predicates_refuse_everywhere_wants_another_machine() {
         let world = World::new("").await;
         world.say("node n1 vcore=9\napp a1 in root.default\nask a1 bad vcore=1").await;
         assert_eq!(world.heard(1).await, ["a1/bad"]);
+    });
+}
+
+#[test]
+fn a_question_that_nobody_answers_is_no_request_for_machines() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        let control = world.scheduler.control("rm").await.unwrap();
+        control.set_predicates(Predicates::Remote { in_flight: 8 });
+        world.say("node n1 vcore=9\nnode n2 vcore=9\napp a1 in root.default").await;
+        world.say("ask a1 bad vcore=1\nask a1 huge vcore=10").await;
+        // Refusals come question by question: `bad` is known to fit nowhere after its first retry.
+        assert_eq!(world.heard(9).await, ["a1/huge", "a1/bad"]);
+        // Nothing settles while a question is open.
+        let ask = crate::script::Script::parse("ask a1 mute vcore=1").0.pop();
+        let Some(crate::script::Step::Send { items, .. }) = ask else { panic!("a message") };
+        let wire::Message::Allocation(request) = wire::message("rm", &items) else { panic!() };
+        world.scheduler.update_allocation(request).await.unwrap();
+        assert_eq!(world.heard(9).await, NOTHING);
+        control.set_predicates(Predicates::Hold);
+        assert_eq!(world.heard(9).await, NOTHING);
+        control.set_predicates(Predicates::Remote { in_flight: 8 });
+        assert_eq!(world.heard(9).await, NOTHING);
+        control.set_predicates(Predicates::Local);
+        assert_eq!(world.heard(9).await, NOTHING, "and there is room for it");
+        let range = world.scheduler.events().range(0, 99);
+        let texts: Vec<_> = range.records.iter().filter(|event| event.object_id == "bad").collect();
+        assert!(texts[0].message.ends_with("refused (2x);"), "{}", texts[0].message);
     });
 }
 

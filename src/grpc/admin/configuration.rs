@@ -90,7 +90,12 @@ pub(super) async fn change(
                 let reason = format!("the resource manager did not keep it: {reason}");
                 return Ok(refused(old_config, reason));
             }
-            handle.update_configuration(request).await
+            let (rm_id, extra) = (request.rm_id.clone(), request.extra_config.clone());
+            let updated = handle.update_configuration(request).await;
+            if updated.is_ok() {
+                edge.registry.reconfigured(&rm_id, &extra);
+            }
+            updated
         }
         tried => tried,
     };
@@ -100,6 +105,13 @@ pub(super) async fn change(
             if applied {
                 let ConfigurationUpdate { rm_id, changed, new_checksum, .. } = &update;
                 info!(rm = rm_id, changed, checksum = new_checksum, "configuration updated");
+                // The callback side reads keys of it, too.
+                if let Some(session) = edge.registry.session(rm_id)
+                    && let Ok(present) = handle.configuration(rm_id).await
+                {
+                    let options = edge.registry.callback_options();
+                    session.attachment().configure(options.of(rm_id, &present.extra_config));
+                }
             }
             Ok(accepted(update))
         }

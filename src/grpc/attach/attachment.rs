@@ -1,7 +1,7 @@
 //! The callback side of one session: what is asked and told beside the three streams.
 //!
 //! # How it hangs together
-//! A [`Conversation`] decides; this holds it under a lock, carries out what it decides, and tells
+//! A `Conversation` decides; this holds it under a lock, carries out what it decides, and tells
 //! whoever waits. Three come here: the scheduler's threads through the session's callback, the two
 //! directions of the stream, and a task that looks at the time.
 //!
@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub trait Delivery: Send + Sync + 'static {
 /// The callback side of a session.
 pub struct Attachment {
     state: Mutex<State>,
+    /// The state has a stream.
+    is_attached: AtomicBool,
     control: OnceLock<ResourceManagerControl>,
     delivery: OnceLock<Weak<dyn Delivery>>,
     /// Tells the task that looks at the time that it may have to do so earlier.
@@ -79,6 +82,7 @@ impl Attachment {
         };
         Self {
             state: Mutex::new(state),
+            is_attached: AtomicBool::new(false),
             control: OnceLock::new(),
             delivery: OnceLock::new(),
             earlier: Notify::new(),
@@ -133,6 +137,7 @@ impl Attachment {
         if let Some(end) = self.end.get() {
             return Err(end.clone());
         }
+        self.is_attached.store(true, Ordering::Relaxed);
         if let Some(earlier) = state.line.replace(Arc::clone(line)) {
             earlier.close(End::Displaced { by: None });
         }
@@ -142,11 +147,17 @@ impl Attachment {
         Ok(())
     }
 
+    /// Whether there is a stream. May be asked in the middle of a delivery.
+    pub fn is_attached(&self) -> bool {
+        self.is_attached.load(Ordering::Relaxed)
+    }
+
     /// `line` has ended.
     pub(super) fn release(&self, line: &Arc<Line>) {
         let mut state = self.lock();
         if state.is_spoken_on(line) {
             state.line = None;
+            self.is_attached.store(false, Ordering::Relaxed);
             self.work_on(&mut state, Conversation::detach);
         }
     }
@@ -326,6 +337,7 @@ impl Attachment {
     }
 
     fn drop_line(&self, state: &mut State, end: End) {
+        self.is_attached.store(false, Ordering::Relaxed);
         if let Some(line) = state.line.take() {
             line.close(end);
         }

@@ -164,7 +164,12 @@ impl Conversation {
 
     /// Other options hold from now on; what was agreed with a stream stays.
     pub(super) fn configure(&mut self, now: Instant, options: Options) {
+        let in_flight = self.options.placements_in_flight;
         self.options = options;
+        if self.options.placements_in_flight != in_flight {
+            // The scheduler is told both in one.
+            self.effects.push(Effect::Mode(self.mode));
+        }
         self.set_mode(now);
     }
 

@@ -102,6 +102,9 @@ pub trait AnyOutbox {
     /// Whether a stream takes its messages.
     fn is_bound(&self) -> bool;
 
+    /// Forgets sent messages that time has confirmed, in case nothing more is sent that would.
+    fn forget_confirmed(&self);
+
     /// Drops what waits and what will come, and ends the stream that took messages. Says whether
     /// there was one.
     fn close(&self, end: &End) -> bool;
@@ -289,6 +292,11 @@ impl<R: Reply> Outbox<R> {
 impl<R: Reply> AnyOutbox for Outbox<R> {
     fn is_bound(&self) -> bool {
         self.queue().line.is_some()
+    }
+
+    fn forget_confirmed(&self) {
+        let mut delivery = self.delivery();
+        self.free(delivery.sent.expire(Instant::now()));
     }
 
     fn close(&self, end: &End) -> bool {
@@ -553,7 +561,11 @@ mod tests {
         outbox.push(accepted(&["n2"])).unwrap();
         assert_eq!(all(&outbox, &line), ["n2"]);
         outbox.release(&line);
-        assert_eq!(all(&outbox, &bound(&outbox)), ["n2"]);
+        let next = bound(&outbox);
+        assert_eq!(all(&outbox, &next), ["n2"]);
+        tokio::time::advance(ROOMY.grace).await;
+        outbox.forget_confirmed();
+        assert_eq!(outbox.queue().kept, Load::default());
     }
 
     #[test]

@@ -25,7 +25,7 @@ use std::time::Duration;
 use monoceros_actors::{Removed, ResourceManagerCallback, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use tokio::sync::{RwLock, RwLockWriteGuard};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
 use tonic::metadata::AsciiMetadataValue;
 use tracing::{info, warn};
 
@@ -300,6 +300,16 @@ impl Registry {
         session.map_or(0, |session| session.lose(Cause::Asked(cause.to_owned())))
     }
 
+    /// What a resource manager wants for itself was replaced by `extra`. How much its outboxes hold
+    /// stays as it was at its registration, and what becomes of lost messages, too.
+    pub fn reconfigured(&self, rm_id: &str, extra: &BTreeMap<String, String>) {
+        if let Some(session) = self.session(rm_id) {
+            let terms = self.terms.with(rm_id, extra);
+            let options = Options::new(&self.session, extra);
+            session.configure(&terms, options, self.callback.of(rm_id, extra));
+        }
+    }
+
     /// The scheduler does not know the session any more though nobody ended it.
     pub async fn scheduler_lost(&self, session: &Arc<Session>) {
         let end = End::Internal("the scheduler lost the session through a bug");
@@ -309,6 +319,9 @@ impl Registry {
     /// Lets time pass for a session until it stops.
     async fn keep(self: Arc<Self>, session: Arc<Session>) {
         let mut deadlines = session.deadlines();
+        // Often enough that an idle session soon keeps nothing, and never without a pause.
+        let mut forgetting = interval(session.grace().max(Duration::from_secs(1)));
+        forgetting.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while session.state() != State::Stopped {
             let deadline = *deadlines.borrow_and_update();
             let overdue = async {
@@ -319,6 +332,7 @@ impl Registry {
             };
             tokio::select! {
                 _ = deadlines.changed() => {}
+                _ = forgetting.tick() => session.forget_confirmed(),
                 () = overdue => {
                     if session.expire() {
                         let (rm_id, by) = (session.rm_id().to_owned(), "pauseTimeout");

@@ -286,6 +286,21 @@ fn a_session_that_the_scheduler_lost_is_stopped() {
 }
 
 #[test]
+fn an_update_changes_the_terms_of_the_session_that_is_there() {
+    play(&[], async |world| {
+        let line = world.stream();
+        world.session().release::<Allocations>(&line);
+        world.pass(10).await;
+        let extra = [("session.pauseTimeout".to_owned(), "20s".to_owned())];
+        world.registry.reconfigured("rm", &extra.into());
+        world.pass(9).await;
+        assert_eq!(world.session().state(), State::Paused);
+        world.pass(2).await;
+        assert!(world.registry.session("rm").is_none());
+    });
+}
+
+#[test]
 fn the_list_says_what_a_session_is_and_how_it_fares() {
     play(&[], async |world| {
         world.stream();

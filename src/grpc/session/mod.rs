@@ -15,6 +15,7 @@ pub mod terms;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 
 use monoceros_actors::{
     PredicateQuestion, QuestionId, ResourceManagerCallback, ResourceManagerControl, RmState,
@@ -30,7 +31,7 @@ use tracing::{info, warn};
 use self::backlog::Backlog;
 use self::state::{Happening, Life, State};
 use self::terms::Terms;
-use super::attach::{Attachment, Delivery};
+use super::attach::{self, Attachment, Delivery};
 use super::end::{Cause, End};
 use super::kind::{Allocations, Applications, Dialect, Kind, Nodes};
 use super::legacy::options::Options;
@@ -194,7 +195,8 @@ impl Session {
     /// Everything about it.
     pub fn status(&self) -> SessionStatus {
         let bound = self.outboxes().into_iter().filter(|(_, _, outbox)| outbox.is_bound());
-        let open_streams = bound.map(|(name, _, _)| name).collect();
+        let attach = self.attachment.is_attached().then_some("attach");
+        let open_streams = bound.map(|(name, _, _)| name).chain(attach).collect();
         let conduct = self.conduct();
         let state = conduct.life.state();
         let age = conduct.life.since().saturating_duration_since(conduct.registered);
@@ -218,10 +220,34 @@ impl Session {
     pub fn begin(self: &Arc<Self>, control: ResourceManagerControl) {
         let delivery: Weak<dyn Delivery> = Arc::<Self>::downgrade(self);
         self.attachment.begin(control.clone(), delivery);
-        control.set_reorder_window(self.terms.reorder_window);
-        control.set_reorder_items(self.terms.reorder_items);
         self.control.get_or_init(|| control);
+        self.reorder(&self.terms);
         self.review();
+    }
+
+    /// Other terms hold from now on. Outboxes stay as they are.
+    pub fn configure(&self, terms: &Terms, options: Options, callback: attach::Options) {
+        {
+            let mut conduct = self.conduct();
+            conduct.life.set_patience(terms.patience);
+            self.deadline.send_replace(conduct.life.deadline());
+        }
+        self.reorder(terms);
+        if let Some(control) = self.control.get() {
+            control.set_strict_enums(options.strict_enums);
+        }
+        self.legacy.set_options(options);
+        self.attachment.configure(callback);
+    }
+
+    fn reorder(&self, terms: &Terms) {
+        // Nothing of the oldest dialect comes by another stream.
+        if let Some(control) = self.control.get()
+            && !self.speaks_legacy()
+        {
+            control.set_reorder_window(terms.reorder_window);
+            control.set_reorder_items(terms.reorder_items);
+        }
     }
 
     /// An instance goes on with it.
@@ -339,8 +365,22 @@ impl Session {
     /// comes by here. Returns how many streams were open.
     pub fn over(&self, end: &End) -> usize {
         self.end.get_or_init(|| end.clone());
+        let attached = usize::from(self.attachment.is_attached());
         self.attachment.close(end);
-        self.outboxes().into_iter().filter(|(_, _, outbox)| outbox.close(end)).count()
+        let outboxes = self.outboxes().into_iter();
+        attached + outboxes.filter(|(_, _, outbox)| outbox.close(end)).count()
+    }
+
+    /// Forgets sent messages that time has confirmed.
+    pub fn forget_confirmed(&self) {
+        for (_, _, outbox) in self.outboxes() {
+            outbox.forget_confirmed();
+        }
+    }
+
+    /// How long a message is kept after it was sent.
+    pub fn grace(&self) -> Duration {
+        self.terms.bounds.grace
     }
 
     /// Announces when the session is overdue in its present state; closed when it has stopped.
@@ -507,8 +547,6 @@ impl StateDump for Session {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn accepted(ids: &[&str]) -> si::NodeResponse {

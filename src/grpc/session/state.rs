@@ -103,6 +103,11 @@ impl Life {
         self.since
     }
 
+    /// From now on, also for the present state.
+    pub fn set_patience(&mut self, patience: Patience) {
+        self.patience = patience;
+    }
+
     /// Takes note; says whether that makes another state.
     pub fn takes(&mut self, happening: Happening, now: Instant) -> bool {
         let state = self.state.after(happening);

@@ -201,6 +201,23 @@ fn after_the_grace_the_policy_for_that_holds() {
 }
 
 #[test]
+fn other_options_hold_at_once() {
+    let mut talk = Talk::required();
+    talk.attach(&predicates());
+    talk.effects();
+    let mut options = Options::for_tests();
+    options.callback.predicates = Asking::Required;
+    talk.conversation.configure(talk.now, options.clone());
+    assert_eq!(talk.effects(), []);
+    options.placements_in_flight = 1;
+    talk.conversation.configure(talk.now, options.clone());
+    assert_eq!(talk.effects(), [Effect::Mode(Mode::Remote)]);
+    options.callback.predicates = Asking::None;
+    talk.conversation.configure(talk.now, options);
+    assert_eq!(talk.effects(), [Effect::Mode(Mode::Local)]);
+}
+
+#[test]
 fn a_question_that_times_out_is_answered_and_its_batch_not_sent_any_more() {
     let mut talk = Talk::required();
     talk.attach(&predicates());

@@ -1,0 +1,67 @@
+//! What happens to an application and its asks, as events (rest-events-metrics chapter, 3.3).
+
+use std::sync::Arc;
+
+use monoceros_rules::asks::{Ask, AskSlot};
+
+use super::Application;
+use crate::baton::Baton;
+use crate::events::{Event, Message, Row};
+
+/// How long the refusals of one ask are not told again, ns (rest-events-metrics chapter, Q5).
+const REFUSALS_NS: i64 = 15_000_000_000;
+
+impl Application {
+    /// An event about this application.
+    pub(super) fn event(&self, row: Row, at_ns: i64) -> Event {
+        Event::of(row, &self.book.id, at_ns).in_queue(&self.book.queue)
+    }
+
+    /// An event about one of its asks.
+    fn request(&self, row: Row, ask: &Ask, at_ns: i64) -> Event {
+        Event::of(row, &ask.key, at_ns).referring(&self.book.id).amount(ask.resources())
+    }
+
+    /// It leaves its queue.
+    pub(super) fn unplaced(&self, at_ns: i64) -> Event {
+        Event::of(Row::QueueAppRemoved, &self.book.queue, at_ns).referring(&self.book.id)
+    }
+
+    /// The ask, tried, does not fit its queues. It speaks for its class.
+    pub(super) fn over_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
+        let ask = self.book.asks.ask_mut(slot);
+        ask.attempted = true;
+        if std::mem::replace(&mut ask.over_quota, true) || !baton.tracking.is_on() {
+            return;
+        }
+        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
+        let available = Box::new(frame.headroom.clone());
+        let message = Message::OverQuota { queue: Arc::clone(&self.book.queue), available };
+        let ask = self.book.asks.ask(slot);
+        baton.happens(|at| self.request(Row::OverQuota, ask, at).saying(message));
+    }
+
+    /// The ask fits its queues.
+    pub(super) fn within_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
+        if std::mem::take(&mut self.book.asks.ask_mut(slot).over_quota) {
+            let ask = self.book.asks.ask(slot);
+            let message = Message::WithinQuota { queue: Arc::clone(&self.book.queue) };
+            baton.happens(|at| self.request(Row::WithinQuota, ask, at).saying(message));
+        }
+    }
+
+    /// The event of what predicates said of an ask that no node will have, unless there was one just
+    /// now.
+    pub(super) fn tell_refusals(&mut self, baton: &mut Baton, slot: AskSlot) {
+        let ask = self.book.asks.ask_mut(slot);
+        let reasons = std::mem::take(&mut ask.reasons);
+        let too_soon = ask.refusal_told_ns.is_some_and(|told| baton.now_ns < told + REFUSALS_NS);
+        if reasons.is_empty() || too_soon {
+            return;
+        }
+        ask.refusal_told_ns = Some(baton.now_ns);
+        let ask = self.book.asks.ask(slot);
+        let message = Message::Refused(reasons);
+        baton.happens(|at| self.request(Row::RefusedByPredicates, ask, at).saying(message));
+    }
+}
