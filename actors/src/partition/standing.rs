@@ -2,8 +2,8 @@
 //! (applications chapter, 9.5).
 //!
 //! Draining it takes no new applications and no new nodes, and goes on otherwise. Stopped it takes
-//! no asks and no allocations either, and decides nothing; what leaves is still released, and nodes
-//! that are there are still kept up to date.
+//! no asks and no allocations either, decides nothing, and gives up what waits for a predicate; what
+//! leaves is still released, and nodes that are there are still kept up to date.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(crate) struct StateChange {
 }
 
 impl Partition {
-    pub(super) fn change_state(&mut self, change: StateChange, baton: &Baton) {
+    pub(super) fn change_state(&mut self, change: StateChange, baton: &mut Baton) {
         let old = self.state;
         let entered = old.on(change.to.entered_by());
         if let Ok(state) = entered
@@ -34,6 +34,9 @@ impl Partition {
             tracing::info!(partition = %self.name, from = %old, to = %state, "partition state");
             self.state = state;
             self.state_since_ns = baton.now_ns;
+            if state == ObjectState::Stopped {
+                self.give_up_all(baton);
+            }
             if state == ObjectState::Stopped {
                 self.give_up_all(baton);
             }
