@@ -115,7 +115,7 @@ impl Registry {
             session: settings.session.clone(),
             registration: settings.registration.clone(),
             limits: settings.limits,
-            callback: attach::Options::new(&settings.callback, &settings.scheduler),
+            callback: attach::Options::new(settings),
             slots: Mutex::default(),
             current: Mutex::default(),
             tombstones: Mutex::new(tombstones),
