@@ -25,15 +25,16 @@ impl Options {
         Self { callback: callback.clone(), placements_in_flight }
     }
 
-    /// What holds for an RM that registered with this extra configuration. A value that cannot be
-    /// used changes nothing but the log.
+    /// What holds for an RM that registered with this extra configuration, and how many of its
+    /// values cannot be used: those change nothing but the log (scheduler-interface chapter, V8).
     #[must_use]
-    pub fn of(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Self {
+    pub fn of(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, usize) {
         let (options, complaints) = self.overridden(rm_id, extra);
+        let n_unusable = complaints.len();
         for complaint in complaints {
             warn!(rm = rm_id, complaint, "left out of the extra configuration");
         }
-        options
+        (options, n_unusable)
     }
 
     fn overridden(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, Vec<String>) {
@@ -70,8 +71,8 @@ mod tests {
         let mut defaults = Options::for_tests();
         defaults.callback.predicates_of.insert("rm".to_owned(), Asking::Required);
         let nothing = BTreeMap::new();
-        assert_eq!(defaults.of("other", &nothing).callback.predicates, Asking::Auto);
-        assert_eq!(defaults.of("rm", &nothing).callback.predicates, Asking::Required);
+        assert_eq!(defaults.of("other", &nothing).0.callback.predicates, Asking::Auto);
+        assert_eq!(defaults.of("rm", &nothing).0.callback.predicates, Asking::Required);
         let extra = [("callback.predicates", "optional"), (IN_FLIGHT, "8")];
         let extra = extra.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let (options, complaints) = defaults.overridden("rm", &extra);
