@@ -111,7 +111,8 @@ pub(super) async fn change(
                     && let Ok(present) = handle.configuration(rm_id).await
                 {
                     let options = edge.registry.callback_options();
-                    session.attachment().configure(options.of(rm_id, &present.extra_config));
+                    let (options, _) = options.of(rm_id, &present.extra_config);
+                    session.attachment().configure(options);
                 }
             }
             Ok(accepted(update))

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use monoceros_actors::{Removed, ResourceManagerCallback, SchedulerHandle, check_rm_id};
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::rejection::Ignored;
 use tokio::sync::{RwLock, RwLockWriteGuard};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
 use tonic::metadata::AsciiMetadataValue;
@@ -78,6 +79,15 @@ pub struct Registered {
 struct Room<'r> {
     registry: &'r Registry,
     rm_id: &'r str,
+}
+
+/// What a resource manager wants for itself, over the settings.
+struct Wishes {
+    terms: Terms,
+    options: Options,
+    callback: attach::Options,
+    /// Values that cannot be used: there the settings hold.
+    n_unusable: usize,
 }
 
 /// How a registration went.
@@ -260,17 +270,17 @@ impl Registry {
             let policy = timeout_at(deadline, self.policy(&registrant.policy_group)).await;
             request.config = policy.map_err(|_| self.too_slow())??.unwrap_or_default();
         }
-        let terms = self.terms.with(&rm_id, &request.extra_config);
-        let options = Options::new(&self.session, &request.extra_config);
+        let Wishes { terms, options, callback, n_unusable } =
+            self.wishes(&rm_id, &request.extra_config);
         let strict_enums = options.strict_enums;
         let by = instance.clone();
-        let callback = self.callback.of(&rm_id, &request.extra_config);
         let attachment = Attachment::new(callback, self.handle.callback_metrics());
         let session = Arc::new(Session::new(registrant, terms, options, instance, attachment));
         let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
         // From here on it happens, whatever the caller is told.
         self.check_time(deadline)?;
         let reply = self.handle.register_resource_manager(request, callback).await?;
+        self.count_unusable(&session, n_unusable);
         // Nothing can come for it before the place is given free.
         let control = self.handle.control(&rm_id).await.map_err(|_| Refusal::Internal)?;
         control.set_strict_enums(strict_enums);
@@ -321,9 +331,25 @@ impl Registry {
     pub fn reconfigured(&self, rm_id: &str, config: String, extra: &BTreeMap<String, String>) {
         if let Some(session) = self.session(rm_id) {
             session.was_given(config);
-            let terms = self.terms.with(rm_id, extra);
-            let options = Options::new(&self.session, extra);
-            session.configure(&terms, options, self.callback.of(rm_id, extra));
+            let Wishes { terms, options, callback, n_unusable } = self.wishes(rm_id, extra);
+            session.configure(&terms, options, callback);
+            self.count_unusable(&session, n_unusable);
+        }
+    }
+
+    /// What holds for a resource manager with this extra configuration.
+    fn wishes(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Wishes {
+        let (terms, of_terms) = self.terms.with(rm_id, extra);
+        let (options, of_options) = Options::new(&self.session, extra);
+        let (callback, of_callback) = self.callback.of(rm_id, extra);
+        Wishes { terms, options, callback, n_unusable: of_terms + of_options + of_callback }
+    }
+
+    /// Values that were left out have no answer (V8).
+    fn count_unusable(&self, session: &Session, n: usize) {
+        for _ in 0..n {
+            let reason = Ignored::ExtraConfig;
+            self.handle.count_ignored(session.rm_id(), session.dialect(), reason);
         }
     }
 
