@@ -4,6 +4,7 @@
 //! Items of one message that concern one application are one visit, up to a chunk's size, in the
 //! order `allocations`, `asks`, ask releases, allocation releases (F11).
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
@@ -176,7 +177,7 @@ impl Rm {
             task_group: task_group(ask.task_group_name),
             execution_timeout_ms: u64::try_from(ask.execution_timeout_milli_seconds)
                 .ok()
-                .filter(|timeout| *timeout > 0),
+                .and_then(NonZeroU64::new),
             form: Form::Ask,
             tags: shared(ask.tags),
         };
