@@ -47,7 +47,7 @@ use crate::metrics::{Kind, Metrics};
 use crate::oracle::{Oracle, Watch};
 use crate::outlet::{Outlet, Say};
 use crate::predicates::{QuestionId, Verdict};
-use crate::rm::{Credit, Rm, Settling, Steering};
+use crate::rm::{Credit, Intake, Rm, Settling, Steering};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 pub(crate) use early::Awaited;
@@ -147,6 +147,7 @@ pub(crate) struct Partition {
     observed: observing::ObservedTable,
     /// What came before the application or node that it names.
     early: Early,
+    intake: Intake,
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
@@ -181,6 +182,7 @@ pub(crate) struct Making {
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) clock: Clock,
     pub(crate) reorder_window: Duration,
+    pub(crate) intake: Intake,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
     pub(crate) tracking: Tracking,
@@ -189,8 +191,7 @@ pub(crate) struct Making {
 impl Partition {
     /// A partition with its queues, on the present arbiter.
     pub(crate) fn new(making: Making, ctx: &mut Context<Self>) -> Self {
-        let Making { name, config, rm, callback, clock, reorder_window, metrics, watch, tracking } =
-            making;
+        let Making { name, config, rm, callback, clock, metrics, watch, tracking, .. } = making;
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
         plant(&config.root, None, true, &metrics, &mut directory);
@@ -238,7 +239,8 @@ impl Partition {
             timer: None,
             foreign: foreign::ForeignTable::default(),
             observed: observing::ObservedTable::default(),
-            early: Early::new(reorder_window),
+            early: Early::new(making.reorder_window),
+            intake: making.intake,
             outlet,
             outstanding: 0,
             rm,

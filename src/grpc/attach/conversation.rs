@@ -140,7 +140,7 @@ impl Conversation {
     /// Nobody is there yet.
     pub(super) fn new(options: Options, metrics: CallbackMetrics) -> Self {
         let expects = matches!(options.callback.predicates, Asking::Optional | Asking::Required);
-        let events = Events::new(options.callback.event_capacity.get());
+        let events = Events::new(options.event_capacity);
         Self {
             options,
             metrics,
