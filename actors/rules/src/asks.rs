@@ -14,6 +14,7 @@
 //!   any of its instances is one of these.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -49,7 +50,7 @@ pub struct AskSpec {
     /// The task group it is a member of.
     pub task_group: Option<TaskGroup>,
     /// After which time of running each allocation is ended, ms; `None`: never (2.8).
-    pub execution_timeout_ms: Option<u64>,
+    pub execution_timeout_ms: Option<NonZeroU64>,
     /// How it came in.
     pub form: Form,
     /// As sent.
@@ -149,7 +150,7 @@ pub struct Ask {
     /// Tried at least once with enough room by its user's limits (3.3 step 4).
     pub attempted: bool,
     /// See [`AskSpec::execution_timeout_ms`].
-    pub execution_timeout_ms: Option<u64>,
+    pub execution_timeout_ms: Option<NonZeroU64>,
     /// The task group it is a member of.
     pub task_group: Option<TaskGroup>,
     /// As sent.
