@@ -477,7 +477,8 @@ fn first_session_number() -> u64 {
     (u64::try_from(wall_clock_ns() / 1_000_000_000).unwrap_or_default() << 24) + 1
 }
 
-fn wall_clock_ns() -> i64 {
+/// Nanoseconds since the epoch.
+pub(super) fn wall_clock_ns() -> i64 {
     #[expect(
         clippy::disallowed_methods,
         reason = "tells people when, and one run of the process from another; decides nothing"
