@@ -44,9 +44,14 @@ pub enum LoadError<E> {
 pub trait Refresh: Send + Sync {
     /// Reads the files; when they have changed, uses what they say now, or says in the log why not.
     fn refresh(&self);
+
+    /// As [`Self::refresh`], for somebody who says that they have changed.
+    fn hang_up(&self) {
+        self.refresh();
+    }
 }
 
-/// Reads `sources` again every few seconds, and at each `hangup`, until `stop` is cancelled.
+/// Refreshes `sources` every few seconds, and at each `hangup`, until `stop` is cancelled.
 pub async fn keep_fresh(
     sources: Vec<Arc<dyn Refresh>>,
     mut hangup: Signal,
@@ -54,15 +59,18 @@ pub async fn keep_fresh(
 ) {
     let keep = async {
         loop {
-            tokio::select! {
-                () = sleep(REFRESH_EVERY) => {}
-                _ = hangup.recv() => info!("SIGHUP: reading certificates and tokens again"),
-            }
+            let refresh = tokio::select! {
+                () = sleep(REFRESH_EVERY) => |source: Arc<dyn Refresh>| source.refresh(),
+                _ = hangup.recv() => {
+                    info!("SIGHUP: reading certificates, tokens and queues again");
+                    |source: Arc<dyn Refresh>| source.hang_up()
+                }
+            };
             for source in &sources {
                 let source = Arc::clone(source);
                 // Files may be far away, on a mount that does not answer.
-                if spawn_blocking(move || source.refresh()).await.is_err() {
-                    warn!("reading certificates or tokens again has failed");
+                if spawn_blocking(move || refresh(source)).await.is_err() {
+                    warn!("reading files again has failed");
                 }
             }
         }

@@ -2,8 +2,8 @@
 //!
 //! An edge translates and hands on; no scheduling decision is made here.
 //!
-//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`security`], [`files`], [`tls`],
-//! [`connections`], [`identity`], [`grpc`], [`rest`], [`dump`], [`demo`], [`simulate`],
+//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`queues_file`], [`security`],
+//! [`files`], [`tls`], [`connections`], [`identity`], [`grpc`], [`rest`], [`dump`], [`demo`], [`simulate`],
 //! [`validate`], [`admin_cli`].
 
 pub mod admin_cli;
@@ -15,6 +15,7 @@ pub mod files;
 pub mod grpc;
 pub mod identity;
 pub mod input;
+pub mod queues_file;
 pub mod rest;
 pub mod secrets;
 pub mod security;

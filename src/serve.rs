@@ -2,7 +2,6 @@
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -17,9 +16,11 @@ use tracing::{error, info, warn};
 
 use crate::cli::ServeArgs;
 use crate::connections::Connections;
+use crate::files::Refresh;
+use crate::queues_file::QueuesFile;
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
-use crate::{demo, files, grpc, input, rest, validate};
+use crate::{demo, files, grpc, rest};
 
 /// The settings that `args` ask for.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
@@ -31,9 +32,12 @@ pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
 /// Runs the service until SIGTERM, SIGINT or an administrator's call, then ends it within
 /// `shutdown.grace`.
 pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode> {
-    let Some(handle) = start_scheduler(settings.scheduler.queues.as_deref())? else {
-        return Ok(ExitCode::FAILURE);
+    let queues = match settings.scheduler.queues.as_deref().map(QueuesFile::load).transpose()? {
+        // It has errors, which are printed.
+        Some(None) => return Ok(ExitCode::FAILURE),
+        queues => queues.flatten(),
     };
+    let handle = start_scheduler(&settings, queues.as_deref())?;
     let security = Security::load(&settings).context("settings")?;
     anyhow::ensure!(
         !with_demo || security.is_open(),
@@ -50,7 +54,12 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
 
     let shutdown = CancellationToken::new();
     let hangup = signal(SignalKind::hangup())?;
-    tokio::spawn(files::keep_fresh(security.sources(), hangup, shutdown.clone()));
+    let mut sources = security.sources();
+    if let Some(queues) = queues {
+        sources.push(Arc::clone(&queues) as Arc<dyn Refresh>);
+        tokio::spawn(queues.keep_in_force(handle.clone(), shutdown.clone()));
+    }
+    tokio::spawn(files::keep_fresh(sources, hangup, shutdown.clone()));
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone());
     let http = Connections::new(http, security.rest.clone(), shutdown.clone());
     let mut edges = JoinSet::new();
@@ -113,18 +122,17 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the scheduler; nothing is returned when the queue configuration has errors, which are
-/// printed.
-fn start_scheduler(queues: Option<&Path>) -> anyhow::Result<Option<SchedulerHandle>> {
-    let mut builder = Scheduler::builder();
-    if let Some(path) = queues {
-        let yaml = input::read_text(path)?;
-        if validate::check(path, &yaml)?.is_none() {
-            return Ok(None);
-        }
-        builder = builder.default_queues(yaml);
-    }
-    builder.start().map(Some).context("the scheduler cannot start")
+fn start_scheduler(
+    settings: &Settings,
+    queues: Option<&QueuesFile>,
+) -> anyhow::Result<SchedulerHandle> {
+    let builder = Scheduler::builder()
+        .id_bytes(settings.limits.id_bytes.get())
+        .ingress_items(settings.session.ingress_items.get())
+        .reject_node_updates(settings.nodes.reject_updates)
+        .default_queues(queues.map_or_else(String::new, |queues| queues.text().to_string()));
+    let builder = settings.event.apply(settings.asks.apply(builder));
+    builder.start().context("the scheduler cannot start")
 }
 
 async fn listen(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {

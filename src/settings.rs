@@ -19,6 +19,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 pub use self::callback::CallbackSettings;
+pub use self::items::{AskSettings, EventSettings, NodeSettings};
 pub use self::session::{
     LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
 };
@@ -26,6 +27,7 @@ use crate::identity::Rule;
 use crate::input::{self, InputError};
 
 pub mod callback;
+mod items;
 pub mod seconds;
 mod session;
 
@@ -69,6 +71,12 @@ pub struct Settings {
     pub registration: RegistrationSettings,
     /// How large messages may be.
     pub limits: LimitSettings,
+    /// What may be asked for.
+    pub asks: AskSettings,
+    /// What may be said of nodes.
+    pub nodes: NodeSettings,
+    /// What happened, for whoever reads it.
+    pub event: EventSettings,
     /// Who may speak for which resource manager, and who may administer.
     pub identity: IdentitySettings,
     /// The end of the service.
@@ -425,6 +433,12 @@ mod tests {
         assert_eq!(settings.callback.predicates, callback::Asking::Auto);
         assert_eq!(settings.callback.predicate_timeout, Duration::from_secs(2));
         assert!(settings.callback.predicates_of.is_empty());
+        assert_eq!(settings.callback.event_capacity, None);
+        assert_eq!(settings.asks.max_repeat.get(), 10_000);
+        assert!(settings.asks.enforce_execution_timeout && !settings.nodes.reject_updates);
+        assert!(settings.event.tracking_enabled);
+        assert_eq!(settings.event.max_streams, 100);
+        assert_eq!(settings.session.ingress_items.get(), 65_536);
         assert_eq!(settings.shutdown.grace(), Duration::from_secs(4));
         assert_eq!(settings.log.filter, "info");
     }

@@ -185,6 +185,52 @@ async fn an_rm_that_keeps_no_configuration_refuses_to() {
 }
 
 #[tokio::test]
+async fn at_a_hangup_the_file_of_queues_is_read_again_for_those_who_bring_none() {
+    let file = TempFile::new("hangup.yaml", QUEUES);
+    let service = Service::start_with(&[("SCHEDULER__QUEUES", file.path())]);
+    let mut client = service.client().await;
+    client.register_resource_manager(registration("without", "")).await.unwrap();
+    let without = Rm::open(client, "without").await;
+    let _with = Rm::register(&service, "with").await;
+    let mut admin = admin(&service).await;
+    let mut config_of = async |rm_id: &str| {
+        let request = si::GetConfigRequest { rm_id: rm_id.into(), ..Default::default() };
+        admin.get_config(request).await.unwrap().into_inner().config
+    };
+
+    std::fs::write(file.path(), with_queue_c()).unwrap();
+    service.hang_up();
+    service.until_logged("queue configuration read again", 1).await;
+    assert_eq!(config_of("without").await, with_queue_c());
+    assert_eq!(config_of("with").await, QUEUES, "it brought its own");
+    let without = without.with_application("app", "root.c").await;
+
+    // Each error with its file, and all as before.
+    let bad = "partitions:\n  - name: default\n    bogus: true\n    queues:\n      - name: a b\n";
+    std::fs::write(file.path(), bad).unwrap();
+    service.hang_up();
+    service.until_logged("what was read before stays", 1).await;
+    let log = service.log();
+    for fragment in ["bogus", "a b"] {
+        let told = |line: &str| line.contains(fragment) && line.contains(file.path());
+        assert!(log.lines().any(told), "{fragment}:\n{log}");
+    }
+    assert_eq!(config_of("without").await, with_queue_c());
+
+    // A queue with an application cannot become a parent: the file is good, and one RM keeps the old.
+    let parent = format!("{}            queues:\n              - name: d\n", with_queue_c());
+    std::fs::write(file.path(), &parent).unwrap();
+    service.hang_up();
+    service.until_logged("queue configuration not in force", 1).await;
+    assert_eq!(config_of("without").await, with_queue_c());
+    without.send_applications(vec![application("other", "root.c")], vec![]).await;
+    without.until("goes on", |seen| seen.accepted_applications.len() == 2).await;
+    let mut client = service.client().await;
+    client.register_resource_manager(registration("late", "")).await.unwrap();
+    assert_eq!(config_of("late").await, parent);
+}
+
+#[tokio::test]
 async fn a_partition_takes_nothing_new_nothing_at_all_or_everything_again() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;

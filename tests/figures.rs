@@ -334,3 +334,19 @@ async fn as_many_event_streams_are_open_as_the_last_registration_allows() {
         (Code::FailedPrecondition, "EVENTS_DISABLED")
     );
 }
+
+#[tokio::test]
+async fn settings_say_how_many_event_streams_are_open_and_whether_there_are_events() {
+    let limits = [("EVENT__MAX_STREAMS", "3"), ("EVENT__MAX_STREAMS_PER_HOST", "1")];
+    let service = Service::start_with(&limits);
+    let _rm = Rm::register(&service, "rm").await;
+    let mut client = figures(&service).await;
+    let all = si::EventParameters::default;
+    let _first = client.stream_events(all()).await.unwrap();
+    let status = client.stream_events(all()).await.unwrap_err();
+    assert_eq!(reason_of(&status), "LIMIT_EVENT_STREAMS");
+    let service = Service::start_with(&[("EVENT__TRACKING_ENABLED", "false")]);
+    let _rm = Rm::register(&service, "rm").await;
+    let status = figures(&service).await.stream_events(all()).await.unwrap_err();
+    assert_eq!(reason_of(&status), "EVENTS_DISABLED");
+}

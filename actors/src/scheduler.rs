@@ -22,11 +22,11 @@ pub use self::configuration::{
 use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
 use crate::control::ResourceManagerControl;
-use crate::events::{EventLog, EventReader, EventSettings};
+use crate::events::{EventLog, EventReader, EventSettings, StreamLimits};
 use crate::metrics::{CallbackMetrics, Metrics};
 use crate::oracle::Watch;
 use crate::partition::{Answer, Question, Read};
-use crate::rm::{Body, Update};
+use crate::rm::{Body, Intake, Update};
 use crate::rm_proxy::{
     Deregister, FindRm, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route, Shutdown,
 };
@@ -114,6 +114,7 @@ pub(crate) struct Settings {
     /// Epoch time at the start, ns.
     pub(crate) epoch_ns: i64,
     pub(crate) reorder_window: Duration,
+    pub(crate) intake: Intake,
     pub(crate) watch: Watch,
     /// Where the events of all RMs go.
     pub(crate) events: Arc<EventLog>,
@@ -138,6 +139,7 @@ pub struct SchedulerBuilder {
     default_queues: String,
     epoch_ns: Option<i64>,
     reorder_window: Duration,
+    intake: Intake,
     watch: Watch,
     events: EventSettings,
 }
@@ -173,6 +175,47 @@ impl SchedulerBuilder {
         self
     }
 
+    /// The most bytes of the id of an application, node, request or allocation; 1,024 unless set.
+    /// What is longer is rejected.
+    #[must_use]
+    pub fn id_bytes(mut self, bytes: usize) -> Self {
+        self.intake.id_bytes = bytes;
+        self
+    }
+
+    /// The most allocations that one ask may want (`maxAllocations`); 10,000 unless set. An ask
+    /// that wants more is rejected.
+    #[must_use]
+    pub fn max_repeat(mut self, allocations: u32) -> Self {
+        self.intake.max_repeat = allocations;
+        self
+    }
+
+    /// Whether an allocation is taken back when it has run for the `executionTimeoutMilliSeconds`
+    /// of its ask (applications chapter, 2.8). It is unless set.
+    #[must_use]
+    pub fn enforce_execution_timeout(mut self, enforce: bool) -> Self {
+        self.intake.enforces_execution_timeout = enforce;
+        self
+    }
+
+    /// Whether changes of a node that is not there are rejected, rather than ignored and counted
+    /// (scheduler-interface chapter, V48). They are not unless set: no client of old expects it.
+    #[must_use]
+    pub fn reject_node_updates(mut self, reject: bool) -> Self {
+        self.intake.rejects_node_updates = reject;
+        self
+    }
+
+    /// How many items of an RM may wait for its partitions before
+    /// [`SchedulerHandle::update_allocation`] and its like wait, too; 65,536 unless set. Whoever
+    /// waits goes on at half of it.
+    #[must_use]
+    pub fn ingress_items(mut self, items: usize) -> Self {
+        self.intake.waiting_items = items;
+        self
+    }
+
     /// Whether events are made (`event.trackingEnabled`). They are unless set. This and the other
     /// settings of events hold where the `extraConfig` of the RM that registered or updated last
     /// says nothing else.
@@ -199,6 +242,14 @@ impl SchedulerBuilder {
         if events > 0 {
             self.events.ring_capacity = events;
         }
+        self
+    }
+
+    /// How many readers may follow the events over the network (`event.maxStreams`,
+    /// `event.maxStreamsPerHost`); 100 and 15 unless set. It is for the edges to keep to it.
+    #[must_use]
+    pub fn event_streams(mut self, limits: StreamLimits) -> Self {
+        self.events.streams = limits;
         self
     }
 
@@ -268,6 +319,7 @@ impl SchedulerBuilder {
             default_queues: self.default_queues,
             epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
             reorder_window: self.reorder_window,
+            intake: self.intake,
             watch: self.watch,
             events: EventLog::new(self.events),
         })

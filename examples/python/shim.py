@@ -275,6 +275,11 @@ class Shim:
         if order == "end":
             stopped = si.TerminationType.STOPPED_BY_RM
             self.allocations(session, releases=[self.release(task, stopped)])
+            if task in self.tasks and not self.tasks[task]:
+                # The release of what still waits is not answered. If it was placed just now, the
+                # release ends that, too.
+                del self.tasks[task]
+                say("end", task=task, message="it was still waiting")
         elif task not in self.tasks:
             self.tasks[task] = None
             self.allocations(session, tasks=[task])

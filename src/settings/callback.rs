@@ -59,8 +59,9 @@ pub struct CallbackSettings {
     /// Default 2 s.
     #[serde(deserialize_with = "span")]
     pub cache_sync_timeout: Duration,
-    /// How many events are kept for a shim that does not take them. Default 1,000.
-    pub event_capacity: NonZeroUsize,
+    /// How many events are kept for a shim that does not take them. Default: as many as it may be
+    /// told of in 2 s ([`EventSettings::request_capacity`](super::EventSettings)).
+    pub event_capacity: Option<NonZeroUsize>,
 }
 
 /// Whether predicates are asked.
@@ -136,7 +137,7 @@ impl CallbackSettings {
             "stateDumpTimeout" => self.state_dump_timeout = duration(value)?,
             "stateDumpMaxBytes" => self.state_dump_max_bytes = number(value)?,
             "cacheSyncTimeout" => self.cache_sync_timeout = duration(value)?,
-            "eventCapacity" => self.event_capacity = number(value)?,
+            "eventCapacity" => self.event_capacity = Some(number(value)?),
             _ => return Err("there is no such key".to_owned()),
         }
         Ok(())

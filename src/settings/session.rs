@@ -41,6 +41,9 @@ pub struct SessionSettings {
     pub outbox_high_water: u8,
     /// Percent of the outbox; when less waits, decisions go on. Default 25.
     pub outbox_low_water: u8,
+    /// How many items of a resource manager may wait to be decided before nothing more is read from
+    /// its streams. Default 65,536.
+    pub ingress_items: NonZeroUsize,
     /// How long an item may wait for the application or node that it names and that comes by
     /// another stream. Default 1 s; zero rejects at once. Own.
     #[serde(deserialize_with = "seconds::deserialize")]
@@ -136,6 +139,6 @@ impl TryFrom<String> for PolicyGroupConflict {
 pub struct LimitSettings {
     /// Most items; a message with more is refused whole. Default 200,000.
     pub items_per_message: NonZeroUsize,
-    /// Most bytes of each text by which a registration names something. Default 1,024.
+    /// Most bytes of each text by which a registration or an item names something. Default 1,024.
     pub id_bytes: NonZeroUsize,
 }

@@ -18,5 +18,6 @@ mod nodes;
 mod partitions;
 mod registration;
 mod releases;
+mod settings;
 mod speaker;
 mod sums;

@@ -262,7 +262,7 @@ impl Partition {
                 What::Op(..) => false,
             };
             if concerned {
-                refuse(&awaited, what, baton);
+                self.refuse(&awaited, what, baton);
             } else {
                 self.early.put(awaited.clone(), what, until, baton);
             }
@@ -301,7 +301,7 @@ impl Partition {
     /// It will not come: what waited for it is rejected.
     pub(super) fn reject_early(&mut self, awaited: &Awaited, baton: &mut Baton) {
         for item in self.early.take(awaited) {
-            refuse(awaited, item.what, baton);
+            self.refuse(awaited, item.what, baton);
         }
     }
 
@@ -310,7 +310,7 @@ impl Partition {
         let now = Instant::now();
         for Waiting { what, until } in self.early.take(awaited) {
             if until <= now {
-                refuse(awaited, what, baton);
+                self.refuse(awaited, what, baton);
             } else {
                 self.early.put(awaited.clone(), what, until, baton);
             }
@@ -324,22 +324,19 @@ impl Partition {
             now.checked_add(self.early.window).unwrap_or(now + Duration::from_secs(1 << 32))
         })
     }
-}
 
-fn refuse(awaited: &Awaited, what: What, baton: &mut Baton) {
-    match (what, awaited) {
-        (What::Op(id, op), Awaited::Application(_)) => reject(&id, &[op], baton),
-        (What::Op(id, op), Awaited::Node(node)) => {
-            reject_with(&id, &[op], baton, |_| Rejection::NodeUnknown(Arc::clone(node)));
-        }
-        (What::Node(new), Awaited::Application(id) | Awaited::Node(id)) => {
-            baton.tally.shared().nodes.failed.inc();
-            let reason = Rejection::ApplicationUnknown(Arc::clone(id));
-            baton.said.push(Saying::NodeRejected { id: new.id, reason });
-        }
-        (What::Change(node, _), _) => {
-            tracing::warn!(%node, "change of a rejected node ignored");
-            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+    fn refuse(&self, awaited: &Awaited, what: What, baton: &mut Baton) {
+        match (what, awaited) {
+            (What::Op(id, op), Awaited::Application(_)) => reject(&id, &[op], baton),
+            (What::Op(id, op), Awaited::Node(node)) => {
+                reject_with(&id, &[op], baton, |_| Rejection::NodeUnknown(Arc::clone(node)));
+            }
+            (What::Node(new), Awaited::Application(id) | Awaited::Node(id)) => {
+                baton.tally.shared().nodes.failed.inc();
+                let reason = Rejection::ApplicationUnknown(Arc::clone(id));
+                baton.said.push(Saying::NodeRejected { id: new.id, reason });
+            }
+            (What::Change(node, _), _) => self.node_unknown(&node, baton),
         }
     }
 }

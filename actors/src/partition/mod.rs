@@ -11,7 +11,8 @@
 //! * After an offer that found nothing, nothing runs until a step comes: an idle partition costs
 //!   nothing.
 //! * While a new configuration is proposed, nothing begins until it is concluded (`reloading`).
-//! * What a step said is handed to the outlet when the step is at home, in the order it was said.
+//! * What a step said is handed to the outlet when the step is at home, in the order it was said, at
+//!   the latest when nothing else is left to do at once.
 
 mod admission;
 mod deadlines;
@@ -46,7 +47,7 @@ use crate::metrics::{Kind, Metrics};
 use crate::oracle::{Oracle, Watch};
 use crate::outlet::{Outlet, Say};
 use crate::predicates::{QuestionId, Verdict};
-use crate::rm::{Credit, Rm, Settling, Steering};
+use crate::rm::{Credit, Intake, Rm, Settling, Steering};
 use crate::tally::Tally;
 pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
 pub(crate) use early::Awaited;
@@ -65,6 +66,8 @@ use tasks::Task;
 
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
+/// Sayings after which the outlet gets them though more steps follow at once.
+const SAYINGS_TOGETHER: usize = 64;
 /// Sayings on their way to the RM above which nothing new is decided.
 const OUTSTANDING_MAX: usize = 65_536;
 
@@ -144,6 +147,7 @@ pub(crate) struct Partition {
     observed: observing::ObservedTable,
     /// What came before the application or node that it names.
     early: Early,
+    intake: Intake,
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
@@ -180,6 +184,7 @@ pub(crate) struct Making {
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) clock: Clock,
     pub(crate) reorder_window: Duration,
+    pub(crate) intake: Intake,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
     pub(crate) tracking: Tracking,
@@ -188,8 +193,8 @@ pub(crate) struct Making {
 impl Partition {
     /// A partition with its queues, on the present arbiter.
     pub(crate) fn new(making: Making, ctx: &mut Context<Self>) -> Self {
-        let Making { name, nth, config, rm, callback, clock, .. } = making;
-        let Making { reorder_window, metrics, watch, tracking, .. } = making;
+        let Making { name, nth, config, rm, callback, clock, metrics, watch, tracking, .. } =
+            making;
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
         plant(&config.root, None, true, &metrics, &mut directory);
@@ -238,7 +243,8 @@ impl Partition {
             timer: None,
             foreign: foreign::ForeignTable::default(),
             observed: observing::ObservedTable::default(),
-            early: Early::new(reorder_window),
+            early: Early::new(making.reorder_window),
+            intake: making.intake,
             outlet,
             outstanding: 0,
             rm,
@@ -272,7 +278,9 @@ impl Partition {
                 self.baton = self.perform(task, baton);
                 continue;
             }
-            self.speak(&mut baton);
+            if !self.may_say_more(&baton) {
+                self.speak(&mut baton);
+            }
             self.arm(&mut baton, ctx);
             if self.agenda_from(&mut baton) {
                 self.baton = Some(baton);
@@ -372,7 +380,18 @@ impl Partition {
         }
     }
 
-    /// Hands what the step said to the outlet.
+    /// Whether the outlet may wait for what further steps say. A step of its own for each of many
+    /// short ones would wake the RM's thread each time.
+    fn may_say_more(&self, baton: &Baton) -> bool {
+        let goes_on = match self.door.front() {
+            // Puts what it says itself in an order of its own.
+            None | Some(Entry::Request(Request::RemoveNode(_))) => false,
+            Some(_) => !self.closing && self.proposal.is_none() && !self.watch.oracle,
+        };
+        goes_on && baton.said.len() < SAYINGS_TOGETHER
+    }
+
+    /// Hands what was said since the last time to the outlet.
     fn speak(&mut self, baton: &mut Baton) {
         if baton.said.is_empty() {
             return;

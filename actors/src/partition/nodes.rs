@@ -99,8 +99,7 @@ impl Partition {
     pub(super) fn change_node(&mut self, id: &Arc<str>, change: Change, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             if self.change_waits(id, change, baton).is_some() {
-                tracing::warn!(node = %id, "change of an unknown node ignored");
-                baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+                self.node_unknown(id, baton);
             }
             return;
         };
@@ -118,6 +117,17 @@ impl Partition {
         self.visit_node(slot, change, baton);
     }
 
+    /// A node that is not here was to change or leave (V48).
+    pub(super) fn node_unknown(&self, id: &Arc<str>, baton: &mut Baton) {
+        if self.intake.rejects_node_updates {
+            let (id, reason) = (Arc::clone(id), Rejection::NodeUnknown(Arc::clone(id)));
+            baton.said.push(Saying::NodeRejected { id, reason });
+        } else {
+            tracing::warn!(node = %id, "change of an unknown node ignored");
+            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+        }
+    }
+
     /// Changes a node, and takes from it what waits for its predicate and must not stay.
     pub(super) fn visit_node(&mut self, slot: NodeSlot, change: Change, baton: &Baton) {
         self.agenda.push_back(Task::VisitNode(slot, change));
@@ -130,8 +140,7 @@ impl Partition {
     pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             if !self.waiting_node_leaves(id, baton) {
-                tracing::warn!(node = %id, "removal of an unknown node ignored");
-                baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+                self.node_unknown(id, baton);
             }
             return;
         };

@@ -9,10 +9,6 @@ use monoceros_rules::allocations::Tags;
 use monoceros_rules::rejection::Rejection;
 use monoceros_rules::resources::{Name, Resources};
 
-/// Longest id or key, bytes.
-pub(super) const ID_BYTES: usize = 1024;
-/// Most allocations one ask may want.
-const MAX_REPEAT: u32 = 10_000;
 /// Largest quantity of one item: a thousand of them still have a sum, so that one giant ask does
 /// not shut everybody else out of the partition.
 const QUANTITY_MAX: i64 = 1 << 53;
@@ -23,22 +19,75 @@ const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
 const CREATION_TIME: &str = "creationTime";
 
-/// The tags of an ask that decide something (scheduler-interface chapter, 5.2).
-pub(super) struct Attributes {
-    pub(super) created_ns: Option<i64>,
-    pub(super) required_node: Option<Arc<str>>,
+/// What RMs may send, whoever they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Intake {
+    /// Longest id or key, bytes.
+    pub(crate) id_bytes: usize,
+    /// Most allocations one ask may want.
+    pub(crate) max_repeat: u32,
+    /// Whether an ask says how long its allocations may run; otherwise they run for ever.
+    pub(crate) enforces_execution_timeout: bool,
+    /// Whether a change of a node that is not there is rejected; otherwise it is ignored.
+    pub(crate) rejects_node_updates: bool,
+    /// Items that wait for the partitions of an RM above which its senders wait, too.
+    pub(crate) waiting_items: usize,
 }
 
-impl Attributes {
-    pub(super) fn of(tags: &BTreeMap<String, String>) -> Self {
-        let seconds = tags.get(CREATION_TIME).and_then(|text| text.parse::<i64>().ok());
-        let is_name = |node: &&String| (1..=ID_BYTES).contains(&node.len());
-        let required = tags.get(REQUIRED_NODE).filter(is_name);
+impl Default for Intake {
+    fn default() -> Self {
         Self {
+            id_bytes: 1024,
+            max_repeat: 10_000,
+            enforces_execution_timeout: true,
+            rejects_node_updates: false,
+            waiting_items: 65_536,
+        }
+    }
+}
+
+impl Intake {
+    pub(super) fn check_key(&self, key: &Arc<str>) -> Result<(), Rejection> {
+        self.check_id(key).map_err(Rejection::Key)
+    }
+
+    /// Says what is wrong with an id.
+    pub(super) fn check_id(&self, id: &str) -> Result<(), &'static str> {
+        match id.len() {
+            0 => Err("missing"),
+            length if length > self.id_bytes => Err("too long"),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn check_repeat(&self, key: &Arc<str>, repeat: i32) -> Result<u32, Rejection> {
+        match u32::try_from(repeat) {
+            Ok(count) if (1..=self.max_repeat).contains(&count) => Ok(count),
+            _ => Err(Rejection::Repeat { key: Arc::clone(key), repeat, limit: self.max_repeat }),
+        }
+    }
+
+    /// How long allocations of an ask may run, ms; none for ever.
+    pub(super) fn execution_timeout(&self, milliseconds: i64) -> Option<u64> {
+        let timeout = u64::try_from(milliseconds).ok().filter(|timeout| *timeout > 0);
+        timeout.filter(|_| self.enforces_execution_timeout)
+    }
+
+    /// What the tags of an ask say.
+    pub(super) fn attributes(&self, tags: &BTreeMap<String, String>) -> Attributes {
+        let seconds = tags.get(CREATION_TIME).and_then(|text| text.parse::<i64>().ok());
+        let required = tags.get(REQUIRED_NODE).filter(|node| self.check_id(node).is_ok());
+        Attributes {
             created_ns: seconds.and_then(|seconds| seconds.checked_mul(1_000_000_000)),
             required_node: required.map(|node| Arc::from(node.as_str())),
         }
     }
+}
+
+/// The tags of an ask that decide something (scheduler-interface chapter, 5.2).
+pub(super) struct Attributes {
+    pub(super) created_ns: Option<i64>,
+    pub(super) required_node: Option<Arc<str>>,
 }
 
 /// May be preempted, may preempt others (D38).
@@ -49,14 +98,6 @@ pub(super) fn preemption(
     match policy {
         Some(policy) => (policy.allow_preempt_self, policy.allow_preempt_other),
         None => (tags.get(ALLOW_PREEMPTION).is_none_or(|text| !is_false(text)), false),
-    }
-}
-
-pub(super) fn check_key(key: &Arc<str>) -> Result<(), Rejection> {
-    match key.len() {
-        0 => Err(Rejection::Key("missing")),
-        1..=ID_BYTES => Ok(()),
-        _ => Err(Rejection::Key("too long")),
     }
 }
 
@@ -72,13 +113,6 @@ pub(super) fn check_placeholder(
             Err(Rejection::Unsupported { id, what: "gang scheduling (placeholder)" })
         }
         (false, _) => Ok(()),
-    }
-}
-
-pub(super) fn check_repeat(key: &Arc<str>, repeat: i32) -> Result<u32, Rejection> {
-    match u32::try_from(repeat) {
-        Ok(count @ 1..=MAX_REPEAT) => Ok(count),
-        _ => Err(Rejection::Repeat { key: Arc::clone(key), repeat, limit: MAX_REPEAT }),
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! # Invariants
 //! * A partition has at most [`CHUNKS_AHEAD`] chunks of at most [`CHUNK`] items in its door; what is
-//!   beyond waits here, and beyond [`WAITING_MAX`] items the senders wait.
+//!   beyond waits here, and beyond [`Intake::waiting_items`] the senders wait.
 //! * The callback gets what a partition said in the order it was said.
 //! * What is sent to a lost partition is dropped: its RM will report everything anew, and must not
 //!   take anything for rejected.
@@ -18,7 +18,7 @@ mod checks;
 mod reconfiguring;
 mod translate;
 
-pub(crate) use checks::measured;
+pub(crate) use checks::{Intake, measured};
 pub(crate) use reconfiguring::{
     ChangeState, Effect, InForce, Prepared, ReadConfiguration, Reconfigure,
 };
@@ -52,8 +52,6 @@ use reconfiguring::{HeldBack, Reconfiguration};
 /// Items of one chunk, and chunks in the door of a partition.
 pub(crate) const CHUNK: usize = 256;
 const CHUNKS_AHEAD: usize = 2;
-/// Items waiting here above which senders wait, too.
-const WAITING_MAX: usize = 65_536;
 
 /// One request message.
 pub(crate) enum Body {
@@ -289,6 +287,7 @@ impl Rm {
             callback: Arc::clone(&self.callback),
             clock: self.clock,
             reorder_window: self.settings.reorder_window,
+            intake: self.settings.intake,
             metrics: Arc::clone(self.tally.shared()),
             watch: self.settings.watch.clone(),
             tracking: self.settings.events.tracking().clone(),
@@ -359,7 +358,7 @@ impl Rm {
         };
         self.deliver("", translated.refused);
         self.hand_in(translated.chunks);
-        if self.waiting_items() > WAITING_MAX {
+        if self.waiting_items() > self.settings.intake.waiting_items {
             self.blocked.push(taken);
         } else {
             let _ = taken.send(Ok(()));
@@ -385,7 +384,7 @@ impl Rm {
                 held.address.do_send(Requests(chunk));
             }
         }
-        if self.waiting_items() <= WAITING_MAX / 2 {
+        if self.waiting_items() <= self.settings.intake.waiting_items / 2 {
             for taken in self.blocked.drain(..) {
                 let _ = taken.send(Ok(()));
             }

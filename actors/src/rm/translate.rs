@@ -16,8 +16,8 @@ use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
 use super::checks::{
-    Attributes, ID_BYTES, amount, check_key, check_placeholder, check_repeat, counted, first_of,
-    is_true, preemption, resolve, shared, tag_ignoring_case, wanted,
+    Intake, amount, check_placeholder, counted, first_of, is_true, preemption, resolve, shared,
+    tag_ignoring_case, wanted,
 };
 use super::{CHUNK, Rm};
 use crate::application::{Cause, Existing, Op, Which};
@@ -154,15 +154,17 @@ impl Rm {
             Ok(partition) => partition,
             Err(reason) => return gathering.refused.push(reject(reason)),
         };
-        let checked = check_key(&key)
+        let intake = &self.settings.intake;
+        let checked = intake
+            .check_key(&key)
             .and_then(|()| check_placeholder(&key, ask.placeholder, &ask.task_group_name))
-            .and_then(|()| check_repeat(&key, ask.max_allocations))
+            .and_then(|()| intake.check_repeat(&key, ask.max_allocations))
             .and_then(|repeat| Ok((repeat, wanted(&key, ask.resource_ask.as_ref())?)));
         let (repeat, resources) = match checked {
             Ok(checked) => checked,
             Err(reason) => return gathering.request(&partition, Request::Say(reject(reason))),
         };
-        let attributes = Attributes::of(&ask.tags);
+        let attributes = intake.attributes(&ask.tags);
         let policy = ask.preemption_policy.as_ref();
         let spec = AskSpec {
             key: Arc::clone(&key),
@@ -173,9 +175,7 @@ impl Rm {
             required_node: attributes.required_node,
             originator: ask.originator,
             preemption: preemption(policy, &ask.tags),
-            execution_timeout_ms: u64::try_from(ask.execution_timeout_milli_seconds)
-                .ok()
-                .filter(|timeout| *timeout > 0),
+            execution_timeout_ms: intake.execution_timeout(ask.execution_timeout_milli_seconds),
             form: Form::Ask,
             tags: shared(ask.tags),
         };
@@ -198,7 +198,7 @@ impl Rm {
             Err(reason) => return gathering.refused.push(reject(reason)),
         };
         if allocation.allocation_tags.contains_key(FOREIGN) {
-            match foreign(&key, &allocation) {
+            match foreign(&key, &allocation, &self.settings.intake) {
                 Ok(foreign) => {
                     gathering.request(&partition, Request::Foreign(Box::new(foreign)));
                 }
@@ -207,7 +207,7 @@ impl Rm {
             return;
         }
         let node = allocation.node_id.clone();
-        match spec_of(allocation, form) {
+        match spec_of(allocation, form, &self.settings.intake) {
             Err(reason) => gathering.request(&partition, Request::Say(reject(reason))),
             Ok(spec) if node.is_empty() && form == Form::Recovered => {
                 let text = format!("recovered allocation `{}` without node", spec.key);
@@ -294,7 +294,7 @@ impl Rm {
                     continue;
                 }
             };
-            let request = match new_application(new) {
+            let request = match new_application(new, &self.settings.intake) {
                 Ok(new) => Request::AddApplication(Box::new(new)),
                 Err(reason) => Request::Say(reject(reason)),
             };
@@ -331,6 +331,9 @@ impl Rm {
                 gathering.refused.extend(self.schedulable(&id, action == Action::Create));
                 return gathering.refused.push(reject(reason));
             }
+            Err(reason) if self.settings.intake.rejects_node_updates => {
+                return gathering.refused.push(reject(reason));
+            }
             Err(reason) => {
                 tracing::warn!(rm = %self.id, node = %id, %reason, "node update ignored");
                 return gathering.ignore(Ignored::NodeUnknown);
@@ -343,7 +346,7 @@ impl Rm {
             }
             Action::Create | Action::CreateDrain => {
                 let draining = action == Action::CreateDrain;
-                match new_node(Arc::clone(&id), node, draining, &partition) {
+                match new_node(Arc::clone(&id), node, draining, &partition, &self.settings.intake) {
                     Ok(new) => Request::CreateNode(Box::new(new)),
                     Err(reason) => Request::Say(reject(reason)),
                 }
@@ -404,13 +407,11 @@ impl Drop for Settling {
     }
 }
 
-fn new_application(new: si::AddApplicationRequest) -> Result<NewApplication, Rejection> {
-    if new.application_id.is_empty() {
-        return Err(Rejection::ApplicationId("missing"));
-    }
-    if new.application_id.len() > ID_BYTES {
-        return Err(Rejection::ApplicationId("too long"));
-    }
+fn new_application(
+    new: si::AddApplicationRequest,
+    intake: &Intake,
+) -> Result<NewApplication, Rejection> {
+    intake.check_id(&new.application_id).map_err(Rejection::ApplicationId)?;
     let id: Arc<str> = Arc::from(new.application_id);
     let placeholders = amount(&id, new.placeholder_ask.as_ref())?;
     if placeholders.has_negative() {
@@ -430,12 +431,13 @@ fn new_node(
     node: si::NodeInfo,
     draining: bool,
     partition: &Arc<str>,
+    intake: &Intake,
 ) -> Result<NewNode, Rejection> {
     let invalid = |why: &str| Rejection::NodeInvalid { id: Arc::clone(&id), why: why.to_owned() };
     if id.is_empty() {
         return Err(invalid("nodeID missing"));
     }
-    if id.len() > ID_BYTES {
+    if intake.check_id(&id).is_err() {
         return Err(Rejection::NodeInvalid { id: Arc::from(""), why: "nodeID too long".into() });
     }
     let total = counted(&id, node.schedulable_resource.as_ref())?.unwrap_or_default();
@@ -444,7 +446,7 @@ fn new_node(
     for allocation in node.existing_allocations {
         let uuid = first_of(&allocation.uuid, &allocation.allocation_id).to_owned();
         let application: Arc<str> = Arc::from(allocation.application_id.as_str());
-        let spec = spec_of(allocation, Form::Recovered)?;
+        let spec = spec_of(allocation, Form::Recovered, intake)?;
         let uuid = if uuid.is_empty() { Arc::clone(&spec.key) } else { Arc::from(uuid) };
         existing.push((application, Existing { spec, uuid, node: Arc::clone(&id) }));
     }
@@ -454,12 +456,12 @@ fn new_node(
 }
 
 /// What an `Allocation` message asks for.
-fn spec_of(allocation: si::Allocation, form: Form) -> Result<AskSpec, Rejection> {
+fn spec_of(allocation: si::Allocation, form: Form, intake: &Intake) -> Result<AskSpec, Rejection> {
     let key: Arc<str> = Arc::from(allocation.allocation_key);
-    check_key(&key)?;
+    intake.check_key(&key)?;
     check_placeholder(&key, allocation.placeholder, &allocation.task_group_name)?;
     let resources = wanted(&key, allocation.resource_per_alloc.as_ref())?;
-    let attributes = Attributes::of(&allocation.allocation_tags);
+    let attributes = intake.attributes(&allocation.allocation_tags);
     Ok(AskSpec {
         key,
         resources,
@@ -475,8 +477,12 @@ fn spec_of(allocation: si::Allocation, form: Form) -> Result<AskSpec, Rejection>
     })
 }
 
-fn foreign(key: &Arc<str>, allocation: &si::Allocation) -> Result<ForeignRequest, Rejection> {
-    check_key(key)?;
+fn foreign(
+    key: &Arc<str>,
+    allocation: &si::Allocation,
+    intake: &Intake,
+) -> Result<ForeignRequest, Rejection> {
+    intake.check_key(key)?;
     let resources = amount(key, allocation.resource_per_alloc.as_ref())?;
     if resources.has_negative() {
         return Err(Rejection::NegativeResource(Arc::clone(key)));

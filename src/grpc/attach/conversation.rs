@@ -141,7 +141,7 @@ impl Conversation {
     /// Nobody is there yet.
     pub(super) fn new(options: Options, metrics: CallbackMetrics) -> Self {
         let expects = options.callback.predicates != Asking::None;
-        let events = Events::new(options.callback.event_capacity.get());
+        let events = Events::new(options.event_capacity);
         Self {
             options,
             metrics,

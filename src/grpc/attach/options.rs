@@ -4,25 +4,34 @@ use std::collections::BTreeMap;
 
 use tracing::warn;
 
-use crate::settings::{CallbackSettings, SchedulerSettings};
+use crate::settings::Settings;
+use crate::settings::callback::CallbackSettings;
 
 /// What holds for the callback streams of a session.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Everything about the stream.
     pub(super) callback: CallbackSettings,
+    /// Events that are kept for a shim that does not take them.
+    pub(super) event_capacity: usize,
     /// Placements that may wait for a remote predicate, per partition.
     pub(super) placements_in_flight: usize,
 }
 
 /// The key of an extra configuration for [`Options::placements_in_flight`].
 const IN_FLIGHT: &str = "scheduling.placementsInFlight";
+/// How many events an RM may be told of in 2 s; what it says there of itself holds here, too.
+const REQUEST_CAPACITY: &str = "event.requestCapacity";
 
 impl Options {
     /// What holds for RMs that bring nothing of their own.
-    pub fn new(callback: &CallbackSettings, scheduler: &SchedulerSettings) -> Self {
-        let placements_in_flight = scheduler.placements_in_flight.get();
-        Self { callback: callback.clone(), placements_in_flight }
+    pub fn new(settings: &Settings) -> Self {
+        let told = settings.event.request_capacity;
+        Self {
+            callback: settings.callback.clone(),
+            event_capacity: settings.callback.event_capacity.unwrap_or(told).get(),
+            placements_in_flight: settings.scheduler.placements_in_flight.get(),
+        }
     }
 
     /// What holds for an RM that registered with this extra configuration. A value that cannot be
@@ -42,6 +51,10 @@ impl Options {
             options.callback.predicates = *asking;
         }
         let mut complaints = options.callback.override_by(extra);
+        let told = extra.get(REQUEST_CAPACITY).and_then(|value| value.parse().ok());
+        if let Some(capacity) = options.callback.event_capacity.or(told) {
+            options.event_capacity = capacity.get();
+        }
         if let Some(value) = extra.get(IN_FLIGHT) {
             match value.parse() {
                 Ok(in_flight @ 1..) => options.placements_in_flight = in_flight,
@@ -55,8 +68,7 @@ impl Options {
     #[cfg(test)]
     pub(super) fn for_tests() -> Self {
         let settings = crate::settings::Settings::load(None, &crate::settings::Flags::default());
-        let settings = settings.unwrap();
-        Self::new(&settings.callback, &settings.scheduler)
+        Self::new(&settings.unwrap())
     }
 }
 
@@ -77,5 +89,25 @@ mod tests {
         let (options, complaints) = defaults.overridden("rm", &extra);
         assert_eq!(options.callback.predicates, Asking::Optional);
         assert_eq!((options.placements_in_flight, complaints), (8, vec![]));
+    }
+
+    #[test]
+    fn as_many_events_are_kept_as_the_rm_may_be_told_of_unless_said_otherwise() {
+        let mut settings =
+            crate::settings::Settings::load(None, &crate::settings::Flags::default()).unwrap();
+        let of = |settings: &Settings, entries: &[(&str, &str)]| {
+            let entry = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
+            let extra = entries.iter().map(entry).collect();
+            Options::new(settings).of("rm", &extra).event_capacity
+        };
+        let told = ("event.requestCapacity", "7");
+        assert_eq!(of(&settings, &[]), 1_000);
+        assert_eq!(of(&settings, &[told]), 7);
+        assert_eq!(of(&settings, &[told, ("callback.eventCapacity", "8")]), 8);
+        assert_eq!(of(&settings, &[("event.requestCapacity", "0")]), 1_000);
+        settings.event.request_capacity = 5.try_into().unwrap();
+        assert_eq!(of(&settings, &[]), 5);
+        settings.callback.event_capacity = Some(9.try_into().unwrap());
+        assert_eq!((of(&settings, &[]), of(&settings, &[told])), (9, 9));
     }
 }

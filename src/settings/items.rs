@@ -1,0 +1,75 @@
+//! Settings of what resource managers may send, and of the events that are made of it.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+
+use monoceros_actors::{SchedulerBuilder, StreamLimits};
+use serde::Deserialize;
+
+/// Section `asks`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `asks.KEY` or MONOCEROS__ASKS__KEY)"
+)]
+pub struct AskSettings {
+    /// Most allocations that one ask may want. Default 10,000.
+    pub max_repeat: NonZeroU32,
+    /// Whether allocations are taken back when they have run for the
+    /// `executionTimeoutMilliSeconds` of their ask. Default true.
+    pub enforce_execution_timeout: bool,
+}
+
+/// Section `nodes`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `nodes.KEY` or MONOCEROS__NODES__KEY)"
+)]
+pub struct NodeSettings {
+    /// Whether changes of a node that is not there are rejected; otherwise they are ignored and
+    /// counted, as clients of every revision know it. Default false.
+    pub reject_updates: bool,
+}
+
+/// Section `event`. The `extraConfig` of the resource manager that registered or updated last goes
+/// before all of it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `event.KEY` or MONOCEROS__EVENT__KEY)"
+)]
+pub struct EventSettings {
+    /// Whether events are made. Default true; without them nobody learns afterwards what happened.
+    pub tracking_enabled: bool,
+    /// Most events that a resource manager is told of in 2 s. Default 1,000.
+    pub request_capacity: NonZeroUsize,
+    /// How many events of all resource managers are kept to be read. Default 100,000; each holds
+    /// some hundred bytes.
+    pub ring_buffer_capacity: NonZeroUsize,
+    /// How many readers may follow the events at a time. Default 100.
+    pub max_streams: usize,
+    /// How many of them from one host. Default 15.
+    pub max_streams_per_host: usize,
+}
+
+impl AskSettings {
+    /// Hands them to the scheduler.
+    pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
+        builder
+            .max_repeat(self.max_repeat.get())
+            .enforce_execution_timeout(self.enforce_execution_timeout)
+    }
+}
+
+impl EventSettings {
+    /// Hands them to the scheduler.
+    pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
+        let streams =
+            StreamLimits { in_all: self.max_streams, per_host: self.max_streams_per_host };
+        builder
+            .event_tracking(self.tracking_enabled)
+            .event_request_capacity(self.request_capacity.get())
+            .event_ring_capacity(self.ring_buffer_capacity.get())
+            .event_streams(streams)
+    }
+}
