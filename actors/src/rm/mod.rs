@@ -292,7 +292,10 @@ impl Rm {
             watch: self.settings.watch.clone(),
             tracking: self.settings.events.tracking().clone(),
         };
-        let arbiter = (self.settings.threads == Threads::PerPartition).then(Arbiter::new);
+        let arbiter = match self.settings.threads {
+            Threads::PerPartition => own_arbiter(&name),
+            Threads::One => None,
+        };
         let address = match &arbiter {
             Some(arbiter) => {
                 Partition::start_in_arbiter(&arbiter.handle(), |ctx| Partition::new(making, ctx))
@@ -415,6 +418,17 @@ impl Rm {
             arbiter.stop();
         }
     }
+}
+
+/// A thread for a partition. Where the system has none left to give, or no file descriptors for it,
+/// the partition shares the front's: slower, and all goes on.
+fn own_arbiter(partition: &str) -> Option<Arbiter> {
+    // It has no other way to say that it cannot.
+    let arbiter = catch_unwind(Arbiter::new);
+    if arbiter.is_err() {
+        tracing::error!(partition, "no thread of its own: the partition shares the front's");
+    }
+    arbiter.ok()
 }
 
 impl Actor for Rm {
