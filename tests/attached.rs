@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod harness;
+mod shim;
 
 use harness::{PATIENCE, QUEUES, Rm, Service};
 use monoceros::grpc::stubs::callback::callback_service_client::CallbackServiceClient;
@@ -84,6 +85,30 @@ async fn a_configuration_is_in_force_only_if_the_resource_manager_keeps_it() {
         let after = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
         assert_eq!(after.config, if kept { config } else { before.config });
     }
+}
+
+#[tokio::test]
+async fn a_change_goes_on_when_its_caller_gives_up() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let hello = shim::hello("rm", &[cb::Capability::ConfigStore]);
+    let mut shim = shim::Shim::attach(&service, hello).await;
+    shim.welcome().await;
+    let config = format!("{QUEUES}          - name: kept\n");
+    let change = si::UpdateConfigurationRequest { config: config.clone(), ..Default::default() };
+    let mut request = Request::new(change.clone());
+    request.metadata_mut().insert("x-si-persist", "true".parse().unwrap());
+    let mut caller = AdminServiceClient::new(channel(&service).await);
+    let call = tokio::spawn(async move { caller.update_config(request).await });
+    let keeps = shim.until("a configuration to keep", choosy).await;
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    // Has its turn after the change for whose answer nobody waits.
+    let mut admin = AdminServiceClient::new(channel(&service).await);
+    let next = tokio::spawn(async move { admin.validate_config(change).await });
+    shim.say(keeps).await;
+    let answer = timeout(PATIENCE, next).await.unwrap().unwrap().unwrap().into_inner();
+    assert_eq!(answer.old_config, config);
 }
 
 fn talkative(question: &Core) -> Option<Shim> {

@@ -24,7 +24,7 @@ use actix::Addr;
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::allocations::{AllocationId, ApplicationSlot, Form, Tags};
 use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::asks::{AskSlot, ClassId};
+use monoceros_rules::asks::{AskSlot, ClassId, Preemption, TaskGroup};
 use monoceros_rules::audit::Facts;
 use monoceros_rules::books::Books;
 use monoceros_rules::ledger::LedgerDelta;
@@ -325,6 +325,8 @@ pub(crate) struct Allocated {
     pub(crate) resources: Resources,
     pub(crate) priority: i32,
     pub(crate) originator: bool,
+    pub(crate) preemption: Preemption,
+    pub(crate) task_group: Option<TaskGroup>,
     /// Only of asks in the older form.
     pub(crate) tags: Option<Tags>,
     /// Path of the application's leaf.

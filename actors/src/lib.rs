@@ -114,6 +114,7 @@ pub use predicates::{
     AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, Scope,
     Verdict,
 };
+pub use rm_proxy::check_rm_id;
 pub(crate) use scheduler::Settings;
 pub use scheduler::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError, ReadError,

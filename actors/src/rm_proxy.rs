@@ -201,8 +201,12 @@ impl Handler<Register> for RmProxy {
     }
 }
 
-/// 1 to 128 bytes without control characters and brackets (scheduler-interface chapter, 3.1).
-fn check_rm_id(rm_id: &str) -> Result<(), RegisterError> {
+/// Whether a resource manager can have this id: 1 to 128 bytes without control characters and
+/// brackets (scheduler-interface chapter, 3.1).
+///
+/// # Errors
+/// [`RegisterError::RmIdMissing`] and [`RegisterError::RmIdInvalid`].
+pub fn check_rm_id(rm_id: &str) -> Result<(), RegisterError> {
     if rm_id.is_empty() {
         return Err(RegisterError::RmIdMissing);
     }

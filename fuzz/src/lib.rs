@@ -42,12 +42,14 @@ pub enum Kind {
     Register,
     /// `Attach`, after the greeting
     Callback,
+    /// `Attach`, in place of the greeting
+    Greeting,
     /// A call of the administration: the first byte says which
     Admin,
 }
 
 /// Calls that [`Kind::Admin`] chooses among. Ending the service is not one of them.
-const ADMIN_CALLS: [&str; 13] = [
+const ADMIN_CALLS: [&str; 17] = [
     "/si.v1.AdminService/UpdateConfig",
     "/si.v1.AdminService/ValidateConfig",
     "/si.v1.AdminService/GetConfig",
@@ -61,11 +63,22 @@ const ADMIN_CALLS: [&str; 13] = [
     "/si.v1.AdminService/ListNodes",
     "/si.v1.MetricsService/GetAutoScalingMetrics",
     "/si.v1.MetricsService/ListNodeRecommendations",
+    "/si.v1.MetricsService/GetStateDump",
+    "/si.v1.MetricsService/ReportUtilization",
+    "/si.v1.MetricsService/WatchAutoScalingMetrics",
+    "/si.v1.MetricsService/StreamEvents",
 ];
+
+/// Those that go on until the client leaves.
+const ENDLESS: [&str; 2] =
+    ["/si.v1.MetricsService/WatchAutoScalingMetrics", "/si.v1.MetricsService/StreamEvents"];
 
 /// The one that is fed, and the one that must not notice.
 const FED: &str = "rmID";
 const WITNESS: &str = "witness";
+
+/// How long an endless call may say nothing before the client leaves.
+const QUIET: Duration = Duration::from_millis(20);
 
 /// Longer than anything takes: then something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -154,10 +167,14 @@ impl Edge {
                 let path = "/callback.v1.CallbackService/Attach";
                 self.stream(path, vec![greeting(), data]).await;
             }
+            Kind::Greeting => {
+                self.stream("/callback.v1.CallbackService/Attach", vec![data]).await;
+            }
             Kind::Admin => {
                 if let Some((first, rest)) = data.split_first() {
                     let path = ADMIN_CALLS[usize::from(*first) % ADMIN_CALLS.len()];
-                    self.call(path, data.slice_ref(rest)).await;
+                    // On the wire a call with one answer is a stream of one.
+                    self.stream(path, vec![data.slice_ref(rest)]).await;
                 }
             }
         }
@@ -203,7 +220,8 @@ impl Edge {
         request.metadata_mut().insert("x-si-rm-id", FED.parse().expect("ASCII"));
         let Ok(response) = grpc.streaming(request, path_of(path), Raw).await else { return };
         let mut replies = response.into_inner();
-        while let Ok(Some(_)) = replies.message().await {}
+        let patience = if ENDLESS.contains(&path) { QUIET } else { PATIENCE };
+        while let Ok(Ok(Some(_))) = timeout(patience, replies.message()).await {}
     }
 
     async fn call(&self, path: &'static str, message: Bytes) {

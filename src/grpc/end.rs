@@ -30,6 +30,9 @@ pub enum End {
     /// A message came before the stream was bound, and names no resource manager.
     #[error("the first message of a stream must name its resource manager in `rmID`")]
     RmIdMissing,
+    /// No resource manager can have the id that the stream names.
+    #[error("{0}")]
+    RmIdInvalid(String),
     /// A message names another resource manager than the one the stream is bound to.
     #[error("the stream belongs to `{bound}`, the message names `{named}`")]
     RmIdMismatch {
@@ -95,7 +98,7 @@ pub enum End {
     /// A message could not be decoded, or is too large.
     #[error("{message}")]
     Unreadable {
-        /// The transport's code.
+        /// The transport's code: `ResourceExhausted` for what is too large once decompressed.
         code: Code,
         /// The transport's text.
         message: String,
@@ -219,6 +222,7 @@ impl End {
             | Self::DialectMixed { .. }
             | Self::Internal(_) => true,
             Self::RmIdMissing
+            | Self::RmIdInvalid(_)
             | Self::RmIdMismatch { .. }
             | Self::BadMetadata(_)
             | Self::Superseded { .. }
@@ -244,7 +248,7 @@ impl End {
         let (code, reason) = match self {
             Self::RmIdMissing => (Code::InvalidArgument, "RM_ID_MISSING"),
             Self::RmIdMismatch { .. } => (Code::InvalidArgument, "RM_ID_MISMATCH"),
-            Self::BadMetadata(_) => (Code::InvalidArgument, "RM_ID_INVALID"),
+            Self::RmIdInvalid(_) | Self::BadMetadata(_) => (Code::InvalidArgument, "RM_ID_INVALID"),
             Self::NotRegistered { .. } => (Code::FailedPrecondition, "RM_NOT_REGISTERED"),
             Self::SessionStale { .. } => (Code::FailedPrecondition, "SESSION_STALE"),
             Self::ResyncRequired(_) => (Code::FailedPrecondition, "RESYNC_REQUIRED"),
@@ -254,6 +258,9 @@ impl End {
             Self::BindTimeout(_) => (Code::DeadlineExceeded, "BIND_TIMEOUT"),
             Self::Deregistered => (Code::Ok, "DEREGISTERED"),
             Self::ShuttingDown => (Code::Unavailable, "SHUTTING_DOWN"),
+            Self::Unreadable { code: Code::ResourceExhausted, .. } => {
+                (Code::ResourceExhausted, "LIMIT_BYTES")
+            }
             Self::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
             Self::TooManyItems { .. } => (Code::ResourceExhausted, "LIMIT_ITEMS"),
             Self::HelloMissing => (Code::InvalidArgument, "HELLO_MISSING"),
@@ -271,7 +278,7 @@ impl End {
         let about = bound
             .map(|(rm_id, session)| [("rmID", rm_id.to_owned()), ("session", session.to_string())]);
         let about = about.into_iter().flatten().chain(self.about());
-        told(code, reason, self.to_string(), about, self.retry())
+        told(code, reason, &self.to_string(), about, self.retry())
     }
 
     /// What `ErrorInfo.metadata` says.
@@ -293,6 +300,7 @@ impl End {
             Self::DialectMixed { has } => vec![("dialect", has.name().to_owned())],
             Self::TooManyItems { limit, .. } => vec![("limit", limit.to_string())],
             Self::RmIdMissing
+            | Self::RmIdInvalid(_)
             | Self::RmIdMismatch { .. }
             | Self::BadMetadata(_)
             | Self::BindTimeout(_)
@@ -374,13 +382,13 @@ impl From<Refusal> for Status {
             Refusal::Register(RegisterError::Config(errors)) => errors.to_string(),
             other => other.to_string(),
         };
-        told(code, reason, shortened(text), [], retry)
+        told(code, reason, &shortened(text), [], retry)
     }
 }
 
 /// The status of a call that failed through a bug of ours.
 pub fn internal(message: &str) -> Status {
-    with_reason(Code::Internal, "INTERNAL_ERROR", message.to_owned())
+    with_reason(Code::Internal, "INTERNAL_ERROR", message)
 }
 
 /// A message of a client that could not be read, as opposed to a connection that broke.
@@ -394,25 +402,29 @@ pub fn unreadable(status: &Status) -> Option<End> {
     }
 }
 
-/// The value of a key, if it is there and can be read.
+/// The value of a key, if it is there and can be read. An empty one says as little as none.
 pub fn text<'m>(metadata: &'m MetadataMap, key: &'static str) -> Result<Option<&'m str>, End> {
     let Some(value) = metadata.get(key) else { return Ok(None) };
-    value.to_str().map(Some).map_err(|_| End::BadMetadata(key))
+    let text = value.to_str().map_err(|_| End::BadMetadata(key))?;
+    Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
 /// A status with its machine-readable reason.
-pub(super) fn with_reason(code: Code, reason: &'static str, message: String) -> Status {
+pub(super) fn with_reason(code: Code, reason: &'static str, message: &str) -> Status {
     told(code, reason, message, [], None)
 }
 
 fn told(
     code: Code,
     reason: &'static str,
-    message: String,
+    message: &str,
     about: impl IntoIterator<Item = (&'static str, String)>,
     retry: Option<Duration>,
 ) -> Status {
-    let about = about.into_iter().map(|(key, value)| (key.to_owned(), value));
+    // Both may hold what a client or an operator wrote, however long that is.
+    let message = cut(message, STATUS_TEXT_BYTES);
+    let about =
+        about.into_iter().map(|(key, value)| (key.to_owned(), cut(&value, DETAIL_VALUE_BYTES)));
     let about = about.collect::<std::collections::HashMap<_, _>>();
     let mut details = ErrorDetails::with_error_info(reason, DOMAIN, about);
     if retry.is_some() {
@@ -421,9 +433,7 @@ fn told(
     let mut metadata = MetadataMap::new();
     metadata.insert(REASON_TRAILER, AsciiMetadataValue::from_static(reason));
     // The details repeat the text; the whole of it only once.
-    let most = message.len().min(DETAILED_TEXT_BYTES);
-    let start = (0..=most).rev().find(|&at| message.is_char_boundary(at)).unwrap_or(0);
-    let detailed = Status::with_error_details(code, &message[..start], details);
+    let detailed = Status::with_error_details(code, cut(&message, DETAILED_TEXT_BYTES), details);
     let details = tonic::codegen::Bytes::copy_from_slice(detailed.details());
     Status::with_details_and_metadata(code, message, details, metadata)
 }
@@ -431,22 +441,42 @@ fn told(
 /// How much of its text the details of a status repeat.
 const DETAILED_TEXT_BYTES: usize = 256;
 
+/// How much the details of a status say under one key: any id of a resource manager fits.
+const DETAIL_VALUE_BYTES: usize = 512;
+
 /// A status travels in HTTP headers, for which many clients allow 8 KiB in all (and a byte that is
 /// not plain ASCII takes three there).
 const STATUS_TEXT_BYTES: usize = 4_096;
 
+/// Left free for the line that says how many lines are missing.
+const REST_BYTES: usize = 100;
+
+/// The beginning of a text, such that it takes no more than `most` bytes in a header.
+fn cut(text: &str, most: usize) -> String {
+    let mut bytes = 0;
+    let beyond = text.char_indices().find(|(_, c)| {
+        bytes += if c.is_ascii() { 1 } else { 3 * c.len_utf8() };
+        bytes > most
+    });
+    beyond.map_or_else(|| text.to_owned(), |(at, _)| format!("{}…", &text[..at]))
+}
+
+/// The first lines of a long list of errors, and how many more there are.
 fn shortened(text: String) -> String {
     if text.len() <= STATUS_TEXT_BYTES {
         return text;
     }
-    let mut bytes = 0;
+    let mut bytes = REST_BYTES;
     let fits = |line: &&str| {
         bytes += line.len() + 1;
         bytes <= STATUS_TEXT_BYTES
     };
     let kept: Vec<&str> = text.lines().take_while(fits).collect();
-    let cut = text.lines().count() - kept.len();
-    format!("{}\n… and {cut} more lines; `monoceros validate` prints all", kept.join("\n"))
+    if kept.is_empty() {
+        return cut(&text, STATUS_TEXT_BYTES);
+    }
+    let rest = text.lines().count() - kept.len();
+    format!("{}\n… and {rest} more lines; `monoceros validate` prints all", kept.join("\n"))
 }
 
 #[cfg(test)]
@@ -488,10 +518,46 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_is_too_large_once_decompressed_is_beyond_a_limit() {
+        let end = unreadable(&Status::resource_exhausted("too large")).unwrap();
+        let status = Status::from(&end);
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert_eq!(status.metadata().get(REASON_TRAILER).unwrap(), "LIMIT_BYTES");
+    }
+
+    #[test]
+    fn what_others_wrote_is_told_only_as_far_as_it_fits_into_headers() {
+        for long in ["x".repeat(3 << 20), "ü".repeat(3 << 20)] {
+            let asked = End::ResyncRequired(Cause::Asked(long.clone()));
+            let mismatch = End::RmIdMismatch { bound: "rm".to_owned(), named: long };
+            for end in [asked, mismatch] {
+                let status = end.status(Some(("rm", 1)));
+                let mut headers = tonic::codegen::http::HeaderMap::new();
+                status.add_header(&mut headers).unwrap();
+                let bytes: usize =
+                    headers.iter().map(|(key, value)| key.as_str().len() + value.len()).sum();
+                assert!(bytes < 8_192, "{bytes}");
+                assert_eq!(status.get_error_details().error_info().unwrap().metadata["rmID"], "rm");
+            }
+        }
+    }
+
+    #[test]
+    fn metadata_without_a_value_say_nothing() {
+        let mut metadata = MetadataMap::new();
+        assert_eq!(text(&metadata, "x-si-rm-id").unwrap(), None);
+        metadata.insert("x-si-rm-id", "".parse().unwrap());
+        assert_eq!(text(&metadata, "x-si-rm-id").unwrap(), None);
+        metadata.insert("x-si-rm-id", "rm".parse().unwrap());
+        assert_eq!(text(&metadata, "x-si-rm-id").unwrap(), Some("rm"));
+    }
+
+    #[test]
     fn a_long_list_of_errors_is_cut_at_a_line() {
         let line = "queue `root.a`: something is wrong with it\n";
         let text = shortened(line.repeat(1_000));
-        assert!(text.len() < STATUS_TEXT_BYTES + 100);
+        assert!(text.len() <= STATUS_TEXT_BYTES);
+        assert_eq!(cut(&text, STATUS_TEXT_BYTES), text);
         let (kept, rest) = text.rsplit_once('\n').unwrap();
         assert!(kept.ends_with("with it"));
         let cut = 1_000 - kept.lines().count();

@@ -161,7 +161,7 @@ impl Kind for Nodes {
     }
 
     fn items(request: &Self::Request) -> usize {
-        request.nodes.len()
+        request.nodes.iter().map(|node| 1 + node.existing_allocations.len()).sum()
     }
 
     fn acknowledged(request: &Self::Request) -> u64 {
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_that_only_names_its_rm_has_no_items() {
+    fn every_list_counts_and_a_request_that_only_names_its_rm_has_no_items() {
         let releases = Some(si::AllocationReleasesRequest::default());
         let hello =
             si::AllocationRequest { rm_id: "rm".to_owned(), releases, ..Default::default() };
@@ -201,5 +201,9 @@ mod tests {
         let remove = vec![si::RemoveApplicationRequest::default()];
         let removal = si::ApplicationRequest { remove, ..Default::default() };
         assert_eq!(Applications::items(&removal), 1);
+        let existing_allocations = vec![si::Allocation::default(); 3];
+        let node = si::NodeInfo { existing_allocations, ..Default::default() };
+        let report = si::NodeRequest { nodes: vec![node; 2], ..Default::default() };
+        assert_eq!(Nodes::items(&report), 8, "existing allocations are items, too");
     }
 }

@@ -53,6 +53,13 @@ impl Line {
         self.end.get()
     }
 
+    /// Whether it has ended. Of two tasks, one of which closes the line and then looks for its
+    /// session while the other binds it and then asks this, at least one learns of the other: the
+    /// token has a lock.
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
     /// Ends it. The first reason stands.
     pub fn close(&self, end: End) {
         self.end.get_or_init(|| end);

@@ -42,7 +42,7 @@ use monoceros_actors::SchedulerHandle;
 use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::legacy::v0 as legacy_v0;
 use monoceros_proto::si::v1 as si;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 use tonic::codec::CompressionEncoding;
 use tonic::metadata::MetadataValue;
@@ -169,13 +169,14 @@ impl scheduler_server::Scheduler for Service {
         Identity::of(request.extensions()).check_rm(&request.get_ref().rm_id)?;
         let origin = Origin::read(request.metadata())?;
         let registry = Arc::clone(&self.0.registry);
-        let patience = registry.registration_timeout();
+        let deadline = registry.registration_deadline();
         let request = request.into_inner();
         // A task of its own: a client that gives up must not leave a registration half done.
-        let registration = tokio::spawn(async move { registry.register(request, origin).await });
-        let Registered { reply, session, manner } = timeout(patience, registration)
+        let registration =
+            tokio::spawn(async move { registry.register(request, origin, deadline).await });
+        let Registered { reply, session, manner } = timeout_at(deadline, registration)
             .await
-            .map_err(|_| Refusal::TooSlow(patience))?
+            .map_err(|_| self.0.registry.too_slow())?
             .map_err(|_| Refusal::Internal)??;
         let mut response = Response::new(reply);
         let metadata = response.metadata_mut();

@@ -4,7 +4,8 @@
 //! * The client closes its side: once the scheduler has settled what it was asked, or after
 //!   `LINGER`, what waits is still delivered, and the stream ends OK.
 //! * The client goes away: what was not taken waits for the next stream of the session.
-//! * The server ends it: see [`End`]. A kind of stream may have something to say before that.
+//! * The server ends it: see [`End`]. A kind of stream may have something to say before that. What
+//!   has come by a stream that a newer one displaced is still dealt with.
 
 use std::future::pending;
 use std::marker::PhantomData;
@@ -13,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, stream};
+use futures::{FutureExt as _, Stream, stream};
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
@@ -29,6 +30,9 @@ use crate::identity::Identity;
 
 /// How long the scheduler may take to answer a client that has closed its side.
 const LINGER: Duration = Duration::from_secs(10);
+
+/// Most messages that are read from a stream that was displaced: its client may go on sending.
+const LATE_MESSAGES: usize = 1_000;
 
 /// The replies of a stream as the generated trait wants them.
 pub(super) type ReplyStream<K> =
@@ -62,6 +66,7 @@ struct Reader<K> {
     line: Arc<Line>,
     slot: Option<Arc<Slot>>,
     /// What its metadata say, for whoever binds it.
+    named: Option<String>,
     resume: Option<u64>,
     instance: Option<String>,
     kind: PhantomData<K>,
@@ -78,8 +83,16 @@ struct Writer<K: Kind> {
 
 impl<K: Kind> Reader<K> {
     fn new(edge: Arc<Edge>, caller: Identity) -> Self {
-        let line = Arc::default();
-        Self { edge, caller, line, slot: None, resume: None, instance: None, kind: PhantomData }
+        Self {
+            edge,
+            caller,
+            line: Arc::default(),
+            slot: None,
+            named: None,
+            resume: None,
+            instance: None,
+            kind: PhantomData,
+        }
     }
 
     fn writer(&self) -> Writer<K> {
@@ -92,24 +105,29 @@ impl<K: Kind> Reader<K> {
     }
 
     async fn bind_by_metadata(&mut self, metadata: &MetadataMap) -> Result<(), End> {
+        self.named = text(metadata, SESSION_HEADER)?.map(ToOwned::to_owned);
         self.instance = text(metadata, INSTANCE_HEADER)?.map(ToOwned::to_owned);
         if let Some(resume) = text(metadata, RESUME_HEADER)? {
             self.resume = Some(resume.parse().map_err(|_| End::BadMetadata(RESUME_HEADER))?);
         }
         let Some(rm_id) = text(metadata, RM_ID_HEADER)? else { return Ok(()) };
-        self.bind(rm_id, text(metadata, SESSION_HEADER)?).await
+        self.bind(rm_id).await
     }
 
     /// Makes this the stream of its kind in the current session of `rm_id`, which must be the one
-    /// that the client names, if it names one.
-    async fn bind(&mut self, rm_id: &str, named: Option<&str>) -> Result<(), End> {
+    /// that its metadata name, if they name one.
+    async fn bind(&mut self, rm_id: &str) -> Result<(), End> {
         self.caller.check_rm(rm_id)?;
-        let (slot, session) = self.edge.registry.find(rm_id, named).await?;
+        let (slot, session) = self.edge.registry.find(rm_id, self.named.as_deref()).await?;
         {
             // Nobody may stop the session between here and there.
             let _current = slot.read().await;
             let binding = Binding { resume: self.resume, instance: self.instance.as_deref() };
             session.bind::<K>(&self.line, binding)?;
+        }
+        if self.line.has_ended() {
+            // Its client left while it was bound: nobody else would release it.
+            session.release::<K>(&self.line);
         }
         debug!(rm = rm_id, kind = K::NAME, session = session.number(), "stream bound");
         self.slot = Some(slot);
@@ -130,7 +148,7 @@ impl<K: Kind> Reader<K> {
             // Only the wait for a message is given up: one that has come is handed on whole.
             let message = tokio::select! {
                 biased;
-                () = self.line.ended() => return,
+                () = self.line.ended() => return self.finish(requests).await,
                 message = requests.message() => message,
                 () = too_late => {
                     self.line.close(End::BindTimeout(patience));
@@ -161,13 +179,32 @@ impl<K: Kind> Reader<K> {
         }
     }
 
+    /// The stream has ended. What came by one that was displaced is still dealt with, as far as it
+    /// is there (scheduler-interface chapter, B5).
+    async fn finish(&mut self, mut requests: Streaming<K::Request>) {
+        if !matches!(self.line.end(), Some(End::Displaced { .. })) {
+            return;
+        }
+        for _ in 0..LATE_MESSAGES {
+            match requests.message().now_or_never() {
+                Some(Ok(Some(request))) => {
+                    if self.accept(request).await.is_err() {
+                        return;
+                    }
+                }
+                Some(Err(status)) => return self.fail(&status),
+                Some(Ok(None)) | None => return,
+            }
+        }
+    }
+
     async fn accept(&mut self, mut request: K::Request) -> Result<(), End> {
         let named = mem::take(K::rm_id(&mut request));
         if self.slot.is_none() {
             if named.is_empty() {
                 return Err(End::RmIdMissing);
             }
-            self.bind(&named, None).await?;
+            self.bind(&named).await?;
         }
         let (Some(slot), Some(session)) = (&self.slot, self.line.session()) else {
             return Err(End::RmIdMissing);
@@ -279,9 +316,13 @@ impl<K: Kind> Writer<K> {
 
 impl<K: Kind> Drop for Writer<K> {
     fn drop(&mut self) {
+        // Closed first: whoever binds it after that releases it.
+        self.line.close(End::ClientGone);
         if let Some(session) = self.line.session() {
             session.release::<K>(&self.line);
         }
-        self.line.close(End::ClientGone);
     }
 }
+
+#[cfg(test)]
+mod tests;

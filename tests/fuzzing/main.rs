@@ -14,13 +14,14 @@ use std::path::Path;
 use edge::{Edge, Kind};
 
 /// Each kind, and the name of its fuzz target.
-const KINDS: [(Kind, &str); 7] = [
+const KINDS: [(Kind, &str); 8] = [
     (Kind::Allocation, "allocation"),
     (Kind::Application, "application"),
     (Kind::Node, "node"),
     (Kind::Update, "update"),
     (Kind::Register, "register"),
     (Kind::Callback, "callback"),
+    (Kind::Greeting, "greeting"),
     (Kind::Admin, "admin"),
 ];
 

@@ -17,7 +17,7 @@ const GOLDEN: [&str; 4] = [
 ];
 
 /// As many as the fuzz targets have calls of operators to choose among.
-const ADMIN_CALLS: u8 = 13;
+const ADMIN_CALLS: u8 = 17;
 
 const APPLICATION: &str = "applicationID";
 const KEY: &str = "allocationKey";
@@ -34,8 +34,13 @@ pub(crate) fn of(kind: Kind) -> Vec<Vec<u8>> {
             [golden("RegisterResourceManagerRequest"), encoded(&[registration()])].concat()
         }
         Kind::Callback => encoded(&answers()),
+        Kind::Greeting => [encoded(&greetings()), encoded(&answers())].concat(),
         Kind::Admin => {
-            let message = [golden("UpdateConfigurationRequest"), encoded(&[configuration()])];
+            let message = [
+                golden("UpdateConfigurationRequest"),
+                encoded(&[configuration()]),
+                encoded(&[reports()]),
+            ];
             let calls = (0..ADMIN_CALLS).flat_map(|call| {
                 let messages = message.concat().into_iter();
                 messages.map(move |message| [&[call], &message[..]].concat())
@@ -214,6 +219,36 @@ fn configuration() -> si::UpdateConfigurationRequest {
         config: include_str!("../../config/queues.yaml").to_owned(),
         ..Default::default()
     }
+}
+
+/// Its first field is the name of the RM, as in most other calls.
+fn reports() -> si::UtilizationReports {
+    let report = |id: &str, value| si::UtilizationReport {
+        id: id.to_owned(),
+        actual_used_resource: Some(amount(value)),
+    };
+    si::UtilizationReports {
+        rm_id: "rmID".to_owned(),
+        reports: vec![report(NODE, 50), report("nobody", 50), report(NODE, -1)],
+        ..Default::default()
+    }
+}
+
+/// Ways to begin.
+fn greetings() -> Vec<callback::ShimMessage> {
+    let hello = |rm_id: &str, capabilities: &[i32]| callback::Hello {
+        rm_id: rm_id.to_owned(),
+        capabilities: capabilities.to_vec(),
+        ..Default::default()
+    };
+    let hellos = [
+        hello("rmID", &[1, 2, 3, 4, 5, 6, 7]),
+        hello("rmID", &[-1, 0, 77, 1, 1]),
+        hello("", &[1]),
+        hello("nobody", &[1]),
+    ];
+    let bodies = hellos.into_iter().map(|hello| Some(Body::Hello(hello)));
+    bodies.map(|body| callback::ShimMessage { body }).collect()
 }
 
 /// Each thing a shim may say after its greeting.

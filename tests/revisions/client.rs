@@ -148,11 +148,16 @@ impl Client {
         if method.input().get_field_by_name("config").is_some() {
             request.set_field_by_name("config", Value::String(QUEUES.to_owned()));
         }
+        self.register_bytes(request.encode_to_vec()).await.unwrap();
+    }
+
+    /// Registers with bytes as they are.
+    pub async fn register_bytes(&mut self, bytes: Vec<u8>) -> Result<DynamicMessage, Status> {
+        let method = self.revision.method("RegisterResourceManager");
         self.grpc.ready().await.unwrap();
-        let request = Request::new(Bytes::from(request.encode_to_vec()));
         let path = PathAndQuery::from_static("/si.v1.Scheduler/RegisterResourceManager");
-        let reply = self.grpc.unary(request, path, Raw).await.unwrap().into_inner();
-        DynamicMessage::decode(method.output(), reply).unwrap();
+        let reply = self.grpc.unary(Request::new(Bytes::from(bytes)), path, Raw).await?;
+        Ok(DynamicMessage::decode(method.output(), reply.into_inner()).unwrap())
     }
 
     /// Opens a stream.
@@ -189,6 +194,11 @@ impl Client {
             seen.lock().unwrap().ends.insert(name, end);
             news.notify_waiters();
         });
+    }
+
+    /// Ends the client's side of a stream.
+    pub fn close(&mut self, name: &'static str) {
+        drop(self.streams.remove(name));
     }
 
     /// Sends a request in text form; `rmID` need not be written.

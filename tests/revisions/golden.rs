@@ -5,6 +5,7 @@
 //! with the same message built from the same definitions by another implementation, and read with
 //! the structs that the service uses: every field has to arrive under its name.
 
+use expect_test::expect;
 use monoceros::grpc::stubs;
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::v1 as si;
@@ -14,7 +15,8 @@ use prost_reflect::{
     ReflectMessage as _, Value,
 };
 
-use crate::client::Revision;
+use crate::client::{Client, Revision, series_reaches};
+use crate::harness::Service;
 
 /// The value of a field by the rule of `generate.py`.
 fn value_of(field: &FieldDescriptor, kind: &Kind, above: &[String], arm: usize) -> Value {
@@ -213,6 +215,83 @@ fn every_message_of_every_revision_arrives_with_every_field() {
     for (name, fixtures) in [("l", L), ("m", M), ("n", N), ("t", T)] {
         check(name, fixtures);
     }
+}
+
+/// What the requests of a revision are answered with: the stream, the request, the lists in which
+/// something comes.
+type Answers = &'static [(&'static str, &'static str, &'static [&'static str])];
+
+const L_ANSWERS: Answers = &[(
+    "Update",
+    "UpdateRequest",
+    &["rejectedAllocations", "rejectedApplications", "rejectedNodes"],
+)];
+const M_ANSWERS: Answers = &[
+    ("UpdateAllocation", "AllocationRequest", &["rejected"]),
+    ("UpdateApplication", "ApplicationRequest", &["rejected"]),
+    // A change of a node that is not there, which is counted.
+    ("UpdateNode", "NodeRequest", &[]),
+];
+const N_ANSWERS: Answers = &[
+    ("UpdateAllocation", "AllocationRequest", &["rejected", "rejectedAllocations"]),
+    ("UpdateApplication", "ApplicationRequest", &["rejected"]),
+    ("UpdateNode", "NodeRequest", &["rejected"]),
+];
+const T_ANSWERS: Answers = &[
+    ("UpdateAllocation", "AllocationRequest", &["rejectedAllocations"]),
+    ("UpdateApplication", "ApplicationRequest", &["rejected"]),
+    ("UpdateNode", "NodeRequest", &["accepted"]),
+];
+
+/// Every list has something, and most of it names what is not there: the answers repeat the names,
+/// and say which value was read.
+#[tokio::test]
+async fn the_bytes_of_a_revision_are_answered_by_the_service_in_messages_of_that_revision() {
+    let mut told = Vec::new();
+    for (name, fixtures, answers) in
+        [("l", L, L_ANSWERS), ("m", M, M_ANSWERS), ("n", N, N_ANSWERS), ("t", T, T_ANSWERS)]
+    {
+        let service = Service::start();
+        let mut rm = Client::connect(&service, &Revision::new(name), "rmID").await;
+        let registration = fixture(fixtures, "RegisterResourceManagerRequest");
+        match rm.register_bytes(registration).await {
+            Ok(_) => told.push(format!("{name} registers")),
+            Err(status) => told.push(format!("{name} {}", status.message())),
+        }
+        rm.register_again().await;
+        for (method, request, lists) in answers {
+            rm.open(method).await;
+            rm.send_bytes(method, fixture(fixtures, request)).await;
+            for list in *lists {
+                let text = rm.last_text(method, list, 1).await;
+                told.push(format!("{name} {method} {list}: {text}"));
+            }
+        }
+        if name == "m" {
+            let reason = "G_NODE_UNKNOWN";
+            let series = format!(
+                r#"monoceros_si_ignored_total{{dialect="split",reason="{reason}",rm="rmID"}}"#
+            );
+            series_reaches(&service, &series, 1).await;
+        }
+    }
+    expect![[r#"
+        l registers
+        l Update rejectedAllocations: allocationKey:"allocationKey",applicationID:"applicationID",reason:"`allocationKey` has a placement constraint on affinity to allocations, which is not applied yet [R_CONSTRAINT]"
+        l Update rejectedApplications: applicationID:"applicationID",reason:"application `applicationID`: partition doesn\'t exist: `partitionName` [R_PARTITION_UNKNOWN]"
+        l Update rejectedNodes: nodeID:"nodeID",reason:"`allocationKey`: gang scheduling (placeholder) is not supported yet [R_UNSUPPORTED]"
+        m line 1, column 1: the configuration has to be a mapping with keys, not `config` [E_CONF_PARSE]
+        m UpdateAllocation rejected: allocationKey:"allocationKey",applicationID:"applicationID",reason:"allocation `allocationKey`: Failed to find partition `partitionName` [R_PARTITION_UNKNOWN]"
+        m UpdateApplication rejected: applicationID:"applicationID",reason:"application `applicationID`: partition doesn\'t exist: `partitionName` [R_PARTITION_UNKNOWN]"
+        n line 1, column 1: the configuration has to be a mapping with keys, not `config` [E_CONF_PARSE]
+        n UpdateAllocation rejected: allocationKey:"allocationKey",applicationID:"applicationID",reason:"allocation `allocationKey`: Failed to find partition `partitionName` [R_PARTITION_UNKNOWN]"
+        n UpdateAllocation rejectedAllocations: allocationKey:"allocationKey",applicationID:"applicationID",reason:"allocation `allocationKey`: Failed to find partition `partitionName` [R_PARTITION_UNKNOWN]"
+        n UpdateApplication rejected: applicationID:"applicationID",reason:"application `applicationID`: partition doesn\'t exist: `partitionName` [R_PARTITION_UNKNOWN]"
+        n UpdateNode rejected: nodeID:"nodeID",reason:"`allocationKey`: gang scheduling (placeholder) is not supported yet [R_UNSUPPORTED]"
+        t line 1, column 1: the configuration has to be a mapping with keys, not `config` [E_CONF_PARSE]
+        t UpdateAllocation rejectedAllocations: allocationKey:"allocationKey",applicationID:"applicationID",reason:"allocation `allocationKey`: Failed to find partition `partitionName` [R_PARTITION_UNKNOWN]"
+        t UpdateApplication rejected: applicationID:"applicationID",reason:"application `applicationID`: partition doesn\'t exist: `partitionName` [R_PARTITION_UNKNOWN]"
+        t UpdateNode accepted: nodeID:"nodeID""#]].assert_eq(&told.join("\n"));
 }
 
 fn tags(key: &str, value: &str) -> std::collections::BTreeMap<String, String> {

@@ -1,8 +1,12 @@
 //! What the shim of each revision does from its start to its end (scheduler-interface chapter,
 //! 6.4), without gangs, which are not scheduled yet: the same decisions, each in its own words.
 
+use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros_proto::si::v1 as si;
+use tonic::transport::Endpoint;
+
 use crate::client::{Client, Revision, SPLIT, ask, field, new_application, page, vcore};
-use crate::harness::Service;
+use crate::harness::{QUEUES, Service};
 
 const ALLOCATION: &str = "UpdateAllocation";
 const APPLICATION: &str = "UpdateApplication";
@@ -23,6 +27,32 @@ async fn states(rm: &Client, method: &'static str, list: &str, until: &str) -> V
         states.iter().any(|state| state == until).then_some(states)
     })
     .await
+}
+
+/// The end of every story: other queues, and then no session at all, which ends the streams well.
+async fn ends(service: &Service, rm: &Client, methods: &[&'static str]) {
+    let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
+    let mut admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
+    let rm_id = rm.rm_id.clone();
+    let update = si::UpdateConfigurationRequest {
+        rm_id: rm_id.clone(),
+        config: QUEUES.replace("name: b", "name: c"),
+        ..si::UpdateConfigurationRequest::default()
+    };
+    let updated = admin.update_config(update).await.unwrap().into_inner();
+    assert!(updated.success, "{updated:?}");
+    let queues = page(service, "/ws/v1/partition/default/queues").await;
+    assert!(queues.contains(r#""root.c""#), "{queues}");
+    let leave = si::DeregisterResourceManagerRequest {
+        rm_id,
+        ..si::DeregisterResourceManagerRequest::default()
+    };
+    admin.deregister_resource_manager(leave).await.unwrap();
+    for method in methods {
+        assert!(rm.end(method).await.is_none(), "{method} ends well");
+    }
+    let sessions = admin.list_sessions(si::ListSessionsRequest {}).await.unwrap().into_inner();
+    assert_eq!(sessions.sessions, []);
 }
 
 #[tokio::test]
@@ -90,6 +120,7 @@ async fn the_shim_of_today() {
     rm.send(NODE, &node("n4", "CREATE", "")).await;
     rm.last(NODE, "accepted", 4).await;
     assert!(!page(&service, "/ws/v1/partition/default/nodes").await.contains(r#""n1""#));
+    ends(&service, &rm, &SPLIT).await;
 }
 
 #[tokio::test]
@@ -137,6 +168,7 @@ async fn the_shims_of_the_two_revisions_before() {
         rm.send(NODE, r#"nodes { nodeID: "n1" action: DECOMISSION }"#).await;
         let remove = r#"remove { applicationID: "app" partitionName: "default" }"#;
         rm.send(APPLICATION, remove).await;
+        ends(&service, &rm, &SPLIT).await;
     }
 }
 
@@ -180,6 +212,7 @@ async fn the_shim_of_the_oldest_revision() {
     let application = new_application("next", "root.default");
     rm.send(UPDATE, &format!("newApplications {{ {application} }}")).await;
     rm.last(UPDATE, "acceptedApplications", 2).await;
+    ends(&service, &rm, &[UPDATE]).await;
 }
 
 #[tokio::test]

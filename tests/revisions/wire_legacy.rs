@@ -41,6 +41,26 @@ async fn a_priority_comes_back_in_the_arm_it_was_sent_in_and_an_unknown_class_is
 }
 
 #[tokio::test]
+async fn a_refused_repetition_leaves_the_pending_ask_its_priority() {
+    let service = Service::start();
+    let rm = legacy(&service, "rm", 500).await;
+    rm.send(UPDATE, &ask("k", 1, "priority { priorityValue: 5 }")).await;
+    // Neither of them is taken: one says another priority, one says none.
+    let bad = amount_of("resourceAsk", "vcore", -1);
+    for (n, priority) in ["priority { priorityValue: 6 }", ""].into_iter().enumerate() {
+        let again = format!(
+            r#"asks {{ allocationKey: "k" applicationID: "app" maxAllocations: 1 {bad} {priority} }}"#
+        );
+        rm.send(UPDATE, &again).await;
+        rm.last(UPDATE, "rejectedAllocations", n + 1).await;
+    }
+    let capacity = vcore("schedulableResource", 1_000);
+    rm.send(UPDATE, &format!(r#"updatedNodes {{ nodeID: "n1" action: UPDATE {capacity} }}"#)).await;
+    let new = rm.last(UPDATE, "newAllocations", 1).await;
+    assert_eq!(field(&new, "priority"), "{priorityValue:5}");
+}
+
+#[tokio::test]
 async fn the_fields_that_moved_mean_what_they_meant() {
     let service = Service::start();
     let rm = legacy(&service, "rm", 8_000).await;
@@ -72,6 +92,8 @@ async fn the_fields_that_moved_mean_what_they_meant() {
     rm.last(UPDATE, "newAllocations", 4).await;
     for new in rm.items(UPDATE, "newAllocations") {
         assert_eq!(field(&new, "nodeID"), "n1");
+        let group = if field(&new, "allocationKey") == "grouped" { "tg" } else { "" };
+        assert_eq!(field(&new, "taskGroupName"), group);
         let tags = new.get_field_by_name("allocationTags").unwrap().into_owned();
         assert!(tags.as_map().unwrap().is_empty(), "only what the client sent: {new:?}");
     }

@@ -46,7 +46,52 @@ async fn clients_of_all_revisions_are_served_at_once_each_in_its_own_fields() {
         allocationKey:"k",UUID:"k",resourcePerAlloc{resources:[{key:"vcore",value{value:1000}}]},queueName:"root.default",nodeID:"n1",applicationID:"app",partitionName:"default"
         allocationKey:"k",UUID:"k",resourcePerAlloc{resources:[{key:"vcore",value{value:1000}}]},nodeID:"n1",applicationID:"app",partitionName:"default"
         allocationKey:"k",UUID:"k",resourcePerAlloc{resources:[{key:"vcore",value{value:1000}}]},nodeID:"n1",applicationID:"app",partitionName:"default"
-        allocationKey:"k",resourcePerAlloc{resources:[{key:"vcore",value{value:1000}}]},nodeID:"n1",applicationID:"app",partitionName:"default""#]].assert_eq(&all);
+        allocationKey:"k",resourcePerAlloc{resources:[{key:"vcore",value{value:1000}}]},nodeID:"n1",applicationID:"app",partitionName:"default",preemptionPolicy{allowPreemptSelf:true}"#]].assert_eq(&all);
+}
+
+#[tokio::test]
+async fn an_allocation_repeats_its_task_group_and_who_may_preempt_whom() {
+    let service = Service::start();
+    let rows = [
+        ("plain", "", "", "true", "false"),
+        ("grouped", r#"taskGroupName: "tg""#, "tg", "true", "false"),
+        ("kept", "preemptionPolicy {}", "", "false", "false"),
+        (
+            "pushes",
+            r#"taskGroupName: "tg" preemptionPolicy {
+                allowPreemptSelf: true allowPreemptOther: true }"#,
+            "tg",
+            "true",
+            "true",
+        ),
+        ("selfless", "preemptionPolicy { allowPreemptOther: true }", "", "false", "true"),
+    ];
+    for revision in ["m", "t"] {
+        let rm = split(&service, revision, &format!("rm-{revision}"), 9_000).await;
+        for (n, (key, more, group, of_itself, of_others)) in rows.into_iter().enumerate() {
+            let asked = if revision == "t" { request(key, more) } else { ask(key, 1, more) };
+            rm.send(ALLOCATION, &asked).await;
+            let new = rm.last(ALLOCATION, "new", n + 1).await;
+            assert_eq!(field(&new, "taskGroupName"), group, "{revision}: {key}");
+            // A field that the earlier revision has for asks only.
+            if revision == "t" {
+                let policy = new.get_field_by_name("preemptionPolicy").unwrap().into_owned();
+                let policy = policy.as_message().unwrap();
+                let policy = ["allowPreemptSelf", "allowPreemptOther"].map(|it| field(policy, it));
+                assert_eq!(policy, [of_itself, of_others], "{key}");
+            }
+        }
+        if revision == "t" {
+            // Reported with its node, and pending again after a failed binding.
+            let more = r#"nodeID: "n1" taskGroupName: "tg" preemptionPolicy {}"#;
+            rm.send(ALLOCATION, &request("found", more)).await;
+            let new = rm.last(ALLOCATION, "new", rows.len() + 1).await;
+            assert_eq!(field(&new, "taskGroupName"), "tg");
+            rm.send(ALLOCATION, &release(r#"allocationKey: "grouped" terminationType: 5"#)).await;
+            let new = rm.last(ALLOCATION, "new", rows.len() + 2).await;
+            assert_eq!(field(&new, "taskGroupName"), "tg");
+        }
+    }
 }
 
 #[tokio::test]

@@ -22,7 +22,7 @@ async fn an_allocation_needs_a_node_that_is_there() {
         resourcePerAlloc { resources { key: "vcore" value { value: 1 } } } }"#;
     rm.allocation(bare).await;
     let reason = rm.rejected_ask("bare", "R_NODE_MISSING").await;
-    assert!(reason.contains("recovered allocation"), "{reason}");
+    assert!(reason.contains("recovered allocation without node"), "{reason}");
 }
 
 /// V31
@@ -37,11 +37,20 @@ async fn what_exists_is_taken_on_a_full_node_and_on_a_drained_one() {
     rm.accepts_nodes("barrier").await;
     rm.ask(on_n1("drained", 1_000)).await;
     rm.allocated("drained").await;
+    // Not ready is another matter than drained, and keeps no more away.
+    let ready = r#"attributes { key: "ready" value: "false" }"#;
+    rm.nodes(&rm.changed_node("n1", "DRAIN_TO_SCHEDULABLE", "")).await;
+    rm.nodes(&rm.changed_node("n1", "UPDATE", ready)).await;
+    rm.accepts_nodes("barrier-2").await;
+    rm.ask(on_n1("not-ready", 1_000)).await;
+    rm.allocated("not-ready").await;
     // No room is left, and nothing new goes there.
     rm.ask(Ask { key: "new", ..Ask::default() }).await;
     rm.release("app", "over", "").await;
     rm.released("over").await;
-    assert_eq!(rm.n_allocated(), 3);
+    rm.release("app", "full", "").await;
+    rm.released("full").await;
+    assert_eq!(rm.n_allocated(), 4);
 }
 
 /// V32
@@ -70,6 +79,43 @@ async fn an_allocation_that_is_reported_again_changes_its_size_and_nothing_else(
     rm.ask(on_n1("big", 9_000)).await;
     let placed = rm.allocated("big").await;
     assert_eq!(field(&placed, "nodeID"), "n1");
+}
+
+/// V32, where the key runs under another UUID: it was recovered in the form that names one, or it
+/// came with a node.
+#[tokio::test]
+async fn a_key_that_runs_under_another_uuid_is_not_booked_again() {
+    let service = Service::start();
+    let rm = Speaker::start(&service, "n").await;
+    let size = |vcore: i64| crate::client::vcore("resourcePerAlloc", vcore);
+    let of_app = r#"applicationID: "app" nodeID: "n2""#;
+    let existing = format!(
+        r#"existingAllocations {{ allocationKey: "k" UUID: "u" {of_app} {} }}"#,
+        size(1_000)
+    );
+    let capacity = crate::client::vcore("schedulableResource", 4_000);
+    rm.node("n2", &format!("{capacity} {existing}")).await;
+    rm.accepted_node("n2").await;
+    let recovered = format!(r#"allocationKey: "k2" UUID: "u2" {of_app} {}"#, size(1_000));
+    rm.allocation(&format!("allocations {{ {recovered} }}")).await;
+    for key in ["k", "k2"] {
+        let unified = format!(r#"allocationKey: "{key}" {of_app} {}"#, size(2_000));
+        rm.allocation(&format!("allocations {{ {unified} }}")).await;
+    }
+    rm.settled("after").await;
+    assert_eq!(rm.n_allocated(), 1, "what runs already is not told again");
+    let shown = crate::client::application(&service, "rm-n", "root.a", "app").await;
+    let allocations = shown["allocations"].as_array().unwrap();
+    let mut sizes: Vec<_> = allocations
+        .iter()
+        .map(|entry| (entry["allocationKey"].as_str().unwrap(), &entry["resource"]["vcore"]))
+        .collect();
+    sizes.sort_by_key(|(key, _)| *key);
+    let expected = [("after", 1_000), ("k", 2_000), ("k2", 2_000)];
+    assert_eq!(sizes.len(), expected.len(), "{sizes:?}");
+    for (found, expected) in sizes.into_iter().zip(expected) {
+        assert_eq!((found.0, found.1.as_i64().unwrap()), expected);
+    }
 }
 
 /// V35, V36, V37

@@ -63,6 +63,7 @@ async fn an_unknown_partition_is_refused_and_so_is_that_of_another_rm() {
             rm.application(id, &format!(r#"{} partitionName: "{partition}""#, rm.queue())).await;
             let reason = rm.rejected_application(id, "R_PARTITION_UNKNOWN").await;
             assert!(reason.contains("partition doesn't exist"), "{reason}");
+            assert!(reason.contains(&format!("application `{id}`")), "{reason}");
         }
         let own = format!(r#"{} partitionName: "[{}]default""#, rm.queue(), rm.client.rm_id);
         rm.application("own", &own).await;
@@ -112,6 +113,36 @@ async fn an_application_that_no_queue_will_have_is_refused() {
     }
 }
 
+/// V15: the queue is for others, or drains. There is no last resort for forced applications yet:
+/// those are refused like all others.
+#[tokio::test]
+async fn an_application_that_may_not_enter_its_queue_is_refused() {
+    let service = Service::start();
+    let forced = r#"tags { key: "application.create.force" value: "true" }"#;
+    for revision in ["m", "t"] {
+        let rm = Speaker::start(&service, revision).await;
+        // One leaf for alice, who speaks here, one for bob alone; the one she has used is gone.
+        let config = "
+partitions:
+  - name: default
+    queues:
+      - {name: root, queues: [{name: b, submitacl: alice}, {name: c, submitacl: bob}]}
+";
+        crate::partitions::update_config(&service, &rm, config).await;
+        rm.application("allowed", r#"queueName: "root.b""#).await;
+        rm.accepted_application("allowed").await;
+        for (id, queue, why, more) in [
+            ("denied", "root.c", "may not submit", ""),
+            ("draining", "root.a", "drain", ""),
+            ("forced", "root.c", "may not submit", forced),
+        ] {
+            rm.application(id, &format!(r#"queueName: "{queue}" {more}"#)).await;
+            let reason = rm.rejected_application(id, "R_PLACEMENT").await;
+            assert!([id, queue, why].iter().all(|part| reason.contains(part)), "{reason}");
+        }
+    }
+}
+
 /// V16, V17: gangs are not scheduled yet; what is negative is refused as such.
 #[tokio::test]
 async fn a_negative_placeholder_ask_is_refused_and_no_gang_is_taken_by_mistake() {
@@ -122,7 +153,9 @@ async fn a_negative_placeholder_ask_is_refused_and_no_gang_is_taken_by_mistake()
         {
             let gang = amount_of("placeholderAsk", "vcore", amount);
             rm.application(id, &format!("{} {gang}", rm.queue())).await;
-            rm.rejected_application(id, code).await;
+            let reason = rm.rejected_application(id, code).await;
+            assert!(id == "gang" || reason.contains("negative placeholderAsk"), "{reason}");
+            assert!(reason.contains(&format!("`{id}`")), "{reason}");
         }
     }
 }

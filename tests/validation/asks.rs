@@ -1,4 +1,7 @@
-//! Requests: V21 to V29, V55 and V56.
+//! Requests: V21 to V29, and V55.
+//!
+//! V56 cannot be reached yet, neither here nor below: an application fails when its gang does, and
+//! gangs are not scheduled.
 
 use crate::client::{field, series_reaches};
 use crate::harness::Service;
@@ -28,12 +31,12 @@ async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
             ),
             (
                 "R_PARTITION_UNKNOWN",
-                "failed to find partition",
+                "Failed to find partition `other`",
                 Ask { key: "v24", partition: "other", ..Ask::default() },
             ),
             (
                 "R_PARTITION_UNKNOWN",
-                "failed to find partition",
+                "allocation `v24b`: Failed to find partition",
                 Ask { key: "v24b", partition: "[rm-x]default", ..Ask::default() },
             ),
             ("R_NO_RESOURCE", "allocation contains no resources", with_size("v25", &[])),

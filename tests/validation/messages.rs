@@ -15,16 +15,28 @@ async fn registered(service: &Service, revision: &str) -> Client {
     Client::register(service, &Revision::new(revision), &format!("rm-{revision}"), &[]).await
 }
 
-/// Field 1000 times in itself, then nothing.
+/// Groups in groups, each begun and ended: nothing is wrong with them but their number. No
+/// revision has a field 999.
 fn nested(depth: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for _ in 0..depth {
-        let mut outer = vec![0x0a];
-        prost::encode_length_delimiter(bytes.len(), &mut outer).unwrap();
-        outer.extend(bytes);
-        bytes = outer;
-    }
-    bytes
+    let (begin, end) = ([0xbb, 0x3e], [0xbc, 0x3e]);
+    [begin.repeat(depth), end.repeat(depth)].concat()
+}
+
+/// The next stream of the session is told to register again, and in the oldest dialect so is the
+/// client.
+async fn demands_registration(
+    service: &Service,
+    revision: &str,
+    rm: &Client,
+    method: &'static str,
+) {
+    let mut late = Client::connect(service, &Revision::new(revision), &rm.rm_id).await;
+    late.open(method).await;
+    late.send(method, "").await;
+    let status = late.end(method).await.unwrap();
+    assert_eq!(reason_of(&status), "RESYNC_REQUIRED", "{method}");
+    let told = late.messages(method);
+    assert_eq!(told.len(), usize::from(method == "Update"), "RESYNC first, in the oldest");
 }
 
 /// V1
@@ -45,15 +57,16 @@ async fn a_message_that_cannot_be_read_ends_its_stream_and_demands_a_new_start()
             rm.send_bytes(method, bytes.clone()).await;
             let status = rm.end(method).await.unwrap();
             assert_eq!(status.code(), Code::Internal, "{method} {bytes:?}: {status:?}");
-            let mut late = Client::connect(&service, &Revision::new(revision), &rm.rm_id).await;
-            late.open(method).await;
-            late.send(method, "").await;
-            let status = late.end(method).await.unwrap();
-            assert_eq!(reason_of(&status), "RESYNC_REQUIRED", "{method}");
-            let told = late.messages(method);
-            assert_eq!(told.len(), usize::from(method == "Update"), "RESYNC first, in the oldest");
-            drop(rm);
+            demands_registration(&service, revision, &rm, method).await;
         }
+        // One that is not too deep is skipped as unknown.
+        let mut rm = registered(&service, revision).await;
+        rm.open(method).await;
+        rm.send(method, "").await;
+        rm.send_bytes(method, nested(50)).await;
+        rm.rm_id = "other".to_owned();
+        rm.send(method, "").await;
+        assert_eq!(reason_of(&rm.end(method).await.unwrap()), "RM_ID_MISMATCH", "{method}");
     }
 }
 
@@ -67,6 +80,7 @@ async fn a_message_that_is_too_large_ends_its_stream() {
         rm.send(method, "").await;
         rm.send_bytes(method, vec![0; 1_001]).await;
         assert_eq!(rm.end(method).await.unwrap().code(), Code::OutOfRange, "{method}");
+        demands_registration(&service, revision, &rm, method).await;
     }
 }
 

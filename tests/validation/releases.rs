@@ -101,6 +101,44 @@ async fn an_unknown_type_means_stopped_or_nothing_where_enumerations_are_strict(
     }
 }
 
+/// V42, W15: the same of a request that waits, and of what belongs to others.
+#[tokio::test]
+async fn an_unknown_type_is_treated_alike_in_every_release() {
+    for strict in [false, true] {
+        let service = Service::start_with(&[("SESSION__STRICT_ENUMS", &strict.to_string())]);
+        let rm = Speaker::start(&service, "m").await;
+        rm.ask(Ask { key: "big", size: vec![("vcore", 9_000)], ..Ask::default() }).await;
+        let withdrawn = r#"{ applicationID: "app" allocationKey: "big" terminationType: 77 }"#;
+        rm.allocation(&format!("releases {{ allocationAsksToRelease {withdrawn} }}")).await;
+        rm.settled("k").await;
+        let larger = crate::client::vcore("schedulableResource", 20_000);
+        rm.nodes(&rm.changed_node("n1", "UPDATE", &larger)).await;
+        if strict {
+            rm.allocated("big").await;
+        }
+        rm.settled("next").await;
+        assert_eq!(rm.n_allocated(), if strict { 3 } else { 2 });
+        series_reaches(&service, &rm.series("ignored", "G_TERMINATION_TYPE"), 1).await;
+
+        let rm = Speaker::start(&service, "t").await;
+        let size = crate::client::vcore("resourcePerAlloc", 8_000);
+        let foreign = format!(
+            r#"allocations {{ allocationKey: "f" nodeID: "n1" {size}
+                allocationTags {{ key: "foreign" value: "default" }} }}"#
+        );
+        rm.allocation(&foreign).await;
+        rm.release("", "f", "terminationType: 77").await;
+        rm.ask(Ask::default()).await;
+        if strict {
+            series_reaches(&service, &rm.series("ignored", "G_TERMINATION_TYPE"), 1).await;
+            assert_eq!(rm.n_allocated(), 0, "what belongs to others is still there");
+            rm.release("", "f", "").await;
+        }
+        rm.allocated("k").await;
+        series_reaches(&service, &rm.series("ignored", "G_TERMINATION_TYPE"), 1).await;
+    }
+}
+
 /// V43, and a release that names nothing at all.
 #[tokio::test]
 async fn a_release_without_application_is_about_what_belongs_to_others() {

@@ -44,14 +44,56 @@ pub struct AskSpec {
     pub required_node: Option<Arc<str>>,
     /// Whether it is the driver or first task of its application.
     pub originator: bool,
-    /// Whether it may be preempted, and may preempt others (2.2, D38).
-    pub preemption: (bool, bool),
+    /// Who may preempt whom.
+    pub preemption: Preemption,
+    /// The task group it is a member of.
+    pub task_group: Option<TaskGroup>,
     /// After which time of running each allocation is ended, ms; `None`: never (2.8).
     pub execution_timeout_ms: Option<u64>,
     /// How it came in.
     pub form: Form,
     /// As sent.
     pub tags: Option<Tags>,
+}
+
+/// The name of a task group. Few asks have one, and an ask without pays for one pointer.
+pub type TaskGroup = Arc<String>;
+
+/// Whether an ask may be preempted, and whether it may preempt others (2.2, D38). One byte, since
+/// every ask has one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preemption {
+    /// Neither.
+    Neither,
+    /// It may be preempted.
+    #[default]
+    Itself,
+    /// It may preempt others.
+    Others,
+    /// Both.
+    Both,
+}
+
+impl Preemption {
+    /// As the interface says it.
+    pub fn new(itself: bool, others: bool) -> Self {
+        match (itself, others) {
+            (false, false) => Self::Neither,
+            (true, false) => Self::Itself,
+            (false, true) => Self::Others,
+            (true, true) => Self::Both,
+        }
+    }
+
+    /// Whether it may be preempted.
+    pub fn of_itself(self) -> bool {
+        matches!(self, Self::Itself | Self::Both)
+    }
+
+    /// Whether it may preempt others.
+    pub fn of_others(self) -> bool {
+        matches!(self, Self::Others | Self::Both)
+    }
 }
 
 /// What members of a class have in common.
@@ -91,6 +133,8 @@ pub struct Ask {
     pub form: Form,
     /// Whether it is the driver or first task.
     pub originator: bool,
+    /// Who may preempt whom.
+    pub preemption: Preemption,
     /// What was outstanding of it was withdrawn.
     pub withdrawn: bool,
     /// What predicates said of it since it was told last, each with the number of nodes; only for
@@ -106,6 +150,8 @@ pub struct Ask {
     pub attempted: bool,
     /// See [`AskSpec::execution_timeout_ms`].
     pub execution_timeout_ms: Option<u64>,
+    /// The task group it is a member of.
+    pub task_group: Option<TaskGroup>,
     /// As sent.
     pub tags: Option<Tags>,
     /// Allocations made from it that live.
@@ -336,6 +382,8 @@ impl Asks {
             ask.created_ns = spec.created_ns.unwrap_or(ask.created_ns);
             ask.sequence = sequence;
             ask.originator = spec.originator;
+            ask.preemption = spec.preemption;
+            ask.task_group = spec.task_group;
             ask.form = spec.form;
             ask.execution_timeout_ms = spec.execution_timeout_ms;
             ask.tags = spec.tags;
@@ -350,6 +398,8 @@ impl Asks {
                 sequence,
                 form: spec.form,
                 originator: spec.originator,
+                preemption: spec.preemption,
+                task_group: spec.task_group,
                 withdrawn: false,
                 reasons: BTreeMap::new(),
                 refusal_told_ns: None,

@@ -17,11 +17,30 @@ pub enum Rejection {
     /// V10: the id is that of an active application.
     #[error("application `{0}` already existed [R_APP_EXISTS]")]
     ApplicationExists(Arc<str>),
-    /// V12, V24: no such partition of this RM.
-    #[error(
-        "application or node names partition `{0}`: partition doesn't exist, failed to find partition [R_PARTITION_UNKNOWN]"
-    )]
-    PartitionUnknown(String),
+    /// V12: an application names no partition of this RM.
+    #[error("application `{id}`: partition doesn't exist: `{partition}` [R_PARTITION_UNKNOWN]")]
+    PartitionOfApplication {
+        /// Of the application.
+        id: Arc<str>,
+        /// As sent.
+        partition: String,
+    },
+    /// V24: an ask or an allocation names none.
+    #[error("allocation `{key}`: Failed to find partition `{partition}` [R_PARTITION_UNKNOWN]")]
+    PartitionOfAllocation {
+        /// Of the ask or allocation.
+        key: Arc<str>,
+        /// As sent.
+        partition: String,
+    },
+    /// V45: a node names none.
+    #[error("node `{id}`: failed to find partition `{partition}` [R_PARTITION_UNKNOWN]")]
+    PartitionOfNode {
+        /// Of the node.
+        id: Arc<str>,
+        /// As sent.
+        partition: String,
+    },
     /// V13: the user cannot be resolved.
     #[error("application `{id}`: {why} [R_USER]")]
     User {
@@ -79,7 +98,10 @@ pub enum Rejection {
     /// V25: nothing is asked for.
     #[error("allocation contains no resources: `{0}` [R_NO_RESOURCE]")]
     NoResource(Arc<str>),
-    /// V17, V26: less than nothing is asked for.
+    /// V17: less than nothing is announced for placeholders.
+    #[error("negative placeholderAsk: `{0}` [R_NEGATIVE_RESOURCE]")]
+    NegativePlaceholders(Arc<str>),
+    /// V26: less than nothing is asked for.
     #[error("allocation contains negative resources: `{0}` [R_NEGATIVE_RESOURCE]")]
     NegativeResource(Arc<str>),
     /// V27: the sum of everything promised does not fit a 64-bit quantity.

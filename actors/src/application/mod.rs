@@ -277,7 +277,8 @@ impl Application {
         id: AllocationId,
         uuid: Arc<str>,
     ) -> Allocated {
-        if let Some(timeout) = self.book.asks.ask(ask).execution_timeout_ms {
+        let ask = self.book.asks.ask(ask);
+        if let Some(timeout) = ask.execution_timeout_ms {
             let alarm = Alarm::ExecutionTimeout { allocation: id };
             baton.alarms.push((std::time::Duration::from_millis(timeout), alarm));
         }
@@ -293,6 +294,8 @@ impl Application {
             resources: entry.resources.clone(),
             priority: entry.priority,
             originator: entry.originator,
+            preemption: ask.preemption,
+            task_group: ask.task_group.clone(),
             tags: entry.tags.clone().filter(|_| entry.form == Form::Ask),
             queue: Arc::clone(&self.book.queue),
             at_ns: baton.now_ns,

@@ -305,6 +305,21 @@ impl Application {
             self.resize_known(id, &spec, baton, doing);
             return;
         }
+        // In today's form the key is the identity: it runs, though under another UUID (V32).
+        if let Some(slot) = self.runs_as(&spec) {
+            let is_there = self.book.asks.ask(slot).live.iter().any(|id| {
+                baton.books.allocations.get(*id).is_some_and(|entry| entry.node == node_slot)
+            });
+            if !is_there {
+                tracing::warn!(application = %self.book.id, ask = %spec.key, %node,
+                    "an allocation is said to be on another node than it was placed on, ignored");
+                baton.said.push(Saying::Ignored(Ignored::AllocationChange));
+            }
+            if let Err(reason) = self.resize(slot, &spec.resources, baton, doing) {
+                self.reject_change(slot, &spec, reason, baton);
+            }
+            return;
+        }
         // Whether the RM means what waits for its predicate, or another one: it knows, not we.
         if let Some(slot) = self.book.asks.slot_of(&spec.key) {
             self.give_up_ask(slot, baton, doing);
@@ -324,6 +339,15 @@ impl Application {
             Ok(()) => self.book_existing(spec, uuid, node_slot, baton, doing),
             Err(reason) => self.reject(&spec, reason, baton),
         }
+    }
+
+    /// The ask whose allocations a report in today's form can only mean: it has some, and nothing
+    /// that waits.
+    fn runs_as(&self, spec: &AskSpec) -> Option<AskSlot> {
+        let slot = self.book.asks.slot_of(&spec.key).filter(|_| spec.form == Form::Unified)?;
+        let ask = self.book.asks.ask(slot);
+        let waits = ask.repeat > 0 || !ask.unsettled.is_empty();
+        (!waits && !ask.live.is_empty()).then_some(slot)
     }
 
     /// The RM reports an allocation again, perhaps in another size: by UUID it is that one alone,
@@ -365,6 +389,7 @@ impl Application {
         let (form, resources, tags) = (spec.form, spec.resources.clone(), spec.tags.clone());
         let created_ns = spec.created_ns.unwrap_or(now_ns);
         let (priority, originator) = (spec.priority, spec.originator);
+        let (preemption, task_group) = (spec.preemption, spec.task_group.clone());
         self.book.submitted_no_later_than(created_ns);
         let slot = match self.book.asks.slot_of(&spec.key) {
             Some(slot) if self.book.asks.ask(slot).repeat > 0 => {
@@ -419,6 +444,8 @@ impl Application {
                 resources,
                 priority,
                 originator,
+                preemption,
+                task_group,
                 tags: None,
                 queue: Arc::clone(&self.book.queue),
                 at_ns: now_ns,

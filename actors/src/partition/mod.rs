@@ -11,7 +11,8 @@
 //! * After an offer that found nothing, nothing runs until a step comes: an idle partition costs
 //!   nothing.
 //! * While a new configuration is proposed, nothing begins until it is concluded (`reloading`).
-//! * What a step said is handed to the outlet when the step is at home, in the order it was said.
+//! * What a step said is handed to the outlet when the step is at home, in the order it was said, at
+//!   the latest when nothing else is left to do at once.
 
 mod admission;
 mod deadlines;
@@ -65,6 +66,8 @@ use tasks::Task;
 
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
+/// Sayings after which the outlet gets them though more steps follow at once.
+const SAYINGS_TOGETHER: usize = 64;
 /// Sayings on their way to the RM above which nothing new is decided.
 const OUTSTANDING_MAX: usize = 65_536;
 
@@ -271,7 +274,9 @@ impl Partition {
                 self.baton = self.perform(task, baton);
                 continue;
             }
-            self.speak(&mut baton);
+            if !self.may_say_more(&baton) {
+                self.speak(&mut baton);
+            }
             self.arm(&mut baton, ctx);
             if self.agenda_from(&mut baton) {
                 self.baton = Some(baton);
@@ -371,7 +376,18 @@ impl Partition {
         }
     }
 
-    /// Hands what the step said to the outlet.
+    /// Whether the outlet may wait for what further steps say. A step of its own for each of many
+    /// short ones would wake the RM's thread each time.
+    fn may_say_more(&self, baton: &Baton) -> bool {
+        let goes_on = match self.door.front() {
+            // Puts what it says itself in an order of its own.
+            None | Some(Entry::Request(Request::RemoveNode(_))) => false,
+            Some(_) => !self.closing && self.proposal.is_none() && !self.watch.oracle,
+        };
+        goes_on && baton.said.len() < SAYINGS_TOGETHER
+    }
+
+    /// Hands what was said since the last time to the outlet.
     fn speak(&mut self, baton: &mut Baton) {
         if baton.said.is_empty() {
             return;

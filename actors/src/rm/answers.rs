@@ -196,8 +196,19 @@ pub(super) fn refusal(saying: &Saying) -> Option<String> {
 }
 
 fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {
-    let Allocated { application, key, uuid, node, resources, priority, originator, tags, .. } =
-        allocated;
+    let Allocated {
+        application,
+        key,
+        uuid,
+        node,
+        resources,
+        priority,
+        originator,
+        preemption,
+        task_group,
+        tags,
+        ..
+    } = allocated;
     si::Allocation {
         allocation_key: key.to_string(),
         allocation_tags: tags.map(|tags| (*tags).clone()).unwrap_or_default(),
@@ -209,6 +220,11 @@ fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {
         application_id: application.to_string(),
         partition_name: partition.to_string(),
         originator,
+        task_group_name: task_group.map(|name| (*name).clone()).unwrap_or_default(),
+        preemption_policy: Some(si::PreemptionPolicy {
+            allow_preempt_self: preemption.of_itself(),
+            allow_preempt_other: preemption.of_others(),
+        }),
         ..si::Allocation::default()
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::allocations::Tags;
+use monoceros_rules::asks::{Preemption, TaskGroup};
 use monoceros_rules::rejection::Rejection;
 use monoceros_rules::resources::{Name, Resources};
 
@@ -92,15 +93,21 @@ pub(super) struct Attributes {
     pub(super) required_node: Option<Arc<str>>,
 }
 
-/// May be preempted, may preempt others (D38).
+/// What a policy says, and without one the tag (D38).
 pub(super) fn preemption(
     policy: Option<&si::PreemptionPolicy>,
     tags: &BTreeMap<String, String>,
-) -> (bool, bool) {
-    match policy {
-        Some(policy) => (policy.allow_preempt_self, policy.allow_preempt_other),
-        None => (tags.get(ALLOW_PREEMPTION).is_none_or(|text| !is_false(text)), false),
+) -> Preemption {
+    if let Some(policy) = policy {
+        return Preemption::new(policy.allow_preempt_self, policy.allow_preempt_other);
     }
+    let of_itself = tags.get(ALLOW_PREEMPTION).is_none_or(|text| !is_false(text));
+    Preemption::new(of_itself, false)
+}
+
+/// The task group of an ask, if it names one.
+pub(super) fn task_group(name: String) -> Option<TaskGroup> {
+    (!name.is_empty()).then(|| TaskGroup::new(name))
 }
 
 pub(super) fn check_placeholder(
@@ -238,12 +245,12 @@ mod tests {
     #[test]
     fn without_a_policy_an_allocation_may_be_preempted_and_preempts_nobody() {
         let tagged = |value: &str| [(ALLOW_PREEMPTION.to_owned(), value.to_owned())].into();
-        assert_eq!(preemption(None, &BTreeMap::new()), (true, false));
-        assert_eq!(preemption(None, &tagged("false")), (false, false));
-        assert_eq!(preemption(None, &tagged("perhaps")), (true, false));
+        assert_eq!(preemption(None, &BTreeMap::new()), Preemption::Itself);
+        assert_eq!(preemption(None, &tagged("false")), Preemption::Neither);
+        assert_eq!(preemption(None, &tagged("perhaps")), Preemption::Itself);
         let empty = si::PreemptionPolicy::default();
-        assert_eq!(preemption(Some(&empty), &tagged("true")), (false, false));
+        assert_eq!(preemption(Some(&empty), &tagged("true")), Preemption::Neither);
         let both = si::PreemptionPolicy { allow_preempt_self: true, allow_preempt_other: true };
-        assert_eq!(preemption(Some(&both), &tagged("false")), (true, true));
+        assert_eq!(preemption(Some(&both), &tagged("false")), Preemption::Both);
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use super::checks::{
     Intake, amount, check_placeholder, counted, first_of, is_forced, preemption, resolve, shared,
-    wanted,
+    task_group, wanted,
 };
 use super::{CHUNK, Rm};
 use crate::application::{Cause, Existing, Op, Which};
@@ -107,21 +107,20 @@ impl Gathering {
 }
 
 impl Rm {
-    /// The full name of the partition that a request names.
-    fn partition(&self, name: &str, gathering: &mut Gathering) -> Result<Arc<str>, Rejection> {
+    /// The full name of the partition that a request names; `None`: this RM has none of that name.
+    fn partition(&self, name: &str, gathering: &mut Gathering) -> Option<Arc<str>> {
         if let Some((last, partition)) = &gathering.last
             && last == name
         {
-            return Ok(Arc::clone(partition));
+            return Some(Arc::clone(partition));
         }
-        let unknown = || Rejection::PartitionUnknown(name.to_owned());
-        let full = config::qualified_name(name, &self.id).map_err(|_| unknown())?;
+        let full = config::qualified_name(name, &self.id).ok()?;
         if !self.is_partition(&full) {
-            return Err(unknown());
+            return None;
         }
         let partition: Arc<str> = Arc::from(full);
         gathering.last = Some((name.to_owned(), Arc::clone(&partition)));
-        Ok(partition)
+        Some(partition)
     }
 
     pub(super) fn translate_allocation(&self, request: si::AllocationRequest) -> Translated {
@@ -150,9 +149,10 @@ impl Rm {
             application: Arc::clone(&application),
             reason,
         };
-        let partition = match self.partition(&ask.partition_name, gathering) {
-            Ok(partition) => partition,
-            Err(reason) => return gathering.refused.push(reject(reason)),
+        let Some(partition) = self.partition(&ask.partition_name, gathering) else {
+            let (key, partition) = (Arc::clone(&key), ask.partition_name);
+            let reason = Rejection::PartitionOfAllocation { key, partition };
+            return gathering.refused.push(reject(reason));
         };
         let intake = &self.settings.intake;
         let checked = intake
@@ -176,6 +176,7 @@ impl Rm {
             originator: ask.originator,
             preemption: preemption(policy, &ask.tags),
             execution_timeout_ms: intake.execution_timeout(ask.execution_timeout_milli_seconds),
+            task_group: task_group(ask.task_group_name),
             form: Form::Ask,
             tags: shared(ask.tags),
         };
@@ -193,9 +194,10 @@ impl Rm {
             application: Arc::clone(&application),
             reason,
         };
-        let partition = match self.partition(&allocation.partition_name, gathering) {
-            Ok(partition) => partition,
-            Err(reason) => return gathering.refused.push(reject(reason)),
+        let Some(partition) = self.partition(&allocation.partition_name, gathering) else {
+            let (key, partition) = (Arc::clone(&key), allocation.partition_name);
+            let reason = Rejection::PartitionOfAllocation { key, partition };
+            return gathering.refused.push(reject(reason));
         };
         if allocation.allocation_tags.contains_key(FOREIGN) {
             match foreign(&key, &allocation, &self.settings.intake) {
@@ -210,7 +212,7 @@ impl Rm {
         match spec_of(allocation, form, &self.settings.intake) {
             Err(reason) => gathering.request(&partition, Request::Say(reject(reason))),
             Ok(spec) if node.is_empty() && form == Form::Recovered => {
-                let text = format!("recovered allocation `{}` without node", spec.key);
+                let text = format!("recovered allocation without node: `{}`", spec.key);
                 let reason = Rejection::NodeMissing(text);
                 gathering.request(&partition, Request::Say(reject(reason)));
             }
@@ -226,15 +228,16 @@ impl Rm {
     }
 
     fn ask_release(&self, release: &si::AllocationAskRelease, gathering: &mut Gathering) {
-        let confirms = release.termination_type == si::TerminationType::Timeout as i32;
-        let Ok(partition) = self.partition(&release.partition_name, gathering) else {
+        let Some(partition) = self.partition(&release.partition_name, gathering) else {
             return gathering.ignore(Ignored::ReleaseOfUnknown);
         };
-        if release.application_id.is_empty() || confirms {
-            if !confirms {
-                gathering.ignore(Ignored::ReleaseOfNothing);
-            }
-            return;
+        match self.cause(release.termination_type, gathering) {
+            // It confirms that a placeholder timed out: what is pending stays.
+            None | Some(Cause::ConfirmedTimeout) => return,
+            Some(_) => {}
+        }
+        if release.application_id.is_empty() {
+            return gathering.ignore(Ignored::ReleaseOfNothing);
         }
         let key = Some(release.allocation_key.as_str()).filter(|key| !key.is_empty());
         let op = Op::WithdrawAsks(key.map(Arc::from));
@@ -242,7 +245,7 @@ impl Rm {
     }
 
     fn release(&self, release: &si::AllocationRelease, gathering: &mut Gathering) {
-        let Ok(partition) = self.partition(&release.partition_name, gathering) else {
+        let Some(partition) = self.partition(&release.partition_name, gathering) else {
             return gathering.ignore(Ignored::ReleaseOfUnknown);
         };
         let uuid = first_of(&release.uuid, &release.allocation_id);
@@ -250,7 +253,7 @@ impl Rm {
             let key = first_of(&release.allocation_key, uuid);
             if key.is_empty() {
                 gathering.ignore(Ignored::ReleaseOfNothing);
-            } else {
+            } else if self.cause(release.termination_type, gathering).is_some() {
                 gathering.request(&partition, Request::ForeignGone(Arc::from(key)));
             }
             return;
@@ -262,24 +265,27 @@ impl Rm {
         } else {
             Which::All
         };
-        let cause = match si::TerminationType::try_from(release.termination_type) {
-            Ok(si::TerminationType::Timeout) => Cause::ConfirmedTimeout,
-            Ok(si::TerminationType::PreemptedByScheduler) => Cause::ConfirmedPreemption,
-            Ok(si::TerminationType::PlaceholderReplaced) => Cause::ConfirmedReplacement,
-            Ok(si::TerminationType::SchedulingFailedOnRm) => Cause::SchedulingFailed,
+        let Some(cause) = self.cause(release.termination_type, gathering) else { return };
+        let op = Op::Release { which, cause };
+        gathering.op(&partition, Arc::from(release.application_id.as_str()), op);
+    }
+
+    /// Why the RM sends a release. A type that is not defined means that the RM stopped it, unless
+    /// such releases are to be ignored (V42).
+    fn cause(&self, termination_type: i32, gathering: &mut Gathering) -> Option<Cause> {
+        match si::TerminationType::try_from(termination_type) {
+            Ok(si::TerminationType::Timeout) => Some(Cause::ConfirmedTimeout),
+            Ok(si::TerminationType::PreemptedByScheduler) => Some(Cause::ConfirmedPreemption),
+            Ok(si::TerminationType::PlaceholderReplaced) => Some(Cause::ConfirmedReplacement),
+            Ok(si::TerminationType::SchedulingFailedOnRm) => Some(Cause::SchedulingFailed),
             Ok(si::TerminationType::StoppedByRm | si::TerminationType::UnknownTerminationType) => {
-                Cause::Stopped
+                Some(Cause::Stopped)
             }
             Err(_) => {
                 gathering.ignore(Ignored::TerminationType);
-                if self.strict_enums {
-                    return;
-                }
-                Cause::Stopped
+                (!self.strict_enums).then_some(Cause::Stopped)
             }
-        };
-        let op = Op::Release { which, cause };
-        gathering.op(&partition, Arc::from(release.application_id.as_str()), op);
+        }
     }
 
     pub(super) fn translate_application(&self, request: si::ApplicationRequest) -> Translated {
@@ -287,12 +293,11 @@ impl Rm {
         for new in request.new {
             let id: Arc<str> = Arc::from(new.application_id.as_str());
             let reject = |reason| Saying::ApplicationRejected { id: Arc::clone(&id), reason };
-            let partition = match self.partition(&new.partition_name, &mut gathering) {
-                Ok(partition) => partition,
-                Err(reason) => {
-                    gathering.refused.push(reject(reason));
-                    continue;
-                }
+            let Some(partition) = self.partition(&new.partition_name, &mut gathering) else {
+                let (id, partition) = (Arc::clone(&id), new.partition_name);
+                let reason = Rejection::PartitionOfApplication { id, partition };
+                gathering.refused.push(reject(reason));
+                continue;
             };
             let request = match new_application(new, &self.settings.intake) {
                 Ok(new) => Request::AddApplication(Box::new(new)),
@@ -301,7 +306,7 @@ impl Rm {
             gathering.request(&partition, request);
         }
         for remove in request.remove {
-            if let Ok(partition) = self.partition(&remove.partition_name, &mut gathering) {
+            if let Some(partition) = self.partition(&remove.partition_name, &mut gathering) {
                 let request = Request::RemoveApplication(Arc::from(remove.application_id));
                 gathering.request(&partition, request);
             } else {
@@ -325,19 +330,18 @@ impl Rm {
         let reject = |reason| Saying::NodeRejected { id: Arc::clone(&id), reason };
         let named = node.attributes.get(NODE_PARTITION).map_or("", String::as_str);
         let action = Action::try_from(node.action).unwrap_or(Action::UnknownActionFromRm);
-        let partition = match self.partition(named, gathering) {
-            Ok(partition) => partition,
-            Err(reason) if matches!(action, Action::Create | Action::CreateDrain) => {
+        let Some(partition) = self.partition(named, gathering) else {
+            let reason =
+                Rejection::PartitionOfNode { id: Arc::clone(&id), partition: named.to_owned() };
+            if matches!(action, Action::Create | Action::CreateDrain) {
                 gathering.refused.extend(self.schedulable(&id, action == Action::Create));
                 return gathering.refused.push(reject(reason));
             }
-            Err(reason) if self.settings.intake.rejects_node_updates => {
+            if self.settings.intake.rejects_node_updates {
                 return gathering.refused.push(reject(reason));
             }
-            Err(reason) => {
-                tracing::warn!(rm = %self.id, node = %id, %reason, "node update ignored");
-                return gathering.ignore(Ignored::NodeUnknown);
-            }
+            tracing::warn!(rm = %self.id, node = %id, %reason, "node update ignored");
+            return gathering.ignore(Ignored::NodeUnknown);
         };
         let request = match action {
             Action::UnknownActionFromRm => {
@@ -415,7 +419,7 @@ fn new_application(
     let id: Arc<str> = Arc::from(new.application_id);
     let placeholders = amount(&id, new.placeholder_ask.as_ref())?;
     if placeholders.has_negative() {
-        return Err(Rejection::NegativeResource(id));
+        return Err(Rejection::NegativePlaceholders(id));
     }
     if !placeholders.is_zero() {
         return Err(Rejection::Unsupported { id, what: "gang scheduling (placeholderAsk)" });
@@ -471,6 +475,7 @@ fn spec_of(allocation: si::Allocation, form: Form, intake: &Intake) -> Result<As
         required_node: attributes.required_node,
         originator: allocation.originator,
         preemption: preemption(allocation.preemption_policy.as_ref(), &allocation.allocation_tags),
+        task_group: task_group(allocation.task_group_name),
         execution_timeout_ms: None,
         form,
         tags: shared(allocation.allocation_tags),

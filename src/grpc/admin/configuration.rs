@@ -70,7 +70,8 @@ pub(super) async fn change(
     let _turn = turn.lock().await;
     let present = handle.configuration(&request.rm_id).await.map_err(status)?;
     let old_config = present.config;
-    if request.config.is_empty() && request.configs.is_empty() {
+    let given = if request.config.is_empty() { &request.configs } else { &request.config }.clone();
+    if given.is_empty() {
         // As at a registration that brings none.
         let policy = edge.registry.policy(&present.policy_group).await?;
         request.config = policy.unwrap_or_default();
@@ -93,7 +94,7 @@ pub(super) async fn change(
             let (rm_id, extra) = (request.rm_id.clone(), request.extra_config.clone());
             let updated = handle.update_configuration(request).await;
             if updated.is_ok() {
-                edge.registry.reconfigured(&rm_id, &extra);
+                edge.registry.reconfigured(&rm_id, given, &extra);
             }
             updated
         }
@@ -110,7 +111,8 @@ pub(super) async fn change(
                     && let Ok(present) = handle.configuration(rm_id).await
                 {
                     let options = edge.registry.callback_options();
-                    session.attachment().configure(options.of(rm_id, &present.extra_config));
+                    let (options, _) = options.of(rm_id, &present.extra_config);
+                    session.attachment().configure(options);
                 }
             }
             Ok(accepted(update))

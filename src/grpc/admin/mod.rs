@@ -32,6 +32,7 @@ use self::page::Page;
 use self::place::Place;
 use self::refusal::Refusal;
 use super::Edge;
+use super::end::internal;
 use super::stubs::si::admin_service_server::{AdminService, AdminServiceServer};
 use crate::identity::Identity;
 
@@ -44,12 +45,12 @@ pub(super) struct Admin {
     /// How long streams may take to end when the service does.
     grace: Duration,
     /// Of those who change a configuration.
-    turns: Turns,
+    turns: Arc<Turns>,
 }
 
 /// The service, ready to be served.
 pub(super) fn server(edge: Arc<Edge>, grace: Duration) -> AdminServiceServer<Admin> {
-    AdminServiceServer::new(Admin { edge, grace, turns: Turns::default() })
+    AdminServiceServer::new(Admin { edge, grace, turns: Arc::default() })
         .max_decoding_message_size(MESSAGE_BYTES)
 }
 
@@ -205,7 +206,13 @@ impl Admin {
         let persist = configuration::persists(request.metadata())?;
         let (caller, request) = opened(request);
         let change = Change { request, effect, persist };
-        configuration::change(&self.edge, &self.turns, &caller, change).await
+        let (edge, turns) = (Arc::clone(&self.edge), Arc::clone(&self.turns));
+        // A task of its own: a caller that gives up must not leave a change half done.
+        let change =
+            tokio::spawn(
+                async move { configuration::change(&edge, &turns, &caller, change).await },
+            );
+        change.await.map_err(|_| internal("the configuration was not dealt with, through a bug"))?
     }
 
     async fn place(

@@ -59,7 +59,7 @@ impl From<Refusal> for Status {
             Refusal::Denied(denied) => return Status::from(denied.clone()),
             Refusal::Stopped => return Status::from(&End::ShuttingDown),
         };
-        with_reason(code, reason, refusal.to_string())
+        with_reason(code, reason, &refusal.to_string())
     }
 }
 

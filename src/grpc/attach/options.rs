@@ -34,15 +34,16 @@ impl Options {
         }
     }
 
-    /// What holds for an RM that registered with this extra configuration. A value that cannot be
-    /// used changes nothing but the log.
+    /// What holds for an RM that registered with this extra configuration, and how many of its
+    /// values cannot be used: those change nothing but the log (scheduler-interface chapter, V8).
     #[must_use]
-    pub fn of(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Self {
+    pub fn of(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, usize) {
         let (options, complaints) = self.overridden(rm_id, extra);
+        let n_unusable = complaints.len();
         for complaint in complaints {
             warn!(rm = rm_id, complaint, "left out of the extra configuration");
         }
-        options
+        (options, n_unusable)
     }
 
     fn overridden(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, Vec<String>) {
@@ -82,8 +83,8 @@ mod tests {
         let mut defaults = Options::for_tests();
         defaults.callback.predicates_of.insert("rm".to_owned(), Asking::Required);
         let nothing = BTreeMap::new();
-        assert_eq!(defaults.of("other", &nothing).callback.predicates, Asking::Auto);
-        assert_eq!(defaults.of("rm", &nothing).callback.predicates, Asking::Required);
+        assert_eq!(defaults.of("other", &nothing).0.callback.predicates, Asking::Auto);
+        assert_eq!(defaults.of("rm", &nothing).0.callback.predicates, Asking::Required);
         let extra = [("callback.predicates", "optional"), (IN_FLIGHT, "8")];
         let extra = extra.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let (options, complaints) = defaults.overridden("rm", &extra);
@@ -98,7 +99,7 @@ mod tests {
         let of = |settings: &Settings, entries: &[(&str, &str)]| {
             let entry = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
             let extra = entries.iter().map(entry).collect();
-            Options::new(settings).of("rm", &extra).event_capacity
+            Options::new(settings).of("rm", &extra).0.event_capacity
         };
         let told = ("event.requestCapacity", "7");
         assert_eq!(of(&settings, &[]), 1_000);

@@ -86,7 +86,7 @@ pub(super) async fn follow(
     };
     let events = handle.events();
     if !events.is_tracking() {
-        let text = "event tracking is disabled (`event.trackingEnabled`)".to_owned();
+        let text = "event tracking is disabled (`event.trackingEnabled`)";
         return Err(with_reason(Code::FailedPrecondition, "EVENTS_DISABLED", text));
     }
     let most = events.stream_limits();
@@ -95,7 +95,7 @@ pub(super) async fn follow(
             "too many event streams: {} may be open, {} from one host",
             most.in_all, most.per_host
         );
-        with_reason(Code::ResourceExhausted, "LIMIT_EVENT_STREAMS", text)
+        with_reason(Code::ResourceExhausted, "LIMIT_EVENT_STREAMS", &text)
     })?;
     let history = match request.from_seq {
         0 => History::Last(request.history.into()),
@@ -115,7 +115,7 @@ fn given(subscription: EventSubscription, seat: Seat) -> Events {
             }
             Streamed::Lagged => {
                 let text = "events were not read in time; what came since is lost to this stream";
-                let status = with_reason(Code::ResourceExhausted, "EVENTS_LAGGED", text.to_owned());
+                let status = with_reason(Code::ResourceExhausted, "EVENTS_LAGGED", text);
                 Some((Err(status), None))
             }
         }

@@ -1,16 +1,26 @@
 //! What an answer repeats of what was said before, and the scheduler does not keep: the queue of
 //! an application, and the priority of an ask as it was written.
 //!
+//! An ask may be sent again with another priority, and that may be refused while the first one
+//! stays pending. A refusal names the key alone, and what is taken is not answered; so the last
+//! few texts of a key are kept, and an allocation, which says its priority as a number, gets the
+//! text that means it.
+//!
 //! # Invariants
 //! * Nothing is kept of an application that has left its partition, or was refused.
-//! * An ask is forgotten once it has brought as many allocations as it wants, and when it is
-//!   withdrawn or refused. Only asks that carried something to repeat are kept.
+//! * An ask is forgotten once it has brought as many allocations as it wants, when it is
+//!   withdrawn, and when it was refused as often as it was sent. Only asks that carried something
+//!   to repeat are kept.
+//! * Dealing with one ask costs the same however many applications there are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_proto::si::legacy::v0::Priority;
 use monoceros_rules::config;
+
+/// How many texts are kept of one key.
+const TEXTS: usize = 4;
 
 /// What to repeat with each allocation of an ask.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,7 +34,7 @@ pub struct Echo {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Echoes {
-    /// By partition, without the prefix of the RM, and application.
+    /// By application and partition, without the prefix of the RM.
     applications: BTreeMap<(String, String), Known>,
 }
 
@@ -35,42 +45,75 @@ struct Known {
     asks: BTreeMap<String, Kept>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Kept {
-    echo: Echo,
+    /// What it may mean, with the priority that it comes to; the latest last.
+    texts: Vec<(i32, Echo)>,
+    /// How often it was sent and not refused.
+    unrefused: u32,
     /// How many allocations it may still bring.
     outstanding: u32,
 }
 
-impl Echoes {
-    /// An ask for `n` allocations is on its way to the scheduler.
-    pub fn asked(&mut self, partition: &str, application: &str, key: &str, n: u32, echo: Echo) {
-        if echo == Echo::default() {
-            self.forget_ask(partition, application, key);
-            return;
+impl Kept {
+    fn asked(&mut self, n: u32, priority: i32, echo: Echo) {
+        self.texts.retain(|(_, known)| *known != echo);
+        self.texts.push((priority, echo));
+        if self.texts.len() > TEXTS {
+            self.texts.remove(0);
         }
-        let known = self.applications.entry(place(partition, application)).or_default();
-        let kept = known.asks.entry(key.to_owned());
-        let kept = kept.or_insert_with(|| Kept { echo: Echo::default(), outstanding: 0 });
-        kept.echo = echo;
+        self.unrefused = self.unrefused.saturating_add(1);
         // Those of an ask that this one replaces may be on their way.
-        kept.outstanding = kept.outstanding.saturating_add(n);
+        self.outstanding = self.outstanding.saturating_add(n);
     }
 
-    /// What goes with an allocation of this key, which brings it one nearer to its end.
-    pub fn allocated(&mut self, partition: &str, application: &str, key: &str) -> Echo {
+    fn echo(&self, priority: i32) -> Echo {
+        let meant = self.texts.iter().rev().find(|(of, _)| *of == priority);
+        meant.map(|(_, echo)| echo.clone()).unwrap_or_default()
+    }
+}
+
+impl Echoes {
+    /// An ask for `n` allocations is on its way to the scheduler; `priority` as it will be there.
+    pub fn asked(
+        &mut self,
+        (partition, application, key): (&str, &str, &str),
+        n: u32,
+        priority: i32,
+        echo: Echo,
+    ) {
+        let place = place(partition, application);
+        let known = self.applications.get_mut(&place);
+        if let Some(kept) = known.and_then(|known| known.asks.get_mut(key)) {
+            kept.asked(n, priority, echo);
+        } else if echo != Echo::default() {
+            let asks = &mut self.applications.entry(place).or_default().asks;
+            asks.entry(key.to_owned()).or_default().asked(n, priority, echo);
+        }
+    }
+
+    /// What goes with an allocation of this key and priority, which brings it one nearer to its
+    /// end.
+    pub fn allocated(
+        &mut self,
+        partition: &str,
+        application: &str,
+        key: &str,
+        priority: i32,
+    ) -> Echo {
         let Some(known) = self.applications.get_mut(&place(partition, application)) else {
             return Echo::default();
         };
         let Some(kept) = known.asks.get_mut(key) else { return Echo::default() };
+        let echo = kept.echo(priority);
         kept.outstanding = kept.outstanding.saturating_sub(1);
-        if kept.outstanding > 0 {
-            return kept.echo.clone();
+        if kept.outstanding == 0 {
+            known.asks.remove(key);
         }
-        known.asks.remove(key).map(|kept| kept.echo).unwrap_or_default()
+        echo
     }
 
-    /// The ask was withdrawn or refused.
+    /// The ask was withdrawn.
     pub fn forget_ask(&mut self, partition: &str, application: &str, key: &str) {
         let place = place(partition, application);
         let Some(known) = self.applications.get_mut(&place) else { return };
@@ -88,12 +131,24 @@ impl Echoes {
 
     /// An ask with this key was refused; the refusal does not say in which partition.
     pub fn refused(&mut self, application: &str, key: &str) {
-        self.applications.retain(|(_, id), known| {
-            if id == application {
-                known.asks.remove(key);
+        let mut emptied = Vec::new();
+        let from = (application.to_owned(), String::new());
+        for (place, known) in self.applications.range_mut(from..) {
+            if place.0 != application {
+                break;
             }
-            !known.is_empty()
-        });
+            let Some(kept) = known.asks.get_mut(key) else { continue };
+            kept.unrefused -= 1;
+            if kept.unrefused == 0 {
+                known.asks.remove(key);
+                if known.is_empty() {
+                    emptied.push(place.clone());
+                }
+            }
+        }
+        for place in emptied {
+            self.applications.remove(&place);
+        }
     }
 
     /// The application was placed in `queue`, or has left.
@@ -132,7 +187,7 @@ fn place(partition: &str, application: &str) -> (String, String) {
         "" => "default",
         name => name,
     };
-    (plain.to_lowercase(), application.to_owned())
+    (application.to_owned(), plain.to_lowercase())
 }
 
 #[cfg(test)]
@@ -146,32 +201,53 @@ mod tests {
         Echo { priority: Some(priority), ..Echo::default() }
     }
 
+    fn ask(echoes: &mut Echoes, n: u32, value: i32) {
+        echoes.asked(("", "app", "k"), n, value, priority(value));
+    }
+
     #[test]
     fn an_ask_is_repeated_once_per_allocation_and_then_forgotten() {
         let mut echoes = Echoes::default();
-        echoes.asked("", "app", "k", 2, priority(7));
-        assert_eq!(echoes.allocated("default", "app", "k"), priority(7));
-        assert_eq!(echoes.allocated("[rm]default", "app", "k"), priority(7));
-        assert_eq!(echoes.allocated("default", "app", "k"), Echo::default());
+        ask(&mut echoes, 2, 7);
+        assert_eq!(echoes.allocated("default", "app", "k", 7), priority(7));
+        assert_eq!(echoes.allocated("[rm]default", "app", "k", 7), priority(7));
+        assert_eq!(echoes.allocated("default", "app", "k", 7), Echo::default());
     }
 
     #[test]
     fn an_ask_that_replaces_another_counts_with_what_is_on_its_way() {
         let mut echoes = Echoes::default();
-        echoes.asked("", "app", "k", 1, priority(1));
-        echoes.asked("", "app", "k", 1, priority(2));
-        assert_eq!(echoes.allocated("", "app", "k"), priority(2));
-        assert_eq!(echoes.allocated("", "app", "k"), priority(2));
-        echoes.asked("", "app", "k", 1, priority(3));
-        echoes.asked("", "app", "k", 1, Echo::default());
-        assert_eq!(echoes.allocated("", "app", "k"), Echo::default());
+        ask(&mut echoes, 1, 1);
+        ask(&mut echoes, 1, 2);
+        assert_eq!(echoes.allocated("", "app", "k", 1), priority(1));
+        assert_eq!(echoes.allocated("", "app", "k", 2), priority(2));
+        ask(&mut echoes, 1, 3);
+        echoes.asked(("", "app", "k"), 1, 0, Echo::default());
+        assert_eq!(echoes.allocated("", "app", "k", 0), Echo::default());
+    }
+
+    #[test]
+    fn an_ask_that_is_refused_leaves_the_pending_one_its_priority() {
+        let mut echoes = Echoes::default();
+        ask(&mut echoes, 1, 1);
+        ask(&mut echoes, 1, 2);
+        echoes.refused("app", "k");
+        echoes.asked(("", "app", "k"), 1, 0, Echo::default());
+        echoes.refused("app", "k");
+        assert_eq!(echoes.allocated("", "app", "k", 1), priority(1));
+        for value in 3..100 {
+            ask(&mut echoes, 1, value);
+        }
+        let kept = &echoes.applications[&place("", "app")].asks["k"];
+        assert_eq!(kept.texts.len(), TEXTS);
+        assert_eq!(echoes.allocated("", "app", "k", 99), priority(99));
     }
 
     #[test]
     fn nothing_is_kept_of_what_has_left_or_was_refused() {
         let mut echoes = Echoes::default();
         echoes.placed("default", "app", Some("root.a"));
-        echoes.asked("", "app", "k", 1, priority(1));
+        ask(&mut echoes, 1, 1);
         assert_eq!(echoes.queue("", "app"), "root.a");
         echoes.placed("default", "app", None);
         assert_eq!(echoes.queue("", "app"), "");
@@ -180,9 +256,20 @@ mod tests {
             |echoes: &mut Echoes| echoes.forget_ask("", "app", "k"),
             |echoes: &mut Echoes| echoes.forget_asks("", "app"),
         ] {
-            echoes.asked("", "app", "k", 1, priority(1));
+            ask(&mut echoes, 1, 1);
             withdraw(&mut echoes);
             assert!(echoes.applications.is_empty());
         }
+    }
+
+    #[test]
+    fn a_refusal_concerns_the_application_it_names_in_every_partition() {
+        let mut echoes = Echoes::default();
+        for (partition, application) in [("", "a"), ("", "ab"), ("gpu", "a"), ("gpu", "b")] {
+            echoes.asked((partition, application, "k"), 1, 1, priority(1));
+        }
+        echoes.refused("a", "k");
+        let left: Vec<_> = echoes.applications.keys().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(left, ["ab", "b"]);
     }
 }

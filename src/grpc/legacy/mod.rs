@@ -125,11 +125,13 @@ impl Kind for Legacy {
         let releases = request.releases.as_ref().map_or(0, |releases| {
             releases.allocations_to_release.len() + releases.allocation_asks_to_release.len()
         });
+        let nodes = request.new_schedulable_nodes.iter();
+        let nodes: usize = nodes.map(|node| 1 + node.existing_allocations.len()).sum();
         request.new_applications.len()
             + request.remove_applications.len()
             + request.asks.len()
             + releases
-            + request.new_schedulable_nodes.len()
+            + nodes
             + request.updated_nodes.len()
             + request.utilization_reports.len()
     }
@@ -263,6 +265,15 @@ mod tests {
         assert_eq!(resync.items(), 0);
         assert!(Legacy::farewell(&End::Displaced { by: None }).is_none());
         assert!(Legacy::farewell(&End::ShuttingDown).is_none());
+    }
+
+    #[test]
+    fn the_allocations_of_a_node_are_items_too() {
+        let existing_allocations = vec![legacy::Allocation::default(); 3];
+        let node = legacy::NewNodeInfo { existing_allocations, ..Default::default() };
+        let request =
+            legacy::UpdateRequest { new_schedulable_nodes: vec![node; 2], ..Default::default() };
+        assert_eq!(Legacy::items(&request), 8);
     }
 
     #[test]

@@ -30,9 +30,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// What holds for an RM with this `extraConfig`. A value that cannot be read leaves the
-    /// service's (scheduler-interface chapter, V8).
-    pub fn new(settings: &SessionSettings, extra_config: &BTreeMap<String, String>) -> Self {
+    /// What holds for an RM with this `extraConfig`, and how many of its values cannot be read:
+    /// those leave the service's (scheduler-interface chapter, V8).
+    pub fn new(
+        settings: &SessionSettings,
+        extra_config: &BTreeMap<String, String>,
+    ) -> (Self, usize) {
+        let mut n_unusable = 0;
         let mut options = Self {
             memory: settings.legacy_memory_unit,
             priority_classes: settings.priority_classes.clone(),
@@ -43,9 +47,10 @@ impl Options {
             if !options.set(key, value) {
                 // Not the value: what an RM keeps there is its own, and may be a secret.
                 warn!(key, "value of `extraConfig` cannot be read, the default holds");
+                n_unusable += 1;
             }
         }
-        options
+        (options, n_unusable)
     }
 
     /// Whether the value can be read, or the key means nothing here.
@@ -77,24 +82,26 @@ mod tests {
             let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
             Options::new(&settings, &pairs.collect())
         };
-        let own = options(&[
+        let (own, n_unusable) = options(&[
             ("legacy.memoryUnit", "megabyte"),
             ("priorityClasses.high", "100"),
             ("priorityClasses.top", "200"),
             ("session.strictEnums", "true"),
             ("log.level", "whatever"),
         ]);
+        assert_eq!(n_unusable, 0);
         assert_eq!(own.memory, MemoryUnit::Megabyte);
         assert!(own.strict_enums);
         let classes: Vec<_> =
             own.priority_classes.iter().map(|(name, value)| (name.as_str(), *value)).collect();
         assert_eq!(classes, [("high", 100), ("low", -1), ("top", 200)]);
 
-        let unread = options(&[
+        let (unread, n_unusable) = options(&[
             ("legacy.memoryUnit", "kilobyte"),
             ("priorityClasses.high", "very"),
             ("session.strictEnums", "yes"),
         ]);
+        assert_eq!(n_unusable, 3);
         assert_eq!(unread.memory, MemoryUnit::Raw);
         assert_eq!(unread.priority_classes["high"], 1);
         assert!(!unread.strict_enums);

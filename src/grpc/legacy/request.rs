@@ -111,21 +111,27 @@ impl Taking<'_> {
         if self.options.memory.inward(&mut resource_ask).is_err() {
             return refuse(overflow(&allocation_key));
         }
+        let not_applied = |what| {
+            let key = allocation_key.as_str().into();
+            Rejection::Constraint { key, what }.to_string()
+        };
         let mut echo = Echo { priority: priority.clone(), ..Echo::default() };
         match Constraint::of(placement_constraint) {
             Constraint::None => {}
-            Constraint::RequiredNode(node) => {
-                let sent = tags.insert(REQUIRED_NODE.to_owned(), node);
-                echo.hides_required_node = sent.is_none();
-            }
-            Constraint::NotApplied(what) => {
-                let key = allocation_key.as_str().into();
-                return refuse(Rejection::Constraint { key, what }.to_string());
-            }
+            Constraint::RequiredNode(node) => match tags.get(REQUIRED_NODE) {
+                Some(sent) if *sent == node => {}
+                Some(_) => return refuse(not_applied("another node than the required one")),
+                None => {
+                    tags.insert(REQUIRED_NODE.to_owned(), node);
+                    echo.hides_required_node = true;
+                }
+            },
+            Constraint::NotApplied(what) => return refuse(not_applied(what)),
         }
         let priority = self.priority(priority);
         let n = u32::try_from(max_allocations).unwrap_or(0);
-        self.echoes.asked(&partition_name, &application_id, &allocation_key, n, echo);
+        let named = (&*partition_name, &*application_id, &*allocation_key);
+        self.echoes.asked(named, n, priority, echo);
         self.operations.allocation.asks.push(si::AllocationAsk {
             allocation_key,
             application_id,

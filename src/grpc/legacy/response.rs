@@ -87,6 +87,7 @@ fn new_allocation(
         mut allocation_tags,
         uuid,
         mut resource_per_alloc,
+        priority,
         node_id,
         application_id,
         partition_name,
@@ -95,7 +96,7 @@ fn new_allocation(
         ..
     } = new;
     options.memory.outward(&mut resource_per_alloc);
-    let echo = echoes.allocated(&partition_name, &application_id, &allocation_key);
+    let echo = echoes.allocated(&partition_name, &application_id, &allocation_key, priority);
     if echo.hides_required_node {
         allocation_tags.remove(REQUIRED_NODE);
     }

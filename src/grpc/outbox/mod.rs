@@ -4,7 +4,7 @@
 //! # Why not a channel
 //! Streams come and go while the session stays: a channel would have to be handed on with what is
 //! still in it. Here a stream *takes* a message only when its client can receive it; whatever is
-//! not taken waits for the next stream, and what was taken is [kept](sent) for it.
+//! not taken waits for the next stream, and what was taken is kept for it (module `sent`).
 //!
 //! # Invariants
 //! * Messages leave in the order in which they came, cut so that none exceeds the chunk bounds

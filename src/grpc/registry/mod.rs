@@ -22,10 +22,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use monoceros_actors::{Removed, ResourceManagerCallback, SchedulerHandle};
+use monoceros_actors::{Removed, ResourceManagerCallback, SchedulerHandle, check_rm_id};
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::rejection::Ignored;
 use tokio::sync::{RwLock, RwLockWriteGuard};
-use tokio::time::{MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
 use tonic::metadata::AsciiMetadataValue;
 use tracing::{info, warn};
 
@@ -40,6 +41,9 @@ use super::session::{Registrant, Session, SessionStatus};
 use crate::settings::{
     LimitSettings, PolicyGroupConflict, RegistrationSettings, SessionSettings, Settings,
 };
+
+/// As good as never.
+const FAR_FUTURE: Duration = Duration::from_secs(365 * 86_400);
 
 /// The place of one resource manager.
 pub type Slot = RwLock<Option<Arc<Session>>>;
@@ -56,8 +60,8 @@ pub struct Registry {
     limits: LimitSettings,
     callback: attach::Options,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
-    /// The current sessions once more, for those who only look.
-    current: Mutex<BTreeMap<String, Arc<Session>>>,
+    /// The current sessions once more, for those who only look; nothing where one is about to be.
+    current: Mutex<BTreeMap<String, Option<Arc<Session>>>>,
     tombstones: Mutex<Tombstones>,
 }
 
@@ -69,6 +73,21 @@ pub struct Registered {
     pub session: u64,
     /// What became of an earlier session.
     pub manner: Manner,
+}
+
+/// The room of a session that is about to be; given back unless it came.
+struct Room<'r> {
+    registry: &'r Registry,
+    rm_id: &'r str,
+}
+
+/// What a resource manager wants for itself, over the settings.
+struct Wishes {
+    terms: Terms,
+    options: Options,
+    callback: attach::Options,
+    /// Values that cannot be used: there the settings hold.
+    n_unusable: usize,
 }
 
 /// How a registration went.
@@ -100,7 +119,7 @@ impl Registry {
         Self {
             handle,
             scheduler_id: random_id(),
-            next_session: AtomicU64::new(first_session_number()),
+            next_session: AtomicU64::new(first_session_number(wall_clock_ns())),
             terms: Terms::new(&settings.grpc, &settings.session),
             max_sessions: settings.grpc.max_sessions.get(),
             session: settings.session.clone(),
@@ -128,9 +147,10 @@ impl Registry {
         self.terms.patience.attach
     }
 
-    /// How long a registration may take.
-    pub fn registration_timeout(&self) -> Duration {
-        self.registration.timeout
+    /// When a registration that comes now has to be done.
+    pub fn registration_deadline(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_add(self.registration.timeout).unwrap_or(now + FAR_FUTURE)
     }
 
     /// Most items of a message.
@@ -145,12 +165,12 @@ impl Registry {
 
     /// The current session of a resource manager.
     pub fn session(&self, rm_id: &str) -> Option<Arc<Session>> {
-        self.current().get(rm_id).cloned()
+        self.current().get(rm_id).cloned().flatten()
     }
 
     /// All current sessions, by id.
     pub fn list(&self) -> Vec<SessionStatus> {
-        let sessions: Vec<_> = self.current().values().cloned().collect();
+        let sessions: Vec<_> = self.current().values().flatten().cloned().collect();
         sessions.iter().map(|session| session.status()).collect()
     }
 
@@ -167,6 +187,7 @@ impl Registry {
         rm_id: &str,
         named: Option<&str>,
     ) -> Result<(Arc<Slot>, Arc<Session>), End> {
+        check_rm_id(rm_id).map_err(|error| End::RmIdInvalid(error.to_string()))?;
         let stopped_by = || self.tombstones().stopped_by(rm_id);
         let missing = || match named {
             // From before it was stopped, or from before a restart.
@@ -188,18 +209,19 @@ impl Registry {
     }
 
     /// Opens a session, and ends the earlier one of the same resource manager or goes on with it.
+    /// Nothing has changed if that could not be begun before `deadline`.
     pub async fn register(
         self: &Arc<Self>,
         request: si::RegisterResourceManagerRequest,
         origin: Origin,
+        deadline: Instant,
     ) -> Result<Registered, Refusal> {
         request::check(&request, &self.limits)?;
         let rm_id = request.rm_id.clone();
         let slot = self.place(&rm_id);
         let registered = async {
-            let too_slow = |_| Refusal::TooSlow(self.registration.timeout);
-            let locked = timeout(self.registration.timeout, slot.write()).await;
-            let mut current = locked.map_err(too_slow)?;
+            let locked = timeout_at(deadline, slot.write()).await;
+            let mut current = locked.map_err(|_| self.too_slow())?;
             let attaches = match &*current {
                 Some(session) if origin.mode == Mode::Attach => {
                     self.goes_on(session, &request).await
@@ -208,12 +230,13 @@ impl Registry {
             };
             match &*current {
                 Some(session) if attaches => {
+                    self.check_time(deadline)?;
                     info!(rm = %rm_id, session = session.number(), "registration attached");
                     session.taken_up_by(origin.instance);
                     let reply = si::RegisterResourceManagerResponse::default();
                     Ok(Registered { reply, session: session.number(), manner: Manner::Attached })
                 }
-                _ => self.replace(&mut current, request, origin.instance).await,
+                _ => self.replace(&mut current, request, origin.instance, deadline).await,
             }
         };
         let registered = registered.await;
@@ -229,6 +252,7 @@ impl Registry {
         current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
         mut request: si::RegisterResourceManagerRequest,
         instance: Option<String>,
+        deadline: Instant,
     ) -> Result<Registered, Refusal> {
         let registrant = Registrant {
             rm_id: request.rm_id.clone(),
@@ -239,29 +263,30 @@ impl Registry {
             build_info: request.build_info.clone(),
             registered_at_ns: wall_clock_ns(),
         };
-        if current.is_none() && self.current().len() >= self.max_sessions {
-            return Err(Refusal::TooManySessions(self.max_sessions));
-        }
+        let (rm_id, number) = (registrant.rm_id.clone(), registrant.number);
+        let _room = if current.is_none() { Some(self.room(&rm_id)?) } else { None };
         self.check_policy_group(&registrant)?;
         if request.config.is_empty() {
-            request.config = self.policy(&registrant.policy_group).await?.unwrap_or_default();
+            let policy = timeout_at(deadline, self.policy(&registrant.policy_group)).await;
+            request.config = policy.map_err(|_| self.too_slow())??.unwrap_or_default();
         }
-        let (rm_id, number) = (registrant.rm_id.clone(), registrant.number);
-        let terms = self.terms.with(&rm_id, &request.extra_config);
-        let options = Options::new(&self.session, &request.extra_config);
+        let Wishes { terms, options, callback, n_unusable } =
+            self.wishes(&rm_id, &request.extra_config);
         let strict_enums = options.strict_enums;
         let by = instance.clone();
-        let callback = self.callback.of(&rm_id, &request.extra_config);
         let attachment = Attachment::new(callback, self.handle.callback_metrics());
         let session = Arc::new(Session::new(registrant, terms, options, instance, attachment));
         let callback: Arc<dyn ResourceManagerCallback> = Arc::clone(&session) as _;
+        // From here on it happens, whatever the caller is told.
+        self.check_time(deadline)?;
         let reply = self.handle.register_resource_manager(request, callback).await?;
+        self.count_unusable(&session, n_unusable);
         // Nothing can come for it before the place is given free.
         let control = self.handle.control(&rm_id).await.map_err(|_| Refusal::Internal)?;
         control.set_strict_enums(strict_enums);
         session.begin(control);
         let earlier = current.replace(Arc::clone(&session));
-        self.current().insert(rm_id.clone(), Arc::clone(&session));
+        self.current().insert(rm_id.clone(), Some(Arc::clone(&session)));
         self.tombstones().remove(&rm_id);
         if let Some(earlier) = &earlier {
             earlier.stop(&End::Superseded { by });
@@ -300,13 +325,31 @@ impl Registry {
         session.map_or(0, |session| session.lose(Cause::Asked(cause.to_owned())))
     }
 
-    /// What a resource manager wants for itself was replaced by `extra`. How much its outboxes hold
-    /// stays as it was at its registration, and what becomes of lost messages, too.
-    pub fn reconfigured(&self, rm_id: &str, extra: &BTreeMap<String, String>) {
+    /// A resource manager was given the queue configuration `config`, none if that is empty, and
+    /// what it wants for itself was replaced by `extra`. How much its outboxes hold stays as it was
+    /// at its registration, and what becomes of lost messages, too.
+    pub fn reconfigured(&self, rm_id: &str, config: String, extra: &BTreeMap<String, String>) {
         if let Some(session) = self.session(rm_id) {
-            let terms = self.terms.with(rm_id, extra);
-            let options = Options::new(&self.session, extra);
-            session.configure(&terms, options, self.callback.of(rm_id, extra));
+            session.was_given(config);
+            let Wishes { terms, options, callback, n_unusable } = self.wishes(rm_id, extra);
+            session.configure(&terms, options, callback);
+            self.count_unusable(&session, n_unusable);
+        }
+    }
+
+    /// What holds for a resource manager with this extra configuration.
+    fn wishes(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Wishes {
+        let (terms, of_terms) = self.terms.with(rm_id, extra);
+        let (options, of_options) = Options::new(&self.session, extra);
+        let (callback, of_callback) = self.callback.of(rm_id, extra);
+        Wishes { terms, options, callback, n_unusable: of_terms + of_options + of_callback }
+    }
+
+    /// Values that were left out have no answer (V8).
+    fn count_unusable(&self, session: &Session, n: usize) {
+        for _ in 0..n {
+            let reason = Ignored::ExtraConfig;
+            self.handle.count_ignored(session.rm_id(), session.dialect(), reason);
         }
     }
 
@@ -378,16 +421,34 @@ impl Registry {
         session.stop(end);
     }
 
+    /// Keeps room for a session of `rm_id`, which has none.
+    fn room<'r>(&'r self, rm_id: &'r str) -> Result<Room<'r>, Refusal> {
+        let mut current = self.current();
+        if current.len() >= self.max_sessions {
+            return Err(Refusal::TooManySessions(self.max_sessions));
+        }
+        current.insert(rm_id.to_owned(), None);
+        Ok(Room { registry: self, rm_id })
+    }
+
+    fn check_time(&self, deadline: Instant) -> Result<(), Refusal> {
+        if Instant::now() < deadline { Ok(()) } else { Err(self.too_slow()) }
+    }
+
+    /// The refusal of a registration that took too long.
+    pub fn too_slow(&self) -> Refusal {
+        Refusal::TooSlow(self.registration.timeout)
+    }
+
     fn check_policy_group(&self, registrant: &Registrant) -> Result<(), Refusal> {
         if registrant.config.is_empty() {
             return Ok(());
         }
-        let other = self.current().values().find_map(|session| {
+        let other = self.current().values().flatten().find_map(|session| {
             let other = session.registrant();
             let conflicts = other.rm_id != registrant.rm_id
                 && other.policy_group == registrant.policy_group
-                && !other.config.is_empty()
-                && other.config != registrant.config;
+                && session.brought_other_than(&registrant.config);
             conflicts.then(|| other.rm_id.clone())
         });
         let Some(other) = other else { return Ok(()) };
@@ -452,12 +513,21 @@ impl Registry {
         self.slots.lock().expect("no holder panics")
     }
 
-    fn current(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Session>>> {
+    fn current(&self) -> MutexGuard<'_, BTreeMap<String, Option<Arc<Session>>>> {
         self.current.lock().expect("no holder panics")
     }
 
     fn tombstones(&self) -> MutexGuard<'_, Tombstones> {
         self.tombstones.lock().expect("no holder panics")
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        let mut current = self.registry.current();
+        if matches!(current.get(self.rm_id), Some(None)) {
+            current.remove(self.rm_id);
+        }
     }
 }
 
@@ -472,9 +542,14 @@ fn random_id() -> AsciiMetadataValue {
     text.parse().expect("hexadecimal digits are ASCII")
 }
 
-/// Numbers of sessions rise over restarts too: seconds since the epoch, then 24 bits to count.
-fn first_session_number() -> u64 {
-    (u64::try_from(wall_clock_ns() / 1_000_000_000).unwrap_or_default() << 24) + 1
+/// Numbers of sessions rise over restarts too: seconds since the epoch, then 24 bits to count. The
+/// count begins with the fraction of the second: what starts twice within one does not number its
+/// sessions like the time before, or a client of then would be taken for one of now.
+fn first_session_number(now_ns: i64) -> u64 {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let now_ns = u64::try_from(now_ns).unwrap_or_default();
+    let fraction = ((now_ns % SECOND_NS) << 24) / SECOND_NS;
+    ((now_ns / SECOND_NS) << 24) + fraction + 1
 }
 
 fn wall_clock_ns() -> i64 {

@@ -42,8 +42,8 @@ impl Origin {
             Some("attach") => Mode::Attach,
             Some(_) => return Err(Refusal::BadMetadata(REGISTER_MODE_HEADER)),
         };
-        let instance = read(INSTANCE_HEADER)?.filter(|instance| !instance.is_empty());
-        Ok(Self { mode, instance: instance.map(ToOwned::to_owned) })
+        let instance = read(INSTANCE_HEADER)?.map(ToOwned::to_owned);
+        Ok(Self { mode, instance })
     }
 }
 

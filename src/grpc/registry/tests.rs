@@ -15,6 +15,14 @@ struct World {
 }
 
 fn play<F: Future<Output = ()>>(extra: &[(&str, &str)], story: impl FnOnce(World) -> F) {
+    play_with(|_| {}, extra, story);
+}
+
+fn play_with<F: Future<Output = ()>>(
+    set: impl FnOnce(&mut Settings),
+    extra: &[(&str, &str)],
+    story: impl FnOnce(World) -> F,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -22,7 +30,8 @@ fn play<F: Future<Output = ()>>(extra: &[(&str, &str)], story: impl FnOnce(World
         .unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let handle = Scheduler::builder().start_local().unwrap();
-        let settings = Settings::load(None, &Flags::default()).unwrap();
+        let mut settings = Settings::load(None, &Flags::default()).unwrap();
+        set(&mut settings);
         let registry = Arc::new(Registry::new(handle.clone(), &settings));
         let world = World { registry, handle };
         world.register(extra, Origin::default()).await.unwrap();
@@ -47,7 +56,19 @@ impl World {
             extra_config: extra.collect(),
             ..Default::default()
         };
-        self.registry.register(request, origin).await
+        let deadline = self.registry.registration_deadline();
+        self.registry.register(request, origin, deadline).await
+    }
+
+    /// Registers another RM with a queue configuration.
+    async fn register_other(&self, rm_id: &str, config: &str) -> Result<Registered, Refusal> {
+        let request = si::RegisterResourceManagerRequest {
+            rm_id: rm_id.to_owned(),
+            config: config.to_owned(),
+            ..Default::default()
+        };
+        let deadline = self.registry.registration_deadline();
+        self.registry.register(request, Origin::default(), deadline).await
     }
 
     async fn report(&self) {
@@ -259,6 +280,75 @@ fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
 }
 
 #[test]
+fn a_registration_that_could_not_begin_in_time_changes_nothing() {
+    play(&[], async |world| {
+        let session = world.session();
+        let line = world.stream();
+        for mode in [Mode::Takeover, Mode::Attach] {
+            let origin = Origin { mode, instance: Some("late".to_owned()) };
+            let request =
+                si::RegisterResourceManagerRequest { rm_id: "rm".into(), ..Default::default() };
+            let late = world.registry.register(request, origin, Instant::now()).await;
+            assert!(matches!(late, Err(Refusal::TooSlow(_))));
+        }
+        assert_eq!(world.session().number(), session.number());
+        assert_eq!(session.status().instance, None);
+        assert!(line.end().is_none());
+        world.ask("a", 1).await;
+        assert_eq!(world.placed(&line).await, 1);
+    });
+}
+
+#[test]
+fn those_who_register_at_once_are_never_more_than_may_be() {
+    let two = |settings: &mut Settings| settings.grpc.max_sessions = 2.try_into().unwrap();
+    play_with(two, &[], async |world| {
+        let [one, other, third] = ["one", "other", "third"].map(|rm| world.register_other(rm, ""));
+        let (one, other, third) = tokio::join!(one, other, third);
+        let outcomes = [one, other, third];
+        assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+        let refused = |outcome: &&_| matches!(outcome, Err(Refusal::TooManySessions(2)));
+        assert_eq!(outcomes.iter().filter(refused).count(), 2);
+        // Room that was kept for nothing is given back.
+        world.registry.stop("one", None, "operator").await.unwrap();
+        world.register_other("bad", "partitions: 7").await.err().unwrap();
+        world.register_other("other", "").await.unwrap();
+        world.register(&[], Origin::default()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_policy_group_is_used_with_the_configuration_that_was_given_last() {
+    let reject = |settings: &mut Settings| {
+        settings.registration.policy_group_conflict = PolicyGroupConflict::Reject;
+    };
+    let queues = |name: &str| {
+        format!(
+            "partitions:\n- name: default\n  queues:\n  - name: root\n    queues:\n    - name: {name}\n"
+        )
+    };
+    let (before, now) = (queues("a"), queues("b"));
+    play_with(reject, &[], async |world| {
+        world.register_other("one", &before).await.unwrap();
+        world.registry.reconfigured("one", now.clone(), &BTreeMap::new());
+        let old = world.register_other("other", &before).await;
+        assert!(matches!(old, Err(Refusal::PolicyGroupConflict { other, .. }) if other == "one"));
+        world.register_other("other", &now).await.unwrap();
+    });
+}
+
+#[test]
+fn numbers_rise_over_restarts_also_within_a_second() {
+    let second = 1_700_000_000_000_000_000;
+    let first = first_session_number(second);
+    assert_eq!(first >> 24, 1_700_000_000);
+    let millisecond_later = first_session_number(second + 1_000_000);
+    assert!(first + 10_000 < millisecond_later, "many sessions of the earlier run come before");
+    assert!(millisecond_later < first_session_number(second + 1_000_000_000));
+    assert_eq!(first_session_number(-1), 1);
+}
+
+#[test]
 fn a_resync_ends_the_streams_and_keeps_the_allocations_until_it_comes_or_time_is_up() {
     play(&[], async |world| {
         let line = world.stream();
@@ -292,7 +382,7 @@ fn an_update_changes_the_terms_of_the_session_that_is_there() {
         world.session().release::<Allocations>(&line);
         world.pass(10).await;
         let extra = [("session.pauseTimeout".to_owned(), "20s".to_owned())];
-        world.registry.reconfigured("rm", &extra.into());
+        world.registry.reconfigured("rm", String::new(), &extra.into());
         world.pass(9).await;
         assert_eq!(world.session().state(), State::Paused);
         world.pass(2).await;

@@ -26,7 +26,8 @@ pub struct Marks {
 }
 
 /// What waits in all outboxes of one session. Counts from many threads, so a mark may be seen a
-/// message late.
+/// message late. In one order with the note of the session that it is behind: of one who takes that
+/// note and one who takes the last message, at least one sees what the other did.
 #[derive(Debug)]
 pub struct Backlog {
     marks: Marks,
@@ -75,22 +76,19 @@ impl Backlog {
 
     /// A message waits.
     pub fn add(&self, load: Load) {
-        self.items.fetch_add(load.items, Ordering::Relaxed);
-        self.bytes.fetch_add(load.bytes, Ordering::Relaxed);
+        self.items.fetch_add(load.items, Ordering::SeqCst);
+        self.bytes.fetch_add(load.bytes, Ordering::SeqCst);
     }
 
     /// A message no longer waits.
     pub fn remove(&self, load: Load) {
-        self.items.fetch_sub(load.items, Ordering::Relaxed);
-        self.bytes.fetch_sub(load.bytes, Ordering::Relaxed);
+        self.items.fetch_sub(load.items, Ordering::SeqCst);
+        self.bytes.fetch_sub(load.bytes, Ordering::SeqCst);
     }
 
     /// What waits.
     pub fn load(&self) -> Load {
-        Load {
-            items: self.items.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-        }
+        Load { items: self.items.load(Ordering::SeqCst), bytes: self.bytes.load(Ordering::SeqCst) }
     }
 
     /// Whether too much waits, given whether it did when last asked.

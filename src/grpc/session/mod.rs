@@ -3,7 +3,7 @@
 //!
 //! # Invariants
 //! * The scheduler is on hold for the resource manager unless the session is [running](state) and
-//!   not too much waits to be sent. Whoever changes either calls [`Session::review`], which looks
+//!   not too much waits to be sent. Whoever changes either calls `Session::review`, which looks
 //!   at what is so now and tells the scheduler in the order in which it looked.
 //! * A session that ends does so in [`Session::over`], whatever ends it.
 //! * Locks: that of the life before those of an outbox, never the other way round.
@@ -43,6 +43,8 @@ use super::outbox::{AnyOutbox, Outbox, Overflow, Unbindable};
 pub struct Session {
     registrant: Registrant,
     terms: Terms,
+    /// The queue configuration that it brought, or was given since; empty if none.
+    config: Mutex<String>,
     /// The instance that registered or spoke last, if it says.
     instance: Mutex<Option<String>>,
     dialect: OnceLock<Dialect>,
@@ -138,6 +140,7 @@ impl Session {
         let backlog = Arc::new(Backlog::new(terms.marks()));
         let bounds = terms.bounds;
         Self {
+            config: Mutex::new(registrant.config.clone()),
             registrant,
             terms,
             instance: Mutex::new(instance),
@@ -170,6 +173,17 @@ impl Session {
     /// What the registration said.
     pub fn registrant(&self) -> &Registrant {
         &self.registrant
+    }
+
+    /// The resource manager was given another queue configuration; none if that is empty.
+    pub fn was_given(&self, config: String) {
+        *self.config.lock().expect("no holder panics") = config;
+    }
+
+    /// Whether it brought a queue configuration, or was given one since, that is not `config`.
+    pub fn brought_other_than(&self, config: &str) -> bool {
+        let own = self.config.lock().expect("no holder panics");
+        !own.is_empty() && *own != config
     }
 
     /// Where it is in its life.
@@ -327,7 +341,7 @@ impl Session {
     /// The next message for `line`, if it is the stream of its kind.
     pub fn take<K: Kind>(&self, line: &Arc<Line>) -> Option<K::Reply> {
         let reply = K::outbox(self).take(line)?;
-        if self.is_behind.load(Ordering::Relaxed) && !self.backlog.is_too_much(true) {
+        if self.is_behind.load(Ordering::SeqCst) && !self.backlog.is_too_much(true) {
             self.review();
         }
         Some(reply)
@@ -409,10 +423,17 @@ impl Session {
         let mut outboxes = self.outboxes().into_iter();
         let is_attached = outboxes.any(|(_, carries, outbox)| carries && outbox.is_bound());
         let happening = if is_attached { Happening::Attached } else { Happening::Detached };
-        let was_behind = self.is_behind.load(Ordering::Relaxed);
-        let is_behind = self.backlog.is_too_much(was_behind);
+        let was_behind = self.is_behind.load(Ordering::SeqCst);
+        let mut is_behind = self.backlog.is_too_much(was_behind);
         if is_behind != was_behind {
-            self.is_behind.store(is_behind, Ordering::Relaxed);
+            self.is_behind.store(is_behind, Ordering::SeqCst);
+        }
+        // Who took the last of it before that was stored did not know that there is a hold to lift.
+        if is_behind && !was_behind && !self.backlog.is_too_much(true) {
+            is_behind = false;
+            self.is_behind.store(is_behind, Ordering::SeqCst);
+        }
+        if is_behind != was_behind {
             let items = self.backlog.load().items;
             if is_behind {
                 info!(rm = self.rm_id(), items, "too much waits to be read, nothing is decided");
@@ -434,7 +455,7 @@ impl Session {
             info!(rm = self.rm_id(), session, state, "session");
             self.deadline.send_replace(conduct.life.deadline());
         }
-        let held = conduct.life.state() != State::Running || self.is_behind.load(Ordering::Relaxed);
+        let held = conduct.life.state() != State::Running || self.is_behind.load(Ordering::SeqCst);
         if held != conduct.held
             && let Some(control) = self.control.get()
         {
@@ -457,7 +478,7 @@ impl Session {
         if let Err(Overflow) = outbox.push(reply) {
             warn!(rm = self.rm_id(), kind, "client reads too slowly, it has to register again");
             self.lose(Cause::Overflow);
-        } else if !self.is_behind.load(Ordering::Relaxed) && self.backlog.is_too_much(false) {
+        } else if !self.is_behind.load(Ordering::SeqCst) && self.backlog.is_too_much(false) {
             self.review();
         }
     }

@@ -50,10 +50,11 @@ impl Terms {
         }
     }
 
-    /// The same with what `extra` of a registration says otherwise. A value that cannot be used
-    /// changes nothing but the log (V8).
+    /// The same with what `extra` of a registration says otherwise, and how many of its values
+    /// cannot be used: those change nothing but the log (V8).
     #[must_use]
-    pub fn with(mut self, rm_id: &str, extra: &BTreeMap<String, String>) -> Self {
+    pub fn with(mut self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, usize) {
+        let mut n_unusable = 0;
         for (key, text) in extra {
             // As in the chapter or as in the settings: `attachTimeout`, `attach_timeout`.
             let name = key.replace('_', "").to_lowercase();
@@ -74,9 +75,10 @@ impl Terms {
             if !known {
                 // Not the value: what an RM keeps there is its own, and may be a secret.
                 warn!(rm = rm_id, key, "unusable value of a registration ignored");
+                n_unusable += 1;
             }
         }
-        self
+        (self, n_unusable)
     }
 
     /// When too much waits in the outboxes of a session.
@@ -105,6 +107,10 @@ pub(super) mod tests {
 
     /// The shipped ones, with `extra`.
     pub(in super::super) fn terms(extra: &[(&str, &str)]) -> Terms {
+        read(extra).0
+    }
+
+    fn read(extra: &[(&str, &str)]) -> (Terms, usize) {
         let flags = crate::settings::Flags::default();
         let settings = crate::settings::Settings::load(None, &flags).unwrap();
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
@@ -132,11 +138,13 @@ pub(super) mod tests {
 
     #[test]
     fn what_cannot_be_used_leaves_the_default() {
-        let terms = terms(&[
+        let (terms, n_unusable) = read(&[
             ("session.attachTimeout", "soon"),
             ("session.onStreamLoss", "perhaps"),
             ("session.outboxItems", "0"),
+            ("session.reorderItems", "7"),
         ]);
+        assert_eq!(n_unusable, 3);
         assert_eq!(terms.patience.attach, Duration::from_secs(60));
         assert!(!terms.bounds.resyncs);
         assert_eq!(terms.bounds.outbox.items, 1_000_000);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::allocations::Form;
-use crate::asks::{AskSlot, AskSpec, Asks};
+use crate::asks::{AskSlot, AskSpec, Asks, Preemption};
 use crate::nodes::{NodeOrder, NodeSlot};
 use crate::order::AskKey;
 use crate::ordered::OrderedTree;
@@ -188,7 +188,8 @@ impl Model {
                     created_ns: None,
                     required_node: None,
                     originator: false,
-                    preemption: (true, false),
+                    preemption: Preemption::Itself,
+                    task_group: None,
                     execution_timeout_ms: None,
                     form: Form::Ask,
                     tags: None,

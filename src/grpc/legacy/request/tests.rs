@@ -195,15 +195,31 @@ fn a_constraint_that_is_not_applied_gets_its_ask_refused_and_one_host_is_a_requi
             legacy::PlacementConstraint { constraint: Some(Kind::SimpleConstraint(simple)) };
         legacy::AllocationAsk { placement_constraint: Some(constraint), ..ask(key) }
     };
+    let tagged = |key: &str, node: &str| legacy::AllocationAsk {
+        allocation_key: format!("{key} and {node}"),
+        tags: [(REQUIRED_NODE.to_owned(), node.to_owned())].into(),
+        ..on(key)
+    };
     let request = legacy::UpdateRequest {
-        asks: vec![on("si/zone"), on("si/hostname")],
+        asks: vec![
+            on("si/zone"),
+            on("si/hostname"),
+            tagged("si/hostname", "n1"),
+            tagged("si/hostname", "n2"),
+        ],
         ..legacy::UpdateRequest::default()
     };
     let mut echoes = Echoes::default();
     let operations = operations(request, &options(), &mut echoes);
     let refused = &operations.refused.rejected_allocations;
-    assert_eq!(refused.len(), 1);
-    assert!(refused[0].reason.ends_with("[R_CONSTRAINT]"), "{}", refused[0].reason);
-    assert_eq!(operations.allocation.asks[0].tags[REQUIRED_NODE], "n1");
-    assert!(echoes.allocated("", "app", "si/hostname").hides_required_node);
+    let keys: Vec<_> = refused.iter().map(|refused| refused.allocation_key.as_str()).collect();
+    assert_eq!(keys, ["si/zone", "si/hostname and n2"]);
+    for refused in refused {
+        assert!(refused.reason.ends_with("[R_CONSTRAINT]"), "{}", refused.reason);
+    }
+    let taken = &operations.allocation.asks;
+    assert_eq!(taken.len(), 2);
+    assert!(taken.iter().all(|ask| ask.tags[REQUIRED_NODE] == "n1"));
+    assert!(echoes.allocated("", "app", "si/hostname", 0).hides_required_node);
+    assert!(!echoes.allocated("", "app", "si/hostname and n1", 0).hides_required_node);
 }

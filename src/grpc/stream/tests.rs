@@ -1,0 +1,142 @@
+//! What becomes of a stream that ends while something of it is still in hand.
+
+use monoceros_actors::Scheduler;
+use monoceros_proto::si::v1 as si;
+use prost::Message as _;
+use tokio_util::sync::CancellationToken;
+use tonic::codec::Codec as _;
+use tonic_prost::ProstCodec;
+
+use super::super::kind::{Allocations, Nodes};
+use super::super::registry::{Origin, Registry};
+use super::super::session::Session;
+use super::super::session::state::State;
+use super::*;
+use crate::settings::{Flags, Settings};
+
+/// A scheduler where `rm` is registered.
+fn play<F: Future<Output = ()>>(story: impl FnOnce(Arc<Edge>) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let handle = Scheduler::builder().start_local().unwrap();
+        let settings = Settings::load(None, &Flags::default()).unwrap();
+        let registry = Arc::new(Registry::new(handle.clone(), &settings));
+        let edge = Arc::new(Edge { handle, registry, shutdown: CancellationToken::new() });
+        register(&edge).await;
+        story(edge).await;
+    });
+}
+
+async fn register(edge: &Arc<Edge>) {
+    let request =
+        si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
+    let deadline = edge.registry.registration_deadline();
+    edge.registry.register(request, Origin::default(), deadline).await.unwrap();
+}
+
+fn reader<K: Kind>(edge: &Arc<Edge>) -> Reader<K> {
+    Reader::new(Arc::clone(edge), Identity::anybody())
+}
+
+fn session(edge: &Arc<Edge>) -> Arc<Session> {
+    edge.registry.session("rm").unwrap()
+}
+
+fn metadata(pairs: &[(&'static str, &str)]) -> MetadataMap {
+    let mut metadata = MetadataMap::new();
+    for (key, value) in pairs {
+        metadata.insert(*key, value.parse().unwrap());
+    }
+    metadata
+}
+
+fn node_request(id: &str) -> si::NodeRequest {
+    let node = si::NodeInfo {
+        node_id: id.to_owned(),
+        action: si::node_info::ActionFromRm::Create.into(),
+        ..Default::default()
+    };
+    si::NodeRequest { nodes: vec![node], rm_id: "rm".to_owned(), ..Default::default() }
+}
+
+/// Requests that have come, as their bytes.
+fn come(requests: &[si::NodeRequest]) -> Streaming<si::NodeRequest> {
+    let mut body = Vec::new();
+    for request in requests {
+        body.push(0);
+        body.extend(u32::try_from(request.encoded_len()).unwrap().to_be_bytes());
+        request.encode(&mut body).unwrap();
+    }
+    let body = String::from_utf8(body).expect("short ids only");
+    let decoder = ProstCodec::<si::NodeResponse, si::NodeRequest>::default().decoder();
+    Streaming::new_request(decoder, body, None, None)
+}
+
+#[test]
+fn a_session_that_the_metadata_name_binds_the_client_also_when_a_message_says_whose_it_is() {
+    play(async |edge| {
+        let old = session(&edge).number().to_string();
+        register(&edge).await;
+        let mut stale = reader::<Nodes>(&edge);
+        stale.bind_by_metadata(&metadata(&[(SESSION_HEADER, &old)])).await.unwrap();
+        let refused = stale.accept(node_request("n1")).await;
+        assert!(matches!(refused, Err(End::SessionStale { .. })), "{refused:?}");
+
+        let current = session(&edge).number().to_string();
+        let mut reader = reader::<Nodes>(&edge);
+        let named = metadata(&[(SESSION_HEADER, &current), (INSTANCE_HEADER, "pod-1")]);
+        reader.bind_by_metadata(&named).await.unwrap();
+        reader.accept(node_request("n1")).await.unwrap();
+        assert_eq!(session(&edge).status().instance.as_deref(), Some("pod-1"));
+    });
+}
+
+#[test]
+fn an_id_that_nobody_can_have_is_told_from_one_that_is_not_registered() {
+    play(async |edge| {
+        let refused = reader::<Nodes>(&edge).bind("[rm]").await;
+        assert!(matches!(refused, Err(End::RmIdInvalid(_))), "{refused:?}");
+        let refused = reader::<Nodes>(&edge).bind("other").await;
+        assert!(matches!(refused, Err(End::NotRegistered { .. })), "{refused:?}");
+    });
+}
+
+#[test]
+fn a_client_that_leaves_while_its_stream_is_bound_leaves_nothing_bound() {
+    play(async |edge| {
+        let slot = edge.registry.slot("rm").unwrap();
+        let mut reader = reader::<Allocations>(&edge);
+        let writer = reader.writer();
+        let busy = slot.write().await;
+        {
+            let mut binding = std::pin::pin!(reader.bind("rm"));
+            assert!(futures::poll!(&mut binding).is_pending());
+            drop(writer);
+            drop(busy);
+            binding.await.unwrap();
+        }
+        assert_ne!(session(&edge).state(), State::Running);
+        assert!(session(&edge).status().open_streams.is_empty());
+    });
+}
+
+#[test]
+fn what_came_by_a_stream_is_dealt_with_also_when_a_newer_one_has_displaced_it() {
+    play(async |edge| {
+        let mut older = reader::<Nodes>(&edge);
+        older.bind("rm").await.unwrap();
+        let line = Arc::clone(&older.line);
+        let mut newer = reader::<Nodes>(&edge);
+        newer.bind("rm").await.unwrap();
+        assert!(matches!(line.end(), Some(End::Displaced { .. })));
+        older.run(come(&[node_request("n1"), node_request("n2")])).await;
+        edge.handle.settle().await;
+        assert_eq!(edge.handle.nodes("default").await.unwrap().len(), 2);
+        let reply = session(&edge).take::<Nodes>(&newer.line).unwrap();
+        assert_eq!(reply.accepted.len(), 2, "the newer stream says so");
+    });
+}
