@@ -178,6 +178,7 @@ impl Application {
             let fresh = self.book.asks.ask_mut(ask);
             fresh.standing = Standing::Fresh;
             fresh.reasons.clear();
+            fresh.unanswered = false;
             if let Some(node) = node {
                 self.place(baton, ask, node, Vec::new());
                 return;
