@@ -141,9 +141,9 @@ fn a_message_of_several_nodes_is_answered_one_by_one() {
         ",
         &expect![[r#"
             n1 accepted
+            n3 accepted
             n1 rejected: R_NODE_EXISTS
             n2 rejected: R_NODE_INVALID
-            n3 accepted
             n1: total vcore=5, used nothing, occupied nothing, left vcore=5
             n3: total nothing, used nothing, occupied nothing, left nothing
         "#]],

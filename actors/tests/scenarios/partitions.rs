@@ -49,9 +49,9 @@ fn each_partition_has_nodes_applications_and_queues_of_its_own() {
             a1 accepted
             a1 accepted
             a1 is Accepted
-            a1 is Accepted
             a1 is Running
             a1/k1#1 of k1 placed on n1
+            a1 is Accepted
             a1 is Running
             a1/k1#1 of k1 placed on n1
             a1/k1#2 of k1 placed on n1
