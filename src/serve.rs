@@ -88,6 +88,7 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
         tokio::spawn(demo::run(rpc_address, shutdown.clone()));
     }
 
+    let mut is_lost = false;
     let failure = tokio::select! {
         // An edge that ends because the shutdown began did not end by itself.
         biased;
@@ -100,6 +101,10 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
             None
         }
         Some(ended) = edges.join_next() => Some(ended),
+        () = handle.ended() => {
+            is_lost = true;
+            None
+        }
     };
     shutdown.cancel();
     let grace = settings.shutdown.grace();
@@ -118,6 +123,8 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
         ended.context("an edge panicked")??;
         anyhow::bail!("an edge ended by itself");
     }
+    // Nothing can be reached without it: whoever watches the process should start it again.
+    anyhow::ensure!(!is_lost, "the scheduler is lost");
     info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

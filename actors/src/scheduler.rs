@@ -14,7 +14,7 @@ use monoceros_rules::audit::Facts;
 use monoceros_rules::config::{self, ConfigErrors};
 use monoceros_rules::rejection::Ignored;
 use monoceros_rules::resources::Resources;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 pub use self::configuration::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError, Removed,
@@ -288,7 +288,10 @@ impl SchedulerBuilder {
         let metrics = Metrics::new();
         let (sender, started) = mpsc::channel();
         let for_thread = Arc::clone(&metrics);
+        let (alive, ended) = watch::channel(());
         std::thread::Builder::new().name("monoceros-front".to_owned()).spawn(move || {
+            // Dropped with the thread, whatever ends it.
+            let _alive = alive;
             let system = System::new();
             let proxy = system.block_on(async { RmProxy::new(settings, for_thread).start() });
             if sender.send((proxy, System::current())).is_ok() {
@@ -296,7 +299,8 @@ impl SchedulerBuilder {
             }
         })?;
         let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
-        Ok(SchedulerHandle { proxy, system: Some(system), metrics, events, start_ns })
+        let ended = Some(ended);
+        Ok(SchedulerHandle { proxy, system: Some(system), metrics, events, start_ns, ended })
     }
 
     /// Starts the scheduler with every actor on the present thread, which must be inside a
@@ -309,7 +313,7 @@ impl SchedulerBuilder {
         let start_ns = settings.epoch_ns;
         let events = Arc::clone(&settings.events);
         let proxy = RmProxy::new(settings, Arc::clone(&metrics)).start();
-        Ok(SchedulerHandle { proxy, system: None, metrics, events, start_ns })
+        Ok(SchedulerHandle { proxy, system: None, metrics, events, start_ns, ended: None })
     }
 
     fn settings(self) -> Result<Settings, StartError> {
@@ -335,9 +339,22 @@ pub struct SchedulerHandle {
     events: Arc<EventLog>,
     /// Epoch time of the start, ns.
     start_ns: i64,
+    /// Closed when the front's thread ends, where it has one of its own.
+    ended: Option<watch::Receiver<()>>,
 }
 
 impl SchedulerHandle {
+    /// Waits until the scheduler has ended: by [`Self::shutdown`], or because its front is lost,
+    /// without which nothing can be reached. Never returns after
+    /// [`start_local`](SchedulerBuilder::start_local).
+    pub async fn ended(&self) {
+        match self.ended.clone() {
+            // Nothing is ever sent: this is the end of the sender.
+            Some(mut ended) => drop(ended.changed().await),
+            None => std::future::pending().await,
+        }
+    }
+
     /// Registers an RM. One that is registered already is cleaned up first: its partitions go, and
     /// its earlier callback hears nothing more.
     pub async fn register_resource_manager(

@@ -106,7 +106,7 @@ pub(crate) fn queue(
         preempting_resource: ledger.preempting().clone(),
         headroom,
         is_leaf: config.is_leaf,
-        is_managed: true,
+        is_managed: !config.is_recovery(),
         properties: config.properties.clone(),
         parent: parent.to_owned(),
         child_names: children.iter().map(|child| child.queue_name.clone()).collect(),

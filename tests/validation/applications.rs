@@ -105,6 +105,11 @@ async fn an_application_that_no_queue_will_have_is_refused() {
         rm.rejected_application("nowhere", "R_PLACEMENT").await;
         rm.application("parent", r#"queueName: "root""#).await;
         rm.rejected_application("parent", "R_NOT_LEAF").await;
+        let forced = r#"tags { key: "application.create.force" value: "true" }"#;
+        rm.application("forced", &format!(r#"queueName: "root.x" {forced}"#)).await;
+        rm.accepted_application("forced").await;
+        rm.ask(Ask { key: "runs", application: "forced", ..Ask::default() }).await;
+        rm.allocated("runs").await;
     }
 }
 

@@ -11,7 +11,8 @@
 //!
 //! # Invariants
 //! * After [`changes`] are [applied](apply) and what is empty is gone, every configured queue is
-//!   there as configured and Active, and every other one that is left is Draining.
+//!   there as configured and Active, and every other one that is left is Draining, but for the
+//!   one that is never configured ([`RECOVERY`](crate::config::RECOVERY)).
 //! * Trees that agree give no change.
 //! * Changes of one queue come after those of the queues it stands on: drained are the deepest
 //!   first, planted parents before children.
@@ -97,7 +98,9 @@ pub fn tree(root: &QueueConfig) -> Tree {
 pub fn changes(tree: &Tree, wanted: &QueueConfig) -> Vec<Change> {
     let wanted = flat(wanted);
     let gone = tree.iter().rev().filter(|(path, standing)| {
-        !wanted.contains_key(*path) && standing.state != ObjectState::Draining
+        !wanted.contains_key(*path)
+            && standing.state != ObjectState::Draining
+            && !standing.config.is_recovery()
     });
     let mut changes: Vec<Change> = gone.map(|(path, _)| Change::Drain(Arc::clone(path))).collect();
     let (known, new): (Vec<_>, Vec<_>) =

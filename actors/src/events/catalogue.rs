@@ -70,8 +70,12 @@ pub(crate) enum Row {
     NodeReady,
     /// U1.
     QueueAdded,
+    /// U2.
+    DynamicQueueAdded,
     /// U3.
     QueueRemoved,
+    /// U4.
+    DynamicQueueRemoved,
     /// U5.
     QueueType,
     /// U6.
@@ -114,7 +118,9 @@ impl Row {
             Self::NodeAllocationRemoved => (Type::Node, Remove, Detail::NodeAlloc),
             Self::NodeReady => (Type::Node, Set, Detail::NodeReady),
             Self::QueueAdded => (Type::Queue, Add, Detail::DetailsNone),
+            Self::DynamicQueueAdded => (Type::Queue, Add, Detail::QueueDynamic),
             Self::QueueRemoved => (Type::Queue, Remove, Detail::DetailsNone),
+            Self::DynamicQueueRemoved => (Type::Queue, Remove, Detail::QueueDynamic),
             Self::QueueType => (Type::Queue, Set, Detail::QueueType),
             Self::QueueGuaranteed => (Type::Queue, Set, Detail::QueueGuaranteed),
             Self::QueueMax => (Type::Queue, Set, Detail::QueueMax),

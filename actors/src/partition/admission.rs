@@ -1,14 +1,18 @@
 //! Who may join which leaf (applications chapter, 1.4; queues-and-config chapter, 6.4 and 6.6).
 //!
 //! Without placement rules in the configuration there is one implicit rule: `provided` without
-//! creation, with `root.default` as the last resort where that exists.
+//! creation, with `root.default` as the last resort where that exists. Applications that run already
+//! (`application.create.force`) have one more: `root.@recovery@`, which is planted for the first of
+//! them and goes with the last.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::Actor;
 use monoceros_rules::allocations::ApplicationSlot;
 use monoceros_rules::application::{Application as Book, NewApplication};
 use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::config::{QueueConfig, RECOVERY};
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::rejection::Rejection;
 
@@ -26,6 +30,14 @@ impl Partition {
         let id = Arc::clone(&new.id);
         let admitted =
             self.takes_new("application", &new.id).and_then(|()| admit(&new, &baton.directory));
+        if let Err(reason) = &admitted
+            && needs_recovery(&new, reason, &baton.directory)
+        {
+            self.agenda.push_back(Task::Plant(Arc::new(QueueConfig::recovery())));
+            self.agenda.push_back(Task::Refresh(BTreeSet::new()));
+            self.agenda.push_back(Task::Add(Box::new(new)));
+            return;
+        }
         match admitted {
             Ok(leaf) => {
                 let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
@@ -82,18 +94,42 @@ fn admit(new: &NewApplication, directory: &Directory) -> Result<QueueSlot, Rejec
     if directory.application_by_id.contains_key(&new.id) {
         return Err(Rejection::ApplicationExists(Arc::clone(&new.id)));
     }
-    let wanted = provided(new)?;
-    let own_choice = wanted.as_deref().map(|path| usable(path, new, directory));
+    let own_choice = match provided(new) {
+        Ok(wanted) => wanted.map(|path| usable(&path, new, directory)),
+        // No other rule is asked.
+        Err(reason) if !is_forced(new) => return Err(reason),
+        Err(reason) => Some(Err(reason)),
+    };
     if let Some(Ok(slot)) = own_choice {
         return Ok(slot);
     }
     if let Ok(slot) = usable(LAST_RESORT, new, directory) {
         return Ok(slot);
     }
+    if let Some(slot) = directory.queue_by_path.get(RECOVERY)
+        && is_forced(new)
+    {
+        return Ok(*slot);
+    }
     Err(own_choice.and_then(Result::err).unwrap_or_else(|| {
         let why = "no queue was named and there is no `root.default`".to_owned();
         no_placement(new, why)
     }))
+}
+
+/// Whether the application is to have the queue that takes whoever runs already, and this queue has
+/// still to come.
+fn needs_recovery(new: &NewApplication, reason: &Rejection, directory: &Directory) -> bool {
+    let is_homeless = matches!(reason, Rejection::Placement { .. } | Rejection::NotLeaf { .. });
+    let root = directory.queue_by_path["root"];
+    is_homeless
+        && is_forced(new)
+        && !directory.queue(root).facts.config.is_leaf
+        && !directory.queue_by_path.contains_key(RECOVERY)
+}
+
+fn is_forced(new: &NewApplication) -> bool {
+    new.tags.as_ref().is_some_and(|tags| crate::rm::is_forced(tags))
 }
 
 /// The path that the submission names; none if it names no queue.
@@ -129,6 +165,10 @@ fn usable(path: &str, new: &NewApplication, directory: &Directory) -> Result<Que
         return Err(no_placement(new, format!("queue `{path}` does not exist")));
     };
     let facts = &directory.queue(slot).facts;
+    if facts.config.is_recovery() {
+        let why = format!("queue `{path}` is for applications that run already");
+        return Err(no_placement(new, why));
+    }
     if facts.state == ObjectState::Draining {
         let why = format!("queue `{path}` is draining and takes no new applications");
         return Err(no_placement(new, why));

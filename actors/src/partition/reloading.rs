@@ -140,7 +140,10 @@ impl Partition {
         let directory = &mut baton.directory;
         let entry = directory.queues[slot.0 as usize].take().expect("a queue goes once");
         directory.queue_by_path.remove(&entry.facts.config.path);
-        baton.happens(|at| Event::of(Row::QueueRemoved, &entry.facts.config.path, at));
+        let config = &entry.facts.config;
+        let removed =
+            if config.is_recovery() { Row::DynamicQueueRemoved } else { Row::QueueRemoved };
+        baton.happens(|at| Event::of(removed, &config.path, at));
         let directory = &mut baton.directory;
         entry.address.do_send(crate::Halt);
         let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {
@@ -212,12 +215,11 @@ fn settle_directory(changes: &[Change], directory: &mut Directory) -> BTreeSet<Q
     reordered
 }
 
-/// That the queue goes, if it drains and nothing is left in it.
+/// That the queue goes, if it drains, or is there for recovery only, and nothing is left in it.
 pub(super) fn uprooting(slot: QueueSlot, baton: &Baton) -> Option<Task> {
     let entry = baton.directory.queue(slot);
-    let is_over = entry.facts.state == ObjectState::Draining
-        && entry.applications == 0
-        && entry.children == 0;
+    let may_go = entry.facts.state == ObjectState::Draining || entry.facts.config.is_recovery();
+    let is_over = may_go && entry.applications == 0 && entry.children == 0;
     is_over.then_some(Task::Uproot(slot))
 }
 

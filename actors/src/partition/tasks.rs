@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::allocations::ApplicationSlot;
+use monoceros_rules::application::NewApplication;
 use monoceros_rules::config::QueueConfig;
 use monoceros_rules::ledger;
 use monoceros_rules::nodes::NodeSlot;
@@ -35,6 +36,8 @@ pub(super) enum Task {
     /// Root's capacity or the configuration changed: make all keys anew, those of applications in
     /// these leaves only.
     Refresh(BTreeSet<QueueSlot>),
+    /// An application comes for which a queue was planted.
+    Add(Box<NewApplication>),
     /// A queue is to grow below one that is there.
     Plant(Arc<QueueConfig>),
     /// An empty queue goes.
@@ -106,6 +109,7 @@ impl Partition {
                 Self::refresh(&leaves, baton);
                 return None;
             }
+            Task::Add(new) => self.add_application(*new, &mut baton),
             Task::Plant(config) => {
                 Self::plant(config, baton);
                 return None;

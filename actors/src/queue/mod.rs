@@ -280,7 +280,9 @@ impl Queue {
         let address = Arc::new(Self::new(Arc::clone(&facts), Some((me, row)), metrics).start());
         let given = self.rows.add(Child::Queue(Arc::clone(&address)));
         debug_assert_eq!(given, row, "the next row is the one that is given next");
-        baton.happens(|at| Event::of(Row::QueueAdded, &facts.config.path, at));
+        let added =
+            if facts.config.is_recovery() { Row::DynamicQueueAdded } else { Row::QueueAdded };
+        baton.happens(|at| Event::of(added, &facts.config.path, at));
         baton.directory.enter_queue(QueueEntry::new(facts, address, Some(row)));
     }
 

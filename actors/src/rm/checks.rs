@@ -2,6 +2,7 @@
 //! (scheduler-interface chapter, 4 and 5; queues-and-config chapter, 8.3).
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
@@ -19,6 +20,8 @@ const NAME_BYTES: usize = 256;
 const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
 const CREATION_TIME: &str = "creationTime";
+/// The tag of an application that decides something, in any case.
+const FORCE: &str = "application.create.force";
 
 /// What RMs may send, whoever they are.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +72,8 @@ impl Intake {
     }
 
     /// How long allocations of an ask may run, ms; none for ever.
-    pub(super) fn execution_timeout(&self, milliseconds: i64) -> Option<u64> {
-        let timeout = u64::try_from(milliseconds).ok().filter(|timeout| *timeout > 0);
+    pub(super) fn execution_timeout(&self, milliseconds: i64) -> Option<NonZeroU64> {
+        let timeout = u64::try_from(milliseconds).ok().and_then(NonZeroU64::new);
         timeout.filter(|_| self.enforces_execution_timeout)
     }
 
@@ -181,14 +184,17 @@ pub(super) fn shared(tags: BTreeMap<String, String>) -> Option<Tags> {
     (!tags.is_empty()).then(|| Arc::new(tags))
 }
 
-pub(super) fn tag_ignoring_case<'a>(
-    tags: &'a BTreeMap<String, String>,
-    name: &str,
-) -> Option<&'a str> {
+fn tag_ignoring_case<'a>(tags: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
     tags.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-pub(super) fn is_true(text: &str) -> bool {
+/// Whether an application runs already: it is never refused for its user or for want of a queue
+/// (`application.create.force`).
+pub(crate) fn is_forced(tags: &BTreeMap<String, String>) -> bool {
+    tag_ignoring_case(tags, FORCE).is_some_and(is_true)
+}
+
+fn is_true(text: &str) -> bool {
     matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 

@@ -18,7 +18,7 @@ mod checks;
 mod reconfiguring;
 mod translate;
 
-pub(crate) use checks::{Intake, measured};
+pub(crate) use checks::{Intake, is_forced, measured};
 pub(crate) use reconfiguring::{
     ChangeState, Effect, InForce, Prepared, ReadConfiguration, Reconfigure,
 };
@@ -200,6 +200,8 @@ pub(crate) struct Rm {
     id: Arc<str>,
     callback: Arc<dyn ResourceManagerCallback>,
     partitions: BTreeMap<Arc<str>, Held>,
+    /// Also those that are gone.
+    partitions_so_far: u64,
     /// Partitions whose books are gone, until the RM registers again.
     lost: BTreeSet<Arc<str>>,
     /// Senders that wait until less is waiting.
@@ -238,6 +240,7 @@ impl Rm {
             id: Arc::clone(id),
             callback,
             partitions: BTreeMap::new(),
+            partitions_so_far: 0,
             lost: BTreeSet::new(),
             blocked: Vec::new(),
             silence: silence.clone(),
@@ -274,8 +277,11 @@ impl Rm {
         config: Arc<PartitionConfig>,
         address: Addr<Self>,
     ) {
+        let nth = self.partitions_so_far;
+        self.partitions_so_far += 1;
         let making = Making {
             name: Arc::clone(&name),
+            nth,
             config,
             rm: address,
             callback: Arc::clone(&self.callback),
@@ -286,7 +292,10 @@ impl Rm {
             watch: self.settings.watch.clone(),
             tracking: self.settings.events.tracking().clone(),
         };
-        let arbiter = (self.settings.threads == Threads::PerPartition).then(Arbiter::new);
+        let arbiter = match self.settings.threads {
+            Threads::PerPartition => own_arbiter(&name),
+            Threads::One => None,
+        };
         let address = match &arbiter {
             Some(arbiter) => {
                 Partition::start_in_arbiter(&arbiter.handle(), |ctx| Partition::new(making, ctx))
@@ -409,6 +418,17 @@ impl Rm {
             arbiter.stop();
         }
     }
+}
+
+/// A thread for a partition. Where the system has none left to give, or no file descriptors for it,
+/// the partition shares the front's: slower, and all goes on.
+fn own_arbiter(partition: &str) -> Option<Arbiter> {
+    // It has no other way to say that it cannot.
+    let arbiter = catch_unwind(Arbiter::new);
+    if arbiter.is_err() {
+        tracing::error!(partition, "no thread of its own: the partition shares the front's");
+    }
+    arbiter.ok()
 }
 
 impl Actor for Rm {

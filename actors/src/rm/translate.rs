@@ -16,8 +16,8 @@ use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
 use super::checks::{
-    Intake, amount, check_placeholder, counted, first_of, is_true, preemption, resolve, shared,
-    tag_ignoring_case, task_group, wanted,
+    Intake, amount, check_placeholder, counted, first_of, is_forced, preemption, resolve, shared,
+    task_group, wanted,
 };
 use super::{CHUNK, Rm};
 use crate::application::{Cause, Existing, Op, Which};
@@ -424,7 +424,7 @@ fn new_application(
     if !placeholders.is_zero() {
         return Err(Rejection::Unsupported { id, what: "gang scheduling (placeholderAsk)" });
     }
-    let forced = tag_ignoring_case(&new.tags, "application.create.force").is_some_and(is_true);
+    let forced = is_forced(&new.tags);
     let ugi = new.ugi.unwrap_or_default();
     let (user, groups) = resolve(&id, ugi, forced)?;
     Ok(NewApplication { id, queue: new.queue_name, user, groups, tags: shared(new.tags) })

@@ -125,6 +125,83 @@ fn an_application_that_no_queue_takes_is_rejected() {
     );
 }
 
+// V15 and 6.7 of the queues-and-config chapter.
+#[test]
+fn what_runs_already_and_has_no_queue_is_recovered_in_one_that_goes_with_the_last() {
+    check(
+        "
+        queue root.p.a submit ada
+        queue root.b submit bob
+        node n1 vcore=4
+        app a0 in root.@recovery@ user ada
+        app a1 in root.gone user ada tag application.create.force=true
+        app a2 in root.p user ada tag application.create.force=true
+        app a3 in root.b user ada tag application.create.force=true
+        app a4 in root.b..c user ada tag application.create.force=true
+        app a5 in root.p.a user ada tag application.create.force=true
+        app a6 in root.@recovery@ user ada
+        ask a1 k1 x2 vcore=1
+        show queues
+        queue root.c max vcore=4
+        reload
+        app a7 in root.gone user ada tag application.create.force=true
+        show queues
+        remove-app a1
+        remove-app a2
+        remove-app a3
+        remove-app a4
+        remove-app a7
+        show queues
+        app a8 in root.gone user ada tag application.create.force=true
+        ask a8 k1 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a0 rejected: R_PLACEMENT E_PLACEMENT_NONE
+            a1 accepted
+            a2 accepted
+            a3 accepted
+            a4 accepted
+            a5 accepted
+            a6 rejected: R_PLACEMENT E_PLACEMENT_NONE
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n1
+            root: used vcore=2, pending nothing, headroom vcore=2, running 1, priority none
+            root.@recovery@: used vcore=2, pending nothing, headroom vcore=2, running 1, priority none
+            root.b: used nothing, pending nothing, headroom vcore=2, running 0, priority none
+            root.p: used nothing, pending nothing, headroom vcore=2, running 0, priority none
+            root.p.a: used nothing, pending nothing, headroom vcore=2, running 0, priority none
+            a7 accepted
+            root: used vcore=2, pending nothing, headroom vcore=2, running 1, priority none
+            root.@recovery@: used vcore=2, pending nothing, headroom vcore=2, running 1, priority none
+            root.b: used nothing, pending nothing, headroom vcore=2, running 0, priority none
+            root.c: used nothing, pending nothing, headroom vcore=2, running 0, priority none
+            root.p: used nothing, pending nothing, headroom vcore=2, running 0, priority none
+            root.p.a: used nothing, pending nothing, headroom vcore=2, running 0, priority none
+            a1/k1#1 of k1 released: STOPPED_BY_RM
+            a1/k1#2 of k1 released: STOPPED_BY_RM
+            root: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            root.b: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            root.c: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            root.p: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            root.p.a: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            a8 accepted
+            a8 is Accepted
+            a8 is Running
+            a8/k1 placed on n1
+            root: used vcore=1, pending nothing, headroom vcore=3, running 1, priority none
+            root.@recovery@: used vcore=1, pending nothing, headroom vcore=3, running 1, priority none
+            root.b: used nothing, pending nothing, headroom vcore=3, running 0, priority none
+            root.c: used nothing, pending nothing, headroom vcore=3, running 0, priority none
+            root.p: used nothing, pending nothing, headroom vcore=3, running 0, priority none
+            root.p.a: used nothing, pending nothing, headroom vcore=3, running 0, priority none
+        "#]],
+    );
+}
+
 // V19.
 #[test]
 fn the_removal_of_an_unknown_application_is_ignored() {

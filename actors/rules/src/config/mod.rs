@@ -130,7 +130,37 @@ pub struct QueueSettings {
     pub priority_offset: i32,
 }
 
+/// Where applications are that run already and that no other queue takes (6.7).
+pub const RECOVERY: &str = "root.@recovery@";
+
 impl QueueConfig {
+    /// The queue [`RECOVERY`], which nobody configures: a leaf without limits, open to nobody.
+    pub fn recovery() -> Self {
+        Self {
+            name: Arc::from("@recovery@"),
+            path: Arc::from(RECOVERY),
+            is_leaf: true,
+            max: None,
+            guaranteed: None,
+            max_applications: 0,
+            submit_acl: Acl::default(),
+            admin_acl: Acl::default(),
+            properties: BTreeMap::new(),
+            settings: QueueSettings {
+                sort_policy: ApplicationSortPolicy::Fifo,
+                priority_sort: true,
+                priority_policy: PriorityPolicy::Default,
+                priority_offset: 0,
+            },
+            children: Vec::new(),
+        }
+    }
+
+    /// Whether this is [`Self::recovery`].
+    pub fn is_recovery(&self) -> bool {
+        *self.path == *RECOVERY
+    }
+
     /// The path of the queue above; none for the root.
     pub fn parent_path(&self) -> Option<&str> {
         self.path.rsplit_once('.').map(|(parent, _)| parent)
