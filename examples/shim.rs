@@ -447,9 +447,10 @@ impl Session {
     }
 }
 
-/// Whether trying again cannot help: we are wrong, not allowed, or somebody else is us by now.
+/// Whether trying again cannot help: we are wrong, not allowed or not wanted any more, or somebody
+/// else is us by now.
 fn is_final(status: &Status) -> bool {
-    matches!(reason(status).as_str(), "SESSION_SUPERSEDED" | "STREAM_DISPLACED")
+    matches!(reason(status).as_str(), "SESSION_SUPERSEDED" | "STREAM_DISPLACED" | "DEREGISTERED")
         || matches!(
             status.code(),
             Code::InvalidArgument
@@ -483,8 +484,21 @@ fn all_of<T: Send + 'static>(
     replies: Streaming<T>,
     heard: fn(T) -> Heard,
 ) -> BoxStream<'static, Result<Heard, Status>> {
-    let end = stream::once(async { Err(Status::unavailable("the stream ended")) });
-    replies.map(move |reply| reply.map(heard)).chain(end).boxed()
+    stream::unfold(Some(replies), move |replies| async move {
+        let mut replies = replies?;
+        Some(match replies.message().await {
+            Ok(Some(reply)) => (Ok(heard(reply)), Some(replies)),
+            Ok(None) => (Err(ended(&mut replies).await), None),
+            Err(lost) => (Err(lost), None),
+        })
+    })
+    .boxed()
+}
+
+/// A stream that ended in order. Why, is in what comes after its last message.
+async fn ended<T>(replies: &mut Streaming<T>) -> Status {
+    let trailers = replies.trailers().await.ok().flatten().unwrap_or_default();
+    Status::with_metadata(Code::Unavailable, "the stream ended", trailers)
 }
 
 async fn send<T>(requests: &mpsc::Sender<T>, request: T) -> Result<(), Status> {

@@ -29,6 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Pages and trees of a large cluster.
 const MESSAGE_BYTES: usize = 256 << 20;
 
+/// What may help where no answer came.
+const TLS_HINT: &str = "if the scheduler speaks TLS, give --ca, and only then; if it asks for client \
+                        certificates, give --cert and --key";
+
 /// Arguments of `monoceros admin`.
 #[derive(Clone, Debug, Args)]
 pub struct AdminArgs {
@@ -85,7 +89,8 @@ pub enum AdminCommand {
     Dump,
     /// Make the resource manager register again and report everything
     Resync,
-    /// End the session of the resource manager for good, with all that is known of it
+    /// End the session of the resource manager, with all that is known of it; until it registers
+    /// again, it is not served
     Deregister,
     /// End the scheduler in order
     Shutdown,
@@ -129,7 +134,12 @@ fn refusal(status: &Status) -> anyhow::Error {
     let reason = status.metadata().get(crate::grpc::REASON_TRAILER);
     let reason = reason.and_then(|reason| reason.to_str().ok());
     let reason = reason.map_or_else(|| format!("{:?}", status.code()), str::to_owned);
-    anyhow::anyhow!("{} [{reason}]", status.message())
+    let text = format!("{} [{reason}]", status.message());
+    // Only a status that was made on this side has an error behind it.
+    match std::error::Error::source(status) {
+        Some(error) => anyhow::anyhow!("{text}: {error}\n{TLS_HINT}"),
+        None => anyhow::anyhow!(text),
+    }
 }
 
 /// Shows the token with every call.
@@ -169,7 +179,10 @@ impl Operator {
         }
         let token = args.token.as_deref().map(bearer).transpose()?;
         let channel = endpoint.connect().await;
-        let channel = channel.with_context(|| format!("cannot connect to {}", args.grpc))?;
+        let channel = channel.map_err(|error| {
+            let error = anyhow::Error::new(error);
+            anyhow::anyhow!("cannot connect to {}: {error:#}\n{TLS_HINT}", args.grpc)
+        })?;
         let connection = InterceptedService::new(channel, Bearer(token));
         let admin = AdminServiceClient::new(connection.clone());
         let figures = MetricsServiceClient::new(connection);

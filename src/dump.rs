@@ -153,6 +153,10 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
         let clusters = handle.clusters().await.into_iter().zip(&names);
         let clusters = clusters.filter(|(_, name)| is_wanted(rm_id(name)));
         document.cluster_info = clusters.map(|(cluster, _)| cluster).collect();
+        for cluster in &mut document.cluster_info {
+            let builds = &mut cluster.rm_build_information;
+            builds.retain(|build| build.get("rmId").is_none_or(|rm| is_wanted(rm)));
+        }
     }
     let rms = handle.resource_managers().await.into_iter().filter(|rm| is_wanted(rm));
     let rms: Vec<_> = rms.collect();

@@ -59,6 +59,17 @@ async fn s16_a_good_configuration_is_in_force_when_the_answer_comes() {
 }
 
 #[tokio::test]
+async fn a_configuration_may_be_as_large_as_in_a_registration() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let much = "x".repeat(12 << 20);
+    let request =
+        si::UpdateConfigurationRequest { extra_config: extra(&[("a", &much)]), ..update(QUEUES) };
+    let answer = admin(&service).await.validate_config(request).await.unwrap().into_inner();
+    assert!(answer.success, "{}", answer.reason);
+}
+
+#[tokio::test]
 async fn s16_a_bad_one_is_answered_with_every_reason_and_changes_nothing() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;

@@ -7,12 +7,15 @@ use std::time::Duration;
 
 use backon::ExponentialBuilder;
 use expect_test::expect;
-use harness::{PATIENCE, Service};
+use harness::{PATIENCE, Service, reason_of};
+use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros_proto::si::v1 as si;
 use shim::{Order, Shim};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::Status;
+use tonic::transport::Endpoint;
 
 #[path = "../examples/embed.rs"]
 #[allow(dead_code, reason = "its `main` only opens standard output")]
@@ -111,4 +114,18 @@ async fn a_shim_over_grpc_brings_a_restarted_scheduler_up_to_date() {
     shim.order(Order::Leave).await;
     timeout(PATIENCE, shim.end).await.unwrap().unwrap().unwrap();
     drop(service);
+}
+
+#[tokio::test]
+async fn a_shim_that_is_deregistered_does_not_come_back() {
+    let service = Service::start();
+    let mut shim = Running::start(&service);
+    shim.until(|lines| places(lines, " runs on ").len() == 4).await;
+    let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
+    let mut admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
+    let gone =
+        si::DeregisterResourceManagerRequest { rm_id: "example".into(), ..Default::default() };
+    admin.deregister_resource_manager(gone).await.unwrap();
+    let lost = timeout(PATIENCE, shim.end).await.unwrap().unwrap().unwrap_err();
+    assert_eq!(reason_of(&lost), "DEREGISTERED");
 }

@@ -86,6 +86,9 @@ async fn d3_a_dump_is_of_everybody_or_of_one() {
     assert_eq!(part.as_object().unwrap().keys().collect::<Vec<_>>(), ["partitions", "queues"]);
     assert_eq!(part["partitions"].as_array().unwrap().len(), 1);
     assert_eq!(part["partitions"][0]["clusterId"], "two");
+    let part = document(parts(&mut client, wanted("two", &["clusterInfo"])).await);
+    let builds = part["clusterInfo"][0]["rmBuildInformation"].as_array().unwrap();
+    assert_eq!(builds.iter().map(|build| &build["rmId"]).collect::<Vec<_>>(), ["two"]);
 
     for (request, code, named) in [
         (wanted("six", &[]), Code::FailedPrecondition, "`six`"),

@@ -41,14 +41,15 @@ FOUND_RUNNING = {"found": "n1"}
 # One more than there is room for beside what runs and what is tainted.
 TASKS = ["task-1", "task-2", "task-3", "task-4", "task-5", "task-6"]
 
-# After these a new registration cannot help: we are wrong, not allowed, or somebody else is us by now.
+# After these a new registration cannot help: we are wrong, not allowed or not wanted any more, or
+# somebody else is us by now.
 FINAL_CODES = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.UNIMPLEMENTED,
 }
-FINAL_REASONS = {"SESSION_SUPERSEDED", "STREAM_DISPLACED"}
+FINAL_REASONS = {"SESSION_SUPERSEDED", "STREAM_DISPLACED", "DEREGISTERED"}
 
 
 def make_stubs(build):
@@ -135,7 +136,8 @@ class Session:
         try:
             for reply in replies:
                 self.inbox.put((self, kind, reply))
-            lost = Lost(grpc.StatusCode.OK, "STREAM_ENDED")
+            trailers = dict(replies.trailing_metadata() or ())
+            lost = Lost(grpc.StatusCode.OK, trailers.get("x-si-reason", "STREAM_ENDED"))
         except grpc.RpcError as error:
             lost = Lost.by(error)
         without_callbacks = kind == "callback" and lost.code == grpc.StatusCode.UNIMPLEMENTED

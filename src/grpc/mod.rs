@@ -118,7 +118,8 @@ pub async fn serve(
     let callbacks = CallbackServiceServer::new(Callbacks(Arc::clone(&edge)))
         .max_decoding_message_size(max_bytes);
     let callbacks = negotiating_gzip!(callbacks, settings);
-    let admin = negotiating_gzip!(admin::server(Arc::clone(&edge), grace), settings);
+    let admin = admin::server(Arc::clone(&edge), grace, max_bytes);
+    let admin = negotiating_gzip!(admin, settings);
     let figures = negotiating_gzip!(figures::server(edge), settings);
     let services = health::Services::default();
     let services = services.with(&scheduler).with(&callbacks).with(&admin).with(&figures);

@@ -70,7 +70,10 @@ pub enum Rejection {
         queue: String,
     },
     /// V18, V45, V57: the partition takes none for now.
-    #[error("{what} `{id}`: partition `{partition}` is stopped: {state} [R_PARTITION_STOPPED]")]
+    #[error(
+        "{what} `{id}`: partition `{partition}` is stopped{} [R_PARTITION_STOPPED]",
+        unless_stopped(*.state)
+    )]
     PartitionStopped {
         /// Application, node or allocation.
         what: &'static str,
@@ -235,6 +238,11 @@ impl Ignored {
     }
 }
 
+/// The state that says why nothing is taken, where "stopped" does not say it already.
+fn unless_stopped(state: ObjectState) -> String {
+    if state == ObjectState::Stopped { String::new() } else { format!(": {state}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -247,5 +255,17 @@ mod tests {
         let placement = Rejection::Placement { id, why: "no".to_owned(), cause: "E_X" };
         assert_eq!(code_of(&placement.to_string()), "R_PLACEMENT");
         assert_eq!(code_of("no bracket"), "");
+    }
+
+    #[test]
+    fn a_partition_that_takes_nothing_names_its_state_unless_it_is_stopped() {
+        let refusal = |state| {
+            let (id, partition) = (Arc::from("n1"), Arc::from("default"));
+            Rejection::PartitionStopped { what: "node", id, partition, state }.to_string()
+        };
+        let stopped = "node `n1`: partition `default` is stopped [R_PARTITION_STOPPED]";
+        assert_eq!(refusal(ObjectState::Stopped), stopped);
+        let draining = "node `n1`: partition `default` is stopped: Draining [R_PARTITION_STOPPED]";
+        assert_eq!(refusal(ObjectState::Draining), draining);
     }
 }

@@ -94,6 +94,17 @@ impl Partition {
     fn dismiss(&mut self) {
         let baton = self.baton.as_mut().expect("nothing is under way while a proposal stands");
         let mut entries: Vec<_> = baton.directory.applications.iter().flatten().collect();
+        let [applications, nodes, allocations] =
+            [entries.len(), baton.books.nodes.len(), baton.books.allocations.len()];
+        if applications + nodes + allocations > 0 {
+            tracing::warn!(
+                partition = %self.name,
+                applications,
+                nodes,
+                allocations,
+                "the new configuration has no such partition: all that is in it goes with it"
+            );
+        }
         // A walk goes from the last to the first.
         entries.sort_by(|a, b| b.id.cmp(&a.id));
         let applications = entries.into_iter().map(|entry| Arc::clone(&entry.address)).collect();

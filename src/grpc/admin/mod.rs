@@ -36,9 +36,6 @@ use super::end::internal;
 use super::stubs::si::admin_service_server::{AdminService, AdminServiceServer};
 use crate::identity::Identity;
 
-/// The largest request: a configuration with its extra settings, at most.
-const MESSAGE_BYTES: usize = 8 << 20;
-
 /// Answers operators.
 pub(super) struct Admin {
     edge: Arc<Edge>,
@@ -48,10 +45,15 @@ pub(super) struct Admin {
     turns: Arc<Turns>,
 }
 
-/// The service, ready to be served.
-pub(super) fn server(edge: Arc<Edge>, grace: Duration) -> AdminServiceServer<Admin> {
+/// The service, ready to be served. A request may have `max_bytes`, as a registration may: both bring
+/// a configuration.
+pub(super) fn server(
+    edge: Arc<Edge>,
+    grace: Duration,
+    max_bytes: usize,
+) -> AdminServiceServer<Admin> {
     AdminServiceServer::new(Admin { edge, grace, turns: Arc::default() })
-        .max_decoding_message_size(MESSAGE_BYTES)
+        .max_decoding_message_size(max_bytes)
 }
 
 type Answer<T> = Result<Response<T>, Status>;
