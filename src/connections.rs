@@ -3,7 +3,8 @@
 //! # Invariants
 //! * A client that is slow to agree on keys holds up nobody: handshakes go on beside each other and
 //!   beside the acceptance of new connections.
-//! * Only a connection whose handshake is complete is handed on.
+//! * Only a connection whose handshake is complete is handed on; a plain one for HTTP/2 only when
+//!   its client has begun to speak that: the server behind has no deadline for it.
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
@@ -17,7 +18,7 @@ use futures::{Stream, stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected;
@@ -31,11 +32,22 @@ use crate::tls::Tls;
 /// file descriptor left, and one must be given back first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// What a client of HTTP/2 begins with (RFC 9113, 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How long a client may take for that: as long as for a handshake.
+const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause before a preface of which only a part is there is looked at again.
+const PREFACE_PAUSE: Duration = Duration::from_millis(20);
+
 /// The connections that come to one listener, until the service stops.
 #[derive(Debug)]
 pub struct Connections {
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
+    speaks_http_2: bool,
+    /// Those whose clients have yet to show that they mean it.
     handshakes: JoinSet<Option<Connection>>,
     stop: CancellationToken,
 }
@@ -56,7 +68,14 @@ enum Transport {
 impl Connections {
     /// Those that come to `listener` until `stop` is cancelled.
     pub fn new(listener: TcpListener, tls: Option<Arc<Tls>>, stop: CancellationToken) -> Self {
-        Self { listener, tls, handshakes: JoinSet::new(), stop }
+        Self { listener, tls, speaks_http_2: false, handshakes: JoinSet::new(), stop }
+    }
+
+    /// The same for a server of HTTP/2: a plain connection whose client does not begin with the
+    /// preface of it within ten seconds is closed.
+    #[must_use]
+    pub fn speaking_http_2(self) -> Self {
+        Self { speaks_http_2: true, ..self }
     }
 
     /// Where they come to.
@@ -98,6 +117,9 @@ impl Connections {
             // that is broken already says so at its first read.
             let _ = stream.set_nodelay(true);
             match &self.tls {
+                None if self.speaks_http_2 => {
+                    self.handshakes.spawn(preface(stream, address));
+                }
                 None => return Connection::plain(stream, address),
                 Some(tls) => {
                     self.handshakes.spawn(handshake(Arc::clone(tls), stream, address));
@@ -114,6 +136,34 @@ async fn handshake(tls: Arc<Tls>, stream: TcpStream, address: SocketAddr) -> Opt
             debug!(peer = %address, %error, "no TLS with this client");
             None
         }
+    }
+}
+
+async fn preface(stream: TcpStream, address: SocketAddr) -> Option<Connection> {
+    match timeout(PREFACE_TIMEOUT, begins(&stream)).await {
+        Ok(Ok(true)) => Some(Connection::plain(stream, address)),
+        Ok(Ok(false) | Err(_)) => None,
+        Err(_) => {
+            debug!(peer = %address, "no HTTP/2 from this client");
+            None
+        }
+    }
+}
+
+/// Waits for the whole preface, and takes nothing of it. Whether there is somebody to answer:
+/// also whoever speaks something else, whom the server tells so.
+async fn begins(stream: &TcpStream) -> io::Result<bool> {
+    let mut beginning = [0; PREFACE.len()];
+    loop {
+        let n_bytes = stream.peek(&mut beginning).await?;
+        if n_bytes == 0 {
+            return Ok(false);
+        }
+        if n_bytes == PREFACE.len() || !PREFACE.starts_with(&beginning[..n_bytes]) {
+            return Ok(true);
+        }
+        // A part that was looked at is still there: no news would wake us.
+        sleep(PREFACE_PAUSE).await;
     }
 }
 
@@ -203,8 +253,9 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
+    use futures::StreamExt as _;
     use rcgen::{CertifiedKey, generate_simple_self_signed};
-    use tokio::io::AsyncReadExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::time::Instant;
 
     use super::*;
@@ -238,5 +289,51 @@ mod tests {
             read = silent.read(&mut nothing) => assert_eq!(read.unwrap(), 0),
         }
         assert_eq!(began.elapsed().as_secs(), 10);
+    }
+
+    /// Connections for HTTP/2 without TLS, and a client that has said so much.
+    async fn plain(said: &[u8], stop: &CancellationToken) -> (Connections, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let connections = Connections::new(listener, None, stop.clone()).speaking_http_2();
+        let mut client = TcpStream::connect(connections.address().unwrap()).await.unwrap();
+        client.write_all(said).await.unwrap();
+        (connections, client)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_begin_within_ten_seconds_is_given_up() {
+        for said in [&b""[..], &PREFACE[..23]] {
+            let (mut connections, mut client) = plain(said, &CancellationToken::new()).await;
+            let (began, mut nothing) = (Instant::now(), [0; 64]);
+            tokio::select! {
+                _ = connections.next() => panic!("nobody speaks HTTP/2"),
+                read = client.read(&mut nothing) => assert_eq!(read.unwrap_or(0), 0),
+            }
+            assert_eq!(began.elapsed().as_secs(), 10);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_begins_is_handed_on_with_all_that_it_said() {
+        for said in [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0"[..], b"GET / HTTP/1.1\r\n\r\n"] {
+            let (mut connections, _client) = plain(said, &CancellationToken::new()).await;
+            let mut connection = connections.next().await.unwrap();
+            let mut read = vec![0; said.len()];
+            connection.read_exact(&mut read).await.unwrap();
+            assert_eq!(read, said);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_has_yet_to_begin_holds_up_no_end() {
+        let stop = CancellationToken::new();
+        let (connections, mut client) = plain(&PREFACE[..5], &stop).await;
+        let began = Instant::now();
+        let served = tokio::spawn(connections.into_stream().for_each(|_| async {}));
+        sleep(PREFACE_TIMEOUT / 2).await;
+        stop.cancel();
+        served.await.unwrap();
+        assert_eq!(client.read(&mut [0; 64]).await.unwrap_or(0), 0);
+        assert_eq!(began.elapsed(), PREFACE_TIMEOUT / 2);
     }
 }

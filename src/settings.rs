@@ -51,6 +51,9 @@ pub enum SettingsError {
         /// What is wrong with it; names the key.
         error: ConfigError,
     },
+    /// Two values that do not fit each other, wherever each comes from.
+    #[error("settings: {0}")]
+    Contradictory(String),
 }
 
 /// All settings of `monoceros serve`.
@@ -262,7 +265,35 @@ impl Settings {
         ] {
             layers = layers.set_override_option(key, value).expect("the key is a path of names");
         }
-        settings_of(&layers, "command line")
+        let settings = settings_of(&layers, "command line")?;
+        // Only now: what does not fit in one layer may be mended by the next.
+        settings.check().map_err(SettingsError::Contradictory)?;
+        Ok(settings)
+    }
+
+    /// What no key can know of itself.
+    fn check(&self) -> Result<(), String> {
+        let Self { grpc, session, .. } = self;
+        let keepalive = grpc.keepalive_interval().saturating_add(grpc.keepalive_timeout());
+        let grace = session.delivery_grace;
+        if !grace.is_zero() && grace <= keepalive {
+            return Err(format!(
+                "`session.delivery_grace` ({grace:?}) is not more than `grpc.keepalive_interval` and \
+                 `grpc.keepalive_timeout` together ({keepalive:?}): what a lost connection took \
+                 along would be forgotten before it is known to be lost (0 keeps nothing at all)"
+            ));
+        }
+        let (high, low) = (session.outbox_high_water, session.outbox_low_water);
+        if high > 100 {
+            return Err(format!("`session.outbox_high_water` ({high}) is more than 100 percent"));
+        }
+        if low > high {
+            return Err(format!(
+                "`session.outbox_low_water` ({low}) is more than `session.outbox_high_water` \
+                 ({high})"
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -499,6 +530,37 @@ mod tests {
             assert!(std::error::Error::source(&error).is_none(), "it would be said again");
             for fragment in fragments {
                 assert!(error.to_string().contains(fragment), "{fragment} in {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_that_do_not_fit_each_other_are_refused_by_the_names_of_both() {
+        let interval = ("MONOCEROS__GRPC__KEEPALIVE_INTERVAL", "5");
+        let timeout = ("MONOCEROS__GRPC__KEEPALIVE_TIMEOUT", "5");
+        let grace = |text| ("MONOCEROS__SESSION__DELIVERY_GRACE", text);
+        let high = |text| ("MONOCEROS__SESSION__OUTBOX_HIGH_WATER", text);
+        let low = |text| ("MONOCEROS__SESSION__OUTBOX_LOW_WATER", text);
+        for usable in [
+            vec![grace("0")],
+            vec![grace("41")],
+            vec![grace("11"), interval, timeout],
+            vec![high("100"), low("100")],
+            vec![high("0"), low("0")],
+        ] {
+            with_environment(&usable, &Flags::default()).unwrap();
+        }
+        let keepalive = ["session.delivery_grace", "grpc.keepalive_interval", "keepalive_timeout"];
+        let water = ["session.outbox_low_water", "(60)", "session.outbox_high_water"];
+        for (pairs, fragments) in [
+            (vec![grace("40")], keepalive),
+            (vec![grace("10"), interval, timeout], keepalive),
+            (vec![low("60")], water),
+            (vec![high("101")], ["session.outbox_high_water", "(101)", "100 percent"]),
+        ] {
+            let error = with_environment(&pairs, &Flags::default()).unwrap_err().to_string();
+            for fragment in fragments {
+                assert!(error.contains(fragment), "{fragment} in {error}");
             }
         }
     }

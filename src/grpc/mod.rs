@@ -124,6 +124,7 @@ pub async fn serve(
     let services = health::Services::default();
     let services = services.with(&scheduler).with(&callbacks).with(&admin).with(&figures);
     let (reflection, reflection_alpha) = reflection();
+    let connections = connections.speaking_http_2().into_stream();
     Server::builder()
         .http2_keepalive_interval(Some(settings.keepalive_interval()))
         .http2_keepalive_timeout(Some(settings.keepalive_timeout()))
@@ -136,7 +137,7 @@ pub async fn serve(
         .add_service(health::serve(services, shutdown.clone()).await)
         .add_service(Ending::new(reflection, shutdown.clone()))
         .add_service(Ending::new(reflection_alpha, shutdown.clone()))
-        .serve_with_incoming_shutdown(connections.into_stream(), shutdown.cancelled_owned())
+        .serve_with_incoming_shutdown(connections, shutdown.cancelled_owned())
         .await
 }
 

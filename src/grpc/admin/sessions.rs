@@ -13,6 +13,9 @@ use crate::identity::Identity;
 /// Told to those who come late when the operator gave no reason.
 const DEREGISTERED: &str = "deregistered";
 
+/// Most bytes of a reason: it is kept, and told in a status to each who comes late.
+const REASON_BYTES: usize = 1_024;
+
 /// Answers `ListSessions`.
 pub(super) fn list(
     registry: &Registry,
@@ -33,6 +36,7 @@ pub(super) async fn deregister(
     request: si::DeregisterResourceManagerRequest,
 ) -> Result<si::DeregisterResourceManagerResponse, Refusal> {
     let si::DeregisterResourceManagerRequest { rm_id, session_id, reason } = request;
+    let reason = cut(reason);
     check_named(caller, &rm_id)?;
     let number = (session_id != 0).then_some(session_id);
     let by = if reason.is_empty() { DEREGISTERED } else { &reason };
@@ -55,6 +59,7 @@ pub(super) fn resync(
     request: si::TriggerResyncRequest,
 ) -> Result<si::TriggerResyncResponse, Refusal> {
     let si::TriggerResyncRequest { rm_id, reason } = request;
+    let reason = cut(reason);
     check_named(caller, &rm_id)?;
     if registry.session(&rm_id).is_none() {
         return Err(Refusal::NotRegistered(rm_id));
@@ -63,6 +68,14 @@ pub(super) fn resync(
     let closed = registry.resync(&rm_id, cause);
     info!(rm = rm_id, reason, closed, "resource manager told to report anew");
     Ok(si::TriggerResyncResponse { closed_streams: u32::try_from(closed).unwrap_or(u32::MAX) })
+}
+
+/// As much of a reason as is kept.
+fn cut(mut reason: String) -> String {
+    let fits = |&bytes: &usize| reason.is_char_boundary(bytes);
+    let bytes = (0..=REASON_BYTES.min(reason.len())).rev().find(fits).unwrap_or(0);
+    reason.truncate(bytes);
+    reason
 }
 
 fn check_named(caller: &Identity, rm_id: &str) -> Result<(), Refusal> {
@@ -88,5 +101,17 @@ fn message(session: SessionStatus) -> si::SessionInfo {
         instance_id: session.instance.unwrap_or_default(),
         build_info: registrant.build_info.into_iter().collect(),
         lost: session.lost.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_cut_between_two_characters() {
+        assert_eq!(cut("upgrade".to_owned()), "upgrade");
+        assert_eq!(cut("x".repeat(REASON_BYTES)).len(), REASON_BYTES);
+        assert_eq!(cut("€".repeat(1_000)), "€".repeat(REASON_BYTES / 3));
     }
 }

@@ -73,7 +73,9 @@ pub(super) struct Limits {
     pub(super) timeout: Duration,
     /// What holds for its questions then.
     pub(super) on_timeout: OnTimeout,
-    /// The shim keeps a view that follows the decisions, and so may assume requests on nodes.
+    /// The shim keeps a view that follows the decisions.
+    pub(super) follows: bool,
+    /// It may assume requests on nodes with its answers, which only one that follows can.
     pub(super) assume: bool,
 }
 
@@ -86,6 +88,8 @@ pub(super) struct Turn {
     pub(super) forget: Vec<Arc<str>>,
     /// Batches that nobody waits for any more.
     pub(super) cancelled: Vec<u64>,
+    /// For the first time, the shim's view is behind this one.
+    pub(super) behind: Option<u64>,
 }
 
 /// The questions of one stream.
@@ -105,6 +109,8 @@ pub(super) struct Batcher {
     abandoned: BTreeMap<u64, Abandoned>,
     /// Messages in a row with results that answered nothing and were not late.
     useless: usize,
+    /// The shim's view was behind before.
+    was_behind: bool,
 }
 
 /// Where a question is.
@@ -135,6 +141,7 @@ struct Batch {
     open: usize,
     wanted: usize,
     shed: bool,
+    stale: bool,
 }
 
 #[derive(Debug)]
@@ -194,6 +201,7 @@ impl Batcher {
             assumed: HashMap::new(),
             abandoned: BTreeMap::new(),
             useless: 0,
+            was_behind: false,
         }
     }
 
@@ -269,7 +277,16 @@ impl Batcher {
         self.metrics.predicate_batch();
         let deadline = now + self.limits.timeout;
         let (open, wanted) = (queries.len(), queries.len());
-        let batch = Batch { deadline, sent: now, cache_seq, queries, open, wanted, shed: false };
+        let batch = Batch {
+            deadline,
+            sent: now,
+            cache_seq,
+            queries,
+            open,
+            wanted,
+            shed: false,
+            stale: false,
+        };
         self.out.insert(number, batch);
         Some(cb::PredicateBatch {
             batch_id: number,

@@ -21,6 +21,7 @@ use monoceros_proto::callback::v1::core_message::Body;
 use monoceros_proto::callback::v1::shim_message::Body as Said;
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
+use tracing::warn;
 
 use super::batching::{Answer, Batcher, Limits, Ticket, Turn};
 use super::cache::Cache;
@@ -112,6 +113,8 @@ pub(super) struct Conversation {
 /// What goes with its stream.
 #[derive(Debug)]
 struct Stream {
+    /// Number of the session.
+    session: u64,
     able: Able,
     limits: Limits,
     max_bytes: usize,
@@ -233,6 +236,7 @@ impl Conversation {
             out.push(now, Body::CacheSync(sync));
         }
         self.stream = Some(Stream {
+            session: identity.session,
             able,
             limits,
             max_bytes,
@@ -422,7 +426,9 @@ impl Conversation {
             bytes: max_bytes,
             timeout,
             on_timeout: callback.on_timeout,
-            assume: able.to(cb::Capability::CacheSync),
+            follows: able.to(cb::Capability::CacheSync),
+            // What was assumed with an answer has no sync, so nothing that the shim could confirm.
+            assume: able.to(cb::Capability::CacheSync) && !hello.confirm_assume,
         }
     }
 
@@ -493,7 +499,13 @@ impl Conversation {
     }
 
     fn carry_out(&mut self, now: Instant, turn: Turn) {
-        let Turn { answers, forget, cancelled } = turn;
+        let Turn { answers, forget, cancelled, behind } = turn;
+        if let (Some(cache_seq), Some(stream)) = (behind, &self.stream) {
+            warn!(
+                session = stream.session,
+                cache_seq, "the shim answers from a view that is behind: it is asked again, slower"
+            );
+        }
         if !cancelled.is_empty() {
             self.push(now, Body::Cancel(cb::CancelBatch { batch_ids: cancelled }));
         }

@@ -1,4 +1,6 @@
-//! How many batches may be out: as many as agreed, fewer while the shim says that it is overloaded.
+//! How many batches may be out: as many as agreed, fewer while the shim says that it is overloaded,
+//! or that its view is behind: what it was asked then is asked again, and without a pause that goes
+//! on as fast as it answers.
 
 use std::time::Duration;
 
@@ -10,19 +12,24 @@ const HELD: Duration = Duration::from_secs(1);
 /// How long nothing is sent to a shim that is overloaded by one batch at a time.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Halves when the shim sheds load, and grows by one with each batch that it answers.
+/// The longest that nothing is sent to a shim that is behind, batch after batch.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Halves when the shim sheds load or is behind, and grows by one with each batch that it answers.
 #[derive(Debug)]
 pub(super) struct Window {
     most: usize,
     size: usize,
     held_until: Option<Instant>,
     paused_until: Option<Instant>,
+    /// How long the next pause of a shim that is behind is.
+    stale_pause: Duration,
 }
 
 impl Window {
     /// Open, for so many batches.
     pub(super) fn new(most: usize) -> Self {
-        Self { most, size: most, held_until: None, paused_until: None }
+        Self { most, size: most, held_until: None, paused_until: None, stale_pause: PAUSE }
     }
 
     /// Whether one more may go out beside `out` others.
@@ -42,13 +49,32 @@ impl Window {
         }
     }
 
+    /// A question was answered from a view that is new enough.
+    pub(super) fn caught_up(&mut self) {
+        self.stale_pause = PAUSE;
+    }
+
     /// A batch came back unread.
     pub(super) fn shed(&mut self, now: Instant) {
-        if self.size == 1 {
-            self.paused_until = Some(now + PAUSE);
+        self.shrink(now, PAUSE);
+    }
+
+    /// A batch was answered from a view that is too old.
+    pub(super) fn stale(&mut self, now: Instant) {
+        if self.shrink(now, self.stale_pause) {
+            self.stale_pause = LONGEST_PAUSE.min(self.stale_pause * 2);
+        }
+    }
+
+    /// Halves it; where there is nothing to halve, pauses. Whether it does.
+    fn shrink(&mut self, now: Instant, pause: Duration) -> bool {
+        let pauses = self.size == 1;
+        if pauses {
+            self.paused_until = Some(now + pause);
         }
         self.size = (self.size / 2).max(1);
         self.held_until = Some(now + HELD);
+        pauses
     }
 
     /// How many batches may be out.
@@ -78,5 +104,22 @@ mod tests {
             window.answered(start + HELD);
             assert_eq!(window.size(), 16.min(1 + answers));
         }
+    }
+
+    #[test]
+    fn pauses_grow_while_the_shim_is_behind_and_begin_anew_once_it_caught_up() {
+        let mut window = Window::new(2);
+        let mut now = Instant::now();
+        window.stale(now);
+        assert!(window.has_room(0, now), "one at a time");
+        for millis in [100, 200, 400, 800, 1_600, 2_000, 2_000] {
+            window.stale(now);
+            let opens = window.opens_at(now).unwrap();
+            assert_eq!(opens - now, Duration::from_millis(millis));
+            now = opens;
+        }
+        window.caught_up();
+        window.stale(now);
+        assert_eq!(window.opens_at(now), Some(now + PAUSE));
     }
 }

@@ -70,7 +70,16 @@ impl Batcher {
         }
         batch.wanted -= 1;
         let sent = batch.sent;
+        let stale = stale || reading == Reading::Stale;
         batch.shed |= reading == Reading::Shed;
+        batch.stale |= stale;
+        if stale {
+            if !std::mem::replace(&mut self.was_behind, true) {
+                turn.behind = Some(batch.cache_seq);
+            }
+        } else if reading != Reading::Shed {
+            self.window.caught_up();
+        }
         self.read(now, sent, stale, reading, query, turn);
         Ok(true)
     }
@@ -115,7 +124,7 @@ impl Batcher {
                 let position = pending.question.candidates[pending.refused + position];
                 let assumed = assume && !forgotten;
                 // Without a view that follows the decisions, any decision may make it void.
-                let scope = if self.limits.assume { scope } else { Scope::Topology };
+                let scope = if self.limits.follows { scope } else { Scope::Topology };
                 if assumed {
                     self.assume(&pending.question, position);
                 }
@@ -162,6 +171,8 @@ impl Batcher {
         let batch = self.out.remove(&id).expect("just looked up");
         if batch.shed {
             self.window.shed(now);
+        } else if batch.stale {
+            self.window.stale(now);
         } else {
             self.window.answered(now);
         }

@@ -19,6 +19,7 @@ const LIMITS: Limits = Limits {
     waiting: 100,
     timeout: SECOND,
     on_timeout: OnTimeout::Fail,
+    follows: true,
     assume: true,
 };
 
@@ -200,13 +201,23 @@ fn refusals_of_all_parts_are_told_together() {
 
 #[test]
 fn without_a_view_every_answer_depends_on_everything_and_nothing_is_assumed() {
-    let mut bench = Bench::new(Limits { assume: false, ..LIMITS });
+    let mut bench = Bench::new(Limits { follows: false, assume: false, ..LIMITS });
     bench.ask(1, &["n1"]);
     let batch = bench.batch().unwrap();
     assert!(!batch.queries[0].assume);
     let turn = bench.say(batch.batch_id, vec![result(0, 1, &[1])]);
     let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false };
     assert_eq!(verdicts(&turn), [(1, &passed)]);
+}
+
+#[test]
+fn a_shim_that_follows_and_may_not_assume_is_believed_about_the_scope() {
+    let mut bench = Bench::new(Limits { assume: false, ..LIMITS });
+    bench.ask(1, &["n1"]);
+    let batch = bench.batch().unwrap();
+    assert!(!batch.queries[0].assume);
+    let turn = bench.say(batch.batch_id, vec![result(0, 1, &[1])]);
+    assert_eq!(verdicts(&turn), [(1, &passed(0, false))]);
 }
 
 #[test]
@@ -261,6 +272,41 @@ fn a_view_that_is_too_old_is_no_answer() {
     let turn = bench.say(batch, vec![outcome(1, cb::Outcome::Stale)]);
     assert_eq!(verdicts(&turn), [(2, &Verdict::Unanswered)]);
     assert_eq!(bench.metric(QueryOutcome::Stale), 2);
+}
+
+#[test]
+fn a_shim_that_stays_behind_is_asked_slower_and_slower_and_said_to_be_so_once() {
+    let mut bench = Bench::new(Limits { batches: 1, ..LIMITS });
+    let start = bench.now;
+    let mut n_batches = 0;
+    let mut behind = Vec::new();
+    bench.ask(1, &["n1"]);
+    // As the scheduler does: what is open is asked again at once.
+    while bench.now < start + 20 * SECOND {
+        bench.cache_seq = 5;
+        let Some(batch) = bench.batch() else {
+            bench.now = bench.batcher.due(bench.now).unwrap();
+            continue;
+        };
+        n_batches += 1;
+        bench.cache_seq = 0;
+        let turn = bench.say(batch.batch_id, vec![result(0, 1, &[1])]);
+        behind.extend(turn.behind);
+        bench.ask(1, &["n1"]);
+    }
+    assert!(n_batches < 20, "{n_batches}");
+    assert_eq!(behind, [5]);
+
+    let batch = bench.batch().unwrap().batch_id;
+    let turn = bench.say(batch, vec![result(0, 1, &[1])]);
+    assert_eq!(verdicts(&turn), [(1, &passed(0, true))]);
+    bench.ask(2, &["n1"]);
+    bench.cache_seq = 6;
+    let batch = bench.batch().unwrap().batch_id;
+    bench.say(batch, vec![outcome(0, cb::Outcome::Stale)]);
+    bench.ask(2, &["n1"]);
+    let opens = bench.batcher.due(bench.now).unwrap();
+    assert_eq!(opens - bench.now, Duration::from_millis(100), "as at first");
 }
 
 #[test]

@@ -255,6 +255,17 @@ fn a_placement_that_was_assumed_and_given_up_is_forgotten() {
 }
 
 #[test]
+fn a_shim_that_wants_to_confirm_is_not_to_assume_with_its_answer() {
+    let able = hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]);
+    for confirm_assume in [false, true] {
+        let mut talk = Talk::required();
+        talk.attach(&cb::Hello { confirm_assume, ..able.clone() });
+        talk.ask(1, &["n1"]);
+        assert_eq!(talk.batches()[0].queries[0].assume, !confirm_assume);
+    }
+}
+
+#[test]
 fn a_node_that_the_shim_could_not_have_is_not_asked_about() {
     let mut talk = Talk::required();
     talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
