@@ -127,6 +127,85 @@ async fn c6a_one_batch_with_assumptions_settles_placements_that_exclude_each_oth
 }
 
 #[tokio::test]
+async fn c6a_a_winner_that_is_lost_to_a_node_removal_is_forgotten_and_voids_only_what_rests_on_it()
+{
+    let service = Service::start();
+    let nodes = ["n1", "n2", "n3", "n4"];
+    let rm = rm_with_nodes(&service, &[("callback.predicates", "required")], &nodes).await;
+    let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
+    shim.sync().await;
+    ask_for(&rm, &["a", "b", "c", "d"]).await;
+    let mut out = Vec::new();
+    while out.iter().map(|batch: &cb::PredicateBatch| batch.queries.len()).sum::<usize>() < 4 {
+        out.push(shim.batch().await);
+    }
+    let place: std::collections::BTreeMap<String, String> = out
+        .iter()
+        .flat_map(|batch| &batch.queries)
+        .map(|query| (query.allocation_key.clone(), shim.nodes(query).remove(0)))
+        .collect();
+    let apart: std::collections::BTreeSet<_> = place.values().collect();
+    assert_eq!(apart.len(), 4, "each on a node of its own: {place:?}");
+    // The node of the second one goes while the shim thinks; the next node's answer says that the
+    // scheduler knows.
+    let gone = si::NodeInfo {
+        node_id: place["b"].clone(),
+        action: si::node_info::ActionFromRm::Decomission.into(),
+        ..Default::default()
+    };
+    rm.send_nodes(vec![gone]).await;
+    let rm = rm.with_nodes(&["n9"]).await;
+    // What was decided before the second holds, as does what rests on its own node only. The
+    // last one saw the second where it is not.
+    let scope = |key: &str| match key {
+        "d" => cb::Scope::Topology,
+        _ => cb::Scope::Node,
+    };
+    for batch in &out {
+        shim.pass(batch, scope).await;
+    }
+    let forgotten = shim
+        .until("forget", |body| match body {
+            Body::CacheSync(sync) => {
+                sync.args.as_ref().unwrap().forget_allocations.first().cloned()
+            }
+            _ => None,
+        })
+        .await;
+    assert_eq!(forgotten.allocation_key, "b");
+    rm.until("what holds is allocated", |seen| seen.new.len() == 2).await;
+    let mut placed_now = placed(&rm);
+    placed_now.sort();
+    let expected = ["a", "c"].map(|key| (key.to_owned(), place[key].clone()));
+    assert_eq!(placed_now, expected);
+    // Asked again: by now, or soon.
+    let mut again: Vec<_> = std::mem::take(&mut shim.seen)
+        .into_iter()
+        .filter_map(|body| match body {
+            Body::PredicateBatch(batch) => Some(batch),
+            _ => None,
+        })
+        .collect();
+    let asked_again = |again: &[cb::PredicateBatch]| -> std::collections::BTreeSet<String> {
+        again
+            .iter()
+            .flat_map(|batch| &batch.queries)
+            .map(|one| one.allocation_key.clone())
+            .collect()
+    };
+    while asked_again(&again).len() < 2 {
+        again.push(shim.batch().await);
+    }
+    assert_eq!(asked_again(&again).into_iter().collect::<Vec<_>>(), ["b", "d"]);
+    for batch in &again {
+        shim.pass(batch, scope).await;
+    }
+    shim.keep_answering(passes);
+    rm.until("all allocated", |seen| seen.new.len() == 4).await;
+    assert!(placed(&rm).iter().all(|(_, node)| *node != place["b"]));
+}
+
+#[tokio::test]
 async fn c7_the_shims_view_is_brought_up_to_date_before_anything_that_depends_on_it() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;

@@ -29,7 +29,7 @@ pub enum Predicates {
     Hold,
 }
 
-/// Names a question within its partition. Never given twice.
+/// Names a question among those of all partitions of an RM. Never given twice in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QuestionId(pub u64);
 
@@ -76,6 +76,14 @@ pub enum Verdict {
         /// Why, each with the number of nodes.
         reasons: Vec<(String, u32)>,
     },
+    /// Some candidates did not answer in time, or nobody is there who could, and that counts as a
+    /// refusal: the request waits as if it had [`Failed`](Self::Failed). But it is no request for
+    /// more machines: a silent RM must not look like a full cluster (scheduler-interface chapter,
+    /// 2.5).
+    Presumed {
+        /// Why, each with the number of nodes.
+        reasons: Vec<(String, u32)>,
+    },
     /// There is no answer, through no fault of the request: it is asked again.
     Unanswered,
 }
@@ -105,6 +113,11 @@ impl AnswerSink {
     /// The RM was to be asked and never was.
     pub(crate) fn unasked(&self, questions: Vec<QuestionId>) {
         self.0.do_send(Unasked(questions));
+    }
+
+    /// Whether the partition is gone.
+    pub fn is_closed(&self) -> bool {
+        !self.0.connected()
     }
 
     /// Whether both belong to the same partition.

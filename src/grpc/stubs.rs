@@ -1,6 +1,6 @@
 //! The services as generated from `proto/`: for each a trait to implement and a client.
 
-/// Package `si.v1`: [`scheduler_server`](si::scheduler_server) and its kin.
+/// Package `si.v1`: [`scheduler_server`] and its kin.
 pub mod si {
     #![allow(
         missing_docs,

@@ -14,6 +14,7 @@
 //!   any of its instances is one of these.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -49,7 +50,7 @@ pub struct AskSpec {
     /// The task group it is a member of.
     pub task_group: Option<TaskGroup>,
     /// After which time of running each allocation is ended, ms; `None`: never (2.8).
-    pub execution_timeout_ms: Option<u64>,
+    pub execution_timeout_ms: Option<NonZeroU64>,
     /// How it came in.
     pub form: Form,
     /// As sent.
@@ -148,8 +149,11 @@ pub struct Ask {
     pub signalled: bool,
     /// Tried at least once with enough room by its user's limits (3.3 step 4).
     pub attempted: bool,
+    /// When it was tried last, nobody said of some nodes whether they would do: more machines need
+    /// not help it.
+    pub unanswered: bool,
     /// See [`AskSpec::execution_timeout_ms`].
-    pub execution_timeout_ms: Option<u64>,
+    pub execution_timeout_ms: Option<NonZeroU64>,
     /// The task group it is a member of.
     pub task_group: Option<TaskGroup>,
     /// As sent.
@@ -201,6 +205,11 @@ impl Ask {
         self.shape.required_node.as_ref()
     }
 
+    /// Whether it was tried, and more machines may be what it lacks.
+    fn lacks_machines(&self) -> bool {
+        self.attempted && !self.unanswered
+    }
+
     /// See [`Standing::Resting`].
     pub fn is_resting(&self) -> bool {
         matches!(self.standing, Standing::Resting)
@@ -210,6 +219,7 @@ impl Ask {
     fn forget_refusals(&mut self) {
         self.refusals = 0;
         self.reasons.clear();
+        self.unanswered = false;
         self.standing = Standing::Fresh;
     }
 }
@@ -406,6 +416,7 @@ impl Asks {
                 over_quota: false,
                 signalled: false,
                 attempted: false,
+                unanswered: false,
                 execution_timeout_ms: spec.execution_timeout_ms,
                 tags: spec.tags,
                 live: SmallVec::new(),
@@ -558,7 +569,7 @@ impl Asks {
         let mut tried = Vec::new();
         for (_, class, waits) in self.order.iter() {
             let entry = self.class(*class);
-            let is_tried = |slot: &AskSlot| self.ask(*slot).attempted;
+            let is_tried = |slot: &AskSlot| self.ask(*slot).lacks_machines();
             let whole = matches!(waits, WaitSet::Parked(_)) && is_tried(&self.first_member(*class));
             let count = if whole {
                 entry.outstanding
@@ -583,14 +594,14 @@ impl Asks {
         let entry = self.class(class);
         let waits = self.order.get(&entry.key).map(|(_, waits)| waits);
         let first = self.first_member(class);
-        let whole = matches!(waits, Some(WaitSet::Parked(_))) && self.ask(first).attempted;
+        let whole = matches!(waits, Some(WaitSet::Parked(_))) && self.ask(first).lacks_machines();
         let (mut tried, mut left) = (Vec::new(), count);
         for slot in entry.members.values() {
             if left == 0 {
                 break;
             }
             let ask = self.ask(*slot);
-            if whole || ask.attempted {
+            if whole || ask.lacks_machines() {
                 let taken = left.min(u64::from(ask.repeat));
                 tried.push((*slot, taken));
                 left -= taken;

@@ -18,7 +18,7 @@
 //! halves when answers come back void or missing and grows by one when they do not.
 //!
 //! # Invariants
-//! * A number is never given twice. Whoever takes a question out of the table settles or refunds
+//! * A number is never given twice, by whatever partition of an RM. Whoever takes a question out of the table settles or refunds
 //!   its placement; an answer to a number that is not there means nothing.
 //! * Each entry of the allocation table that names a question has it here, and the other way round.
 //!
@@ -102,12 +102,22 @@ impl Default for Unsettled {
     }
 }
 
+/// What is left to count questions in: no partition asks so many, and no RM has so many partitions
+/// that the rest would not do.
+const NUMBER_BITS: u32 = 40;
 /// Candidates of the second question of a try.
 const SECOND: usize = 16;
 /// The most candidates that a question has unless [`Unsettled::widest`] says otherwise.
 pub const WIDEST: usize = 512;
 
 impl Unsettled {
+    /// Has questions numbered as those of the partition that came `nth` to its RM, from zero on; to
+    /// be called before any is asked.
+    pub fn number_as(&mut self, nth: u64) {
+        debug_assert!(self.last_number == 0, "nothing was asked yet");
+        self.last_number = nth << NUMBER_BITS;
+    }
+
     /// How many questions are open.
     pub fn len(&self) -> usize {
         self.questions.len()

@@ -178,6 +178,7 @@ impl Application {
             let fresh = self.book.asks.ask_mut(ask);
             fresh.standing = Standing::Fresh;
             fresh.reasons.clear();
+            fresh.unanswered = false;
             if let Some(node) = node {
                 self.place(baton, ask, node, Vec::new());
                 return;
@@ -280,7 +281,7 @@ impl Application {
         let ask = self.book.asks.ask(ask);
         if let Some(timeout) = ask.execution_timeout_ms {
             let alarm = Alarm::ExecutionTimeout { allocation: id };
-            baton.alarms.push((std::time::Duration::from_millis(timeout), alarm));
+            baton.alarms.push((std::time::Duration::from_millis(timeout.get()), alarm));
         }
         let entry = baton.books.allocations.get_mut(id);
         let entry = entry.expect("a placement on its way is in the table");

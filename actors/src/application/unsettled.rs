@@ -10,6 +10,7 @@
 //! * passed by the first candidate: it is an allocation;
 //! * passed by another: so it is, there, if that node still has room;
 //! * failed: refunded, and its ask goes on with the nodes that have not refused ([`Try`]);
+//! * presumed to fail, because nobody answered: the same, but no request for more machines;
 //! * void, unanswered, or nothing to be had where it passed: refunded, and asked again.
 //!
 //! # Invariants
@@ -159,6 +160,14 @@ impl Application {
                     "refused by predicate");
                 self.failed(number, reasons, baton, doing);
             }
+            Some(Verdict::Presumed { reasons }) => {
+                baton.tally.predicate_unanswered();
+                tracing::debug!(application = %self.book.id, question = number, ?reasons,
+                    "taken as refused by predicate for want of an answer");
+                if let Some(slot) = self.failed(number, reasons, baton, doing) {
+                    self.book.asks.ask_mut(slot).unanswered = true;
+                }
+            }
             Some(Verdict::Unanswered) => {
                 baton.tally.predicate_unanswered();
                 // Whoever has no time for an answer is to be asked less.
@@ -242,24 +251,25 @@ impl Application {
         Self::tell_allocated(baton, allocated);
     }
 
-    /// None of the candidates passes: its ask goes on with others.
+    /// None of the candidates passes: its ask goes on with others. The ask, if it does.
     fn failed(
         &mut self,
         number: u64,
         reasons: Vec<(String, u32)>,
         baton: &mut Baton,
         doing: &mut Doing,
-    ) {
-        let Some((slot, question)) = self.refund(number, baton, doing) else { return };
+    ) -> Option<AskSlot> {
+        let (slot, question) = self.refund(number, baton, doing)?;
         baton.tally.refused();
         self.note_reasons(slot, reasons, baton);
         if self.book.asks.ask(slot).is_resting() {
             // Another instance of it has been through all nodes meanwhile.
             self.park_refused(baton, slot, (0, question.growth));
-            return;
+            return None;
         }
         let widest = baton.books.unsettled.widest;
         self.trying(slot, question.growth, baton).refused_by(&question.candidates, widest);
+        Some(slot)
     }
 
     /// Keeps what predicates said of an ask, for the event when no node will have it.

@@ -177,6 +177,8 @@ pub(crate) struct View<'a> {
 /// What a partition is made of.
 pub(crate) struct Making {
     pub(crate) name: Arc<str>,
+    /// How many partitions its RM had before it in this session.
+    pub(crate) nth: u64,
     pub(crate) config: Arc<PartitionConfig>,
     pub(crate) rm: Addr<Rm>,
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
@@ -191,13 +193,15 @@ pub(crate) struct Making {
 impl Partition {
     /// A partition with its queues, on the present arbiter.
     pub(crate) fn new(making: Making, ctx: &mut Context<Self>) -> Self {
-        let Making { name, config, rm, callback, clock, metrics, watch, tracking, .. } = making;
+        let Making { name, nth, config, rm, callback, clock, metrics, watch, tracking, .. } =
+            making;
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
         plant(&config.root, None, true, &metrics, &mut directory);
         let guard = Guard { rm: rm.clone(), partition: Arc::clone(&name), armed: true };
         let mut books = Books::new(node_order(&config));
         books.unsettled.widest = watch.candidates_per_question;
+        books.unsettled.number_as(nth);
         let baton = Box::new(Baton {
             books,
             directory,

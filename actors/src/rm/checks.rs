@@ -2,6 +2,7 @@
 //! (scheduler-interface chapter, 4 and 5; queues-and-config chapter, 8.3).
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
@@ -71,8 +72,8 @@ impl Intake {
     }
 
     /// How long allocations of an ask may run, ms; none for ever.
-    pub(super) fn execution_timeout(&self, milliseconds: i64) -> Option<u64> {
-        let timeout = u64::try_from(milliseconds).ok().filter(|timeout| *timeout > 0);
+    pub(super) fn execution_timeout(&self, milliseconds: i64) -> Option<NonZeroU64> {
+        let timeout = u64::try_from(milliseconds).ok().and_then(NonZeroU64::new);
         timeout.filter(|_| self.enforces_execution_timeout)
     }
 

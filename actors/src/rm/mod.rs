@@ -200,6 +200,8 @@ pub(crate) struct Rm {
     id: Arc<str>,
     callback: Arc<dyn ResourceManagerCallback>,
     partitions: BTreeMap<Arc<str>, Held>,
+    /// Also those that are gone.
+    partitions_so_far: u64,
     /// Partitions whose books are gone, until the RM registers again.
     lost: BTreeSet<Arc<str>>,
     /// Senders that wait until less is waiting.
@@ -238,6 +240,7 @@ impl Rm {
             id: Arc::clone(id),
             callback,
             partitions: BTreeMap::new(),
+            partitions_so_far: 0,
             lost: BTreeSet::new(),
             blocked: Vec::new(),
             silence: silence.clone(),
@@ -274,8 +277,11 @@ impl Rm {
         config: Arc<PartitionConfig>,
         address: Addr<Self>,
     ) {
+        let nth = self.partitions_so_far;
+        self.partitions_so_far += 1;
         let making = Making {
             name: Arc::clone(&name),
+            nth,
             config,
             rm: address,
             callback: Arc::clone(&self.callback),

@@ -20,7 +20,8 @@ fn vcore(value: i64) -> si::Resource {
     si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
 }
 
-/// An ask's tags come back in the older form only; the partition is named without its RM.
+/// An ask's tags come back in the older form only; the partition is named without its RM. Without
+/// a preemption policy an ask may be preempted.
 #[test]
 fn an_allocation_says_what_was_asked_for_and_where_it_is() {
     let words = in_virtual_time(heard(
@@ -40,6 +41,10 @@ fn an_allocation_says_what_was_asked_for_and_where_it_is() {
         node_id: "n1".into(),
         application_id: "a1".into(),
         partition_name: "default".into(),
+        preemption_policy: Some(si::PreemptionPolicy {
+            allow_preempt_self: true,
+            allow_preempt_other: false,
+        }),
         ..Default::default()
     };
     assert_eq!(

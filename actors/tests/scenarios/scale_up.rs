@@ -1,5 +1,6 @@
 //! Requests for which more machines would help (applications chapter, 3.8).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,7 +16,11 @@ use crate::world::{in_virtual_time, register, say};
 
 /// Hears for which requests more machines would help, message by message.
 #[derive(Default)]
-struct Autoscaler(Mutex<Vec<String>>);
+struct Autoscaler {
+    heard: Mutex<Vec<String>>,
+    /// Does not answer, and that counts as a refusal.
+    silent: AtomicBool,
+}
 
 impl ResourceManagerCallback for Autoscaler {
     fn update_allocation(&self, _: si::AllocationResponse) {}
@@ -30,7 +35,9 @@ impl ResourceManagerCallback for Autoscaler {
     fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
         for question in questions.into_iter().filter(|question| !question.key.starts_with("mute")) {
             let nodes = u32::try_from(question.nodes.len()).unwrap();
-            let verdict = if question.key.starts_with("bad") {
+            let verdict = if self.silent.load(Ordering::Acquire) {
+                Verdict::Presumed { reasons: vec![("no answer".to_owned(), nodes)] }
+            } else if question.key.starts_with("bad") {
                 Verdict::Failed { reasons: vec![("refused".to_owned(), nodes)] }
             } else {
                 Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false }
@@ -51,7 +58,7 @@ impl ResourceManagerCallback for Autoscaler {
                 format!("{}/{}", state.application_id, state.allocation_key)
             })
             .collect();
-        self.0.lock().unwrap().push(keys.join(" "));
+        self.heard.lock().unwrap().push(keys.join(" "));
     }
 }
 
@@ -86,7 +93,7 @@ impl World {
     /// What was heard within the next seconds.
     async fn heard(&self, seconds: u64) -> Vec<String> {
         tokio::time::sleep(Duration::from_millis(seconds * 1000 + 10)).await;
-        std::mem::take(&mut *self.rm.0.lock().unwrap())
+        std::mem::take(&mut *self.rm.heard.lock().unwrap())
     }
 
     /// Keys with the number of allocations, as whoever asks sees them.
@@ -180,6 +187,30 @@ fn a_question_that_nobody_answers_is_no_request_for_machines() {
         let range = world.scheduler.events().range(0, 99);
         let texts: Vec<_> = range.records.iter().filter(|event| event.object_id == "bad").collect();
         assert!(texts[0].message.ends_with("refused (2x);"), "{}", texts[0].message);
+    });
+}
+
+#[test]
+fn a_refusal_for_want_of_an_answer_is_no_request_for_machines() {
+    in_virtual_time(async {
+        let world = World::new("queue root.a max vcore=5").await;
+        world.say("node n1 vcore=9\nnode n2 vcore=9\napp a1 in root.a\nask a1 k1 vcore=4").await;
+        let control = world.scheduler.control("rm").await.unwrap();
+        control.set_predicates(Predicates::Remote { in_flight: 8 });
+        // Tried, and over its quota; by the time it fits, nobody answers.
+        world.say("ask a1 bad vcore=2").await;
+        assert_eq!(world.heard(9).await, NOTHING);
+        world.rm.silent.store(true, Ordering::Release);
+        world.say("release a1 key=k1\nask a1 k2 vcore=1\nask a1 many x2 vcore=1").await;
+        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.outstanding(9).await, NOTHING);
+        let texts = world.scheduler.events().range(0, 99).records;
+        let texts: Vec<_> = texts.iter().filter(|event| event.object_id == "k2").collect();
+        assert!(texts.iter().any(|text| text.message.ends_with("no answer (2x);")), "{texts:?}");
+        // It is tried again as after a refusal, and now somebody says no.
+        world.rm.silent.store(false, Ordering::Release);
+        assert_eq!(world.heard(600).await, ["a1/bad"]);
+        assert_eq!(world.outstanding(9).await, ["a1/bad x1"]);
     });
 }
 

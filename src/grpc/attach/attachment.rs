@@ -21,7 +21,9 @@ use monoceros_actors::{
     AnswerSink, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, ResourceManagerControl,
 };
 use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::callback::v1::core_message::Body;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::node_info::ActionFromRm;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -33,6 +35,7 @@ use super::preemption::{self, Preempted};
 use super::presence::Mode;
 use crate::grpc::end::End;
 use crate::grpc::line::Line;
+use crate::grpc::registry::wall_clock_ns;
 
 /// Where the responses go that were kept back.
 pub trait Delivery: Send + Sync + 'static {
@@ -59,12 +62,22 @@ struct State {
     line: Option<Arc<Line>>,
     /// How many streams there were.
     streams: u64,
-    /// Of the partitions, by the number that tickets have.
-    sinks: Vec<AnswerSink>,
+    /// Of the partitions, by the number that tickets have; those that are gone leave when the next
+    /// one asks for the first time.
+    sinks: BTreeMap<u32, AnswerSink>,
+    /// How many there were.
+    sinks_so_far: u32,
     waiting: HashMap<u64, oneshot::Sender<Reply>>,
     /// When the time is looked at next.
     armed: Option<Instant>,
 }
+
+/// The tag of allocations that no application of the scheduler has (scheduler-interface chapter,
+/// 5.2): it counts what they take and tells nothing of them.
+const FOREIGN: &str = "foreign";
+
+/// No node has a longer id.
+const ID_BYTES: usize = 1_024;
 
 /// When nothing is due.
 const FAR: Duration = Duration::from_secs(3_600);
@@ -76,7 +89,8 @@ impl Attachment {
             conversation: Conversation::new(options, metrics),
             line: None,
             streams: 0,
-            sinks: Vec::new(),
+            sinks: BTreeMap::new(),
+            sinks_so_far: 0,
             waiting: HashMap::new(),
             armed: None,
         };
@@ -186,7 +200,13 @@ impl Attachment {
         if !state.is_spoken_on(line) {
             return None;
         }
-        state.conversation.take(Instant::now())
+        let mut message = state.conversation.take(Instant::now());
+        if let Some(Body::Heartbeat(heartbeat)) =
+            message.as_mut().and_then(|message| message.body.as_mut())
+        {
+            heartbeat.timestamp_nano = wall_clock_ns();
+        }
+        message
     }
 
     /// Questions of a partition.
@@ -225,7 +245,10 @@ impl Attachment {
     pub fn allocations_from_rm(&self, request: &si::AllocationRequest) {
         let lost = si::TerminationType::SchedulingFailedOnRm;
         let mut state = self.lock();
-        for allocation in request.allocations.iter().filter(|one| !one.node_id.is_empty()) {
+        let runs = |one: &&si::Allocation| {
+            !one.node_id.is_empty() && !one.allocation_tags.contains_key(FOREIGN)
+        };
+        for allocation in request.allocations.iter().filter(runs) {
             let si::Allocation { application_id, allocation_key, .. } = allocation;
             state.conversation.reported(application_id, allocation_key);
         }
@@ -238,13 +261,19 @@ impl Attachment {
     /// The RM sends nodes; to be called before the scheduler gets them.
     pub fn nodes_from_rm(&self, request: &si::NodeRequest) {
         let mut state = self.lock();
+        let now = Instant::now();
         for node in &request.nodes {
-            if node.action() == si::node_info::ActionFromRm::Decomission {
-                state.conversation.node_removed(&node.node_id);
-            }
-            for allocation in &node.existing_allocations {
-                let si::Allocation { application_id, allocation_key, .. } = allocation;
-                state.conversation.reported(application_id, allocation_key);
+            let id = &node.node_id;
+            match node.action() {
+                ActionFromRm::Decomission => state.conversation.node_removed(now, id),
+                // A longer id is refused without being named.
+                ActionFromRm::Create | ActionFromRm::CreateDrain if id.len() <= ID_BYTES => {
+                    for allocation in &node.existing_allocations {
+                        let si::Allocation { application_id, allocation_key, .. } = allocation;
+                        state.conversation.reported_with(id, application_id, allocation_key);
+                    }
+                }
+                _ => {}
             }
         }
     }
@@ -432,20 +461,24 @@ impl State {
 
     fn question(&mut self, question: PredicateQuestion) -> Question {
         let PredicateQuestion { id, application, key, nodes, allocate, answers } = question;
-        let known = self.sinks.iter().position(|sink| sink.is(&answers));
-        let partition = known.unwrap_or_else(|| {
-            self.sinks.push(answers);
-            self.sinks.len() - 1
-        });
-        let partition = u32::try_from(partition).expect("an RM has few partitions");
+        let known = self.sinks.iter().find(|(_, sink)| sink.is(&answers));
+        let partition = if let Some((partition, _)) = known {
+            *partition
+        } else {
+            self.sinks.retain(|_, sink| !sink.is_closed());
+            self.sinks_so_far += 1;
+            self.sinks.insert(self.sinks_so_far, answers);
+            self.sinks_so_far
+        };
         let candidates = (0..nodes.len()).collect();
         let ticket = Ticket { id, partition };
         Question { ticket, application, key, nodes, candidates, allocate }
     }
 
     fn answer(&self, answers: Option<(u32, Vec<PredicateAnswer>)>) {
-        if let Some((partition, answers)) = answers {
-            self.sinks[partition as usize].answer(answers);
+        let Some((partition, answers)) = answers else { return };
+        if let Some(sink) = self.sinks.get(&partition) {
+            sink.answer(answers);
         }
     }
 }
@@ -472,7 +505,6 @@ async fn watch(attachment: Weak<Attachment>, ended: CancellationToken) {
 
 #[cfg(test)]
 mod tests {
-    use monoceros_proto::callback::v1::core_message::Body;
     use monoceros_proto::callback::v1::shim_message::Body as Said;
 
     use super::*;
@@ -586,6 +618,43 @@ mod tests {
         }
         reader.abort();
         attachment.save_config(String::new(), BTreeMap::new()).await.unwrap_err();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_foreign_is_not_remembered_as_reported() {
+        let (attachment, line) = attached(cb::Capability::CacheSync);
+        next(&attachment, &line, |body| matches!(body, Body::CacheSync(_)).then_some(())).await;
+        let on_n1 = |key: &str, tag: Option<&str>| si::Allocation {
+            allocation_key: key.to_owned(),
+            node_id: "n1".to_owned(),
+            allocation_tags: tag.into_iter().map(|tag| (tag.to_owned(), String::new())).collect(),
+            ..Default::default()
+        };
+        let allocations = vec![on_n1("theirs", Some(FOREIGN)), on_n1("ours", None)];
+        attachment
+            .allocations_from_rm(&si::AllocationRequest { allocations, ..Default::default() });
+        let new = vec![on_n1("theirs", None), on_n1("ours", None)];
+        attachment.allocations(si::AllocationResponse { new, ..Default::default() });
+        let told = next(&attachment, &line, |body| match body {
+            Body::CacheSync(sync) => sync.args,
+            _ => None,
+        });
+        let told: Vec<_> = told.await.assumed_allocations;
+        let keys: Vec<_> = told.iter().map(|one| &*one.allocation_key).collect();
+        assert_eq!(keys, ["theirs"], "the other one was reported");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sign_of_life_says_what_time_it_is() {
+        let (attachment, line) = attached(cb::Capability::StateDump);
+        let asked = Said::Heartbeat(cb::Heartbeat { nonce: 4, reply: true, ..Default::default() });
+        say(&attachment, &line, asked);
+        let echo = next(&attachment, &line, |body| match body {
+            Body::Heartbeat(echo) => Some(echo),
+            _ => None,
+        });
+        let echo = echo.await;
+        assert!(echo.nonce == 4 && echo.timestamp_nano > 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -27,10 +27,10 @@ mod answers;
 #[cfg(test)]
 mod tests;
 
-/// Names a question among those of all partitions of an RM.
+/// Names a question, and who is to hear its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {
-    /// As the partition named it.
+    /// No two partitions give the same.
     pub(super) id: QuestionId,
     /// Whose question it is.
     pub(super) partition: u32,
@@ -65,6 +65,8 @@ pub(super) struct Limits {
     pub(super) queries: usize,
     /// Nodes of a batch.
     pub(super) nodes: usize,
+    /// Bytes of a batch, unless one question takes more.
+    pub(super) bytes: usize,
     /// Questions that wait for a batch.
     pub(super) waiting: usize,
     /// How long a batch may be out.
@@ -100,9 +102,8 @@ pub(super) struct Batcher {
     out: BTreeMap<u64, Batch>,
     /// By allocation key: what the shim assumed with an answer and the scheduler has not told yet.
     assumed: HashMap<Arc<str>, Vec<Assumed>>,
-    /// Keys that the shim may yet assume, of batches that are not waited for, by query.
-    abandoned: BTreeMap<u64, Vec<Option<Arc<str>>>>,
-    /// Messages with results in a row that answered nothing.
+    abandoned: BTreeMap<u64, Abandoned>,
+    /// Messages in a row with results that answered nothing and were not late.
     useless: usize,
 }
 
@@ -147,6 +148,15 @@ struct Query {
     forgotten: bool,
 }
 
+/// A batch that is not waited for.
+#[derive(Debug)]
+struct Abandoned {
+    /// What the shim may yet assume, by query.
+    keys: Vec<Option<Arc<str>>>,
+    /// In how many messages an honest shim may still answer it: one for each query, and an end.
+    messages_left: usize,
+}
+
 #[derive(Debug)]
 struct Assumed {
     ticket: Ticket,
@@ -156,6 +166,19 @@ struct Assumed {
 
 /// Batches whose late results are told from results to nothing.
 const ABANDONED: usize = 256;
+
+/// What a question takes beside its names, and its batch beside its questions, at most.
+const QUERY_OVERHEAD_BYTES: usize = 64;
+
+/// What a node's index takes.
+const INDEX_BYTES: usize = 5;
+
+impl Question {
+    /// What it takes in a batch when it names so many nodes, at most.
+    fn bytes(&self, nodes: usize) -> usize {
+        self.key.len() + self.application.len() + nodes * INDEX_BYTES + QUERY_OVERHEAD_BYTES
+    }
+}
 
 impl Batcher {
     /// No questions.
@@ -205,17 +228,20 @@ impl Batcher {
         }
         let mut queries = Vec::new();
         let mut asked = Vec::new();
-        let mut n_nodes = 0;
+        let (mut n_nodes, mut n_bytes) = (0, 0);
         while queries.len() < self.limits.queries {
             let Some(pending) = self.next_pending() else { break };
             let candidates = &pending.question.candidates[pending.refused..];
             let room = self.limits.nodes - n_nodes;
-            if candidates.len() > room && !queries.is_empty() {
+            let nodes = candidates.len().min(room);
+            let bytes = pending.question.bytes(nodes);
+            let is_full = candidates.len() > room || n_bytes + bytes > self.limits.bytes;
+            if is_full && !queries.is_empty() {
                 self.again.push_front(pending);
                 break;
             }
-            let nodes = candidates.len().min(room);
             n_nodes += nodes;
+            n_bytes += bytes;
             let assume = self.limits.assume && pending.question.allocate;
             let question = &pending.question;
             asked.push(cb::PredicateQuery {
@@ -254,21 +280,15 @@ impl Batcher {
         })
     }
 
-    /// These questions are not wanted any more, by whatever partition they were asked.
+    /// These questions are not wanted any more.
     pub(super) fn cancel(&mut self, ids: &[QuestionId]) -> Turn {
         let mut turn = Turn::default();
         for &id in ids {
+            // Which partition asked is not said, and need not be.
             let among = Ticket { id, partition: 0 }..=Ticket { id, partition: u32::MAX };
-            let tickets: Vec<Ticket> =
-                self.places.range(among).map(|(ticket, _)| *ticket).collect();
-            for &ticket in &tickets {
+            let ticket = self.places.range(among).next().map(|(ticket, _)| *ticket);
+            if let Some(ticket) = ticket {
                 self.cancel_one(ticket, &mut turn);
-            }
-            if tickets.len() > 1 {
-                // Of partitions that number their questions alike. The one that did not mean this
-                // asks again; to the other it is nothing.
-                let unanswered = |ticket| Answer { ticket, verdict: Verdict::Unanswered };
-                turn.answers.extend(tickets.into_iter().map(unanswered));
             }
         }
         turn
@@ -300,6 +320,11 @@ impl Batcher {
                 query.forgotten |= query.assume && *query.pending.question.key == *key;
             }
         }
+    }
+
+    /// How many batches wait for a place in the window.
+    pub(super) fn queued_batches(&self) -> usize {
+        (self.again.len() + self.waiting.len()).div_ceil(self.limits.queries)
     }
 
     /// Whether results of this batch are waited for.
@@ -400,10 +425,11 @@ impl Batcher {
     /// Remembers what the shim may still assume for a batch that is not waited for.
     fn abandon(&mut self, id: u64, batch: Batch, turn: &mut Turn) {
         let key = |query: Query| query.assume.then_some(query.pending.question.key);
-        let keys = batch.queries.into_iter().map(|query| query.and_then(key)).collect();
-        self.abandoned.insert(id, keys);
+        let keys: Vec<_> = batch.queries.into_iter().map(|query| query.and_then(key)).collect();
+        let messages_left = keys.len() + 1;
+        self.abandoned.insert(id, Abandoned { keys, messages_left });
         if self.abandoned.len() > ABANDONED
-            && let Some((_, keys)) = self.abandoned.pop_first()
+            && let Some((_, Abandoned { keys, .. })) = self.abandoned.pop_first()
         {
             turn.forget.extend(keys.into_iter().flatten());
         }
@@ -421,7 +447,7 @@ impl Batcher {
                 let mut reasons = pending.reasons.clone();
                 let silent = ("the shim did not answer in time".to_owned(), clamped(left.len()));
                 results::merge(&mut reasons, vec![silent]);
-                Verdict::Failed { reasons: results::most_frequent(reasons) }
+                Verdict::Presumed { reasons: results::most_frequent(reasons) }
             }
         };
         Answer { ticket: *ticket, verdict }

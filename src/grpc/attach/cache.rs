@@ -5,6 +5,10 @@
 //! * Whatever is told of an allocation leaves here as a [`CacheSync`](cb::CacheSync) first, so that
 //!   later questions find the shim's view up to date.
 //! * Numbers of syncs rise over all streams of a session.
+//! * A stream begins with everything that was told and runs, and was not reported by the RM. There is
+//!   one exception: where nobody was to be asked (`callback.predicates` = `none`), and allocations were
+//!   told before the first stream that keeps a view, no stream of the session begins so, and what
+//!   ends while none is there is never told to be forgotten.
 //! * Responses leave in the order in which they came, also those that are kept back until the shim
 //!   has confirmed what they tell.
 
@@ -16,14 +20,19 @@ use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
+use super::outgoing::portions;
+
 #[cfg(test)]
 mod tests;
 
 /// How long a node is not offered for a request that the shim cannot have there.
 const EXCLUDED: Duration = Duration::from_secs(300);
 
-/// Allocations in one message of a snapshot.
-const SNAPSHOT_ITEMS: usize = 1_000;
+/// Allocations in one message.
+const SYNC_ITEMS: usize = 1_000;
+
+/// What a message takes beside its allocations, at most.
+const SYNC_OVERHEAD_BYTES: usize = 64;
 
 /// An acknowledgement of what was not sent.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,11 +46,11 @@ pub(super) struct NotSent {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Passage {
     /// What the shim is to assume before it hears of the allocations.
-    pub(super) assume: Option<cb::CacheSync>,
+    pub(super) assume: Vec<cb::CacheSync>,
     /// For the allocation stream.
     pub(super) deliver: Vec<si::AllocationResponse>,
     /// What it is to forget after it has heard of the releases.
-    pub(super) forget: Option<cb::CacheSync>,
+    pub(super) forget: Vec<cb::CacheSync>,
 }
 
 /// What an acknowledgement comes to.
@@ -62,15 +71,19 @@ pub(super) struct Cache {
     seq: u64,
     /// Whether the present stream keeps a view.
     attached: bool,
+    /// No sync may be larger.
+    max_bytes: usize,
     /// How long a response waits for its confirmation, where the shim wants that.
     confirm: Option<Duration>,
     /// Allocations that the RM was told of and has not reported itself, by key. None: not kept,
-    /// because no stream ever kept a view.
+    /// because no stream was expected to keep a view, and none ever did.
     ledger: Option<HashMap<String, Vec<Placed>>>,
     /// Something was told before the ledger was begun: a list from it would not be complete.
     incomplete: bool,
     /// What the RM reported as running, by application and key.
     reported: HashSet<Name>,
+    /// Of that, what came with nodes which may yet be refused.
+    reported_with: HashMap<String, Vec<Name>>,
     withheld: VecDeque<Withheld>,
     excluded: HashMap<String, Vec<(String, Instant)>>,
 }
@@ -96,10 +109,12 @@ impl Cache {
         Self {
             seq: 0,
             attached: false,
+            max_bytes: usize::MAX,
             confirm: None,
             ledger: keep.then(HashMap::new),
             incomplete: false,
             reported: HashSet::new(),
+            reported_with: HashMap::new(),
             withheld: VecDeque::new(),
             excluded: HashMap::new(),
         }
@@ -122,8 +137,13 @@ impl Cache {
 
     /// A stream that keeps a view begins with the whole of it. Nothing for one that does not, and
     /// where allocations were told before anybody took note.
-    pub(super) fn attach(&mut self, confirm: Option<Duration>) -> Vec<cb::CacheSync> {
+    pub(super) fn attach(
+        &mut self,
+        confirm: Option<Duration>,
+        max_bytes: usize,
+    ) -> Vec<cb::CacheSync> {
         self.attached = true;
+        self.max_bytes = max_bytes;
         self.confirm = confirm;
         let ledger = self.ledger.get_or_insert_default();
         if self.incomplete {
@@ -135,17 +155,15 @@ impl Cache {
         let mut placed: Vec<_> = ledger.iter().flat_map(of_key).collect();
         placed
             .sort_by(|a, b| (&a.allocation_key, &a.node_id).cmp(&(&b.allocation_key, &b.node_id)));
-        let mut messages = Vec::new();
-        loop {
-            let rest = placed.split_off(placed.len().min(SNAPSHOT_ITEMS));
-            let snapshot_end = rest.is_empty();
-            let assumed = std::mem::replace(&mut placed, rest);
-            let sync = self.sync(assumed, Vec::new());
-            messages.push(cb::CacheSync { snapshot: true, snapshot_end, ..sync });
-            if snapshot_end {
-                return messages;
-            }
+        let mut messages = self.sync(placed, Vec::new());
+        if messages.is_empty() {
+            messages.push(self.numbered(Vec::new(), Vec::new()));
         }
+        for message in &mut messages {
+            message.snapshot = true;
+        }
+        messages.last_mut().expect("there is one").snapshot_end = true;
+        messages
     }
 
     /// The stream is lost: nobody will confirm what is kept back.
@@ -183,9 +201,9 @@ impl Cache {
         }
         let mut passage = Passage::default();
         if self.attached && !assumed.is_empty() {
-            passage.assume = Some(self.sync(assumed, Vec::new()));
+            passage.assume = self.sync(assumed, Vec::new());
         }
-        match (self.confirm, &passage.assume) {
+        match (self.confirm, passage.assume.last()) {
             (Some(patience), Some(sync)) => {
                 let (seq, until) = (sync.cache_seq, now + patience);
                 self.withheld.push_back(Withheld { seq, until, response });
@@ -198,7 +216,7 @@ impl Cache {
             _ => passage.deliver.push(response),
         }
         if self.attached && !forgotten.is_empty() {
-            passage.forget = Some(self.sync(Vec::new(), forgotten));
+            passage.forget = self.sync(Vec::new(), forgotten);
         }
         passage
     }
@@ -214,7 +232,7 @@ impl Cache {
         }
         let mut confirmed = Confirmed::default();
         for failure in &ack.failures {
-            confirmed.undo.extend(self.undo(now, failure));
+            confirmed.undo.extend(self.undo(now, ack.cache_seq, failure));
         }
         while let Some(withheld) = self.withheld.front()
             && withheld.seq <= ack.cache_seq
@@ -246,9 +264,9 @@ impl Cache {
         &mut self,
         keys: &[Arc<str>],
         assumed_on: impl Fn(&str) -> Option<Arc<str>>,
-    ) -> Option<cb::CacheSync> {
+    ) -> Vec<cb::CacheSync> {
         if !self.attached || keys.is_empty() {
-            return None;
+            return Vec::new();
         }
         let mut again = Vec::new();
         for key in keys {
@@ -264,14 +282,32 @@ impl Cache {
         let forgotten =
             forgotten.map(|key| si::ForgotAllocation { allocation_key: key.to_string() }).collect();
         // Assuming it elsewhere takes the place of what was assumed before.
-        Some(self.sync(again, forgotten))
+        self.sync(again, forgotten)
     }
 
-    /// The RM reports this as running: it needs not be told of it.
-    pub(super) fn reported(&mut self, application: &str, key: &str) {
-        let Some(ledger) = &mut self.ledger else { return };
+    /// The RM reports this as running: it needs not be told of it. Whether it is new.
+    pub(super) fn reported(&mut self, application: &str, key: &str) -> bool {
+        let Some(ledger) = &mut self.ledger else { return false };
         take(ledger, key, |placed| placed.application == application);
-        self.reported.insert((application.to_owned(), key.to_owned()));
+        self.reported.insert((application.to_owned(), key.to_owned()))
+    }
+
+    /// The same, with a node that comes and [is answered](Self::node_answered).
+    pub(super) fn reported_with(&mut self, node: &str, application: &str, key: &str) {
+        if self.reported(application, key) {
+            let name = (application.to_owned(), key.to_owned());
+            self.reported_with.entry(node.to_owned()).or_default().push(name);
+        }
+    }
+
+    /// The node is taken in with all that was reported with it, or nothing of that.
+    pub(super) fn node_answered(&mut self, node: &str, accepted: bool) {
+        let names = self.reported_with.remove(node);
+        if !accepted {
+            for name in names.into_iter().flatten() {
+                self.reported.remove(&name);
+            }
+        }
     }
 
     /// The RM released this, in a way that is not answered.
@@ -325,14 +361,25 @@ impl Cache {
         (placed || reported).then(|| si::ForgotAllocation { allocation_key: key.to_owned() })
     }
 
-    /// Takes a placement back that the shim cannot have.
+    /// Takes a placement back that the shim cannot have: of those with the key, whatever their
+    /// applications, the newest that waits for this very acknowledgement; else the newest.
     fn undo(
         &mut self,
         now: Instant,
+        acknowledged: u64,
         failure: &cb::CacheSyncFailure,
     ) -> Option<si::AllocationRelease> {
         let key = &failure.allocation_key;
-        let placed = take(self.ledger.as_mut()?, key, |_| true)?;
+        let waits = self.withheld.iter().rev().filter(|withheld| withheld.seq <= acknowledged);
+        let mut waits = waits.flat_map(|withheld| withheld.response.new.iter().rev());
+        let waits = waits.find(|one| one.allocation_key == *key);
+        let ledger = self.ledger.as_mut()?;
+        let placed = match waits {
+            Some(waits) => take(ledger, key, |placed| {
+                placed.application == waits.application_id && placed.uuid == waits.uuid
+            }),
+            None => take(ledger, key, |_| true),
+        }?;
         if !failure.retryable {
             for nodes in self.excluded.values_mut() {
                 nodes.retain(|(_, until)| *until > now);
@@ -358,7 +405,21 @@ impl Cache {
         })
     }
 
+    /// As many syncs as it takes; what is forgotten comes last.
     fn sync(
+        &mut self,
+        assumed: Vec<si::AssumedAllocation>,
+        forgotten: Vec<si::ForgotAllocation>,
+    ) -> Vec<cb::CacheSync> {
+        let max_bytes = self.max_bytes.saturating_sub(SYNC_OVERHEAD_BYTES);
+        let assumed = portions(assumed, SYNC_ITEMS, max_bytes);
+        let mut syncs: Vec<_> = assumed.map(|portion| self.numbered(portion, Vec::new())).collect();
+        let forgotten = portions(forgotten, SYNC_ITEMS, max_bytes);
+        syncs.extend(forgotten.map(|portion| self.numbered(Vec::new(), portion)));
+        syncs
+    }
+
+    fn numbered(
         &mut self,
         assumed_allocations: Vec<si::AssumedAllocation>,
         forget_allocations: Vec<si::ForgotAllocation>,

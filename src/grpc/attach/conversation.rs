@@ -11,6 +11,7 @@
 //! * A question that came in is answered, unless it was cancelled.
 //! * The scheduler hears of a lost stream before it hears that its questions are open: it does not
 //!   ask them again into nothing.
+//! * No message is larger than the shim takes, unless one item of it is.
 //! * Everything that belongs to one stream is in [`Stream`] and goes with it.
 
 use monoceros_actors::metrics::CallbackMetrics;
@@ -139,7 +140,7 @@ impl Able {
 impl Conversation {
     /// Nobody is there yet.
     pub(super) fn new(options: Options, metrics: CallbackMetrics) -> Self {
-        let expects = matches!(options.callback.predicates, Asking::Optional | Asking::Required);
+        let expects = options.callback.predicates != Asking::None;
         let events = Events::new(options.event_capacity);
         Self {
             options,
@@ -182,26 +183,28 @@ impl Conversation {
     pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, identity: &Identity) {
         let open = self.drop_stream(now);
         let able = Able::of(hello);
-        let limits = self.limits(hello, able);
         let max_bytes = match hello.max_message_bytes as usize {
             0 => MESSAGE_BYTES,
             bytes => bytes.clamp(LEAST_MESSAGE_BYTES, MESSAGE_BYTES),
         };
-        let mut out = Outgoing::default();
+        let limits = self.limits(hello, able, max_bytes);
+        let mut out = Outgoing::new(max_bytes);
         let predicates = able.to(cb::Capability::Predicates);
         if predicates {
             self.presence.attach(hello.predicates_absent());
         }
         let syncs = if able.to(cb::Capability::CacheSync) {
             let patience = self.options.callback.cache_sync_timeout;
-            self.cache.attach(hello.confirm_assume.then_some(patience))
+            self.cache.attach(hello.confirm_assume.then_some(patience), max_bytes)
         } else {
             Vec::new()
         };
         if able.to(cb::Capability::Events) {
             self.events.attach(now, hello, max_bytes);
         }
-        self.states.set_attached(able.to(cb::Capability::ContainerStates));
+        let states = able.to(cb::Capability::ContainerStates);
+        self.states.set_attached(states.then_some(max_bytes));
+        self.dictionary.sweep(now);
         let heartbeat = self.options.callback.heartbeat;
         out.push(
             now,
@@ -313,7 +316,7 @@ impl Conversation {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         let stalled =
             stream.out.waits_since().map(|since| since + self.options.callback.idle_timeout);
-        if stalled.is_some_and(|end| end <= now) || stream.out.is_full() {
+        if stalled.is_some_and(|end| end <= now) || stream.out.has_overflowed() {
             return Err(End::Stalled);
         }
         match stream.pulse.beat(now) {
@@ -340,6 +343,12 @@ impl Conversation {
         if let Some(dump) = dump {
             self.reply(dump.request, Reply::State(Err(late())));
         }
+        if self.is_able_to(cb::Capability::Predicates)
+            || self.is_able_to(cb::Capability::PreemptionPredicates)
+        {
+            self.dictionary.sweep(now);
+            self.send_dictionary(now);
+        }
         self.send_what_is_ready(now);
         Ok(())
     }
@@ -350,6 +359,7 @@ impl Conversation {
         let of_stream = self.stream.as_ref().map(|stream| {
             let idle = self.options.callback.idle_timeout;
             [
+                stream.out.has_overflowed().then_some(now),
                 stream.out.waits_since().map(|since| since + idle),
                 Some(stream.pulse.due()),
                 stream.batcher.as_ref().and_then(|batcher| batcher.due(now)),
@@ -392,7 +402,7 @@ impl Conversation {
         std::mem::take(&mut self.effects)
     }
 
-    fn limits(&self, hello: &cb::Hello, able: Able) -> Limits {
+    fn limits(&self, hello: &cb::Hello, able: Able, max_bytes: usize) -> Limits {
         let callback = &self.options.callback;
         let least = |ours: u32, theirs: u32| match theirs {
             0 => ours as usize,
@@ -409,6 +419,7 @@ impl Conversation {
             queries,
             nodes: least(callback.max_nodes_per_batch.get(), hello.max_nodes_per_batch),
             waiting: callback.queue_batches.get().saturating_mul(queries),
+            bytes: max_bytes,
             timeout,
             on_timeout: callback.on_timeout,
             assume: able.to(cb::Capability::CacheSync),
@@ -427,8 +438,13 @@ impl Conversation {
     fn set_mode(&mut self, now: Instant) {
         let mode = self.presence.mode(&self.options, now);
         if mode != self.mode {
-            self.mode = mode;
+            let before = std::mem::replace(&mut self.mode, mode);
             self.effects.push(Effect::Mode(mode));
+            if before == Mode::Fail && mode == Mode::Remote {
+                // To the scheduler both are the same, and what failed was never asked.
+                let invalidation = Invalidation { all: true, ..Invalidation::default() };
+                self.effects.push(Effect::Invalidate(invalidation));
+            }
         }
     }
 
@@ -437,7 +453,7 @@ impl Conversation {
         let Some(stream) = self.stream.take() else { return Vec::new() };
         self.presence.detach(now);
         self.events.detach();
-        self.states.set_attached(false);
+        self.states.set_attached(None);
         self.effects.extend(self.cache.detach().into_iter().map(Effect::Deliver));
         self.preempted(stream.preemptions.close());
         let lost = || "the shim's stream was lost".to_owned();
@@ -465,13 +481,15 @@ impl Conversation {
             self.metrics.unknown_result();
             return Ok(());
         };
-        let turn =
-            batcher.results(now, results).map_err(|error| End::Violation(error.to_string()))?;
-        if batcher.is_flooded() {
-            return Err(End::ResultFlood);
-        }
+        let (turn, violation) = batcher.results(now, results);
+        let flooded = batcher.is_flooded();
+        // What was answered is answered, however the stream ends.
         self.carry_out(now, turn);
-        Ok(())
+        match violation {
+            Some(violation) => Err(End::Violation(violation.to_string())),
+            None if flooded => Err(End::ResultFlood),
+            None => Ok(()),
+        }
     }
 
     fn carry_out(&mut self, now: Instant, turn: Turn) {
@@ -484,8 +502,7 @@ impl Conversation {
                 batcher.forgotten(key);
             }
             let assumed_on = |key: &str| batcher.assumed_on(key).cloned();
-            let sync = self.cache.forget(&forget, assumed_on);
-            if let Some(sync) = sync {
+            for sync in self.cache.forget(&forget, assumed_on) {
                 self.push(now, Body::CacheSync(sync));
             }
         }
@@ -504,7 +521,11 @@ impl Conversation {
 
     fn heartbeat(&self, nonce: u64, reply: bool) -> Body {
         let cache_seq = self.cache.seq();
-        Body::Heartbeat(cb::Heartbeat { nonce, reply, cache_seq, ..Default::default() })
+        let batcher = self.stream.as_ref().and_then(|stream| stream.batcher.as_ref());
+        let queued_batches = batcher.map_or(0, |batcher| clamped(batcher.queued_batches()));
+        // What time it is, is for whoever takes it to the shim.
+        let timestamp_nano = 0;
+        Body::Heartbeat(cb::Heartbeat { nonce, reply, cache_seq, queued_batches, timestamp_nano })
     }
 
     fn send_what_is_ready(&mut self, now: Instant) {

@@ -3,11 +3,18 @@
 //! # Invariant
 //! An index names one node until the dictionary is [reset](Dictionary::reset), which every new
 //! stream begins with.
+//!
+//! # When a node leaves
+//! An RM takes a node away before the scheduler knows, and there may be questions about it meanwhile.
+//! So it keeps its index until nobody has asked about it for [`PAUSE`], which is longer than any
+//! question may be out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use monoceros_proto::callback::v1 as cb;
+use tokio::time::Instant;
 
 /// The nodes that the scheduler has spoken of, by name and by index.
 #[derive(Debug, Default)]
@@ -17,7 +24,14 @@ pub(super) struct Dictionary {
     next: u32,
     added: Vec<cb::NodeDictEntry>,
     removed: Vec<u32>,
+    /// Nodes that leave, and whether they were spoken of since the last look.
+    leaving: HashMap<Arc<str>, bool>,
+    /// When to look at them.
+    sweep: Option<Instant>,
 }
+
+/// Between two looks at the nodes that leave.
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// Length and tag of an entry, its index, and length and tag of its name take at most so much.
 const ENTRY_OVERHEAD_BYTES: usize = 20;
@@ -31,6 +45,9 @@ impl Dictionary {
     /// The index of a node, given to it now if it has none.
     pub(super) fn index(&mut self, node: &str) -> u32 {
         if let Some(&index) = self.indexes.get(node) {
+            if let Some(spoken_of) = self.leaving.get_mut(node) {
+                *spoken_of = true;
+            }
             return index;
         }
         let index = self.next;
@@ -40,12 +57,37 @@ impl Dictionary {
         index
     }
 
-    /// The node is gone. Should it come again, it gets another index.
-    pub(super) fn remove(&mut self, node: &str) {
-        if let Some(index) = self.indexes.remove(node) {
-            self.added.retain(|entry| entry.index != index);
-            self.removed.push(index);
+    /// The node leaves.
+    pub(super) fn leaves(&mut self, now: Instant, node: &str) {
+        if let Some((name, _)) = self.indexes.get_key_value(node) {
+            self.leaving.insert(Arc::clone(name), true);
+            self.sweep.get_or_insert(now + PAUSE);
         }
+    }
+
+    /// The node is there, perhaps again.
+    pub(super) fn stays(&mut self, node: &str) {
+        self.leaving.remove(node);
+    }
+
+    /// Removes the nodes that left a while ago. Should one come again, it gets another index.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        if self.sweep.is_none_or(|due| now < due) {
+            return;
+        }
+        let Self { indexes, added, removed, .. } = self;
+        self.leaving.retain(|node, spoken_of| {
+            if std::mem::take(spoken_of) {
+                return true;
+            }
+            if let Some(index) = indexes.remove(node) {
+                added.retain(|entry| entry.index != index);
+                removed.push(index);
+            }
+            false
+        });
+        removed.sort_unstable();
+        self.sweep = (!self.leaving.is_empty()).then_some(now + PAUSE);
     }
 
     /// What a shim has to be told before it can read indexes that were given lately.
@@ -99,6 +141,13 @@ impl Dictionary {
 mod tests {
     use super::*;
 
+    /// Has `n1` leave for good.
+    fn removed(dictionary: &mut Dictionary, now: Instant) {
+        dictionary.leaves(now, "n1");
+        dictionary.sweep(now + PAUSE);
+        dictionary.sweep(now + 2 * PAUSE);
+    }
+
     fn entries(message: &cb::NodeDictionary) -> Vec<(u32, &str)> {
         message.add.iter().map(|entry| (entry.index, &*entry.node_id)).collect()
     }
@@ -121,13 +170,39 @@ mod tests {
         let mut dictionary = Dictionary::default();
         dictionary.index("n1");
         dictionary.updates(1_000);
-        dictionary.remove("n1");
+        removed(&mut dictionary, Instant::now());
         assert_eq!(dictionary.index("n1"), 1);
         let updates = dictionary.updates(1_000);
         assert_eq!((&*updates[0].remove, entries(&updates[0])), (&[0][..], vec![(1, "n1")]));
         let reset = dictionary.reset(1_000);
         assert!(reset[0].reset);
         assert_eq!(entries(&reset[0]), [(1, "n1")]);
+    }
+
+    #[test]
+    fn a_node_that_leaves_is_removed_once_nobody_asks_about_it() {
+        let mut dictionary = Dictionary::default();
+        dictionary.index("n1");
+        dictionary.index("n2");
+        dictionary.updates(1_000);
+        let mut now = Instant::now();
+        dictionary.leaves(now, "n1");
+        dictionary.leaves(now, "n2");
+        dictionary.leaves(now, "unheard of");
+        dictionary.stays("n2");
+        for _ in 0..3 {
+            // A question that was under way.
+            assert_eq!(dictionary.index("n1"), 0);
+            now += PAUSE;
+            dictionary.sweep(now);
+            assert!(dictionary.updates(1_000).is_empty());
+        }
+        dictionary.sweep(now + PAUSE / 2);
+        assert!(dictionary.updates(1_000).is_empty(), "not yet");
+        dictionary.sweep(now + PAUSE);
+        assert_eq!(dictionary.updates(1_000)[0].remove, [0]);
+        assert!(dictionary.leaving.is_empty() && dictionary.sweep.is_none());
+        assert_eq!(entries(&dictionary.reset(1_000)[0]), [(1, "n2")]);
     }
 
     #[test]

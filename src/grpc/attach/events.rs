@@ -58,10 +58,12 @@ impl Events {
         self.last
     }
 
-    /// A stream begins behind the event that the shim received last.
+    /// A stream begins behind the event that the shim received last, with all of them if it received
+    /// none of this session.
     pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, max_bytes: usize) {
         let first = self.first();
-        let asked = hello.last_event_seq.min(self.last) + 1;
+        // A number that was not given yet is one of another session, whose events are not here.
+        let asked = if hello.last_event_seq > self.last { 1 } else { hello.last_event_seq + 1 };
         let next = asked.max(first);
         let dropped = if hello.last_event_seq == 0 { 0 } else { next - asked };
         let credit = match hello.initial_event_credit {
@@ -244,6 +246,8 @@ mod tests {
             (4, (11, 20, 6, 10)),
             (0, (11, 20, 0, 10)),
             (10, (11, 20, 0, 10)),
+            (21, (11, 20, 10, 10)),
+            (5_000, (11, 20, 10, 10)),
         ] {
             ring.attach(now, &hello(last, 0), BYTES);
             assert_eq!(span(&ring.next_batch(now).unwrap()), expected, "after {last}");

@@ -4,6 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::callback::v1::core_message::Body;
+use prost::Message;
 use tokio::time::Instant;
 
 /// Allocations that one cache sync may grow to by joining later ones.
@@ -12,21 +13,66 @@ const JOINED: usize = 1_000;
 /// Messages that may wait; a shim that lets it come to more takes none at all.
 const MOST: usize = 16_384;
 
+/// What an item takes in a message beside itself, at most: tag and length, and those of the list.
+pub(super) const ITEM_OVERHEAD_BYTES: usize = 8;
+
 /// Messages in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outgoing {
     queue: VecDeque<Body>,
     /// Since when some wait and none was taken.
     since: Option<Instant>,
+    /// No message may be larger.
+    max_bytes: usize,
+    /// Of the last message, if it is a cache sync.
+    sync_bytes: usize,
+    overflowed: bool,
+}
+
+/// Items in order, so many and no larger than fit one message; one that fits none stands alone.
+pub(super) fn portions<T: Message>(
+    items: Vec<T>,
+    most: usize,
+    max_bytes: usize,
+) -> impl Iterator<Item = Vec<T>> {
+    let mut items = items.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let first = items.next()?;
+        let mut bytes = first.encoded_len() + ITEM_OVERHEAD_BYTES;
+        let mut portion = vec![first];
+        while portion.len() < most
+            && let Some(item) =
+                items.next_if(|item| bytes + item.encoded_len() + ITEM_OVERHEAD_BYTES <= max_bytes)
+        {
+            bytes += item.encoded_len() + ITEM_OVERHEAD_BYTES;
+            portion.push(item);
+        }
+        Some(portion)
+    })
 }
 
 impl Outgoing {
-    /// Adds a message. A cache sync is joined to the one before it where that comes to the same.
+    /// Nothing waits.
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { queue: VecDeque::new(), since: None, max_bytes, sync_bytes: 0, overflowed: false }
+    }
+
+    /// Adds a message. A cache sync is joined to the one before it where that comes to the same. One
+    /// message too many, and the stream is of no use any more: nothing waits from then on.
     pub(super) fn push(&mut self, now: Instant, body: Body) {
+        if self.overflowed {
+            return;
+        }
         self.since.get_or_insert(now);
+        let bytes = match &body {
+            Body::CacheSync(sync) => sync.encoded_len(),
+            _ => 0,
+        };
         if let (Some(Body::CacheSync(last)), Body::CacheSync(next)) = (self.queue.back_mut(), &body)
+            && self.sync_bytes + bytes <= self.max_bytes
             && joins(last, next)
         {
+            self.sync_bytes += bytes;
             let Body::CacheSync(next) = body else { unreachable!("just matched") };
             last.cache_seq = next.cache_seq;
             if let (Some(args), Some(more)) = (&mut last.args, next.args) {
@@ -35,6 +81,12 @@ impl Outgoing {
             }
             return;
         }
+        if self.queue.len() == MOST {
+            self.overflowed = true;
+            self.queue = VecDeque::new();
+            return;
+        }
+        self.sync_bytes = bytes;
         self.queue.push_back(body);
     }
 
@@ -55,9 +107,9 @@ impl Outgoing {
         self.since
     }
 
-    /// Whether more wait than is sane.
-    pub(super) fn is_full(&self) -> bool {
-        self.queue.len() > MOST
+    /// Whether more came to wait than is sane.
+    pub(super) fn has_overflowed(&self) -> bool {
+        self.overflowed
     }
 }
 
@@ -106,7 +158,7 @@ mod tests {
     }
 
     fn taken(bodies: Vec<Body>) -> Vec<Body> {
-        let mut out = Outgoing::default();
+        let mut out = Outgoing::new(1_000);
         let now = Instant::now();
         for body in bodies {
             out.push(now, body);
@@ -118,6 +170,42 @@ mod tests {
     fn neighbouring_syncs_become_one_with_the_later_number() {
         let joined = taken(vec![sync(1, &["a"], &[]), sync(2, &["b"], &[]), sync(3, &[], &["c"])]);
         assert_eq!(joined, [sync(3, &["a", "b"], &["c"])]);
+    }
+
+    #[test]
+    fn syncs_are_joined_as_far_as_one_message_takes_them() {
+        let key = "k".repeat(300);
+        let syncs = (1..=7).map(|seq| sync(seq, &[&key], &[])).collect();
+        let joined = taken(syncs);
+        let size = |body: &Body| cb::CoreMessage { body: Some(body.clone()) }.encoded_len();
+        assert!(joined.iter().all(|body| size(body) <= 1_000 + ITEM_OVERHEAD_BYTES));
+        assert_eq!(joined.len(), 3);
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_message_comes_in_portions() {
+        let node = |bytes: usize| si::ForgotAllocation { allocation_key: "k".repeat(bytes) };
+        let items = vec![node(30), node(40), node(200), node(1), node(2), node(3), node(4)];
+        let sizes = |most| -> Vec<usize> {
+            portions(items.clone(), most, 100).map(|portion| portion.len()).collect()
+        };
+        assert_eq!(sizes(9), [2, 1, 4]);
+        assert_eq!(sizes(2), [2, 1, 2, 2]);
+        assert_eq!(portions(Vec::<si::ForgotAllocation>::new(), 9, 100).count(), 0);
+    }
+
+    #[test]
+    fn one_message_too_many_is_the_end_and_none_of_them_is_kept() {
+        let mut out = Outgoing::new(1_000);
+        let now = Instant::now();
+        for _ in 0..MOST {
+            out.push(now, Body::PredicateBatch(cb::PredicateBatch::default()));
+        }
+        assert!(!out.has_overflowed());
+        for _ in 0..2 {
+            out.push(now, Body::PredicateBatch(cb::PredicateBatch::default()));
+            assert!(out.has_overflowed() && out.is_empty());
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
+use super::outgoing::portions;
+
 /// Between two messages.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -20,7 +22,8 @@ const BATCH: usize = 1_000;
 /// What the RM has not been told yet.
 #[derive(Debug, Default)]
 pub(super) struct States {
-    attached: bool,
+    /// A stream that wants them is there, and takes messages so large.
+    attached: Option<usize>,
     /// By application and key.
     latest: BTreeMap<(String, String), si::UpdateContainerSchedulingStateRequest>,
     /// Since when some of them wait.
@@ -29,9 +32,9 @@ pub(super) struct States {
 }
 
 impl States {
-    /// A stream that wants them is there, or not.
-    pub(super) fn set_attached(&mut self, attached: bool) {
-        self.attached = attached;
+    /// A stream that wants them is there, and takes messages so large; or not.
+    pub(super) fn set_attached(&mut self, max_bytes: Option<usize>) {
+        self.attached = max_bytes;
     }
 
     /// Takes states in; a later one of the same request takes the place of the earlier.
@@ -51,22 +54,21 @@ impl States {
 
     /// Everything that waits, if the last time is long enough ago.
     pub(super) fn next_batches(&mut self, now: Instant) -> Vec<cb::ContainerStateBatch> {
-        if self.due().is_none_or(|due| due > now) {
+        let Some(max_bytes) = self.attached.filter(|_| self.due().is_some_and(|due| due <= now))
+        else {
             return Vec::new();
-        }
+        };
         self.sent = Some(now);
         self.since = None;
-        let mut states = std::mem::take(&mut self.latest).into_values().peekable();
-        let mut batches = Vec::new();
-        while states.peek().is_some() {
-            batches.push(cb::ContainerStateBatch { states: states.by_ref().take(BATCH).collect() });
-        }
-        batches
+        let states = std::mem::take(&mut self.latest).into_values().collect();
+        portions(states, BATCH, max_bytes)
+            .map(|states| cb::ContainerStateBatch { states })
+            .collect()
     }
 
     /// When to [send](Self::next_batches).
     pub(super) fn due(&self) -> Option<Instant> {
-        let since = self.since.filter(|_| self.attached)?;
+        let since = self.since.filter(|_| self.attached.is_some())?;
         Some(self.sent.map_or(since, |sent| since.max(sent + PAUSE)))
     }
 }
@@ -74,6 +76,8 @@ impl States {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const BYTES: usize = 1 << 20;
 
     fn state(key: &str, reason: &str) -> si::UpdateContainerSchedulingStateRequest {
         si::UpdateContainerSchedulingStateRequest {
@@ -95,7 +99,7 @@ mod tests {
         states.push(now, vec![state("a", "early"), state("b", "early")]);
         assert_eq!(states.due(), None, "nobody is there");
         states.push(now, vec![state("a", "late")]);
-        states.set_attached(true);
+        states.set_attached(Some(BYTES));
         assert_eq!(read(&states.next_batches(now)), [("a", "late"), ("b", "early")]);
         assert!(states.next_batches(now + PAUSE).is_empty());
         states.push(now + PAUSE / 2, vec![state("c", "")]);
@@ -107,11 +111,15 @@ mod tests {
     #[test]
     fn many_are_told_in_several_messages() {
         let mut states = States::default();
-        let now = Instant::now();
-        states.set_attached(true);
-        states.push(now, (0..2_500).map(|n| state(&n.to_string(), "")).collect());
-        let sizes: Vec<_> =
-            states.next_batches(now).iter().map(|batch| batch.states.len()).collect();
-        assert_eq!(sizes, [1_000, 1_000, 500]);
+        let mut now = Instant::now();
+        for (max_bytes, expected) in [(BYTES, &[1_000, 1_000, 500][..]), (9_000, &[600; 4])] {
+            states.set_attached(Some(max_bytes));
+            states.push(now, (0..2_500).map(|n| state(&format!("{n:05}"), "")).collect());
+            let batches = states.next_batches(now);
+            let sizes: Vec<_> = batches.iter().map(|batch| batch.states.len()).collect();
+            assert_eq!(sizes[..expected.len()], *expected);
+            assert_eq!(sizes.iter().sum::<usize>(), 2_500);
+            now += PAUSE;
+        }
     }
 }

@@ -552,7 +552,8 @@ fn first_session_number(now_ns: i64) -> u64 {
     ((now_ns / SECOND_NS) << 24) + fraction + 1
 }
 
-fn wall_clock_ns() -> i64 {
+/// Nanoseconds since the epoch.
+pub(super) fn wall_clock_ns() -> i64 {
     #[expect(
         clippy::disallowed_methods,
         reason = "tells people when, and one run of the process from another; decides nothing"

@@ -8,29 +8,34 @@ use monoceros_proto::callback::v1 as cb;
 use tokio::time::Instant;
 
 use super::super::results::{self, Reading, Violation, clamped};
-use super::{Answer, Assumed, Batcher, Place, Query, Question, Turn};
+use super::{Abandoned, Answer, Assumed, Batcher, Place, Query, Question, Turn};
 
 impl Batcher {
-    /// Takes results in. `Err` says what no shim may send.
+    /// Takes results in, up to the first that no shim may send, which is the second part. The first
+    /// holds in any case: its questions are not [open](Batcher::close) any more.
     pub(in crate::grpc::attach) fn results(
         &mut self,
         now: Instant,
         results: &cb::PredicateResults,
-    ) -> Result<Turn, Violation> {
+    ) -> (Turn, Option<Violation>) {
         let mut turn = Turn::default();
         let id = results.batch_id;
         let Some(batch) = self.out.get(&id) else {
             self.late(results, &mut turn);
-            return Ok(turn);
+            return (turn, None);
         };
         let stale = results.cache_seq < batch.cache_seq;
         let mut useful = false;
         for result in &results.results {
-            useful |= self.result(now, id, stale, result, &mut turn)?;
+            match self.result(now, id, stale, result, &mut turn) {
+                Ok(answers) => useful |= answers,
+                Err(violation) => return (turn, Some(violation)),
+            }
         }
-        self.useless = if useful { 0 } else { self.useless + 1 };
         self.settle_batch(now, id, results.last, &mut turn);
-        Ok(turn)
+        useful |= !self.is_out(id);
+        self.useless = if useful { 0 } else { self.useless + 1 };
+        (turn, None)
     }
 
     /// Whether so many results answered nothing that the shim cannot mean well.
@@ -168,28 +173,32 @@ impl Batcher {
             let left_out = ("left out of the shim's answer".to_owned(), clamped(query.nodes));
             results::merge(&mut reasons, vec![left_out]);
             let reasons = results::most_frequent(reasons);
-            turn.answers.push(Answer { ticket, verdict: Verdict::Failed { reasons } });
+            turn.answers.push(Answer { ticket, verdict: Verdict::Presumed { reasons } });
         }
     }
 
-    /// Results that nobody waits for: what the shim assumed with them does not hold.
+    /// Results that nobody waits for: what the shim assumed with them does not hold. They are no
+    /// flood as long as they may be of a batch that the shim was too slow for.
     fn late(&mut self, results: &cb::PredicateResults, turn: &mut Turn) {
-        self.useless += 1;
-        let Some(keys) = self.abandoned.get_mut(&results.batch_id) else {
+        let id = results.batch_id;
+        let Some(abandoned) = self.abandoned.get_mut(&id) else {
+            self.useless += 1;
             self.metrics.unknown_result();
             return;
         };
         self.metrics.late_result();
         for result in &results.results {
             let passes = results::first_bit(&result.pass_bitmap, result.evaluated as usize);
-            if let Some(key) = keys.get_mut(result.query_id as usize).and_then(Option::take)
-                && passes.is_some()
-            {
-                turn.forget.push(key);
-            }
+            let key = abandoned.keys.get_mut(result.query_id as usize).and_then(Option::take);
+            turn.forget.extend(key.filter(|_| passes.is_some()));
         }
-        if results.last {
-            self.abandoned.remove(&results.batch_id);
+        abandoned.messages_left = abandoned.messages_left.saturating_sub(1);
+        if (results.last || abandoned.messages_left == 0)
+            && let Some(Abandoned { keys, .. }) = self.abandoned.remove(&id)
+            && !results.last
+        {
+            // Nobody listens for more.
+            turn.forget.extend(keys.into_iter().flatten());
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the shim is told of its view, and when.
 
+use prost::Message as _;
+
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -28,15 +30,19 @@ fn released(key: &str) -> si::AllocationResponse {
     si::AllocationResponse { released: vec![release], ..Default::default() }
 }
 
-/// What a sync says: `+key@node` and `-key`.
-fn read(sync: &cb::CacheSync) -> String {
-    let args = sync.args.clone().unwrap_or_default();
-    let assumed = args.assumed_allocations.into_iter();
-    let assumed = assumed.map(|one| format!("+{}@{}", one.allocation_key, one.node_id));
-    let forgotten =
-        args.forget_allocations.into_iter().map(|one| format!("-{}", one.allocation_key));
-    assumed.chain(forgotten).collect::<Vec<_>>().join(" ")
+/// What syncs say: `+key@node` and `-key`.
+fn read(syncs: &[cb::CacheSync]) -> String {
+    let words = syncs.iter().flat_map(|sync| {
+        let args = sync.args.clone().unwrap_or_default();
+        let assumed = args.assumed_allocations.into_iter();
+        let assumed = assumed.map(|one| format!("+{}@{}", one.allocation_key, one.node_id));
+        let forgotten = args.forget_allocations.into_iter();
+        assumed.chain(forgotten.map(|one| format!("-{}", one.allocation_key)))
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
+
+const BYTES: usize = 1 << 20;
 
 fn pass(cache: &mut Cache, response: si::AllocationResponse) -> Passage {
     cache.pass(Instant::now(), response, |_| false)
@@ -44,7 +50,7 @@ fn pass(cache: &mut Cache, response: si::AllocationResponse) -> Passage {
 
 fn attached(confirm: Option<Duration>) -> Cache {
     let mut cache = Cache::new(true);
-    cache.attach(confirm);
+    cache.attach(confirm, BYTES);
     cache
 }
 
@@ -61,41 +67,41 @@ fn ack(seq: u64, failures: &[(&str, bool)]) -> cb::CacheSyncAck {
 fn an_allocation_is_assumed_before_it_is_told_and_forgotten_after_its_release() {
     let mut cache = attached(None);
     let told = pass(&mut cache, new(vec![allocation("a", "n1"), allocation("b", "n2")]));
-    assert_eq!(read(&told.assume.unwrap()), "+a@n1 +b@n2");
-    assert_eq!((told.deliver.len(), told.forget), (1, None));
+    assert_eq!(read(&told.assume), "+a@n1 +b@n2");
+    assert_eq!((told.deliver.len(), told.forget), (1, vec![]));
     let gone = pass(&mut cache, released("a"));
-    assert_eq!((gone.assume, gone.deliver.len()), (None, 1));
-    assert_eq!(read(&gone.forget.unwrap()), "-a");
+    assert_eq!((gone.assume, gone.deliver.len()), (vec![], 1));
+    assert_eq!(read(&gone.forget), "-a");
 }
 
 #[test]
 fn what_the_shim_assumed_with_its_answer_is_not_told_but_forgotten_with_the_release() {
     let mut cache = attached(None);
     let told = cache.pass(Instant::now(), new(vec![allocation("a", "n1")]), |_| true);
-    assert_eq!((told.assume, told.deliver.len()), (None, 1));
-    assert_eq!(read(&pass(&mut cache, released("a")).forget.unwrap()), "-a");
+    assert_eq!((told.assume, told.deliver.len()), (vec![], 1));
+    assert_eq!(read(&pass(&mut cache, released("a")).forget), "-a");
 }
 
 #[test]
 fn what_the_rm_reported_itself_is_neither_told_nor_listed() {
     let mut cache = attached(None);
     cache.reported("app", "a");
-    assert_eq!(pass(&mut cache, new(vec![allocation("a", "n1")])).assume, None);
+    assert_eq!(pass(&mut cache, new(vec![allocation("a", "n1")])).assume, vec![]);
     pass(&mut cache, new(vec![allocation("b", "n1")]));
     cache.detach();
-    let snapshot = cache.attach(None);
-    assert_eq!(read(&snapshot[0]), "+b@n1");
-    assert_eq!(read(&pass(&mut cache, released("a")).forget.unwrap()), "-a");
+    let snapshot = cache.attach(None, BYTES);
+    assert_eq!(read(&snapshot), "+b@n1");
+    assert_eq!(read(&pass(&mut cache, released("a")).forget), "-a");
     let again = pass(&mut cache, new(vec![allocation("a", "n1")]));
-    assert_eq!(read(&again.assume.unwrap()), "+a@n1", "it ended, and is a new one");
+    assert_eq!(read(&again.assume), "+a@n1", "it ended, and is a new one");
 }
 
 #[test]
 fn a_stream_begins_with_everything_in_pieces_of_which_the_last_says_so() {
     let mut cache = Cache::new(true);
     let many = (0..2_500).map(|n| allocation(&format!("{n:04}"), "n1")).collect();
-    assert_eq!(pass(&mut cache, new(many)).assume, None, "nobody is there");
-    let snapshot = cache.attach(None);
+    assert_eq!(pass(&mut cache, new(many)).assume, vec![], "nobody is there");
+    let snapshot = cache.attach(None, BYTES);
     let ends: Vec<_> = snapshot.iter().map(|part| part.snapshot_end).collect();
     assert_eq!(ends, [false, false, true]);
     assert!(snapshot.iter().all(|part| part.snapshot));
@@ -114,7 +120,7 @@ fn a_list_that_could_not_be_complete_is_not_sent() {
     let mut cache = Cache::new(false);
     assert!(!cache.is_in_use());
     cache.went_past(&new(vec![allocation("a", "n1")]));
-    assert!(cache.attach(None).is_empty());
+    assert!(cache.attach(None, BYTES).is_empty());
     assert!(cache.is_in_use());
 }
 
@@ -122,14 +128,14 @@ fn a_list_that_could_not_be_complete_is_not_sent() {
 fn nothing_is_told_before_it_is_confirmed_and_nothing_overtakes_it() {
     let mut cache = attached(Some(PATIENCE));
     let first = pass(&mut cache, new(vec![allocation("a", "n1")]));
-    let seq = first.assume.unwrap().cache_seq;
+    let seq = first.assume[0].cache_seq;
     assert!(first.deliver.is_empty());
     let second = pass(&mut cache, released("x"));
     assert!(second.deliver.is_empty(), "the release waits its turn");
     let third = pass(&mut cache, new(vec![allocation("b", "n1")]));
     let now = Instant::now();
     assert_eq!(cache.acknowledge(now, &ack(seq, &[])).unwrap().deliver.len(), 2);
-    let seq = third.assume.unwrap().cache_seq;
+    let seq = third.assume[0].cache_seq;
     let confirmed = cache.acknowledge(now, &ack(seq, &[])).unwrap();
     assert_eq!(confirmed.deliver[0].new[0].allocation_key, "b");
     let beyond = cache.acknowledge(now, &ack(seq + 1, &[])).unwrap_err();
@@ -153,7 +159,7 @@ fn what_is_not_confirmed_in_time_is_told_anyway_and_so_it_is_when_the_stream_is_
 fn a_placement_that_the_shim_cannot_have_is_undone_and_its_node_excluded_for_a_while() {
     let mut cache = attached(Some(PATIENCE));
     let both = new(vec![allocation("a", "n1"), allocation("b", "n2")]);
-    let seq = pass(&mut cache, both).assume.unwrap().cache_seq;
+    let seq = pass(&mut cache, both).assume[0].cache_seq;
     let now = Instant::now();
     let failed = cache.acknowledge(now, &ack(seq, &[("a", false), ("unknown", true)])).unwrap();
     let told: Vec<_> = failed.deliver[0].new.iter().map(|one| &*one.allocation_key).collect();
@@ -172,8 +178,63 @@ fn what_was_placed_since_is_said_again_rather_than_forgotten() {
     pass(&mut cache, new(vec![allocation("a", "n2")]));
     let keys: Vec<Arc<str>> = ["a", "b", "c"].map(Into::into).into();
     let assumed_on = |key: &str| (key == "b").then(|| "n3".into());
-    let sync = cache.forget(&keys, assumed_on).unwrap();
+    let sync = cache.forget(&keys, assumed_on);
     assert_eq!(read(&sync), "+a@n2 +b@n3 -c");
     cache.detach();
-    assert_eq!(cache.forget(&keys, |_| None), None, "the next stream begins with everything");
+    assert_eq!(cache.forget(&keys, |_| None), [], "the next stream begins with everything");
+}
+
+#[test]
+fn no_sync_is_larger_than_the_shim_takes() {
+    let mut cache = Cache::new(true);
+    let many: Vec<_> = (0..90).map(|n| allocation(&format!("{n:0100}"), "n1")).collect();
+    pass(&mut cache, new(many.clone()));
+    let mut syncs = cache.attach(Some(PATIENCE), 1_000);
+    assert!(syncs.iter().rev().skip(1).all(|part| part.snapshot && !part.snapshot_end));
+    assert!(syncs.last().unwrap().snapshot_end);
+    let gone = si::AllocationResponse {
+        released: many.iter().flat_map(|one| released(&one.allocation_key).released).collect(),
+        ..Default::default()
+    };
+    syncs.extend(pass(&mut cache, gone).forget);
+    syncs.extend(pass(&mut cache, new(many)).assume);
+    assert!(syncs.len() > 27 && syncs.iter().all(|sync| sync.encoded_len() <= 1_000));
+    assert!(syncs.is_sorted_by(|a, b| a.cache_seq < b.cache_seq));
+    let last = syncs.last().unwrap().cache_seq;
+    let now = Instant::now();
+    assert!(cache.acknowledge(now, &ack(last - 1, &[])).unwrap().deliver.len() < 2, "not the last");
+    assert_eq!(cache.acknowledge(now, &ack(last, &[])).unwrap().deliver.len(), 1);
+}
+
+#[test]
+fn what_came_with_a_node_that_is_refused_was_never_reported() {
+    let mut cache = attached(None);
+    cache.reported_with("n1", "app", "a");
+    cache.node_answered("n1", false);
+    assert!(cache.reported.is_empty() && cache.reported_with.is_empty());
+    assert_eq!(read(&pass(&mut cache, new(vec![allocation("a", "n2")])).assume), "+a@n2");
+    cache.reported_with("n1", "app", "b");
+    cache.node_answered("n1", true);
+    // Again, and it is there already.
+    cache.reported_with("n1", "app", "b");
+    cache.node_answered("n1", false);
+    assert_eq!(cache.reported.len(), 1);
+}
+
+#[test]
+fn a_failure_is_of_the_allocation_that_waits_for_its_confirmation() {
+    let mut cache = attached(Some(PATIENCE));
+    let now = Instant::now();
+    let of = |application: &str, node| si::Allocation {
+        application_id: application.to_owned(),
+        ..allocation("a", node)
+    };
+    let waits = pass(&mut cache, new(vec![of("one", "n1")])).assume[0].cache_seq;
+    // Another application has the same key, and its allocation is newer.
+    let newer = pass(&mut cache, new(vec![of("two", "n2")])).assume[0].cache_seq;
+    let failed = cache.acknowledge(now, &ack(waits, &[("a", true)])).unwrap();
+    assert_eq!(failed.undo[0].application_id, "one");
+    assert!(failed.deliver[0].new.is_empty());
+    let confirmed = cache.acknowledge(now, &ack(newer, &[])).unwrap();
+    assert_eq!(confirmed.deliver[0].new[0].application_id, "two");
 }

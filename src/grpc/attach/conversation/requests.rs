@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::callback::v1::core_message::Body;
 use monoceros_proto::si::v1 as si;
+use prost::Message as _;
 use tokio::time::Instant;
 
+use super::super::outgoing::ITEM_OVERHEAD_BYTES;
 use super::super::preemption::{self, Preempted};
 use super::super::presence::Mode;
 use super::super::requests::{CHUNK_BYTES, Dump};
@@ -49,10 +51,14 @@ impl Conversation {
             return Err("no shim that keeps configurations is attached".to_owned());
         }
         let request_id = self.next_number();
-        let stream = self.stream.as_mut().expect("it keeps configurations");
-        stream.saves.ask(request_id, now + SAVE_TIMEOUT);
         let deadline_ms = millis(SAVE_TIMEOUT);
         let ask = cb::ConfigSaveRequest { request_id, config, extra_config, deadline_ms };
+        let stream = self.stream.as_mut().expect("it keeps configurations");
+        let (bytes, most) = (ask.encoded_len() + ITEM_OVERHEAD_BYTES, stream.max_bytes);
+        if bytes > most {
+            return Err(format!("it takes {bytes} bytes, and the shim no message above {most}"));
+        }
+        stream.saves.ask(request_id, now + SAVE_TIMEOUT);
         self.push(now, Body::ConfigSave(ask));
         Ok(request_id)
     }

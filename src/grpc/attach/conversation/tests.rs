@@ -180,7 +180,7 @@ fn without_a_shim_every_node_may_fail_or_pass() {
         talk.effects()
     };
     let reasons = vec![("no shim is attached".to_owned(), 2)];
-    assert_eq!(wishes(cb::AbsentPolicy::AbsentFail), [answer(1, Verdict::Failed { reasons })]);
+    assert_eq!(wishes(cb::AbsentPolicy::AbsentFail), [answer(1, Verdict::Presumed { reasons })]);
     let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false };
     assert_eq!(wishes(cb::AbsentPolicy::AbsentPass), [answer(1, passed)]);
 }
@@ -449,4 +449,112 @@ fn what_no_shim_may_send_is_a_violation() {
     // A batch that was never sent is none.
     talk.say(Said::PredicateResults(cb::PredicateResults { batch_id: 99, ..Default::default() }));
     assert_eq!(talk.metrics.ignored_so_far(), [0, 1]);
+}
+
+#[test]
+fn a_shim_that_breaks_the_protocol_leaves_no_question_without_an_answer() {
+    let result = |query_id, evaluated| cb::PredicateResult {
+        query_id,
+        evaluated,
+        outcome: cb::Outcome::Evaluated.into(),
+        ..Default::default()
+    };
+    for broken in [result(99, 1), result(1, 99)] {
+        let mut talk = Talk::required();
+        // The first takes the only place in the window, so that the others come in one batch.
+        talk.attach(&cb::Hello { max_inflight_batches: 1, ..predicates() });
+        (1..=3).for_each(|id| talk.ask(id, &["n1"]));
+        let first = talk.batches().remove(0);
+        talk.pass(&first);
+        talk.effects();
+        let batch_id = talk.batches().remove(0).batch_id;
+        let results = vec![result(0, 1), broken];
+        let results = cb::PredicateResults { batch_id, results, ..Default::default() };
+        let message = cb::ShimMessage { body: Some(Said::PredicateResults(results)) };
+        let received = talk.conversation.receive(talk.now, message);
+        assert!(matches!(received, Err(End::Violation(_))), "{received:?}");
+        let reasons = vec![("refused by the shim".to_owned(), 1)];
+        assert_eq!(talk.effects(), [answer(2, Verdict::Failed { reasons })]);
+        // The next stream may be there before the end of this one is noticed.
+        talk.attach(&predicates());
+        assert_eq!(talk.effects(), [answer(3, Verdict::Unanswered)]);
+    }
+}
+
+#[test]
+fn a_shim_that_comes_back_is_asked_what_failed_without_it() {
+    let mut talk = Talk::new(|_| {});
+    let absent = cb::AbsentPolicy::AbsentFail.into();
+    talk.attach(&cb::Hello { predicates_absent: absent, ..predicates() });
+    talk.conversation.detach(talk.now);
+    talk.effects();
+    talk.attach(&predicates());
+    let all = Invalidation { all: true, ..Invalidation::default() };
+    assert_eq!(talk.effects(), [Effect::Mode(Mode::Remote), Effect::Invalidate(all)]);
+}
+
+#[test]
+fn a_shim_that_comes_late_is_told_everything_unless_nobody_was_to_be_asked() {
+    let told = || si::AllocationResponse {
+        new: vec![si::Allocation {
+            application_id: "app".to_owned(),
+            allocation_key: "1".to_owned(),
+            node_id: "n1".to_owned(),
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let snapshot = |asking| {
+        let mut talk = Talk::new(|options| options.callback.predicates = asking);
+        talk.conversation.allocations(talk.now, told());
+        talk.attach(&hello(&[cb::Capability::Predicates, cb::Capability::CacheSync]));
+        let assumed = |body| match body {
+            Body::CacheSync(sync) => {
+                assert!(sync.snapshot && sync.snapshot_end);
+                Some(sync.args.unwrap().assumed_allocations.len())
+            }
+            _ => None,
+        };
+        talk.messages().into_iter().find_map(assumed)
+    };
+    for asking in [Asking::Auto, Asking::Optional, Asking::Required] {
+        assert_eq!(snapshot(asking), Some(1), "{asking:?}");
+    }
+    assert_eq!(snapshot(Asking::None), None);
+}
+
+#[test]
+fn a_configuration_that_fits_no_message_is_not_asked_to_be_kept() {
+    let mut talk = Talk::new(|_| {});
+    talk.attach(&cb::Hello { max_message_bytes: 1, ..hello(&[cb::Capability::ConfigStore]) });
+    let nothing = std::collections::BTreeMap::new;
+    let error = talk.conversation.ask_save(talk.now, "x".repeat(65_530), nothing()).unwrap_err();
+    assert!(error.contains("no message above 65536"), "{error}");
+    talk.conversation.ask_save(talk.now, "x".repeat(65_000), nothing()).unwrap();
+    assert!(talk.effects().is_empty());
+}
+
+#[test]
+fn a_stream_that_too_much_waits_for_ends_at_once() {
+    let mut talk = Talk::required();
+    talk.attach(&predicates());
+    for nonce in 0..100_000 {
+        let heartbeat = cb::Heartbeat { nonce, reply: true, ..Default::default() };
+        talk.say(Said::Heartbeat(heartbeat));
+    }
+    assert_eq!(talk.conversation.due(talk.now), Some(talk.now));
+    assert!(matches!(talk.wait(Duration::ZERO), Some(End::Stalled)));
+}
+
+#[test]
+fn a_sign_of_life_says_how_much_waits() {
+    let mut talk = Talk::required();
+    talk.attach(&cb::Hello { max_inflight_batches: 1, max_queries_per_batch: 2, ..predicates() });
+    (1..=6).for_each(|id| talk.ask(id, &["n1"]));
+    talk.say(Said::Heartbeat(cb::Heartbeat { reply: true, ..Default::default() }));
+    let queued = |body| match body {
+        Body::Heartbeat(heartbeat) => Some(heartbeat.queued_batches),
+        _ => None,
+    };
+    assert_eq!(talk.messages().into_iter().find_map(queued), Some(3));
 }

@@ -25,9 +25,13 @@ impl Conversation {
                 (Mode::Local, _) => {
                     Some(Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false })
                 }
-                (Mode::Fail, _) => Some(refused("no shim is attached", &question)),
+                (Mode::Fail, _) => {
+                    let reasons = everywhere("no shim is attached", &question);
+                    Some(Verdict::Presumed { reasons })
+                }
                 (Mode::Remote, Some(_)) if question.candidates.is_empty() => {
-                    Some(refused("the shim could not have it there", &question))
+                    let reasons = everywhere("the shim could not have it there", &question);
+                    Some(Verdict::Failed { reasons })
                 }
                 (Mode::Remote, Some(batcher)) => batcher.ask(question).map(|answer| answer.verdict),
                 (Mode::Remote, None) | (Mode::Hold, _) => Some(Verdict::Unanswered),
@@ -73,6 +77,13 @@ impl Conversation {
 
     /// The RM hears of nodes.
     pub(in crate::grpc::attach) fn nodes(&mut self, now: Instant, response: &si::NodeResponse) {
+        for node in &response.accepted {
+            self.dictionary.stays(&node.node_id);
+            self.cache.node_answered(&node.node_id, true);
+        }
+        for node in &response.rejected {
+            self.cache.node_answered(&node.node_id, false);
+        }
         if self.stream.as_ref().is_some_and(|stream| stream.batcher.is_some()) {
             for node in &response.accepted {
                 self.dictionary.index(&node.node_id);
@@ -86,14 +97,24 @@ impl Conversation {
         self.cache.reported(application, key);
     }
 
+    /// The RM reports what runs already with a node that comes.
+    pub(in crate::grpc::attach) fn reported_with(
+        &mut self,
+        node: &str,
+        application: &str,
+        key: &str,
+    ) {
+        self.cache.reported_with(node, application, key);
+    }
+
     /// The RM released this, in a way that is not answered.
     pub(in crate::grpc::attach) fn released_by_rm(&mut self, release: &si::AllocationRelease) {
         self.cache.released_by_rm(release);
     }
 
     /// The RM takes a node away.
-    pub(in crate::grpc::attach) fn node_removed(&mut self, node: &str) {
-        self.dictionary.remove(node);
+    pub(in crate::grpc::attach) fn node_removed(&mut self, now: Instant, node: &str) {
+        self.dictionary.leaves(now, node);
     }
 
     /// Things happened.
@@ -114,7 +135,7 @@ impl Conversation {
     }
 }
 
-/// No node passes, for one reason.
-fn refused(reason: &str, question: &Question) -> Verdict {
-    Verdict::Failed { reasons: vec![(reason.to_owned(), clamped(question.nodes.len()))] }
+/// One reason for all nodes.
+fn everywhere(reason: &str, question: &Question) -> Vec<(String, u32)> {
+    vec![(reason.to_owned(), clamped(question.nodes.len()))]
 }
