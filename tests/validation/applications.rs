@@ -113,8 +113,7 @@ async fn an_application_that_no_queue_will_have_is_refused() {
     }
 }
 
-/// V15: the queue is for others, or drains. There is no last resort for forced applications yet:
-/// those are refused like all others.
+/// V15: the queue is for others, or drains. Those that run already have a last resort.
 #[tokio::test]
 async fn an_application_that_may_not_enter_its_queue_is_refused() {
     let service = Service::start();
@@ -131,14 +130,15 @@ partitions:
         crate::partitions::update_config(&service, &rm, config).await;
         rm.application("allowed", r#"queueName: "root.b""#).await;
         rm.accepted_application("allowed").await;
-        for (id, queue, why, more) in [
-            ("denied", "root.c", "may not submit", ""),
-            ("draining", "root.a", "drain", ""),
-            ("forced", "root.c", "may not submit", forced),
-        ] {
-            rm.application(id, &format!(r#"queueName: "{queue}" {more}"#)).await;
+        for (id, queue, why) in
+            [("denied", "root.c", "may not submit"), ("draining", "root.a", "drain")]
+        {
+            rm.application(id, &format!(r#"queueName: "{queue}""#)).await;
             let reason = rm.rejected_application(id, "R_PLACEMENT").await;
             assert!([id, queue, why].iter().all(|part| reason.contains(part)), "{reason}");
+            let forced = format!(r#"queueName: "{queue}" {forced}"#);
+            rm.application(&format!("{id}-forced"), &forced).await;
+            rm.accepted_application(&format!("{id}-forced")).await;
         }
     }
 }
