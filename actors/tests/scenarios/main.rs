@@ -19,6 +19,7 @@ mod partitions;
 mod priorities;
 mod quotas;
 mod reconfiguration;
+mod reconfiguration_calls;
 mod refused_applications;
 mod refused_asks;
 mod refused_nodes;

@@ -1,0 +1,419 @@
+//! Another configuration for a running session, through the calls of the embedding API: what they
+//! answer, refuse and leave as it was.
+
+use std::sync::Arc;
+
+use expect_test::expect;
+use monoceros_actors::{
+    ConfigurationError, ConfigurationUpdate, ObjectState, Removed, Scheduler, SchedulerHandle,
+    UpdateError,
+};
+use monoceros_proto::si::v1 as si;
+
+use crate::ear::Ear;
+use crate::world::{in_virtual_time, register, say};
+
+// ------------------------------------------------------------------------------ quotas and order
+
+const ONE: &str = "
+partitions:
+  - name: default
+    queues:
+      - { name: root, submitacl: '*', queues: [ { name: a } ] }
+";
+
+const TWO: &str = "
+partitions:
+  - name: default
+    queues:
+      - { name: root, submitacl: '*', queues: [ { name: a } ] }
+  - name: gpu
+    queues:
+      - { name: root, submitacl: '*', queues: [ { name: a } ] }
+";
+
+fn heard(ear: &Ear) -> String {
+    let words: Vec<_> = ear.take().iter().map(ToString::to_string).collect();
+    words.join("\n") + "\n"
+}
+
+fn configure(rm: &str, config: &str) -> si::UpdateConfigurationRequest {
+    let (rm_id, config) = (rm.to_owned(), config.to_owned());
+    si::UpdateConfigurationRequest { rm_id, config, ..Default::default() }
+}
+
+async fn begin(config: &str) -> (SchedulerHandle, Arc<Ear>) {
+    let scheduler = Scheduler::builder().compare_with_full_search().start_local().unwrap();
+    let ear = Arc::new(Ear::default());
+    register(&scheduler, "rm", config, ear.clone()).await;
+    (scheduler, ear)
+}
+
+async fn update(
+    scheduler: &SchedulerHandle,
+    config: &str,
+) -> Result<ConfigurationUpdate, ConfigurationError> {
+    scheduler.update_configuration(configure("rm", config)).await
+}
+
+async fn paths(scheduler: &SchedulerHandle, partition: &str) -> Vec<String> {
+    let root = scheduler.queues(partition).await.unwrap();
+    let mut all = vec![root];
+    let mut paths = Vec::new();
+    while let Some(queue) = all.pop() {
+        paths.push(queue.queue_name);
+        all.extend(queue.children);
+    }
+    paths.sort();
+    paths
+}
+
+#[test]
+fn an_update_before_a_registration_or_of_nobody_is_an_error() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let nobody = scheduler.update_configuration(configure("", ONE)).await;
+        assert_eq!(nobody, Err(ConfigurationError::RmIdMissing));
+        let unknown = scheduler.update_configuration(configure("rm", ONE)).await;
+        assert_eq!(unknown, Err(ConfigurationError::NotRegistered("rm".to_owned())));
+        let (one, two) = (Arc::new(Ear::default()), Arc::new(Ear::default()));
+        register(&scheduler, "one", ONE, one).await;
+        let only = scheduler.update_configuration(configure("", TWO)).await.unwrap();
+        assert_eq!((only.rm_id.as_str(), only.changed), ("one", true));
+        register(&scheduler, "two", ONE, two).await;
+        let which = scheduler.update_configuration(configure("", ONE)).await;
+        assert_eq!(which, Err(ConfigurationError::RmIdMissing));
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn the_same_text_twice_is_applied_once_and_the_extra_part_each_time() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(ONE).await;
+        let before = scheduler.configuration("").await.unwrap();
+        assert_eq!((before.config.as_str(), before.policy_group.as_str()), (ONE, "queues"));
+        let with_checksum = format!("{ONE}checksum: {}", before.checksum);
+        let request = si::UpdateConfigurationRequest {
+            extra_config: [("log.level".to_owned(), "debug".to_owned())].into(),
+            ..configure("rm", &with_checksum)
+        };
+        let same = scheduler.update_configuration(request).await.unwrap();
+        assert!(!same.changed);
+        assert_eq!(same.old_config, ONE);
+        assert_eq!(same.old_checksum, same.new_checksum);
+        let after = scheduler.configuration("rm").await.unwrap();
+        assert_eq!(after.config, ONE, "the text that was applied");
+        assert_eq!(after.extra_config["log.level"], "debug");
+        let changed = update(&scheduler, &format!("{ONE}\n# a comment\n")).await.unwrap();
+        assert!(changed.changed, "another text is applied, although nothing of it shows");
+        assert!(scheduler.configuration("rm").await.unwrap().extra_config.is_empty());
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn a_text_that_is_not_valid_changes_neither_queues_nor_the_extra_part() {
+    in_virtual_time(async {
+        let (scheduler, ear) = begin(ONE).await;
+        say(&scheduler, "rm", "node n1 vcore=4\napp a1 in root.a").await;
+        let faults = ONE.replace("{ name: a }", "{ name: a, maxapplications: -1, colour: red }");
+        for bad in ["partitions: [", "# nothing but a comment\n", faults.as_str()] {
+            let request = si::UpdateConfigurationRequest {
+                extra_config: [("key".to_owned(), "value".to_owned())].into(),
+                ..configure("rm", bad)
+            };
+            let checked = scheduler.validate_configuration(request.clone()).await;
+            let updated = scheduler.update_configuration(request).await;
+            assert!(matches!(updated, Err(ConfigurationError::Invalid(_))), "{updated:?}");
+            assert_eq!(checked, updated);
+        }
+        let now = scheduler.configuration("rm").await.unwrap();
+        assert_eq!((now.config.as_str(), now.extra_config.len()), (ONE, 0));
+        say(&scheduler, "rm", "ask a1 k1 vcore=1").await;
+        assert!(heard(&ear).contains("a1/k1 placed on n1"));
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn what_is_only_validated_has_no_effect() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(ONE).await;
+        let wanted = TWO.replace("{ name: a }", "{ name: b }");
+        let would = scheduler.validate_configuration(configure("rm", &wanted)).await.unwrap();
+        assert!(would.changed);
+        assert_eq!(scheduler.configuration("rm").await.unwrap().checksum, would.old_checksum);
+        assert_eq!(paths(&scheduler, "default").await, ["root", "root.a"]);
+        assert_eq!(scheduler.partitions().await.len(), 1);
+        let does = update(&scheduler, &wanted).await.unwrap();
+        assert_eq!(does, would);
+        assert_eq!(paths(&scheduler, "default").await, ["root", "root.b"]);
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn another_policy_group_is_refused_and_the_same_one_may_be_named() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(ONE).await;
+        let of = |group: &str| si::UpdateConfigurationRequest {
+            policy_group: group.to_owned(),
+            ..configure("rm", TWO)
+        };
+        let other = scheduler.update_configuration(of("others")).await.unwrap_err();
+        let expected =
+            ConfigurationError::PolicyGroup { given: "others".into(), registered: "queues".into() };
+        assert_eq!(other, expected);
+        assert!(scheduler.update_configuration(of("queues")).await.unwrap().changed);
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn an_empty_text_means_the_configuration_of_a_registration_without_one() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(ONE).await;
+        let old_form =
+            si::UpdateConfigurationRequest { configs: TWO.to_owned(), ..configure("rm", "") };
+        scheduler.update_configuration(old_form).await.unwrap();
+        assert_eq!(scheduler.configuration("rm").await.unwrap().config, TWO);
+        update(&scheduler, "").await.unwrap();
+        let default = scheduler.configuration("rm").await.unwrap().config;
+        assert_eq!(default, monoceros_rules::config::DEFAULT);
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn other_default_queues_reach_those_who_have_no_configuration_of_their_own() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin("").await;
+        register(&scheduler, "own", ONE, Arc::new(Ear::default())).await;
+        scheduler.set_default_queues("partitions: [").await.unwrap_err();
+        let outcomes = scheduler.set_default_queues(TWO).await.unwrap();
+        let changed = |rm: &str| {
+            let (_, outcome) = outcomes.iter().find(|(id, _)| id == rm).unwrap();
+            outcome.as_ref().unwrap().changed
+        };
+        assert!(changed("rm") && !changed("own"));
+        assert_eq!(scheduler.configuration("rm").await.unwrap().config, TWO);
+        update(&scheduler, ONE).await.unwrap();
+        update(&scheduler, "").await.unwrap();
+        assert_eq!(scheduler.configuration("rm").await.unwrap().config, TWO);
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn a_partition_that_is_not_configured_any_more_tells_its_last_and_is_unknown() {
+    in_virtual_time(async {
+        let (scheduler, ear) = begin(TWO).await;
+        say(
+            &scheduler,
+            "rm",
+            "
+            node n1 vcore=4
+            node g1 vcore=4 attr si/node-partition=gpu
+            app a1 in root.a
+            app g1 in root.a partition gpu
+            app g2 in root.a partition gpu
+            app g3 in root.a partition gpu
+            ask g1 k1 vcore=1 partition=gpu
+            ask g2 k1 vcore=9 partition=gpu
+            ",
+        )
+        .await;
+        ear.take();
+        update(&scheduler, ONE).await.unwrap();
+        scheduler.settle().await;
+        let words = heard(&ear);
+        expect![[r#"
+            g1 is Failing
+            g2 is Failing
+            g3 is Failing
+        "#]]
+        .assert_eq(&words);
+        assert_eq!(scheduler.partitions().await.len(), 1);
+        say(
+            &scheduler,
+            "rm",
+            "
+            app g1 in root.a partition gpu
+            ask g1 k2 vcore=1 partition=gpu
+            node g1 vcore=4 attr si/node-partition=gpu
+            ask a1 k1 vcore=1
+            ",
+        )
+        .await;
+        expect![[r#"
+            g1 rejected: R_PARTITION_UNKNOWN
+            ask g1/k2 rejected: R_PARTITION_UNKNOWN
+            g1 rejected: R_PARTITION_UNKNOWN
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+        "#]]
+        .assert_eq(&heard(&ear));
+        update(&scheduler, TWO).await.unwrap();
+        say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
+        expect![[r#"
+            g1 accepted
+        "#]]
+        .assert_eq(&heard(&ear));
+        assert!(scheduler.nodes("gpu").await.unwrap().is_empty(), "it begins empty");
+        scheduler.shutdown().await;
+    });
+}
+
+/// The message of the applications is part of the interface.
+#[test]
+fn applications_of_a_removed_partition_hear_why() {
+    in_virtual_time(async {
+        let (scheduler, ear) = begin(TWO).await;
+        say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
+        ear.take();
+        update(&scheduler, ONE).await.unwrap();
+        let words = ear.take();
+        let [crate::ear::Word::AppUpdated(updated)] = &*words else { panic!("{words:?}") };
+        assert_eq!(
+            (updated.state.as_str(), updated.message.as_str()),
+            ("Failing", "PartitionRemoved")
+        );
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn if_one_partition_cannot_change_none_does() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(TWO).await;
+        say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
+        let mut both = TWO.replacen("{ name: a }", "{ name: b }", 1);
+        both = both.replace("{ name: a }", "{ name: a, queues: [ { name: x } ] }");
+        let refused = update(&scheduler, &both).await.unwrap_err();
+        assert!(matches!(refused, ConfigurationError::TypeInUse(_)), "{refused}");
+        assert_eq!(paths(&scheduler, "default").await, ["root", "root.a"]);
+        assert_eq!(paths(&scheduler, "gpu").await, ["root", "root.a"]);
+        let remove = si::RemoveApplicationRequest {
+            application_id: "g1".to_owned(),
+            partition_name: "gpu".to_owned(),
+        };
+        let request = si::ApplicationRequest {
+            rm_id: "rm".to_owned(),
+            remove: vec![remove],
+            ..Default::default()
+        };
+        scheduler.update_application(request).await.unwrap();
+        update(&scheduler, &both).await.unwrap();
+        assert_eq!(paths(&scheduler, "default").await, ["root", "root.b"]);
+        assert_eq!(paths(&scheduler, "gpu").await, ["root", "root.a", "root.a.x"]);
+        scheduler.shutdown().await;
+    });
+}
+
+/// Each partition on a thread of its own, which ends with it.
+#[tokio::test]
+async fn partitions_come_and_go_on_threads_of_their_own() {
+    let scheduler = Scheduler::builder().start().unwrap();
+    let ear = Arc::new(Ear::default());
+    register(&scheduler, "rm", TWO, ear.clone()).await;
+    for round in 0..20 {
+        say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
+        update(&scheduler, ONE).await.unwrap();
+        assert_eq!(heard(&ear), "g1 accepted\ng1 is Failing\n", "round {round}");
+        update(&scheduler, TWO).await.unwrap();
+    }
+    assert_eq!(scheduler.partitions().await.len(), 2);
+    let removed = scheduler.deregister("rm").await.unwrap();
+    assert_eq!(removed, Removed::default(), "both are empty by then");
+    scheduler.shutdown().await;
+}
+
+/// What an RM sends before an update is done before it, what it sends after it, after it.
+#[test]
+fn updates_keep_their_place_among_the_requests() {
+    in_virtual_time(async {
+        let (scheduler, ear) = begin(ONE).await;
+        let app = |id: &str, queue: &str| si::ApplicationRequest {
+            rm_id: "rm".to_owned(),
+            new: vec![si::AddApplicationRequest {
+                application_id: id.to_owned(),
+                queue_name: queue.to_owned(),
+                ugi: Some(si::UserGroupInformation { user: "ada".into(), groups: Vec::new() }),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let other = ONE.replace("{ name: a }", "{ name: b }");
+        let (before, update, after, last) = tokio::join!(
+            scheduler.update_application(app("a1", "root.a")),
+            update(&scheduler, &other),
+            scheduler.update_application(app("b1", "root.b")),
+            scheduler.update_application(app("a2", "root.a")),
+        );
+        before.unwrap();
+        update.unwrap();
+        after.unwrap();
+        last.unwrap();
+        scheduler.settle().await;
+        expect![[r#"
+            a1 accepted
+            b1 accepted
+            a2 rejected: R_PLACEMENT E_PLACEMENT_NONE
+        "#]]
+        .assert_eq(&heard(&ear));
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn who_deregisters_hears_what_went() {
+    in_virtual_time(async {
+        let (scheduler, ear) = begin(TWO).await;
+        say(
+            &scheduler,
+            "rm",
+            "
+            node n1 vcore=4
+            node n2 vcore=4 attr si/node-partition=gpu
+            app a1 in root.a
+            app a2 in root.a partition gpu
+            ask a1 k1 x3 vcore=1
+            ask a2 k1 x2 vcore=1 partition=gpu
+            ",
+        )
+        .await;
+        ear.take();
+        let removed = scheduler.deregister("rm").await.unwrap();
+        assert_eq!(removed, Removed { allocations: 5, nodes: 2, applications: 2 });
+        assert!(ear.take().is_empty(), "not another word");
+        let again = scheduler.deregister("rm").await;
+        assert_eq!(again, Err(UpdateError::NotRegistered("rm".to_owned())));
+        assert!(scheduler.partitions().await.is_empty());
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn the_state_of_a_partition_is_shown_with_the_time_it_was_entered() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(ONE).await;
+        let shown = async || {
+            let partition = scheduler.partitions().await.remove(0);
+            (partition.state, partition.last_state_transition_time)
+        };
+        let (state, since) = shown().await;
+        assert_eq!(state, "Active");
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+        let old = scheduler.set_partition_state("rm", "default", ObjectState::Stopped).await;
+        assert_eq!(old, Ok(ObjectState::Active));
+        let again = scheduler.set_partition_state("rm", "[rm]default", ObjectState::Stopped).await;
+        assert_eq!(again, Ok(ObjectState::Stopped), "named in full, and it is already");
+        let (state, later) = shown().await;
+        assert_eq!((state.as_str(), later - since), ("Stopped", 5_000_000_000));
+        scheduler.set_partition_state("rm", "gpu", ObjectState::Active).await.unwrap_err();
+        scheduler.set_partition_state("mr", "default", ObjectState::Active).await.unwrap_err();
+        scheduler.shutdown().await;
+    });
+}
