@@ -9,23 +9,22 @@ use crate::baton::Saying;
 /// Without tracking there are none.
 pub(crate) fn gather(sayings: Vec<Saying>, is_tracking: bool) -> (Vec<Saying>, Vec<Event>) {
     let mut events = Vec::new();
-    let mut said = Vec::with_capacity(sayings.len());
-    for saying in sayings {
-        match saying {
-            Saying::Happened(event) => {
-                if is_tracking {
-                    events.push(*event);
-                }
+    // Collected in the place of the sayings: they are large, and there is one per placement.
+    let said = sayings.into_iter().filter_map(|saying| match saying {
+        Saying::Happened(event) => {
+            if is_tracking {
+                events.push(*event);
             }
-            saying => {
-                if is_tracking {
-                    derive(&saying, &mut events);
-                }
-                said.push(saying);
-            }
+            None
         }
-    }
-    (said, events)
+        saying => {
+            if is_tracking {
+                derive(&saying, &mut events);
+            }
+            Some(saying)
+        }
+    });
+    (said.collect(), events)
 }
 
 fn derive(saying: &Saying, events: &mut Vec<Event>) {
