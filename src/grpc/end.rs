@@ -215,32 +215,14 @@ pub enum Refusal {
 impl End {
     /// Whether the client has to register, and then to report everything again.
     pub fn demands_registration(&self) -> bool {
-        match self {
+        matches!(
+            self,
             Self::NotRegistered { .. }
-            | Self::SessionStale { .. }
-            | Self::ResyncRequired(_)
-            | Self::DialectMixed { .. }
-            | Self::Internal(_) => true,
-            Self::RmIdMissing
-            | Self::RmIdInvalid(_)
-            | Self::RmIdMismatch { .. }
-            | Self::BadMetadata(_)
-            | Self::Superseded { .. }
-            | Self::Displaced { .. }
-            | Self::BindTimeout(_)
-            | Self::Deregistered
-            | Self::ShuttingDown
-            | Self::Unreadable { .. }
-            | Self::TooManyItems { .. }
-            | Self::HelloMissing
-            | Self::HelloTimeout
-            | Self::Violation(_)
-            | Self::ResultFlood
-            | Self::Silent
-            | Self::Stalled
-            | Self::Denied(_)
-            | Self::ClientGone => false,
-        }
+                | Self::SessionStale { .. }
+                | Self::ResyncRequired(_)
+                | Self::DialectMixed { .. }
+                | Self::Internal(_)
+        )
     }
 
     /// The status that says so, to a stream that is bound to a session of that id and number.
@@ -299,23 +281,7 @@ impl End {
             Self::Superseded { by } | Self::Displaced { by } => given("byInstance", by),
             Self::DialectMixed { has } => vec![("dialect", has.name().to_owned())],
             Self::TooManyItems { limit, .. } => vec![("limit", limit.to_string())],
-            Self::RmIdMissing
-            | Self::RmIdInvalid(_)
-            | Self::RmIdMismatch { .. }
-            | Self::BadMetadata(_)
-            | Self::BindTimeout(_)
-            | Self::Deregistered
-            | Self::ShuttingDown
-            | Self::Unreadable { .. }
-            | Self::HelloMissing
-            | Self::HelloTimeout
-            | Self::Violation(_)
-            | Self::ResultFlood
-            | Self::Silent
-            | Self::Stalled
-            | Self::Denied(_)
-            | Self::Internal(_)
-            | Self::ClientGone => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
