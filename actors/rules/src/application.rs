@@ -33,6 +33,8 @@ pub struct NewApplication {
     pub groups: Vec<String>,
     /// As sent.
     pub tags: Option<Tags>,
+    /// What its placeholders want together; nothing, if it is no gang.
+    pub placeholder_ask: Resources,
 }
 
 /// A state that was entered: to be told to the RM and counted by the queues.

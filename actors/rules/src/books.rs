@@ -5,6 +5,7 @@
 //! write, nobody else can, and the compiler sees to that.
 
 use crate::allocations::AllocationTable;
+use crate::limits::Trackers;
 use crate::nodes::{NodeIndex, NodeOrder};
 use crate::resources::Resources;
 use crate::unsettled::Unsettled;
@@ -18,6 +19,8 @@ pub struct Books {
     pub allocations: AllocationTable,
     /// What is asked about the latter.
     pub unsettled: Unsettled,
+    /// Who uses how much of which queue, and may.
+    pub trackers: Trackers,
     /// Everything asked for and not yet released: root's pending and allocated. Bounds every sum
     /// of the partition, so that none can leave the range of a quantity.
     pub promised: Resources,
@@ -32,6 +35,7 @@ impl Books {
             nodes: NodeIndex::new(order),
             allocations: AllocationTable::new(),
             unsettled: Unsettled::default(),
+            trackers: Trackers::default(),
             promised: Resources::new(),
             loosenings: 0,
             arrivals: 0,

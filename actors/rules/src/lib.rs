@@ -6,8 +6,8 @@
 //!
 //! Reading order: [`resources`] and [`shares`]; how things are ordered ([`ordered`], [`order`]); what
 //! is held where ([`ledger`], [`nodes`], [`allocations`], [`unsettled`], [`books`]); what waits
-//! ([`asks`], [`waits`], [`application`], [`application_state`]); what the operator writes
-//! ([`config`]) and changes ([`reload`], [`object_state`]).
+//! ([`asks`], [`waits`], [`application`], [`application_state`]); who uses how much ([`limits`]); what the
+//! operator writes ([`config`]) and changes ([`reload`], [`object_state`]).
 
 pub mod allocations;
 pub mod application;
@@ -18,6 +18,7 @@ pub mod books;
 pub mod config;
 pub mod duration;
 pub mod ledger;
+pub mod limits;
 pub mod nodes;
 pub mod object_state;
 pub mod order;

@@ -427,7 +427,8 @@ fn new_application(
     let forced = is_forced(&new.tags);
     let ugi = new.ugi.unwrap_or_default();
     let (user, groups) = resolve(&id, ugi, forced)?;
-    Ok(NewApplication { id, queue: new.queue_name, user, groups, tags: shared(new.tags) })
+    let (queue, tags) = (new.queue_name, shared(new.tags));
+    Ok(NewApplication { id, queue, user, groups, tags, placeholder_ask: placeholders })
 }
 
 fn new_node(

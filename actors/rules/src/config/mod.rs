@@ -46,6 +46,7 @@ mod yaml;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::acl::{Acl, AclError};
 use self::error::Report;
@@ -74,10 +75,58 @@ pub struct Configuration {
 pub struct PartitionConfig {
     /// `default`, or the name as it was written.
     pub name: Arc<str>,
+    /// Which applications go where, in order, as written; empty: where they name a queue that is
+    /// there (section 6).
+    pub placement: Vec<RuleConfig>,
+    /// What may be preempted at all.
+    pub preemption: PreemptionFlags,
+    /// Who says which groups a user is in (`usergroupresolver.type`, section 8.1), as written.
+    pub resolver: String,
     /// In which order nodes are tried.
     pub node_order: NodeOrder,
     /// The root queue, inserted where the text has none.
     pub root: QueueConfig,
+}
+
+/// A placement rule as written (6.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleConfig {
+    /// Lower case.
+    pub name: String,
+    /// Whether the queue may be missing.
+    pub create: bool,
+    /// Whom it is for.
+    pub filter: FilterConfig,
+    /// The rule that yields the parent of its queue.
+    pub parent: Option<Box<RuleConfig>>,
+    /// Of `fixed` a queue, of `tag` the name of a tag.
+    pub value: String,
+}
+
+/// The users and groups that a placement rule is for, as written (6.5).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilterConfig {
+    /// Whether the rule is for everybody but those listed.
+    pub denies: bool,
+    /// Names, or one regular expression.
+    pub users: Vec<String>,
+    /// Names, or one regular expression.
+    pub groups: Vec<String>,
+}
+
+/// What preemption is allowed in a partition (2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PreemptionFlags {
+    /// For queues below their guarantee.
+    pub enabled: bool,
+    /// For queues above a maximum that was lowered.
+    pub quota: bool,
+}
+
+impl Default for PreemptionFlags {
+    fn default() -> Self {
+        Self { enabled: true, quota: false }
+    }
 }
 
 /// How nodes are ordered: by how full they are, each resource type with its weight.
@@ -113,8 +162,45 @@ pub struct QueueConfig {
     pub properties: BTreeMap<String, String>,
     /// What the properties mean.
     pub settings: QueueSettings,
+    /// What dynamic leaves below it are made of, as written here; without one, the nearest above
+    /// counts (3.7).
+    pub template: Option<Arc<Template>>,
+    /// What users and groups may use here and below, in the order they were written (3.9).
+    pub limits: Vec<LimitConfig>,
+    /// Whether it is there because an application needed it, and not because it was configured.
+    pub is_dynamic: bool,
     /// In the order they were written.
     pub children: Vec<QueueConfig>,
+}
+
+/// What a dynamic leaf begins with (3.7).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template {
+    /// 0 is unlimited.
+    pub max_applications: u64,
+    /// Its properties; it inherits none.
+    pub properties: BTreeMap<String, String>,
+    /// None also where only zeros were written.
+    pub max: Option<Limits>,
+    /// None also where only zeros were written.
+    pub guaranteed: Option<Resources>,
+}
+
+/// What each of some users and of some groups may use of a queue (3.9). `*` among the users is
+/// every user who is not named on this queue, one by one; among the groups it is all of the other
+/// users together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitConfig {
+    /// What its author called it.
+    pub description: String,
+    /// Names, or `*`.
+    pub users: Vec<String>,
+    /// Names, or `*`.
+    pub groups: Vec<String>,
+    /// What is not named is unlimited; an explicit zero is nothing.
+    pub max_resources: Option<Limits>,
+    /// How many applications may run at once; 0 is unlimited.
+    pub max_applications: u64,
 }
 
 /// What the properties of a queue mean (3.6).
@@ -128,6 +214,45 @@ pub struct QueueSettings {
     pub priority_policy: PriorityPolicy,
     /// What is added to every priority below.
     pub priority_offset: i32,
+    /// Who may preempt whom across this queue.
+    pub preemption: PreemptionPolicy,
+    /// How old an ask is before it preempts.
+    pub preemption_delay: Duration,
+    /// How long a queue may stay above a maximum that was lowered; 0: for ever.
+    pub quota_preemption_delay: Duration,
+    /// After how many asks without a node in one pass an application is left alone; 0: never.
+    pub backoff_asks: u64,
+    /// For how long.
+    pub backoff_delay: Duration,
+}
+
+/// Who may preempt whom across a queue (`preemption.policy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PreemptionPolicy {
+    /// As the guarantees say.
+    #[default]
+    Default,
+    /// What is below preempts nothing outside.
+    Fence,
+    /// What is below neither preempts nor is preempted.
+    Disabled,
+}
+
+impl Default for QueueSettings {
+    /// Of a queue without properties.
+    fn default() -> Self {
+        Self {
+            sort_policy: ApplicationSortPolicy::Fifo,
+            priority_sort: true,
+            priority_policy: PriorityPolicy::Default,
+            priority_offset: 0,
+            preemption: PreemptionPolicy::Default,
+            preemption_delay: Duration::from_secs(30),
+            quota_preemption_delay: Duration::ZERO,
+            backoff_asks: 0,
+            backoff_delay: Duration::from_secs(30),
+        }
+    }
 }
 
 /// Where applications are that run already and that no other queue takes (6.7).
@@ -136,22 +261,28 @@ pub const RECOVERY: &str = "root.@recovery@";
 impl QueueConfig {
     /// The queue [`RECOVERY`], which nobody configures: a leaf without limits, open to nobody.
     pub fn recovery() -> Self {
+        Self::dynamic(RECOVERY, true, None)
+    }
+
+    /// A queue that is there because an application needs it (4.9). Of the template a leaf takes
+    /// everything, a parent nothing.
+    pub fn dynamic(path: &str, is_leaf: bool, template: Option<&Template>) -> Self {
+        let name = path.rsplit_once('.').map_or(path, |(_, name)| name);
+        let template = template.filter(|_| is_leaf).cloned().unwrap_or_default();
         Self {
-            name: Arc::from("@recovery@"),
-            path: Arc::from(RECOVERY),
-            is_leaf: true,
-            max: None,
-            guaranteed: None,
-            max_applications: 0,
+            name: Arc::from(name),
+            path: Arc::from(path),
+            is_leaf,
+            max: template.max,
+            guaranteed: template.guaranteed,
+            max_applications: template.max_applications,
             submit_acl: Acl::default(),
             admin_acl: Acl::default(),
-            properties: BTreeMap::new(),
-            settings: QueueSettings {
-                sort_policy: ApplicationSortPolicy::Fifo,
-                priority_sort: true,
-                priority_policy: PriorityPolicy::Default,
-                priority_offset: 0,
-            },
+            settings: settings::settings(&template.properties, is_leaf),
+            properties: template.properties,
+            template: None,
+            limits: Vec::new(),
+            is_dynamic: true,
             children: Vec::new(),
         }
     }

@@ -54,6 +54,7 @@ pub(super) fn settings(properties: &BTreeMap<String, String>, is_leaf: bool) -> 
         priority_sort: value(SORT_PRIORITY).and_then(sort_priority).unwrap_or(true),
         priority_policy: value(PRIORITY_POLICY).and_then(priority_policy).unwrap_or_default(),
         priority_offset: value(PRIORITY_OFFSET).and_then(|text| text.parse().ok()).unwrap_or(0),
+        ..QueueSettings::default()
     }
 }
 

@@ -12,7 +12,7 @@ use regex::Regex;
 use super::document::{Document, Field, Located, Partition, Queue, Texts};
 use super::error::{Place, Report};
 use super::settings;
-use super::{Acl, NodeOrder, NodeSortPolicy, PartitionConfig, QueueConfig};
+use super::{Acl, NodeOrder, NodeSortPolicy, PartitionConfig, PreemptionFlags, QueueConfig};
 use crate::quantity;
 use crate::resources::{Limits, Name, Resources};
 
@@ -65,7 +65,14 @@ fn partition(
         root.check_properties(report);
     }
     let root = root.unwrap_or_else(|| Draft::of(Queue::inserted_root(Vec::new()), ""));
-    PartitionConfig { name: Arc::from(name), node_order, root: root.build(None) }
+    PartitionConfig {
+        name: Arc::from(name),
+        placement: Vec::new(),
+        preemption: PreemptionFlags::default(),
+        resolver: String::new(),
+        node_order,
+        root: root.build(None),
+    }
 }
 
 fn partition_name(
@@ -423,6 +430,9 @@ impl Draft {
             admin_acl: self.admin_acl,
             settings: settings::settings(&properties, is_leaf),
             properties,
+            template: None,
+            limits: Vec::new(),
+            is_dynamic: false,
             children: Vec::new(),
         };
         queue.children = self.children.into_iter().map(|child| child.build(Some(&queue))).collect();
