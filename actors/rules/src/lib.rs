@@ -25,6 +25,7 @@ pub mod nodes;
 pub mod object_state;
 pub mod order;
 pub mod ordered;
+pub mod placement;
 pub mod quantity;
 pub mod rejection;
 pub mod reload;
