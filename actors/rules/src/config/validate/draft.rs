@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 
-use super::{Field, Located, Queue, settings};
-use crate::config::document::QueueResources;
+use super::{Field, Limit, Located, Queue, settings};
+use crate::config::document::{self, QueueResources};
 use crate::config::error::{Place, Report};
 use crate::config::shown::ShownQueue;
 use crate::config::{Acl, LimitConfig, QueueConfig, Template};
@@ -230,9 +230,9 @@ impl Draft {
             properties: super::templates::shown_texts(&raw.properties),
             admin_acl: raw.admin_acl.text().to_owned(),
             submit_acl: raw.submit_acl.text().to_owned(),
-            child_template: raw.template.value().map(|t| t.shown()).unwrap_or_default(),
+            child_template: raw.template.value().map(document::Template::shown).unwrap_or_default(),
             queues: self.children.iter().map(Self::shown).collect(),
-            limits: raw.limits.listed().iter().map(|limit| limit.shown()).collect(),
+            limits: raw.limits.listed().iter().map(Limit::shown).collect(),
         }
     }
 }

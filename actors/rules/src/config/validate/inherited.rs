@@ -71,7 +71,7 @@ fn walk<'d, V>(
             };
             let entry = Entry { kind, name, raw, limit, queue: &queue.path };
             if let Some(value) = judge(&entry, &compared) {
-                passed.push(((kind, &**name), Allowed { value, queue: &*queue.path }));
+                passed.push(((kind, &**name), Allowed { value, queue: &queue.path }));
             }
         }
     }

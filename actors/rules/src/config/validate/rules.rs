@@ -1,43 +1,90 @@
-//! The placement rules of a partition, as far as their text goes (6.1, 6.5, 6.9).
+//! The placement rules of a partition (6.1, 6.5, 6.9).
+//!
+//! What rules mean is known by [`crate::placement`], which is asked here, so that what validates
+//! also loads; here each of its errors gets its place in the text.
 
 use super::Located;
 use crate::config::document::{Field, Filter, Rule};
-use crate::config::error::Report;
+use crate::config::error::{Place, Report};
 use crate::config::shown::{ShownFilter, ShownRule};
 use crate::config::{FilterConfig, QueueConfig, RuleConfig};
+use crate::placement::{self, Placement, RuleError};
 
-/// Checks the rules against themselves and the queues below `root`, where those could be read.
+/// Checks the rules by themselves and, where the queues could be read, against those below `root`.
 pub(super) fn check(
     rules: &[Rule],
     root: Option<&QueueConfig>,
     report: &mut Report,
 ) -> Vec<RuleConfig> {
-    let _ = root;
-    rules.iter().map(|rule| config(rule, report)).collect()
+    let configs: Vec<RuleConfig> = rules.iter().map(config).collect();
+    let mut errors: Vec<RuleError> =
+        rules.iter().enumerate().flat_map(|(number, rule)| bad_filters(number, rule)).collect();
+    errors.extend(match root {
+        Some(root) => placement::check(&configs, root),
+        None => Placement::build(&configs).err().unwrap_or_default(),
+    });
+    errors.sort_by_key(|error| (error.rule, error.depth, error.code != "E_RULE_NAME"));
+    for RuleError { code, rule, depth, message } in errors {
+        let chain = std::iter::successors(rules.get(rule), |rule| rule.parent.as_deref());
+        if let Some(rule) = chain.take(depth + 1).last()
+            && let Some(place) = rule.place_of(code)
+        {
+            report.error(code, place, message);
+        }
+    }
+    configs
 }
 
-fn config(rule: &Rule, report: &mut Report) -> RuleConfig {
+/// The filters along the chain of a rule whose type there is not.
+fn bad_filters(number: usize, rule: &Rule) -> Vec<RuleError> {
+    let chain = std::iter::successors(Some(rule), |rule| rule.parent.as_deref());
+    let mut errors = Vec::new();
+    for (depth, rule) in chain.enumerate() {
+        let kind = rule.filter.kind.text();
+        if !["", "allow", "deny"].iter().any(|known| known.eq_ignore_ascii_case(kind)) {
+            let message = format!(
+                "rule {}: `{kind}` is not the type of a filter; write `allow` or `deny`",
+                number + 1
+            );
+            errors.push(RuleError { code: "E_FILTER_TYPE", rule: number, depth, message });
+        }
+    }
+    errors
+}
+
+impl Rule {
+    /// Where to correct an error; none where what it speaks of could not be read.
+    fn place_of(&self, code: &str) -> Option<&Place> {
+        let filter = self.filter.place.as_ref().unwrap_or(&self.place);
+        match code {
+            "E_FILTER_TYPE" => Some(self.filter.kind.place_or(filter)),
+            "E_FILTER_USER" => Some(self.filter.users.place_or(filter)),
+            "E_FILTER_GROUP" => Some(self.filter.groups.place_or(filter)),
+            "E_RULE_NAME" | "E_RULE_UNKNOWN" | "E_RULE_RECOVERY" => {
+                (!self.name.is_bad()).then(|| self.name.place_or(&self.place))
+            }
+            // The rest is about what was written as a value; a path that leads nowhere too.
+            _ => (!self.value.is_bad()).then(|| self.value.place_or(&self.place)),
+        }
+    }
+}
+
+fn config(rule: &Rule) -> RuleConfig {
     RuleConfig {
-        parent: rule.parent.as_ref().map(|parent| Box::new(config(parent, report))),
+        parent: rule.parent.as_ref().map(|parent| Box::new(config(parent))),
         name: rule.name.text().to_lowercase(),
         create: rule.create,
-        filter: filter(&rule.filter, report),
+        filter: filter(&rule.filter),
         value: rule.value.text().to_owned(),
     }
 }
 
-fn filter(filter: &Filter, report: &mut Report) -> FilterConfig {
-    let kind = filter.kind.text();
-    let denies = kind.eq_ignore_ascii_case("deny");
-    if let Field::Given(Located { place, .. }) = &filter.kind
-        && !denies
-        && !kind.is_empty()
-        && !kind.eq_ignore_ascii_case("allow")
-    {
-        let message = format!("`{kind}` is not the type of a filter; write `allow` or `deny`");
-        report.error("E_FILTER_TYPE", place, message);
+fn filter(filter: &Filter) -> FilterConfig {
+    FilterConfig {
+        denies: filter.kind.text().eq_ignore_ascii_case("deny"),
+        users: names(&filter.users),
+        groups: names(&filter.groups),
     }
-    FilterConfig { denies, users: names(&filter.users), groups: names(&filter.groups) }
 }
 
 fn names(names: &Field<Vec<Located<String>>>) -> Vec<String> {
