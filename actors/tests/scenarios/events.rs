@@ -125,7 +125,7 @@ fn a_rejected_application_says_why_and_was_in_no_queue() {
         "app a1 in root.nowhere",
         &expect![[r#"
             APP a1 ADD APP_NEW
-            APP a1 SET APP_REJECT: application `a1`: queue `root.nowhere` does not exist [R_PLACEMENT E_PLACEMENT_NONE]
+            APP a1 SET APP_REJECT: application `a1`: no placement rule produced a usable queue: `provided`: queue `root.nowhere` does not exist [R_PLACEMENT E_PLACEMENT_NONE]
         "#]],
     );
 }
