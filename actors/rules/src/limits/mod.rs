@@ -23,29 +23,27 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use monoceros_rules::config;
+//! use monoceros_rules::config::{LimitConfig, QueueConfig};
 //! use monoceros_rules::limits::Trackers;
-//! use monoceros_rules::resources::Resources;
+//! use monoceros_rules::resources::{Limits, Resources};
 //!
-//! let text = "
-//! partitions:
-//!   - name: default
-//!     queues:
-//!       - name: root
-//!         limits:
-//!           - {limit: everybody, users: ['*'], maxresources: {vcore: 8}}
-//!         queues:
-//!           - name: etl
-//!             limits:
-//!               - {limit: ann, users: [ann], maxresources: {vcore: 6}, maxapplications: 1}
-//! ";
-//! let root = config::parse(text).unwrap().partitions.remove(0).root;
+//! let limit = |user: &str, vcores, max_applications| LimitConfig {
+//!     users: vec![user.to_owned()],
+//!     max_resources: Some(Limits::of(&[("vcore", vcores)])),
+//!     max_applications,
+//!     ..LimitConfig::default()
+//! };
+//! let mut root = QueueConfig::dynamic("root", false, None);
+//! root.limits.push(limit("*", 8, 0));
+//! root.children.push(QueueConfig::dynamic("root.etl", true, None));
+//! root.children[0].limits.push(limit("ann", 6, 1));
+//!
 //! let mut trackers = Trackers::new(&root);
 //! let [ann, app, leaf]: [Arc<str>; 3] = ["ann", "app-1", "root.etl"].map(Arc::from);
 //! let lane = trackers.join(&ann, &[], &app, &leaf).lane;
-//! trackers.charge(lane, &Resources::of(&[("vcore", 5_000)]), 0);
+//! trackers.charge(lane, &Resources::of(&[("vcore", 5)]), 0);
 //! trackers.start(lane, &app);
-//! assert_eq!(trackers.headroom(lane).to_string(), "map[vcore:1000]");
+//! assert_eq!(trackers.headroom(lane).to_string(), "map[vcore:1]");
 //! assert!(!trackers.may_start(lane));
 //! ```
 
