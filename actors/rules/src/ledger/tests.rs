@@ -47,7 +47,7 @@ fn headroom_of(chain: &[QueueLedger]) -> Limits {
 }
 
 #[test]
-fn headroom_is_what_every_level_has_left() {
+fn s4_15_headroom_is_what_every_level_has_left() {
     let root = ledger(&[("first", 20), ("second", 10)], &[("first", 10), ("second", 6)]);
     let parent = ledger(&[("first", 20), ("second", 8)], &[("first", 10), ("second", 6)]);
     let leaf = ledger(&[], &[("first", 5), ("second", 3)]);
@@ -61,7 +61,7 @@ fn headroom_is_what_every_level_has_left() {
 }
 
 #[test]
-fn headroom_unites_the_names_that_any_level_limits() {
+fn s4_15_headroom_unites_the_names_that_any_level_limits() {
     let root = ledger(&[], &[("a", 5), ("b", 5), ("c", 10), ("d", 5)]);
     let parent = ledger(&[("a", 20), ("b", 10)], &[("a", 5), ("b", 5), ("c", 10), ("d", 5)]);
     let leaf = ledger(&[("a", 10), ("c", 10)], &[("a", 5), ("b", 5), ("c", 5)]);
@@ -78,7 +78,7 @@ fn headroom_is_negative_in_what_a_queue_is_over() {
 }
 
 #[test]
-fn an_effective_maximum_is_the_least_of_all_levels() {
+fn s4_15_an_effective_maximum_is_the_least_of_all_levels() {
     let root = limits(&[("first", 10), ("second", 5)]);
     let parent = limits(&[("third", 2)]);
     let leaf = limits(&[("first", 5), ("second", 10)]);
@@ -94,7 +94,7 @@ fn an_effective_maximum_is_the_least_of_all_levels() {
 }
 
 #[test]
-fn in_a_fair_maximum_the_own_value_wins() {
+fn s4_15_in_a_fair_maximum_the_own_value_wins() {
     let cases: &[(Option<Entries>, Option<Entries>, Option<Entries>)] = &[
         (Some(&[("vcore", 1000)]), Some(&[("vcore", 1200)]), Some(&[("vcore", 1200)])),
         (Some(&[("m", 1000)]), Some(&[("gpu", 100)]), Some(&[("m", 1000), ("gpu", 100)])),
