@@ -18,7 +18,7 @@ mod checks;
 mod reconfiguring;
 mod translate;
 
-pub(crate) use checks::{Intake, is_forced, measured};
+pub(crate) use checks::{Intake, measured};
 pub(crate) use reconfiguring::{
     ChangeState, Effect, InForce, Prepared, ReadConfiguration, Reconfigure,
 };
