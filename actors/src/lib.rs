@@ -50,7 +50,8 @@
 //!         rm_id: "rm".into(),
 //!         new: vec![si::AddApplicationRequest {
 //!             application_id: "app".into(),
-//!             queue_name: "root.default".into(),
+//!             // The built-in queue configuration makes a queue for each namespace.
+//!             tags: [("namespace".into(), "lab".into())].into(),
 //!             ugi: Some(si::UserGroupInformation { user: "ada".into(), groups: vec![] }),
 //!             ..Default::default()
 //!         }],

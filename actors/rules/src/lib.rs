@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`resources`] and [`shares`]; how things are ordered ([`ordered`], [`order`]); what
 //! is held where ([`ledger`], [`nodes`], [`allocations`], [`unsettled`], [`books`]); what waits
-//! ([`asks`], [`waits`], [`application`], [`application_state`]); who uses how much ([`limits`]); what the
+//! ([`asks`], [`waits`], [`application`], [`application_state`]); who owns what ([`identity`]) and uses how much ([`limits`]); what the
 //! operator writes ([`config`]) and changes ([`reload`], [`object_state`]).
 
 pub mod allocations;
@@ -17,12 +17,14 @@ pub mod audit;
 pub mod books;
 pub mod config;
 pub mod duration;
+pub mod identity;
 pub mod ledger;
 pub mod limits;
 pub mod nodes;
 pub mod object_state;
 pub mod order;
 pub mod ordered;
+pub mod placement;
 pub mod quantity;
 pub mod rejection;
 pub mod reload;

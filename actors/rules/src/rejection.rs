@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::identity::UserError;
 use crate::object_state::ObjectState;
 
 /// A reason with its code. `Display` gives the text for the wire.
@@ -42,12 +43,12 @@ pub enum Rejection {
         partition: String,
     },
     /// V13: the user cannot be resolved.
-    #[error("application `{id}`: {why} [R_USER]")]
+    #[error("application `{id}`: {why} [R_USER {}]", .why.cause())]
     User {
         /// Of the application.
         id: Arc<str>,
         /// What is wrong with the user.
-        why: String,
+        why: UserError,
     },
     /// V15: no queue for the application.
     #[error("application `{id}`: {why} [R_PLACEMENT {cause}]")]
