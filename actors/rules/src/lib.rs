@@ -5,9 +5,10 @@
 //! `monoceros-actors` own the state and call these rules.
 //!
 //! Reading order: [`resources`] and [`shares`]; how things are ordered ([`ordered`], [`order`]); what
-//! is held where ([`ledger`], [`quota_timer`], [`nodes`], [`allocations`], [`unsettled`], [`books`]); what waits
-//! ([`asks`], [`waits`], [`application`], [`application_state`]); who owns what ([`identity`]) and uses how much ([`limits`]); what the
-//! operator writes ([`config`]) and changes ([`reload`], [`object_state`]).
+//! is held where ([`ledger`], [`nodes`], [`allocations`], [`unsettled`], [`books`]); what waits
+//! ([`asks`], [`waits`], [`application`], [`application_state`]); who owns what ([`identity`]) and
+//! uses how much ([`limits`]); what the operator writes ([`config`]) and changes ([`reload`],
+//! [`object_state`]).
 
 pub mod allocations;
 pub mod application;
