@@ -27,6 +27,7 @@ pub mod order;
 pub mod ordered;
 pub mod placement;
 pub mod quantity;
+pub mod quota_timer;
 pub mod rejection;
 pub mod reload;
 pub mod resources;
