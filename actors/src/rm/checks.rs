@@ -217,7 +217,7 @@ pub(super) fn resolve(
         if forced {
             return Ok((Arc::from("nobody"), vec!["nogroup".to_owned()]));
         }
-        let why = "empty user cannot resolve".to_owned();
+        let why = monoceros_rules::identity::UserError::Empty;
         return Err(Rejection::User { id: Arc::clone(id), why });
     }
     if ugi.groups.is_empty() {
@@ -225,7 +225,7 @@ pub(super) fn resolve(
         return Ok((Arc::from(ugi.user), groups));
     }
     if !is_user_name(&ugi.user) {
-        let why = format!("invalid username `{}`", ugi.user);
+        let why = monoceros_rules::identity::UserError::Name(ugi.user);
         return Err(Rejection::User { id: Arc::clone(id), why });
     }
     Ok((Arc::from(ugi.user), ugi.groups))
