@@ -7,7 +7,7 @@
 //! Reading order: [`resources`] and [`shares`]; how things are ordered ([`ordered`], [`order`]); what
 //! is held where ([`ledger`], [`nodes`], [`allocations`], [`unsettled`], [`books`]); what waits
 //! ([`asks`], [`waits`], [`application`], [`application_state`]); who uses how much ([`limits`]); what the
-//! operator writes ([`config`]) and changes ([`reload`], [`object_state`]).
+//! operator writes ([`config`]) and changes ([`reload`], [`difference`], [`object_state`]).
 
 pub mod allocations;
 pub mod application;
@@ -16,6 +16,7 @@ pub mod asks;
 pub mod audit;
 pub mod books;
 pub mod config;
+pub mod difference;
 pub mod duration;
 pub mod ledger;
 pub mod limits;
