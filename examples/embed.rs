@@ -67,7 +67,7 @@ pub(crate) async fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let (heard, hearing) = mpsc::channel();
     let shim = Shim { gpu_nodes: ["n3"].into(), gpu_tasks: ["fit-1", "fit-2"].into(), heard };
 
-    // Without a queue configuration the built-in one serves: everybody may use `root.default`.
+    // Without a queue configuration the built-in one serves: a queue for each namespace.
     let scheduler = Scheduler::builder().start()?;
     let register = si::RegisterResourceManagerRequest { rm_id: rm(), ..Default::default() };
     scheduler.register_resource_manager(register, Arc::new(shim)).await?;
@@ -115,7 +115,7 @@ fn node(id: &str) -> si::NodeInfo {
 fn training() -> si::AddApplicationRequest {
     si::AddApplicationRequest {
         application_id: "training".to_owned(),
-        queue_name: "root.default".to_owned(),
+        tags: [("namespace".to_owned(), "lab".to_owned())].into(),
         ugi: Some(si::UserGroupInformation { user: "ada".to_owned(), groups: vec![] }),
         ..Default::default()
     }

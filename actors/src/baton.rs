@@ -121,6 +121,8 @@ impl Drop for Guard {
 pub(crate) struct Directory {
     /// By the index of the slot; parents before children.
     pub(crate) queues: Vec<Option<QueueEntry>>,
+    /// Slots whose queue is gone.
+    pub(crate) free_queues: BTreeSet<QueueSlot>,
     pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
     /// By the index of the slot.
     pub(crate) nodes: Vec<Option<Arc<Addr<Node>>>>,
@@ -155,6 +157,11 @@ impl QueueEntry {
     ) -> Self {
         let counts = QueueCounts::default();
         Self { facts, address, row, applications: 0, children: 0, counts }
+    }
+
+    /// Whether neither applications nor queues are in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.applications == 0 && self.children == 0
     }
 }
 
@@ -203,18 +210,35 @@ impl Directory {
         self.queues.iter().flatten()
     }
 
+    /// What is known of a queue and of each above it, root last.
+    pub(crate) fn upward(&self, queue: QueueSlot) -> impl Iterator<Item = &Arc<QueueFacts>> {
+        let facts = |slot| &self.queue(slot).facts;
+        std::iter::successors(Some(facts(queue)), move |below| below.parent.map(facts))
+    }
+
     /// A slot for one more queue below another: behind it, so that parents stay before children.
     pub(crate) fn next_queue_slot(&self, parent: Option<QueueSlot>) -> QueueSlot {
-        let from = parent.map_or(0, |parent| parent.0 as usize + 1);
-        let behind = self.queues.iter().skip(from);
-        let free = behind.take_while(|entry| entry.is_some()).count();
-        QueueSlot(u32::try_from(from + free).expect("queues fit u32"))
+        let behind = parent.map_or(0, |parent| parent.0 + 1);
+        let free = self.free_queues.range(QueueSlot(behind)..).next().copied();
+        free.unwrap_or_else(|| QueueSlot(u32::try_from(self.queues.len()).expect("queues fit u32")))
+    }
+
+    /// Takes a queue off; its slot is free again.
+    pub(crate) fn forget_queue(&mut self, slot: QueueSlot) -> QueueEntry {
+        let entry = self.queues[slot.0 as usize].take().expect("a queue goes once");
+        self.queue_by_path.remove(&entry.facts.config.path);
+        self.free_queues.insert(slot);
+        if let Some(parent) = entry.facts.parent {
+            self.queue_mut(parent).children -= 1;
+        }
+        entry
     }
 
     /// Notes a queue at its slot, which is free.
     pub(crate) fn enter_queue(&mut self, entry: QueueEntry) {
         let (slot, parent) = (entry.facts.slot, entry.facts.parent);
         self.queue_by_path.insert(Arc::clone(&entry.facts.config.path), slot);
+        self.free_queues.remove(&slot);
         let at = slot.0 as usize;
         if self.queues.len() <= at {
             self.queues.resize_with(at + 1, || None);
@@ -360,6 +384,8 @@ pub(crate) enum Alarm {
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
     /// It is time to tell the RM what more machines would help.
     ScaleUp,
+    /// A dynamic queue may have been empty for its time.
+    CleanQueues,
     /// Items have waited for what they name for as long as they may.
     ReorderWindow { awaited: Awaited },
     /// An allocation has run for as long as its ask allowed.
@@ -527,7 +553,7 @@ pub(crate) enum Errand {
     /// To a queue: an application or a queue leaves it.
     Detach { row: RowSlot },
     /// To a queue: one more is to grow below it.
-    Plant { facts: Arc<QueueFacts> },
+    Plant { facts: Box<QueueFacts> },
     /// To a node.
     Node(crate::node::Change),
     /// What a visit brought home.

@@ -197,7 +197,7 @@ pub struct QueueSnapshot {
     /// Path of the parent; empty for the root.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parent: String,
-    /// What queues created below start with.
+    /// Of a parent: what queues created below start with, here or at the nearest above.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<TemplateSnapshot>,
     /// The queues directly below, by path.
@@ -246,7 +246,7 @@ pub struct QueueSnapshot {
     /// How many asks that cannot be scheduled make an application back off.
     #[serde(rename = "unschedAskBackoff", skip_serializing_if = "is_default")]
     pub unscheduled_ask_backoff: u64,
-    /// Length of a back-off in Go notation; empty when none is set.
+    /// Length of a back-off in Go notation, `30s`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ask_backoff_delay: String,
     /// Applications placed in this very queue, by state; those that ended stay counted for as long

@@ -6,7 +6,10 @@ use monoceros_rules::allocations::{Allocation, Tags};
 use monoceros_rules::application::Application;
 use monoceros_rules::application_state::ApplicationState;
 use monoceros_rules::asks::Ask;
-use monoceros_rules::config::{self, ApplicationSortPolicy, NodeSortPolicy, PriorityPolicy};
+use monoceros_rules::config::{
+    self, ApplicationSortPolicy, NodeSortPolicy, PreemptionPolicy, PriorityPolicy, Template,
+};
+use monoceros_rules::duration;
 use monoceros_rules::ledger::QueueLedger;
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::shares::abs_used_capacity;
@@ -19,12 +22,8 @@ use crate::rm_proxy::PartitionEntry;
 use crate::snapshot::{
     AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
     ForeignAllocationSnapshot, NodeSnapshot, NodeSortingPolicy, PartitionCapacity,
-    PartitionSnapshot, QueueSnapshot, StateLogEntry,
+    PartitionSnapshot, QueueSnapshot, StateLogEntry, TemplateSnapshot,
 };
-
-/// Delays that no configuration can change yet, as REST shows them.
-const PREEMPTION_DELAY: &str = "30s";
-const NO_DELAY: &str = "0s";
 
 pub(crate) fn cluster(
     entry: &PartitionEntry,
@@ -70,6 +69,8 @@ pub(crate) fn partition(view: &View<'_>, baton: &Baton, allocated: Resources) ->
             used_capacity: allocated,
         },
         node_sorting_policy: NodeSortingPolicy { kind: kind.to_owned(), resource_weights },
+        preemption_enabled: view.config.preemption.enabled,
+        quota_preemption_enabled: view.config.preemption.quota,
         total_nodes: count(baton.books.nodes.len() as u64),
         applications,
         total_containers: count(baton.books.allocations.len() as u64),
@@ -79,6 +80,8 @@ pub(crate) fn partition(view: &View<'_>, baton: &Baton, allocated: Resources) ->
     }
 }
 
+/// What a queue knows of itself: its headroom and, of a parent, its template are those that it has
+/// alone, see [`inherit`].
 pub(crate) fn queue(
     facts: &QueueFacts,
     ledger: &QueueLedger,
@@ -89,8 +92,9 @@ pub(crate) fn queue(
 ) -> QueueSnapshot {
     children.sort_by(|a, b| a.queue_name.cmp(&b.queue_name));
     let config = &facts.config;
+    let settings = &config.settings;
     let max = ledger.max.clone().unwrap_or_default();
-    let sorting = match config.settings.sort_policy {
+    let sorting = match settings.sort_policy {
         ApplicationSortPolicy::Fifo if config.is_leaf => "fifo",
         _ => "fair",
     };
@@ -106,24 +110,56 @@ pub(crate) fn queue(
         preempting_resource: ledger.preempting().clone(),
         headroom,
         is_leaf: config.is_leaf,
-        is_managed: !config.is_recovery(),
+        is_managed: !config.is_dynamic,
         properties: config.properties.clone(),
         parent: parent.to_owned(),
+        template: config.template.as_deref().filter(|_| !config.is_leaf).map(template),
         child_names: children.iter().map(|child| child.queue_name.clone()).collect(),
         children,
         max_running_apps: ledger.max_running,
         running_apps: ledger.running(),
         current_priority: priority,
         sorting_policy: sorting.to_owned(),
-        priority_sorting: config.settings.priority_sort,
-        preemption_delay: PREEMPTION_DELAY.to_owned(),
-        quota_preemption_delay: NO_DELAY.to_owned(),
-        is_priority_fence: config.settings.priority_policy == PriorityPolicy::Fence,
-        priority_offset: config.settings.priority_offset,
+        allocating_accepted_apps: ledger
+            .allocating_accepted()
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        priority_sorting: settings.priority_sort,
+        preemption_enabled: settings.preemption != PreemptionPolicy::Disabled,
+        is_preemption_fence: settings.preemption == PreemptionPolicy::Fence,
+        preemption_delay: duration::Shown(settings.preemption_delay).to_string(),
+        quota_preemption_delay: duration::Shown(settings.quota_preemption_delay).to_string(),
+        is_priority_fence: settings.priority_policy == PriorityPolicy::Fence,
+        priority_offset: settings.priority_offset,
+        unscheduled_ask_backoff: settings.backoff_asks,
+        ask_backoff_delay: duration::Shown(settings.backoff_delay).to_string(),
         applications: counts.states.clone(),
         allocated_containers: counts.allocated,
         released_containers: counts.released,
         ..QueueSnapshot::default()
+    }
+}
+
+fn template(template: &Template) -> TemplateSnapshot {
+    TemplateSnapshot {
+        max_applications: template.max_applications,
+        max_resource: template.max.clone().unwrap_or_default(),
+        guaranteed_resource: template.guaranteed.clone().unwrap_or_default(),
+        properties: template.properties.clone(),
+    }
+}
+
+/// Completes what is below `queue` by what comes from above: nothing has more headroom than its
+/// parent (queues-and-config chapter, 4.6), and a parent without a template of its own uses the
+/// nearest above (3.7).
+pub(crate) fn inherit(queue: &mut QueueSnapshot) {
+    for child in &mut queue.children {
+        child.headroom.narrow(&queue.headroom);
+        if !child.is_leaf && child.template.is_none() {
+            child.template.clone_from(&queue.template);
+        }
+        inherit(child);
     }
 }
 
@@ -242,3 +278,6 @@ fn allocation(entry: &Allocation, baton: &Baton) -> AllocationSnapshot {
 fn tags(tags: Option<&Tags>) -> BTreeMap<String, String> {
     tags.map(|tags| (**tags).clone()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,10 @@ use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerBuilder, Sch
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 
+/// One leaf `root.default`, open to everybody.
+const QUEUES: &str =
+    r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: default}]}]}]}"#;
+
 #[derive(Default)]
 struct Shim {
     placed: AtomicUsize,
@@ -88,8 +92,8 @@ fn with<F: Future<Output = ()>>(
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let scheduler = builder.start_local().unwrap();
         let shim = Arc::new(Shim::default());
-        let rm_id = "rm".to_owned();
-        let request = si::RegisterResourceManagerRequest { rm_id, ..Default::default() };
+        let (rm_id, config) = ("rm".to_owned(), QUEUES.to_owned());
+        let request = si::RegisterResourceManagerRequest { rm_id, config, ..Default::default() };
         scheduler.register_resource_manager(request, shim.clone()).await.unwrap();
         send_node(&scheduler, "n1", ActionFromRm::Create, "").await;
         send_application(&scheduler, "app").await;

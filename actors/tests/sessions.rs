@@ -157,6 +157,10 @@ impl Voice<'_> {
     }
 }
 
+/// One leaf `root.default`, open to everybody.
+const QUEUES: &str =
+    r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: default}]}]}]}"#;
+
 const USUAL: [&str; 5] =
     ["n1 accepted", "a1 accepted", "a1 is Accepted", "a1 is Running", "a1/k1 placed on n1"];
 
@@ -211,7 +215,7 @@ fn an_update_of_an_unknown_resource_manager_is_refused_with_its_id() {
         assert_eq!(scheduler.stop_resource_manager("stranger").await, refused);
 
         let shim = Shim::new();
-        stranger.register(&shim, "").await.unwrap();
+        stranger.register(&shim, QUEUES).await.unwrap();
         stranger.says_what_is_usual().await;
         assert_eq!(shim.take(), USUAL);
         scheduler.stop_resource_manager("stranger").await.unwrap();
@@ -227,7 +231,7 @@ fn registering_again_empties_everything_and_the_old_callback_hears_nothing_more(
         let scheduler = Scheduler::builder().start_local().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };
         let (old, new) = (Shim::new(), Shim::new());
-        rm.register(&old, "").await.unwrap();
+        rm.register(&old, QUEUES).await.unwrap();
         rm.says_what_is_usual().await;
         rm.nodes(vec![node("n2", 4)]).await.unwrap();
         scheduler.settle().await;
@@ -235,7 +239,7 @@ fn registering_again_empties_everything_and_the_old_callback_hears_nothing_more(
 
         let asks = (0..1_000).map(|at| ask("a1", &format!("on-its-way-{at}"), 1)).collect();
         rm.asks(asks).await.unwrap();
-        rm.register(&new, "").await.unwrap();
+        rm.register(&new, QUEUES).await.unwrap();
         // What it was told before the registration returned is no concern of this test.
         old.take();
         scheduler.settle().await;
@@ -263,7 +267,7 @@ fn registering_again_with_a_bad_configuration_leaves_the_earlier_session_schedul
         let scheduler = Scheduler::builder().start_local().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };
         let (old, new) = (Shim::new(), Shim::new());
-        rm.register(&old, "").await.unwrap();
+        rm.register(&old, QUEUES).await.unwrap();
         rm.says_what_is_usual().await;
         for bad in ["partitions: [", "partitions: []", "partitions: [{name: default, queues: 7}]"] {
             let error = rm.register(&new, bad).await.unwrap_err();
@@ -286,8 +290,8 @@ fn two_resource_managers_with_equal_names_do_not_meet() {
         let (a, b) = (Shim::new(), Shim::new());
         let one = Voice { scheduler: &scheduler, rm: "one" };
         let two = Voice { scheduler: &scheduler, rm: "two" };
-        one.register(&a, "").await.unwrap();
-        two.register(&b, "").await.unwrap();
+        one.register(&a, QUEUES).await.unwrap();
+        two.register(&b, QUEUES).await.unwrap();
         one.says_what_is_usual().await;
         assert_eq!(b.take(), Vec::<String>::new());
         two.says_what_is_usual().await;
@@ -311,7 +315,7 @@ fn two_resource_managers_with_equal_names_do_not_meet() {
         assert!(one.queues().await.allocated_resource.is_empty());
         assert!(!two.queues().await.allocated_resource.is_empty());
 
-        one.register(&a, "").await.unwrap();
+        one.register(&a, QUEUES).await.unwrap();
         scheduler.settle().await;
         assert!(one.shown_nodes().await.is_empty());
         assert_eq!(two.shown_nodes().await.len(), 1);
@@ -332,8 +336,8 @@ fn predicates_are_asked_of_their_own_resource_manager_only() {
         let (a, b) = (Shim::answering(|_| Err("never".to_owned())), Shim::new());
         let one = Voice { scheduler: &scheduler, rm: "one" };
         let two = Voice { scheduler: &scheduler, rm: "two" };
-        one.register(&a, "").await.unwrap();
-        two.register(&b, "").await.unwrap();
+        one.register(&a, QUEUES).await.unwrap();
+        two.register(&b, QUEUES).await.unwrap();
         for (voice, key) in [(&one, "of-one"), (&two, "of-two")] {
             voice.nodes(vec![node("n1", 4)]).await.unwrap();
             voice.apps(&["a1"]).await.unwrap();
@@ -355,7 +359,7 @@ fn after_a_full_recovery_all_totals_are_those_of_before() {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };
         let (old, new) = (Shim::new(), Shim::new());
-        rm.register(&old, "").await.unwrap();
+        rm.register(&old, QUEUES).await.unwrap();
         rm.nodes(vec![node("n1", 5), node("n2", 4)]).await.unwrap();
         rm.apps(&["a1", "a2"]).await.unwrap();
         let asks = |app| (0..6).map(move |at| ask(app, &format!("{app}-{at}"), 1));
@@ -365,7 +369,7 @@ fn after_a_full_recovery_all_totals_are_those_of_before() {
         let placed = std::mem::take(&mut *old.placed.lock().unwrap());
         assert_eq!(placed.len(), 9);
 
-        rm.register(&new, "").await.unwrap();
+        rm.register(&new, QUEUES).await.unwrap();
         rm.apps(&["a1", "a2"]).await.unwrap();
         let on = |id: &str| placed.iter().filter(|held| held.node_id == id).cloned().collect();
         let recovered =
@@ -410,7 +414,7 @@ fn a_predicate_that_panics_counts_as_a_refusal() {
             assert_ne!(args.node_id, "n1", "the predicate panics");
             Ok(())
         });
-        rm.register(&shim, "").await.unwrap();
+        rm.register(&shim, QUEUES).await.unwrap();
         rm.nodes(vec![node("n1", 4), node("n2", 4)]).await.unwrap();
         rm.apps(&["a1"]).await.unwrap();
         rm.asks((0..5).map(|at| ask("a1", &format!("k{at}"), 1)).collect()).await.unwrap();
@@ -438,8 +442,8 @@ async fn loses_one_partition(scheduler: &SchedulerHandle) {
     let (a, b) = (fickle(), Shim::new());
     let one = Voice { scheduler, rm: "one" };
     let two = Voice { scheduler, rm: "two" };
-    one.register(&a, "").await.unwrap();
-    two.register(&b, "").await.unwrap();
+    one.register(&a, QUEUES).await.unwrap();
+    two.register(&b, QUEUES).await.unwrap();
     one.says_what_is_usual().await;
     let heard = a.take();
     assert_eq!(heard.last().unwrap(), "resync required: partition `[one]default` was lost");
@@ -454,7 +458,7 @@ async fn loses_one_partition(scheduler: &SchedulerHandle) {
     assert_eq!(a.take(), Vec::<String>::new());
 
     let again = Shim::new();
-    one.register(&again, "").await.unwrap();
+    one.register(&again, QUEUES).await.unwrap();
     one.says_what_is_usual().await;
     assert_eq!(again.take(), USUAL);
     assert_eq!((a.take(), b.take()), (Vec::new(), Vec::new()));
@@ -488,7 +492,7 @@ fn a_cluster_where_nothing_changes_does_nothing() {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };
         let shim = Shim::new();
-        rm.register(&shim, "").await.unwrap();
+        rm.register(&shim, QUEUES).await.unwrap();
         rm.says_what_is_usual().await;
         let many = |at: &str| si::AllocationAsk { max_allocations: 1_000, ..ask("a1", at, 4) };
         let asks = (0..1_000).map(|at| many(&format!("many-{at}"))).collect();
@@ -520,7 +524,7 @@ fn two_resource_managers_place_ten_thousand_asks_each_at_the_same_time() {
             scope.spawn(move || {
                 on_this_thread(async {
                     let rm = Voice { scheduler, rm };
-                    rm.register(shim, "").await.unwrap();
+                    rm.register(shim, QUEUES).await.unwrap();
                     let nodes = (0..100).map(|at| node(&format!("n{at}"), 100)).collect();
                     rm.nodes(nodes).await.unwrap();
                     let apps: Vec<_> = (0..10).map(|at| format!("a{at}")).collect();
@@ -562,14 +566,14 @@ fn once_registering_again_has_returned_the_old_callback_is_silent() {
         let scheduler = Scheduler::builder().start().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };
         let mut old = Shim::new();
-        rm.register(&old, "").await.unwrap();
+        rm.register(&old, QUEUES).await.unwrap();
         for _ in 0..20 {
             rm.nodes(vec![node("n1", 2_000)]).await.unwrap();
             rm.apps(&["a1"]).await.unwrap();
             let asks = (0..2_000).map(|at| ask("a1", &format!("k{at}"), 1)).collect();
             rm.asks(asks).await.unwrap();
             let new = Shim::new();
-            rm.register(&new, "").await.unwrap();
+            rm.register(&new, QUEUES).await.unwrap();
             old.take();
             scheduler.settle().await;
             assert_eq!(old.take(), Vec::<String>::new());

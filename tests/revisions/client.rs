@@ -352,6 +352,13 @@ pub fn new_application(id: &str, queue: &str) -> String {
     )
 }
 
+/// The same for the oldest revision, whose clients bring no queues: the built-in ones have a leaf
+/// for each namespace, here `root.default`.
+pub fn legacy_application(id: &str) -> String {
+    let application = new_application(id, "root.default");
+    format!(r#"{application} tags {{ key: "namespace" value: "default" }}"#)
+}
+
 /// The streams of every revision but the oldest.
 pub const SPLIT: [&str; 3] = ["UpdateNode", "UpdateApplication", "UpdateAllocation"];
 
@@ -374,7 +381,7 @@ pub async fn split(service: &Service, revision: &str, rm_id: &str, cores: i64) -
 pub async fn legacy(service: &Service, rm_id: &str, cores: i64) -> Client {
     let client = Client::register(service, &Revision::new("l"), rm_id, &["Update"]).await;
     let capacity = vcore("schedulableResource", cores);
-    let application = new_application("app", "root.default");
+    let application = legacy_application("app");
     let request = format!(
         r#"newApplications {{ {application} }} newSchedulableNodes {{ nodeID: "n1" {capacity} }}"#
     );

@@ -5,7 +5,9 @@ use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
 use tonic::transport::Endpoint;
 
-use crate::client::{Client, Revision, SPLIT, ask, field, new_application, page, vcore};
+use crate::client::{
+    Client, Revision, SPLIT, ask, field, legacy_application, new_application, page, vcore,
+};
 use crate::harness::{QUEUES, Service};
 
 const ALLOCATION: &str = "UpdateAllocation";
@@ -176,7 +178,7 @@ async fn the_shims_of_the_two_revisions_before() {
 async fn the_shim_of_the_oldest_revision() {
     let service = Service::start();
     let rm = Client::register(&service, &Revision::new("l"), "mycluster", &[UPDATE]).await;
-    let application = new_application("app", "root.default");
+    let application = legacy_application("app");
     rm.send(UPDATE, &format!("newApplications {{ {application} }}")).await;
     rm.last(UPDATE, "acceptedApplications", 1).await;
     for id in ["n1", "n2", "n3"] {
@@ -209,7 +211,7 @@ async fn the_shim_of_the_oldest_revision() {
     assert_eq!(went, ["Accepted", "Running", "Completing"]);
     rm.send(UPDATE, r#"updatedNodes { nodeID: "n1" action: DECOMISSION }"#).await;
     rm.send(UPDATE, r#"removeApplications { applicationID: "app" }"#).await;
-    let application = new_application("next", "root.default");
+    let application = legacy_application("next");
     rm.send(UPDATE, &format!("newApplications {{ {application} }}")).await;
     rm.last(UPDATE, "acceptedApplications", 2).await;
     ends(&service, &rm, &[UPDATE]).await;

@@ -4,8 +4,8 @@ use expect_test::expect;
 use tonic::Code;
 
 use crate::client::{
-    Client, Revision, amount_of, application, ask, field, legacy, new_application, series_reaches,
-    vcore,
+    Client, Revision, amount_of, application, ask, field, legacy, legacy_application,
+    series_reaches, vcore,
 };
 use crate::harness::{Service, reason_of};
 
@@ -208,7 +208,7 @@ async fn a_node_comes_with_allocations_of_an_application_of_the_same_message() {
         // No UUID: the key stands in for it.
         node("n1", &[running("a", r#"UUID: "u""#, "app"), running("b", "", "app")].concat()),
         node("bad", &running("c", "", "nobody")),
-        new_application("app", "root.default"),
+        legacy_application("app"),
     );
     rm.send(UPDATE, &request).await;
     rm.last(UPDATE, "acceptedApplications", 1).await;
@@ -240,7 +240,7 @@ async fn memory_may_be_counted_in_megabytes() {
     let request = format!(
         r#"newApplications {{ {} }} newSchedulableNodes {{ nodeID: "n1" {} }}
         newSchedulableNodes {{ nodeID: "huge" {} }} {} {}"#,
-        new_application("app", "root.default"),
+        legacy_application("app"),
         amount_of("schedulableResource", "memory", 1_024),
         amount_of("schedulableResource", "memory", i64::MAX),
         ask("huge", i64::MAX / 1_000_000 + 1),
@@ -296,7 +296,7 @@ async fn what_names_nothing_that_is_there_is_not_waited_for() {
     let rm = Client::register(&service, &Revision::new("l"), "rm", &[UPDATE]).await;
     // The application comes in the next message: too late, there is but one stream.
     rm.send(UPDATE, &ask("k", 1, "")).await;
-    let application = new_application("app", "root.default");
+    let application = legacy_application("app");
     rm.send(UPDATE, &format!("newApplications {{ {application} }}")).await;
     let rejected = rm.last(UPDATE, "rejectedAllocations", 1).await;
     assert!(field(&rejected, "reason").ends_with("[R_APP_UNKNOWN]"), "{rejected:?}");

@@ -76,10 +76,13 @@ impl Speaker {
 
     /// The field that names a leaf that is open to everybody.
     pub(crate) fn queue(&self) -> String {
-        format!(r#"queueName: "{}""#, self.leaf())
+        let namespace =
+            if self.is_legacy() { r#"tags { key: "namespace" value: "default" }"# } else { "" };
+        format!(r#"queueName: "{}" {namespace}"#, self.leaf())
     }
 
-    /// Clients of the oldest revision bring no queues.
+    /// Clients of the oldest revision bring no queues; the built-in ones have a leaf for each
+    /// namespace.
     pub(crate) fn leaf(&self) -> &'static str {
         if self.is_legacy() { "root.default" } else { "root.a" }
     }

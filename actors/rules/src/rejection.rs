@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::identity::UserError;
 use crate::object_state::ObjectState;
 
 /// A reason with its code. `Display` gives the text for the wire.
@@ -42,12 +43,12 @@ pub enum Rejection {
         partition: String,
     },
     /// V13: the user cannot be resolved.
-    #[error("application `{id}`: {why} [R_USER]")]
+    #[error("application `{id}`: {why} [R_USER {}]", .why.cause())]
     User {
         /// Of the application.
         id: Arc<str>,
         /// What is wrong with the user.
-        why: String,
+        why: UserError,
     },
     /// V15: no queue for the application.
     #[error("application `{id}`: {why} [R_PLACEMENT {cause}]")]
@@ -68,6 +69,43 @@ pub enum Rejection {
         id: Arc<str>,
         /// The queue it named.
         queue: String,
+    },
+    /// V15: the queue that was found for it is not there and cannot be made.
+    #[error("application `{id}`: {why} [R_QUEUE_CREATE {cause}]")]
+    QueueCreate {
+        /// Of the application.
+        id: Arc<str>,
+        /// In words.
+        why: String,
+        /// The cause's code.
+        cause: &'static str,
+    },
+    /// V16: the queue does not order its applications by age, so that two gangs could wait for
+    /// each other for ever.
+    #[error(
+        "application `{id}`: task groups need a fifo queue, queue `{queue}` has an unsupported sort \
+         type [R_GANG_SORT]"
+    )]
+    GangSort {
+        /// Of the application.
+        id: Arc<str>,
+        /// The path of its queue.
+        queue: Arc<str>,
+    },
+    /// V16: its placeholders together are more than its queue may ever have.
+    #[error(
+        "application `{id}`: its task groups ask for {ask}, more than the maximum of queue `{queue}`, \
+         {max} [R_GANG_TOO_LARGE]"
+    )]
+    GangTooLarge {
+        /// Of the application.
+        id: Arc<str>,
+        /// The path of its queue.
+        queue: Arc<str>,
+        /// All placeholders together.
+        ask: String,
+        /// The least of the maxima from the queue up to below root.
+        max: String,
     },
     /// V18, V45, V57: the partition takes none for now.
     #[error(

@@ -16,6 +16,7 @@
 
 mod admission;
 mod deadlines;
+mod dynamic;
 mod early;
 mod foreign;
 mod nodes;
@@ -37,6 +38,7 @@ use actix::prelude::*;
 use monoceros_rules::books::Books;
 use monoceros_rules::config::PartitionConfig;
 use monoceros_rules::object_state::ObjectState;
+use monoceros_rules::placement::Placement;
 use tokio::time::Instant;
 
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
@@ -127,6 +129,8 @@ enum Trip {
 pub(crate) struct Partition {
     name: Arc<str>,
     config: Arc<PartitionConfig>,
+    /// Where applications go, by the rules of the configuration.
+    placement: Placement,
     clock: Clock,
     baton: Option<Box<Baton>>,
     door: VecDeque<Entry>,
@@ -156,6 +160,8 @@ pub(crate) struct Partition {
     watch: Watch,
     oracle: Oracle,
     scale_up: scale_up::Signal,
+    /// Dynamic queues in which nothing is.
+    empty: dynamic::EmptyQueues,
     /// What it takes; see [`standing`].
     state: ObjectState,
     state_since_ns: i64,
@@ -228,6 +234,7 @@ impl Partition {
         let outlet = Outlet::new(Arc::clone(&name), rm.clone(), &metrics).start();
         Self {
             name,
+            placement: admission::placement(&config),
             config,
             clock,
             baton: Some(baton),
@@ -252,6 +259,7 @@ impl Partition {
             oracle: Oracle::default(),
             watch,
             scale_up: scale_up::Signal::default(),
+            empty: dynamic::EmptyQueues::default(),
             state: ObjectState::Active,
             state_since_ns: clock.now_ns(),
             proposal: None,
@@ -371,7 +379,7 @@ impl Partition {
                 self.rm.do_send(Credit { partition: Arc::clone(&self.name) });
             }
             Entry::Alarm(alarm) => {
-                self.may_decide |= alarm != Alarm::ScaleUp;
+                self.may_decide |= !matches!(alarm, Alarm::ScaleUp | Alarm::CleanQueues);
                 self.alarm(alarm, baton);
             }
             Entry::Read(read) => self.read(read, baton),

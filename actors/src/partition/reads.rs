@@ -118,7 +118,7 @@ impl Partition {
         let answer = match read.question {
             Question::Queues => {
                 let mut root = root_of(&mut walk);
-                narrow(&mut root);
+                crate::views::inherit(&mut root);
                 config::plain_name(&self.name).clone_into(&mut root.partition);
                 Answer::Queues(Box::new(root))
             }
@@ -177,14 +177,6 @@ impl Partition {
 fn root_of(walk: &mut Walk) -> QueueSnapshot {
     let root = walk.trees.pop_first().and_then(|(_, mut trees)| trees.pop());
     root.expect("a walk through the queues ends at root")
-}
-
-/// A queue has no more headroom than its parent.
-fn narrow(queue: &mut QueueSnapshot) {
-    for child in &mut queue.children {
-        child.headroom.narrow(&queue.headroom);
-        narrow(child);
-    }
 }
 
 /// Has the next walk gather the facts of everything.

@@ -11,8 +11,9 @@ use monoceros_rules::ledger;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::resources::Limits;
 
+use super::planting::uprooting;
 use super::scale_up::Audience;
-use super::{Partition, Read, node_order, reads, reloading::uprooting};
+use super::{Partition, Read, node_order, reads};
 use crate::Removed;
 use crate::application::Op;
 use crate::baton::{Baton, Errand, Purpose, QueueSlot, RowSlot, Saying, Walk};
@@ -36,8 +37,10 @@ pub(super) enum Task {
     /// Root's capacity or the configuration changed: make all keys anew, those of applications in
     /// these leaves only.
     Refresh(BTreeSet<QueueSlot>),
-    /// An application comes for which a queue was planted.
-    Add(Box<NewApplication>),
+    /// An application comes to the leaf of this path, which is there by now.
+    Join(Box<NewApplication>, Arc<str>),
+    /// What a dynamic leaf is to be was noted: it and those above take it in.
+    Refit(QueueSlot, bool),
     /// A queue is to grow below one that is there.
     Plant(Arc<QueueConfig>),
     /// An empty queue goes.
@@ -95,6 +98,7 @@ impl Partition {
                 queue.applications -= 1;
                 let leaf = Arc::clone(&queue.address);
                 self.agenda.extend(uprooting(entry.leaf, &baton));
+                self.may_be_empty(entry.leaf, &mut baton);
                 baton.directory.refused.remove(&slot);
                 entry.address.do_send(crate::Halt);
                 baton.errand = Errand::Detach { row };
@@ -109,7 +113,14 @@ impl Partition {
                 Self::refresh(&leaves, baton);
                 return None;
             }
-            Task::Add(new) => self.add_application(*new, &mut baton),
+            Task::Join(new, leaf) => {
+                let leaf = baton.directory.queue_by_path[&leaf];
+                self.join(*new, leaf, &mut baton);
+            }
+            Task::Refit(slot, reorders) => {
+                Self::refit(slot, reorders, baton);
+                return None;
+            }
             Task::Plant(config) => {
                 Self::plant(config, baton);
                 return None;

@@ -273,15 +273,16 @@ impl Queue {
     }
 
     /// Starts a queue below this one.
-    fn plant(&mut self, facts: Arc<QueueFacts>, baton: &mut Baton) {
+    fn plant(&mut self, mut facts: QueueFacts, baton: &mut Baton) {
+        facts.fair_max = ledger::fair_max(self.facts.fair_max.as_ref(), facts.config.max.as_ref());
+        let facts = Arc::new(facts);
         let me = Arc::clone(&baton.directory.queue(self.facts.slot).address);
         let metrics = Arc::clone(&self.metrics);
         let row = self.rows.next();
         let address = Arc::new(Self::new(Arc::clone(&facts), Some((me, row)), metrics).start());
         let given = self.rows.add(Child::Queue(Arc::clone(&address)));
         debug_assert_eq!(given, row, "the next row is the one that is given next");
-        let added =
-            if facts.config.is_recovery() { Row::DynamicQueueAdded } else { Row::QueueAdded };
+        let added = if facts.config.is_dynamic { Row::DynamicQueueAdded } else { Row::QueueAdded };
         baton.happens(|at| Event::of(added, &facts.config.path, at));
         baton.directory.enter_queue(QueueEntry::new(facts, address, Some(row)));
     }
@@ -427,7 +428,7 @@ impl Handler<Membership> for Queue {
                 baton.go_home();
             }
             Errand::Plant { facts } => {
-                self.plant(facts, &mut baton);
+                self.plant(*facts, &mut baton);
                 baton.go_home();
             }
             _ => unreachable!("a queue is visited to join or to leave"),

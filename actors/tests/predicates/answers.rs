@@ -342,6 +342,8 @@ fn whoever_implements_only_the_predicate_answers_questions_by_it() {
         let plain = std::sync::Arc::new(Plain::default());
         let register = monoceros_proto::si::v1::RegisterResourceManagerRequest {
             rm_id: "rm".to_owned(),
+            config: "{partitions: [{queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]}"
+                .to_owned(),
             ..Default::default()
         };
         let callback = std::sync::Arc::clone(&plain);
@@ -349,7 +351,7 @@ fn whoever_implements_only_the_predicate_answers_questions_by_it() {
         let control = world.scheduler.control("rm").await.unwrap();
         control.set_predicates(monoceros_actors::Predicates::Remote { in_flight: 4 });
         world.nodes(4, 2).await;
-        world.app("app", "root.default").await;
+        world.app("app", "root.a").await;
         world.ask_many("app", "k", 1, 3).await;
         world.scheduler.settle().await;
         assert_eq!(*plain.0.lock().unwrap(), ["k#1 n003", "k#2 n003"]);

@@ -11,7 +11,7 @@ use monoceros_proto::si::v1 as si;
 
 use crate::script::Script;
 use crate::wire;
-use crate::world::{How, World, in_virtual_time, register, say};
+use crate::world::{How, ONE_LEAF, World, in_virtual_time, register, say};
 
 /// Type, object, change, detail, reference, amount and message of an event.
 fn line(record: &si::EventRecord) -> String {
@@ -434,8 +434,8 @@ fn an_rm_hears_of_its_own_partitions_in_batches_of_two_seconds() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let (one, two) = (Arc::new(Listener::default()), Arc::new(Listener::default()));
-        register(&scheduler, "one", "", one.clone()).await;
-        register(&scheduler, "two", "", two.clone()).await;
+        register(&scheduler, "one", ONE_LEAF, one.clone()).await;
+        register(&scheduler, "two", ONE_LEAF, two.clone()).await;
         seconds(3).await;
         assert_eq!(one.batches(), ["root root.default"]);
         assert_eq!(two.batches(), ["root root.default"]);
@@ -456,7 +456,7 @@ fn an_rm_hears_of_no_more_than_it_can_hold_and_the_ring_has_all() {
         let builder = Scheduler::builder().event_request_capacity(5).event_ring_capacity(7);
         let scheduler = builder.start_local().unwrap();
         let rm = Arc::new(Listener::default());
-        register(&scheduler, "rm", "", rm.clone()).await;
+        register(&scheduler, "rm", ONE_LEAF, rm.clone()).await;
         say(&scheduler, "rm", "node n1 vcore=1\nnode n2 vcore=1").await;
         seconds(3).await;
         assert_eq!(rm.batches(), ["root root.default n1 n1 root"]);
@@ -472,9 +472,12 @@ fn switched_off_nothing_is_told_and_switched_on_again_ids_go_on() {
         let rm = Arc::new(Listener::default());
         let register = async |tracking: &str| {
             let extra_config = [("event.trackingEnabled".to_owned(), tracking.to_owned())].into();
-            let rm_id = "rm".to_owned();
-            let request =
-                si::RegisterResourceManagerRequest { rm_id, extra_config, ..Default::default() };
+            let request = si::RegisterResourceManagerRequest {
+                rm_id: "rm".to_owned(),
+                config: ONE_LEAF.to_owned(),
+                extra_config,
+                ..Default::default()
+            };
             scheduler.register_resource_manager(request, rm.clone()).await.unwrap();
             say(&scheduler, "rm", "node n1 vcore=1").await;
         };
@@ -494,7 +497,7 @@ fn switched_off_nothing_is_told_and_switched_on_again_ids_go_on() {
 fn a_node_of_a_partition_that_does_not_exist_is_told_as_schedulable_only() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        register(&scheduler, "rm", "", Arc::new(Listener::default())).await;
+        register(&scheduler, "rm", ONE_LEAF, Arc::new(Listener::default())).await;
         let Some(crate::script::Step::Send { items, .. }) =
             Script::parse("node n1 vcore=1 attr si/node-partition=nowhere").0.pop()
         else {

@@ -8,7 +8,7 @@ use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 
 use crate::ear::{Answer, Ear, Word};
-use crate::world::{check_plain, check_watched, in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, check_plain, check_watched, in_virtual_time, register, say};
 
 #[test]
 fn a_predicate_that_panics_refuses() {
@@ -148,7 +148,7 @@ fn no_actor_outlives_its_session() {
         turns().await;
         assert_eq!(alive(&scheduler), only_the_door);
         for _ in 0..3 {
-            register(&scheduler, "rm", "", Arc::new(Ear::default())).await;
+            register(&scheduler, "rm", ONE_LEAF, Arc::new(Ear::default())).await;
             say(&scheduler, "rm", WORK).await;
             say(&scheduler, "rm", "remove-app a1\nremove n1").await;
             turns().await;
@@ -168,7 +168,7 @@ fn a_lost_partition_leaves_no_actor_behind() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().compare_with_full_search().start_local().unwrap();
         let ear = Arc::new(Ear::default());
-        register(&scheduler, "rm", "", ear.clone()).await;
+        register(&scheduler, "rm", ONE_LEAF, ear.clone()).await;
         say(&scheduler, "rm", WORK).await;
         let pair = ("k2".to_owned(), "n1".to_owned());
         ear.predicates().said.insert(pair, Answer::Wavers);
@@ -187,8 +187,8 @@ fn a_callback_that_panics_stops_its_own_rm_alone() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let ear = Arc::new(Ear::default());
-        register(&scheduler, "broken", "", Arc::new(Broken)).await;
-        register(&scheduler, "sound", "", ear.clone()).await;
+        register(&scheduler, "broken", ONE_LEAF, Arc::new(Broken)).await;
+        register(&scheduler, "sound", ONE_LEAF, ear.clone()).await;
         say(&scheduler, "broken", WORK).await;
         say(&scheduler, "sound", WORK).await;
         let placed = |words: Vec<Word>| {
@@ -196,7 +196,7 @@ fn a_callback_that_panics_stops_its_own_rm_alone() {
         };
         assert_eq!(placed(ear.take()), 1);
         let mended = Arc::new(Ear::default());
-        register(&scheduler, "broken", "", mended.clone()).await;
+        register(&scheduler, "broken", ONE_LEAF, mended.clone()).await;
         say(&scheduler, "broken", WORK).await;
         assert_eq!(placed(mended.take()), 1);
         scheduler.stop_resource_manager("broken").await.unwrap();

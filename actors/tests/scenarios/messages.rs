@@ -6,12 +6,12 @@ use monoceros_actors::Scheduler;
 use monoceros_proto::si::v1 as si;
 
 use crate::ear::{Ear, Word};
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, in_virtual_time, register, say};
 
 async fn heard(epoch_ns: i64, text: &str) -> Vec<Word> {
     let scheduler = Scheduler::builder().epoch_ns(epoch_ns).start_local().unwrap();
     let ear = Arc::new(Ear::default());
-    register(&scheduler, "rm", "", ear.clone()).await;
+    register(&scheduler, "rm", ONE_LEAF, ear.clone()).await;
     say(&scheduler, "rm", text).await;
     ear.take()
 }
@@ -106,7 +106,7 @@ fn a_state_comes_with_its_time_and_what_led_to_it() {
     let words = in_virtual_time(async {
         let ear = Arc::new(Ear::default());
         let scheduler = Scheduler::builder().epoch_ns(5_000_000_000).start_local().unwrap();
-        register(&scheduler, "rm", "", ear.clone()).await;
+        register(&scheduler, "rm", ONE_LEAF, ear.clone()).await;
         say(&scheduler, "rm", "node n1 vcore=9\napp a1 in root.default\nask a1 k1 vcore=1").await;
         tokio::time::sleep(std::time::Duration::from_secs(2)).await;
         say(&scheduler, "rm", "release a1 uuid=k1").await;

@@ -12,7 +12,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 
 use crate::wire;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, in_virtual_time, register, say};
 
 /// Hears for which requests more machines would help, message by message.
 #[derive(Default)]
@@ -80,8 +80,11 @@ impl World {
                 step => panic!("`{step}` is no queue"),
             })
             .collect();
-        let config =
-            if queues.is_empty() { String::new() } else { wire::configuration(None, &queues) };
+        let config = if queues.is_empty() {
+            ONE_LEAF.to_owned()
+        } else {
+            wire::configuration(None, &queues)
+        };
         register(&scheduler, "rm", &config, rm.clone()).await;
         Self { scheduler, rm }
     }

@@ -8,7 +8,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_rules::resources::Resources;
 
 use crate::ear::Ear;
-use crate::world::{in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, in_virtual_time, register, say};
 
 fn report(id: &str, vcore: i64) -> si::UtilizationReport {
     let resources = [("vcore".to_owned(), si::Quantity { value: vcore })].into();
@@ -18,7 +18,7 @@ fn report(id: &str, vcore: i64) -> si::UtilizationReport {
 
 async fn started(text: &str) -> SchedulerHandle {
     let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
-    register(&scheduler, "rm", "", Arc::new(Ear::default())).await;
+    register(&scheduler, "rm", ONE_LEAF, Arc::new(Ear::default())).await;
     say(&scheduler, "rm", text).await;
     scheduler
 }

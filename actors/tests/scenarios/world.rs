@@ -23,6 +23,10 @@ use crate::judge::Judge;
 use crate::script::{Amounts, Item, QueueWords, Script, Show, Step};
 use crate::wire::{self, Message};
 
+/// The configuration of whoever writes none: one leaf `root.default`, open to everybody.
+pub(crate) const ONE_LEAF: &str =
+    r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: default}]}]}]}"#;
+
 /// Epoch time at which every script begins, s.
 const BEGIN_S: i64 = 1_000;
 
@@ -108,7 +112,7 @@ pub(crate) fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
-/// Registers an RM with this configuration; none: the default.
+/// Registers an RM with this configuration; an empty one is the built-in default.
 pub(crate) async fn register(
     scheduler: &SchedulerHandle,
     rm: &str,
@@ -234,7 +238,7 @@ impl World {
 
     async fn register(&mut self) {
         let config = if self.queues.is_empty() && self.order.is_none() {
-            String::new()
+            ONE_LEAF.to_owned()
         } else {
             wire::configuration(self.order.as_ref(), &self.queues)
         };

@@ -67,6 +67,12 @@ impl Report {
         self.errors.push(ConfigError { code, line, column, path, message: message.into() });
     }
 
+    /// Puts what `later` found behind what was found so far.
+    pub(super) fn append(&mut self, mut later: Self) {
+        self.errors.append(&mut later.errors);
+        self.warnings.append(&mut later.warnings);
+    }
+
     pub(super) fn warn(&mut self, place: &Place, message: impl Into<String>) {
         let Place { line, column, path } = place.clone();
         self.warnings.push(ConfigWarning { line, column, path, message: message.into() });

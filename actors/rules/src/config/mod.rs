@@ -11,7 +11,7 @@
 //!   empty, and in each partition exactly one root queue, without resources of its own.
 //! * Names and paths of queues are lower case; siblings have different names.
 //! * No queue is guaranteed more than it may use, no `max` exceeds one above it.
-//! * No key is ignored silently: what this version does not support is an error.
+//! * No key is ignored silently: an unknown one is an error, and one that has no effect a warning.
 //!
 //! ```
 //! let text = "
@@ -39,6 +39,7 @@ mod document;
 mod error;
 mod partition_name;
 mod settings;
+mod shown;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -49,9 +50,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::acl::{Acl, AclError};
+pub use self::checksum::carries_checksum;
 use self::error::Report;
 pub use self::error::{ConfigError, ConfigErrors, ConfigWarning};
 pub use self::partition_name::{ForeignPartition, plain_name, qualified_name, rm_id};
+pub use self::shown::{
+    FREE_KEYS, Shown, ShownFilter, ShownLimit, ShownNodeOrder, ShownPartition, ShownPreemption,
+    ShownQueue, ShownResolver, ShownResources, ShownRule, ShownTemplate,
+};
 pub use crate::nodes::NodeSortPolicy;
 pub use crate::order::{ApplicationSortPolicy, PriorityPolicy};
 use crate::resources::{Limits, Resources};
@@ -68,6 +74,8 @@ pub struct Configuration {
     pub checksum: String,
     /// What loads but probably does not mean what its author thinks.
     pub warnings: Vec<ConfigWarning>,
+    /// The same for people: the text as it was accepted, with what was added to it.
+    pub shown: Shown,
 }
 
 /// One partition: a queue tree over nodes of its own.
@@ -278,7 +286,7 @@ impl QueueConfig {
             max_applications: template.max_applications,
             submit_acl: Acl::default(),
             admin_acl: Acl::default(),
-            settings: settings::settings(&template.properties, is_leaf),
+            settings: settings::dynamic(&template.properties, is_leaf),
             properties: template.properties,
             template: None,
             limits: Vec::new(),
@@ -301,20 +309,21 @@ impl QueueConfig {
 /// Checks a configuration text. Empty text gives no partitions: the caller then takes [`DEFAULT`].
 pub fn parse(text: &str) -> Result<Configuration, ConfigErrors> {
     let mut report = Report::default();
-    let mut partitions = Vec::new();
+    let (mut partitions, mut shown) = (Vec::new(), Shown::default());
     if !text.is_empty()
         && let Ok(root) = yaml::load(text, &mut report)
     {
         let document = document::read(root.as_deref(), &mut report);
         // Two passes found these; their reader goes from top to bottom.
         report.errors.sort_by_key(|error| (error.line, error.column));
-        partitions = validate::partitions(document, &mut report);
+        (partitions, shown.partitions) =
+            validate::partitions(document, &mut report).into_iter().unzip();
     }
-    if report.errors.is_empty() {
-        report.warnings.sort_by_key(|warning| (warning.line, warning.column));
-        let checksum = checksum::of(text);
-        Ok(Configuration { partitions, checksum, warnings: report.warnings })
-    } else {
-        Err(ConfigErrors(report.errors))
+    if !report.errors.is_empty() {
+        return Err(ConfigErrors(report.errors));
     }
+    report.warnings.sort_by_key(|warning| (warning.line, warning.column));
+    let checksum = checksum::of(text);
+    shown.checksum.clone_from(&checksum);
+    Ok(Configuration { partitions, checksum, warnings: report.warnings, shown })
 }

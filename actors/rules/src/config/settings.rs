@@ -1,28 +1,53 @@
 //! Queue properties: free text that a few keys give a meaning (queues-and-config chapter, 3.6).
 //!
 //! A bad value never fails a configuration, it falls back to the default, and a warning says so
-//! where it was written. Properties are inherited from the top down, except for the two priority
-//! keys that speak of one queue alone.
+//! where it was written. Properties are inherited from the top down, except for those that speak of
+//! one queue alone.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::document::{Texts, closest};
-use super::error::Report;
-use super::{ApplicationSortPolicy, PriorityPolicy, QueueSettings};
+use super::error::{Place, Report};
+use super::{ApplicationSortPolicy, PreemptionPolicy, PriorityPolicy, QueueSettings};
+use crate::duration;
 
 const SORT_POLICY: &str = "application.sort.policy";
 const SORT_PRIORITY: &str = "application.sort.priority";
 const PRIORITY_POLICY: &str = "priority.policy";
 const PRIORITY_OFFSET: &str = "priority.offset";
+const PREEMPTION_POLICY: &str = "preemption.policy";
+const PREEMPTION_DELAY: &str = "preemption.delay";
+const QUOTA_PREEMPTION_DELAY: &str = "quota.preemption.delay";
+const BACKOFF_ASKS: &str = "application.unschedasks.backoff";
+const BACKOFF_DELAY: &str = "application.unschedasks.backoff.delay";
 
-const KNOWN: [&str; 4] = [SORT_POLICY, SORT_PRIORITY, PRIORITY_POLICY, PRIORITY_OFFSET];
+const KNOWN: [&str; 9] = [
+    SORT_POLICY,
+    SORT_PRIORITY,
+    PRIORITY_POLICY,
+    PRIORITY_OFFSET,
+    PREEMPTION_POLICY,
+    PREEMPTION_DELAY,
+    QUOTA_PREEMPTION_DELAY,
+    BACKOFF_ASKS,
+    BACKOFF_DELAY,
+];
 
-/// Whether the chapter gives this key a meaning that this version does not support.
-pub(super) fn is_for_later(key: &str) -> bool {
-    ["preemption.", "quota.preemption.", "application.unschedasks."]
-        .iter()
-        .any(|prefix| key.starts_with(prefix))
-}
+/// Two flags of a partition.
+pub(super) const PREEMPTION: &str = "preemption.enabled";
+pub(super) const QUOTA_PREEMPTION: &str = "preemption.quotapreemptionenabled";
+
+/// Whatever loads, is kept and shown, and changes nothing yet.
+const WITHOUT_EFFECT: [&str; 7] = [
+    PREEMPTION,
+    QUOTA_PREEMPTION,
+    PREEMPTION_POLICY,
+    PREEMPTION_DELAY,
+    QUOTA_PREEMPTION_DELAY,
+    BACKOFF_ASKS,
+    BACKOFF_DELAY,
+];
 
 /// The properties in force: those of the parent as far as they are inherited, and its own.
 pub(super) fn effective(
@@ -30,8 +55,13 @@ pub(super) fn effective(
     own: &Texts,
 ) -> BTreeMap<String, String> {
     let mut properties = parent.cloned().unwrap_or_default();
-    for (key, own_default) in [(PRIORITY_POLICY, "default"), (PRIORITY_OFFSET, "0")] {
-        if let Some(value) = properties.get_mut(key) {
+    for (key, own_default) in
+        [(PRIORITY_POLICY, "default"), (PRIORITY_OFFSET, "0"), (PREEMPTION_POLICY, "default")]
+    {
+        if let Some(value) = properties.get_mut(key)
+            && !(key == PREEMPTION_POLICY
+                && preemption_policy(value) == Some(PreemptionPolicy::Disabled))
+        {
             own_default.clone_into(value);
         }
     }
@@ -41,20 +71,38 @@ pub(super) fn effective(
     properties
 }
 
-/// What the properties in force mean.
-pub(super) fn settings(properties: &BTreeMap<String, String>, is_leaf: bool) -> QueueSettings {
-    let value = |key: &str| properties.get(key).map(String::as_str);
-    let sort_policy = if is_leaf {
-        value(SORT_POLICY).and_then(sort_policy).unwrap_or_default()
-    } else {
-        ApplicationSortPolicy::Fair
-    };
+/// What the properties in force of a configured queue mean.
+pub(super) fn managed(properties: &BTreeMap<String, String>, is_leaf: bool) -> QueueSettings {
+    let quota_delay = properties.get(QUOTA_PREEMPTION_DELAY).and_then(|text| delay(text));
     QueueSettings {
-        sort_policy,
+        quota_preemption_delay: quota_delay.unwrap_or_default(),
+        ..dynamic(properties, is_leaf)
+    }
+}
+
+/// What the properties in force of a queue mean that nobody configured: its maximum was not lowered
+/// by a configuration, so there is no time after which it has to be met.
+pub(super) fn dynamic(properties: &BTreeMap<String, String>, is_leaf: bool) -> QueueSettings {
+    let value = |key: &str| properties.get(key).map(String::as_str);
+    let default = QueueSettings::default();
+    let everywhere = QueueSettings {
         priority_sort: value(SORT_PRIORITY).and_then(sort_priority).unwrap_or(true),
         priority_policy: value(PRIORITY_POLICY).and_then(priority_policy).unwrap_or_default(),
         priority_offset: value(PRIORITY_OFFSET).and_then(|text| text.parse().ok()).unwrap_or(0),
-        ..QueueSettings::default()
+        preemption: value(PREEMPTION_POLICY).and_then(preemption_policy).unwrap_or_default(),
+        ..default
+    };
+    if !is_leaf {
+        return QueueSettings { sort_policy: ApplicationSortPolicy::Fair, ..everywhere };
+    }
+    QueueSettings {
+        sort_policy: value(SORT_POLICY).and_then(sort_policy).unwrap_or_default(),
+        preemption_delay: value(PREEMPTION_DELAY)
+            .and_then(delay)
+            .unwrap_or(default.preemption_delay),
+        backoff_asks: value(BACKOFF_ASKS).and_then(count).unwrap_or(default.backoff_asks),
+        backoff_delay: value(BACKOFF_DELAY).and_then(delay).unwrap_or(default.backoff_delay),
+        ..everywhere
     }
 }
 
@@ -77,6 +125,19 @@ pub(super) fn check(own: &Texts, report: &mut Report) {
             PRIORITY_OFFSET => {
                 (value.parse::<i32>().is_ok(), "a whole number of 32 bits; 0 is used")
             }
+            PREEMPTION_POLICY => (
+                preemption_policy(value).is_some(),
+                "`default`, `fence` or `disabled`; `default` is used",
+            ),
+            PREEMPTION_DELAY | BACKOFF_DELAY => {
+                (delay(value).is_some(), "a time above zero such as `30s` or `1h30m`; 30s is used")
+            }
+            QUOTA_PREEMPTION_DELAY => (
+                delay(value).is_some(),
+                "a time above zero such as `30s` or `1h30m`; without one, there is no such \
+                 preemption",
+            ),
+            BACKOFF_ASKS => (count(value).is_some(), "a whole number of 0 or more; 0 is used"),
             unknown => {
                 if let Some(close) = closest(unknown, KNOWN.into_iter()) {
                     let message = format!(
@@ -90,6 +151,14 @@ pub(super) fn check(own: &Texts, report: &mut Report) {
         if !understood {
             report.warn(&text.place, format!("`{key}` is `{value}`, which is not {instead}"));
         }
+        warn_of_no_effect(key, &text.place, report);
+    }
+}
+
+/// Warns where `key` is one of those that change nothing yet.
+pub(super) fn warn_of_no_effect(key: &str, place: &Place, report: &mut Report) {
+    if WITHOUT_EFFECT.contains(&key) {
+        report.warn(place, format!("`{key}` is kept and shown, and has no effect yet"));
     }
 }
 
@@ -115,4 +184,23 @@ fn priority_policy(text: &str) -> Option<PriorityPolicy> {
         "fence" => Some(PriorityPolicy::Fence),
         _ => None,
     }
+}
+
+fn preemption_policy(text: &str) -> Option<PreemptionPolicy> {
+    match text.to_lowercase().as_str() {
+        "" | "default" => Some(PreemptionPolicy::Default),
+        "fence" => Some(PreemptionPolicy::Fence),
+        "disabled" => Some(PreemptionPolicy::Disabled),
+        _ => None,
+    }
+}
+
+/// A duration above zero.
+fn delay(text: &str) -> Option<Duration> {
+    duration::parse(text).ok().filter(|delay| !delay.is_zero())
+}
+
+/// A whole number in decimal digits, which a sign is not.
+fn count(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }

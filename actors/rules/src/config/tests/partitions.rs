@@ -88,25 +88,6 @@ fn s2_8_an_unknown_key_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn what_is_not_supported_yet_is_an_error_and_never_ignored() {
-    for text in [
-        "partitions: [{queues: [], placementrules: [{name: provided}]}]",
-        "partitions: [{queues: [], limits: []}]",
-        "partitions: [{queues: [], preemption: {enabled: true}}]",
-        "partitions: [{queues: [], usergroupresolver: {type: os}}]",
-        &below_root("{name: a, limits: []}"),
-        &below_root("{name: a, parent: true, childtemplate: {maxapplications: 1}}"),
-        &below_root("{name: a, properties: {preemption.policy: fence}}"),
-        &below_root("{name: a, properties: {preemption.delay: 30s}}"),
-        &below_root("{name: a, properties: {quota.preemption.delay: 30s}}"),
-        &below_root("{name: a, properties: {application.unschedasks.backoff: 1}}"),
-    ] {
-        assert_eq!(codes(text), ["E_CONF_UNSUPPORTED"], "{text}");
-        assert!(only_error(text).contains("not supported yet"));
-    }
-}
-
-#[test]
 fn s2_8_node_order() {
     let order = |policy: &str| format!("partitions: [{{queues: [], nodesortpolicy: {policy}}}]");
     assert_eq!(codes(&order("fair")), ["E_CONF_PARSE"], "a plain text is no mapping");

@@ -25,8 +25,10 @@ fn a_text_with_many_faults_gets_one_answer_that_names_them_all() {
         "
 partitions:
   - name: default
-    placementrules: [{name: provided}]
+    placementrules: [{name: provided, values: x}, {name: group}]
     nodesortpolicy: {type: Fair, resourceweights: {memory: -1}}
+    preemption: {enabled: maybe}
+    limits: [{limit: all, users: ['*'], maxapplications: 10}]
     queues:
       - name: root
         submitacl: 'alice  bob'
@@ -40,6 +42,7 @@ partitions:
               max: {memory: 4GiB, vcore: 0.5}
           - name: Batch
             maxApplications: 3
+            limits: [{limit: two, users: ['*', bob], maxresources: {memory: 0}}]
             submitacl: '*'
             submitacl: ops
             properties: {preemption.policy: fence}
@@ -48,30 +51,36 @@ partitions:
               max: {vcore: 2}
           - name: batch
             parent: perhaps
+            childtemplate: {resources: {max: {memory: 1.5}}}
             maxapplications: 1
             resources: {guarantee: {vcore: 1}}
   - name: Default
 ",
         &expect![[r#"
-            line 4, column 5, partitions[0].placementrules: `placementrules` of a partition is not supported yet; remove it [E_CONF_UNSUPPORTED]
-            line 18, column 13, partitions[0].queues[0].queues[1].maxApplications: unknown key `maxApplications` of a queue; did you mean `maxapplications`? [E_CONF_PARSE]
-            line 20, column 13, partitions[0].queues[0].queues[1].submitacl: the key `submitacl` is here twice, first on line 19 [E_CONF_PARSE]
-            line 21, column 45, partitions[0].queues[0].queues[1].properties."preemption.policy": the property `preemption.policy` is not supported yet; remove it [E_CONF_UNSUPPORTED]
-            line 26, column 21, partitions[0].queues[0].queues[2].parent: expected `true` or `false`, not `perhaps` [E_CONF_PARSE]
-            line 28, column 25, partitions[0].queues[0].queues[2].resources.guarantee: unknown key `guarantee` of `resources` of a queue; did you mean `guaranteed`? [E_CONF_PARSE]
-            line 9, column 26, partitions[0].queues[0].resources.max: the root queue cannot have `max`: what it offers is what the nodes have [E_ROOT_RESOURCES]
-            line 8, column 20, partitions[0].queues[0].submitacl: the access list `alice  bob` has more than one space: write users, one space, groups, with commas and no spaces within each list [E_ACL_SPACES]
-            line 12, column 19, partitions[0].queues[0].queues[0].name: `prod.eu` is not a queue name: it takes 1 to 64 characters of a-z A-Z 0-9 _ : # / @ -; for a user name, write `_dot_` for each dot [E_QUEUE_NAME]
-            line 25, column 19, partitions[0].queues[0].queues[2].name: `root` already has a queue `batch` at level 1, on line 17; case does not count [E_QUEUE_DUP]
-            line 16, column 29, partitions[0].queues[0].queues[0].resources.max.memory: max of queue `root.prod.eu`: `4GiB` is not a quantity of `memory`: write `4Gi`, without the `B` [E_QTY_INVALID]
-            line 16, column 42, partitions[0].queues[0].queues[0].resources.max.vcore: max of queue `root.prod.eu`: `0.5` is not a quantity of `vcore`: write digits and at most one suffix, such as `2` or `500m` [E_QTY_INVALID]
-            line 23, column 27, partitions[0].queues[0].queues[1].resources.guaranteed: queue `root.Batch` is guaranteed map[vcore:3000], more than its max map[vcore:2000] [E_GUAR_GT_MAX]
+            line 4, column 39, partitions[0].placementrules[0].values: unknown key `values` of a placement rule; did you mean `value`? [E_CONF_PARSE]
+            line 6, column 27, partitions[0].preemption.enabled: expected `true` or `false`, not `maybe` [E_CONF_PARSE]
+            line 20, column 13, partitions[0].queues[0].queues[1].maxApplications: unknown key `maxApplications` of a queue; did you mean `maxapplications`? [E_CONF_PARSE]
+            line 23, column 13, partitions[0].queues[0].queues[1].submitacl: the key `submitacl` is here twice, first on line 22 [E_CONF_PARSE]
+            line 29, column 21, partitions[0].queues[0].queues[2].parent: expected `true` or `false`, not `perhaps` [E_CONF_PARSE]
+            line 32, column 25, partitions[0].queues[0].queues[2].resources.guarantee: unknown key `guarantee` of `resources` of a queue; did you mean `guaranteed`? [E_CONF_PARSE]
+            line 11, column 26, partitions[0].queues[0].resources.max: the root queue cannot have `max`: what it offers is what the nodes have [E_ROOT_RESOURCES]
+            line 10, column 20, partitions[0].queues[0].submitacl: the access list `alice  bob` has more than one space: write users, one space, groups, with commas and no spaces within each list [E_ACL_SPACES]
+            line 14, column 19, partitions[0].queues[0].queues[0].name: `prod.eu` is not a queue name: it takes 1 to 64 characters of a-z A-Z 0-9 _ : # / @ -; for a user name, write `_dot_` for each dot [E_QUEUE_NAME]
+            line 28, column 19, partitions[0].queues[0].queues[2].name: `root` already has a queue `batch` at level 1, on line 19; case does not count [E_QUEUE_DUP]
+            line 21, column 48, partitions[0].queues[0].queues[1].limits[0].users[1]: limit `two` of queue `root.Batch`: the user `bob` comes after `*`, on line 21; put `*` last [E_LIMIT_USER_AFTER_WILDCARD]
+            line 21, column 68, partitions[0].queues[0].queues[1].limits[0].maxresources: maxresources of limit `two` of queue `root.Batch` are map[memory:0], nothing at all; write one quantity above zero, or remove them [E_LIMIT_RES_ZERO]
+            line 18, column 29, partitions[0].queues[0].queues[0].resources.max.memory: max of queue `root.prod.eu`: `4GiB` is not a quantity of `memory`: write `4Gi`, without the `B` [E_QTY_INVALID]
+            line 18, column 42, partitions[0].queues[0].queues[0].resources.max.vcore: max of queue `root.prod.eu`: `0.5` is not a quantity of `vcore`: write digits and at most one suffix, such as `2` or `500m` [E_QTY_INVALID]
+            line 26, column 27, partitions[0].queues[0].queues[1].resources.guaranteed: queue `root.Batch` is guaranteed map[vcore:3000], more than its max map[vcore:2000] [E_GUAR_GT_MAX]
+            line 4, column 58, partitions[0].placementrules[1].name: there is no rule `group`; write `provided`, `user`, `fixed` or `tag` [E_RULE_UNKNOWN]
             line 5, column 28, partitions[0].nodesortpolicy.type: `Fair` is not a node sort policy; write `fair` or `binpacking`, in lower case [E_NODESORT_POLICY]
             line 5, column 60, partitions[0].nodesortpolicy.resourceweights.memory: the weight of `memory` is -1; it has to be 0 or more [E_NODESORT_WEIGHT]
-            line 13, column 30, partitions[0].queues[0].queues[0].maxapplications: queue `root.prod.eu` has maxapplications 20, more than `root` with 10 [E_MAXAPPS_CHILD_LARGER]
-            line 17, column 13, partitions[0].queues[0].queues[1]: queue `root.Batch` has maxapplications 0, unlimited, below `root` with 10; write 1 to 10 [E_MAXAPPS_CHILD_UNSET]
-            line 29, column 11, partitions[1].name: there already is a partition `default`, on line 3; case does not count, and no name means `default` [E_PARTITION_DUP]
-            line 29, column 5, partitions[1]: the partition has no `queues`; an empty list, `queues: []`, would do [E_NO_QUEUES]
+            line 15, column 30, partitions[0].queues[0].queues[0].maxapplications: queue `root.prod.eu` has maxapplications 20, more than `root` with 10 [E_MAXAPPS_CHILD_LARGER]
+            line 19, column 13, partitions[0].queues[0].queues[1]: queue `root.Batch` has maxapplications 0, unlimited, below `root` with 10; write 1 to 10 [E_MAXAPPS_CHILD_UNSET]
+            line 21, column 22, partitions[0].queues[0].queues[1].limits[0]: user `*` has maxapplications 0, unlimited, in queue `root.Batch`, more than the 10 of queue `root` above; write 1 to 10 [E_LIMIT_APPS_GT_ANCESTOR]
+            line 21, column 22, partitions[0].queues[0].queues[1].limits[0]: user `bob` has maxapplications 0, unlimited, in queue `root.Batch`, more than the 10 of queue `root` above for all who are not named there (`*`); write 1 to 10 [E_LIMIT_APPS_GT_WILDCARD]
+            line 33, column 11, partitions[1].name: there already is a partition `default`, on line 3; case does not count, and no name means `default` [E_PARTITION_DUP]
+            line 33, column 5, partitions[1]: the partition has no `queues`; an empty list, `queues: []`, would do [E_NO_QUEUES]
         "#]],
     );
 }
