@@ -78,7 +78,7 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Reading order: [`scheduler`], [`callback`], then the actors from the door inwards: `rm_proxy`,
+//! Reading order: [`scheduler`], [`callback`], [`users`], then the actors from the door inwards: `rm_proxy`,
 //! `rm`, `partition`, `queue`, `application`, `node`, `outlet`; what travels between them is `baton`.
 
 pub mod callback;
@@ -86,6 +86,7 @@ pub mod control;
 pub mod events;
 pub mod predicates;
 pub mod scheduler;
+pub mod users;
 
 pub mod metrics;
 pub mod snapshot;
@@ -110,6 +111,7 @@ pub use control::ResourceManagerControl;
 pub use events::{
     EventFilter, EventRange, EventReader, EventSubscription, History, StreamLimits, Streamed,
 };
+pub use monoceros_rules::identity::LookupError;
 pub use monoceros_rules::object_state::ObjectState;
 pub use predicates::{
     AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, Scope,
@@ -122,6 +124,7 @@ pub use scheduler::{
     RegisterError, Removed, Scheduler, SchedulerBuilder, SchedulerHandle, StartError, Threads,
     UpdateError,
 };
+pub use users::{Lookup, UserGroupResolver};
 
 /// The actor ends; what is behind this in its mailbox is dropped.
 #[derive(Clone, Copy, Debug, Message)]

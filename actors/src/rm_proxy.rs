@@ -6,6 +6,7 @@
 //! * Without this actor nothing can be reached: the process may as well exit.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -22,6 +23,7 @@ use crate::rm::{
     config_text,
 };
 use crate::tally::Tally;
+use crate::users::Users;
 use crate::{RegisterError, Removed, Settings, UpdateError};
 
 /// An RM registers, for the first time or again. From the embedding API.
@@ -123,13 +125,15 @@ pub(crate) struct RmProxy {
     metrics: Arc<Metrics>,
     sessions: BTreeMap<String, Session>,
     tally: Tally,
+    users: Rc<Users>,
 }
 
 impl RmProxy {
     pub(crate) fn new(settings: Settings, metrics: Arc<Metrics>) -> Self {
         let clock = Clock::new(settings.epoch_ns);
         let tally = Tally::new(&metrics);
-        Self { settings, clock, metrics, sessions: BTreeMap::new(), tally }
+        let users = Users::new(&settings.resolvers);
+        Self { settings, clock, metrics, sessions: BTreeMap::new(), tally, users }
     }
 
     fn find(&self, rm_id: &str) -> Result<Addr<Rm>, UpdateError> {
@@ -193,6 +197,7 @@ impl Handler<Register> for RmProxy {
             clock: self.clock,
             settings: &self.settings,
             metrics: &self.metrics,
+            users: &self.users,
         });
         tracing::info!(rm = %rm_id, partitions = roster.entries().len(), "registered");
         self.sessions.insert(request.rm_id, Session { address, roster, silence });

@@ -34,6 +34,7 @@ use crate::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
     QueueSnapshot,
 };
+use crate::users::{Resolvers, UserGroupResolver};
 
 /// On which threads the actors live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +119,7 @@ pub(crate) struct Settings {
     pub(crate) watch: Watch,
     /// Where the events of all RMs go.
     pub(crate) events: Arc<EventLog>,
+    pub(crate) resolvers: Resolvers,
 }
 
 /// The entry to this crate: [`Scheduler::builder`].
@@ -142,6 +144,7 @@ pub struct SchedulerBuilder {
     intake: Intake,
     watch: Watch,
     events: EventSettings,
+    resolvers: Resolvers,
 }
 
 impl SchedulerBuilder {
@@ -253,6 +256,27 @@ impl SchedulerBuilder {
         self
     }
 
+    /// Who says which groups a user is in, for partitions whose configuration names `name` as
+    /// `usergroupresolver.type`. The empty name, and each that is not known, means that a user is in
+    /// one group of the same name.
+    #[must_use]
+    pub fn user_group_resolver(
+        mut self,
+        name: impl Into<String>,
+        resolver: Arc<dyn UserGroupResolver>,
+    ) -> Self {
+        self.resolvers.add(name.into(), resolver);
+        self
+    }
+
+    /// How long a resolver may take for one user before the user counts as one that cannot be
+    /// resolved; 10 s unless set. What an RM sends waits for it, in order.
+    #[must_use]
+    pub fn user_lookup_timeout(mut self, timeout: Duration) -> Self {
+        self.resolvers.set_timeout(timeout);
+        self
+    }
+
     /// Decisions after which an offer comes home. 1 is the reference that any other must agree
     /// with; the default is 64.
     #[must_use]
@@ -326,6 +350,7 @@ impl SchedulerBuilder {
             intake: self.intake,
             watch: self.watch,
             events: EventLog::new(self.events),
+            resolvers: self.resolvers,
         })
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! Checks run in the order that the chapter gives: where several fail, clients see the first.
 
+use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
+use axum::http::request::Parts;
+use futures::StreamExt as _;
 use monoceros_actors::ReadError;
 use prometheus::TextEncoder;
 use serde::Serialize;
@@ -11,7 +14,7 @@ use tokio::task::spawn_blocking;
 use super::names::{BadEscape, decoded_again, is_queue_path};
 use super::replies::{Class, Reply};
 use super::routes::Endpoint;
-use super::{Edge, Reads};
+use super::{Edge, Reads, validation};
 use crate::dump::DumpError;
 use crate::identity::Denied;
 
@@ -35,6 +38,10 @@ pub(super) enum Failure {
     QueueName(String),
     #[error(transparent)]
     Denied(#[from] Denied),
+    #[error("the body has more than {0} bytes (`rest.max_body_bytes`)")]
+    BodyTooLarge(usize),
+    #[error("the body did not come to its end: {0}")]
+    BodyBroken(String),
     #[error("the scheduler is stopped")]
     Stopped,
     #[error("{0}")]
@@ -47,7 +54,10 @@ impl Failure {
             Self::PartitionNotFound | Self::QueueNotFound | Self::NodeNotFound => {
                 StatusCode::NOT_FOUND
             }
-            Self::BadEscape(_) | Self::QueueName(_) => StatusCode::BAD_REQUEST,
+            Self::BadEscape(_) | Self::QueueName(_) | Self::BodyBroken(_) => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
             Self::Denied(Denied::Rm { .. } | Denied::Admin { .. }) => StatusCode::FORBIDDEN,
             Self::Stopped => StatusCode::SERVICE_UNAVAILABLE,
@@ -75,17 +85,23 @@ impl From<DumpError> for Failure {
     }
 }
 
-/// Answers a GET.
-pub(super) async fn read<S: Reads>(
+/// Answers a request with the method of the endpoint.
+pub(super) async fn reply<S: Reads>(
     edge: &Edge<S>,
     endpoint: Endpoint,
-    query: Option<&str>,
+    request: &Parts,
+    body: Body,
 ) -> Result<Reply, Failure> {
     let source = &edge.source;
+    let query = request.uri.query();
     match endpoint {
         Endpoint::Page => Ok(Reply::ok(Class::Page, PAGE)),
         Endpoint::Health => Ok(health(edge).await),
         Endpoint::Metrics => metrics(source).await,
+        Endpoint::ValidateConf => {
+            let body = whole(body, edge.max_body_bytes).await?;
+            json(validation::outcome(body).await).await
+        }
         Endpoint::Clusters => json(source.clusters().await).await,
         Endpoint::Partitions => json(source.partitions().await).await,
         Endpoint::Queues { partition } => json(source.queues(&partition).await?).await,
@@ -130,6 +146,20 @@ async fn metrics<S: Reads>(source: &S) -> Result<Reply, Failure> {
         .map_err(|panic| Failure::Document(panic.to_string()))?
         .map_err(|error| Failure::Document(error.to_string()))?;
     Ok(Reply::ok(Class::Metrics, page))
+}
+
+/// The body, when it has come as a whole.
+async fn whole(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
+    let mut whole = Vec::new();
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece: Bytes = piece.map_err(|error| Failure::BodyBroken(error.to_string()))?;
+        if whole.len().saturating_add(piece.len()) > max_bytes {
+            return Err(Failure::BodyTooLarge(max_bytes));
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole)
 }
 
 async fn json<T: Serialize + Send + 'static>(value: T) -> Result<Reply, Failure> {

@@ -36,10 +36,11 @@ mod routes;
 mod server;
 #[cfg(test)]
 mod tests;
+mod validation;
 
 pub use server::serve;
 
-use routes::{Endpoint, Route};
+use routes::{Answers, Endpoint, Route};
 
 use crate::dump::{self, DumpError, Wanted};
 use crate::identity::{Denied, Identity};
@@ -114,14 +115,21 @@ impl Reads for SchedulerHandle {
     }
 }
 
-/// All endpoints over `source`, for a caller who has a server of their own, or needs none.
-pub fn router<S: Reads>(source: S) -> Router {
-    router_until(source, CancellationToken::new(), Guard::Open)
+/// All endpoints over `source`, for a caller who has a server of their own, or needs none. A
+/// request may have a body of so many bytes.
+pub fn router<S: Reads>(source: S, max_body_bytes: usize) -> Router {
+    router_until(source, max_body_bytes, CancellationToken::new(), Guard::Open)
 }
 
 /// [`router`] that says on `/healthz` when `stopping` is cancelled, and lets in whom `guard` does.
-fn router_until<S: Reads>(source: S, stopping: CancellationToken, guard: Guard) -> Router {
-    Router::new().fallback(answer::<S>).with_state(Edge { source, stopping, guard })
+fn router_until<S: Reads>(
+    source: S,
+    max_body_bytes: usize,
+    stopping: CancellationToken,
+    guard: Guard,
+) -> Router {
+    let edge = Edge { source, max_body_bytes, stopping, guard };
+    Router::new().fallback(answer::<S>).with_state(edge)
 }
 
 /// Who may ask.
@@ -135,15 +143,19 @@ enum Guard {
 
 impl Guard {
     /// Whether a request for `route` may be answered. A probe of health needs no identity, and
-    /// browsers ask with OPTIONS before they show any.
+    /// browsers ask with OPTIONS before they show any. Whoever may read may have a configuration
+    /// checked, which changes nothing.
     fn check(self, parts: &Parts, route: &Route) -> Result<(), Denied> {
         let Self::Rules { require_identity } = self else { return Ok(()) };
         let caller = Identity::of(&parts.extensions);
+        let is_check =
+            *route == Route::Here(Endpoint::ValidateConf) && Answers::Post.is(&parts.method);
         match parts.method {
             Method::OPTIONS => Ok(()),
-            Method::GET if !require_identity || *route == Route::Here(Endpoint::Health) => Ok(()),
-            Method::GET => caller.check_known(),
-            _ => caller.check_admin(),
+            Method::GET if *route == Route::Here(Endpoint::Health) => Ok(()),
+            _ if parts.method != Method::GET && !is_check => caller.check_admin(),
+            _ if require_identity => caller.check_known(),
+            _ => Ok(()),
         }
     }
 }
@@ -152,24 +164,27 @@ impl Guard {
 #[derive(Clone)]
 struct Edge<S> {
     source: S,
+    max_body_bytes: usize,
     stopping: CancellationToken,
     guard: Guard,
 }
 
 async fn answer<S: Reads>(State(edge): State<Edge<S>>, request: Request) -> Response {
     let began = Instant::now();
-    let (parts, _) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let route = routes::find(parts.uri.path());
     let allowed = edge.guard.check(&parts, &route);
+    let answers =
+        if let Route::Here(endpoint) = &route { endpoint.answers() } else { Answers::Get };
     let response = match route {
-        _ if let Err(denied) = allowed => replies::denied(denied, &parts.headers).await,
+        _ if let Err(denied) = allowed => replies::denied(denied, answers, &parts.headers).await,
         Route::Unknown => replies::unknown_path(),
         Route::Elsewhere(path) => replies::redirect(&parts.method, &path, parts.uri.query()),
-        Route::Here(_) if parts.method == Method::OPTIONS => replies::options(),
-        Route::Here(_) if parts.method != Method::GET => replies::method_not_allowed(),
+        Route::Here(_) if parts.method == Method::OPTIONS => replies::options(answers),
+        Route::Here(_) if !answers.is(&parts.method) => replies::method_not_allowed(answers),
         Route::Here(endpoint) => {
-            let reply = endpoints::read(&edge, endpoint, parts.uri.query()).await;
-            replies::respond(reply, &parts.headers).await
+            let reply = endpoints::reply(&edge, endpoint, &parts, body).await;
+            replies::respond(reply, answers, &parts.headers).await
         }
     };
     debug!(

@@ -3,6 +3,7 @@
 //! A path that names an endpoint in all but letter case, doubled or trailing slashes, or dots, is
 //! answered with the way it should have been written; its parameters stay as they are.
 
+use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
 /// An endpoint with its parameters, percent-decoded once.
@@ -11,6 +12,7 @@ pub(super) enum Endpoint {
     Page,
     Health,
     Metrics,
+    ValidateConf,
     Clusters,
     Partitions,
     Queues { partition: String },
@@ -19,6 +21,37 @@ pub(super) enum Endpoint {
     Nodes { partition: String },
     Node { partition: String, node: String },
     StateDump,
+}
+
+/// Which method an endpoint answers besides OPTIONS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    Get,
+    Post,
+}
+
+impl Endpoint {
+    pub(super) fn answers(&self) -> Answers {
+        if *self == Self::ValidateConf { Answers::Post } else { Answers::Get }
+    }
+}
+
+impl Answers {
+    /// Whether this is the method.
+    pub(super) fn is(self, method: &Method) -> bool {
+        match self {
+            Self::Get => method == Method::GET,
+            Self::Post => method == Method::POST,
+        }
+    }
+
+    /// All methods that are answered, as headers name them.
+    pub(super) fn methods(self) -> &'static str {
+        match self {
+            Self::Get => "GET, OPTIONS",
+            Self::Post => "OPTIONS, POST",
+        }
+    }
 }
 
 /// What a path means.
@@ -33,10 +66,11 @@ pub(super) enum Route {
 /// A path, where a segment in braces is a parameter, and what the parameters in order make of it.
 type Row = (&'static str, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [Row; 11] = [
+const TABLE: [Row; 12] = [
     ("/", |_| Endpoint::Page),
     ("/healthz", |_| Endpoint::Health),
     ("/ws/v1/metrics", |_| Endpoint::Metrics),
+    ("/ws/v1/validate-conf", |_| Endpoint::ValidateConf),
     ("/ws/v1/clusters", |_| Endpoint::Clusters),
     ("/ws/v1/partitions", |_| Endpoint::Partitions),
     ("/ws/v1/partition/{partition}/queues", |p| Endpoint::Queues { partition: p.take() }),

@@ -28,6 +28,9 @@ struct Scripted {
 
 const RUNNING: Scripted = Scripted { stopped: false };
 
+/// The most bytes of a body.
+const MAX_BODY: usize = 1000;
+
 fn queue(path: &str, children: Vec<QueueSnapshot>) -> QueueSnapshot {
     QueueSnapshot {
         queue_name: path.into(),
@@ -111,7 +114,7 @@ impl Reads for Scripted {
 }
 
 async fn send(source: Scripted, request: Request<Body>) -> Response {
-    router(source).oneshot(request).await.unwrap()
+    router(source, MAX_BODY).oneshot(request).await.unwrap()
 }
 
 async fn call(method: &str, uri: &str) -> Response {
@@ -238,6 +241,54 @@ async fn r3_options_lets_browsers_in() {
     "]],
     )
     .await;
+}
+
+async fn post(text: impl Into<Body>) -> Response {
+    send(RUNNING, Request::post("/ws/v1/validate-conf").body(text.into()).unwrap()).await
+}
+
+#[tokio::test]
+async fn r2_r3_a_configuration_is_posted() {
+    for method in ["GET", "HEAD", "PUT"] {
+        let response = call(method, "/ws/v1/validate-conf").await;
+        assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(response.headers()["allow"], "OPTIONS, POST");
+    }
+    let response = call("OPTIONS", "/ws/v1/validate-conf").await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.headers()["allow"], "OPTIONS, POST");
+    assert_eq!(response.headers()["access-control-allow-methods"], "OPTIONS, POST");
+}
+
+#[tokio::test]
+async fn c5_a_configuration_is_judged_with_200_whatever_it_is() {
+    expect![[r#"
+        200 OK
+        content-type: application/json; charset=UTF-8
+        access-control-allow-origin: *
+        access-control-allow-methods: OPTIONS, POST
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        content-length: 117
+
+        {"allowed":true,"checksum":"E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855","checksumMatch":false}
+    "#]]
+    .assert_eq(&shown(post("").await).await);
+    let response = post(b"\x80\x00".to_vec()).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(
+        body(response).await,
+        "{\"allowed\":false,\"reason\":\"it is not UTF-8 from byte 0 on\"}\n"
+    );
+}
+
+#[tokio::test]
+async fn a_body_above_the_limit_is_not_read_to_its_end() {
+    for (length, status) in [(MAX_BODY, 200), (MAX_BODY + 1, 413)] {
+        let response = post("#".repeat(length)).await;
+        assert_eq!(response.status().as_u16(), status);
+        let is_told = body(response).await.contains("more than 1000 bytes");
+        assert_eq!(is_told, status == 413);
+    }
 }
 
 #[tokio::test]
@@ -385,7 +436,7 @@ async fn r26_compression_begins_at_1400_bytes() {
     request.insert("accept-encoding", "gzip".parse().unwrap());
     for (length, compressed) in [(1399, false), (1400, true)] {
         let reply = replies::Reply::ok(replies::Class::Text, "x".repeat(length));
-        let response = replies::respond(Ok(reply), &request).await;
+        let response = replies::respond(Ok(reply), Answers::Get, &request).await;
         assert_eq!(response.headers().contains_key("content-encoding"), compressed, "{length}");
     }
 }
@@ -428,7 +479,8 @@ async fn health_says_whether_the_scheduler_is_there_and_stays() {
     assert_eq!(gone.status(), StatusCode::SERVICE_UNAVAILABLE);
     let stopping = CancellationToken::new();
     stopping.cancel();
-    let leaving = router_until(RUNNING, stopping, Guard::Open).oneshot(get()).await.unwrap();
+    let leaving =
+        router_until(RUNNING, MAX_BODY, stopping, Guard::Open).oneshot(get()).await.unwrap();
     expect![[r"
         503 Service Unavailable
         content-type: text/plain; charset=utf-8
@@ -474,7 +526,7 @@ async fn rules_let_administrators_change_and_those_they_know_read() {
     let layer = IdentityLayer::new(Arc::new(access));
     let status = async |require_identity, method: &str, path: &str, token: &str| {
         let guard = Guard::Rules { require_identity };
-        let router = router_until(RUNNING, CancellationToken::new(), guard);
+        let router = router_until(RUNNING, MAX_BODY, CancellationToken::new(), guard);
         let request = Request::builder().method(method).uri(path);
         let request = request.header("authorization", format!("Bearer {token}"));
         let request = request.body(Body::empty()).unwrap();
@@ -487,6 +539,11 @@ async fn rules_let_administrators_change_and_those_they_know_read() {
     assert_eq!(status(true, "GET", "/nowhere", "").await, 401);
     assert_eq!(status(true, "GET", "/healthz", "").await, 200);
     assert_eq!(status(true, "OPTIONS", &queues, "").await, 200);
+    let check = "/ws/v1/validate-conf";
+    assert_eq!(status(false, "POST", check, "").await, 200);
+    assert_eq!(status(true, "POST", check, "").await, 401);
+    assert_eq!(status(true, "POST", check, "sh1m").await, 200);
+    assert_eq!(status(true, "DELETE", check, "sh1m").await, 403);
     for require_identity in [false, true] {
         assert_eq!(status(require_identity, "PUT", &queues, "").await, 401);
         assert_eq!(status(require_identity, "PUT", &queues, "sh1m").await, 403);
@@ -497,7 +554,7 @@ async fn rules_let_administrators_change_and_those_they_know_read() {
 #[tokio::test]
 async fn who_is_not_known_is_told_how_to_be() {
     let guard = Guard::Rules { require_identity: true };
-    let router = router_until(RUNNING, CancellationToken::new(), guard);
+    let router = router_until(RUNNING, MAX_BODY, CancellationToken::new(), guard);
     let request = Request::get("/ws/v1/clusters").body(Body::empty()).unwrap();
     expect![[r#"
         401 Unauthorized

@@ -1,5 +1,5 @@
-//! What can be said of an item without looking at the partition: names, amounts, tags, identities
-//! (scheduler-interface chapter, 4 and 5; queues-and-config chapter, 8.3).
+//! What can be said of an item without looking at the partition: names, amounts, tags
+//! (scheduler-interface chapter, 4 and 5).
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -204,39 +204,6 @@ pub(super) fn is_false(text: &str) -> bool {
 
 pub(super) fn first_of<'a>(one: &'a str, other: &'a str) -> &'a str {
     if one.is_empty() { other } else { one }
-}
-
-/// The submitted identity (queues-and-config chapter, 8.3) with the default resolver: a user's only
-/// group is named like the user.
-pub(super) fn resolve(
-    id: &Arc<str>,
-    ugi: si::UserGroupInformation,
-    forced: bool,
-) -> Result<(Arc<str>, Vec<String>), Rejection> {
-    if ugi.user.is_empty() {
-        if forced {
-            return Ok((Arc::from("nobody"), vec!["nogroup".to_owned()]));
-        }
-        let why = "empty user cannot resolve".to_owned();
-        return Err(Rejection::User { id: Arc::clone(id), why });
-    }
-    if ugi.groups.is_empty() {
-        let groups = vec![ugi.user.clone()];
-        return Ok((Arc::from(ugi.user), groups));
-    }
-    if !is_user_name(&ugi.user) {
-        let why = format!("invalid username `{}`", ugi.user);
-        return Err(Rejection::User { id: Arc::clone(id), why });
-    }
-    Ok((Arc::from(ugi.user), ugi.groups))
-}
-
-/// `^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`
-pub(super) fn is_user_name(name: &str) -> bool {
-    let name = name.strip_suffix('$').unwrap_or(name);
-    let mut characters = name.chars();
-    let starts = characters.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic());
-    starts && characters.all(|c| c.is_ascii_alphanumeric() || ":#/_.@-".contains(c))
 }
 
 #[cfg(test)]

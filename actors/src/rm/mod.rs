@@ -16,9 +16,10 @@
 mod answers;
 mod checks;
 mod reconfiguring;
+mod resolving;
 mod translate;
 
-pub(crate) use checks::{Intake, is_forced, measured};
+pub(crate) use checks::{Intake, measured};
 pub(crate) use reconfiguring::{
     ChangeState, Effect, InForce, Prepared, ReadConfiguration, Reconfigure,
 };
@@ -46,8 +47,10 @@ use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Reques
 use crate::predicates::{Invalidation, Predicates};
 use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::tally::Tally;
+use crate::users::{Answers, PartitionUsers, Users};
 use crate::{ConfigurationError, Removed, Settings, Threads};
 use reconfiguring::{HeldBack, Reconfiguration};
+use resolving::Resolving;
 
 /// Items of one chunk, and chunks in the door of a partition.
 pub(crate) const CHUNK: usize = 256;
@@ -175,6 +178,7 @@ pub(crate) struct Beginning<'a> {
     pub(crate) clock: Clock,
     pub(crate) settings: &'a Settings,
     pub(crate) metrics: &'a Arc<Metrics>,
+    pub(crate) users: &'a Rc<Users>,
 }
 
 /// The text to configure with: what was given, else the one for RMs that give none, else the
@@ -193,12 +197,15 @@ struct Held {
     waiting: VecDeque<Vec<Request>>,
     waiting_items: usize,
     ahead: usize,
+    users: PartitionUsers,
 }
 
 /// See the module.
 pub(crate) struct Rm {
     id: Arc<str>,
+    address: Addr<Self>,
     callback: Arc<dyn ResourceManagerCallback>,
+    users: Rc<Users>,
     partitions: BTreeMap<Arc<str>, Held>,
     /// Also those that are gone.
     partitions_so_far: u64,
@@ -217,7 +224,9 @@ pub(crate) struct Rm {
     /// The configuration for RMs that give none; empty: the embedded one.
     default_queues: String,
     reconfiguration: Option<Reconfiguration>,
-    /// What waits until the reconfiguration is done, in order.
+    /// A request that waits for the owners of its applications.
+    resolving: Option<Resolving>,
+    /// What waits until that or the reconfiguration is done, in order.
     held_back: VecDeque<HeldBack>,
     roster: Roster,
     build_info: Arc<BTreeMap<String, String>>,
@@ -236,9 +245,11 @@ impl Rm {
         let Beginning { id, build_info, configuration, in_force, callback, .. } = beginning;
         let (roster, silence) = (Roster::default(), Silence::default());
         let (clock, settings) = (beginning.clock, beginning.settings.clone());
-        let mut rm = Self {
+        let rm = |address| Self {
             id: Arc::clone(id),
+            address,
             callback,
+            users: Rc::clone(beginning.users),
             partitions: BTreeMap::new(),
             partitions_so_far: 0,
             lost: BTreeSet::new(),
@@ -251,6 +262,7 @@ impl Rm {
             default_queues: settings.default_queues.clone(),
             events: EventStore::new(id, &settings.events, beginning.metrics),
             reconfiguration: None,
+            resolving: None,
             held_back: VecDeque::new(),
             roster: roster.clone(),
             build_info: Arc::new(build_info),
@@ -262,6 +274,7 @@ impl Rm {
         };
         let address = Self::create(|ctx| {
             ctx.set_mailbox_capacity(0);
+            let mut rm = rm(ctx.address());
             for config in configuration.partitions {
                 let name: Arc<str> = Arc::from(format!("[{id}]{}", config.name));
                 rm.start_partition(name, Arc::new(config), ctx.address());
@@ -277,6 +290,7 @@ impl Rm {
         config: Arc<PartitionConfig>,
         address: Addr<Self>,
     ) {
+        let users = self.users.of(&name, &config.resolver);
         let nth = self.partitions_so_far;
         self.partitions_so_far += 1;
         let making = Making {
@@ -311,7 +325,8 @@ impl Rm {
             build_info: Arc::clone(&self.build_info),
             address: address.clone(),
         });
-        let held = Held { address, arbiter, waiting: VecDeque::new(), waiting_items: 0, ahead: 0 };
+        let waiting = VecDeque::new();
+        let held = Held { address, arbiter, waiting, waiting_items: 0, ahead: 0, users };
         self.partitions.insert(name, held);
     }
 
@@ -352,10 +367,10 @@ impl Rm {
         }
     }
 
-    fn update(&mut self, Update { body, taken }: Update) {
+    fn update(&mut self, Update { body, taken }: Update, answers: &Answers) {
         let translated = match body {
             Body::Allocation(request) => self.translate_allocation(request),
-            Body::Application(request) => self.translate_application(request),
+            Body::Application(request) => self.translate_application(request, answers),
             Body::Node(request) => self.translate_node(request),
             Body::Settle(reply) => self.translate_settle(reply),
         };
@@ -453,10 +468,10 @@ impl Handler<Update> for Rm {
 
     fn handle(&mut self, update: Update, ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::Rm);
-        if self.is_reconfiguring() {
+        if self.holds_back() {
             self.held_back.push_back(HeldBack::Update(update));
         } else {
-            self.update(update);
+            self.take_up(update);
             self.arm_events(ctx);
         }
         self.tally.flush();
@@ -586,6 +601,9 @@ impl Handler<Supersede> for Rm {
         }
         // Whoever waits for another answer learns it by a reply that is dropped.
         self.reconfiguration = None;
+        if let Some(resolving) = self.resolving.take() {
+            let _ = resolving.taken.send(Err(not_here()));
+        }
         for held_back in self.held_back.drain(..) {
             if let HeldBack::Update(update) = held_back {
                 let _ = update.taken.send(Err(not_here()));

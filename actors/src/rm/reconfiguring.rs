@@ -101,7 +101,7 @@ pub(crate) struct Prepared {
     pub(crate) answer: Result<(), TypeInUse>,
 }
 
-/// What came while a configuration was on its way.
+/// What came while a configuration was on its way, or a request waited for its owners.
 pub(super) enum HeldBack {
     Update(Update),
     Reconfigure(Reconfigure),
@@ -129,17 +129,18 @@ enum Opening {
 }
 
 impl Rm {
-    pub(super) fn is_reconfiguring(&self) -> bool {
-        self.reconfiguration.is_some()
+    /// Whether what comes must wait.
+    pub(super) fn holds_back(&self) -> bool {
+        self.reconfiguration.is_some() || self.resolving.is_some()
     }
 
     /// Does what was held back, until something holds the rest back again.
     pub(super) fn go_on(&mut self) {
-        while !self.is_reconfiguring()
+        while !self.holds_back()
             && let Some(held_back) = self.held_back.pop_front()
         {
             match held_back {
-                HeldBack::Update(update) => self.update(update),
+                HeldBack::Update(update) => self.take_up(update),
                 HeldBack::Reconfigure(reconfigure) => self.reconfigure(reconfigure),
                 HeldBack::ChangeState(change) => self.change_state(change),
             }
@@ -285,8 +286,16 @@ impl Rm {
         self.roster.forget(&reconfiguration.leaving);
         let next = reconfiguration.next.clone();
         self.put_in_force(next);
-        for held in self.partitions.values() {
+        for (name, held) in &self.partitions {
             held.address.do_send(Conclude::Apply);
+            let (present, wanted) = (held.users.configured(), new.get(name));
+            if let Some(wanted) = wanted.map(|config| &config.resolver).filter(|to| **to != present)
+            {
+                tracing::warn!(
+                    partition = %name, present, wanted,
+                    "another user group resolver needs a restart: the present one stays"
+                );
+            }
         }
         for (name, config) in new {
             if !self.partitions.contains_key(&name) {

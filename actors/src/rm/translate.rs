@@ -11,12 +11,13 @@ use monoceros_rules::allocations::Form;
 use monoceros_rules::application::NewApplication;
 use monoceros_rules::asks::AskSpec;
 use monoceros_rules::config;
+use monoceros_rules::identity::{Identity, UserError};
 use monoceros_rules::rejection::{Ignored, Rejection};
 use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
 use super::checks::{
-    Intake, amount, check_placeholder, counted, first_of, is_forced, preemption, resolve, shared,
+    Intake, amount, check_placeholder, counted, first_of, is_forced, preemption, shared,
     task_group, wanted,
 };
 use super::{CHUNK, Rm};
@@ -25,6 +26,7 @@ use crate::baton::Saying;
 use crate::events::Event;
 use crate::node::Change;
 use crate::partition::{ForeignRequest, NewNode, Request};
+use crate::users::Answers;
 
 const FOREIGN: &str = "foreign";
 const NODE_PARTITION: &str = "si/node-partition";
@@ -114,13 +116,14 @@ impl Rm {
         {
             return Some(Arc::clone(partition));
         }
-        let full = config::qualified_name(name, &self.id).ok()?;
-        if !self.is_partition(&full) {
-            return None;
-        }
-        let partition: Arc<str> = Arc::from(full);
+        let partition: Arc<str> = Arc::from(self.partition_named(name)?);
         gathering.last = Some((name.to_owned(), Arc::clone(&partition)));
         Some(partition)
+    }
+
+    /// As [`Self::partition`], without remembering it.
+    pub(super) fn partition_named(&self, name: &str) -> Option<String> {
+        config::qualified_name(name, &self.id).ok().filter(|full| self.is_partition(full))
     }
 
     pub(super) fn translate_allocation(&self, request: si::AllocationRequest) -> Translated {
@@ -288,7 +291,12 @@ impl Rm {
         }
     }
 
-    pub(super) fn translate_application(&self, request: si::ApplicationRequest) -> Translated {
+    /// `answers`: of the lookups that the request waited for.
+    pub(super) fn translate_application(
+        &mut self,
+        request: si::ApplicationRequest,
+        answers: &Answers,
+    ) -> Translated {
         let mut gathering = Gathering::new();
         for new in request.new {
             let id: Arc<str> = Arc::from(new.application_id.as_str());
@@ -299,7 +307,10 @@ impl Rm {
                 gathering.refused.push(reject(reason));
                 continue;
             };
-            let request = match new_application(new, &self.settings.intake) {
+            // A partition that is lost takes nothing.
+            let Some(held) = self.partitions.get_mut(&partition) else { continue };
+            let owner = |ugi, forced| held.users.owner(ugi, forced, answers);
+            let request = match new_application(new, &self.settings.intake, owner) {
                 Ok(new) => Request::AddApplication(Box::new(new)),
                 Err(reason) => Request::Say(reject(reason)),
             };
@@ -414,6 +425,7 @@ impl Drop for Settling {
 fn new_application(
     new: si::AddApplicationRequest,
     intake: &Intake,
+    owner: impl FnOnce(si::UserGroupInformation, bool) -> Result<Identity, UserError>,
 ) -> Result<NewApplication, Rejection> {
     intake.check_id(&new.application_id).map_err(Rejection::ApplicationId)?;
     let id: Arc<str> = Arc::from(new.application_id);
@@ -421,12 +433,11 @@ fn new_application(
     if placeholders.has_negative() {
         return Err(Rejection::NegativePlaceholders(id));
     }
-    if !placeholders.is_zero() {
-        return Err(Rejection::Unsupported { id, what: "gang scheduling (placeholderAsk)" });
-    }
     let forced = is_forced(&new.tags);
-    let ugi = new.ugi.unwrap_or_default();
-    let (user, groups) = resolve(&id, ugi, forced)?;
+    let owner = owner(new.ugi.unwrap_or_default(), forced);
+    let Identity { user, groups } =
+        owner.map_err(|why| Rejection::User { id: Arc::clone(&id), why })?;
+    let user = Arc::from(user);
     let (queue, tags) = (new.queue_name, shared(new.tags));
     Ok(NewApplication { id, queue, user, groups, tags, placeholder_ask: placeholders })
 }

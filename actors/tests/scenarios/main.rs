@@ -28,6 +28,7 @@ mod scale_up;
 mod scheduling;
 mod sessions;
 mod sorting;
+mod users;
 mod utilization;
 mod waiting;
 

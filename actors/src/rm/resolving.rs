@@ -1,0 +1,84 @@
+//! New applications whose owners are not known yet (queues-and-config chapter, 8.2 and 8.3).
+//!
+//! The groups of a user are needed before the application gets to its partition, and the resolver
+//! may be slow. The request then waits with everything that the RM sends after it, so that its
+//! order stays; where all owners are known, nothing waits and nothing is spawned.
+
+use actix::prelude::*;
+use monoceros_proto::si::v1 as si;
+use tokio::task::JoinSet;
+
+use super::{Body, Rm, Update};
+use crate::metrics::Kind;
+use crate::rm_proxy::Taken;
+use crate::users::{Answers, Questions};
+
+/// A request that waits for its owners.
+pub(super) struct Resolving {
+    request: si::ApplicationRequest,
+    pub(super) taken: Taken,
+    /// Those there are.
+    answers: Answers,
+    /// Ends with this.
+    _lookups: JoinSet<()>,
+}
+
+/// Everybody whom a request needs has been looked up.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Resolved(Answers);
+
+impl Rm {
+    /// The request, or the lookups that it needs first.
+    pub(super) fn take_up(&mut self, Update { body, taken }: Update) {
+        match body {
+            Body::Application(request) => self.resolve(request, taken, Answers::default()),
+            body => self.update(Update { body, taken }, &Answers::default()),
+        }
+    }
+
+    fn resolve(&mut self, request: si::ApplicationRequest, taken: Taken, mut answers: Answers) {
+        answers.at = self.users.now();
+        let questions = self.questions(&request, &answers);
+        if questions.is_empty() {
+            return self.update(Update { body: Body::Application(request), taken }, &answers);
+        }
+        let (patience, rm) = (self.users.timeout(), self.address.clone());
+        let mut lookups = JoinSet::new();
+        lookups.spawn(async move { rm.do_send(Resolved(questions.ask(patience).await)) });
+        self.resolving = Some(Resolving { request, taken, answers, _lookups: lookups });
+    }
+
+    fn questions(&self, request: &si::ApplicationRequest, answers: &Answers) -> Questions {
+        let mut questions = Questions::default();
+        if !self.partitions.values().any(|held| held.users.may_ask()) {
+            return questions;
+        }
+        for new in &request.new {
+            let Some(ugi) = &new.ugi else { continue };
+            let Some(partition) = self.partition_named(&new.partition_name) else { continue };
+            if let Some(held) = self.partitions.get(partition.as_str()) {
+                held.users.enquire(ugi, answers, &mut questions);
+            }
+        }
+        questions
+    }
+}
+
+impl Handler<Resolved> for Rm {
+    type Result = ();
+
+    fn handle(&mut self, Resolved(later): Resolved, ctx: &mut Self::Context) {
+        let _timer = self.tally.message(Kind::Rm);
+        // The session may have ended.
+        let Some(resolving) = self.resolving.take() else { return };
+        self.users.learn(&later);
+        let Resolving { request, taken, mut answers, .. } = resolving;
+        answers.join(later);
+        // What was remembered of others may be too old by now.
+        self.resolve(request, taken, answers);
+        self.go_on();
+        self.arm_events(ctx);
+        self.tally.flush();
+    }
+}

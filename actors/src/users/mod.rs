@@ -1,0 +1,296 @@
+//! Who says which groups a user is in (queues-and-config chapter, section 8).
+//!
+//! # How it is asked
+//! Each partition has a resolver, by the name in its configuration. An RM that needs an answer for a
+//! request waits for it, and what it sends next waits behind it; other RMs do not notice. The
+//! [`default`](DEFAULT) resolver, given groups and what is remembered are answers at once.
+//!
+//! # What is remembered
+//! What a resolver said holds for all partitions that have it, whoever asked. Which groups an RM
+//! gives for a user holds for the partition it gave them for, before everything else: an RM can say
+//! nothing about another RM's users.
+//!
+//! # When things go wrong
+//! A resolver that fails, panics or does not answer in time is a user who cannot be resolved. It
+//! costs the RM that asked the time it took, once in 30 s for each user. A resolver that blocks
+//! its thread holds up everybody: see [`UserGroupResolver`].
+//!
+//! Everything here but the resolvers themselves is on the front's thread.
+
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::identity::{self, Identity, Known, LookupError, UserCache, UserError};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+/// How many users are remembered of each resolver, and of each partition those whose groups were
+/// given.
+const USERS: usize = 10_000;
+/// How many users of one request are looked up at a time.
+const AT_ONCE: usize = 32;
+/// How long a lookup may take, unless set.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The groups of a user, or why there are none.
+type Answer = Result<Vec<String>, LookupError>;
+
+/// The groups of a user, or why there are none, in a while.
+pub type Lookup = Pin<Box<dyn Future<Output = Result<Vec<String>, LookupError>> + Send>>;
+
+/// Says which groups a user is in, for the partitions whose configuration names it
+/// (`usergroupresolver.type`).
+///
+/// It is called on the thread that all RMs share, and so is what it returns: whatever blocks or
+/// computes for long belongs on another thread (`tokio::task::spawn_blocking`). A lookup that takes
+/// too long is dropped.
+pub trait UserGroupResolver: Send + Sync {
+    /// Looks a user up, whose name is not empty and may be any text. The primary group comes first.
+    fn look_up(&self, user: &str) -> Lookup;
+}
+
+/// The resolvers that a scheduler is set up with.
+#[derive(Clone)]
+pub(crate) struct Resolvers {
+    by_type: BTreeMap<String, Arc<dyn UserGroupResolver>>,
+    timeout: Duration,
+}
+
+impl Resolvers {
+    pub(crate) fn add(&mut self, name: String, resolver: Arc<dyn UserGroupResolver>) {
+        self.by_type.insert(name, resolver);
+    }
+
+    pub(crate) fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+}
+
+impl Default for Resolvers {
+    fn default() -> Self {
+        Self { by_type: BTreeMap::new(), timeout: TIMEOUT }
+    }
+}
+
+impl fmt::Debug for Resolvers {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_set().entries(self.by_type.keys()).finish()
+    }
+}
+
+/// What the resolvers of a scheduler said lately. One for all RMs.
+pub(crate) struct Users {
+    by_type: BTreeMap<String, Rc<Resolver>>,
+    timeout: Duration,
+    start: Instant,
+}
+
+struct Resolver {
+    name: Arc<str>,
+    asked: Arc<dyn UserGroupResolver>,
+    known: RefCell<UserCache>,
+}
+
+impl Users {
+    pub(crate) fn new(resolvers: &Resolvers) -> Rc<Self> {
+        let resolver = |(name, asked): (&String, &Arc<dyn UserGroupResolver>)| {
+            let known = RefCell::new(UserCache::new(USERS));
+            let resolver =
+                Resolver { name: Arc::from(name.as_str()), asked: Arc::clone(asked), known };
+            (name.clone(), Rc::new(resolver))
+        };
+        Rc::new(Self {
+            by_type: resolvers.by_type.iter().map(resolver).collect(),
+            timeout: resolvers.timeout,
+            start: Instant::now(),
+        })
+    }
+
+    /// For a new partition with this configuration.
+    pub(crate) fn of(&self, partition: &str, configured: &str) -> PartitionUsers {
+        let resolver = self.by_type.get(configured).filter(|_| !configured.is_empty()).cloned();
+        if resolver.is_none() && !configured.is_empty() {
+            tracing::warn!(
+                partition,
+                resolver = configured,
+                "user group resolver is not known: each user is in one group, of the same name"
+            );
+        }
+        PartitionUsers { configured: configured.to_owned(), resolver, given: UserCache::new(USERS) }
+    }
+
+    /// Since the scheduler was started.
+    pub(crate) fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Remembers what was answered.
+    pub(crate) fn learn(&self, answers: &Answers) {
+        let now = self.now();
+        for (name, of_type) in &answers.by_type {
+            let Some(resolver) = self.by_type.get(&**name) else { continue };
+            let mut known = resolver.known.borrow_mut();
+            for (user, answer) in of_type {
+                known.resolved(user, answer.clone(), now);
+            }
+        }
+    }
+}
+
+/// The users of one partition. The resolver is that of its first configuration: another needs a
+/// restart (8.1).
+pub(crate) struct PartitionUsers {
+    configured: String,
+    /// None: the default.
+    resolver: Option<Rc<Resolver>>,
+    given: UserCache,
+}
+
+impl PartitionUsers {
+    /// The type as it was configured when the partition was created.
+    pub(crate) fn configured(&self) -> &str {
+        &self.configured
+    }
+
+    /// Whether there is ever anybody to ask.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.resolver.is_some()
+    }
+
+    /// Notes whom to ask, beyond the `answers` there are, before this owner can be
+    /// [known](Self::owner).
+    pub(crate) fn enquire(
+        &self,
+        ugi: &si::UserGroupInformation,
+        answers: &Answers,
+        questions: &mut Questions,
+    ) {
+        if let Some(resolver) = &self.resolver
+            && identity::needs_lookup(&ugi.user, &ugi.groups)
+            && self.given.get(&ugi.user, answers.at) == Known::Nothing
+            && answers.of(&resolver.name, &ugi.user).is_none()
+            && resolver.known.borrow().get(&ugi.user, answers.at) == Known::Nothing
+        {
+            let of_type = questions.0.entry(Arc::clone(&resolver.name));
+            let of_type = of_type.or_insert_with(|| QuestionsOfType {
+                resolver: Arc::clone(&resolver.asked),
+                users: BTreeSet::new(),
+            });
+            if !of_type.users.contains(&ugi.user) {
+                of_type.users.insert(ugi.user.clone());
+            }
+        }
+    }
+
+    /// The owner of an application as submitted (8.3). `answers` are those for its request.
+    pub(crate) fn owner(
+        &mut self,
+        ugi: si::UserGroupInformation,
+        forced: bool,
+        answers: &Answers,
+    ) -> Result<Identity, UserError> {
+        let si::UserGroupInformation { user, groups, .. } = ugi;
+        if identity::gives_groups(&user, &groups) {
+            self.given.given(&user, &groups, answers.at);
+        }
+        identity::convert(user, groups, forced, |user| self.look_up(user, answers))
+    }
+
+    fn look_up(&self, user: &str, answers: &Answers) -> Answer {
+        if let Known::Groups(groups) = self.given.get(user, answers.at) {
+            return Ok(groups.to_vec());
+        }
+        let Some(resolver) = &self.resolver else { return Ok(identity::default_groups(user)) };
+        if let Some(answer) = answers.of(&resolver.name, user) {
+            return answer.clone();
+        }
+        match resolver.known.borrow().get(user, answers.at) {
+            Known::Groups(groups) => Ok(groups.to_vec()),
+            Known::Failed(error) => Err(error.clone()),
+            // It was given, and so many others were since, in the same request, that it had to go.
+            Known::Nothing => Err(LookupError::new("too many users at a time")),
+        }
+    }
+}
+
+/// Users to be looked up, by the type of the resolver.
+#[derive(Default)]
+pub(crate) struct Questions(BTreeMap<Arc<str>, QuestionsOfType>);
+
+struct QuestionsOfType {
+    resolver: Arc<dyn UserGroupResolver>,
+    users: BTreeSet<String>,
+}
+
+/// What resolvers said for a request.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    by_type: BTreeMap<Arc<str>, HashMap<String, Answer>>,
+    /// Since the start: what is remembered counts as of then.
+    pub(crate) at: Duration,
+}
+
+impl Answers {
+    fn of(&self, resolver: &str, user: &str) -> Option<&Answer> {
+        self.by_type.get(resolver)?.get(user)
+    }
+
+    /// Adds later ones.
+    pub(crate) fn join(&mut self, later: Self) {
+        for (name, of_type) in later.by_type {
+            self.by_type.entry(name).or_default().extend(of_type);
+        }
+    }
+}
+
+impl Questions {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Asks, some at a time; every user gets an answer.
+    pub(crate) async fn ask(self, patience: Duration) -> Answers {
+        let mut waiting =
+            self.0.into_iter().flat_map(|(name, QuestionsOfType { resolver, users })| {
+                users.into_iter().map(move |user| (Arc::clone(&name), Arc::clone(&resolver), user))
+            });
+        let (mut asked, mut lookups) = (HashMap::new(), JoinSet::new());
+        let mut answers = Answers::default();
+        loop {
+            while asked.len() < AT_ONCE
+                && let Some((name, resolver, user)) = waiting.next()
+            {
+                let task = lookups.spawn(look_up(resolver, user.clone(), patience));
+                asked.insert(task.id(), (name, user));
+            }
+            let Some(done) = lookups.join_next_with_id().await else { return answers };
+            let (task, answer) = match done {
+                Ok((task, answer)) => (task, answer),
+                Err(error) => (error.id(), Err(LookupError::new("the resolver panicked"))),
+            };
+            let Some((name, user)) = asked.remove(&task) else { continue };
+            if let Err(error) = &answer {
+                tracing::warn!(resolver = %name, user, %error, "user cannot be resolved");
+            }
+            answers.by_type.entry(name).or_default().insert(user, answer);
+        }
+    }
+}
+
+async fn look_up(resolver: Arc<dyn UserGroupResolver>, user: String, patience: Duration) -> Answer {
+    let answer = timeout(patience, async { resolver.look_up(&user).await }).await;
+    answer.unwrap_or_else(|_| Err(LookupError::new(format!("no answer within {patience:?}"))))
+}
