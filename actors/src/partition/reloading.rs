@@ -20,13 +20,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::config::{PartitionConfig, QueueConfig};
+use monoceros_rules::config::PartitionConfig;
+use monoceros_rules::limits::{LimitEvent, Subject};
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::reload::{self, Change, Standing, Tree, TypeInUse};
 
+use super::planting::uprooting;
 use super::tasks::Task;
-use super::{Partition, node_order};
-use crate::baton::{Baton, Directory, Errand, Purpose, QueueSlot, Saying, Walk};
+use super::{Partition, admission, node_order};
+use crate::baton::{Baton, Directory, Purpose, QueueSlot, Saying, Walk};
 use crate::events::{Event, Row};
 use crate::predicates::QuestionId;
 use crate::queue::QueueFacts;
@@ -75,8 +77,16 @@ impl Partition {
         if config.node_order != self.config.node_order {
             baton.books.nodes.set_order(node_order(&config));
         }
+        self.placement = admission::placement(&config);
         self.config = config;
-        let leaves = settle_directory(&changes, &mut baton.directory);
+        let mut leaves = settle_directory(&changes, &mut baton.directory);
+        let loosening = baton.books.loosen();
+        let limits = baton.books.trackers.reload(&self.config.root, loosening);
+        tell_limits(&limits.events, baton);
+        if limits.changed {
+            // Whoever is held by a limit, or is not any more, tells its leaf.
+            leaves.extend(baton.directory.all_queues().map(|entry| entry.facts.slot));
+        }
         let queues = baton.directory.all_queues().rev();
         let drained: Vec<QueueSlot> = queues.map(|entry| entry.facts.slot).collect();
         for slot in drained {
@@ -115,46 +125,18 @@ impl Partition {
         self.closing = true;
         self.door.clear();
     }
+}
 
-    /// Sends the baton to the queue that `config` is to grow below.
-    pub(super) fn plant(config: Arc<QueueConfig>, mut baton: Box<Baton>) {
-        let directory = &baton.directory;
-        let above = config.parent_path().and_then(|path| directory.queue_by_path.get(path));
-        let above = *above.expect("a queue is planted after the one above it");
-        let parent = directory.queue(above);
-        let facts = QueueFacts {
-            slot: directory.next_queue_slot(Some(above)),
-            parent: Some(above),
-            state: ObjectState::Active,
-            fair_max: None,
-            priority_first: parent.facts.config.settings.priority_sort,
-            config,
+/// The events of limits as they are now.
+pub(super) fn tell_limits(limits: &[LimitEvent], baton: &mut Baton) {
+    for LimitEvent { subject, path, is_set } in limits {
+        let (row, whose) = match (subject, is_set) {
+            (Subject::User(name), true) => (Row::UserLimitSet, name),
+            (Subject::User(name), false) => (Row::UserLimitRemoved, name),
+            (Subject::Group(name), true) => (Row::GroupLimitSet, name),
+            (Subject::Group(name), false) => (Row::GroupLimitRemoved, name),
         };
-        let address = Arc::clone(&parent.address);
-        baton.errand = Errand::Plant { facts: Arc::new(facts) };
-        address.do_send(crate::queue::Membership(baton));
-    }
-
-    /// Takes an empty queue off, and has the one above go if that was the last it waited for.
-    pub(super) fn uproot(&mut self, slot: QueueSlot, mut baton: Box<Baton>) {
-        let directory = &mut baton.directory;
-        let entry = directory.queues[slot.0 as usize].take().expect("a queue goes once");
-        directory.queue_by_path.remove(&entry.facts.config.path);
-        let config = &entry.facts.config;
-        let removed =
-            if config.is_recovery() { Row::DynamicQueueRemoved } else { Row::QueueRemoved };
-        baton.happens(|at| Event::of(removed, &config.path, at));
-        let directory = &mut baton.directory;
-        entry.address.do_send(crate::Halt);
-        let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {
-            unreachable!("root is always configured");
-        };
-        let parent = directory.queue_mut(above);
-        parent.children -= 1;
-        let address = Arc::clone(&parent.address);
-        self.agenda.extend(uprooting(above, &baton));
-        baton.errand = Errand::Detach { row };
-        address.do_send(crate::queue::Membership(baton));
+        baton.happens(|at| Event::of(row, whose, at).referring(path));
     }
 }
 
@@ -213,14 +195,6 @@ fn settle_directory(changes: &[Change], directory: &mut Directory) -> BTreeSet<Q
         }
     }
     reordered
-}
-
-/// That the queue goes, if it drains, or is there for recovery only, and nothing is left in it.
-pub(super) fn uprooting(slot: QueueSlot, baton: &Baton) -> Option<Task> {
-    let entry = baton.directory.queue(slot);
-    let may_go = entry.facts.state == ObjectState::Draining || entry.facts.config.is_recovery();
-    let is_over = may_go && entry.applications == 0 && entry.children == 0;
-    is_over.then_some(Task::Uproot(slot))
 }
 
 impl Handler<Conclude> for Partition {

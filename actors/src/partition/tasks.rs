@@ -1,6 +1,6 @@
 //! A step as a list of tasks: each sends the baton out once, or is done at home.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -8,11 +8,13 @@ use monoceros_rules::allocations::ApplicationSlot;
 use monoceros_rules::application::NewApplication;
 use monoceros_rules::config::QueueConfig;
 use monoceros_rules::ledger;
+use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::resources::Limits;
 
+use super::planting::uprooting;
 use super::scale_up::Audience;
-use super::{Partition, Read, node_order, reads, reloading::uprooting};
+use super::{Partition, Read, node_order, reads};
 use crate::Removed;
 use crate::application::Op;
 use crate::baton::{Baton, Errand, Purpose, QueueSlot, RowSlot, Saying, Walk};
@@ -36,8 +38,12 @@ pub(super) enum Task {
     /// Root's capacity or the configuration changed: make all keys anew, those of applications in
     /// these leaves only.
     Refresh(BTreeSet<QueueSlot>),
-    /// An application comes for which a queue was planted.
-    Add(Box<NewApplication>),
+    /// Limits of these lanes of a leaf were loosened.
+    LookAgain(QueueSlot, Vec<LaneId>),
+    /// An application comes to the leaf of this path, which is there by now.
+    Join(Box<NewApplication>, Arc<str>),
+    /// What a dynamic leaf is to be was noted: it and those above take it in.
+    Refit(QueueSlot, bool),
     /// A queue is to grow below one that is there.
     Plant(Arc<QueueConfig>),
     /// An empty queue goes.
@@ -95,6 +101,7 @@ impl Partition {
                 queue.applications -= 1;
                 let leaf = Arc::clone(&queue.address);
                 self.agenda.extend(uprooting(entry.leaf, &baton));
+                self.may_be_empty(entry.leaf, &mut baton);
                 baton.directory.refused.remove(&slot);
                 entry.address.do_send(crate::Halt);
                 baton.errand = Errand::Detach { row };
@@ -109,7 +116,20 @@ impl Partition {
                 Self::refresh(&leaves, baton);
                 return None;
             }
-            Task::Add(new) => self.add_application(*new, &mut baton),
+            Task::LookAgain(leaf, lanes) => {
+                let leaf = Arc::clone(&baton.directory.queue(leaf).address);
+                baton.errand = Errand::LookAgain { lanes };
+                leaf.do_send(crate::queue::Membership(baton));
+                return None;
+            }
+            Task::Join(new, leaf) => {
+                let leaf = baton.directory.queue_by_path[&leaf];
+                self.join(*new, leaf, &mut baton);
+            }
+            Task::Refit(slot, reorders) => {
+                Self::refit(slot, reorders, baton);
+                return None;
+            }
             Task::Plant(config) => {
                 Self::plant(config, baton);
                 return None;
@@ -175,6 +195,14 @@ impl Partition {
         for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
+        let mut reopened: BTreeMap<QueueSlot, Vec<LaneId>> = BTreeMap::new();
+        for (leaf, lane) in baton.books.trackers.take_reopened() {
+            if let Some(leaf) = baton.directory.queue_by_path.get(&leaf) {
+                reopened.entry(*leaf).or_default().push(lane);
+            }
+        }
+        let look_again = reopened.into_iter().map(|(leaf, lanes)| Task::LookAgain(leaf, lanes));
+        self.agenda.extend(look_again);
         !self.agenda.is_empty()
     }
 

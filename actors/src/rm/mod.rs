@@ -19,7 +19,7 @@ mod reconfiguring;
 mod resolving;
 mod translate;
 
-pub(crate) use checks::{Intake, is_forced, measured};
+pub(crate) use checks::{Intake, measured};
 pub(crate) use reconfiguring::{
     ChangeState, Effect, InForce, Prepared, ReadConfiguration, Reconfigure,
 };
