@@ -24,7 +24,7 @@ fn rules() -> impl Strategy<Value = RuleConfig> {
     });
     prop::collection::vec(one, 1..4).prop_map(|chain| {
         let chain = chain.into_iter();
-        chain.reduce(|parent, rule| below(parent, rule)).expect("it has one at least")
+        chain.reduce(below).expect("it has one at least")
     })
 }
 
