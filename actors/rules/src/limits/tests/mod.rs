@@ -151,7 +151,7 @@ impl World {
                 writeln!(self.said, "tracked: {}", all.join(", ")).unwrap();
             }
             ["reopened"] => {
-                let leaves: Vec<_> = self.trackers.take_reopened().into_iter().collect();
+                let leaves: Vec<_> = self.trackers.take_reopened().into_keys().collect();
                 writeln!(self.said, "reopened: {}", leaves.join(", ")).unwrap();
             }
             _ => panic!("what is `{line}`?"),
