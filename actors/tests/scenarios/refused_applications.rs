@@ -86,8 +86,8 @@ fn an_application_of_nobody_needs_force() {
         show apps
         ",
         &expect![[r#"
-            a1 rejected: R_USER
-            a2 rejected: R_USER
+            a1 rejected: R_USER E_USER_EMPTY
+            a2 rejected: R_USER E_USER_EMPTY
             a3 accepted
             a3 in root.a is New since 1000s: used nothing, pending nothing, holds [], asks []
         "#]],
