@@ -241,4 +241,4 @@ impl Trackers {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

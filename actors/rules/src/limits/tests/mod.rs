@@ -5,7 +5,7 @@ mod reloading;
 mod rows;
 mod waits;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::*;
@@ -13,7 +13,7 @@ use crate::config::LimitConfig;
 
 /// A queue tree with these limits, one per line or semicolon: the queue, then any of `user=a,b`,
 /// `group=a,*`, `apps=n`, and amounts as `vcore=n`.
-pub(super) fn tree(limits: &str) -> QueueConfig {
+pub(crate) fn tree(limits: &str) -> QueueConfig {
     let mut root = QueueConfig::dynamic("root", false, None);
     for line in limits.split([';', '\n']) {
         let mut words = line.split_whitespace();
@@ -36,7 +36,7 @@ pub(super) fn tree(limits: &str) -> QueueConfig {
 }
 
 /// The queue at a path, planted where it is missing.
-pub(super) fn queue<'a>(root: &'a mut QueueConfig, path: &str) -> &'a mut QueueConfig {
+pub(crate) fn queue<'a>(root: &'a mut QueueConfig, path: &str) -> &'a mut QueueConfig {
     let mut at = root;
     for (end, _) in path.match_indices('.').skip(1).chain([(path.len(), "")]) {
         let path = &path[..end];
@@ -151,7 +151,9 @@ impl World {
                 writeln!(self.said, "tracked: {}", all.join(", ")).unwrap();
             }
             ["reopened"] => {
-                let leaves: Vec<_> = self.trackers.take_reopened().into_iter().collect();
+                let lanes = self.trackers.take_reopened().into_iter();
+                let leaves: BTreeSet<_> = lanes.map(|(leaf, _)| leaf).collect();
+                let leaves: Vec<_> = leaves.iter().map(|leaf| &**leaf).collect();
                 writeln!(self.said, "reopened: {}", leaves.join(", ")).unwrap();
             }
             _ => panic!("what is `{line}`?"),
@@ -224,7 +226,7 @@ impl World {
 }
 
 /// What trackers with these limits say to a script.
-pub(super) fn played(limits: &str, script: &str) -> String {
+fn played(limits: &str, script: &str) -> String {
     let mut world = World::new(limits);
     script.lines().for_each(|line| world.play(line));
     world.said

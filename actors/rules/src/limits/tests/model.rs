@@ -293,8 +293,9 @@ impl Pair {
             let may = self.model.may_go_on(lane, &held_back);
             let leaf = &self.model.members.iter().find(|m| m.lane == lane).unwrap().leaf;
             if may {
-                may_be_told.insert(Arc::clone(leaf));
-                assert!(could || told.contains(leaf), "{leaf} is forgotten");
+                let lane = (Arc::clone(leaf), lane);
+                assert!(could || told.contains(&lane), "{lane:?} is forgotten");
+                may_be_told.insert(lane);
             }
             self.model.held_back.insert(lane, (held_back, may));
         }
