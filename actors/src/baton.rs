@@ -28,7 +28,8 @@ use monoceros_rules::asks::{AskSlot, ClassId, Preemption, TaskGroup};
 use monoceros_rules::audit::Facts;
 use monoceros_rules::books::Books;
 use monoceros_rules::ledger::LedgerDelta;
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::limits::LaneId;
+use monoceros_rules::nodes::{NodeIndex, NodeSlot};
 use monoceros_rules::order::{ApplicationKey, QueueKey};
 use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::{Limits, Resources};
@@ -357,6 +358,10 @@ pub(crate) struct Allocated {
     pub(crate) tags: Option<Tags>,
     /// Path of the application's leaf.
     pub(crate) queue: Arc<str>,
+    /// Who uses it.
+    pub(crate) user: Arc<str>,
+    /// The group that its application counts for.
+    pub(crate) group: Option<Arc<str>>,
     /// ns since the epoch.
     pub(crate) at_ns: i64,
 }
@@ -441,12 +446,12 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    pub(crate) fn view<'a>(&'a self, books: &'a Books) -> View<'a> {
+    pub(crate) fn view<'a>(&'a self, nodes: &'a NodeIndex) -> View<'a> {
         View {
             headroom: &self.headroom,
             stamp: self.stamp,
             may_start: self.may_start,
-            nodes: Some(&books.nodes),
+            nodes: Some(nodes),
         }
     }
 
@@ -504,6 +509,8 @@ pub(crate) struct RowSlot(pub(crate) u32);
 /// What a child tells its parent of itself.
 pub(crate) struct RowUpdate {
     pub(crate) row: RowSlot,
+    /// Of an application, where limits of its user or group hold it.
+    pub(crate) lane: Option<LaneId>,
     /// `None`: nothing is pending, the row leaves the order.
     pub(crate) key: Option<RowKey>,
     /// What the parent's priority is made of.
@@ -554,6 +561,8 @@ pub(crate) enum Errand {
     Attach { address: Arc<Addr<Application>> },
     /// To a queue: an application or a queue leaves it.
     Detach { row: RowSlot },
+    /// To a leaf: limits of these lanes were loosened.
+    LookAgain { lanes: Vec<LaneId> },
     /// To a queue: one more is to grow below it.
     Plant { facts: Box<QueueFacts> },
     /// To a node.

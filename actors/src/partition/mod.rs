@@ -269,14 +269,17 @@ impl Partition {
         }
     }
 
-    /// The events of the queues that there are from the start.
-    fn tell_queues(&mut self) {
+    /// The events of the queues and limits that there are from the start.
+    fn begin(&mut self) {
         let baton = self.baton.as_mut().expect("the baton is at home until the first step");
         let queues = baton.directory.all_queues();
         let paths: Vec<_> = queues.map(|entry| Arc::clone(&entry.facts.config.path)).collect();
         for path in paths {
             baton.happens(|at| Event::of(Row::QueueAdded, &path, at));
         }
+        let root = &self.config.root;
+        let limits = baton.books.trackers.reload(root, 0);
+        reloading::tell_limits(&limits.events, baton);
     }
 
     /// Runs steps and offers until the baton is out or there is nothing to do.
@@ -415,7 +418,7 @@ impl Actor for Partition {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.metrics.actor_started(Kind::Partition);
-        self.tell_queues();
+        self.begin();
         self.turn(ctx);
     }
 

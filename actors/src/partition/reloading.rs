@@ -25,7 +25,7 @@ use monoceros_rules::audit::Facts;
 use monoceros_rules::books::Books;
 use monoceros_rules::config::{PartitionConfig, QueueConfig};
 use monoceros_rules::difference::{PartitionUsage, Used};
-use monoceros_rules::limits::Subject;
+use monoceros_rules::limits::{LimitEvent, Subject};
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::reload::{self, Change, Flat, Standing, Tree, TypeInUse};
 use tokio::time::Instant;
@@ -34,6 +34,7 @@ use super::planting::uprooting;
 use super::tasks::Task;
 use super::{Partition, admission, node_order};
 use crate::baton::{Baton, Directory, Purpose, QueueSlot, Saying, Walk};
+use crate::events::{Event, Row};
 use crate::predicates::QuestionId;
 use crate::queue::QueueFacts;
 use crate::rm::Prepared;
@@ -113,7 +114,14 @@ impl Partition {
         }
         self.placement = admission::placement(&config);
         self.config = config;
-        let leaves = settle_directory(&changes, &mut baton.directory);
+        let mut leaves = settle_directory(&changes, &mut baton.directory);
+        let loosening = baton.books.loosen();
+        let limits = baton.books.trackers.reload(&self.config.root, loosening);
+        tell_limits(&limits.events, baton);
+        if limits.changed {
+            // Whoever is held by a limit, or is not any more, tells its leaf.
+            leaves.extend(baton.directory.all_queues().map(|entry| entry.facts.slot));
+        }
         let queues = baton.directory.all_queues().rev();
         let drained: Vec<QueueSlot> = queues.map(|entry| entry.facts.slot).collect();
         for slot in drained {
@@ -203,6 +211,19 @@ fn usage(facts: &Facts, books: &Books) -> PartitionUsage {
         }
     });
     usage
+}
+
+/// The events of limits as they are now.
+pub(super) fn tell_limits(limits: &[LimitEvent], baton: &mut Baton) {
+    for LimitEvent { subject, path, is_set } in limits {
+        let (row, whose) = match (subject, is_set) {
+            (Subject::User(name), true) => (Row::UserLimitSet, name),
+            (Subject::User(name), false) => (Row::UserLimitRemoved, name),
+            (Subject::Group(name), true) => (Row::GroupLimitSet, name),
+            (Subject::Group(name), false) => (Row::GroupLimitRemoved, name),
+        };
+        baton.happens(|at| Event::of(row, whose, at).referring(path));
+    }
 }
 
 /// Whether the changes leave every application in a leaf.

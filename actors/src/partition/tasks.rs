@@ -1,6 +1,6 @@
 //! A step as a list of tasks: each sends the baton out once, or is done at home.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -8,6 +8,7 @@ use monoceros_rules::allocations::ApplicationSlot;
 use monoceros_rules::application::NewApplication;
 use monoceros_rules::config::QueueConfig;
 use monoceros_rules::ledger;
+use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::reload::TypeInUse;
 use monoceros_rules::resources::Limits;
@@ -45,6 +46,8 @@ pub(super) enum Task {
     Reloaded {
         since: Instant,
     },
+    /// Limits of these lanes of a leaf were loosened.
+    LookAgain(QueueSlot, Vec<LaneId>),
     /// An application comes to the leaf of this path, which is there by now.
     Join(Box<NewApplication>, Arc<str>),
     /// What a dynamic leaf is to be was noted: it and those above take it in.
@@ -123,6 +126,12 @@ impl Partition {
             }
             Task::Prepared(answer) => self.prepared(answer, &mut baton),
             Task::Reloaded { since } => self.reloaded(since),
+            Task::LookAgain(leaf, lanes) => {
+                let leaf = Arc::clone(&baton.directory.queue(leaf).address);
+                baton.errand = Errand::LookAgain { lanes };
+                leaf.do_send(crate::queue::Membership(baton));
+                return None;
+            }
             Task::Join(new, leaf) => {
                 let leaf = baton.directory.queue_by_path[&leaf];
                 self.join(*new, leaf, &mut baton);
@@ -219,6 +228,14 @@ impl Partition {
         for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
+        let mut reopened: BTreeMap<QueueSlot, Vec<LaneId>> = BTreeMap::new();
+        for (leaf, lane) in baton.books.trackers.take_reopened() {
+            if let Some(leaf) = baton.directory.queue_by_path.get(&leaf) {
+                reopened.entry(*leaf).or_default().push(lane);
+            }
+        }
+        let look_again = reopened.into_iter().map(|(leaf, lanes)| Task::LookAgain(leaf, lanes));
+        self.agenda.extend(look_again);
         !self.agenda.is_empty()
     }
 

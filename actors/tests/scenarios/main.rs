@@ -13,6 +13,7 @@ mod applications;
 mod asks;
 mod events;
 mod failures;
+mod limits;
 mod messages;
 mod nodes;
 mod partitions;

@@ -6,9 +6,10 @@
 //! ```text
 //! order binpacking vcore=4                                 the node order, before anything else
 //! queue root.a max vcore=4 guaranteed vcore=1 maxapps=2 prop application.sort.policy=fair
+//! queue root.b limit users=ada,* vcore=4 apps=2 limit groups=dev vcore=8
 //! node  n1 vcore=4 memory=10 occupied vcore=1 attr ready=false holds a1/k9 vcore=1
 //! node  n2 vcore=4 drained
-//! app   a1 in root.a user ada tag application.create.force=true
+//! app   a1 in root.a user ada groups dev,ops tag application.create.force=true
 //! ask   a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000      an AllocationAsk
 //! request a1 k2 vcore=1                                               an Allocation without node
 //! exists a1 k3 on n1 vcore=1 uuid=u3                                  one with a node
@@ -92,6 +93,15 @@ pub(crate) struct NodeWords {
     pub(crate) holds: Vec<Wish>,
 }
 
+/// A limit of users and groups, in the order in which it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LimitWords {
+    pub(crate) users: Vec<String>,
+    pub(crate) groups: Vec<String>,
+    pub(crate) max: Amounts,
+    pub(crate) max_apps: u64,
+}
+
 /// A queue of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueWords {
@@ -100,6 +110,7 @@ pub(crate) struct QueueWords {
     pub(crate) guaranteed: Option<Amounts>,
     pub(crate) max_apps: u64,
     pub(crate) properties: Vec<(String, String)>,
+    pub(crate) limits: Vec<LimitWords>,
     /// Who may submit; everybody unless one queue says otherwise.
     pub(crate) submit: Option<String>,
 }
@@ -121,6 +132,8 @@ pub(crate) enum Item {
         id: String,
         queue: String,
         user: String,
+        /// Separated by commas; empty: as the user's name says.
+        groups: String,
         tags: Vec<(String, String)>,
         partition: String,
     },
@@ -225,6 +238,24 @@ impl fmt::Display for Amounts {
     }
 }
 
+impl fmt::Display for LimitWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(" limit")?;
+        for (word, names) in [("users", &self.users), ("groups", &self.groups)] {
+            if !names.is_empty() {
+                write!(f, " {word}={}", names.join(","))?;
+            }
+        }
+        if !self.max.0.is_empty() {
+            write!(f, " {}", self.max)?;
+        }
+        if self.max_apps > 0 {
+            write!(f, " apps={}", self.max_apps)?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Wish {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.repeat != 1 {
@@ -288,9 +319,11 @@ impl fmt::Display for Item {
             Self::Undrain(node) => write!(f, "undrain {node}"),
             Self::RemoveNode(node) => write!(f, "remove {node}"),
             Self::Act { node, action } => write!(f, "act {} {action}", or_dash(node)),
-            Self::App { id, queue, user, tags, partition } => {
+            Self::App { id, queue, user, groups, tags, partition } => {
                 write!(f, "app {}", or_dash(id))?;
-                for (name, value) in [("in", queue), ("user", user), ("partition", partition)] {
+                for (name, value) in
+                    [("in", queue), ("user", user), ("groups", groups), ("partition", partition)]
+                {
                     if !value.is_empty() {
                         write!(f, " {name} {value}")?;
                     }
@@ -345,6 +378,9 @@ impl fmt::Display for Step {
                 }
                 for (name, value) in &queue.properties {
                     write!(f, " prop {name}={value}")?;
+                }
+                for limit in &queue.limits {
+                    write!(f, "{limit}")?;
                 }
                 match &queue.submit {
                     Some(users) => write!(f, " submit {users}"),
@@ -472,8 +508,19 @@ impl<'a> Words<'a> {
 }
 
 /// Words before `=` that name no resource.
-const OPTIONS: [&str; 8] =
-    ["prio", "node", "created", "placeholder", "uuid", "partition", "timeout", "maxapps"];
+const OPTIONS: [&str; 11] = [
+    "prio",
+    "node",
+    "created",
+    "placeholder",
+    "uuid",
+    "partition",
+    "timeout",
+    "maxapps",
+    "users",
+    "groups",
+    "apps",
+];
 
 impl Script {
     /// Reads one step per line; empty lines and what follows `//` count for nothing.
@@ -543,6 +590,7 @@ fn queue(words: &mut Words<'_>) -> QueueWords {
                 let pair = words.pair();
                 queue.properties.push(pair);
             }
+            "limit" => queue.limits.push(limit(words)),
             "submit" => queue.submit = Some(words.text()),
             word => match word.strip_prefix("maxapps=") {
                 Some(number) => queue.max_apps = words.number(number),
@@ -551,6 +599,24 @@ fn queue(words: &mut Words<'_>) -> QueueWords {
         }
     }
     queue
+}
+
+fn limit(words: &mut Words<'_>) -> LimitWords {
+    let mut limit = LimitWords::default();
+    let names = |text: &str| text.split(',').map(str::to_owned).collect();
+    loop {
+        limit.max.0.extend(words.amounts().0);
+        let is_own = |word: &&str| {
+            let name = word.split_once('=').map(|(name, _)| name);
+            matches!(name, Some("users" | "groups" | "apps"))
+        };
+        let Some(word) = words.words.next_if(is_own) else { return limit };
+        match word.split_once('=').expect("it has one") {
+            ("users", users) => limit.users = names(users),
+            ("groups", groups) => limit.groups = names(groups),
+            (_, number) => limit.max_apps = words.number(number),
+        }
+    }
 }
 
 fn item(text: &str) -> Item {
@@ -608,17 +674,18 @@ fn item(text: &str) -> Item {
 fn app(words: &mut Words<'_>) -> Item {
     let id = words.id();
     let (mut queue, mut user, mut partition) = (String::new(), String::new(), String::new());
-    let mut tags = Vec::new();
+    let (mut groups, mut tags) = (String::new(), Vec::new());
     while let Some(word) = words.words.next() {
         match word {
             "in" => queue = words.text(),
             "user" => user = words.text(),
+            "groups" => groups = words.text(),
             "partition" => partition = words.text(),
             "tag" => tags.push(words.pair()),
             word => words.unknown(word),
         }
     }
-    Item::App { id, queue, user, tags, partition }
+    Item::App { id, queue, user, groups, tags, partition }
 }
 
 fn node(words: &mut Words<'_>) -> NodeWords {
@@ -701,13 +768,14 @@ fn a_script_reads_what_it_writes() {
         order binpacking vcore=4 memory=1
         queue root max vcore=4
         queue root.a max vcore=4 guaranteed vcore=1 maxapps=2 prop priority.offset=3 submit ada
+        queue root.b max vcore=4 limit users=ada,* groups=dev vcore=1 apps=2 limit users=bob apps=1
         as rm2
         register
         refuse-some 20 17
         node n1 vcore=4 memory=10 occupied vcore=1 attr ready=false drained holds a1/k9 vcore=1 uuid=u
         resize n1 occupied vcore=2 attr x=y
         drain n1 ; undrain n1 ; remove n1 ; act n1 99 &
-        app a1 in root.a user ada partition gpu tag a=b
+        app a1 in root.a user ada groups dev,ops partition gpu tag a=b
         remove-app a1
         ask a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000 ; ask a1 k2 memory=1
         request a1 k1 x-1 vcore=-1 placeholder=

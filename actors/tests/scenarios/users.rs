@@ -100,7 +100,7 @@ impl Cluster {
     }
 
     async fn application(&self, id: &str) -> ApplicationSnapshot {
-        let mut all = self.scheduler.all_applications("default").await.unwrap();
+        let mut all = self.scheduler.all_applications("[rm]default").await.unwrap();
         all.retain(|application| application.application_id == id);
         all.remove(0)
     }
@@ -180,9 +180,9 @@ fn what_an_rm_sends_behind_a_slow_lookup_waits_for_it_in_order() {
             [
                 "slow accepted",
                 "quick accepted",
-                "slow/k placed on n1",
                 "slow is Accepted",
-                "slow is Running"
+                "slow is Running",
+                "slow/k placed on n1"
             ]
         );
         assert_eq!(cluster.application("slow").await.groups, ["slow", "staff"]);

@@ -12,7 +12,7 @@
 //! limited as a queue between itself and its applications: what the lane's own headroom holds back
 //! is seen by nobody above, and a loosening of the lane is noted with its number
 //! ([`Trackers::loosened`]). What a lane holds back is noted here ([`Trackers::hold_back`]), and when
-//! a tracker is loosened, [`Trackers::take_reopened`] names the leaves that must look again.
+//! a tracker is loosened, [`Trackers::take_reopened`] names the lanes to be looked at again.
 //!
 //! # Invariants
 //! * The usage of a place is the sum of what was charged to lanes at or below it, without zeros, and
@@ -241,4 +241,4 @@ impl Trackers {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

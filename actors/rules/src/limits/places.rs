@@ -74,6 +74,10 @@ impl Forest {
         self.places.get_mut(id.0)
     }
 
+    pub(super) fn is_there(&self, id: PlaceId) -> bool {
+        self.places.find(id.0).is_some()
+    }
+
     /// The first place of each tracker: users by name, then groups by name.
     pub(super) fn roots(&self) -> impl Iterator<Item = (&Subject, PlaceId)> {
         self.roots.iter().map(|(subject, root)| (subject, *root))
@@ -142,7 +146,7 @@ impl Forest {
         loop {
             let id = self.marked.pop()?;
             // A place that is gone may have been marked, and its number be another's now.
-            if self.places.find(id.0).is_some() {
+            if self.is_there(id) {
                 self.get_mut(id).is_marked = false;
                 return Some(id);
             }

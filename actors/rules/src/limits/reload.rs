@@ -55,25 +55,30 @@ impl Trackers {
         Reloaded { changed, events }
     }
 
-    /// Gives every place its limit. Those without owner or use are gone then.
+    /// Takes away who is neither named any more nor in use, and gives all others their limits.
     fn apply_limits(&mut self) -> Vec<LimitEvent> {
+        let mut places = Vec::new();
+        for id in self.forest.in_order() {
+            let place = self.forest.get(id);
+            places.push((id, place.subject.clone(), Arc::clone(&place.path), place.limit.clone()));
+        }
+        for (id, ..) in &places {
+            self.forest.sweep(*id, &self.tables);
+        }
         let mut events = Vec::new();
-        let places = self.forest.in_order();
-        for id in &places {
-            let place = self.forest.get_mut(*id);
-            let limit = self.tables.limit(&place.path, &place.subject).cloned();
-            let old = std::mem::replace(&mut place.limit, limit);
-            let is_set = place.limit.is_some();
+        for (id, subject, path, old) in places {
+            let mut limit = None;
+            if self.forest.is_there(id) {
+                limit = self.tables.limit(&path, &subject).cloned();
+                self.forest.get_mut(id).limit.clone_from(&limit);
+                if old != limit {
+                    self.forest.mark(id);
+                }
+            }
+            let is_set = limit.is_some();
             if is_set || old.is_some() {
-                let (subject, path) = (place.subject.clone(), Arc::clone(&place.path));
                 events.push(LimitEvent { subject, path, is_set });
             }
-            if old != place.limit {
-                self.forest.mark(*id);
-            }
-        }
-        for id in places {
-            self.forest.sweep(id, &self.tables);
         }
         events
     }

@@ -36,37 +36,32 @@ impl Trackers {
         slot.held_back = held_back;
     }
 
-    /// Leaves with a lane whose user or group was loosened so that what it holds back may be tried.
-    /// To be asked at the end of a step that loosened anything: what was in the meantime used again
+    /// Lanes whose user or group was loosened so that what they hold back may be tried, each behind
+    /// its leaf. To be asked at the end of a step that loosened anything: what was in the meantime used again
     /// is no room.
-    pub fn take_reopened(&mut self) -> BTreeSet<Arc<str>> {
-        let mut leaves = BTreeSet::new();
+    pub fn take_reopened(&mut self) -> BTreeSet<(Arc<str>, LaneId)> {
+        let mut reopened = BTreeSet::new();
         while let Some(place) = self.forest.take_marked() {
-            self.look(place, &mut leaves);
+            self.look(place, &mut reopened);
         }
-        leaves
+        reopened
     }
 
-    /// Adds the leaves of those lanes at a place and below that may go on.
-    fn look(&mut self, at: PlaceId, leaves: &mut BTreeSet<Arc<str>>) {
+    /// Adds those lanes at a place and below that may go on.
+    fn look(&mut self, at: PlaceId, reopened: &mut BTreeSet<(Arc<str>, LaneId)>) {
         let place = self.forest.get(at);
         if !place.may_let_on() {
             return;
         }
         let mut bound = HeldBack::default();
         for lane in &place.waiting {
-            let Some(leaf) = self.if_reopened(*lane) else {
-                bound.include(&self.lanes.get(lane.0).held_back);
-                continue;
-            };
-            // Its other lanes are looked at by the leaf itself.
-            leaves.insert(leaf);
-            bound.include(&place.bound);
-            break;
+            let leaf = self.if_reopened(*lane);
+            reopened.extend(leaf.map(|leaf| (leaf, *lane)));
+            bound.include(&self.lanes.get(lane.0).held_back);
         }
         let below: Vec<PlaceId> = place.below.values().copied().collect();
         for below in below {
-            self.look(below, leaves);
+            self.look(below, reopened);
             bound.include(&self.forest.get(below).bound);
         }
         self.forest.get_mut(at).bound = bound;
