@@ -63,6 +63,15 @@ impl Trackers {
         })
     }
 
+    /// What each user and group uses of each queue where it is tracked, and how many applications
+    /// run for it there.
+    pub fn each_use(&self, mut tell: impl FnMut(&Subject, &str, &Resources, u64)) {
+        for id in self.forest.in_order() {
+            let place = self.forest.get(id);
+            tell(&place.subject, &place.path, &place.usage, place.running);
+        }
+    }
+
     /// One user, if tracked.
     pub fn user(&self, name: &str) -> Option<UserUsage> {
         let name = Arc::from(name);
