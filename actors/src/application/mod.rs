@@ -505,7 +505,7 @@ impl Application {
             leaf: self.leaf_facts.slot.0,
             user: Arc::clone(&self.book.user),
             groups: self.book.groups.clone(),
-            group: None,
+            group: self.group().cloned(),
             state: self.book.state(),
             submitted_ns: self.book.submitted_ns,
             allocated: self.book.allocated().clone(),

@@ -1,6 +1,6 @@
 //! A step as a list of tasks: each sends the baton out once, or is done at home.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -228,14 +228,11 @@ impl Partition {
         for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
-        let mut reopened: BTreeMap<QueueSlot, Vec<LaneId>> = BTreeMap::new();
-        for (leaf, lane) in baton.books.trackers.take_reopened() {
+        for (leaf, lanes) in baton.books.trackers.take_reopened() {
             if let Some(leaf) = baton.directory.queue_by_path.get(&leaf) {
-                reopened.entry(*leaf).or_default().push(lane);
+                self.agenda.push_back(Task::LookAgain(*leaf, lanes.into_iter().collect()));
             }
         }
-        let look_again = reopened.into_iter().map(|(leaf, lanes)| Task::LookAgain(leaf, lanes));
-        self.agenda.extend(look_again);
         !self.agenda.is_empty()
     }
 

@@ -581,12 +581,12 @@ fn what_runs_already_counts_whatever_the_limit_is_and_only_keeps_others_out() {
 }
 
 #[test]
-fn s4_15_a_gang_is_not_needed_for_a_maximum_of_running_applications_to_hold_on_both_levels() {
+fn running_applications_are_limited_by_queue_and_by_user_together() {
     check(
         "
         queue root.p maxapps=2 limit users=ann apps=1
-        queue root.p.x
-        queue root.p.y
+        queue root.p.x maxapps=2
+        queue root.p.y maxapps=2
         node n1 vcore=20
         app x1 in root.p.x user ann
         app y1 in root.p.y user ann
@@ -599,6 +599,28 @@ fn s4_15_a_gang_is_not_needed_for_a_maximum_of_running_applications_to_hold_on_b
         release x1 key=k
         show apps
         ",
-        &expect![[r""]],
+        &expect![[r#"
+            n1 accepted
+            x1 accepted
+            y1 accepted
+            y2 accepted
+            y3 accepted
+            x1 is Accepted
+            x1 is Running
+            x1/k placed on n1
+            y1 is Accepted
+            y2 is Accepted
+            y2 is Running
+            y2/k placed on n1
+            y3 is Accepted
+            x1/k released: STOPPED_BY_RM
+            x1 is Completing
+            y1 is Running
+            y1/k placed on n1
+            x1 in root.p.x is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+            y1 in root.p.y is Running since 1000s: used vcore=1, pending nothing, holds [k], asks []
+            y2 in root.p.y is Running since 1000s: used vcore=1, pending nothing, holds [k], asks []
+            y3 in root.p.y is Accepted since 1000s: used nothing, pending vcore=1, holds [], asks [k x1]
+        "#]],
     );
 }

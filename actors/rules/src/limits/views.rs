@@ -106,7 +106,7 @@ impl Trackers {
     /// Every application in a lane that ends at a place or below, and the group it counts for.
     fn each_application(&self, at: PlaceId, tell: &mut impl FnMut(&Arc<str>, Option<&Arc<str>>)) {
         let place = self.forest.get(at);
-        for lane in place.lanes.iter().map(|lane| self.lanes.get(lane.0)) {
+        for lane in place.lanes.iter().map(|lane| self.lanes.get(*lane)) {
             for application in lane.applications.keys() {
                 tell(application, lane.key.1.as_ref());
             }
@@ -119,7 +119,7 @@ impl Trackers {
     fn place_usage(&self, at: PlaceId) -> PlaceUsage {
         let place = self.forest.get(at);
         let children: Vec<_> = place.below.values().map(|below| self.place_usage(*below)).collect();
-        let here = place.lanes.iter().flat_map(|lane| &self.lanes.get(lane.0).applications);
+        let here = place.lanes.iter().flat_map(|lane| &self.lanes.get(*lane).applications);
         let running = here.filter(|(_, is_running)| **is_running).map(|(id, _)| id);
         let below = children.iter().flat_map(|child| &child.running);
         let mut running: Vec<_> = running.chain(below).map(Arc::clone).collect();

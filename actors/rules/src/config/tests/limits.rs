@@ -1,5 +1,7 @@
 //! Sections 2.5 and 3.9: limits of users and groups.
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// A partition whose root has these limits and this below it, both in flow style.
@@ -315,4 +317,112 @@ fn many_limits_in_many_queues_take_no_product_of_both() {
         tree(&format!("{{users: [{}], maxapplications: 1}}", users.join(", ")), &queues.join(", "));
     // Fifty million copies would not end in time for anybody to see this pass.
     assert_eq!(limits_of(&text, "root")[0].users.len(), 10_000);
+}
+
+/// One queue of the model: the one above it, none for root, and what it allows whom: memory and
+/// number of applications, 0 for none.
+#[derive(Clone, Debug)]
+struct Place {
+    above: Option<usize>,
+    allows: Vec<(&'static str, u32, u32)>,
+}
+
+/// Queues, each below an earlier one, that limit some of three names, `*` last.
+fn places() -> impl Strategy<Value = Vec<Place>> {
+    let allowed = prop::option::weighted(0.5, (0..4_u32, 0..4_u32));
+    let one = (any::<prop::sample::Index>(), prop::array::uniform3(allowed));
+    prop::collection::vec(one, 1..9).prop_map(|raw| {
+        let place = |(number, (above, allowed)): (usize, (prop::sample::Index, [_; 3]))| Place {
+            above: (number > 0).then(|| above.index(number)),
+            allows: ["u", "v", "*"]
+                .into_iter()
+                .zip(allowed)
+                .filter_map(|(name, allowed): (_, Option<(u32, u32)>)| {
+                    allowed.filter(|both| *both != (0, 0)).map(|(m, n)| (name, m, n))
+                })
+                .collect(),
+        };
+        raw.into_iter().enumerate().map(place).collect()
+    })
+}
+
+fn write(places: &[Place], at: usize) -> String {
+    let limits: Vec<String> = (places[at].allows.iter())
+        .map(|(name, memory, n)| {
+            let resources = if *memory == 0 {
+                String::new()
+            } else {
+                format!("maxresources: {{memory: {memory}}}, ")
+            };
+            format!("{{users: [\"{name}\"], {resources}maxapplications: {n}}}")
+        })
+        .collect();
+    let below: Vec<String> = (0..places.len())
+        .filter(|child| places[*child].above == Some(at))
+        .map(|child| write(places, child))
+        .collect();
+    let name = if at == 0 { "root".to_owned() } else { format!("q{at}") };
+    format!("{{name: {name}, limits: [{}], queues: [{}]}}", limits.join(", "), below.join(", "))
+}
+
+/// Looks upward from each entry for the nearest queue that names the same, else `*`.
+fn faults(places: &[Place]) -> Vec<&'static str> {
+    fn find(places: &[Place], at: usize, name: &str) -> Option<(usize, u32, u32)> {
+        let entry = places[at].allows.iter().find(|entry| entry.0 == name);
+        entry
+            .map(|(_, memory, n)| (at, *memory, *n))
+            .or_else(|| find(places, places[at].above?, name))
+    }
+    /// What of memory counts for those below `at`; 0 is unlimited.
+    fn memory(places: &[Place], at: usize, name: &str) -> u32 {
+        let (_, own, _) = find(places, at, name).unwrap();
+        let inherited = places[at]
+            .above
+            .and_then(|above| find(places, above, name))
+            .map_or(0, |(above, ..)| memory(places, above, name));
+        if own == 0 || inherited == 0 { own.max(inherited) } else { own.min(inherited) }
+    }
+    let mut faults = Vec::new();
+    for place in places {
+        let Some(above) = place.above else { continue };
+        for (name, own_memory, own_n) in &place.allows {
+            let (compared, is_own) = match find(places, above, name) {
+                Some(found) => (found, true),
+                None => match find(places, above, "*") {
+                    Some(found) => (found, false),
+                    None => continue,
+                },
+            };
+            let (at, _, n) = compared;
+            let most = memory(places, at, if is_own { name } else { "*" });
+            if *own_memory != 0 && most != 0 && *own_memory > most {
+                faults.push(if is_own {
+                    "E_LIMIT_RES_GT_ANCESTOR"
+                } else {
+                    "E_LIMIT_RES_GT_WILDCARD"
+                });
+            }
+            if n != 0 && (*own_n == 0 || *own_n > n) {
+                faults.push(if is_own {
+                    "E_LIMIT_APPS_GT_ANCESTOR"
+                } else {
+                    "E_LIMIT_APPS_GT_WILDCARD"
+                });
+            }
+        }
+    }
+    faults.sort_unstable();
+    faults
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn s3_9_walking_down_finds_what_looking_up_from_each_entry_does(places in places()) {
+        let text = format!("partitions: [{{queues: [{}]}}]", write(&places, 0));
+        let mut found = codes(&text);
+        found.sort_unstable();
+        prop_assert_eq!(found, faults(&places), "{}", text);
+    }
 }

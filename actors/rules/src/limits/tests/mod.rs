@@ -1,11 +1,12 @@
 //! Limits in a few words: scripts of what applications do, and what trackers say of it.
 
 mod model;
+mod page;
 mod reloading;
 mod rows;
 mod waits;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::*;
@@ -151,9 +152,7 @@ impl World {
                 writeln!(self.said, "tracked: {}", all.join(", ")).unwrap();
             }
             ["reopened"] => {
-                let lanes = self.trackers.take_reopened().into_iter();
-                let leaves: BTreeSet<_> = lanes.map(|(leaf, _)| leaf).collect();
-                let leaves: Vec<_> = leaves.iter().map(|leaf| &**leaf).collect();
+                let leaves: Vec<_> = self.trackers.take_reopened().into_keys().collect();
                 writeln!(self.said, "reopened: {}", leaves.join(", ")).unwrap();
             }
             _ => panic!("what is `{line}`?"),
