@@ -24,6 +24,7 @@ pub mod serve;
 pub mod settings;
 pub mod simulate;
 pub mod tls;
+pub mod usage;
 pub mod validate;
 
 /// The examples of the README, so that they keep compiling.

@@ -57,7 +57,10 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     let mut sources = security.sources();
     if let Some(queues) = queues {
         sources.push(Arc::clone(&queues) as Arc<dyn Refresh>);
-        tokio::spawn(queues.keep_in_force(handle.clone(), shutdown.clone()));
+        tokio::spawn(Arc::clone(&queues).keep_in_force(handle.clone(), shutdown.clone()));
+        if settings.scheduler.watch_queues {
+            tokio::spawn(queues.watch(shutdown.clone()));
+        }
     }
     tokio::spawn(files::keep_fresh(sources, hangup, shutdown.clone()));
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone());

@@ -176,6 +176,8 @@ pub enum ClientAuth {
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
+    /// Whether that file is read again when it changes, and not only at SIGHUP. Default true.
+    pub watch_queues: bool,
     /// Most placements that wait for a predicate, per partition, where a remote shim answers it.
     /// Default 64. One keeps the order of placements exact; more hide the round trip.
     pub placements_in_flight: NonZeroUsize,
@@ -462,6 +464,7 @@ mod tests {
         assert_eq!(settings.grpc.keepalive_interval(), Duration::from_secs(20));
         assert_eq!(settings.rest.address.to_string(), "127.0.0.1:9080");
         assert_eq!(settings.scheduler.queues, None);
+        assert!(settings.scheduler.watch_queues);
         assert_eq!(settings.scheduler.placements_in_flight.get(), 64);
         assert_eq!(settings.callback.predicates, callback::Asking::Auto);
         assert_eq!(settings.callback.predicate_timeout, Duration::from_secs(2));

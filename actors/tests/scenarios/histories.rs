@@ -296,6 +296,7 @@ fn app_item() -> impl Strategy<Value = Item> {
         groups: String::new(),
         tags: Vec::new(),
         partition: String::new(),
+        gang: Amounts::default(),
     })
 }
 

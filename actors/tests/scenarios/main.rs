@@ -17,6 +17,7 @@ mod limits;
 mod messages;
 mod nodes;
 mod partitions;
+mod placement;
 mod priorities;
 mod quotas;
 mod reconfiguration;

@@ -14,8 +14,8 @@ use super::slots::Slots;
 use super::tables::{Limit, Tables, upward};
 use crate::resources::Resources;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PlaceId(u32);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PlaceId(pub(super) u32);
 
 /// What a user or group uses of a queue.
 #[derive(Debug)]
