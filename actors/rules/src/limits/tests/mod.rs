@@ -151,7 +151,9 @@ impl World {
                 writeln!(self.said, "tracked: {}", all.join(", ")).unwrap();
             }
             ["reopened"] => {
-                let leaves: Vec<_> = self.trackers.take_reopened().into_iter().collect();
+                let reopened = self.trackers.take_reopened();
+                let mut leaves: Vec<_> = reopened.into_iter().map(|(leaf, _)| leaf).collect();
+                leaves.dedup();
                 writeln!(self.said, "reopened: {}", leaves.join(", ")).unwrap();
             }
             _ => panic!("what is `{line}`?"),

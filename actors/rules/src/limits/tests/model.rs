@@ -275,9 +275,10 @@ impl Pair {
                 assert_eq!(joined.group, should);
                 self.model.members[at].lane = joined.lane;
                 self.model.members[at].group = joined.group;
+                // Its old lane's number may be that of the next one's new lane.
+                self.forget_empty_lanes();
             }
         }
-        self.forget_empty_lanes();
     }
 
     fn forget_empty_lanes(&mut self) {
@@ -293,8 +294,9 @@ impl Pair {
             let may = self.model.may_go_on(lane, &held_back);
             let leaf = &self.model.members.iter().find(|m| m.lane == lane).unwrap().leaf;
             if may {
-                may_be_told.insert(Arc::clone(leaf));
-                assert!(could || told.contains(leaf), "{leaf} is forgotten");
+                let place = (Arc::clone(leaf), lane);
+                assert!(could || told.contains(&place), "{lane:?} of {leaf} is forgotten");
+                may_be_told.insert(place);
             }
             self.model.held_back.insert(lane, (held_back, may));
         }
