@@ -148,6 +148,8 @@ pub(crate) struct QueueEntry {
     pub(crate) applications: usize,
     pub(crate) children: usize,
     pub(crate) counts: QueueCounts,
+    /// The queue itself has not yet heard of its facts.
+    pub(crate) is_stale: bool,
 }
 
 impl QueueEntry {
@@ -157,7 +159,7 @@ impl QueueEntry {
         row: Option<RowSlot>,
     ) -> Self {
         let counts = QueueCounts::default();
-        Self { facts, address, row, applications: 0, children: 0, counts }
+        Self { facts, address, row, applications: 0, children: 0, counts, is_stale: false }
     }
 
     /// Whether neither applications nor queues are in it.

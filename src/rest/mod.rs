@@ -22,9 +22,11 @@ use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::Response;
 use monoceros_actors::snapshot::{
-    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot,
+    ApplicationSnapshot, ClusterSnapshot, GroupSnapshot, NodeSnapshot, PartitionSnapshot,
+    QueueSnapshot, ShownRule, UserSnapshot,
 };
-use monoceros_actors::{ReadError, SchedulerHandle};
+use monoceros_actors::{ConfigurationError, ConfigurationSnapshot, ReadError, SchedulerHandle};
+use monoceros_rules::config;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -53,6 +55,17 @@ pub trait Reads: Clone + Send + Sync + 'static {
     fn clusters(&self) -> impl Future<Output = Vec<ClusterSnapshot>> + Send;
     /// All partitions: `default` first, then by name, then by RM.
     fn partitions(&self) -> impl Future<Output = Vec<PartitionSnapshot>> + Send;
+    /// What is in force for a resource manager; none named, for that of the first partition.
+    /// Without any there is nothing.
+    fn configuration(
+        &self,
+        rm_id: Option<&str>,
+    ) -> impl Future<Output = Result<Option<ConfigurationSnapshot>, ConfigurationError>> + Send;
+    /// The rules of placement, in the order they are asked.
+    fn placement_rules(
+        &self,
+        partition: &str,
+    ) -> impl Future<Output = Result<Vec<ShownRule>, ReadError>> + Send;
     /// The whole tree of queues.
     fn queues(
         &self,
@@ -69,6 +82,28 @@ pub trait Reads: Clone + Send + Sync + 'static {
         partition: &str,
         queue: &str,
     ) -> impl Future<Output = Result<Vec<ApplicationSnapshot>, ReadError>> + Send;
+    /// All users who are tracked, by name.
+    fn users(
+        &self,
+        partition: &str,
+    ) -> impl Future<Output = Result<Vec<UserSnapshot>, ReadError>> + Send;
+    /// One of them.
+    fn user(
+        &self,
+        partition: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<UserSnapshot>, ReadError>> + Send;
+    /// All groups that are tracked, by name.
+    fn groups(
+        &self,
+        partition: &str,
+    ) -> impl Future<Output = Result<Vec<GroupSnapshot>, ReadError>> + Send;
+    /// One of them.
+    fn group(
+        &self,
+        partition: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<GroupSnapshot>, ReadError>> + Send;
     /// Everything, as one JSON document (section 6).
     fn state_dump(&self) -> impl Future<Output = Result<Vec<u8>, DumpError>> + Send;
     /// Brings those metrics up to date that are read off the state of the cluster.
@@ -86,6 +121,19 @@ impl Reads for SchedulerHandle {
         self.partitions().await
     }
 
+    async fn configuration(
+        &self,
+        rm_id: Option<&str>,
+    ) -> Result<Option<ConfigurationSnapshot>, ConfigurationError> {
+        let first = self.partition_names().await.into_iter().next();
+        let Some(rm_id) = rm_id.or(first.as_deref().map(config::rm_id)) else { return Ok(None) };
+        self.configuration(rm_id).await.map(Some)
+    }
+
+    async fn placement_rules(&self, partition: &str) -> Result<Vec<ShownRule>, ReadError> {
+        self.placement_rules(partition).await
+    }
+
     async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
         self.queues(partition).await
     }
@@ -100,6 +148,22 @@ impl Reads for SchedulerHandle {
         queue: &str,
     ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
         self.applications(partition, queue).await
+    }
+
+    async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {
+        self.users(partition).await
+    }
+
+    async fn user(&self, partition: &str, name: &str) -> Result<Option<UserSnapshot>, ReadError> {
+        self.user(partition, name).await
+    }
+
+    async fn groups(&self, partition: &str) -> Result<Vec<GroupSnapshot>, ReadError> {
+        self.groups(partition).await
+    }
+
+    async fn group(&self, partition: &str, name: &str) -> Result<Option<GroupSnapshot>, ReadError> {
+        self.group(partition, name).await
     }
 
     async fn state_dump(&self) -> Result<Vec<u8>, DumpError> {

@@ -43,6 +43,7 @@ const PAGE_POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Json,
+    Yaml,
     Metrics,
     Page,
     Text,
@@ -95,6 +96,10 @@ pub(super) async fn respond(
     let mut response = match class {
         Class::Json => {
             let kind = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
+            (cors(answers), kind).into_response()
+        }
+        Class::Yaml => {
+            let kind = [(CONTENT_TYPE, "application/x-yaml; charset=UTF-8")];
             (cors(answers), kind).into_response()
         }
         Class::Metrics => {

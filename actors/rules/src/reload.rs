@@ -11,8 +11,8 @@
 //!
 //! # Invariants
 //! * After [`changes`] are [applied](apply) and what is empty is gone, every configured queue is
-//!   there as configured and Active, and every other one that is left is Draining, but for the
-//!   one that is never configured ([`RECOVERY`](crate::config::RECOVERY)).
+//!   there as configured and Active, and every other one that is left is Draining, but for those
+//!   that are there because an application needed them.
 //! * Trees that agree give no change.
 //! * Changes of one queue come after those of the queues it stands on: drained are the deepest
 //!   first, planted parents before children.
@@ -50,6 +50,9 @@ pub struct Standing {
 /// The queues of a partition by path. The path of a queue is longer than that of its parent and
 /// begins with it: parents come before children.
 pub type Tree = BTreeMap<Arc<str>, Standing>;
+
+/// Every queue of a configuration by its path, its children left out.
+pub type Flat = BTreeMap<Arc<str>, Arc<QueueConfig>>;
 
 /// One thing to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,22 +99,31 @@ pub fn tree(root: &QueueConfig) -> Tree {
 
 /// What makes `wanted` of the queues as they stand.
 pub fn changes(tree: &Tree, wanted: &QueueConfig) -> Vec<Change> {
-    let wanted = flat(wanted);
-    let gone = tree.iter().rev().filter(|(path, standing)| {
-        !wanted.contains_key(*path)
-            && standing.state != ObjectState::Draining
-            && !standing.config.is_recovery()
-    });
-    let mut changes: Vec<Change> = gone.map(|(path, _)| Change::Drain(Arc::clone(path))).collect();
-    let (known, new): (Vec<_>, Vec<_>) =
-        wanted.into_values().partition(|config| tree.contains_key(&config.path));
-    let differs = |config: &Arc<QueueConfig>| {
-        let standing = &tree[&config.path];
-        standing.state != ObjectState::Active || standing.config != *config
-    };
-    changes.extend(known.into_iter().filter(differs).map(Change::Set));
-    changes.extend(new.into_iter().map(Change::Plant));
-    changes
+    changes_to(tree, &flat(wanted))
+}
+
+/// As [`changes`], for those who have no time to make a [`Flat`] first: one pass over both.
+pub fn changes_to(tree: &Tree, wanted: &Flat) -> Vec<Change> {
+    let (mut drained, mut set, mut planted) = (Vec::new(), Vec::new(), Vec::new());
+    let mut wanted = wanted.iter().peekable();
+    for (path, standing) in tree {
+        while let Some((_, config)) = wanted.next_if(|(other, _)| *other < path) {
+            planted.push(Change::Plant(Arc::clone(config)));
+        }
+        let is_active = standing.state == ObjectState::Active;
+        match wanted.next_if(|(other, _)| *other == path) {
+            Some((_, config)) if !is_active || standing.config != *config => {
+                set.push(Change::Set(Arc::clone(config)));
+            }
+            None if standing.state != ObjectState::Draining && !standing.config.is_dynamic => {
+                drained.push(Change::Drain(Arc::clone(path)));
+            }
+            _ => {}
+        }
+    }
+    planted.extend(wanted.map(|(_, config)| Change::Plant(Arc::clone(config))));
+    drained.reverse();
+    drained.into_iter().chain(set).chain(planted).collect()
 }
 
 /// Whether the changes leave every application in a leaf; `applications` counts those that a queue
@@ -164,17 +176,17 @@ pub fn orders_applications_alike(a: &QueueConfig, b: &QueueConfig) -> bool {
         && a.guaranteed == b.guaranteed
 }
 
-/// Every queue of a configuration by its path, children left out.
-fn flat(root: &QueueConfig) -> BTreeMap<Arc<str>, Arc<QueueConfig>> {
-    fn add(queue: &QueueConfig, all: &mut BTreeMap<Arc<str>, Arc<QueueConfig>>) {
-        let own = QueueConfig { children: Vec::new(), ..queue.clone() };
-        all.insert(Arc::clone(&queue.path), Arc::new(own));
-        for child in &queue.children {
+/// The queues of a configuration by path.
+pub fn flat(root: &QueueConfig) -> Flat {
+    fn add(mut queue: QueueConfig, all: &mut Flat) {
+        let children = std::mem::take(&mut queue.children);
+        all.insert(Arc::clone(&queue.path), Arc::new(queue));
+        for child in children {
             add(child, all);
         }
     }
-    let mut all = BTreeMap::new();
-    add(root, &mut all);
+    let mut all = Flat::new();
+    add(root.clone(), &mut all);
     all
 }
 

@@ -58,7 +58,7 @@ pub(crate) use observing::Measurements;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
 use reloading::Proposal;
-pub(crate) use reloading::{Conclude, Preparing};
+pub(crate) use reloading::{Conclude, Preparing, Wanted};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
 pub(crate) use scale_up::Room;
 pub(crate) use standing::StateChange;

@@ -242,13 +242,15 @@ impl Queue {
         waits.as_seen_from_above(&own, self.last_vain)
     }
 
-    /// Becomes what the directory says, with the fair maximum that the walk brings.
+    /// Becomes what the directory says, with the fair maximum that the walk brings; the directory
+    /// knows that, too, from now on.
     ///
     /// It counts as a loosening, which stamps root alone: the walk makes every bound anew on its way
     /// up, so what a maximum that was raised held back is seen from root again.
     fn refresh(&mut self, baton: &mut Baton) {
         let slot = self.facts.slot;
-        let told = &baton.directory.queue(slot).facts;
+        let entry = baton.directory.queue_mut(slot);
+        let told = &entry.facts;
         let is_changed = !Arc::ptr_eq(&told.config, &self.facts.config);
         let before = Limited {
             is_leaf: self.facts.config.is_leaf,
@@ -257,6 +259,8 @@ impl Queue {
         };
         let fair_max = baton.walk.fair_max.get(slot.0 as usize).cloned().flatten();
         self.facts = Arc::new(QueueFacts { fair_max, ..QueueFacts::clone(told) });
+        entry.facts = Arc::clone(&self.facts);
+        entry.is_stale = false;
         if is_changed {
             self.take_limits();
         }

@@ -420,7 +420,7 @@ fn each_reason_not_to_admit_has_its_code() {
             a2 rejected: R_NOT_LEAF
             a3 rejected: R_PLACEMENT E_PLACEMENT_NONE
             a4 rejected: R_PARTITION_UNKNOWN
-            a5 rejected: R_USER
+            a5 rejected: R_USER E_USER_EMPTY
             a6 accepted
             a7 rejected: R_PLACEMENT E_PLACEMENT_RULE
             a8 rejected: R_PLACEMENT E_PLACEMENT_NONE

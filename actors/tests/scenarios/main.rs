@@ -28,6 +28,7 @@ mod releases;
 mod scale_up;
 mod scheduling;
 mod sessions;
+mod shown;
 mod sorting;
 mod users;
 mod utilization;

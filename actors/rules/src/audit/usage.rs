@@ -113,10 +113,6 @@ impl Facts {
 
     /// What the trackers say of users and groups is what their applications say.
     pub(super) fn check_usage(&self, wrong: &mut Vec<String>) {
-        let is_limited = self.queues.iter().any(|queue| !queue.config.limits.is_empty());
-        if self.users.is_empty() && !is_limited {
-            return;
-        }
         let mut counted: BTreeMap<(Subject, Arc<str>), Counted> = BTreeMap::new();
         for application in &self.applications {
             for queue in self.path_of(application.leaf) {

@@ -6,12 +6,16 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::places::PlaceId;
+use super::slots::Slots;
 use crate::resources::Resources;
 
-/// A lane: a place in [`Trackers`](super::Trackers). A number may be used again once its lane is
-/// gone.
+/// A lane of [`Trackers`](super::Trackers). Never given twice: what a leaf still keeps of a lane that
+/// is gone is not taken for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LaneId(pub(super) u32);
+pub struct LaneId {
+    serial: u64,
+    slot: u32,
+}
 
 /// What a lane's headroom, or its number of running applications, holds back.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +46,52 @@ pub(super) struct Lane {
     pub(super) lost_limit: bool,
 }
 
+/// All lanes.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    slots: Slots<(LaneId, Lane)>,
+    by_key: BTreeMap<LaneKey, LaneId>,
+    opened: u64,
+}
+
+impl Lanes {
+    pub(super) fn find(&self, key: &LaneKey) -> Option<LaneId> {
+        self.by_key.get(key).copied()
+    }
+
+    pub(super) fn ids(&self) -> Vec<LaneId> {
+        self.by_key.values().copied().collect()
+    }
+
+    pub(super) fn get(&self, id: LaneId) -> &Lane {
+        let (own, lane) = self.slots.get(id.slot);
+        debug_assert_eq!(*own, id, "a lane is used while it has applications");
+        lane
+    }
+
+    pub(super) fn get_mut(&mut self, id: LaneId) -> &mut Lane {
+        let (own, lane) = self.slots.get_mut(id.slot);
+        debug_assert_eq!(*own, id, "a lane is used while it has applications");
+        lane
+    }
+
+    pub(super) fn open(&mut self, lane: Lane) -> LaneId {
+        let key = lane.key.clone();
+        self.opened += 1;
+        let serial = self.opened;
+        let slot = self.slots.insert_with(|slot| (LaneId { serial, slot }, lane));
+        let id = LaneId { serial, slot };
+        self.by_key.insert(key, id);
+        id
+    }
+
+    pub(super) fn close(&mut self, id: LaneId) -> Lane {
+        let (_, lane) = self.slots.remove(id.slot);
+        self.by_key.remove(&lane.key);
+        lane
+    }
+}
+
 impl Lane {
     pub(super) fn new(key: LaneKey, user: PlaceId, group: Option<PlaceId>) -> Self {
         Self {
@@ -65,10 +115,6 @@ impl Lane {
         let counts = self.applications.get_mut(application).expect("it is in its lane");
         debug_assert_ne!(*counts, is_running, "{application} starts or stops twice");
         *counts = is_running;
-    }
-
-    pub(super) fn leaf(&self) -> &Arc<str> {
-        &self.key.2
     }
 }
 

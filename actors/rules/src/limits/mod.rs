@@ -55,14 +55,12 @@ mod tables;
 mod views;
 mod waiting;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use self::lanes::{HeldBack, LaneId};
-use self::lanes::{Lane, LaneKey};
+use self::lanes::{Lane, LaneKey, Lanes};
 use self::places::{Forest, Place};
 pub use self::reload::{LimitEvent, Reloaded};
-use self::slots::Slots;
 use self::tables::Tables;
 pub use self::views::{GroupUsage, PlaceUsage, UserUsage};
 use crate::config::QueueConfig;
@@ -82,9 +80,8 @@ pub enum Subject {
 pub struct Trackers {
     tables: Tables,
     forest: Forest,
-    lanes: Slots<Lane>,
-    lane_by: BTreeMap<LaneKey, LaneId>,
-    /// The last reload that changed limits.
+    lanes: Lanes,
+    /// The step of the last reload that changed limits.
     loosened: u64,
 }
 
@@ -115,8 +112,8 @@ impl Trackers {
     ) -> Joined {
         let group = self.tables.select_group(leaf, groups);
         let key = (Arc::clone(user), group.clone(), Arc::clone(leaf));
-        let lane = self.lane_by.get(&key).copied().unwrap_or_else(|| self.open_lane(key));
-        let applications = &mut self.lanes.get_mut(lane.0).applications;
+        let lane = self.lanes.find(&key).unwrap_or_else(|| self.open_lane(key));
+        let applications = &mut self.lanes.get_mut(lane).applications;
         let before = applications.insert(Arc::clone(application), false);
         debug_assert!(before.is_none(), "{application} joins twice");
         Joined { lane, group }
@@ -124,7 +121,7 @@ impl Trackers {
 
     /// The application leaves its lane. What it used was discharged and it was stopped before.
     pub fn leave(&mut self, lane: LaneId, application: &str) {
-        let applications = &mut self.lanes.get_mut(lane.0).applications;
+        let applications = &mut self.lanes.get_mut(lane).applications;
         let was_running = applications.remove(application);
         debug_assert_eq!(was_running, Some(false), "{application} leaves as it came");
         if applications.is_empty() {
@@ -135,7 +132,7 @@ impl Trackers {
     /// Whether anything limits the lane: if not, it need not be looked at. Another answer only after
     /// a reload that changed limits.
     pub fn is_limited(&self, lane: LaneId) -> bool {
-        !self.lanes.get(lane.0).limited.is_empty()
+        !self.lanes.get(lane).limited.is_empty()
     }
 
     /// What user and group leave (7.5); negative where they are above their limits.
@@ -174,7 +171,7 @@ impl Trackers {
             place.usage.prune();
             debug_assert!(!place.usage.has_negative(), "{place:?} is below zero");
         };
-        for end in self.lanes.get(lane.0).ends() {
+        for end in self.lanes.get(lane).ends() {
             if loosening > 0 {
                 self.forest.loosen(end, loosening, add);
             } else {
@@ -185,7 +182,7 @@ impl Trackers {
 
     /// The application holds something from now on: it counts as running (7.4).
     pub fn start(&mut self, lane: LaneId, application: &str) {
-        let slot = self.lanes.get_mut(lane.0);
+        let slot = self.lanes.get_mut(lane);
         slot.run(application, true);
         for end in slot.ends() {
             self.forest.change(end, |place| place.running += 1);
@@ -194,7 +191,7 @@ impl Trackers {
 
     /// The application does not count as running any more.
     pub fn stop(&mut self, lane: LaneId, application: &str, loosening: u64) {
-        let slot = self.lanes.get_mut(lane.0);
+        let slot = self.lanes.get_mut(lane);
         slot.run(application, false);
         for end in slot.ends() {
             self.forest.loosen(end, loosening, |place| place.running -= 1);
@@ -206,18 +203,16 @@ impl Trackers {
         let mut place = |subject: Subject| self.forest.place(&subject, leaf, &self.tables);
         let user = place(Subject::User(Arc::clone(user)));
         let group = group.as_ref().map(|group| place(Subject::Group(Arc::clone(group))));
-        let lane = LaneId(self.lanes.insert(Lane::new(key.clone(), user, group)));
-        for end in self.lanes.get(lane.0).ends() {
+        let lane = self.lanes.open(Lane::new(key, user, group));
+        for end in self.lanes.get(lane).ends() {
             self.forest.get_mut(end).lanes.insert(lane);
         }
         self.note_limited(lane);
-        self.lane_by.insert(key, lane);
         lane
     }
 
     fn close_lane(&mut self, id: LaneId) {
-        let lane = self.lanes.remove(id.0);
-        self.lane_by.remove(&lane.key);
+        let lane = self.lanes.close(id);
         for end in lane.ends() {
             let place = self.forest.get_mut(end);
             place.lanes.remove(&id);
@@ -228,15 +223,15 @@ impl Trackers {
 
     /// Finds the places that limit a lane.
     fn note_limited(&mut self, id: LaneId) {
-        let lane = self.lanes.get(id.0);
+        let lane = self.lanes.get(id);
         let places = lane.ends().flat_map(|end| self.forest.chain(end));
         let limited = places.filter(|place| self.forest.get(*place).limit.is_some()).collect();
-        self.lanes.get_mut(id.0).limited = limited;
+        self.lanes.get_mut(id).limited = limited;
     }
 
     /// The places of user and group that limit a lane.
     fn limited(&self, lane: LaneId) -> impl Iterator<Item = &Place> {
-        self.lanes.get(lane.0).limited.iter().map(|place| self.forest.get(*place))
+        self.lanes.get(lane).limited.iter().map(|place| self.forest.get(*place))
     }
 }
 

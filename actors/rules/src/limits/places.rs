@@ -192,7 +192,7 @@ impl Forest {
             bound: HeldBack::default(),
             is_marked: false,
         };
-        let id = PlaceId(self.places.insert(place));
+        let id = PlaceId(self.places.insert_with(|_| place));
         match above {
             Some(above) => self.get_mut(above).below.insert(path, id),
             None => self.roots.insert(subject.clone(), id),

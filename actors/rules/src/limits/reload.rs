@@ -87,14 +87,13 @@ impl Trackers {
     fn settle_lanes(&mut self, old: &Tables) {
         let gone: BTreeSet<_> =
             old.named().filter(|(path, subject)| !self.tables.names(path, subject)).collect();
-        let lanes: Vec<LaneId> = self.lanes.iter().map(|(id, _)| LaneId(id)).collect();
-        for id in lanes {
-            let (_, group, leaf) = &self.lanes.get(id.0).key;
+        for id in self.lanes.ids() {
+            let (_, group, leaf) = &self.lanes.get(id).key;
             let lost_limit = group.as_ref().is_some_and(|group| {
                 let subject = Subject::Group(Arc::clone(group));
                 upward(leaf).any(|path| gone.contains(&(&Arc::from(path), subject.clone())))
             });
-            self.lanes.get_mut(id.0).lost_limit = lost_limit;
+            self.lanes.get_mut(id).lost_limit = lost_limit;
             self.note_limited(id);
         }
     }
@@ -112,7 +111,7 @@ impl Trackers {
         groups: &[String],
         used: &Resources,
     ) -> Option<Joined> {
-        let slot = self.lanes.get(lane.0);
+        let slot = self.lanes.get(lane);
         if !slot.lost_limit {
             return None;
         }

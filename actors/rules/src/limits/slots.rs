@@ -14,13 +14,14 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    pub(super) fn insert(&mut self, thing: T) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = Some(thing);
-            return slot;
-        }
-        self.slots.push(Some(thing));
-        u32::try_from(self.slots.len() - 1).expect("slots fit u32")
+    /// Inserts what is made for its number.
+    pub(super) fn insert_with(&mut self, thing: impl FnOnce(u32) -> T) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).expect("slots fit u32")
+        });
+        self.slots[slot as usize] = Some(thing(slot));
+        slot
     }
 
     pub(super) fn remove(&mut self, slot: u32) -> T {
@@ -38,10 +39,5 @@ impl<T> Slots<T> {
 
     pub(super) fn get_mut(&mut self, slot: u32) -> &mut T {
         self.slots[slot as usize].as_mut().expect("a slot is used while its thing is there")
-    }
-
-    /// In order of their numbers.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..).zip(&self.slots).filter_map(|(slot, thing)| Some((slot, thing.as_ref()?)))
     }
 }

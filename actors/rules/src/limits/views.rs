@@ -63,6 +63,15 @@ impl Trackers {
         })
     }
 
+    /// What each user and group uses of each queue where it is tracked, and how many applications
+    /// run for it there.
+    pub fn each_use(&self, mut tell: impl FnMut(&Subject, &str, &Resources, u64)) {
+        for id in self.forest.in_order() {
+            let place = self.forest.get(id);
+            tell(&place.subject, &place.path, &place.usage, place.running);
+        }
+    }
+
     /// One user, if tracked.
     pub fn user(&self, name: &str) -> Option<UserUsage> {
         let name = Arc::from(name);
@@ -97,7 +106,7 @@ impl Trackers {
     /// Every application in a lane that ends at a place or below, and the group it counts for.
     fn each_application(&self, at: PlaceId, tell: &mut impl FnMut(&Arc<str>, Option<&Arc<str>>)) {
         let place = self.forest.get(at);
-        for lane in place.lanes.iter().map(|lane| self.lanes.get(lane.0)) {
+        for lane in place.lanes.iter().map(|lane| self.lanes.get(*lane)) {
             for application in lane.applications.keys() {
                 tell(application, lane.key.1.as_ref());
             }
@@ -110,7 +119,7 @@ impl Trackers {
     fn place_usage(&self, at: PlaceId) -> PlaceUsage {
         let place = self.forest.get(at);
         let children: Vec<_> = place.below.values().map(|below| self.place_usage(*below)).collect();
-        let here = place.lanes.iter().flat_map(|lane| &self.lanes.get(lane.0).applications);
+        let here = place.lanes.iter().flat_map(|lane| &self.lanes.get(*lane).applications);
         let running = here.filter(|(_, is_running)| **is_running).map(|(id, _)| id);
         let below = children.iter().flat_map(|child| &child.running);
         let mut running: Vec<_> = running.chain(below).map(Arc::clone).collect();

@@ -10,7 +10,7 @@
 //! A bound is only lowered when something more is held back; it is made anew when all below the place
 //! was looked at. One that is too kind costs one look in vain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Trackers;
@@ -20,7 +20,7 @@ use super::places::PlaceId;
 impl Trackers {
     /// Notes what a lane holds back, so that its leaf is told when that may have changed.
     pub fn hold_back(&mut self, lane: LaneId, held_back: HeldBack) {
-        let slot = self.lanes.get_mut(lane.0);
+        let slot = self.lanes.get_mut(lane);
         if slot.held_back == held_back {
             return;
         }
@@ -36,11 +36,11 @@ impl Trackers {
         slot.held_back = held_back;
     }
 
-    /// Lanes whose user or group was loosened so that what they hold back may be tried, each behind
-    /// its leaf. To be asked at the end of a step that loosened anything: what was in the meantime used again
-    /// is no room.
-    pub fn take_reopened(&mut self) -> BTreeSet<(Arc<str>, LaneId)> {
-        let mut reopened = BTreeSet::new();
+    /// Lanes whose user or group was loosened so that what they hold back may be tried, by leaf. To
+    /// be asked at the end of a step that loosened anything: what was in the meantime used again is no
+    /// room.
+    pub fn take_reopened(&mut self) -> BTreeMap<Arc<str>, BTreeSet<LaneId>> {
+        let mut reopened = BTreeMap::new();
         while let Some(place) = self.forest.take_marked() {
             self.look(place, &mut reopened);
         }
@@ -48,16 +48,22 @@ impl Trackers {
     }
 
     /// Adds those lanes at a place and below that may go on.
-    fn look(&mut self, at: PlaceId, reopened: &mut BTreeSet<(Arc<str>, LaneId)>) {
+    fn look(&mut self, at: PlaceId, reopened: &mut BTreeMap<Arc<str>, BTreeSet<LaneId>>) {
         let place = self.forest.get(at);
         if !place.may_let_on() {
             return;
         }
         let mut bound = HeldBack::default();
+        let mut here = BTreeSet::new();
         for lane in &place.waiting {
-            let leaf = self.if_reopened(*lane);
-            reopened.extend(leaf.map(|leaf| (leaf, *lane)));
-            bound.include(&self.lanes.get(lane.0).held_back);
+            bound.include(&self.lanes.get(*lane).held_back);
+            if self.may_go_on(*lane) {
+                here.insert(*lane);
+            }
+        }
+        if !here.is_empty() {
+            // Lanes that end here are those of the leaf with this path.
+            reopened.entry(Arc::clone(&place.path)).or_default().append(&mut here);
         }
         let below: Vec<PlaceId> = place.below.values().copied().collect();
         for below in below {
@@ -67,11 +73,10 @@ impl Trackers {
         self.forest.get_mut(at).bound = bound;
     }
 
-    /// The leaf of a lane, if what is held back may be tried.
-    fn if_reopened(&self, id: LaneId) -> Option<Arc<str>> {
-        let lane = self.lanes.get(id.0);
-        let HeldBack { short, starting } = &lane.held_back;
+    /// Whether what a lane holds back may be tried.
+    fn may_go_on(&self, id: LaneId) -> bool {
+        let HeldBack { short, starting } = &self.lanes.get(id).held_back;
         let fits = short.as_ref().is_some_and(|least| self.headroom(id).allows(least));
-        (fits || (*starting && self.may_start(id))).then(|| Arc::clone(lane.leaf()))
+        fits || (*starting && self.may_start(id))
     }
 }

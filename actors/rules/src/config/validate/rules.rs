@@ -72,7 +72,7 @@ impl Rule {
 fn config(rule: &Rule) -> RuleConfig {
     RuleConfig {
         parent: rule.parent.as_ref().map(|parent| Box::new(config(parent))),
-        name: rule.name.text().to_lowercase(),
+        name: rule.name.text().to_ascii_lowercase(),
         create: rule.create,
         filter: filter(&rule.filter),
         value: rule.value.text().to_owned(),

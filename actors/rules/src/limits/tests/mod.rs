@@ -151,9 +151,7 @@ impl World {
                 writeln!(self.said, "tracked: {}", all.join(", ")).unwrap();
             }
             ["reopened"] => {
-                let reopened = self.trackers.take_reopened();
-                let mut leaves: Vec<_> = reopened.into_iter().map(|(leaf, _)| leaf).collect();
-                leaves.dedup();
+                let leaves: Vec<_> = self.trackers.take_reopened().into_keys().collect();
                 writeln!(self.said, "reopened: {}", leaves.join(", ")).unwrap();
             }
             _ => panic!("what is `{line}`?"),
