@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use monoceros_actors::snapshot::{
-    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot,
+    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot, ShownRule,
 };
 use monoceros_actors::{ReadError, SchedulerHandle};
 use monoceros_rules::config::{plain_name, rm_id};
@@ -23,7 +23,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::level_filters::LevelFilter;
 
-use crate::secrets;
+use crate::in_force::InForce;
 
 /// How long a resource manager may take to tell its state, for one that keeps no time of its own.
 const RM_PATIENCE: Duration = Duration::from_secs(35);
@@ -32,7 +32,7 @@ const RM_PATIENCE: Duration = Duration::from_secs(35);
 static UNDER_WAY: Mutex<()> = Mutex::const_new(());
 
 /// The keys of the document.
-pub const SECTIONS: [&str; 9] = [
+pub const SECTIONS: [&str; 10] = [
     "timestamp",
     "partitions",
     "applications",
@@ -42,6 +42,7 @@ pub const SECTIONS: [&str; 9] = [
     "rmDiagnostics",
     "logLevel",
     "config",
+    "placementRules",
 ];
 
 /// What is to be dumped.
@@ -88,6 +89,16 @@ struct Document {
     log_level: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     config: Option<Value>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    placement_rules: Vec<RulesOfPartition>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RulesOfPartition {
+    partition: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<ShownRule>,
 }
 
 #[derive(Debug, Serialize)]
@@ -145,6 +156,12 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
             let partition_name = plain_name(name).to_owned();
             document.nodes.push(NodesOfPartition { partition_name, nodes_info });
         }
+        if wanted.has("placementRules")
+            && let Some(rules) = unless_gone(handle.placement_rules(name).await)?
+        {
+            let partition = plain_name(name).to_owned();
+            document.placement_rules.push(RulesOfPartition { partition, rules });
+        }
         if wanted.has("queues") {
             document.queues.extend(unless_gone(handle.queues(name).await)?);
         }
@@ -161,7 +178,7 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
     let rms = handle.resource_managers().await.into_iter().filter(|rm| is_wanted(rm));
     let rms: Vec<_> = rms.collect();
     if wanted.has("config") {
-        document.config = Some(configurations(handle, &rms).await);
+        document.config = Some(configurations(handle, &rms).await?);
     }
     if wanted.has("rmDiagnostics") {
         document.rm_diagnostics = Some(diagnostics(handle, rms, wanted.include_rm).await);
@@ -181,28 +198,28 @@ fn unless_gone<T>(read: Result<T, ReadError>) -> Result<Option<T>, DumpError> {
     }
 }
 
-/// What resource managers are configured with, secrets masked: the object of the only one, or one
-/// object per id. The queue part is the text, as it was given.
-async fn configurations(handle: &SchedulerHandle, rms: &[String]) -> Value {
-    let mut objects = BTreeMap::new();
+/// What resource managers are configured with (8.1): the object of the only one, of nobody where
+/// there is none, or one object per id.
+async fn configurations(handle: &SchedulerHandle, rms: &[String]) -> Result<Value, DumpError> {
+    let mut present = Vec::new();
     for rm in rms {
         // One that left since it was listed is no part of the dump.
-        if let Ok(present) = handle.configuration(rm).await {
-            let object = json!({
-                "Checksum": present.checksum,
-                "Extra": secrets::masked(present.extra_config),
-                "PolicyGroup": present.policy_group,
-                "Text": present.config,
-                "DeadlockDetectionEnabled": false,
-                "DeadlockTimeoutSeconds": 60,
-            });
-            objects.insert(rm.clone(), object);
+        present.extend(handle.configuration(rm).await);
+    }
+    let objects = spawn_blocking(move || {
+        let mut objects = Map::new();
+        for present in present {
+            let rm = present.rm_id.clone();
+            objects.insert(rm, serde_json::to_value(InForce::of(Some(present)))?);
         }
-    }
-    match objects.len() {
-        1 => objects.pop_first().map(|(_, object)| object).unwrap_or_default(),
-        _ => objects.into_iter().collect(),
-    }
+        match objects.len() {
+            0 => serde_json::to_value(InForce::of(None)),
+            1 => Ok(objects.into_iter().next().map(|(_, object)| object).unwrap_or_default()),
+            _ => Ok(Value::Object(objects)),
+        }
+    });
+    let objects = objects.await.map_err(|panic| DumpError::Document(panic.to_string()))?;
+    objects.map_err(|error| DumpError::Document(error.to_string()))
 }
 
 /// What resource managers tell of themselves: the object of the only one, or one object per id.

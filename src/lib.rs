@@ -14,6 +14,7 @@ pub mod dump;
 pub mod files;
 pub mod grpc;
 pub mod identity;
+pub mod in_force;
 pub mod input;
 pub mod queues_file;
 pub mod rest;

@@ -137,6 +137,8 @@ pub struct RestSettings {
     pub address: SocketAddr,
     /// Whether reading needs an identity that a rule knows, where there are rules. Default false.
     pub require_identity: bool,
+    /// Most bytes of the body of a request; one with more gets 413. Default 8 MiB.
+    pub max_body_bytes: NonZeroUsize,
     /// Encryption.
     pub tls: TlsSettings,
 }

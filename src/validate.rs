@@ -61,7 +61,8 @@ pub fn check(path: &Path, yaml: &str) -> io::Result<Option<Configuration>> {
 /// What is valid, but lets no application in at all.
 fn why_nothing_runs(partition: &PartitionConfig) -> Vec<&'static str> {
     let mut reasons = Vec::new();
-    if count_leaves(&partition.root) == 0 {
+    let makes_leaves = partition.placement.iter().any(|rule| rule.create);
+    if count_leaves(&partition.root) == 0 && !makes_leaves {
         reasons.push("no queue is a leaf, so no application can run");
     }
     if !lets_anybody_in(&partition.root) {

@@ -53,7 +53,10 @@ async fn d1_the_state_dump_is_the_one_of_rest() {
     assert_eq!(dump["partitions"][0]["clusterId"], "rm");
     assert_eq!(dump["clusterInfo"][0]["clusterName"], "kubernetes");
     assert_eq!(dump["logLevel"], "info");
-    assert_eq!(dump["config"]["Text"], harness::QUEUES);
+    assert_eq!(dump["config"]["Partitions"][0]["Queues"][0]["Queues"][1]["Name"], "b");
+    assert_eq!(dump["config"]["DeadlockTimeoutSeconds"], 60);
+    assert_eq!(dump["placementRules"][0]["partition"], "default");
+    assert_eq!(dump["placementRules"][0]["rules"][0]["name"], "provided");
     assert!(dump["rmDiagnostics"]["empty"].is_string(), "{}", dump["rmDiagnostics"]);
 
     let text = service.get("/debug/fullstatedump").await;
@@ -77,7 +80,7 @@ async fn d3_a_dump_is_of_everybody_or_of_one() {
         include_rm: true,
     };
     let all = document(parts(&mut client, wanted("", &[])).await);
-    for key in ["partitions", "queues", "nodes", "clusterInfo"] {
+    for key in ["partitions", "queues", "nodes", "clusterInfo", "placementRules"] {
         assert_eq!(all[key].as_array().unwrap().len(), 2, "{key}");
     }
     let diagnostics = all["rmDiagnostics"].as_object().unwrap();

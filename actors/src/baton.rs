@@ -28,7 +28,8 @@ use monoceros_rules::asks::{AskSlot, ClassId, Preemption, TaskGroup};
 use monoceros_rules::audit::Facts;
 use monoceros_rules::books::Books;
 use monoceros_rules::ledger::LedgerDelta;
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::limits::{LaneId, LimitId};
+use monoceros_rules::nodes::{NodeIndex, NodeSlot};
 use monoceros_rules::order::{ApplicationKey, QueueKey};
 use monoceros_rules::rejection::{Ignored, Rejection};
 use monoceros_rules::resources::{Limits, Resources};
@@ -121,6 +122,8 @@ impl Drop for Guard {
 pub(crate) struct Directory {
     /// By the index of the slot; parents before children.
     pub(crate) queues: Vec<Option<QueueEntry>>,
+    /// Slots whose queue is gone.
+    pub(crate) free_queues: BTreeSet<QueueSlot>,
     pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
     /// By the index of the slot.
     pub(crate) nodes: Vec<Option<Arc<Addr<Node>>>>,
@@ -145,6 +148,8 @@ pub(crate) struct QueueEntry {
     pub(crate) applications: usize,
     pub(crate) children: usize,
     pub(crate) counts: QueueCounts,
+    /// The queue itself has not yet heard of its facts.
+    pub(crate) is_stale: bool,
 }
 
 impl QueueEntry {
@@ -154,7 +159,12 @@ impl QueueEntry {
         row: Option<RowSlot>,
     ) -> Self {
         let counts = QueueCounts::default();
-        Self { facts, address, row, applications: 0, children: 0, counts }
+        Self { facts, address, row, applications: 0, children: 0, counts, is_stale: false }
+    }
+
+    /// Whether neither applications nor queues are in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.applications == 0 && self.children == 0
     }
 }
 
@@ -203,18 +213,35 @@ impl Directory {
         self.queues.iter().flatten()
     }
 
+    /// What is known of a queue and of each above it, root last.
+    pub(crate) fn upward(&self, queue: QueueSlot) -> impl Iterator<Item = &Arc<QueueFacts>> {
+        let facts = |slot| &self.queue(slot).facts;
+        std::iter::successors(Some(facts(queue)), move |below| below.parent.map(facts))
+    }
+
     /// A slot for one more queue below another: behind it, so that parents stay before children.
     pub(crate) fn next_queue_slot(&self, parent: Option<QueueSlot>) -> QueueSlot {
-        let from = parent.map_or(0, |parent| parent.0 as usize + 1);
-        let behind = self.queues.iter().skip(from);
-        let free = behind.take_while(|entry| entry.is_some()).count();
-        QueueSlot(u32::try_from(from + free).expect("queues fit u32"))
+        let behind = parent.map_or(0, |parent| parent.0 + 1);
+        let free = self.free_queues.range(QueueSlot(behind)..).next().copied();
+        free.unwrap_or_else(|| QueueSlot(u32::try_from(self.queues.len()).expect("queues fit u32")))
+    }
+
+    /// Takes a queue off; its slot is free again.
+    pub(crate) fn forget_queue(&mut self, slot: QueueSlot) -> QueueEntry {
+        let entry = self.queues[slot.0 as usize].take().expect("a queue goes once");
+        self.queue_by_path.remove(&entry.facts.config.path);
+        self.free_queues.insert(slot);
+        if let Some(parent) = entry.facts.parent {
+            self.queue_mut(parent).children -= 1;
+        }
+        entry
     }
 
     /// Notes a queue at its slot, which is free.
     pub(crate) fn enter_queue(&mut self, entry: QueueEntry) {
         let (slot, parent) = (entry.facts.slot, entry.facts.parent);
         self.queue_by_path.insert(Arc::clone(&entry.facts.config.path), slot);
+        self.free_queues.remove(&slot);
         let at = slot.0 as usize;
         if self.queues.len() <= at {
             self.queues.resize_with(at + 1, || None);
@@ -331,6 +358,10 @@ pub(crate) struct Allocated {
     pub(crate) tags: Option<Tags>,
     /// Path of the application's leaf.
     pub(crate) queue: Arc<str>,
+    /// Who uses it.
+    pub(crate) user: Arc<str>,
+    /// The group that its application counts for.
+    pub(crate) group: Option<Arc<str>>,
     /// ns since the epoch.
     pub(crate) at_ns: i64,
 }
@@ -360,6 +391,8 @@ pub(crate) enum Alarm {
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
     /// It is time to tell the RM what more machines would help.
     ScaleUp,
+    /// A dynamic queue may have been empty for its time.
+    CleanQueues,
     /// Items have waited for what they name for as long as they may.
     ReorderWindow { awaited: Awaited },
     /// An allocation has run for as long as its ask allowed.
@@ -413,12 +446,12 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    pub(crate) fn view<'a>(&'a self, books: &'a Books) -> View<'a> {
+    pub(crate) fn view<'a>(&'a self, nodes: &'a NodeIndex) -> View<'a> {
         View {
             headroom: &self.headroom,
             stamp: self.stamp,
             may_start: self.may_start,
-            nodes: Some(&books.nodes),
+            nodes: Some(nodes),
         }
     }
 
@@ -476,6 +509,8 @@ pub(crate) struct RowSlot(pub(crate) u32);
 /// What a child tells its parent of itself.
 pub(crate) struct RowUpdate {
     pub(crate) row: RowSlot,
+    /// Of an application, where limits of its user or group hold it.
+    pub(crate) lane: Option<LaneId>,
     /// `None`: nothing is pending, the row leaves the order.
     pub(crate) key: Option<RowKey>,
     /// What the parent's priority is made of.
@@ -526,8 +561,10 @@ pub(crate) enum Errand {
     Attach { address: Arc<Addr<Application>> },
     /// To a queue: an application or a queue leaves it.
     Detach { row: RowSlot },
+    /// To a leaf: limits of these lanes were loosened.
+    LookAgain { lanes: Vec<LaneId> },
     /// To a queue: one more is to grow below it.
-    Plant { facts: Arc<QueueFacts> },
+    Plant { facts: Box<QueueFacts> },
     /// To a node.
     Node(crate::node::Change),
     /// What a visit brought home.
@@ -588,6 +625,8 @@ pub(crate) struct Walk {
     pub(crate) figures: Vec<(Arc<str>, NodeFigures)>,
     /// What queues have left, for the scale-up signal.
     pub(crate) rooms: BTreeMap<QueueSlot, Room>,
+    /// What the limits of users and groups leave to them.
+    pub(crate) limits: BTreeMap<LimitId, Limits>,
     /// What applications wait for, by leaf.
     pub(crate) waiting: Vec<(QueueSlot, ApplicationWaiting)>,
     /// What of it would run on more machines.

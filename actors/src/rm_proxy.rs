@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_proto::si::v1::RegisterResourceManagerRequest;
-use monoceros_rules::config;
 use tokio::sync::oneshot;
 
 use crate::callback::ResourceManagerCallback;
@@ -19,7 +18,7 @@ use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::Partition;
 use crate::rm::{
-    Beginning, ChangeState, InForce, Reconfigure, Rm, Roster, Silence, Supersede, Update,
+    Beginning, ChangeState, Document, InForce, Reconfigure, Rm, Roster, Silence, Supersede, Update,
     config_text,
 };
 use crate::tally::Tally;
@@ -175,11 +174,11 @@ impl Handler<Register> for RmProxy {
         let Register { request, callback } = register;
         check_rm_id(&request.rm_id)?;
         let text = config_text(request.config.clone(), &self.settings.default_queues);
-        let configuration = config::parse(&text)?;
-        for warning in &configuration.warnings {
+        let document = Document::read(text)?;
+        for warning in &document.warnings {
             tracing::warn!(rm = request.rm_id, %warning, "queue configuration");
         }
-        let in_force = InForce::of(&request, &text, &configuration);
+        let in_force = InForce::of(&request, document);
         if let Some(old) = self.sessions.remove(&request.rm_id) {
             tracing::info!(rm = request.rm_id, "registers again, its earlier session ends");
             old.end(None);
@@ -191,7 +190,6 @@ impl Handler<Register> for RmProxy {
         let (address, roster, silence) = Rm::start_with(Beginning {
             id: &rm_id,
             build_info,
-            configuration,
             in_force,
             callback,
             clock: self.clock,

@@ -1,6 +1,7 @@
 //! Starting a scheduler and talking to it: the embedding API.
 
 mod configuration;
+mod usage;
 mod utilization;
 
 use std::collections::{BTreeMap, BTreeSet};

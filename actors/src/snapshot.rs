@@ -21,11 +21,14 @@ pub use monoceros_rules::utilization::Kind as RecommendationKind;
 use serde::Serialize;
 
 mod application;
+mod usage;
 
 pub use application::{
     AllocationLogEntry, AllocationSnapshot, ApplicationSnapshot, AskSnapshot,
     ForeignAllocationSnapshot, PlaceholderData, ResourceHistory, StateLogEntry,
 };
+pub use monoceros_rules::placement::{ShownFilter, ShownRule};
+pub use usage::{GroupSnapshot, UsageSnapshot, UserSnapshot};
 
 /// The only cluster name that clients ever saw.
 pub const CLUSTER_NAME: &str = "kubernetes";

@@ -1,5 +1,7 @@
 //! What actors know, in the shapes of [`crate::snapshot`].
 
+pub(crate) mod usage;
+
 use std::collections::BTreeMap;
 
 use monoceros_rules::allocations::{Allocation, Tags};

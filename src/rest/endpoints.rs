@@ -2,18 +2,23 @@
 //!
 //! Checks run in the order that the chapter gives: where several fail, clients see the first.
 
+use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
-use monoceros_actors::ReadError;
+use axum::http::header::ACCEPT;
+use axum::http::request::Parts;
+use futures::StreamExt as _;
+use monoceros_actors::{ConfigurationError, ReadError};
 use prometheus::TextEncoder;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
-use super::names::{BadEscape, decoded_again, is_queue_path};
+use super::names::{BadEscape, decoded_again, is_group_name, is_queue_path, is_user_name};
 use super::replies::{Class, Reply};
 use super::routes::Endpoint;
-use super::{Edge, Reads};
+use super::{Edge, Reads, validation};
 use crate::dump::DumpError;
 use crate::identity::Denied;
+use crate::in_force::InForce;
 
 const PAGE: &str = include_str!("../../web/index.html");
 
@@ -26,6 +31,16 @@ pub(super) enum Failure {
     QueueNotFound,
     #[error("Node not found")]
     NodeNotFound,
+    #[error("User not found")]
+    UserNotFound,
+    #[error("Group not found")]
+    GroupNotFound,
+    #[error("Invalid user name")]
+    UserName,
+    #[error("Invalid group name")]
+    GroupName,
+    #[error("resource manager `{0}` is not registered")]
+    RmNotFound(String),
     #[error(transparent)]
     BadEscape(#[from] BadEscape),
     #[error(
@@ -35,6 +50,10 @@ pub(super) enum Failure {
     QueueName(String),
     #[error(transparent)]
     Denied(#[from] Denied),
+    #[error("the body has more than {0} bytes (`rest.max_body_bytes`)")]
+    BodyTooLarge(usize),
+    #[error("the body did not come to its end: {0}")]
+    BodyBroken(String),
     #[error("the scheduler is stopped")]
     Stopped,
     #[error("{0}")]
@@ -44,10 +63,18 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn status(&self) -> StatusCode {
         match self {
-            Self::PartitionNotFound | Self::QueueNotFound | Self::NodeNotFound => {
-                StatusCode::NOT_FOUND
-            }
-            Self::BadEscape(_) | Self::QueueName(_) => StatusCode::BAD_REQUEST,
+            Self::PartitionNotFound
+            | Self::QueueNotFound
+            | Self::NodeNotFound
+            | Self::UserNotFound
+            | Self::GroupNotFound
+            | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
+            Self::BadEscape(_)
+            | Self::QueueName(_)
+            | Self::UserName
+            | Self::GroupName
+            | Self::BodyBroken(_) => StatusCode::BAD_REQUEST,
+            Self::BodyTooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Denied(Denied::Unknown) => StatusCode::UNAUTHORIZED,
             Self::Denied(Denied::Rm { .. } | Denied::Admin { .. }) => StatusCode::FORBIDDEN,
             Self::Stopped => StatusCode::SERVICE_UNAVAILABLE,
@@ -66,6 +93,16 @@ impl From<ReadError> for Failure {
     }
 }
 
+impl From<ConfigurationError> for Failure {
+    fn from(error: ConfigurationError) -> Self {
+        match error {
+            ConfigurationError::NotRegistered(rm) => Self::RmNotFound(rm),
+            ConfigurationError::Stopped => Self::Stopped,
+            error => Self::Document(error.to_string()),
+        }
+    }
+}
+
 impl From<DumpError> for Failure {
     fn from(error: DumpError) -> Self {
         match error {
@@ -75,19 +112,29 @@ impl From<DumpError> for Failure {
     }
 }
 
-/// Answers a GET.
-pub(super) async fn read<S: Reads>(
+/// Answers a request with the method of the endpoint.
+pub(super) async fn reply<S: Reads>(
     edge: &Edge<S>,
     endpoint: Endpoint,
-    query: Option<&str>,
+    request: &Parts,
+    body: Body,
 ) -> Result<Reply, Failure> {
     let source = &edge.source;
+    let query = request.uri.query();
     match endpoint {
         Endpoint::Page => Ok(Reply::ok(Class::Page, PAGE)),
         Endpoint::Health => Ok(health(edge).await),
         Endpoint::Metrics => metrics(source).await,
+        Endpoint::Config => configuration(source, request).await,
+        Endpoint::ValidateConf => {
+            let body = whole(body, edge.max_body_bytes).await?;
+            json(validation::outcome(body).await).await
+        }
         Endpoint::Clusters => json(source.clusters().await).await,
         Endpoint::Partitions => json(source.partitions().await).await,
+        Endpoint::PlacementRules { partition } => {
+            json(source.placement_rules(&partition).await?).await
+        }
         Endpoint::Queues { partition } => json(source.queues(&partition).await?).await,
         Endpoint::Queue { partition, queue } => {
             let tree = source.queues(&partition).await?;
@@ -108,6 +155,23 @@ pub(super) async fn read<S: Reads>(
             let nodes = source.nodes(&partition).await?;
             let found = nodes.into_iter().find(|candidate| candidate.node_id == node);
             json(found.ok_or(Failure::NodeNotFound)?).await
+        }
+        Endpoint::Users { partition } => json(source.users(&partition).await?).await,
+        Endpoint::User { partition, user } => {
+            let name = name(&user, is_user_name, Failure::UserName);
+            // Of two faults the partition comes first.
+            let asked = name.as_deref().unwrap_or_default();
+            let found = source.user(&partition, asked).await?;
+            name?;
+            json(found.ok_or(Failure::UserNotFound)?).await
+        }
+        Endpoint::Groups { partition } => json(source.groups(&partition).await?).await,
+        Endpoint::Group { partition, group } => {
+            let name = name(&group, is_group_name, Failure::GroupName);
+            let asked = name.as_deref().unwrap_or_default();
+            let found = source.group(&partition, asked).await?;
+            name?;
+            json(found.ok_or(Failure::GroupNotFound)?).await
         }
         Endpoint::StateDump => Ok(Reply::ok(Class::Json, source.state_dump().await?)),
     }
@@ -132,6 +196,41 @@ async fn metrics<S: Reads>(source: &S) -> Result<Reply, Failure> {
     Ok(Reply::ok(Class::Metrics, page))
 }
 
+/// The configuration in force (8.1), in YAML for all who do not ask for JSON and nothing else.
+async fn configuration<S: Reads>(source: &S, request: &Parts) -> Result<Reply, Failure> {
+    let rm = value(request.uri.query(), "rm");
+    let present = source.configuration(rm.as_deref()).await?;
+    let mut accepted = request.headers.get_all(ACCEPT).iter();
+    let wants_json =
+        accepted.next().is_some_and(|kind| kind == "application/json") && accepted.next().is_none();
+    spawn_blocking(move || {
+        let in_force = InForce::of(present);
+        if wants_json {
+            let json = serde_json::to_vec(&in_force).map_err(|error| error.to_string())?;
+            Ok(Reply::ok(Class::Json, json))
+        } else {
+            Ok(Reply::ok(Class::Yaml, in_force.to_yaml()?))
+        }
+    })
+    .await
+    .unwrap_or_else(|panic| Err(panic.to_string()))
+    .map_err(Failure::Document)
+}
+
+/// The body, when it has come as a whole.
+async fn whole(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
+    let mut whole = Vec::new();
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece: Bytes = piece.map_err(|error| Failure::BodyBroken(error.to_string()))?;
+        if whole.len().saturating_add(piece.len()) > max_bytes {
+            return Err(Failure::BodyTooLarge(max_bytes));
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole)
+}
+
 async fn json<T: Serialize + Send + 'static>(value: T) -> Result<Reply, Failure> {
     let document = spawn_blocking(move || {
         let mut document = serde_json::to_vec(&value)?;
@@ -151,6 +250,19 @@ fn queue_path(parameter: &str) -> Result<String, Failure> {
         return Err(Failure::QueueName(path));
     }
     Ok(path.to_lowercase())
+}
+
+/// The user or group that a parameter means.
+fn name(parameter: &str, can_be: fn(&str) -> bool, cannot: Failure) -> Result<String, Failure> {
+    let name = decoded_again(parameter)?;
+    if can_be(&name) { Ok(name) } else { Err(cannot) }
+}
+
+/// The first value of a parameter of the query, unless it is empty.
+fn value(query: Option<&str>, name: &str) -> Option<String> {
+    let mut parameters = form_urlencoded::parse(query.unwrap_or("").as_bytes());
+    let (_, value) = parameters.find(|(key, _)| key == name)?;
+    (!value.is_empty()).then(|| value.into_owned())
 }
 
 fn is_present(query: Option<&str>, name: &str) -> bool {

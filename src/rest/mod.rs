@@ -22,9 +22,11 @@ use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::Response;
 use monoceros_actors::snapshot::{
-    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot,
+    ApplicationSnapshot, ClusterSnapshot, GroupSnapshot, NodeSnapshot, PartitionSnapshot,
+    QueueSnapshot, ShownRule, UserSnapshot,
 };
-use monoceros_actors::{ReadError, SchedulerHandle};
+use monoceros_actors::{ConfigurationError, ConfigurationSnapshot, ReadError, SchedulerHandle};
+use monoceros_rules::config;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -36,10 +38,11 @@ mod routes;
 mod server;
 #[cfg(test)]
 mod tests;
+mod validation;
 
 pub use server::serve;
 
-use routes::{Endpoint, Route};
+use routes::{Answers, Endpoint, Route};
 
 use crate::dump::{self, DumpError, Wanted};
 use crate::identity::{Denied, Identity};
@@ -52,6 +55,17 @@ pub trait Reads: Clone + Send + Sync + 'static {
     fn clusters(&self) -> impl Future<Output = Vec<ClusterSnapshot>> + Send;
     /// All partitions: `default` first, then by name, then by RM.
     fn partitions(&self) -> impl Future<Output = Vec<PartitionSnapshot>> + Send;
+    /// What is in force for a resource manager; none named, for that of the first partition.
+    /// Without any there is nothing.
+    fn configuration(
+        &self,
+        rm_id: Option<&str>,
+    ) -> impl Future<Output = Result<Option<ConfigurationSnapshot>, ConfigurationError>> + Send;
+    /// The rules of placement, in the order they are asked.
+    fn placement_rules(
+        &self,
+        partition: &str,
+    ) -> impl Future<Output = Result<Vec<ShownRule>, ReadError>> + Send;
     /// The whole tree of queues.
     fn queues(
         &self,
@@ -68,6 +82,28 @@ pub trait Reads: Clone + Send + Sync + 'static {
         partition: &str,
         queue: &str,
     ) -> impl Future<Output = Result<Vec<ApplicationSnapshot>, ReadError>> + Send;
+    /// All users who are tracked, by name.
+    fn users(
+        &self,
+        partition: &str,
+    ) -> impl Future<Output = Result<Vec<UserSnapshot>, ReadError>> + Send;
+    /// One of them.
+    fn user(
+        &self,
+        partition: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<UserSnapshot>, ReadError>> + Send;
+    /// All groups that are tracked, by name.
+    fn groups(
+        &self,
+        partition: &str,
+    ) -> impl Future<Output = Result<Vec<GroupSnapshot>, ReadError>> + Send;
+    /// One of them.
+    fn group(
+        &self,
+        partition: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<GroupSnapshot>, ReadError>> + Send;
     /// Everything, as one JSON document (section 6).
     fn state_dump(&self) -> impl Future<Output = Result<Vec<u8>, DumpError>> + Send;
     /// Brings those metrics up to date that are read off the state of the cluster.
@@ -83,6 +119,19 @@ impl Reads for SchedulerHandle {
 
     async fn partitions(&self) -> Vec<PartitionSnapshot> {
         self.partitions().await
+    }
+
+    async fn configuration(
+        &self,
+        rm_id: Option<&str>,
+    ) -> Result<Option<ConfigurationSnapshot>, ConfigurationError> {
+        let first = self.partition_names().await.into_iter().next();
+        let Some(rm_id) = rm_id.or(first.as_deref().map(config::rm_id)) else { return Ok(None) };
+        self.configuration(rm_id).await.map(Some)
+    }
+
+    async fn placement_rules(&self, partition: &str) -> Result<Vec<ShownRule>, ReadError> {
+        self.placement_rules(partition).await
     }
 
     async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
@@ -101,6 +150,22 @@ impl Reads for SchedulerHandle {
         self.applications(partition, queue).await
     }
 
+    async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {
+        self.users(partition).await
+    }
+
+    async fn user(&self, partition: &str, name: &str) -> Result<Option<UserSnapshot>, ReadError> {
+        self.user(partition, name).await
+    }
+
+    async fn groups(&self, partition: &str) -> Result<Vec<GroupSnapshot>, ReadError> {
+        self.groups(partition).await
+    }
+
+    async fn group(&self, partition: &str, name: &str) -> Result<Option<GroupSnapshot>, ReadError> {
+        self.group(partition, name).await
+    }
+
     async fn state_dump(&self) -> Result<Vec<u8>, DumpError> {
         dump::make(self, &Wanted::all()).await
     }
@@ -114,14 +179,21 @@ impl Reads for SchedulerHandle {
     }
 }
 
-/// All endpoints over `source`, for a caller who has a server of their own, or needs none.
-pub fn router<S: Reads>(source: S) -> Router {
-    router_until(source, CancellationToken::new(), Guard::Open)
+/// All endpoints over `source`, for a caller who has a server of their own, or needs none. A
+/// request may have a body of so many bytes.
+pub fn router<S: Reads>(source: S, max_body_bytes: usize) -> Router {
+    router_until(source, max_body_bytes, CancellationToken::new(), Guard::Open)
 }
 
 /// [`router`] that says on `/healthz` when `stopping` is cancelled, and lets in whom `guard` does.
-fn router_until<S: Reads>(source: S, stopping: CancellationToken, guard: Guard) -> Router {
-    Router::new().fallback(answer::<S>).with_state(Edge { source, stopping, guard })
+fn router_until<S: Reads>(
+    source: S,
+    max_body_bytes: usize,
+    stopping: CancellationToken,
+    guard: Guard,
+) -> Router {
+    let edge = Edge { source, max_body_bytes, stopping, guard };
+    Router::new().fallback(answer::<S>).with_state(edge)
 }
 
 /// Who may ask.
@@ -135,15 +207,19 @@ enum Guard {
 
 impl Guard {
     /// Whether a request for `route` may be answered. A probe of health needs no identity, and
-    /// browsers ask with OPTIONS before they show any.
+    /// browsers ask with OPTIONS before they show any. Whoever may read may have a configuration
+    /// checked, which changes nothing.
     fn check(self, parts: &Parts, route: &Route) -> Result<(), Denied> {
         let Self::Rules { require_identity } = self else { return Ok(()) };
         let caller = Identity::of(&parts.extensions);
+        let is_check =
+            *route == Route::Here(Endpoint::ValidateConf) && Answers::Post.is(&parts.method);
         match parts.method {
             Method::OPTIONS => Ok(()),
-            Method::GET if !require_identity || *route == Route::Here(Endpoint::Health) => Ok(()),
-            Method::GET => caller.check_known(),
-            _ => caller.check_admin(),
+            Method::GET if *route == Route::Here(Endpoint::Health) => Ok(()),
+            _ if parts.method != Method::GET && !is_check => caller.check_admin(),
+            _ if require_identity => caller.check_known(),
+            _ => Ok(()),
         }
     }
 }
@@ -152,24 +228,27 @@ impl Guard {
 #[derive(Clone)]
 struct Edge<S> {
     source: S,
+    max_body_bytes: usize,
     stopping: CancellationToken,
     guard: Guard,
 }
 
 async fn answer<S: Reads>(State(edge): State<Edge<S>>, request: Request) -> Response {
     let began = Instant::now();
-    let (parts, _) = request.into_parts();
+    let (parts, body) = request.into_parts();
     let route = routes::find(parts.uri.path());
     let allowed = edge.guard.check(&parts, &route);
+    let answers =
+        if let Route::Here(endpoint) = &route { endpoint.answers() } else { Answers::Get };
     let response = match route {
-        _ if let Err(denied) = allowed => replies::denied(denied, &parts.headers).await,
+        _ if let Err(denied) = allowed => replies::denied(denied, answers, &parts.headers).await,
         Route::Unknown => replies::unknown_path(),
         Route::Elsewhere(path) => replies::redirect(&parts.method, &path, parts.uri.query()),
-        Route::Here(_) if parts.method == Method::OPTIONS => replies::options(),
-        Route::Here(_) if parts.method != Method::GET => replies::method_not_allowed(),
+        Route::Here(_) if parts.method == Method::OPTIONS => replies::options(answers),
+        Route::Here(_) if !answers.is(&parts.method) => replies::method_not_allowed(answers),
         Route::Here(endpoint) => {
-            let reply = endpoints::read(&edge, endpoint, parts.uri.query()).await;
-            replies::respond(reply, &parts.headers).await
+            let reply = endpoints::reply(&edge, endpoint, &parts, body).await;
+            replies::respond(reply, answers, &parts.headers).await
         }
     };
     debug!(

@@ -1,4 +1,4 @@
-//! Values in a path: the second decoding, and which queue names there can be (1.2 and 1.6).
+//! Values in a path: the second decoding, and which names there can be (1.2 and 1.6).
 
 use percent_encoding::percent_decode_str;
 
@@ -31,6 +31,22 @@ pub(super) fn is_queue_path(path: &str) -> bool {
     })
 }
 
+/// Whether a user can have this name.
+pub(super) fn is_user_name(name: &str) -> bool {
+    let name = name.strip_suffix('$').unwrap_or(name);
+    is_name(name, b":#/_.@-")
+}
+
+/// Whether a group can have this name.
+pub(super) fn is_group_name(name: &str) -> bool {
+    is_name(name, b":_.-")
+}
+
+fn is_name(name: &str, also: &[u8]) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || also.contains(&c))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,6 +73,19 @@ mod tests {
             ("%41%4ä", r#"invalid URL escape "%4ä""#),
         ] {
             assert_eq!(decoded_again(value).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn users_and_groups_begin_with_a_letter_or_an_underscore() {
+        for name in ["a", "_a", "a:b", "Ann.Doe", "a_1-b"] {
+            assert!(is_user_name(name) && is_group_name(name), "{name}");
+        }
+        for name in ["svc$", "a@b", "a#b", "a/b"] {
+            assert!(is_user_name(name) && !is_group_name(name), "{name}");
+        }
+        for name in ["", "$", "1abc", "-a", "*", "a b", "a$b", "a$$", "ä"] {
+            assert!(!is_user_name(name) && !is_group_name(name), "{name}");
         }
     }
 

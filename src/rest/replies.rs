@@ -17,21 +17,23 @@ use serde::Serialize;
 use tokio::task::spawn_blocking;
 
 use super::endpoints::Failure;
+use super::routes::Answers;
 use crate::identity::Denied;
 
 /// From how many bytes on compressing is worth it.
 const GZIP_FROM: usize = 1400;
 
-const METHODS: &str = "GET, OPTIONS";
 const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Any page may read what is public here, and say what it likes to get.
-const CORS: [(HeaderName, &str); 3] = [
-    (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
-    (ACCESS_CONTROL_ALLOW_METHODS, METHODS),
-    (ACCESS_CONTROL_ALLOW_HEADERS, "X-Requested-With,Content-Type,Accept,Origin"),
-];
+fn cors(answers: Answers) -> [(HeaderName, &'static str); 3] {
+    [
+        (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        (ACCESS_CONTROL_ALLOW_METHODS, answers.methods()),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "X-Requested-With,Content-Type,Accept,Origin"),
+    ]
+}
 
 /// The page loads nothing from elsewhere, and reads from where it came.
 const PAGE_POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:; \
@@ -41,6 +43,7 @@ const PAGE_POLICY: &str = "default-src 'none'; connect-src 'self'; img-src data:
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Json,
+    Yaml,
     Metrics,
     Page,
     Text,
@@ -83,11 +86,22 @@ impl From<Failure> for Reply {
     }
 }
 
-/// The response to a GET that came with these headers.
-pub(super) async fn respond(reply: Result<Reply, Failure>, request: &HeaderMap) -> Response {
+/// The response of an endpoint to a request that came with these headers.
+pub(super) async fn respond(
+    reply: Result<Reply, Failure>,
+    answers: Answers,
+    request: &HeaderMap,
+) -> Response {
     let Reply { status, class, document } = reply.unwrap_or_else(Reply::from);
     let mut response = match class {
-        Class::Json => (CORS, [(CONTENT_TYPE, "application/json; charset=UTF-8")]).into_response(),
+        Class::Json => {
+            let kind = [(CONTENT_TYPE, "application/json; charset=UTF-8")];
+            (cors(answers), kind).into_response()
+        }
+        Class::Yaml => {
+            let kind = [(CONTENT_TYPE, "application/x-yaml; charset=UTF-8")];
+            (cors(answers), kind).into_response()
+        }
         Class::Metrics => {
             [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")].into_response()
         }
@@ -114,9 +128,9 @@ pub(super) async fn respond(reply: Result<Reply, Failure>, request: &HeaderMap) 
 }
 
 /// The response to a caller who may not do this.
-pub(super) async fn denied(denied: Denied, request: &HeaderMap) -> Response {
+pub(super) async fn denied(denied: Denied, answers: Answers, request: &HeaderMap) -> Response {
     let is_unknown = denied == Denied::Unknown;
-    let mut response = respond(Err(denied.into()), request).await;
+    let mut response = respond(Err(denied.into()), answers, request).await;
     if is_unknown {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
@@ -124,12 +138,12 @@ pub(super) async fn denied(denied: Denied, request: &HeaderMap) -> Response {
 }
 
 /// The response to an OPTIONS, with which browsers ask beforehand.
-pub(super) fn options() -> Response {
-    ([(ALLOW, METHODS)], CORS).into_response()
+pub(super) fn options(answers: Answers) -> Response {
+    ([(ALLOW, answers.methods())], cors(answers)).into_response()
 }
 
-pub(super) fn method_not_allowed() -> Response {
-    let headers = [(ALLOW, METHODS), (CONTENT_TYPE, TEXT)];
+pub(super) fn method_not_allowed(answers: Answers) -> Response {
+    let headers = [(ALLOW, answers.methods()), (CONTENT_TYPE, TEXT)];
     (StatusCode::METHOD_NOT_ALLOWED, headers, "Method Not Allowed").into_response()
 }
 

@@ -3,6 +3,7 @@
 //! A path that names an endpoint in all but letter case, doubled or trailing slashes, or dots, is
 //! answered with the way it should have been written; its parameters stay as they are.
 
+use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
 /// An endpoint with its parameters, percent-decoded once.
@@ -11,14 +12,52 @@ pub(super) enum Endpoint {
     Page,
     Health,
     Metrics,
+    Config,
+    ValidateConf,
     Clusters,
     Partitions,
+    PlacementRules { partition: String },
     Queues { partition: String },
     Queue { partition: String, queue: String },
     Applications { partition: String, queue: String },
     Nodes { partition: String },
     Node { partition: String, node: String },
+    Users { partition: String },
+    User { partition: String, user: String },
+    Groups { partition: String },
+    Group { partition: String, group: String },
     StateDump,
+}
+
+/// Which method an endpoint answers besides OPTIONS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    Get,
+    Post,
+}
+
+impl Endpoint {
+    pub(super) fn answers(&self) -> Answers {
+        if *self == Self::ValidateConf { Answers::Post } else { Answers::Get }
+    }
+}
+
+impl Answers {
+    /// Whether this is the method.
+    pub(super) fn is(self, method: &Method) -> bool {
+        match self {
+            Self::Get => method == Method::GET,
+            Self::Post => method == Method::POST,
+        }
+    }
+
+    /// All methods that are answered, as headers name them.
+    pub(super) fn methods(self) -> &'static str {
+        match self {
+            Self::Get => "GET, OPTIONS",
+            Self::Post => "OPTIONS, POST",
+        }
+    }
 }
 
 /// What a path means.
@@ -33,12 +72,17 @@ pub(super) enum Route {
 /// A path, where a segment in braces is a parameter, and what the parameters in order make of it.
 type Row = (&'static str, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [Row; 11] = [
+const TABLE: [Row; 18] = [
     ("/", |_| Endpoint::Page),
     ("/healthz", |_| Endpoint::Health),
     ("/ws/v1/metrics", |_| Endpoint::Metrics),
+    ("/ws/v1/config", |_| Endpoint::Config),
+    ("/ws/v1/validate-conf", |_| Endpoint::ValidateConf),
     ("/ws/v1/clusters", |_| Endpoint::Clusters),
     ("/ws/v1/partitions", |_| Endpoint::Partitions),
+    ("/ws/v1/partition/{partition}/placementrules", |p| Endpoint::PlacementRules {
+        partition: p.take(),
+    }),
     ("/ws/v1/partition/{partition}/queues", |p| Endpoint::Queues { partition: p.take() }),
     ("/ws/v1/partition/{partition}/queue/{queue}", |p| Endpoint::Queue {
         partition: p.take(),
@@ -52,6 +96,16 @@ const TABLE: [Row; 11] = [
     ("/ws/v1/partition/{partition}/node/{node}", |p| Endpoint::Node {
         partition: p.take(),
         node: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/usage/users", |p| Endpoint::Users { partition: p.take() }),
+    ("/ws/v1/partition/{partition}/usage/user/{user}", |p| Endpoint::User {
+        partition: p.take(),
+        user: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/usage/groups", |p| Endpoint::Groups { partition: p.take() }),
+    ("/ws/v1/partition/{partition}/usage/group/{group}", |p| Endpoint::Group {
+        partition: p.take(),
+        group: p.take(),
     }),
     ("/debug/fullstatedump", |_| Endpoint::StateDump),
 ];

@@ -44,7 +44,8 @@ pub async fn serve<S: Reads>(
 ) -> io::Result<()> {
     info!(address = %connections.address()?, "serving REST");
     let guard = Guard::Rules { require_identity: settings.require_identity };
-    let service = IdentityLayer::new(access).layer(router_until(source, shutdown, guard));
+    let router = router_until(source, settings.max_body_bytes.get(), shutdown, guard);
+    let service = IdentityLayer::new(access).layer(router);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     let graceful = GracefulShutdown::new();

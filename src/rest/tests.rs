@@ -9,6 +9,7 @@ use axum::http::{Request, StatusCode};
 use expect_test::{Expect, expect};
 use flate2::read::GzDecoder;
 use monoceros_actors::metrics::Metrics;
+use monoceros_rules::placement::Placement;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -27,6 +28,9 @@ struct Scripted {
 }
 
 const RUNNING: Scripted = Scripted { stopped: false };
+
+/// The most bytes of a body.
+const MAX_BODY: usize = 1000;
 
 fn queue(path: &str, children: Vec<QueueSnapshot>) -> QueueSnapshot {
     QueueSnapshot {
@@ -76,6 +80,50 @@ impl Reads for Scripted {
         Ok(QueueSnapshot { partition: "default".into(), ..queue("root", children) })
     }
 
+    async fn configuration(
+        &self,
+        rm_id: Option<&str>,
+    ) -> Result<Option<ConfigurationSnapshot>, ConfigurationError> {
+        match rm_id.unwrap_or("lab") {
+            _ if self.stopped => Ok(None),
+            rm @ ("lab" | "yard") => Ok(Some(ConfigurationSnapshot {
+                rm_id: rm.into(),
+                policy_group: "queues".into(),
+                config: format!("partitions: [{{queues: [{{name: {rm}}}]}}]"),
+                extra_config: [("Log.level".into(), "WARN".into())].into(),
+                checksum: String::new(),
+            })),
+            rm => Err(ConfigurationError::NotRegistered(rm.to_owned())),
+        }
+    }
+
+    async fn placement_rules(&self, partition: &str) -> Result<Vec<ShownRule>, ReadError> {
+        self.number(partition)?;
+        Ok(Placement::build(&[]).unwrap().shown())
+    }
+
+    async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {
+        let name = if self.number(partition)? == 0 { "svc$" } else { "ann" };
+        Ok(vec![UserSnapshot { user_name: name.into(), ..UserSnapshot::default() }])
+    }
+
+    async fn user(&self, partition: &str, name: &str) -> Result<Option<UserSnapshot>, ReadError> {
+        let mut users = self.users(partition).await?.into_iter();
+        Ok(users.find(|user| user.user_name == name))
+    }
+
+    async fn groups(&self, partition: &str) -> Result<Vec<GroupSnapshot>, ReadError> {
+        self.number(partition)?;
+        let group =
+            |name: &str| GroupSnapshot { group_name: name.into(), ..GroupSnapshot::default() };
+        Ok(vec![group("*"), group("dev.ops")])
+    }
+
+    async fn group(&self, partition: &str, name: &str) -> Result<Option<GroupSnapshot>, ReadError> {
+        let mut groups = self.groups(partition).await?.into_iter();
+        Ok(groups.find(|group| group.group_name == name))
+    }
+
     async fn nodes(&self, partition: &str) -> Result<Vec<NodeSnapshot>, ReadError> {
         self.number(partition)?;
         let node = |id: &str| NodeSnapshot { node_id: id.into(), ..NodeSnapshot::default() };
@@ -111,7 +159,7 @@ impl Reads for Scripted {
 }
 
 async fn send(source: Scripted, request: Request<Body>) -> Response {
-    router(source).oneshot(request).await.unwrap()
+    router(source, MAX_BODY).oneshot(request).await.unwrap()
 }
 
 async fn call(method: &str, uri: &str) -> Response {
@@ -193,7 +241,17 @@ async fn r1_json_documents_have_their_headers_and_the_cors_trio() {
     "#]],
     )
     .await;
-    for path in ["queues", "queue/root", "nodes", "queue/root.ab/applications"] {
+    for path in [
+        "placementrules",
+        "queues",
+        "queue/root",
+        "nodes",
+        "queue/root.ab/applications",
+        "usage/users",
+        "usage/user/svc$",
+        "usage/groups",
+        "usage/group/dev.ops",
+    ] {
         let response = call("GET", &format!("{P}/{path}")).await;
         assert_eq!(response.status(), StatusCode::OK, "{path}");
         assert_eq!(response.headers()["content-type"], "application/json; charset=UTF-8");
@@ -238,6 +296,54 @@ async fn r3_options_lets_browsers_in() {
     "]],
     )
     .await;
+}
+
+async fn post(text: impl Into<Body>) -> Response {
+    send(RUNNING, Request::post("/ws/v1/validate-conf").body(text.into()).unwrap()).await
+}
+
+#[tokio::test]
+async fn r2_r3_a_configuration_is_posted() {
+    for method in ["GET", "HEAD", "PUT"] {
+        let response = call(method, "/ws/v1/validate-conf").await;
+        assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(response.headers()["allow"], "OPTIONS, POST");
+    }
+    let response = call("OPTIONS", "/ws/v1/validate-conf").await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.headers()["allow"], "OPTIONS, POST");
+    assert_eq!(response.headers()["access-control-allow-methods"], "OPTIONS, POST");
+}
+
+#[tokio::test]
+async fn c5_a_configuration_is_judged_with_200_whatever_it_is() {
+    expect![[r#"
+        200 OK
+        content-type: application/json; charset=UTF-8
+        access-control-allow-origin: *
+        access-control-allow-methods: OPTIONS, POST
+        access-control-allow-headers: X-Requested-With,Content-Type,Accept,Origin
+        content-length: 117
+
+        {"allowed":true,"checksum":"E3B0C44298FC1C149AFBF4C8996FB92427AE41E4649B934CA495991B7852B855","checksumMatch":false}
+    "#]]
+    .assert_eq(&shown(post("").await).await);
+    let response = post(b"\x80\x00".to_vec()).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(
+        body(response).await,
+        "{\"allowed\":false,\"reason\":\"it is not UTF-8 from byte 0 on\"}\n"
+    );
+}
+
+#[tokio::test]
+async fn a_body_above_the_limit_is_not_read_to_its_end() {
+    for (length, status) in [(MAX_BODY, 200), (MAX_BODY + 1, 413)] {
+        let response = post("#".repeat(length)).await;
+        assert_eq!(response.status().as_u16(), status);
+        let is_told = body(response).await.contains("more than 1000 bytes");
+        assert_eq!(is_told, status == 413);
+    }
 }
 
 #[tokio::test]
@@ -287,7 +393,18 @@ async fn r5_an_unknown_path_is_answered_in_plain_text() {
 
 #[tokio::test]
 async fn r6_what_is_not_found_is_named() {
-    for path in ["queues", "queue/root!", "nodes", "node/n2", "queue/root.ab/applications"] {
+    for path in [
+        "placementrules",
+        "queues",
+        "queue/root!",
+        "nodes",
+        "node/n2",
+        "queue/root.ab/applications",
+        "usage/users",
+        "usage/user/1abc",
+        "usage/groups",
+        "usage/group/%25Zt",
+    ] {
         let uri = format!("/ws/v1/partition/none/{path}");
         check_error(&uri, 404, "Partition not found").await;
     }
@@ -295,6 +412,8 @@ async fn r6_what_is_not_found_is_named() {
     check_error(&format!("{P}/queue/a"), 404, "Queue not found").await;
     check_error(&format!("{P}/queue/root.none/applications"), 404, "Queue not found").await;
     check_error(&format!("{P}/node/n1"), 404, "Node not found").await;
+    check_error(&format!("{P}/usage/user/ann"), 404, "User not found").await;
+    check_error(&format!("{P}/usage/group/ops"), 404, "Group not found").await;
 }
 
 #[tokio::test]
@@ -323,6 +442,77 @@ async fn r8_r9_queues_are_found_in_any_encoding_and_letter_case() {
         assert!(body(response).await.starts_with(r#"{"queuename":"root.a.b/c#d""#), "{path}");
     }
     check_error(&format!("{P}/queue/root.x@y:z"), 404, "Queue not found").await;
+}
+
+#[tokio::test]
+async fn r10_users_and_groups_have_names_that_can_be() {
+    for user in ["1abc", "*", "a%20b", "a+b", "$"] {
+        check_error(&format!("{P}/usage/user/{user}"), 400, "Invalid user name").await;
+    }
+    for group in ["a@b", "*", "svc$", "a%252Fb"] {
+        check_error(&format!("{P}/usage/group/{group}"), 400, "Invalid group name").await;
+    }
+    check_error(&format!("{P}/usage/user/a%25Zt"), 400, r#"invalid URL escape "%Zt""#).await;
+    for user in ["svc$", "svc%24", "svc%2524"] {
+        let found = body(call("GET", &format!("{P}/usage/user/{user}")).await).await;
+        assert_eq!(found, "{\"userName\":\"svc$\",\"queues\":{\"queuePath\":\"\"}}\n");
+    }
+}
+
+#[tokio::test]
+async fn r11_usage_is_that_of_the_partition() {
+    let users = async |partition: &str| {
+        body(call("GET", &format!("/ws/v1/partition/{partition}/usage/users")).await).await
+    };
+    assert!(users("default").await.contains("svc$"));
+    assert!(users("%5Byard%5Ddefault").await.contains("ann"));
+    let groups = body(call("GET", &format!("{P}/usage/groups")).await).await;
+    assert!(groups.starts_with(r#"[{"groupName":"*","#), "in the list `*` is: {groups}");
+}
+
+#[tokio::test]
+async fn placement_rules_are_listed_with_the_internal_one() {
+    let rules = body(call("GET", &format!("{P}/placementrules")).await).await;
+    expect![[r#"
+        [{"name":"provided","parameters":{"create":"false"}},{"name":"recovery","parameters":{"queue":"root.@recovery@"}}]
+    "#]]
+    .assert_eq(&rules);
+}
+
+async fn configuration(query: &str, accept: Option<&str>) -> Response {
+    let mut request = Request::get(format!("/ws/v1/config{query}"));
+    if let Some(accept) = accept {
+        request = request.header("accept", accept);
+    }
+    send(RUNNING, request.body(Body::empty()).unwrap()).await
+}
+
+#[tokio::test]
+async fn c1_json_is_for_whoever_accepts_just_that() {
+    for (accept, is_json) in [
+        (Some("application/json"), true),
+        (Some("application/json, */*"), false),
+        (Some("Application/JSON"), false),
+        (Some("*/*"), false),
+        (None, false),
+    ] {
+        let response = configuration("", accept).await;
+        let kind = if is_json { "application/json" } else { "application/x-yaml" };
+        let kind = format!("{kind}; charset=UTF-8");
+        assert_eq!(response.headers()["content-type"], kind, "{accept:?}");
+        assert_eq!(response.headers()["access-control-allow-methods"], "GET, OPTIONS");
+        assert_eq!(body(response).await.starts_with('{'), is_json, "{accept:?}");
+    }
+}
+
+#[tokio::test]
+async fn c2_the_configuration_is_that_of_the_first_partition_or_of_the_rm_named() {
+    for (query, queue) in [("", "lab"), ("?rm=", "lab"), ("?rm=yard&rm=lab", "yard")] {
+        let yaml = body(configuration(query, None).await).await;
+        assert!(yaml.contains(&format!("name: {queue}\n")), "{yaml}");
+        assert!(yaml.contains("name: root\n") && yaml.contains("  Log.level: WARN\n"), "{yaml}");
+    }
+    check_error("/ws/v1/config?rm=who", 404, "resource manager `who` is not registered").await;
 }
 
 #[tokio::test]
@@ -385,7 +575,7 @@ async fn r26_compression_begins_at_1400_bytes() {
     request.insert("accept-encoding", "gzip".parse().unwrap());
     for (length, compressed) in [(1399, false), (1400, true)] {
         let reply = replies::Reply::ok(replies::Class::Text, "x".repeat(length));
-        let response = replies::respond(Ok(reply), &request).await;
+        let response = replies::respond(Ok(reply), Answers::Get, &request).await;
         assert_eq!(response.headers().contains_key("content-encoding"), compressed, "{length}");
     }
 }
@@ -428,7 +618,8 @@ async fn health_says_whether_the_scheduler_is_there_and_stays() {
     assert_eq!(gone.status(), StatusCode::SERVICE_UNAVAILABLE);
     let stopping = CancellationToken::new();
     stopping.cancel();
-    let leaving = router_until(RUNNING, stopping, Guard::Open).oneshot(get()).await.unwrap();
+    let leaving =
+        router_until(RUNNING, MAX_BODY, stopping, Guard::Open).oneshot(get()).await.unwrap();
     expect![[r"
         503 Service Unavailable
         content-type: text/plain; charset=utf-8
@@ -474,7 +665,7 @@ async fn rules_let_administrators_change_and_those_they_know_read() {
     let layer = IdentityLayer::new(Arc::new(access));
     let status = async |require_identity, method: &str, path: &str, token: &str| {
         let guard = Guard::Rules { require_identity };
-        let router = router_until(RUNNING, CancellationToken::new(), guard);
+        let router = router_until(RUNNING, MAX_BODY, CancellationToken::new(), guard);
         let request = Request::builder().method(method).uri(path);
         let request = request.header("authorization", format!("Bearer {token}"));
         let request = request.body(Body::empty()).unwrap();
@@ -487,6 +678,11 @@ async fn rules_let_administrators_change_and_those_they_know_read() {
     assert_eq!(status(true, "GET", "/nowhere", "").await, 401);
     assert_eq!(status(true, "GET", "/healthz", "").await, 200);
     assert_eq!(status(true, "OPTIONS", &queues, "").await, 200);
+    let check = "/ws/v1/validate-conf";
+    assert_eq!(status(false, "POST", check, "").await, 200);
+    assert_eq!(status(true, "POST", check, "").await, 401);
+    assert_eq!(status(true, "POST", check, "sh1m").await, 200);
+    assert_eq!(status(true, "DELETE", check, "sh1m").await, 403);
     for require_identity in [false, true] {
         assert_eq!(status(require_identity, "PUT", &queues, "").await, 401);
         assert_eq!(status(require_identity, "PUT", &queues, "sh1m").await, 403);
@@ -497,7 +693,7 @@ async fn rules_let_administrators_change_and_those_they_know_read() {
 #[tokio::test]
 async fn who_is_not_known_is_told_how_to_be() {
     let guard = Guard::Rules { require_identity: true };
-    let router = router_until(RUNNING, CancellationToken::new(), guard);
+    let router = router_until(RUNNING, MAX_BODY, CancellationToken::new(), guard);
     let request = Request::get("/ws/v1/clusters").body(Body::empty()).unwrap();
     expect![[r#"
         401 Unauthorized

@@ -40,6 +40,22 @@ partitions:
           - name: b
 "#;
 
+/// An answer over HTTP.
+#[derive(Debug)]
+pub struct HttpAnswer {
+    pub status: u16,
+    /// Status line and headers, in lower case.
+    pub head: String,
+    pub body: String,
+}
+
+impl HttpAnswer {
+    /// The body as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
 /// The service, running.
 pub struct Service {
     child: Child,
@@ -124,12 +140,32 @@ impl Service {
 
     /// The body of a GET.
     pub async fn get(&self, path: &str) -> String {
+        self.http("GET", path, &[], "").await.body
+    }
+
+    /// The answer to an HTTP request.
+    pub async fn http(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> HttpAnswer {
         let mut connection = TcpStream::connect(self.http).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+        let headers: Vec<_> =
+            headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let headers = [vec![String::new()], headers].concat().join("\r\n");
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\
+             content-length: {length}{headers}\r\n\r\n{body}"
+        );
         connection.write_all(request.as_bytes()).await.unwrap();
         let mut response = String::new();
         connection.read_to_string(&mut response).await.unwrap();
-        response.split_once("\r\n\r\n").unwrap().1.to_owned()
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        HttpAnswer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
     /// Sends SIGTERM.

@@ -29,6 +29,14 @@ pub struct AllocationId {
     serial: u32,
 }
 
+#[cfg(test)]
+impl AllocationId {
+    /// An id of no table.
+    pub(crate) fn numbered(slot: u32) -> Self {
+        Self { slot, serial: 0 }
+    }
+}
+
 /// How an ask or allocation came in, which decides how it is answered (scheduler-interface chapter,
 /// 1.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

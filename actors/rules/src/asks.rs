@@ -145,6 +145,8 @@ pub struct Ask {
     pub refusal_told_ns: Option<i64>,
     /// It did not fit its queues when it was tried last.
     pub over_quota: bool,
+    /// It did not fit what its user and group had left when it was tried last.
+    pub over_user_quota: bool,
     /// The RM was told that more machines would help it: once in its life (3.8).
     pub signalled: bool,
     /// Tried at least once with enough room by its user's limits (3.3 step 4).
@@ -414,6 +416,7 @@ impl Asks {
                 reasons: BTreeMap::new(),
                 refusal_told_ns: None,
                 over_quota: false,
+                over_user_quota: false,
                 signalled: false,
                 attempted: false,
                 unanswered: false,

@@ -8,7 +8,7 @@
 //! is held where ([`ledger`], [`nodes`], [`allocations`], [`unsettled`], [`books`]); what waits
 //! ([`asks`], [`waits`], [`application`], [`application_state`]); who owns what ([`identity`]) and
 //! uses how much ([`limits`]); what the operator writes ([`config`]) and changes ([`reload`],
-//! [`object_state`]).
+//! [`difference`], [`object_state`]).
 
 pub mod allocations;
 pub mod application;
@@ -17,6 +17,7 @@ pub mod asks;
 pub mod audit;
 pub mod books;
 pub mod config;
+pub mod difference;
 pub mod duration;
 pub mod identity;
 pub mod ledger;
@@ -27,6 +28,7 @@ pub mod order;
 pub mod ordered;
 pub mod placement;
 pub mod quantity;
+pub mod quota_timer;
 pub mod rejection;
 pub mod reload;
 pub mod resources;

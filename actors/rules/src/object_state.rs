@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cell_of_the_table_is_as_written() {
+    fn s4_3_every_cell_of_the_table_is_as_written() {
         use ObjectEvent::{Remove, Start, Stop};
         use ObjectState::{Active, Draining, Stopped};
         let table = [

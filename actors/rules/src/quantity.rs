@@ -15,6 +15,8 @@ use std::fmt;
 
 /// The name whose quantities are counted in thousandths.
 const CPU: &str = "vcore";
+/// From here on [`written`] uses suffixes.
+const LONG: u64 = 100_000;
 
 /// Why a text is not a quantity. Shown with the resource type, the text as written, a hint what to
 /// write instead, and the code in brackets.
@@ -118,6 +120,34 @@ pub fn parse(resource: &str, text: &str) -> Result<i64, QuantityError> {
         .checked_mul(multiplier)
         .and_then(|scaled| i64::try_from(scaled).ok())
         .ok_or_else(overflow)
+}
+
+/// A quantity as people write it: what [`parse`] reads as `value`, with the largest suffix that holds
+/// it exactly. A negative one, which nobody writes, has a sign.
+///
+/// ```
+/// use monoceros_rules::quantity::written;
+/// assert_eq!(written("vcore", 2500), "2500m");
+/// assert_eq!(written("vcore", 2000), "2");
+/// assert_eq!(written("memory", 4 << 30), "4Gi");
+/// ```
+pub fn written(resource: &str, value: i64) -> String {
+    let sign = if value < 0 { "-" } else { "" };
+    let digits = value.unsigned_abs();
+    if resource == CPU {
+        return match digits % 1_000 {
+            0 => format!("{sign}{}", digits / 1_000),
+            _ => format!("{sign}{digits}m"),
+        };
+    }
+    let suffixes = ["Ei", "Pi", "Ti", "Gi", "Mi", "Ki", "E", "P", "T", "G", "M", "k"];
+    let fitting = suffixes.into_iter().find_map(|suffix| {
+        let scale = u64::try_from(multiplier(suffix, false)?).ok()?;
+        // Small numbers of pieces are read more easily without.
+        (digits >= LONG && digits.is_multiple_of(scale))
+            .then(|| format!("{sign}{}{suffix}", digits / scale))
+    });
+    fitting.unwrap_or_else(|| format!("{sign}{digits}"))
 }
 
 /// Whether the text has the shape of a suffix, known or not: anything else is no quantity at all.
@@ -254,6 +284,13 @@ mod tests {
                 if let Ok(value) = parse(resource, &text) {
                     prop_assert!(value >= 0);
                 }
+            }
+        }
+
+        #[test]
+        fn what_is_shown_is_read_as_the_same(value in 0..=i64::MAX, shift in 0..63_u32) {
+            for (value, resource) in [(value, "memory"), (value >> shift << shift, "memory"), (value, "vcore")] {
+                prop_assert_eq!(parse(resource, &written(resource, value)), Ok(value));
             }
         }
 

@@ -70,6 +70,43 @@ pub enum Rejection {
         /// The queue it named.
         queue: String,
     },
+    /// V15: the queue that was found for it is not there and cannot be made.
+    #[error("application `{id}`: {why} [R_QUEUE_CREATE {cause}]")]
+    QueueCreate {
+        /// Of the application.
+        id: Arc<str>,
+        /// In words.
+        why: String,
+        /// The cause's code.
+        cause: &'static str,
+    },
+    /// V16: the queue does not order its applications by age, so that two gangs could wait for
+    /// each other for ever.
+    #[error(
+        "application `{id}`: task groups need a fifo queue, queue `{queue}` has an unsupported sort \
+         type [R_GANG_SORT]"
+    )]
+    GangSort {
+        /// Of the application.
+        id: Arc<str>,
+        /// The path of its queue.
+        queue: Arc<str>,
+    },
+    /// V16: its placeholders together are more than its queue may ever have.
+    #[error(
+        "application `{id}`: its task groups ask for {ask}, more than the maximum of queue `{queue}`, \
+         {max} [R_GANG_TOO_LARGE]"
+    )]
+    GangTooLarge {
+        /// Of the application.
+        id: Arc<str>,
+        /// The path of its queue.
+        queue: Arc<str>,
+        /// All placeholders together.
+        ask: String,
+        /// The least of the maxima from the queue up to below root.
+        max: String,
+    },
     /// V18, V45, V57: the partition takes none for now.
     #[error(
         "{what} `{id}`: partition `{partition}` is stopped{} [R_PARTITION_STOPPED]",

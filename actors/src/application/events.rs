@@ -50,6 +50,28 @@ impl Application {
         }
     }
 
+    /// The ask, tried, does not fit what its user and group have left. That is no try by which more
+    /// machines would help (applications chapter, 3.3).
+    pub(super) fn over_user_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
+        let was = std::mem::replace(&mut self.book.asks.ask_mut(slot).over_user_quota, true);
+        let Some(lane) = self.limited_lane().filter(|_| !was && baton.tracking.is_on()) else {
+            return;
+        };
+        let available = Box::new(baton.books.trackers.headroom(lane));
+        let ask = self.book.asks.ask(slot);
+        let message = Message::OverUserQuota { available };
+        baton.happens(|at| self.request(Row::OverUserQuota, ask, at).saying(message));
+    }
+
+    /// The ask fits what its user and group have left.
+    pub(super) fn within_user_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
+        if std::mem::take(&mut self.book.asks.ask_mut(slot).over_user_quota) {
+            let ask = self.book.asks.ask(slot);
+            let event = |at| self.request(Row::WithinUserQuota, ask, at);
+            baton.happens(|at| event(at).saying(Message::WithinUserQuota));
+        }
+    }
+
     /// The event of what predicates said of an ask that no node will have, unless there was one just
     /// now.
     pub(super) fn tell_refusals(&mut self, baton: &mut Baton, slot: AskSlot) {

@@ -13,6 +13,7 @@
 //! The rules are in `monoceros_rules::{application, asks}`; what an RM may ask for is in [`ops`].
 
 mod events;
+mod lane;
 mod ops;
 mod scale_up;
 mod unsettled;
@@ -29,7 +30,7 @@ use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::{ApplicationKey, ApplicationView};
-use monoceros_rules::waits::{Parked, WaitSet, Waits};
+use monoceros_rules::waits::{Parked, View, WaitSet, Waits};
 
 use crate::baton::{
     Alarm, Allocated, Baton, Errand, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate, Saying,
@@ -76,13 +77,32 @@ pub(crate) struct Application {
     leaf_facts: Arc<QueueFacts>,
     row: Option<RowSlot>,
     me: Option<Arc<Addr<Self>>>,
-    /// Its queue's maximum of running applications keeps it from starting.
-    blocked: bool,
+    /// Where the limits of its user and group are; none while it neither asks nor holds.
+    lane: Option<lane::Lane>,
+    /// What keeps it from starting.
+    blocked: Blocked,
     /// Loosening and growth when it last declined an offer.
     last_vain: (u64, u64),
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
     metrics: Arc<Metrics>,
+}
+
+/// Which maxima of running applications keep an application from starting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Blocked {
+    by_queue: bool,
+    by_quota: bool,
+}
+
+/// What an application may try next.
+enum Next {
+    /// Nothing; the counters where it was looked for.
+    Nothing { now: (u64, u64) },
+    /// A class does not fit what quotas leave: those of its user or group, or else of its queues.
+    TooMuch { class: ClassId, ask: AskSlot, waits: WaitSet, for_user: bool },
+    /// A class wants a node.
+    Fits { class: ClassId, ask: AskSlot },
 }
 
 impl Application {
@@ -101,7 +121,8 @@ impl Application {
             leaf_facts,
             row: None,
             me: None,
-            blocked: false,
+            lane: None,
+            blocked: Blocked::default(),
             last_vain,
             changes,
             metrics,
@@ -136,26 +157,31 @@ impl Application {
             Waits { running: set, ..Waits::default() }
         };
         let (key, priority) = (self.key(), self.book.asks.priority());
-        Some(RowUpdate { row: self.row?, key, priority, waits })
+        Some(RowUpdate { row: self.row?, lane: self.limited_lane(), key, priority, waits })
     }
 
     /// Tries one class after the other until one has a node to ask, or gives the offer back.
     fn consider(&mut self, mut baton: Box<Baton>) {
-        self.set_blocked(false, &mut baton);
+        self.set_blocked(Blocked::default(), &mut baton);
         loop {
-            let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
-            let view = frame.view(&baton.books);
-            let Some((class, ask)) = self.book.asks.first(&view) else {
-                self.last_vain = view.now();
-                break;
+            let (class, ask) = match self.looking(&baton, |view| self.next(view, &baton)) {
+                Next::Nothing { now } => {
+                    self.last_vain = now;
+                    break;
+                }
+                Next::TooMuch { class, ask, waits, for_user } => {
+                    if for_user {
+                        self.over_user_quota(ask, &mut baton);
+                    } else {
+                        self.within_user_quota(ask, &mut baton);
+                        self.over_quota(ask, &mut baton);
+                    }
+                    self.book.asks.set_waits(class, waits);
+                    continue;
+                }
+                Next::Fits { class, ask } => (class, ask),
             };
-            let shape = self.book.asks.shape(class);
-            if !view.headroom.allows(&shape.resources) {
-                let waits = WaitSet::Parked(Box::new(Parked::short(&shape.resources, &view)));
-                self.over_quota(ask, &mut baton);
-                self.book.asks.set_waits(class, waits);
-                continue;
-            }
+            self.within_user_quota(ask, &mut baton);
             self.within_quota(ask, &mut baton);
             if baton.offer.asks_later && self.is_trying(ask, &baton) {
                 let next = self.next_candidates(ask, &baton);
@@ -189,17 +215,33 @@ impl Application {
         self.rise(baton);
     }
 
+    /// The next class that may use the offer, and what quotas say of it: those of its user and group
+    /// before those of its queues (queues-and-config chapter, 5.4).
+    fn next(&self, view: &View<'_>, baton: &Baton) -> Next {
+        let Some((class, ask)) = self.book.asks.first(view) else {
+            return Next::Nothing { now: view.now() };
+        };
+        let wanted = &self.book.asks.shape(class).resources;
+        if view.headroom.allows(wanted) {
+            return Next::Fits { class, ask };
+        }
+        let waits = WaitSet::Parked(Box::new(Parked::short(wanted, view)));
+        let trackers = &baton.books.trackers;
+        let lane = self.limited_lane();
+        let for_user = lane.is_some_and(|lane| !trackers.headroom(lane).allows(wanted));
+        Next::TooMuch { class, ask, waits, for_user }
+    }
+
     /// No node has room for the class: it waits for one to grow, or for the one it names.
     fn park_without_node(&mut self, baton: &mut Baton, class: ClassId) {
-        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
-        let view = frame.view(&baton.books);
         let shape = self.book.asks.shape(class);
-        let parked = if let Some(name) = &shape.required_node {
+        let parked = self.looking(baton, |view| match &shape.required_node {
+            Some(_) => Parked::named(view),
+            None => Parked::roomless(&shape.resources, view),
+        });
+        if let Some(name) = &shape.required_node {
             baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
-            Parked::named(&view)
-        } else {
-            Parked::roomless(&shape.resources, &view)
-        };
+        }
         self.book.asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
     }
 
@@ -261,6 +303,7 @@ impl Application {
         self.book.asks.ask_mut(placing.ask).live.push(placing.allocation);
         let allocated = self.bind(&mut baton, placing.ask, placing.allocation, uuid);
         baton.offer.charge(&placing.resources);
+        self.uses(&placing.resources, &mut baton);
         let now_ns = baton.now_ns;
         self.book.booked(&placing.resources, now_ns, &mut self.changes);
         let running = self.tell_changes(&mut baton);
@@ -299,6 +342,8 @@ impl Application {
             task_group: ask.task_group.clone(),
             tags: entry.tags.clone().filter(|_| entry.form == Form::Ask),
             queue: Arc::clone(&self.book.queue),
+            user: Arc::clone(&self.book.user),
+            group: self.group().cloned(),
             at_ns: baton.now_ns,
         };
         self.book.allocations.insert(uuid, id);
@@ -386,9 +431,12 @@ impl Application {
     }
 
     /// The counters where an offer stands that is at this application.
-    fn now(baton: &Baton) -> (u64, u64) {
-        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
-        frame.view(&baton.books).now()
+    fn now(&self, baton: &Baton) -> (u64, u64) {
+        #[expect(
+            clippy::redundant_closure_for_method_calls,
+            reason = "the method is that of one lifetime"
+        )]
+        self.looking(baton, |view| view.now())
     }
 
     /// Gives the offer back to the leaf.
@@ -455,6 +503,9 @@ impl Application {
             slot: self.slot,
             id: Arc::clone(&self.book.id),
             leaf: self.leaf_facts.slot.0,
+            user: Arc::clone(&self.book.user),
+            groups: self.book.groups.clone(),
+            group: self.group().cloned(),
             state: self.book.state(),
             submitted_ns: self.book.submitted_ns,
             allocated: self.book.allocated().clone(),
@@ -527,7 +578,7 @@ impl Handler<Placed> for Application {
         let ask = self.book.asks.ask_mut(placing.ask);
         ask.attempted = true;
         ask.reasons = std::mem::take(&mut placing.refusals);
-        let judged = Self::now(&baton);
+        let judged = self.now(&baton);
         self.park_refused(&mut baton, placing.ask, judged);
         if baton.offer.level() >= baton.offer.frames.len() {
             self.consider(baton);
@@ -554,6 +605,7 @@ impl Handler<Visit> for Application {
             let now_ns = baton.now_ns;
             self.book.judge(now_ns, &mut self.changes);
         }
+        self.settle_lane(&mut baton, &mut doing);
         doing.delta.running += self.tell_changes(&mut baton);
         baton.said.append(&mut doing.happened);
         doing.delta.starting += i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
@@ -563,7 +615,7 @@ impl Handler<Visit> for Application {
 
 impl Application {
     /// Sends a visit on to the nodes it concerns and up the queues, if anything changed.
-    fn climb(&mut self, mut baton: Box<Baton>, doing: ops::Doing) {
+    fn climb(&mut self, mut baton: Box<Baton>, mut doing: ops::Doing) {
         // Nodes take the last first, and what was held first may have been released later.
         baton.node_work.reverse();
         if doing.touched || !doing.delta.is_nothing() {
@@ -571,7 +623,10 @@ impl Application {
             if self.book.asks.pending().is_empty() && !baton.directory.named.is_empty() {
                 baton.directory.forget_named(self.slot);
             }
-            baton.climb.loosens = if loosens { baton.books.loosen() } else { 0 };
+            if loosens && doing.loosening == 0 {
+                doing.loosening = baton.books.loosen();
+            }
+            baton.climb.loosens = doing.loosening;
             baton.climb.delta = prune(doing.delta);
             baton.climb.update = self.update();
             baton.climb.leaf = Some(Arc::clone(&self.leaf));
@@ -609,6 +664,7 @@ impl Handler<Walk> for Application {
             Purpose::Refresh => {
                 let leaf = self.leaf_facts.slot;
                 self.leaf_facts = Arc::clone(&baton.directory.queue(leaf).facts);
+                self.rejoin_lane(&mut baton);
                 baton.walk.rows.entry(leaf).or_default().extend(self.update());
             }
             Purpose::Dismiss => self.dismiss(&mut baton),

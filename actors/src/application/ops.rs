@@ -111,6 +111,10 @@ pub(crate) struct Doing {
     /// Events of this visit. They follow the states that are entered in it (rest-events-metrics
     /// chapter, 3.4).
     pub(super) happened: Vec<Saying>,
+    /// Events of a group that uses less, until it is known whether the application leaves it.
+    pub(super) discharged: Vec<Saying>,
+    /// The number of the loosening that the visit is, once it has one.
+    pub(super) loosening: u64,
     /// Promised in this visit and not yet in the books.
     promised: Resources,
 }
@@ -191,6 +195,7 @@ impl Application {
         if let Some(slot) = self.book.asks.slot_of(&spec.key) {
             self.give_up_ask(slot, baton, doing);
         }
+        self.join_lane(baton);
         let (created_ns, now_ns) = (spec.created_ns, baton.now_ns);
         let sequence = baton.books.arrival();
         let (slot, pending) = self.book.asks.put(spec, now_ns, sequence);
@@ -281,6 +286,7 @@ impl Application {
         entry.resources = to.clone();
         let node = entry.node;
         self.book.resized(&change);
+        self.tell_charge(&change, baton, doing);
         doing.loosens |= change.has_negative();
         doing.touched = true;
         doing.promised.add(&change);
@@ -385,6 +391,7 @@ impl Application {
         baton: &mut Baton,
         doing: &mut Doing,
     ) {
+        self.join_lane(baton);
         let now_ns = baton.now_ns;
         let (form, resources, tags) = (spec.form, spec.resources.clone(), spec.tags.clone());
         let created_ns = spec.created_ns.unwrap_or(now_ns);
@@ -435,6 +442,7 @@ impl Application {
         doing.delta.running += self.tell_changes(baton);
         let node = Arc::clone(baton.books.nodes.id(node));
         if form == Form::Unified {
+            baton.said.append(&mut doing.discharged);
             let application = Arc::clone(&self.book.id);
             baton.said.push(Saying::Allocated(Box::new(Allocated {
                 application,
@@ -448,6 +456,8 @@ impl Application {
                 task_group,
                 tags: None,
                 queue: Arc::clone(&self.book.queue),
+                user: Arc::clone(&self.book.user),
+                group: self.group().cloned(),
                 at_ns: now_ns,
             })));
         } else {
@@ -455,6 +465,7 @@ impl Application {
                 let added = Event::of(Row::NodeAllocationAdded, &node, at);
                 added.referring(&uuid).amount(&resources)
             });
+            self.tell_charge(&resources, baton, doing);
             baton.happens(|at| {
                 self.event(Row::AllocationAdded, at).referring(&uuid).amount(&resources)
             });
@@ -573,6 +584,7 @@ impl Application {
         doing.loosens = true;
         doing.touched = true;
         doing.judge = true;
+        self.tell_discharge(&entry.resources, baton, doing);
         baton.tally.released();
         baton.directory.counts(self.leaf_facts.slot).released += 1;
         let ends_with_node = row == Row::AllocationLostNode;

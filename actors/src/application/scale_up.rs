@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::application_state::ApplicationState;
 use monoceros_rules::scale_up::ApplicationWaiting;
 
-use super::Application;
+use super::{Application, Blocked};
 use crate::baton::{Baton, RowKey, Saying};
 use crate::events::Row;
 use crate::snapshot::OutstandingRequest;
@@ -16,12 +15,25 @@ impl Application {
     pub(super) fn say_waiting(&mut self, baton: &mut Baton) {
         let Some(RowKey::Application(key)) = self.key() else { return };
         let leaf = self.leaf_facts.slot;
-        let starts = self.book.state() == ApplicationState::Accepted;
-        self.set_blocked(starts && !baton.walk.may_start(leaf), baton);
+        let starts = self.book.is_starting();
+        let trackers = &baton.books.trackers;
+        let lane = self.limited_lane();
+        let blocked = Blocked {
+            by_queue: starts && !baton.walk.may_start(leaf),
+            by_quota: starts && lane.is_some_and(|lane| !trackers.may_start(lane)),
+        };
+        self.set_blocked(blocked, baton);
         let classes = self.book.asks.tried();
         if !classes.is_empty() {
+            let rooms = lane.map(|lane| baton.books.trackers.rooms(lane)).into_iter().flatten();
+            let mut limits = Vec::new();
+            for (limit, left) in rooms {
+                baton.walk.limits.insert(limit, left);
+                limits.push(limit);
+            }
             // The place of the leaf is known when every queue is.
-            let waiting = ApplicationWaiting { application: self.slot, leaf: 0, key, classes };
+            let application = self.slot;
+            let waiting = ApplicationWaiting { application, leaf: 0, key, limits, classes };
             baton.walk.waiting.push((leaf, waiting));
         }
     }
@@ -62,10 +74,17 @@ impl Application {
         }
     }
 
-    /// The application may run, or may not because of its queue's maximum of running applications.
-    pub(super) fn set_blocked(&mut self, blocked: bool, baton: &mut Baton) {
-        if std::mem::replace(&mut self.blocked, blocked) != blocked {
-            let row = if blocked { Row::AppBlockedByQueue } else { Row::AppRunnableByQueue };
+    /// The application may run, or may not because of a maximum of running applications.
+    pub(super) fn set_blocked(&mut self, blocked: Blocked, baton: &mut Baton) {
+        let was = std::mem::replace(&mut self.blocked, blocked);
+        if was.by_queue != blocked.by_queue {
+            let is_blocked = blocked.by_queue;
+            let row = if is_blocked { Row::AppBlockedByQueue } else { Row::AppRunnableByQueue };
+            baton.happens(|at| self.event(row, at));
+        }
+        if was.by_quota != blocked.by_quota {
+            let is_blocked = blocked.by_quota;
+            let row = if is_blocked { Row::AppBlockedByQuota } else { Row::AppRunnableByQuota };
             baton.happens(|at| self.event(row, at));
         }
     }

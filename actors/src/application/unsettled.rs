@@ -56,6 +56,7 @@ impl Application {
             entry.question = Some(number);
         }
         baton.offer.charge(&placing.resources);
+        self.uses(&placing.resources, &mut baton);
         baton.tally.asked();
         tracing::debug!(
             application = %self.book.id,
@@ -100,7 +101,7 @@ impl Application {
 
     /// A try has nobody left to ask.
     pub(super) fn out_of_candidates(&mut self, baton: &mut Baton, class: ClassId, slot: AskSlot) {
-        let judged = Self::now(baton);
+        let judged = self.now(baton);
         let ask = self.book.asks.ask(slot);
         let books = &baton.books;
         let next = match self.try_of(slot) {
@@ -248,6 +249,7 @@ impl Application {
         let allocated = self.bind(baton, slot, id, uuid);
         self.book.settled(id, baton.now_ns, &mut self.changes);
         doing.delta.running += self.tell_changes(baton);
+        baton.said.append(&mut doing.discharged);
         Self::tell_allocated(baton, allocated);
     }
 

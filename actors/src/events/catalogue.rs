@@ -24,6 +24,10 @@ pub(crate) enum Row {
     OverQuota,
     /// Q2.
     WithinQuota,
+    /// Q3.
+    OverUserQuota,
+    /// Q4.
+    WithinUserQuota,
     /// Q5.
     RefusedByPredicates,
     /// A1.
@@ -52,6 +56,10 @@ pub(crate) enum Row {
     AppBlockedByQueue,
     /// A22.
     AppRunnableByQueue,
+    /// A23.
+    AppBlockedByQuota,
+    /// A24.
+    AppRunnableByQuota,
     /// N1.
     NodeAdded,
     /// N2.
@@ -86,6 +94,26 @@ pub(crate) enum Row {
     QueueAppAdded,
     /// U9.
     QueueAppRemoved,
+    /// G1.
+    UserLimitSet,
+    /// G2.
+    UserLimitRemoved,
+    /// G3.
+    GroupLimitSet,
+    /// G4.
+    GroupLimitRemoved,
+    /// G5.
+    UserGroupLinked,
+    /// G6.
+    UserGroupUnlinked,
+    /// G7.
+    UserCharged,
+    /// G8.
+    UserDischarged,
+    /// G9.
+    GroupCharged,
+    /// G10.
+    GroupDischarged,
 }
 
 impl Row {
@@ -93,9 +121,11 @@ impl Row {
     pub(crate) fn kind(self) -> (Type, Change, Detail) {
         use Change::{Add, None, Remove, Set};
         match self {
-            Self::OverQuota | Self::WithinQuota | Self::RefusedByPredicates => {
-                (Type::Request, None, Detail::DetailsNone)
-            }
+            Self::OverQuota
+            | Self::WithinQuota
+            | Self::OverUserQuota
+            | Self::WithinUserQuota
+            | Self::RefusedByPredicates => (Type::Request, None, Detail::DetailsNone),
             Self::AppNew => (Type::App, Add, Detail::AppNew),
             Self::AppState(state) => (Type::App, Set, entered(state)),
             Self::AskAdded => (Type::App, Add, Detail::AppRequest),
@@ -109,6 +139,8 @@ impl Row {
             Self::AppUnlinked => (Type::App, Remove, Detail::DetailsNone),
             Self::AppBlockedByQueue => (Type::App, None, Detail::AppCannotrunQueue),
             Self::AppRunnableByQueue => (Type::App, None, Detail::AppRunnableQueue),
+            Self::AppBlockedByQuota => (Type::App, None, Detail::AppCannotrunQuota),
+            Self::AppRunnableByQuota => (Type::App, None, Detail::AppRunnableQuota),
             Self::NodeAdded => (Type::Node, Add, Detail::DetailsNone),
             Self::NodeRemoved => (Type::Node, Remove, Detail::NodeDecomission),
             Self::NodeSchedulable => (Type::Node, Set, Detail::NodeSchedulable),
@@ -126,6 +158,16 @@ impl Row {
             Self::QueueMax => (Type::Queue, Set, Detail::QueueMax),
             Self::QueueAppAdded => (Type::Queue, Add, Detail::QueueApp),
             Self::QueueAppRemoved => (Type::Queue, Remove, Detail::QueueApp),
+            Self::UserLimitSet => (Type::Usergroup, Set, Detail::UgUserLimit),
+            Self::UserLimitRemoved => (Type::Usergroup, Remove, Detail::UgUserLimit),
+            Self::GroupLimitSet => (Type::Usergroup, Set, Detail::UgGroupLimit),
+            Self::GroupLimitRemoved => (Type::Usergroup, Remove, Detail::UgGroupLimit),
+            Self::UserGroupLinked => (Type::Usergroup, Set, Detail::UgAppLink),
+            Self::UserGroupUnlinked => (Type::Usergroup, Remove, Detail::UgAppLink),
+            Self::UserCharged => (Type::Usergroup, Add, Detail::UgUserResource),
+            Self::UserDischarged => (Type::Usergroup, Remove, Detail::UgUserResource),
+            Self::GroupCharged => (Type::Usergroup, Add, Detail::UgGroupResource),
+            Self::GroupDischarged => (Type::Usergroup, Remove, Detail::UgGroupResource),
         }
     }
 }
@@ -161,6 +203,12 @@ pub(crate) enum Message {
     WithinQuota {
         queue: Arc<str>,
     },
+    /// The ask does not fit what its user and group have left.
+    OverUserQuota {
+        available: Box<Limits>,
+    },
+    /// It fits again.
+    WithinUserQuota,
     /// What predicates said, each with the number of nodes.
     Refused(BTreeMap<String, u32>),
 }
@@ -261,6 +309,14 @@ impl Event {
             ),
             Message::WithinQuota { queue } => {
                 format!("request `{}` has become schedulable in queue `{queue}`", self.object)
+            }
+            Message::OverUserQuota { available } => format!(
+                "Not enough user quota: request `{}` does not fit what user and group have left \
+                 (requested {}, available {available})",
+                self.object, self.resources
+            ),
+            Message::WithinUserQuota => {
+                format!("request `{}` fits what user and group have left", self.object)
             }
             Message::Refused(reasons) => {
                 let mut text = format!("request `{}` was refused by predicates:", self.object);

@@ -36,6 +36,14 @@ fn derive(saying: &Saying, events: &mut Vec<Event>) {
                     .amount(&allocated.resources)
             };
             events.push(event(Row::NodeAllocationAdded, &allocated.node));
+            let charged = |row, whose| {
+                Event::of(row, whose, allocated.at_ns)
+                    .referring(&allocated.queue)
+                    .amount(&allocated.resources)
+            };
+            events.push(charged(Row::UserCharged, &allocated.user));
+            let group = allocated.group.as_ref();
+            events.extend(group.map(|group| charged(Row::GroupCharged, group)));
             let added = event(Row::AllocationAdded, &allocated.application);
             events.push(added.in_queue(&allocated.queue));
         }

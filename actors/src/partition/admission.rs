@@ -1,71 +1,116 @@
-//! Who may join which leaf (applications chapter, 1.4; queues-and-config chapter, 6.4 and 6.6).
+//! Who may join which leaf (applications chapter, 1.4; queues-and-config chapter, 4.12).
 //!
-//! Without placement rules in the configuration there is one implicit rule: `provided` without
-//! creation, with `root.default` as the last resort where that exists. Applications that run already
-//! (`application.create.force`) have one more: `root.@recovery@`, which is planted for the first of
-//! them and goes with the last.
+//! The rules of the partition name a path ([`Placement`]). What of it is missing is planted, then
+//! the application joins, all in one step: nothing is cleaned away between the two.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::Actor;
 use monoceros_rules::allocations::ApplicationSlot;
 use monoceros_rules::application::{Application as Book, NewApplication};
 use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::config::{QueueConfig, RECOVERY};
+use monoceros_rules::config::{ApplicationSortPolicy, PartitionConfig};
 use monoceros_rules::object_state::ObjectState;
+use monoceros_rules::placement::{self, Obstacle, Placement, QueueTree, Refused, Submission};
 use monoceros_rules::rejection::Rejection;
+use monoceros_rules::resources::Limits;
 
+use super::dynamic::to_be_planted;
 use super::early::Awaited;
 use super::{Partition, Task};
 use crate::application::Application;
 use crate::baton::{ApplicationEntry, Baton, Directory, QueueSlot, Saying};
 use crate::events::{Event, Message, Row};
 
-/// The leaf for applications whose own choice cannot be used.
-const LAST_RESORT: &str = "root.default";
+/// The rules of a configuration that was checked.
+pub(super) fn placement(config: &PartitionConfig) -> Placement {
+    Placement::build(&config.placement).expect("the rules were built when they were checked")
+}
 
 impl Partition {
     pub(super) fn add_application(&mut self, new: NewApplication, baton: &mut Baton) {
+        let directory = &baton.directory;
+        let found = (self.takes_new("application", &new.id))
+            .and_then(|()| is_new(&new, directory))
+            .and_then(|()| self.place(&new, directory));
+        match found {
+            Ok((_, Some(leaf))) => self.join(new, leaf, baton),
+            Ok((path, None)) => match to_be_planted(&path, &new, directory) {
+                Ok(missing) => {
+                    self.agenda.extend(missing.into_iter().map(Task::Plant));
+                    self.agenda.push_back(Task::Join(Box::new(new), Arc::from(path)));
+                }
+                Err(reason) => self.reject(&new.id, reason, baton),
+            },
+            Err(reason) => self.reject(&new.id, reason, baton),
+        }
+    }
+
+    /// The path of the application's leaf, and the leaf if it is there.
+    fn place(
+        &self,
+        new: &NewApplication,
+        directory: &Directory,
+    ) -> Result<(String, Option<QueueSlot>), Rejection> {
+        let submission = Submission {
+            queue: &new.queue,
+            user: &new.user,
+            groups: &new.groups,
+            tags: new.tags.as_ref(),
+            is_forced: new.tags.as_ref().is_some_and(placement::is_forced),
+        };
         let id = Arc::clone(&new.id);
-        let admitted =
-            self.takes_new("application", &new.id).and_then(|()| admit(&new, &baton.directory));
-        if let Err(reason) = &admitted
-            && needs_recovery(&new, reason, &baton.directory)
-        {
-            self.agenda.push_back(Task::Plant(Arc::new(QueueConfig::recovery())));
-            self.agenda.push_back(Task::Refresh(BTreeSet::new()));
-            self.agenda.push_back(Task::Add(Box::new(new)));
+        match self.placement.place(&submission, directory) {
+            Ok(placed) => {
+                for passed in placed.passed_over {
+                    if matches!(passed.obstacle, Obstacle::Failed(_)) {
+                        tracing::warn!(application = %id, rule = %passed, "placement rule failed");
+                    }
+                }
+                Ok((placed.path, placed.leaf))
+            }
+            Err(Refused::NotLeaf(queue)) => Err(Rejection::NotLeaf { id, queue }),
+            Err(refused) => {
+                Err(Rejection::Placement { id, why: refused.to_string(), cause: refused.cause() })
+            }
+        }
+    }
+
+    /// The application joins a leaf, unless it is a gang that the leaf cannot take. What it says of
+    /// its namespace counts either way.
+    pub(super) fn join(&mut self, new: NewApplication, leaf: QueueSlot, baton: &mut Baton) {
+        self.take_namespace(&new, leaf, baton);
+        if let Err(reason) = takes_gang(&new, leaf, &baton.directory) {
+            self.reject(&new.id, reason, baton);
+            self.may_be_empty(leaf, baton);
             return;
         }
-        match admitted {
-            Ok(leaf) => {
-                let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
-                let slot = enter_directory(new, leaf, baton);
-                self.agenda.push_back(Task::Attach(slot));
-                baton.happens(|at| Event::of(Row::AppNew, &id, at).in_queue(&queue));
-                baton.happens(|at| Event::of(Row::QueueAppAdded, &queue, at).referring(&id));
-                baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
-                baton.tally.application_new();
-                let (id, queue) = (Arc::clone(&id), Some(queue));
-                baton.said.push(Saying::ApplicationPlaced { id: Arc::clone(&id), queue });
-                baton.said.push(Saying::ApplicationAccepted(Arc::clone(&id)));
-                self.join_early(&Awaited::Application(id), baton);
-            }
-            Err(reason) => {
-                baton.directory.rejected += 1;
-                baton.happens(|at| Event::of(Row::AppNew, &id, at));
-                baton.happens(|at| {
-                    let why = Message::Rejected(Box::new(reason.clone()));
-                    Event::of(Row::AppState(ApplicationState::Rejected), &id, at).saying(why)
-                });
-                baton.tally.application_rejected();
-                let exists = matches!(reason, Rejection::ApplicationExists(_));
-                baton.said.push(Saying::ApplicationRejected { id: Arc::clone(&id), reason });
-                if !exists {
-                    self.application_gone(&id, baton);
-                }
-            }
+        self.empty.forget(leaf);
+        let id = Arc::clone(&new.id);
+        let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
+        let slot = enter_directory(new, leaf, baton);
+        self.agenda.push_back(Task::Attach(slot));
+        baton.happens(|at| Event::of(Row::AppNew, &id, at).in_queue(&queue));
+        baton.happens(|at| Event::of(Row::QueueAppAdded, &queue, at).referring(&id));
+        baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
+        baton.tally.application_new();
+        baton.said.push(Saying::ApplicationPlaced { id: Arc::clone(&id), queue: Some(queue) });
+        baton.said.push(Saying::ApplicationAccepted(Arc::clone(&id)));
+        self.join_early(&Awaited::Application(id), baton);
+    }
+
+    fn reject(&mut self, id: &Arc<str>, reason: Rejection, baton: &mut Baton) {
+        baton.directory.rejected += 1;
+        baton.happens(|at| Event::of(Row::AppNew, id, at));
+        baton.happens(|at| {
+            let why = Message::Rejected(Box::new(reason.clone()));
+            Event::of(Row::AppState(ApplicationState::Rejected), id, at).saying(why)
+        });
+        baton.tally.application_rejected();
+        let exists = matches!(reason, Rejection::ApplicationExists(_));
+        baton.said.push(Saying::ApplicationRejected { id: Arc::clone(id), reason });
+        if !exists {
+            self.application_gone(id, baton);
         }
     }
 }
@@ -89,113 +134,61 @@ fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> A
     slot
 }
 
-/// The leaf the application joins, or why none will have it.
-fn admit(new: &NewApplication, directory: &Directory) -> Result<QueueSlot, Rejection> {
+fn is_new(new: &NewApplication, directory: &Directory) -> Result<(), Rejection> {
     if directory.application_by_id.contains_key(&new.id) {
         return Err(Rejection::ApplicationExists(Arc::clone(&new.id)));
     }
-    let own_choice = match provided(new) {
-        Ok(wanted) => wanted.map(|path| usable(&path, new, directory)),
-        // No other rule is asked.
-        Err(reason) if !is_forced(new) => return Err(reason),
-        Err(reason) => Some(Err(reason)),
-    };
-    if let Some(Ok(slot)) = own_choice {
-        return Ok(slot);
-    }
-    if let Ok(slot) = usable(LAST_RESORT, new, directory) {
-        return Ok(slot);
-    }
-    if let Some(slot) = directory.queue_by_path.get(RECOVERY)
-        && is_forced(new)
-    {
-        return Ok(*slot);
-    }
-    Err(own_choice.and_then(Result::err).unwrap_or_else(|| {
-        let why = "no queue was named and there is no `root.default`".to_owned();
-        no_placement(new, why)
-    }))
+    Ok(())
 }
 
-/// Whether the application is to have the queue that takes whoever runs already, and this queue has
-/// still to come.
-fn needs_recovery(new: &NewApplication, reason: &Rejection, directory: &Directory) -> bool {
-    let is_homeless = matches!(reason, Rejection::Placement { .. } | Rejection::NotLeaf { .. });
-    let root = directory.queue_by_path["root"];
-    is_homeless
-        && is_forced(new)
-        && !directory.queue(root).facts.config.is_leaf
-        && !directory.queue_by_path.contains_key(RECOVERY)
-}
-
-fn is_forced(new: &NewApplication) -> bool {
-    new.tags.as_ref().is_some_and(|tags| crate::rm::is_forced(tags))
-}
-
-/// The path that the submission names; none if it names no queue.
-fn provided(new: &NewApplication) -> Result<Option<String>, Rejection> {
-    if new.queue.is_empty() {
-        return Ok(None);
+/// Checks 9 and 10 of the applications chapter, 1.4. Maxima as configured count, and not what is
+/// left of them: a cluster may grow. What passes is refused all the same for now.
+fn takes_gang(
+    new: &NewApplication,
+    leaf: QueueSlot,
+    directory: &Directory,
+) -> Result<(), Rejection> {
+    if new.placeholder_ask.is_zero() {
+        return Ok(());
     }
-    let path = if new.queue == "root" || new.queue.starts_with("root.") {
-        new.queue.clone()
-    } else {
-        format!("root.{}", new.queue.replace('.', "_dot_"))
-    };
-    let is_name = |part: &str| {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "_:#/@-".contains(c);
-        (1..=64).contains(&part.len()) && part.chars().all(allowed)
-    };
-    if path.split('.').all(is_name) {
-        return Ok(Some(path.to_lowercase()));
+    let id = Arc::clone(&new.id);
+    let config = &directory.queue(leaf).facts.config;
+    let queue = Arc::clone(&config.path);
+    if config.settings.sort_policy != ApplicationSortPolicy::Fifo {
+        return Err(Rejection::GangSort { id, queue });
     }
-    Err(Rejection::Placement {
-        id: Arc::clone(&new.id),
-        why: format!(
-            "placement rule `provided` failed: `{}` is no queue path, each part has 1 to 64 \
-             characters out of letters, digits and `_ : # / @ -`",
-            new.queue
-        ),
-        cause: "E_PLACEMENT_RULE",
-    })
-}
-
-fn usable(path: &str, new: &NewApplication, directory: &Directory) -> Result<QueueSlot, Rejection> {
-    let Some(slot) = directory.queue_by_path.get(path).copied() else {
-        return Err(no_placement(new, format!("queue `{path}` does not exist")));
-    };
-    let facts = &directory.queue(slot).facts;
-    if facts.config.is_recovery() {
-        let why = format!("queue `{path}` is for applications that run already");
-        return Err(no_placement(new, why));
-    }
-    if facts.state == ObjectState::Draining {
-        let why = format!("queue `{path}` is draining and takes no new applications");
-        return Err(no_placement(new, why));
-    }
-    if !facts.config.is_leaf {
-        return Err(Rejection::NotLeaf { id: Arc::clone(&new.id), queue: path.to_owned() });
-    }
-    if may_submit(slot, new, directory) {
-        return Ok(slot);
-    }
-    Err(no_placement(new, format!("user `{}` may not submit to queue `{path}`", new.user)))
-}
-
-/// Submit or admin access here or anywhere above (queues-and-config chapter, 3.8).
-fn may_submit(leaf: QueueSlot, new: &NewApplication, directory: &Directory) -> bool {
-    let mut at = Some(leaf);
-    while let Some(slot) = at {
-        let facts = &directory.queue(slot).facts;
-        let grants = |acl: &monoceros_rules::config::Acl| acl.allows(&new.user, &new.groups);
-        if grants(&facts.config.submit_acl) || grants(&facts.config.admin_acl) {
-            return true;
+    let mut max = Limits::unlimited();
+    for facts in directory.upward(leaf).filter(|facts| facts.parent.is_some()) {
+        if let Some(own) = &facts.config.max {
+            max.narrow(own);
         }
-        at = facts.parent;
     }
-    false
+    if !max.allows(&new.placeholder_ask) {
+        let (ask, max) = (new.placeholder_ask.to_string(), max.to_string());
+        return Err(Rejection::GangTooLarge { id, queue, ask, max });
+    }
+    Err(Rejection::Unsupported { id, what: "gang scheduling (placeholderAsk)" })
 }
 
-fn no_placement(new: &NewApplication, why: String) -> Rejection {
-    Rejection::Placement { id: Arc::clone(&new.id), why, cause: "E_PLACEMENT_NONE" }
+impl QueueTree for Directory {
+    type Queue = QueueSlot;
+
+    fn find(&self, path: &str) -> Option<QueueSlot> {
+        self.queue_by_path.get(path).copied()
+    }
+
+    fn is_leaf(&self, queue: QueueSlot) -> bool {
+        self.queue(queue).facts.config.is_leaf
+    }
+
+    fn is_draining(&self, queue: QueueSlot) -> bool {
+        self.queue(queue).facts.state == ObjectState::Draining
+    }
+
+    fn may_submit(&self, queue: QueueSlot, user: &str, groups: &[String]) -> bool {
+        self.upward(queue).any(|facts| {
+            let config = &facts.config;
+            config.submit_acl.allows(user, groups) || config.admin_acl.allows(user, groups)
+        })
+    }
 }

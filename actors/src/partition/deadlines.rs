@@ -13,6 +13,8 @@ use crate::baton::{Alarm, Baton};
 
 /// How long an application stays Completing (applications chapter, 0.1).
 pub(crate) const COMPLETING_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a dynamic queue stays empty (queues-and-config chapter, 4.5).
+pub(super) const CLEANING_INTERVAL: Duration = Duration::from_secs(10);
 /// After how long an ask that every node refused is tried again, at first and at most.
 pub(crate) const PREDICATE_RETRY: Duration = Duration::from_secs(1);
 pub(crate) const PREDICATE_RETRY_MAX: Duration = Duration::from_secs(30);
@@ -79,6 +81,7 @@ impl Partition {
                 }
             }
             Alarm::ScaleUp => self.signal_scale_up(baton),
+            Alarm::CleanQueues => self.clean_queues(baton),
             Alarm::ReorderWindow { awaited } => self.expire_early(&awaited, baton),
             Alarm::ExecutionTimeout { allocation } => {
                 if let Some(entry) = baton.books.allocations.get(allocation) {

@@ -16,6 +16,7 @@
 
 mod admission;
 mod deadlines;
+mod dynamic;
 mod early;
 mod foreign;
 mod nodes;
@@ -37,6 +38,7 @@ use actix::prelude::*;
 use monoceros_rules::books::Books;
 use monoceros_rules::config::PartitionConfig;
 use monoceros_rules::object_state::ObjectState;
+use monoceros_rules::placement::Placement;
 use tokio::time::Instant;
 
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
@@ -56,7 +58,7 @@ pub(crate) use observing::Measurements;
 use planting::{node_order, plant};
 pub(crate) use reads::{Answer, Question, Read};
 use reloading::Proposal;
-pub(crate) use reloading::{Conclude, Preparing};
+pub(crate) use reloading::{Conclude, Preparing, Wanted};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
 pub(crate) use scale_up::Room;
 pub(crate) use standing::StateChange;
@@ -127,6 +129,8 @@ enum Trip {
 pub(crate) struct Partition {
     name: Arc<str>,
     config: Arc<PartitionConfig>,
+    /// Where applications go, by the rules of the configuration.
+    placement: Placement,
     clock: Clock,
     baton: Option<Box<Baton>>,
     door: VecDeque<Entry>,
@@ -156,6 +160,8 @@ pub(crate) struct Partition {
     watch: Watch,
     oracle: Oracle,
     scale_up: scale_up::Signal,
+    /// Dynamic queues in which nothing is.
+    empty: dynamic::EmptyQueues,
     /// What it takes; see [`standing`].
     state: ObjectState,
     state_since_ns: i64,
@@ -228,6 +234,7 @@ impl Partition {
         let outlet = Outlet::new(Arc::clone(&name), rm.clone(), &metrics).start();
         Self {
             name,
+            placement: admission::placement(&config),
             config,
             clock,
             baton: Some(baton),
@@ -252,6 +259,7 @@ impl Partition {
             oracle: Oracle::default(),
             watch,
             scale_up: scale_up::Signal::default(),
+            empty: dynamic::EmptyQueues::default(),
             state: ObjectState::Active,
             state_since_ns: clock.now_ns(),
             proposal: None,
@@ -261,14 +269,17 @@ impl Partition {
         }
     }
 
-    /// The events of the queues that there are from the start.
-    fn tell_queues(&mut self) {
+    /// The events of the queues and limits that there are from the start.
+    fn begin(&mut self) {
         let baton = self.baton.as_mut().expect("the baton is at home until the first step");
         let queues = baton.directory.all_queues();
         let paths: Vec<_> = queues.map(|entry| Arc::clone(&entry.facts.config.path)).collect();
         for path in paths {
             baton.happens(|at| Event::of(Row::QueueAdded, &path, at));
         }
+        let root = &self.config.root;
+        let limits = baton.books.trackers.reload(root, 0);
+        reloading::tell_limits(&limits.events, baton);
     }
 
     /// Runs steps and offers until the baton is out or there is nothing to do.
@@ -371,7 +382,7 @@ impl Partition {
                 self.rm.do_send(Credit { partition: Arc::clone(&self.name) });
             }
             Entry::Alarm(alarm) => {
-                self.may_decide |= alarm != Alarm::ScaleUp;
+                self.may_decide |= !matches!(alarm, Alarm::ScaleUp | Alarm::CleanQueues);
                 self.alarm(alarm, baton);
             }
             Entry::Read(read) => self.read(read, baton),
@@ -407,7 +418,7 @@ impl Actor for Partition {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.metrics.actor_started(Kind::Partition);
-        self.tell_queues();
+        self.begin();
         self.turn(ctx);
     }
 

@@ -1,4 +1,10 @@
-//! The queues of a partition, from its configuration.
+//! Queues come and go: those of the configuration, and those that applications need
+//! (queues-and-config chapter, 4.2 and 4.5).
+//!
+//! A queue that comes is told its fair maximum by the one above it, so that it costs the same
+//! however many others there are. A queue that drains goes as soon as it is empty, a dynamic one
+//! when it has been so for its time (`dynamic`): the draining one is wanted by nobody any more,
+//! while an application is likely to come for the other.
 
 use std::sync::Arc;
 
@@ -7,7 +13,9 @@ use monoceros_rules::config::{PartitionConfig, QueueConfig};
 use monoceros_rules::nodes::NodeOrder;
 use monoceros_rules::object_state::ObjectState;
 
-use crate::baton::{Directory, QueueEntry, QueueSlot, RowSlot};
+use super::{Partition, Task};
+use crate::baton::{Baton, Directory, Errand, QueueEntry, QueueSlot, RowSlot};
+use crate::events::{Event, Row};
 use crate::metrics::Metrics;
 use crate::queue::{AddQueue, Queue, QueueFacts};
 
@@ -47,4 +55,53 @@ pub(super) fn plant(
         let above = (slot, Arc::clone(&address), row);
         plant(child, Some(above), config.settings.priority_sort, metrics, directory);
     }
+}
+
+impl Partition {
+    /// Sends the baton to the queue that `config` is to grow below.
+    pub(super) fn plant(config: Arc<QueueConfig>, mut baton: Box<Baton>) {
+        let directory = &baton.directory;
+        let above = config.parent_path().and_then(|path| directory.queue_by_path.get(path));
+        let above = *above.expect("a queue is planted after the one above it");
+        let parent = directory.queue(above);
+        let facts = QueueFacts {
+            slot: directory.next_queue_slot(Some(above)),
+            parent: Some(above),
+            state: ObjectState::Active,
+            fair_max: None,
+            priority_first: parent.facts.config.settings.priority_sort,
+            config,
+        };
+        let address = Arc::clone(&parent.address);
+        baton.errand = Errand::Plant { facts: Box::new(facts) };
+        address.do_send(crate::queue::Membership(baton));
+    }
+
+    /// Takes an empty queue off, and has the one above go if that was the last it waited for.
+    pub(super) fn uproot(&mut self, slot: QueueSlot, mut baton: Box<Baton>) {
+        let entry = baton.directory.forget_queue(slot);
+        self.empty.forget(slot);
+        let config = &entry.facts.config;
+        let removed = if config.is_dynamic { Row::DynamicQueueRemoved } else { Row::QueueRemoved };
+        baton.happens(|at| Event::of(removed, &config.path, at));
+        entry.address.do_send(crate::Halt);
+        let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {
+            unreachable!("root is always configured");
+        };
+        let parent = baton.directory.queue(above);
+        let address = Arc::clone(&parent.address);
+        if parent.facts.config.is_dynamic && parent.is_empty() {
+            self.agenda.push_back(Task::Uproot(above));
+        }
+        self.agenda.extend(uprooting(above, &baton));
+        baton.errand = Errand::Detach { row };
+        address.do_send(crate::queue::Membership(baton));
+    }
+}
+
+/// That the queue goes, if it drains and nothing is left in it.
+pub(super) fn uprooting(slot: QueueSlot, baton: &Baton) -> Option<Task> {
+    let entry = baton.directory.queue(slot);
+    let is_over = entry.facts.state == ObjectState::Draining && entry.is_empty();
+    is_over.then_some(Task::Uproot(slot))
 }

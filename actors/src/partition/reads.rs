@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::audit::Facts;
-use monoceros_rules::config;
+use monoceros_rules::config::{self, PartitionConfig};
+use monoceros_rules::placement::Placement;
 use monoceros_rules::resources::Resources;
 use tokio::sync::oneshot;
 
@@ -13,18 +14,25 @@ use super::scale_up::Audience;
 use super::{Partition, Task, View};
 use crate::baton::{Baton, Purpose, Walk};
 use crate::snapshot::{
-    ApplicationSnapshot, NodeRecommendation, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
-    QueueSnapshot,
+    ApplicationSnapshot, GroupSnapshot, NodeRecommendation, NodeSnapshot, OutstandingRequest,
+    PartitionSnapshot, QueueSnapshot, ShownRule, UserSnapshot,
 };
+use crate::views::usage;
 
 /// What is asked.
 #[derive(Debug)]
 pub(crate) enum Question {
     Partition,
     Queues,
+    /// The rules of placement, in the order they are asked.
+    PlacementRules,
     Nodes,
     /// Capacity and use of each.
     NodeLoad,
+    /// Who uses how much; one of this name, or all who are tracked.
+    Users(Option<String>),
+    /// As of users.
+    Groups(Option<String>),
     /// Of the leaf with this path.
     Applications(String),
     AllApplications,
@@ -44,8 +52,11 @@ pub(crate) enum Question {
 pub(crate) enum Answer {
     Partition(Box<PartitionSnapshot>),
     Queues(Box<QueueSnapshot>),
+    PlacementRules(Vec<ShownRule>),
     Nodes(Vec<NodeSnapshot>),
     NodeLoad(Vec<(Resources, Resources)>),
+    Users(Vec<UserSnapshot>),
+    Groups(Vec<GroupSnapshot>),
     Applications(Vec<ApplicationSnapshot>),
     /// Of each measurement, whether it is of something known.
     Observe(Vec<bool>),
@@ -74,6 +85,20 @@ impl Partition {
         match &read.question {
             Question::Partition => baton.walk.queues = vec![Arc::clone(baton.directory.root())],
             Question::Queues => baton.walk.queues = queues(baton),
+            Question::PlacementRules => {
+                let _ = read.reply.send(Answer::PlacementRules(rules(&self.config)));
+                return;
+            }
+            Question::Users(only) => {
+                let users = usage::users(&baton.books.trackers, only.as_deref());
+                let _ = read.reply.send(Answer::Users(users));
+                return;
+            }
+            Question::Groups(only) => {
+                let groups = usage::groups(&baton.books.trackers, only.as_deref());
+                let _ = read.reply.send(Answer::Groups(groups));
+                return;
+            }
             Question::Nodes => baton.walk.nodes = nodes(baton),
             Question::NodeLoad => {
                 baton.walk.purpose = Purpose::Load;
@@ -142,9 +167,11 @@ impl Partition {
             Question::Recommendations(_) => {
                 Answer::Recommendations(self.recommend(walk.figures, baton.now_ns))
             }
-            Question::Observe(_) | Question::ObservedSums => {
-                unreachable!("answered at once")
-            }
+            Question::PlacementRules
+            | Question::Users(_)
+            | Question::Groups(_)
+            | Question::Observe(_)
+            | Question::ObservedSums => unreachable!("answered at once"),
             Question::Outstanding(_) => {
                 let plain = config::plain_name(&self.name);
                 for request in &mut walk.outstanding {
@@ -177,6 +204,11 @@ impl Partition {
 fn root_of(walk: &mut Walk) -> QueueSnapshot {
     let root = walk.trees.pop_first().and_then(|(_, mut trees)| trees.pop());
     root.expect("a walk through the queues ends at root")
+}
+
+/// The rules of a partition, which were checked with its configuration.
+fn rules(config: &PartitionConfig) -> Vec<ShownRule> {
+    Placement::build(&config.placement).map(|rules| rules.shown()).unwrap_or_default()
 }
 
 /// Has the next walk gather the facts of everything.

@@ -9,8 +9,9 @@
 //! # In one step
 //! The change itself is one step, and no offer sees half of it: what the directory knows is changed
 //! at once, queues that are empty and no longer configured go, new ones are planted, and a walk from
-//! the leaves to root gives every queue its settings and makes every key and bound anew. It counts as
-//! a loosening: whoever was tried in vain is looked at again once, as far as it fits.
+//! the leaves to root gives the queues their settings and makes keys and bounds anew: it passes by
+//! those of which something changed, and those above them. It counts as a loosening: whoever was
+//! tried in vain is looked at again once, as far as it fits.
 //!
 //! # Invariants
 //! * Nothing here can fail once the partition was prepared.
@@ -20,22 +21,39 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_rules::audit::Facts;
+use monoceros_rules::books::Books;
 use monoceros_rules::config::{PartitionConfig, QueueConfig};
+use monoceros_rules::difference::{PartitionUsage, Used};
+use monoceros_rules::limits::{LimitEvent, Subject};
 use monoceros_rules::object_state::ObjectState;
-use monoceros_rules::reload::{self, Change, Standing, Tree, TypeInUse};
+use monoceros_rules::reload::{self, Change, Flat, Standing, Tree, TypeInUse};
+use tokio::time::Instant;
 
+use super::planting::uprooting;
 use super::tasks::Task;
-use super::{Partition, node_order};
-use crate::baton::{Baton, Directory, Errand, Purpose, QueueSlot, Saying, Walk};
+use super::{Partition, admission, node_order};
+use crate::baton::{Baton, Directory, Purpose, QueueSlot, Saying, Walk};
 use crate::events::{Event, Row};
 use crate::predicates::QuestionId;
 use crate::queue::QueueFacts;
 use crate::rm::Prepared;
 
+/// Queues that are asked what they use before they change: each costs the partition a moment.
+const MOST_CONCERNED: usize = 500;
+
 /// Could this partition have this configuration? Answered by [`Prepared`].
 pub(crate) struct Preparing {
     /// `None`: it is not to be any more.
-    pub(crate) config: Option<Arc<PartitionConfig>>,
+    pub(crate) wanted: Option<Wanted>,
+}
+
+/// What a partition is to be.
+#[derive(Clone)]
+pub(crate) struct Wanted {
+    pub(crate) config: Arc<PartitionConfig>,
+    /// Its queues.
+    pub(crate) queues: Arc<Flat>,
 }
 
 /// What was proposed comes true, or is forgotten. From the Rm.
@@ -50,21 +68,40 @@ pub(crate) enum Conclude {
 pub(super) struct Proposal {
     config: Option<Arc<PartitionConfig>>,
     changes: Vec<Change>,
+    /// Since when the partition has stood still.
+    since: Instant,
 }
 
 impl Partition {
-    pub(super) fn prepare(&mut self, Preparing { config }: Preparing, baton: &Baton) {
+    pub(super) fn prepare(&mut self, Preparing { wanted }: Preparing, baton: &mut Baton) {
+        let since = Instant::now();
         let tree = standing(&baton.directory);
         let changes =
-            config.as_ref().map(|config| reload::changes(&tree, &config.root)).unwrap_or_default();
+            wanted.as_ref().map(|it| reload::changes_to(&tree, &it.queues)).unwrap_or_default();
         let answer = could(&tree, &changes, &baton.directory);
-        self.proposal = Some(Proposal { config, changes });
+        if answer.is_ok() {
+            let queues = concerned(&tree, &changes, wanted.is_some());
+            let slots = queues.filter_map(|path| baton.directory.queue_by_path.get(path));
+            let address = |slot: &QueueSlot| Arc::clone(&baton.directory.queue(*slot).address);
+            let queues = slots.map(address).collect();
+            baton.walk = Walk { purpose: Purpose::Audit, queues, ..Walk::default() };
+            self.agenda.push_back(Task::Walk);
+        }
+        self.agenda.push_back(Task::Prepared(answer));
+        let config = wanted.map(|wanted| wanted.config);
+        self.proposal = Some(Proposal { config, changes, since });
+    }
+
+    /// Says whether it could, and what is in use where less may be.
+    pub(super) fn prepared(&self, answer: Result<(), TypeInUse>, baton: &mut Baton) {
+        let walk = std::mem::take(&mut baton.walk);
+        let answer = answer.map(|()| usage(&walk.facts, &baton.books));
         self.rm.do_send(Prepared { partition: Arc::clone(&self.name), answer });
     }
 
     /// Begins the step that makes the proposal true. The baton is at home: the partition stood
     /// still.
-    fn reload(&mut self, Proposal { config, changes }: Proposal) {
+    fn reload(&mut self, Proposal { config, changes, since }: Proposal) {
         let baton = self.baton.as_mut().expect("nothing is under way while a proposal stands");
         baton.now_ns = self.clock.now_ns();
         self.may_decide = true;
@@ -75,8 +112,16 @@ impl Partition {
         if config.node_order != self.config.node_order {
             baton.books.nodes.set_order(node_order(&config));
         }
+        self.placement = admission::placement(&config);
         self.config = config;
-        let leaves = settle_directory(&changes, &mut baton.directory);
+        let mut leaves = settle_directory(&changes, &mut baton.directory);
+        let loosening = baton.books.loosen();
+        let limits = baton.books.trackers.reload(&self.config.root, loosening);
+        tell_limits(&limits.events, baton);
+        if limits.changed {
+            // Whoever is held by a limit, or is not any more, tells its leaf.
+            leaves.extend(baton.directory.all_queues().map(|entry| entry.facts.slot));
+        }
         let queues = baton.directory.all_queues().rev();
         let drained: Vec<QueueSlot> = queues.map(|entry| entry.facts.slot).collect();
         for slot in drained {
@@ -88,6 +133,13 @@ impl Partition {
             }
         }
         self.agenda.push_back(Task::Refresh(leaves));
+        self.agenda.push_back(Task::Reloaded { since });
+    }
+
+    /// The step is over: says how long nothing else could happen.
+    pub(super) fn reloaded(&self, since: Instant) {
+        let stood_still_us = since.elapsed().as_micros();
+        tracing::debug!(partition = %self.name, stood_still_us, "queues are as configured");
     }
 
     /// Not configured any more: the RM is told of every application, then everything ends.
@@ -115,46 +167,62 @@ impl Partition {
         self.closing = true;
         self.door.clear();
     }
+}
 
-    /// Sends the baton to the queue that `config` is to grow below.
-    pub(super) fn plant(config: Arc<QueueConfig>, mut baton: Box<Baton>) {
-        let directory = &baton.directory;
-        let above = config.parent_path().and_then(|path| directory.queue_by_path.get(path));
-        let above = *above.expect("a queue is planted after the one above it");
-        let parent = directory.queue(above);
-        let facts = QueueFacts {
-            slot: directory.next_queue_slot(Some(above)),
-            parent: Some(above),
-            state: ObjectState::Active,
-            fair_max: None,
-            priority_first: parent.facts.config.settings.priority_sort,
-            config,
-        };
-        let address = Arc::clone(&parent.address);
-        baton.errand = Errand::Plant { facts: Arc::new(facts) };
-        address.do_send(crate::queue::Membership(baton));
+/// The queues of which somebody will want to know what is in use: those that drain or may use less.
+fn concerned<'a>(
+    tree: &'a Tree,
+    changes: &'a [Change],
+    stays: bool,
+) -> impl Iterator<Item = &'a str> {
+    let root = (!stays).then_some("root");
+    let may_use_otherwise = |config: &QueueConfig| {
+        tree.get(&config.path).is_some_and(|Standing { config: was, .. }| {
+            was.max != config.max
+                || was.max_applications != config.max_applications
+                || was.limits != config.limits
+        })
+    };
+    let paths = changes.iter().filter_map(move |change| match change {
+        Change::Drain(path) => Some(&**path),
+        Change::Set(config) if may_use_otherwise(config) => Some(&*config.path),
+        Change::Set(_) | Change::Plant(_) => None,
+    });
+    root.into_iter().chain(paths.take(MOST_CONCERNED))
+}
+
+/// What the queues that were visited use, and whoever is tracked in them.
+fn usage(facts: &Facts, books: &Books) -> PartitionUsage {
+    let mut usage = PartitionUsage::default();
+    for queue in &facts.queues {
+        let (allocated, running) = (queue.ledger.allocated().clone(), queue.ledger.running());
+        let used = Used { allocated, running };
+        usage.queues.insert(queue.config.path.to_string(), used);
     }
+    let paths: BTreeSet<&str> = facts.queues.iter().map(|queue| &*queue.config.path).collect();
+    books.trackers.each_use(|subject, path, allocated, running| {
+        if paths.contains(path) {
+            let (of_path, name) = match subject {
+                Subject::User(name) => (&mut usage.users, name),
+                Subject::Group(name) => (&mut usage.groups, name),
+            };
+            let used = Used { allocated: allocated.clone(), running };
+            of_path.entry(path.to_owned()).or_default().insert(name.to_string(), used);
+        }
+    });
+    usage
+}
 
-    /// Takes an empty queue off, and has the one above go if that was the last it waited for.
-    pub(super) fn uproot(&mut self, slot: QueueSlot, mut baton: Box<Baton>) {
-        let directory = &mut baton.directory;
-        let entry = directory.queues[slot.0 as usize].take().expect("a queue goes once");
-        directory.queue_by_path.remove(&entry.facts.config.path);
-        let config = &entry.facts.config;
-        let removed =
-            if config.is_recovery() { Row::DynamicQueueRemoved } else { Row::QueueRemoved };
-        baton.happens(|at| Event::of(removed, &config.path, at));
-        let directory = &mut baton.directory;
-        entry.address.do_send(crate::Halt);
-        let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {
-            unreachable!("root is always configured");
+/// The events of limits as they are now.
+pub(super) fn tell_limits(limits: &[LimitEvent], baton: &mut Baton) {
+    for LimitEvent { subject, path, is_set } in limits {
+        let (row, whose) = match (subject, is_set) {
+            (Subject::User(name), true) => (Row::UserLimitSet, name),
+            (Subject::User(name), false) => (Row::UserLimitRemoved, name),
+            (Subject::Group(name), true) => (Row::GroupLimitSet, name),
+            (Subject::Group(name), false) => (Row::GroupLimitRemoved, name),
         };
-        let parent = directory.queue_mut(above);
-        parent.children -= 1;
-        let address = Arc::clone(&parent.address);
-        self.agenda.extend(uprooting(above, &baton));
-        baton.errand = Errand::Detach { row };
-        address.do_send(crate::queue::Membership(baton));
+        baton.happens(|at| Event::of(row, whose, at).referring(path));
     }
 }
 
@@ -171,8 +239,9 @@ fn could(tree: &Tree, changes: &[Change], directory: &Directory) -> Result<(), T
 fn standing(directory: &Directory) -> Tree {
     let standing =
         |facts: &QueueFacts| Standing { config: Arc::clone(&facts.config), state: facts.state };
-    let queues = directory.all_queues().map(|entry| &entry.facts);
-    queues.map(|facts| (Arc::clone(&facts.config.path), standing(facts))).collect()
+    // In the order of the tree that is made, which costs less.
+    let queues = directory.queue_by_path.iter();
+    queues.map(|(path, slot)| (Arc::clone(path), standing(&directory.queue(*slot).facts))).collect()
 }
 
 /// Notes for every queue that is there what it is to be; the queues hear of it when they are
@@ -199,6 +268,7 @@ fn settle_directory(changes: &[Change], directory: &mut Directory) -> BTreeSet<Q
             }
         }
         entry.facts = Arc::new(facts);
+        entry.is_stale = true;
     }
     let parents: Vec<_> = directory
         .all_queues()
@@ -210,17 +280,10 @@ fn settle_directory(changes: &[Change], directory: &mut Directory) -> BTreeSet<Q
         if entry.facts.priority_first != priority_first {
             let facts = QueueFacts::clone(&entry.facts);
             entry.facts = Arc::new(QueueFacts { priority_first, ..facts });
+            entry.is_stale = true;
         }
     }
     reordered
-}
-
-/// That the queue goes, if it drains, or is there for recovery only, and nothing is left in it.
-pub(super) fn uprooting(slot: QueueSlot, baton: &Baton) -> Option<Task> {
-    let entry = baton.directory.queue(slot);
-    let may_go = entry.facts.state == ObjectState::Draining || entry.facts.config.is_recovery();
-    let is_over = may_go && entry.applications == 0 && entry.children == 0;
-    is_over.then_some(Task::Uproot(slot))
 }
 
 impl Handler<Conclude> for Partition {

@@ -8,11 +8,15 @@ use monoceros_rules::allocations::ApplicationSlot;
 use monoceros_rules::application::NewApplication;
 use monoceros_rules::config::QueueConfig;
 use monoceros_rules::ledger;
+use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::reload::TypeInUse;
 use monoceros_rules::resources::Limits;
+use tokio::time::Instant;
 
+use super::planting::uprooting;
 use super::scale_up::Audience;
-use super::{Partition, Read, node_order, reads, reloading::uprooting};
+use super::{Partition, Read, node_order, reads};
 use crate::Removed;
 use crate::application::Op;
 use crate::baton::{Baton, Errand, Purpose, QueueSlot, RowSlot, Saying, Walk};
@@ -36,8 +40,18 @@ pub(super) enum Task {
     /// Root's capacity or the configuration changed: make all keys anew, those of applications in
     /// these leaves only.
     Refresh(BTreeSet<QueueSlot>),
-    /// An application comes for which a queue was planted.
-    Add(Box<NewApplication>),
+    /// What is in use is known: the session is told whether this partition could change.
+    Prepared(Result<(), TypeInUse>),
+    /// The queues are as configured.
+    Reloaded {
+        since: Instant,
+    },
+    /// Limits of these lanes of a leaf were loosened.
+    LookAgain(QueueSlot, Vec<LaneId>),
+    /// An application comes to the leaf of this path, which is there by now.
+    Join(Box<NewApplication>, Arc<str>),
+    /// What a dynamic leaf is to be was noted: it and those above take it in.
+    Refit(QueueSlot, bool),
     /// A queue is to grow below one that is there.
     Plant(Arc<QueueConfig>),
     /// An empty queue goes.
@@ -95,6 +109,7 @@ impl Partition {
                 queue.applications -= 1;
                 let leaf = Arc::clone(&queue.address);
                 self.agenda.extend(uprooting(entry.leaf, &baton));
+                self.may_be_empty(entry.leaf, &mut baton);
                 baton.directory.refused.remove(&slot);
                 entry.address.do_send(crate::Halt);
                 baton.errand = Errand::Detach { row };
@@ -109,7 +124,22 @@ impl Partition {
                 Self::refresh(&leaves, baton);
                 return None;
             }
-            Task::Add(new) => self.add_application(*new, &mut baton),
+            Task::Prepared(answer) => self.prepared(answer, &mut baton),
+            Task::Reloaded { since } => self.reloaded(since),
+            Task::LookAgain(leaf, lanes) => {
+                let leaf = Arc::clone(&baton.directory.queue(leaf).address);
+                baton.errand = Errand::LookAgain { lanes };
+                leaf.do_send(crate::queue::Membership(baton));
+                return None;
+            }
+            Task::Join(new, leaf) => {
+                let leaf = baton.directory.queue_by_path[&leaf];
+                self.join(*new, leaf, &mut baton);
+            }
+            Task::Refit(slot, reorders) => {
+                Self::refit(slot, reorders, baton);
+                return None;
+            }
             Task::Plant(config) => {
                 Self::plant(config, baton);
                 return None;
@@ -139,24 +169,47 @@ impl Partition {
         Some(baton)
     }
 
-    /// Every queue's share may have changed, so keys are made anew from the leaves upward with fair
-    /// maxima computed from root downward.
+    /// Has every queue of which the directory knows something new hear of it, with those above: keys
+    /// and bounds are made anew from the leaves upward. Fair maxima are computed from root downward;
+    /// a queue whose own is another now is among them. The applications of `leaves` are visited.
+    ///
+    /// Root is always visited: what it is there to share may have changed, and the loosening that
+    /// this is counts from there. A queue that is passed over keeps bounds that say the truth of what
+    /// is below it, as when something climbs past its siblings.
     fn refresh(leaves: &BTreeSet<QueueSlot>, mut baton: Box<Baton>) {
-        let directory = &baton.directory;
-        let mut fair_max: Vec<Option<Limits>> = vec![None; directory.queues.len()];
-        for facts in directory.all_queues().map(|entry| &entry.facts) {
-            fair_max[facts.slot.0 as usize] = match facts.parent {
-                None => ledger::stored_limits(baton.books.nodes.capacity()),
+        let Baton { directory, books, .. } = &mut *baton;
+        let n_slots = directory.queues.len();
+        let mut fair_max: Vec<Option<Limits>> = vec![None; n_slots];
+        let mut is_visited = vec![false; n_slots];
+        for entry in directory.all_queues() {
+            let (facts, at) = (&entry.facts, entry.facts.slot.0 as usize);
+            fair_max[at] = match facts.parent {
+                None => ledger::stored_limits(books.nodes.capacity()),
                 Some(parent) => {
                     let above = fair_max[parent.0 as usize].as_ref();
                     ledger::fair_max(above, facts.config.max.as_ref())
                 }
             };
+            let is_root = facts.parent.is_none();
+            is_visited[at] = is_root || entry.is_stale || fair_max[at] != facts.fair_max;
         }
-        let queues = directory.all_queues().map(|entry| Arc::clone(&entry.address)).collect();
-        let entries = directory.applications.iter().flatten();
-        let reordered = entries.filter(|entry| leaves.contains(&entry.leaf));
-        let applications = reordered.map(|entry| Arc::clone(&entry.address)).collect();
+        for leaf in leaves {
+            is_visited[leaf.0 as usize] = true;
+        }
+        for entry in directory.all_queues().rev() {
+            if let Some(parent) = entry.facts.parent {
+                is_visited[parent.0 as usize] |= is_visited[entry.facts.slot.0 as usize];
+            }
+        }
+        let visited = directory.all_queues().filter(|it| is_visited[it.facts.slot.0 as usize]);
+        let queues = visited.map(|entry| Arc::clone(&entry.address)).collect();
+        let applications = if leaves.is_empty() {
+            Vec::new()
+        } else {
+            let entries = directory.applications.iter().flatten();
+            let of_leaves = entries.filter(|entry| leaves.contains(&entry.leaf));
+            of_leaves.map(|entry| Arc::clone(&entry.address)).collect()
+        };
         let purpose = Purpose::Refresh;
         baton.walk = Walk { queues, applications, purpose, fair_max, ..Walk::default() };
         baton.walk_on();
@@ -174,6 +227,11 @@ impl Partition {
         }
         for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
+        }
+        for (leaf, lanes) in baton.books.trackers.take_reopened() {
+            if let Some(leaf) = baton.directory.queue_by_path.get(&leaf) {
+                self.agenda.push_back(Task::LookAgain(*leaf, lanes.into_iter().collect()));
+            }
         }
         !self.agenda.is_empty()
     }

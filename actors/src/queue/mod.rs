@@ -12,6 +12,7 @@
 //! * An offer on its way down leaves a [`Frame`]; the queue takes the frame's decisions into its
 //!   totals when the offer rises past it, before anything else reads them.
 
+mod lanes;
 mod rows;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use actix::prelude::*;
 use monoceros_rules::audit::QueueFact;
 use monoceros_rules::config::QueueConfig;
 use monoceros_rules::ledger::{self, LedgerDelta, QueueLedger};
+use monoceros_rules::limits::Trackers;
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::order::{QueueKey, QueueView, exposed_priority};
 use monoceros_rules::resources::{Limits, Resources};
@@ -32,6 +34,7 @@ use crate::events::{Event, Message, Row};
 use crate::metrics::{Kind, Metrics};
 use crate::partition::Room;
 use crate::snapshot::QueueSnapshot;
+pub(crate) use lanes::Narrowed;
 use rows::{Child, Rows};
 
 /// What does not change while a queue is offered to: its configuration and its fair maximum.
@@ -162,8 +165,9 @@ impl Queue {
     /// declines it.
     fn offer_on(&mut self, mut baton: Box<Baton>) {
         let frame = baton.offer.frames.last().expect("a queue offers from its own frame");
-        let view = frame.view(&baton.books);
-        let Some((child, runner_up)) = self.rows.first(&view) else {
+        let books = &mut baton.books;
+        let view = frame.view(&books.nodes);
+        let Some((child, runner_up)) = self.rows.first(&view, &mut books.trackers) else {
             self.last_vain = view.now();
             baton.offer.fruitless = self.is_root();
             baton.offer.waiting = !self.ledger.pending().is_empty();
@@ -196,13 +200,24 @@ impl Queue {
     }
 
     /// Takes a change below into the totals and the order.
-    fn absorb(&mut self, update: RowUpdate, delta: &LedgerDelta) {
+    fn absorb(&mut self, update: RowUpdate, delta: &LedgerDelta, trackers: &mut Trackers) {
         let clamped = self.ledger.apply(delta);
         debug_assert!(clamped.is_none(), "{}: {clamped:?}", self.facts.config.path);
         if let Some(clamped) = clamped {
             tracing::error!(queue = %self.facts.config.path, ?clamped, "totals went below zero");
         }
-        self.rows.update(update);
+        self.rows.update(update, trackers);
+    }
+
+    /// Sends a climb on to the parent, or home.
+    fn climb(&self, mut baton: Box<Baton>) {
+        if let Some((parent, row)) = &self.parent {
+            baton.climb.update = Some(self.update(*row));
+            parent.do_send(Climb(baton));
+        } else {
+            baton.climb.delta = LedgerDelta::default();
+            baton.go_home();
+        }
     }
 
     /// What this queue tells its parent of itself.
@@ -211,7 +226,7 @@ impl Queue {
         let pending = self.ledger.pending();
         let key = (!pending.is_empty())
             .then(|| RowKey::Queue(self.facts.key(priority, self.ledger.allocated(), pending)));
-        RowUpdate { row, key, priority, waits: self.waits_from_above() }
+        RowUpdate { row, lane: None, key, priority, waits: self.waits_from_above() }
     }
 
     fn waits_from_above(&self) -> Waits {
@@ -227,13 +242,15 @@ impl Queue {
         waits.as_seen_from_above(&own, self.last_vain)
     }
 
-    /// Becomes what the directory says, with the fair maximum that the walk brings.
+    /// Becomes what the directory says, with the fair maximum that the walk brings; the directory
+    /// knows that, too, from now on.
     ///
     /// It counts as a loosening, which stamps root alone: the walk makes every bound anew on its way
     /// up, so what a maximum that was raised held back is seen from root again.
     fn refresh(&mut self, baton: &mut Baton) {
         let slot = self.facts.slot;
-        let told = &baton.directory.queue(slot).facts;
+        let entry = baton.directory.queue_mut(slot);
+        let told = &entry.facts;
         let is_changed = !Arc::ptr_eq(&told.config, &self.facts.config);
         let before = Limited {
             is_leaf: self.facts.config.is_leaf,
@@ -242,6 +259,8 @@ impl Queue {
         };
         let fair_max = baton.walk.fair_max.get(slot.0 as usize).cloned().flatten();
         self.facts = Arc::new(QueueFacts { fair_max, ..QueueFacts::clone(told) });
+        entry.facts = Arc::clone(&self.facts);
+        entry.is_stale = false;
         if is_changed {
             self.take_limits();
         }
@@ -273,15 +292,16 @@ impl Queue {
     }
 
     /// Starts a queue below this one.
-    fn plant(&mut self, facts: Arc<QueueFacts>, baton: &mut Baton) {
+    fn plant(&mut self, mut facts: QueueFacts, baton: &mut Baton) {
+        facts.fair_max = ledger::fair_max(self.facts.fair_max.as_ref(), facts.config.max.as_ref());
+        let facts = Arc::new(facts);
         let me = Arc::clone(&baton.directory.queue(self.facts.slot).address);
         let metrics = Arc::clone(&self.metrics);
         let row = self.rows.next();
         let address = Arc::new(Self::new(Arc::clone(&facts), Some((me, row)), metrics).start());
         let given = self.rows.add(Child::Queue(Arc::clone(&address)));
         debug_assert_eq!(given, row, "the next row is the one that is given next");
-        let added =
-            if facts.config.is_recovery() { Row::DynamicQueueAdded } else { Row::QueueAdded };
+        let added = if facts.config.is_dynamic { Row::DynamicQueueAdded } else { Row::QueueAdded };
         baton.happens(|at| Event::of(added, &facts.config.path, at));
         baton.directory.enter_queue(QueueEntry::new(facts, address, Some(row)));
     }
@@ -375,7 +395,7 @@ impl Handler<Rise> for Queue {
         let may_start_above = here < 2 || offer.frames[here - 2].may_start;
         let frame = offer.frames.last_mut().expect("an offer rises to the queue of its last frame");
         let delta = std::mem::take(&mut frame.delta);
-        self.absorb(update, &delta);
+        self.absorb(update, &delta, &mut baton.books.trackers);
         frame.may_start = may_start_above && self.may_start();
         let priority = self.priority();
         if priority != frame.priority {
@@ -397,18 +417,15 @@ impl Handler<Climb> for Queue {
         let _timer = baton.tally.message(Kind::Queue);
         let update = baton.climb.update.take().expect("a climb says who it comes from");
         let delta = std::mem::take(&mut baton.climb.delta);
-        self.absorb(update, &delta);
+        self.absorb(update, &delta, &mut baton.books.trackers);
         if baton.climb.loosens > 0 && self.ledger.max.is_some() {
             self.loosened = baton.climb.loosens;
         }
-        if let Some((parent, row)) = &self.parent {
-            baton.climb.delta = delta;
-            baton.climb.update = Some(self.update(*row));
-            parent.do_send(Climb(baton));
-        } else {
+        if self.is_root() {
             baton.books.promised = self.ledger.allocated().plus(self.ledger.pending());
-            baton.go_home();
         }
+        baton.climb.delta = delta;
+        self.climb(baton);
     }
 }
 
@@ -426,8 +443,16 @@ impl Handler<Membership> for Queue {
                 self.rows.remove(row);
                 baton.go_home();
             }
+            Errand::LookAgain { lanes } => {
+                baton.climb.loosens = 0;
+                if self.rows.look_again(&lanes, &mut baton.books.trackers) {
+                    self.climb(baton);
+                } else {
+                    baton.go_home();
+                }
+            }
             Errand::Plant { facts } => {
-                self.plant(facts, &mut baton);
+                self.plant(*facts, &mut baton);
                 baton.go_home();
             }
             _ => unreachable!("a queue is visited to join or to leave"),
@@ -443,9 +468,8 @@ impl Handler<Walk> for Queue {
         let slot = self.facts.slot;
         match baton.walk.purpose {
             Purpose::Refresh => {
-                for update in baton.walk.rows.remove(&slot).unwrap_or_default() {
-                    self.rows.update(update);
-                }
+                let updates = baton.walk.rows.remove(&slot).unwrap_or_default();
+                self.rows.update_all(updates, &mut baton.books.trackers);
                 self.refresh(&mut baton);
                 if let (Some((_, row)), Some(parent)) = (&self.parent, self.facts.parent) {
                     baton.walk.rows.entry(parent).or_default().push(self.update(*row));

@@ -1,14 +1,19 @@
 //! The children of a queue: those with something pending in order, each with its bound.
+//!
+//! Applications whose user or group is limited are ordered lane by lane ([`Lanes`]), all others, and
+//! queues, among themselves. Who comes first in both comes first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::Addr;
+use monoceros_rules::limits::{LaneId, Trackers};
 use monoceros_rules::order::MIN_PRIORITY;
-use monoceros_rules::ordered::OrderedTree;
+use monoceros_rules::ordered::{Bound, OrderedTree};
 use monoceros_rules::waits::{View, Waits};
 
 use super::Queue;
+use super::lanes::{Lanes, lower};
 use crate::application::Application;
 use crate::baton::{RowKey, RowSlot, RowUpdate};
 
@@ -23,6 +28,8 @@ struct Row {
     child: Child,
     /// `None` while nothing is pending.
     key: Option<RowKey>,
+    /// Of an application that a limit of its user or group concerns.
+    lane: Option<LaneId>,
     priority: i32,
 }
 
@@ -31,7 +38,9 @@ struct Row {
 pub(super) struct Rows {
     places: Vec<Option<Row>>,
     free: Vec<u32>,
+    /// Those without a lane.
     order: OrderedTree<RowKey, RowSlot, Waits>,
+    lanes: Lanes,
     /// How many ordered rows have each priority.
     priorities: BTreeMap<i32, u32>,
 }
@@ -44,7 +53,7 @@ impl Rows {
     }
 
     pub(super) fn add(&mut self, child: Child) -> RowSlot {
-        let row = Row { child, key: None, priority: MIN_PRIORITY };
+        let row = Row { child, key: None, lane: None, priority: MIN_PRIORITY };
         if let Some(slot) = self.free.pop() {
             self.places[slot as usize] = Some(row);
             return RowSlot(slot);
@@ -54,24 +63,54 @@ impl Rows {
     }
 
     pub(super) fn remove(&mut self, slot: RowSlot) {
-        if let Some(Row { key: Some(key), priority, .. }) = self.places[slot.0 as usize].take() {
+        if let Some(Row { key: Some(key), lane, priority, .. }) =
+            self.places[slot.0 as usize].take()
+        {
+            debug_assert!(lane.is_none(), "whoever leaves asks for nothing");
             self.order.remove(&key);
             self.forget_priority(priority);
         }
         self.free.push(slot.0);
     }
 
-    /// The first child in order that may use an offer, and the key of the next one that may.
-    pub(super) fn first(&self, view: &View<'_>) -> Option<(Child, Option<RowKey>)> {
+    /// The first child in order that may use an offer, and a key that nobody else who may comes
+    /// before.
+    pub(super) fn first(
+        &mut self,
+        view: &View<'_>,
+        trackers: &mut Trackers,
+    ) -> Option<(Child, Option<RowKey>)> {
         let may = |waits: &Waits| waits.may(view);
-        let (key, slot, _) = self.order.first(may)?;
-        let runner_up = self.order.first_after(key, may).map(|(key, _, _)| key.clone());
-        Some((self.row(*slot).child.clone(), runner_up))
+        let first = self.order.first(may);
+        if self.lanes.is_empty() {
+            let (key, slot, _) = first?;
+            let runner_up = self.order.first_after(key, may).map(|(key, ..)| key.clone());
+            return Some((self.row(*slot).child.clone(), runner_up));
+        }
+        let leaders = self.lanes.first(view, first.map(|(key, ..)| key), trackers);
+        let mut runner_up = leaders.next;
+        let slot = match (leaders.first, first) {
+            (Some((_, slot)), first) => {
+                lower(&mut runner_up, first.map(|(key, ..)| key.clone()));
+                slot
+            }
+            (None, Some((key, slot, _))) => {
+                let second = self.order.first_after(key, may);
+                lower(&mut runner_up, second.map(|(key, ..)| key.clone()));
+                *slot
+            }
+            (None, None) => return None,
+        };
+        Some((self.row(slot).child.clone(), runner_up))
     }
 
     /// The bound over all rows.
     pub(super) fn waits(&self) -> Waits {
-        self.order.bound().cloned().unwrap_or_default()
+        let mut waits = self.order.bound().cloned().unwrap_or_default();
+        if let Some(lanes) = self.lanes.waits() {
+            waits.join(lanes);
+        }
+        waits
     }
 
     /// The highest priority of what is pending.
@@ -79,33 +118,74 @@ impl Rows {
         self.priorities.last_key_value().map_or(MIN_PRIORITY, |(priority, _)| *priority)
     }
 
-    pub(super) fn update(&mut self, update: RowUpdate) {
-        let row = self.places[update.row.0 as usize].as_mut().expect("a child that speaks is here");
-        let old_priority = std::mem::replace(&mut row.priority, update.priority);
-        match (row.key.take(), update.key) {
-            (None, None) => {}
-            (Some(old), None) => {
-                self.order.remove(&old);
+    /// A child speaks.
+    pub(super) fn update(&mut self, update: RowUpdate, trackers: &mut Trackers) {
+        let lane = update.lane;
+        let old = self.take(update);
+        for lane in old.into_iter().chain(lane.filter(|lane| Some(*lane) != old)) {
+            self.lanes.settle(lane, trackers);
+        }
+    }
+
+    /// Many children speak, and limits may have changed. Lanes may have changed their numbers among
+    /// themselves, so none is looked at before all have spoken.
+    pub(super) fn update_all(&mut self, updates: Vec<RowUpdate>, trackers: &mut Trackers) {
+        for update in updates {
+            self.take(update);
+        }
+        for lane in self.lanes.ids() {
+            self.lanes.settle(lane, trackers);
+        }
+    }
+
+    /// See [`Lanes::look_again`].
+    pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) -> bool {
+        self.lanes.look_again(lanes, trackers)
+    }
+
+    /// Takes the update into the rows; the lanes that it concerns, of which the old one is returned,
+    /// have still to be settled.
+    fn take(&mut self, update: RowUpdate) -> Option<LaneId> {
+        let RowUpdate { row: slot, key, lane, priority, waits } = update;
+        let row = self.places[slot.0 as usize].as_mut().expect("a child that speaks is here");
+        let old_priority = std::mem::replace(&mut row.priority, priority);
+        let old_lane = std::mem::replace(&mut row.lane, lane);
+        let old_key = std::mem::replace(&mut row.key, key.clone());
+        if old_key.is_some() != key.is_some() || old_priority != priority {
+            if key.is_some() {
+                *self.priorities.entry(priority).or_default() += 1;
+            }
+            if old_key.is_some() {
                 self.forget_priority(old_priority);
             }
-            (None, Some(new)) => {
-                row.key = Some(new.clone());
-                self.order.insert(new, update.row, update.waits);
-                *self.priorities.entry(update.priority).or_default() += 1;
-            }
-            (Some(old), Some(new)) => {
-                row.key = Some(new.clone());
-                if old == new {
-                    self.order.set_bound(&old, update.waits);
-                } else {
-                    self.order.rekey(&old, new, update.waits);
+        }
+        match (old_key, key) {
+            (None, None) => {}
+            (Some(old), Some(new)) if old_lane == lane => match lane {
+                Some(lane) => self.lanes.rekey(lane, &old, new, waits),
+                None if old == new => {
+                    self.order.set_bound(&old, waits);
                 }
-                if old_priority != update.priority {
-                    *self.priorities.entry(update.priority).or_default() += 1;
-                    self.forget_priority(old_priority);
+                None => {
+                    self.order.rekey(&old, new, waits);
+                }
+            },
+            (old, new) => {
+                match (old, old_lane) {
+                    (Some(old), Some(lane)) => self.lanes.remove(lane, &old),
+                    (Some(old), None) => {
+                        self.order.remove(&old);
+                    }
+                    (None, _) => {}
+                }
+                match (new, lane) {
+                    (Some(new), Some(lane)) => self.lanes.insert(lane, new, slot, waits),
+                    (Some(new), None) => self.order.insert(new, slot, waits),
+                    (None, _) => {}
                 }
             }
         }
+        old_lane
     }
 
     fn row(&self, slot: RowSlot) -> &Row {

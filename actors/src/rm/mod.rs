@@ -15,13 +15,15 @@
 
 mod answers;
 mod checks;
+mod document;
 mod reconfiguring;
 mod resolving;
 mod translate;
 
-pub(crate) use checks::{Intake, is_forced, measured};
+pub(crate) use checks::{Intake, measured};
+pub(crate) use document::Document;
 pub(crate) use reconfiguring::{
-    ChangeState, Effect, InForce, Prepared, ReadConfiguration, Reconfigure,
+    ChangeState, Comparison, Effect, InForce, Outcome, Prepared, ReadConfiguration, Reconfigure,
 };
 pub(crate) use translate::Settling;
 
@@ -35,7 +37,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use actix_rt::Arbiter;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::config::{self, Configuration, PartitionConfig};
+use monoceros_rules::config::{self, PartitionConfig};
 use tokio::sync::oneshot;
 
 use crate::baton::Saying;
@@ -43,7 +45,7 @@ use crate::callback::{ResourceManagerCallback, RmState, StateDump};
 use crate::clock::Clock;
 use crate::events::{COLLECTED_FOR, EventStore, gather};
 use crate::metrics::{Kind, Metrics};
-use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Requests};
+use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Requests, Wanted};
 use crate::predicates::{Invalidation, Predicates};
 use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::tally::Tally;
@@ -172,7 +174,6 @@ pub(crate) struct Supersede {
 pub(crate) struct Beginning<'a> {
     pub(crate) id: &'a Arc<str>,
     pub(crate) build_info: BTreeMap<String, String>,
-    pub(crate) configuration: Configuration,
     pub(crate) in_force: InForce,
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) clock: Clock,
@@ -242,7 +243,8 @@ pub(crate) struct Rm {
 impl Rm {
     /// Starts the session with all its partitions.
     pub(crate) fn start_with(beginning: Beginning<'_>) -> (Addr<Self>, Roster, Silence) {
-        let Beginning { id, build_info, configuration, in_force, callback, .. } = beginning;
+        let Beginning { id, build_info, in_force, callback, .. } = beginning;
+        let document = in_force.document();
         let (roster, silence) = (Roster::default(), Silence::default());
         let (clock, settings) = (beginning.clock, beginning.settings.clone());
         let rm = |address| Self {
@@ -275,9 +277,9 @@ impl Rm {
         let address = Self::create(|ctx| {
             ctx.set_mailbox_capacity(0);
             let mut rm = rm(ctx.address());
-            for config in configuration.partitions {
+            for Wanted { config, .. } in &document.partitions {
                 let name: Arc<str> = Arc::from(format!("[{id}]{}", config.name));
-                rm.start_partition(name, Arc::new(config), ctx.address());
+                rm.start_partition(name, Arc::clone(config), ctx.address());
             }
             rm
         });

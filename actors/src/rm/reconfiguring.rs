@@ -16,13 +16,14 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::config::{self, Configuration, PartitionConfig};
+use monoceros_rules::config::{self, ConfigErrors, PartitionConfig};
+use monoceros_rules::difference::{Difference, PartitionUsage, Usage};
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::reload::TypeInUse;
 use tokio::sync::oneshot;
 
-use super::{Rm, Update};
-use crate::partition::{Conclude, Preparing, Request, StateChange};
+use super::{Document, Rm, Update};
+use crate::partition::{Conclude, Preparing, Request, StateChange, Wanted};
 use crate::scheduler::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError,
 };
@@ -31,31 +32,33 @@ use crate::scheduler::{
 const POLICY_GROUP: &str = "queues";
 
 /// What the session is configured with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct InForce {
     policy_group: String,
-    text: String,
-    checksum: String,
+    document: Arc<Document>,
     extra: BTreeMap<String, String>,
     /// The text was not given but is the one for RMs that give none.
     is_default: bool,
 }
 
 impl InForce {
-    /// Of a registration, with the text as it was read.
+    /// Of a registration, with its text as it was read.
     pub(crate) fn of(
         request: &si::RegisterResourceManagerRequest,
-        text: &str,
-        configuration: &Configuration,
+        document: Arc<Document>,
     ) -> Self {
         let group = request.policy_group.as_str();
         Self {
             policy_group: if group.is_empty() { POLICY_GROUP } else { group }.to_owned(),
-            text: text.to_owned(),
-            checksum: configuration.checksum.clone(),
+            document,
             extra: request.extra_config.clone().into_iter().collect(),
             is_default: request.config.is_empty(),
         }
+    }
+
+    /// Its queue part.
+    pub(crate) fn document(&self) -> Arc<Document> {
+        Arc::clone(&self.document)
     }
 }
 
@@ -74,8 +77,23 @@ pub(crate) enum Effect {
 #[rtype(result = "()")]
 pub(crate) struct Reconfigure {
     pub(crate) request: si::UpdateConfigurationRequest,
+    /// What the text of the request, or the one for RMs that give none, means; nothing where that
+    /// is not known before the session looks.
+    pub(crate) read: Option<Result<Arc<Document>, ConfigErrors>>,
     pub(crate) effect: Effect,
-    pub(crate) reply: oneshot::Sender<Result<ConfigurationUpdate, ConfigurationError>>,
+    pub(crate) reply: oneshot::Sender<Outcome>,
+}
+
+/// What came of a [`Reconfigure`].
+pub(crate) type Outcome = Result<(ConfigurationUpdate, Comparison), ConfigurationError>;
+
+/// Two configurations that are to be compared.
+#[derive(Clone)]
+pub(crate) struct Comparison {
+    pub(crate) old: Arc<Document>,
+    pub(crate) new: Arc<Document>,
+    /// What is in use where the new one lets use less.
+    pub(crate) usage: Usage,
 }
 
 /// What is in force. From the embedding API.
@@ -98,7 +116,7 @@ pub(crate) struct ChangeState {
 #[rtype(result = "()")]
 pub(crate) struct Prepared {
     pub(crate) partition: Arc<str>,
-    pub(crate) answer: Result<(), TypeInUse>,
+    pub(crate) answer: Result<PartitionUsage, TypeInUse>,
 }
 
 /// What came while a configuration was on its way, or a request waited for its owners.
@@ -111,21 +129,21 @@ pub(super) enum HeldBack {
 /// A configuration on its way.
 pub(super) struct Reconfiguration {
     next: InForce,
-    partitions: BTreeMap<Arc<str>, Arc<PartitionConfig>>,
+    partitions: BTreeMap<Arc<str>, Wanted>,
     /// Partitions that have not said yet whether they could.
     unanswered: BTreeSet<Arc<str>>,
     /// Partitions that close.
     leaving: BTreeSet<Arc<str>>,
     applies: bool,
-    outcome: Result<ConfigurationUpdate, ConfigurationError>,
-    reply: oneshot::Sender<Result<ConfigurationUpdate, ConfigurationError>>,
+    outcome: Outcome,
+    reply: oneshot::Sender<Outcome>,
 }
 
 /// What a request comes to before any partition is asked.
 enum Opening {
     /// Nothing of the queues changes.
     Same(InForce),
-    Other(InForce, Configuration),
+    Other(InForce),
 }
 
 impl Rm {
@@ -148,46 +166,47 @@ impl Rm {
     }
 
     fn reconfigure(&mut self, reconfigure: Reconfigure) {
-        let Reconfigure { request, effect, reply } = reconfigure;
+        let Reconfigure { request, read, effect, reply } = reconfigure;
         if let Effect::Defaults(text) = &effect {
             self.default_queues.clone_from(text);
         }
-        let opening = self.open(request, &effect);
-        let new_checksum = match &opening {
-            Ok(Opening::Same(next) | Opening::Other(next, _)) => next.checksum.clone(),
-            Err(_) => String::new(),
-        };
-        let update = ConfigurationUpdate {
-            rm_id: self.id.to_string(),
-            old_config: self.in_force.text.clone(),
-            old_checksum: self.in_force.checksum.clone(),
-            changed: new_checksum != self.in_force.checksum,
-            new_checksum,
-        };
+        let opening = self.open(request, read, &effect);
         let applies = effect != Effect::None;
-        let (next, configuration) = match opening {
+        let old = Arc::clone(&self.in_force.document);
+        let answer = |next: &InForce| {
+            let new = Arc::clone(&next.document);
+            let update = ConfigurationUpdate {
+                rm_id: self.id.to_string(),
+                old_config: old.text.clone(),
+                old_checksum: old.checksum.clone(),
+                changed: new.checksum != old.checksum,
+                new_checksum: new.checksum.clone(),
+                difference: Difference::default(),
+            };
+            (update, Comparison { old: Arc::clone(&old), new, usage: Usage::default() })
+        };
+        let next = match opening {
             Err(error) => {
                 let _ = reply.send(Err(error));
                 return;
             }
             Ok(Opening::Same(next)) => {
+                let _ = reply.send(Ok(answer(&next)));
                 if applies {
                     self.put_in_force(next);
                 }
-                let _ = reply.send(Ok(update));
                 return;
             }
-            Ok(Opening::Other(next, configuration)) => (next, configuration),
+            Ok(Opening::Other(next)) => next,
         };
+        let update = answer(&next);
         let name = |config: &PartitionConfig| Arc::from(format!("[{}]{}", self.id, config.name));
-        let partitions: BTreeMap<Arc<str>, _> = configuration
-            .partitions
-            .into_iter()
-            .map(|config| (name(&config), Arc::new(config)))
-            .collect();
+        let wanted = next.document.partitions.iter();
+        let partitions: BTreeMap<Arc<str>, _> =
+            wanted.map(|wanted| (name(&wanted.config), wanted.clone())).collect();
         let prepare = |partition: &Arc<str>| {
-            let config = partitions.get(partition).cloned();
-            (Arc::clone(partition), vec![Request::Prepare(Preparing { config })])
+            let wanted = partitions.get(partition).cloned();
+            (Arc::clone(partition), vec![Request::Prepare(Preparing { wanted })])
         };
         let chunks = self.partitions.keys().map(prepare).collect();
         self.reconfiguration = Some(Reconfiguration {
@@ -212,6 +231,7 @@ impl Rm {
     fn open(
         &self,
         request: si::UpdateConfigurationRequest,
+        read: Option<Result<Arc<Document>, ConfigErrors>>,
         effect: &Effect,
     ) -> Result<Opening, ConfigurationError> {
         let registered = &self.in_force.policy_group;
@@ -231,9 +251,10 @@ impl Rm {
         }
         let given = if request.config.is_empty() { request.configs } else { request.config };
         let is_default = given.is_empty();
-        let text = super::config_text(given, &self.default_queues);
-        let configuration = config::parse(&text).map_err(ConfigurationError::Invalid)?;
-        for warning in &configuration.warnings {
+        let read =
+            read.unwrap_or_else(|| Document::read(super::config_text(given, &self.default_queues)));
+        let document = read.map_err(ConfigurationError::Invalid)?;
+        for warning in &document.warnings {
             tracing::warn!(rm = %self.id, %warning, "queue configuration");
         }
         let extra = if is_defaults {
@@ -242,28 +263,30 @@ impl Rm {
             request.extra_config.into_iter().collect()
         };
         let policy_group = registered.clone();
-        let checksum = configuration.checksum.clone();
-        let mut next = InForce { policy_group, text, checksum, extra, is_default };
-        if next.checksum == self.in_force.checksum {
-            next.text.clone_from(&self.in_force.text);
-            return Ok(Opening::Same(next));
-        }
-        Ok(Opening::Other(next, configuration))
+        let in_force = &self.in_force.document;
+        let is_same = document.checksum == in_force.checksum;
+        let document = if is_same { Arc::clone(in_force) } else { document };
+        let next = InForce { policy_group, document, extra, is_default };
+        Ok(if is_same { Opening::Same(next) } else { Opening::Other(next) })
     }
 
     /// A partition has answered, or never will.
     pub(super) fn answered(
         &mut self,
         partition: &Arc<str>,
-        answer: Result<(), ConfigurationError>,
+        answer: Result<PartitionUsage, ConfigurationError>,
         ctx: &mut Context<Self>,
     ) {
         let Some(reconfiguration) = &mut self.reconfiguration else { return };
         if !reconfiguration.unanswered.remove(partition) {
             return;
         }
-        if let (Err(error), Ok(_)) = (answer, &reconfiguration.outcome) {
-            reconfiguration.outcome = Err(error);
+        match (answer, &mut reconfiguration.outcome) {
+            (Ok(used), Ok((_, Comparison { usage, .. }))) => {
+                usage.partitions.insert(config::plain_name(partition).to_owned(), used);
+            }
+            (Err(error), outcome @ Ok(_)) => *outcome = Err(error),
+            (_, Err(_)) => {}
         }
         if reconfiguration.unanswered.is_empty() {
             self.conclude(ctx);
@@ -289,7 +312,8 @@ impl Rm {
         for (name, held) in &self.partitions {
             held.address.do_send(Conclude::Apply);
             let (present, wanted) = (held.users.configured(), new.get(name));
-            if let Some(wanted) = wanted.map(|config| &config.resolver).filter(|to| **to != present)
+            if let Some(wanted) =
+                wanted.map(|wanted| &wanted.config.resolver).filter(|to| **to != present)
             {
                 tracing::warn!(
                     partition = %name, present, wanted,
@@ -297,13 +321,13 @@ impl Rm {
                 );
             }
         }
-        for (name, config) in new {
+        for (name, Wanted { config, .. }) in new {
             if !self.partitions.contains_key(&name) {
                 tracing::info!(rm = %self.id, partition = %name, "new partition");
                 self.start_partition(name, config, ctx.address());
             }
         }
-        tracing::info!(rm = %self.id, checksum = self.in_force.checksum, "new configuration");
+        tracing::info!(rm = %self.id, checksum = self.in_force.document.checksum, "new configuration");
         if self.reconfiguration.as_ref().is_some_and(|now| now.leaving.is_empty()) {
             self.reconfigured();
         }
@@ -373,13 +397,13 @@ impl Handler<ReadConfiguration> for Rm {
     type Result = MessageResult<ReadConfiguration>;
 
     fn handle(&mut self, _: ReadConfiguration, _ctx: &mut Self::Context) -> Self::Result {
-        let InForce { policy_group, text, checksum, extra, .. } = self.in_force.clone();
+        let InForce { policy_group, document, extra, .. } = self.in_force.clone();
         MessageResult(ConfigurationSnapshot {
             rm_id: self.id.to_string(),
             policy_group,
-            config: text,
+            config: document.text.clone(),
             extra_config: extra,
-            checksum,
+            checksum: document.checksum.clone(),
         })
     }
 }

@@ -433,9 +433,6 @@ fn new_application(
     if placeholders.has_negative() {
         return Err(Rejection::NegativePlaceholders(id));
     }
-    if !placeholders.is_zero() {
-        return Err(Rejection::Unsupported { id, what: "gang scheduling (placeholderAsk)" });
-    }
     let forced = is_forced(&new.tags);
     let owner = owner(new.ugi.unwrap_or_default(), forced);
     let Identity { user, groups } =

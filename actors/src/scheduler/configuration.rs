@@ -2,17 +2,26 @@
 //! partition, an RM that has to go (scheduler-interface chapter, 3.9; queues-and-config chapter, 9).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::config::ConfigErrors;
+use monoceros_rules::config::{ConfigErrors, PartitionConfig};
+use monoceros_rules::difference::{self, Difference};
 use monoceros_rules::object_state::{ObjectState, Refused};
 use monoceros_rules::reload::TypeInUse;
 use tokio::sync::oneshot;
 
 use super::SchedulerHandle;
 use crate::UpdateError;
-use crate::rm::{ChangeState, Effect, ReadConfiguration, Reconfigure};
+use crate::rm::{
+    ChangeState, Comparison, Document, Effect, Outcome, ReadConfiguration, Reconfigure,
+};
 use crate::rm_proxy::{ChangePartition, Configure, Deregister, FindOnlyRm};
+
+/// Bytes of configuration above which a thread of its own has to read or compare it.
+const LONG_TEXT: usize = 64 << 10;
+/// Lines of the log that one reload is worth.
+const LOGGED: usize = 20;
 
 /// A configuration was taken, or would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +36,8 @@ pub struct ConfigurationUpdate {
     pub new_checksum: String,
     /// Whether the two differ; if they do not, nothing was done to the queues.
     pub changed: bool,
+    /// What is different in the new one, with what was in use a moment before.
+    pub difference: Difference,
 }
 
 /// A configuration was not taken, and nothing has changed.
@@ -121,8 +132,8 @@ impl Removed {
 impl SchedulerHandle {
     /// Gives an RM another configuration: its queue part and its extra part together, or nothing.
     /// The queue part is `config`, else `configs`, else that of a registration without one; a text
-    /// with the checksum of the present one is not applied again. Ordered with what the RM sends;
-    /// what this returns is in force.
+    /// with the checksum of the present one is not applied again. Ordered with what the RM sends, a
+    /// long text (64 KiB) from when it has been read; what this returns is in force.
     pub async fn update_configuration(
         &self,
         request: si::UpdateConfigurationRequest,
@@ -143,10 +154,15 @@ impl SchedulerHandle {
         request: si::UpdateConfigurationRequest,
         effect: Effect,
     ) -> Result<ConfigurationUpdate, ConfigurationError> {
-        let (reply, answer) = oneshot::channel();
+        let given = if request.config.is_empty() { &request.configs } else { &request.config };
+        // What stands for an empty text, only the session knows.
+        let read = if given.is_empty() { None } else { Some(read(given.clone()).await) };
         let rm_id = request.rm_id.clone();
-        self.proxy.do_send(Configure(Reconfigure { request, effect, reply }));
-        answer.await.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id)))
+        let applied = effect != Effect::None;
+        let (reply, answer) = oneshot::channel();
+        self.proxy.do_send(Configure(Reconfigure { request, read, effect, reply }));
+        let outcome = answer.await.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id)));
+        told(outcome, applied).await
     }
 
     /// The configuration in force for an RM; an empty id is the only RM's.
@@ -193,17 +209,64 @@ impl SchedulerHandle {
         &self,
         yaml: &str,
     ) -> Result<Vec<(String, Result<ConfigurationUpdate, ConfigurationError>)>, ConfigErrors> {
-        monoceros_rules::config::parse(yaml)?;
+        let document = if yaml.is_empty() { None } else { Some(read(yaml.to_owned()).await?) };
         let set = crate::rm_proxy::SetDefaultQueues(yaml.to_owned());
         let mut outcomes = Vec::new();
         for (rm_id, rm) in self.proxy.send(set).await.unwrap_or_default() {
             let request = si::UpdateConfigurationRequest::default();
             let (reply, answer) = oneshot::channel();
-            rm.do_send(Reconfigure { request, effect: Effect::Defaults(yaml.to_owned()), reply });
+            let read = document.clone().map(Ok);
+            let effect = Effect::Defaults(yaml.to_owned());
+            rm.do_send(Reconfigure { request, read, effect, reply });
             let outcome = answer.await;
             let outcome = outcome.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id.clone())));
-            outcomes.push((rm_id, outcome));
+            outcomes.push((rm_id, told(outcome, true).await));
         }
         Ok(outcomes)
     }
+}
+
+/// Reads a text where it delays nobody.
+async fn read(text: String) -> Result<Arc<Document>, ConfigErrors> {
+    off_thread(text.len(), move || Document::read(text)).await
+}
+
+/// Computes on a thread for such work what would take a while. Without a runtime, or for little, the
+/// caller's own has to do.
+async fn off_thread<T: Send + 'static>(
+    bytes: usize,
+    compute: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if bytes < LONG_TEXT {
+        return compute();
+    }
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => match runtime.spawn_blocking(compute).await {
+            Ok(computed) => computed,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        },
+        Err(_) => compute(),
+    }
+}
+
+fn configs(document: &Document) -> Vec<Arc<PartitionConfig>> {
+    document.partitions.iter().map(|wanted| Arc::clone(&wanted.config)).collect()
+}
+
+/// The outcome with what is different, which is logged if it was applied.
+async fn told(outcome: Outcome, applied: bool) -> Result<ConfigurationUpdate, ConfigurationError> {
+    let (mut update, Comparison { old, new, usage }) = outcome?;
+    if !update.changed {
+        return Ok(update);
+    }
+    let size = old.text.len() + new.text.len();
+    let difference =
+        off_thread(size, move || difference::between(&configs(&old), &configs(&new), Some(&usage)));
+    update.difference = difference.await;
+    if applied {
+        for change in update.difference.summary(LOGGED) {
+            tracing::info!(rm = update.rm_id, change, "configuration changed");
+        }
+    }
+    Ok(update)
 }

@@ -37,6 +37,8 @@ fn empty_objects_keep_only_what_is_always_there() {
         ApplicationSnapshot::default(),
         &expect![[r#"{"applicationID":"","partition":"","queueName":"","resourceHistory":{}}"#]],
     );
+    check(UserSnapshot::default(), &expect![[r#"{"userName":"","queues":{"queuePath":""}}"#]]);
+    check(GroupSnapshot::default(), &expect![[r#"{"groupName":"","queues":{"queuePath":""}}"#]]);
     check(AskSnapshot::default(), &expect![[r#"{"allocationKey":"","priority":"0"}"#]]);
     check(AllocationSnapshot::default(), &expect![[r#"{"allocationKey":"","priority":"0"}"#]]);
     check(
@@ -219,6 +221,41 @@ fn an_application_tells_seconds_from_milliseconds_and_numbers_from_texts() {
         },
         &expect![[
             r#"{"applicationID":"app","partition":"default","queueName":"root.a","submissionTime":1790000000123456789,"requests":[{"allocationKey":"a","priority":"-1","requiredNodeId":"n1","allocationLog":[{"message":"not enough queue quota","lastOccurrence":8,"count":1}],"triggeredPreemption":true,"schedulingAttempted":true,"triggeredScaleUp":true,"pendingCount":2}],"applicationState":"Running","groups":["z","a"],"stateLog":[{"time":1,"applicationState":"Accepted"}],"placeholderData":[{"taskGroupName":"tg","count":3,"timedout":1}],"hasReserved":true,"maxRequestPriority":-2147483648,"startTime":1790000000123,"resourceHistory":{"resourceUsage":{"UNKNOWN":{"vcore":100}}},"backoffDeadline":"2026-05-04T10:11:12.5Z"}"#
+        ]],
+    );
+}
+
+#[test]
+fn usage_is_shown_from_the_root_on() {
+    let leaf = UsageSnapshot {
+        queue_path: "root.a".into(),
+        resource_usage: Resources::of(&[("vcore", 500)]),
+        running_applications: vec!["app".into()],
+        max_resources: Limits::of(&[("memory", 0), ("vcore", 1000)]),
+        max_applications: 3,
+        children: vec![],
+    };
+    let queues = UsageSnapshot {
+        queue_path: "root".into(),
+        resource_usage: Resources::of(&[("vcore", 500)]),
+        running_applications: vec!["app".into()],
+        children: vec![leaf],
+        ..UsageSnapshot::default()
+    };
+    check(
+        UserSnapshot {
+            user_name: "ann".into(),
+            groups: [("app".into(), "dev".into())].into(),
+            queues: queues.clone(),
+        },
+        &expect![[
+            r#"{"userName":"ann","groups":{"app":"dev"},"queues":{"queuePath":"root","resourceUsage":{"vcore":500},"runningApplications":["app"],"children":[{"queuePath":"root.a","resourceUsage":{"vcore":500},"runningApplications":["app"],"maxResources":{"memory":0,"vcore":1000},"maxApplications":3}]}}"#
+        ]],
+    );
+    check(
+        GroupSnapshot { group_name: "*".into(), applications: vec!["app".into()], queues },
+        &expect![[
+            r#"{"groupName":"*","applications":["app"],"queues":{"queuePath":"root","resourceUsage":{"vcore":500},"runningApplications":["app"],"children":[{"queuePath":"root.a","resourceUsage":{"vcore":500},"runningApplications":["app"],"maxResources":{"memory":0,"vcore":1000},"maxApplications":3}]}}"#
         ]],
     );
 }

@@ -80,6 +80,47 @@ fn a_node_that_comes_raises_root_and_is_told_even_if_it_is_refused() {
 }
 
 #[test]
+fn dynamic_queues_are_told_as_such_and_tags_change_their_limits() {
+    let quota = |vcore| format!("{{\"resources\":{{\"vcore\":{{\"value\":{vcore}}}}}}}");
+    let (two, three) = (quota(2), quota(3));
+    check(
+        "config {partitions: [{placementrules: [{name: provided, create: true}], queues: [{name: \
+         root, submitacl: '*', childtemplate: {resources: {max: {vcore: 2m}, guaranteed: {vcore: \
+         1m}}}}]}]}
+         register",
+        &format!(
+            "
+            app a1 in root.p.x
+            app a2 in root.p.x tag namespace.resourcequota={two}
+            app a3 in root.p.x tag namespace.resourcequota={three}
+            remove-app a1 ; remove-app a2 ; remove-app a3
+            wait 10s
+            "
+        ),
+        &expect![[r#"
+            QUEUE root.p ADD QUEUE_DYNAMIC
+            QUEUE root.p.x ADD QUEUE_DYNAMIC
+            APP a1 ADD APP_NEW
+            QUEUE root.p.x ADD QUEUE_APP of a1
+            APP a2 ADD APP_NEW
+            QUEUE root.p.x ADD QUEUE_APP of a2
+            QUEUE root.p.x SET QUEUE_GUARANTEED
+            APP a3 ADD APP_NEW
+            QUEUE root.p.x ADD QUEUE_APP of a3
+            QUEUE root.p.x SET QUEUE_MAX vcore=3
+            QUEUE root.p.x REMOVE QUEUE_APP of a1
+            APP a1 REMOVE DETAILS_NONE
+            QUEUE root.p.x REMOVE QUEUE_APP of a2
+            APP a2 REMOVE DETAILS_NONE
+            QUEUE root.p.x REMOVE QUEUE_APP of a3
+            APP a3 REMOVE DETAILS_NONE
+            QUEUE root.p.x REMOVE QUEUE_DYNAMIC
+            QUEUE root.p REMOVE QUEUE_DYNAMIC
+        "#]],
+    );
+}
+
+#[test]
 fn queues_of_the_configuration_are_told_parents_first() {
     let told = in_virtual_time(async {
         let mut world = World::new(How::Plain);
@@ -107,9 +148,11 @@ fn an_application_is_placed_accepted_with_its_first_ask_and_runs_before_its_allo
             APP a1 ADD APP_REQUEST of k1 vcore=1
             APP a1 SET APP_RUNNING
             NODE n1 ADD NODE_ALLOC of k1 vcore=1
+            USERGROUP ada ADD UG_USER_RESOURCE of root.default vcore=1
             APP a1 ADD APP_ALLOC of k1 vcore=1
             APP a1 ADD APP_REQUEST of k2 vcore=1
             NODE n1 ADD NODE_ALLOC of k2 vcore=1
+            USERGROUP ada ADD UG_USER_RESOURCE of root.default vcore=1
             APP a1 ADD APP_ALLOC of k2 vcore=1
         "#]],
     );
@@ -125,7 +168,7 @@ fn a_rejected_application_says_why_and_was_in_no_queue() {
         "app a1 in root.nowhere",
         &expect![[r#"
             APP a1 ADD APP_NEW
-            APP a1 SET APP_REJECT: application `a1`: queue `root.nowhere` does not exist [R_PLACEMENT E_PLACEMENT_NONE]
+            APP a1 SET APP_REJECT: application `a1`: no placement rule produced a usable queue: `provided`: queue `root.nowhere` does not exist [R_PLACEMENT E_PLACEMENT_NONE]
         "#]],
     );
 }
@@ -139,6 +182,7 @@ fn the_last_release_completes_the_application_first_and_ends_the_ask_last() {
         wait 30000ms
         ",
         &expect![[r#"
+            USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
             APP a1 SET APP_COMPLETING
             APP a1 REMOVE ALLOC_CANCEL of k1 vcore=1
             NODE n1 REMOVE NODE_ALLOC of k1 vcore=1
@@ -167,15 +211,20 @@ fn how_an_allocation_ended_is_in_the_detail() {
         release a1 uuid=r as PLACEHOLDER_REPLACED
         ",
         &expect![[r#"
+            USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
             APP a1 REMOVE ALLOC_TIMEOUT of k#1 vcore=1
             NODE n1 REMOVE NODE_ALLOC of k#1 vcore=1
+            USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
             APP a1 REMOVE ALLOC_CANCEL of k#2 vcore=1
             NODE n1 REMOVE NODE_ALLOC of k#2 vcore=1
             NODE n1 ADD NODE_ALLOC of k#4 vcore=1
+            USERGROUP ada ADD UG_USER_RESOURCE of root.default vcore=1
             APP a1 ADD APP_ALLOC of k#4 vcore=1
+            USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
             APP a1 REMOVE ALLOC_PREEMPT of p vcore=1
             NODE n1 REMOVE NODE_ALLOC of p vcore=1
             APP a1 REMOVE REQUEST_CANCEL of p vcore=1
+            USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
             APP a1 REMOVE ALLOC_REPLACED of r vcore=1
             NODE n1 REMOVE NODE_ALLOC of r vcore=1
             APP a1 REMOVE REQUEST_CANCEL of r vcore=1
@@ -195,6 +244,8 @@ fn a_node_that_leaves_takes_its_allocations_without_a_word_of_its_own() {
         "remove n1",
         &expect![[r#"
             NODE n1 SET NODE_SCHEDULABLE: schedulable: false
+            USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
+            USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
             APP a1 SET APP_COMPLETING
             APP a1 REMOVE ALLOC_NODEREMOVED of k1 vcore=1
             APP a1 REMOVE ALLOC_NODEREMOVED of k2 vcore=1
@@ -215,6 +266,7 @@ fn a_removed_application_ends_its_asks_leaves_its_queue_and_then_ends_its_alloca
         &expect![[r#"
             APP a1 ADD APP_REQUEST of k2 vcore=99
             REQUEST k2 NONE DETAILS_NONE of a1 vcore=99: request `k2` does not fit in queue `root.default` (requested map[vcore:99], available map[vcore:3])
+            USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=1
             APP a1 REMOVE REQUEST_CANCEL of k2 vcore=99
             QUEUE root.default REMOVE QUEUE_APP of a1
             APP a1 REMOVE DETAILS_NONE
@@ -240,8 +292,10 @@ fn what_the_rm_places_itself_is_told_like_any_allocation() {
             APP a1 SET APP_ACCEPTED
             APP a1 SET APP_RUNNING
             NODE n1 ADD NODE_ALLOC of k1 vcore=1
+            USERGROUP ada ADD UG_USER_RESOURCE of root.default vcore=1
             APP a1 ADD APP_ALLOC of k1 vcore=1
             NODE n1 ADD NODE_ALLOC of u2 vcore=1
+            USERGROUP ada ADD UG_USER_RESOURCE of root.default vcore=1
             APP a1 ADD APP_ALLOC of u2 vcore=1
         "#]],
     );
@@ -307,11 +361,13 @@ fn a_request_over_its_quota_is_told_once_until_it_fits() {
             NODE n2 SET NODE_SCHEDULABLE: schedulable: true
             NODE n2 ADD DETAILS_NONE vcore=1: node added to its partition
             QUEUE root SET QUEUE_MAX vcore=10
+            USERGROUP ada REMOVE UG_USER_RESOURCE of root.a vcore=1
             APP a1 REMOVE ALLOC_CANCEL of k1 vcore=1
             NODE n1 REMOVE NODE_ALLOC of k1 vcore=1
             APP a1 REMOVE REQUEST_CANCEL of k1 vcore=1
             REQUEST k2 NONE DETAILS_NONE of a1 vcore=1: request `k2` has become schedulable in queue `root.a`
             NODE n1 ADD NODE_ALLOC of k2 vcore=1
+            USERGROUP ada ADD UG_USER_RESOURCE of root.a vcore=1
             APP a1 ADD APP_ALLOC of k2 vcore=1
         "#]],
     );

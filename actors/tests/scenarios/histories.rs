@@ -106,6 +106,7 @@ fn tree() -> impl Strategy<Value = Vec<QueueWords>> {
                 guaranteed: guaranteed.map(without_negative),
                 max_apps,
                 properties,
+                limits: Vec::new(),
                 submit: None,
             })
     };
@@ -292,8 +293,10 @@ fn app_item() -> impl Strategy<Value = Item> {
         id,
         queue: queue.to_owned(),
         user: String::new(),
+        groups: String::new(),
         tags: Vec::new(),
         partition: String::new(),
+        gang: Amounts::default(),
     })
 }
 

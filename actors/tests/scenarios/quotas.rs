@@ -6,7 +6,7 @@ use crate::world::check;
 
 /// Section 4.15, row 6.
 #[test]
-fn headroom_is_the_least_that_a_queue_and_those_above_leave() {
+fn s4_15_headroom_is_the_least_that_a_queue_and_those_above_leave() {
     check(
         "
         queue root.p max vcore=20 memory=8
@@ -39,7 +39,7 @@ fn headroom_is_the_least_that_a_queue_and_those_above_leave() {
 
 /// Section 4.15, row 7: what a node without capacity holds was recovered.
 #[test]
-fn headroom_without_capacity_is_what_the_quotas_leave() {
+fn s4_15_headroom_without_capacity_is_what_the_quotas_leave() {
     check(
         "
         queue root.p max vcore=20 memory=10
@@ -72,7 +72,7 @@ fn headroom_without_capacity_is_what_the_quotas_leave() {
 
 /// Section 4.15, row 8: without usage the headroom is the effective maximum.
 #[test]
-fn the_effective_maximum_is_the_least_of_each_type_on_the_path() {
+fn s4_15_the_effective_maximum_is_the_least_of_each_type_on_the_path() {
     check(
         "
         queue root.p max gpu=2
@@ -91,7 +91,7 @@ fn the_effective_maximum_is_the_least_of_each_type_on_the_path() {
 
 /// Section 4.15, row 9: 420 of 1200 is less than 400 of 1000, and 420 of 1000 would be more.
 #[test]
-fn a_maximum_above_that_of_the_root_counts_for_the_share() {
+fn s4_15_a_maximum_above_that_of_the_root_counts_for_the_share() {
     check(
         "
         queue root.other
@@ -124,7 +124,7 @@ fn a_maximum_above_that_of_the_root_counts_for_the_share() {
 /// Section 4.15, row 10: memory counts by the root's maximum (0.50), so root.other with 0.40 is
 /// first; of its own maximum root.tier has 0.10 only.
 #[test]
-fn a_type_without_a_maximum_of_its_own_is_shared_by_the_one_above() {
+fn s4_15_a_type_without_a_maximum_of_its_own_is_shared_by_the_one_above() {
     check(
         "
         queue root.other
@@ -156,7 +156,7 @@ fn a_type_without_a_maximum_of_its_own_is_shared_by_the_one_above() {
 
 /// Section 4.15, row 11.
 #[test]
-fn a_type_that_no_node_offers_is_never_placed() {
+fn s4_15_a_type_that_no_node_offers_is_never_placed() {
     check(
         "
         queue root.a
@@ -176,7 +176,7 @@ fn a_type_that_no_node_offers_is_never_placed() {
 
 /// Section 4.15, row 12.
 #[test]
-fn a_type_that_a_quota_does_not_name_is_not_limited_by_it() {
+fn s4_15_a_type_that_a_quota_does_not_name_is_not_limited_by_it() {
     check(
         "
         queue root.a max vcore=1
@@ -201,7 +201,7 @@ fn a_type_that_a_quota_does_not_name_is_not_limited_by_it() {
 
 /// Section 4.15, row 13.
 #[test]
-fn a_queue_above_its_quota_still_takes_what_asks_for_another_type() {
+fn s4_15_a_queue_above_its_quota_still_takes_what_asks_for_another_type() {
     check(
         "
         queue root.a max vcore=1 memory=0
@@ -249,7 +249,7 @@ fn a_maximum_of_zeros_alone_limits_nothing() {
 
 /// Section 4.15, row 17 (D34).
 #[test]
-fn what_is_recovered_may_exceed_the_most_that_run_and_stops_others_only() {
+fn s4_15_what_is_recovered_may_exceed_the_most_that_run_and_stops_others_only() {
     check(
         "
         queue root.a maxapps=2
@@ -302,7 +302,7 @@ fn what_is_recovered_may_exceed_the_most_that_run_and_stops_others_only() {
 
 /// Section 4.7: all levels must agree, and those that run are never stopped.
 #[test]
-fn a_parent_counts_the_applications_of_all_its_leaves() {
+fn s4_15_a_parent_counts_the_applications_of_all_its_leaves() {
     check(
         "
         queue root.p maxapps=2

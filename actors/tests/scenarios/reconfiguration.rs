@@ -359,7 +359,7 @@ fn a_queue_without_applications_goes_at_once() {
 }
 
 #[test]
-fn a_queue_with_an_application_drains_and_goes_with_it() {
+fn s4_15_a_queue_with_an_application_drains_and_goes_with_it() {
     check(
         "
         queue root.a
@@ -406,7 +406,7 @@ fn a_queue_with_an_application_drains_and_goes_with_it() {
 }
 
 #[test]
-fn a_draining_queue_that_comes_back_goes_on_with_what_it_has() {
+fn s4_15_a_draining_queue_that_comes_back_goes_on_with_what_it_has() {
     check(
         "
         queue root.a

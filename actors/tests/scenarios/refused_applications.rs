@@ -151,6 +151,9 @@ fn what_runs_already_and_has_no_queue_is_recovered_in_one_that_goes_with_the_las
         remove-app a3
         remove-app a4
         remove-app a7
+        wait 9s
+        show queues
+        wait 2s
         show queues
         app a8 in root.gone user ada tag application.create.force=true
         ask a8 k1 vcore=1
@@ -183,6 +186,12 @@ fn what_runs_already_and_has_no_queue_is_recovered_in_one_that_goes_with_the_las
             root.p.a: used nothing, pending nothing, headroom vcore=2, running 0, priority none
             a1/k1#1 of k1 released: STOPPED_BY_RM
             a1/k1#2 of k1 released: STOPPED_BY_RM
+            root: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            root.@recovery@: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            root.b: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            root.c: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            root.p: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            root.p.a: used nothing, pending nothing, headroom vcore=4, running 0, priority none
             root: used nothing, pending nothing, headroom vcore=4, running 0, priority none
             root.b: used nothing, pending nothing, headroom vcore=4, running 0, priority none
             root.c: used nothing, pending nothing, headroom vcore=4, running 0, priority none

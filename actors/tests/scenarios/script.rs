@@ -6,9 +6,11 @@
 //! ```text
 //! order binpacking vcore=4                                 the node order, before anything else
 //! queue root.a max vcore=4 guaranteed vcore=1 maxapps=2 prop application.sort.policy=fair
+//! queue root.b limit users=ada,* vcore=4 apps=2 limit groups=dev vcore=8
 //! node  n1 vcore=4 memory=10 occupied vcore=1 attr ready=false holds a1/k9 vcore=1
 //! node  n2 vcore=4 drained
-//! app   a1 in root.a user ada tag application.create.force=true
+//! app   a1 in root.a user ada groups dev,ops tag application.create.force=true
+//! app   a2 in root.a gang vcore=4                                     its placeholders want so much
 //! ask   a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000      an AllocationAsk
 //! request a1 k2 vcore=1                                               an Allocation without node
 //! exists a1 k3 on n1 vcore=1 uuid=u3                                  one with a node
@@ -23,6 +25,13 @@
 //! forget                                   the queues and the order of nodes written so far
 //! queue root.b max vcore=2
 //! reload
+//! ```
+//!
+//! What these words cannot say is written as the text of a configuration, on one line, which counts
+//! instead of queues and order until it is forgotten:
+//!
+//! ```text
+//! config {partitions: [{placementrules: [{name: user, create: true}], queues: [{name: root}]}]}
 //! ```
 //!
 //! After each line the run waits until nothing more can be decided, unless the line ends in `&`.
@@ -92,6 +101,15 @@ pub(crate) struct NodeWords {
     pub(crate) holds: Vec<Wish>,
 }
 
+/// A limit of users and groups, in the order in which it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LimitWords {
+    pub(crate) users: Vec<String>,
+    pub(crate) groups: Vec<String>,
+    pub(crate) max: Amounts,
+    pub(crate) max_apps: u64,
+}
+
 /// A queue of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueWords {
@@ -100,6 +118,7 @@ pub(crate) struct QueueWords {
     pub(crate) guaranteed: Option<Amounts>,
     pub(crate) max_apps: u64,
     pub(crate) properties: Vec<(String, String)>,
+    pub(crate) limits: Vec<LimitWords>,
     /// Who may submit; everybody unless one queue says otherwise.
     pub(crate) submit: Option<String>,
 }
@@ -121,8 +140,12 @@ pub(crate) enum Item {
         id: String,
         queue: String,
         user: String,
+        /// Separated by commas; empty: as the user's name says.
+        groups: String,
         tags: Vec<(String, String)>,
         partition: String,
+        /// What its placeholders want together.
+        gang: Amounts,
     },
     RemoveApp(String),
     Ask(Wish),
@@ -150,6 +173,8 @@ pub(crate) enum Item {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
     Queues,
+    /// Which queues are there, and what they are limited to.
+    Shapes,
     Apps,
     Nodes,
 }
@@ -162,6 +187,8 @@ pub(crate) enum Step {
         weights: Amounts,
     },
     Queue(QueueWords),
+    /// The text of a configuration.
+    Config(String),
     /// Later lines are this RM's, which registers unless it has.
     As(String),
     /// The present RM registers (again) with the queues of the script so far.
@@ -220,6 +247,24 @@ impl fmt::Display for Amounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (name, quantity)) in self.0.iter().enumerate() {
             write!(f, "{}{name}={quantity}", if at == 0 { "" } else { " " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for LimitWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(" limit")?;
+        for (word, names) in [("users", &self.users), ("groups", &self.groups)] {
+            if !names.is_empty() {
+                write!(f, " {word}={}", names.join(","))?;
+            }
+        }
+        if !self.max.0.is_empty() {
+            write!(f, " {}", self.max)?;
+        }
+        if self.max_apps > 0 {
+            write!(f, " apps={}", self.max_apps)?;
         }
         Ok(())
     }
@@ -288,15 +333,20 @@ impl fmt::Display for Item {
             Self::Undrain(node) => write!(f, "undrain {node}"),
             Self::RemoveNode(node) => write!(f, "remove {node}"),
             Self::Act { node, action } => write!(f, "act {} {action}", or_dash(node)),
-            Self::App { id, queue, user, tags, partition } => {
+            Self::App { id, queue, user, groups, tags, partition, gang } => {
                 write!(f, "app {}", or_dash(id))?;
-                for (name, value) in [("in", queue), ("user", user), ("partition", partition)] {
+                for (name, value) in
+                    [("in", queue), ("user", user), ("groups", groups), ("partition", partition)]
+                {
                     if !value.is_empty() {
                         write!(f, " {name} {value}")?;
                     }
                 }
                 for (name, value) in tags {
                     write!(f, " tag {name}={value}")?;
+                }
+                if !gang.0.is_empty() {
+                    write!(f, " gang {gang}")?;
                 }
                 Ok(())
             }
@@ -346,11 +396,15 @@ impl fmt::Display for Step {
                 for (name, value) in &queue.properties {
                     write!(f, " prop {name}={value}")?;
                 }
+                for limit in &queue.limits {
+                    write!(f, "{limit}")?;
+                }
                 match &queue.submit {
                     Some(users) => write!(f, " submit {users}"),
                     None => Ok(()),
                 }
             }
+            Self::Config(text) => write!(f, "config {text}"),
             Self::As(rm) => write!(f, "as {rm}"),
             Self::Register => f.write_str("register"),
             Self::Forget => f.write_str("forget"),
@@ -372,6 +426,7 @@ impl fmt::Display for Step {
             Self::Settle => f.write_str("settle"),
             Self::Quiet => f.write_str("quiet"),
             Self::Show(Show::Queues) => f.write_str("show queues"),
+            Self::Show(Show::Shapes) => f.write_str("show shapes"),
             Self::Show(Show::Apps) => f.write_str("show apps"),
             Self::Show(Show::Nodes) => f.write_str("show nodes"),
         }
@@ -472,8 +527,19 @@ impl<'a> Words<'a> {
 }
 
 /// Words before `=` that name no resource.
-const OPTIONS: [&str; 8] =
-    ["prio", "node", "created", "placeholder", "uuid", "partition", "timeout", "maxapps"];
+const OPTIONS: [&str; 11] = [
+    "prio",
+    "node",
+    "created",
+    "placeholder",
+    "uuid",
+    "partition",
+    "timeout",
+    "maxapps",
+    "users",
+    "groups",
+    "apps",
+];
 
 impl Script {
     /// Reads one step per line; empty lines and what follows `//` count for nothing.
@@ -489,6 +555,7 @@ fn step(line: &str) -> Step {
     let step = match words.next() {
         "order" => Step::Order { policy: words.text(), weights: words.amounts() },
         "queue" => Step::Queue(queue(&mut words)),
+        "config" => return Step::Config(line.trim_start_matches("config").trim().to_owned()),
         "as" => Step::As(words.text()),
         "register" => Step::Register,
         "forget" => Step::Forget,
@@ -508,6 +575,7 @@ fn step(line: &str) -> Step {
         "quiet" => Step::Quiet,
         "show" => Step::Show(match words.next() {
             "queues" => Show::Queues,
+            "shapes" => Show::Shapes,
             "apps" => Show::Apps,
             "nodes" => Show::Nodes,
             word => words.unknown(word),
@@ -543,6 +611,7 @@ fn queue(words: &mut Words<'_>) -> QueueWords {
                 let pair = words.pair();
                 queue.properties.push(pair);
             }
+            "limit" => queue.limits.push(limit(words)),
             "submit" => queue.submit = Some(words.text()),
             word => match word.strip_prefix("maxapps=") {
                 Some(number) => queue.max_apps = words.number(number),
@@ -551,6 +620,24 @@ fn queue(words: &mut Words<'_>) -> QueueWords {
         }
     }
     queue
+}
+
+fn limit(words: &mut Words<'_>) -> LimitWords {
+    let mut limit = LimitWords::default();
+    let names = |text: &str| text.split(',').map(str::to_owned).collect();
+    loop {
+        limit.max.0.extend(words.amounts().0);
+        let is_own = |word: &&str| {
+            let name = word.split_once('=').map(|(name, _)| name);
+            matches!(name, Some("users" | "groups" | "apps"))
+        };
+        let Some(word) = words.words.next_if(is_own) else { return limit };
+        match word.split_once('=').expect("it has one") {
+            ("users", users) => limit.users = names(users),
+            ("groups", groups) => limit.groups = names(groups),
+            (_, number) => limit.max_apps = words.number(number),
+        }
+    }
 }
 
 fn item(text: &str) -> Item {
@@ -608,17 +695,19 @@ fn item(text: &str) -> Item {
 fn app(words: &mut Words<'_>) -> Item {
     let id = words.id();
     let (mut queue, mut user, mut partition) = (String::new(), String::new(), String::new());
-    let mut tags = Vec::new();
+    let (mut groups, mut tags, mut gang) = (String::new(), Vec::new(), Amounts::default());
     while let Some(word) = words.words.next() {
         match word {
             "in" => queue = words.text(),
             "user" => user = words.text(),
+            "groups" => groups = words.text(),
             "partition" => partition = words.text(),
             "tag" => tags.push(words.pair()),
+            "gang" => gang = words.amounts(),
             word => words.unknown(word),
         }
     }
-    Item::App { id, queue, user, tags, partition }
+    Item::App { id, queue, user, groups, tags, partition, gang }
 }
 
 fn node(words: &mut Words<'_>) -> NodeWords {
@@ -701,13 +790,14 @@ fn a_script_reads_what_it_writes() {
         order binpacking vcore=4 memory=1
         queue root max vcore=4
         queue root.a max vcore=4 guaranteed vcore=1 maxapps=2 prop priority.offset=3 submit ada
+        queue root.b max vcore=4 limit users=ada,* groups=dev vcore=1 apps=2 limit users=bob apps=1
         as rm2
         register
         refuse-some 20 17
         node n1 vcore=4 memory=10 occupied vcore=1 attr ready=false drained holds a1/k9 vcore=1 uuid=u
         resize n1 occupied vcore=2 attr x=y
         drain n1 ; undrain n1 ; remove n1 ; act n1 99 &
-        app a1 in root.a user ada partition gpu tag a=b
+        app a1 in root.a user ada groups dev,ops partition gpu tag a=b
         remove-app a1
         ask a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000 ; ask a1 k2 memory=1
         request a1 k1 x-1 vcore=-1 placeholder=

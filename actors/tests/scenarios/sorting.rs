@@ -36,7 +36,7 @@ const LIMITED: [&str; 4] = ["max vcore=1000 memory=1000"; 4];
 
 /// Section 5.5, row 1: shares 0.6, 0.67, 0.5, 0.5.
 #[test]
-fn queues_go_by_priority_and_then_by_share_of_their_guarantee() {
+fn s5_5_queues_go_by_priority_and_then_by_share_of_their_guarantee() {
     check(
         &four("", GUARANTEED, [300, 200, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -63,7 +63,7 @@ fn queues_go_by_priority_and_then_by_share_of_their_guarantee() {
 
 /// Section 5.5, row 1.
 #[test]
-fn queues_go_by_share_and_then_by_priority_where_the_parent_says_so() {
+fn s5_5_queues_go_by_share_and_then_by_priority_where_the_parent_says_so() {
     check(
         &four(BY_SHARE, GUARANTEED, [300, 200, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -90,7 +90,7 @@ fn queues_go_by_share_and_then_by_priority_where_the_parent_says_so() {
 
 /// Section 5.5, row 2: shares 0.4, 1.0, 0.5, 0.5.
 #[test]
-fn a_higher_priority_comes_before_a_smaller_share() {
+fn s5_5_a_higher_priority_comes_before_a_smaller_share() {
     check(
         &four("", GUARANTEED, [200, 300, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -117,7 +117,7 @@ fn a_higher_priority_comes_before_a_smaller_share() {
 
 /// Section 5.5, row 2.
 #[test]
-fn a_smaller_share_comes_before_a_higher_priority_where_the_parent_says_so() {
+fn s5_5_a_smaller_share_comes_before_a_higher_priority_where_the_parent_says_so() {
     check(
         &four(BY_SHARE, GUARANTEED, [200, 300, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -144,7 +144,7 @@ fn a_smaller_share_comes_before_a_higher_priority_where_the_parent_says_so() {
 
 /// Section 5.5, row 3.
 #[test]
-fn queues_without_guarantee_share_their_maximum() {
+fn s5_5_queues_without_guarantee_share_their_maximum() {
     check(
         &four(BY_SHARE, LIMITED, [300, 200, 100, 100], [1, 0, 2, 3]),
         &expect![[r#"
@@ -171,7 +171,7 @@ fn queues_without_guarantee_share_their_maximum() {
 
 /// Section 5.5, row 3.
 #[test]
-fn queues_without_guarantee_go_by_priority_first() {
+fn s5_5_queues_without_guarantee_go_by_priority_first() {
     check(
         &four("", LIMITED, [300, 200, 100, 100], [1, 0, 2, 3]),
         &expect![[r#"
@@ -198,7 +198,7 @@ fn queues_without_guarantee_go_by_priority_first() {
 
 /// Section 5.5, row 4; among equals the path decides (5.2, key 4).
 #[test]
-fn of_equal_queues_the_one_with_more_pending_goes_first() {
+fn s5_5_of_equal_queues_the_one_with_more_pending_goes_first() {
     check(
         "
         queue root.a
@@ -232,7 +232,7 @@ fn of_equal_queues_the_one_with_more_pending_goes_first() {
 
 /// Section 5.5, row 5: shares 0.3, 0.5, 0.1, 0.8, and then the same in other places.
 #[test]
-fn each_queue_is_compared_with_its_own_maximum() {
+fn s5_5_each_queue_is_compared_with_its_own_maximum() {
     let used = [300, 200, 100, 100];
     let limits = [
         "max vcore=1000 memory=1000",
@@ -295,7 +295,7 @@ fn each_queue_is_compared_with_its_own_maximum() {
 
 /// Section 5.5, row 6: root.a uses nothing, is guaranteed much, and wants nothing.
 #[test]
-fn a_queue_with_nothing_pending_holds_nothing_back() {
+fn s5_5_a_queue_with_nothing_pending_holds_nothing_back() {
     check(
         "
         queue root.a guaranteed vcore=4
@@ -319,7 +319,7 @@ fn a_queue_with_nothing_pending_holds_nothing_back() {
 
 /// Section 5.5, row 7: with the priority as the last key only.
 #[test]
-fn applications_of_a_fifo_leaf_go_by_age_where_priority_is_off() {
+fn s5_5_applications_of_a_fifo_leaf_go_by_age_where_priority_is_off() {
     check(
         "
         queue root.a prop application.sort.priority=disabled
@@ -360,7 +360,7 @@ fn applications_of_a_fifo_leaf_go_by_age_where_priority_is_off() {
 
 /// Section 5.3: the age of an application is that of its oldest ask.
 #[test]
-fn an_older_ask_makes_its_application_older() {
+fn s5_3_an_older_ask_makes_its_application_older() {
     check(
         "
         queue root.a
@@ -389,7 +389,7 @@ fn an_older_ask_makes_its_application_older() {
 
 /// Section 5.5, row 8; equal ones go by id (D29).
 #[test]
-fn applications_of_one_age_go_by_priority_and_then_by_id() {
+fn s5_5_applications_of_one_age_go_by_priority_and_then_by_id() {
     check(
         "
         queue root.a
@@ -427,7 +427,7 @@ fn applications_of_one_age_go_by_priority_and_then_by_id() {
 
 /// Section 5.5, row 9.
 #[test]
-fn applications_of_a_fair_leaf_go_by_usage() {
+fn s5_5_applications_of_a_fair_leaf_go_by_usage() {
     check(
         "
         queue root.a prop application.sort.policy=fair
@@ -474,7 +474,7 @@ fn applications_of_a_fair_leaf_go_by_usage() {
 
 /// Section 5.3: usage counts by the guarantee of the leaf, 0.5 of memory against 0.1 of cores.
 #[test]
-fn applications_of_a_fair_leaf_share_its_guarantee() {
+fn s5_3_applications_of_a_fair_leaf_share_its_guarantee() {
     check(
         "
         queue root.a guaranteed vcore=1000 memory=10 prop application.sort.policy=fair
@@ -505,7 +505,7 @@ fn applications_of_a_fair_leaf_share_its_guarantee() {
 
 /// Section 5.5, row 11.
 #[test]
-fn an_application_of_higher_priority_goes_first_whatever_its_age_and_usage() {
+fn s5_5_an_application_of_higher_priority_goes_first_whatever_its_age_and_usage() {
     check(
         "
         queue root.a prop application.sort.policy=fair
@@ -535,7 +535,7 @@ fn an_application_of_higher_priority_goes_first_whatever_its_age_and_usage() {
 
 /// Section 5.5, rows 12 and 13.
 #[test]
-fn a_queue_shows_nothing_without_pending_and_never_more_than_the_highest() {
+fn s5_5_a_queue_shows_nothing_without_pending_and_never_more_than_the_highest() {
     check(
         "
         queue root.a prop priority.policy=fence prop priority.offset=3
@@ -558,7 +558,7 @@ fn a_queue_shows_nothing_without_pending_and_never_more_than_the_highest() {
 
 /// Section 5.5, row 14.
 #[test]
-fn an_application_with_nothing_pending_holds_nothing_back() {
+fn s5_5_an_application_with_nothing_pending_holds_nothing_back() {
     check(
         "
         queue root.a
@@ -584,7 +584,7 @@ fn an_application_with_nothing_pending_holds_nothing_back() {
 
 /// The example of section 5.1.
 #[test]
-fn offsets_of_leaf_and_parent_add_to_the_highest_application() {
+fn s5_1_offsets_of_leaf_and_parent_add_to_the_highest_application() {
     check(
         "
         queue root.p prop priority.offset=5

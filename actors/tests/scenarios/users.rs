@@ -347,7 +347,7 @@ fn a_configuration_waits_its_turn_behind_a_lookup() {
         let config = SCRIPTED.replace("name: a", "name: b");
         let request =
             si::UpdateConfigurationRequest { rm_id: "rm".to_owned(), config, ..Default::default() };
-        let (_, updated) = tokio::join!(
+        let ((), updated) = tokio::join!(
             async { send(scheduler, "rm", vec![app("slow", &[])]).await.unwrap() },
             scheduler.update_configuration(request),
         );

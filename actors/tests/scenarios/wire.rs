@@ -6,7 +6,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use serde_json::{Map, Value, json};
 
-use crate::script::{Amounts, Item, NodeWords, QueueWords, Which, Wish};
+use crate::script::{Amounts, Item, LimitWords, NodeWords, QueueWords, Which, Wish};
 
 /// A message of one of the three kinds.
 pub(crate) enum Message {
@@ -116,7 +116,8 @@ fn node_info(words: &NodeWords, action: ActionFromRm) -> si::NodeInfo {
 }
 
 fn new_application(item: &Item) -> si::AddApplicationRequest {
-    let Item::App { id, queue, user, tags, partition } = item else { unreachable!() };
+    let Item::App { id, queue, user, groups, tags, partition, gang } = item else { unreachable!() };
+    let groups = groups.split(',').filter(|group| !group.is_empty()).map(str::to_owned);
     // Nobody in particular; `-` is the empty name.
     let user = match user.as_str() {
         "" => "ada",
@@ -127,8 +128,9 @@ fn new_application(item: &Item) -> si::AddApplicationRequest {
         application_id: id.clone(),
         queue_name: queue.clone(),
         partition_name: partition.clone(),
-        ugi: Some(si::UserGroupInformation { user: user.to_owned(), groups: Vec::new() }),
+        ugi: Some(si::UserGroupInformation { user: user.to_owned(), groups: groups.collect() }),
         tags: tags.iter().cloned().collect(),
+        placeholder_ask: (!gang.0.is_empty()).then(|| resource(gang)),
         ..Default::default()
     }
 }
@@ -225,20 +227,37 @@ fn below(path: &str, queues: &[QueueWords]) -> Map<String, Value> {
     map
 }
 
-fn describe(words: &QueueWords, map: &mut Map<String, Value>) {
-    let amounts = |amounts: &Amounts| {
-        // Cores are written in thousandths, so that one is one.
-        let text = |name: &str, quantity: i64| {
-            let unit = if name == "vcore" { "m" } else { "" };
-            format!("{quantity}{unit}")
-        };
-        let entries = amounts.0.iter().map(|(name, q)| (name.clone(), json!(text(name, *q))));
-        Value::Object(entries.collect())
+fn quantities(amounts: &Amounts) -> Value {
+    // Cores are written in thousandths, so that one is one.
+    let text = |name: &str, quantity: i64| {
+        let unit = if name == "vcore" { "m" } else { "" };
+        format!("{quantity}{unit}")
     };
+    let entries = amounts.0.iter().map(|(name, q)| (name.clone(), json!(text(name, *q))));
+    Value::Object(entries.collect())
+}
+
+fn limit(words: &LimitWords) -> Value {
+    let mut map = Map::new();
+    for (word, names) in [("users", &words.users), ("groups", &words.groups)] {
+        if !names.is_empty() {
+            map.insert(word.to_owned(), json!(names));
+        }
+    }
+    if !words.max.0.is_empty() {
+        map.insert("maxresources".to_owned(), quantities(&words.max));
+    }
+    if words.max_apps > 0 {
+        map.insert("maxapplications".to_owned(), json!(words.max_apps));
+    }
+    Value::Object(map)
+}
+
+fn describe(words: &QueueWords, map: &mut Map<String, Value>) {
     let mut resources = Map::new();
     for (name, limits) in [("max", &words.max), ("guaranteed", &words.guaranteed)] {
         if let Some(limits) = limits {
-            resources.insert(name.to_owned(), amounts(limits));
+            resources.insert(name.to_owned(), quantities(limits));
         }
     }
     if !resources.is_empty() {
@@ -246,6 +265,10 @@ fn describe(words: &QueueWords, map: &mut Map<String, Value>) {
     }
     if words.max_apps > 0 {
         map.insert("maxapplications".to_owned(), json!(words.max_apps));
+    }
+    if !words.limits.is_empty() {
+        let limits: Vec<_> = words.limits.iter().map(limit).collect();
+        map.insert("limits".to_owned(), json!(limits));
     }
     if !words.properties.is_empty() {
         let entries = words.properties.iter().map(|(name, value)| (name.clone(), json!(value)));

@@ -84,6 +84,7 @@ impl World {
         let application = si::AddApplicationRequest {
             application_id: "app".to_owned(),
             ugi: Some(ugi),
+            tags: [("namespace".to_owned(), "lab".to_owned())].into(),
             ..Default::default()
         };
         let applications = si::ApplicationRequest {

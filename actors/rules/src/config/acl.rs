@@ -57,6 +57,21 @@ impl Acl {
         Ok((Self { everybody: false, users, groups }, dropped))
     }
 
+    /// Whether everybody has access.
+    pub fn is_everybody(&self) -> bool {
+        self.everybody
+    }
+
+    /// The users that are named, in order.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.users.iter().map(String::as_str)
+    }
+
+    /// The groups that are named, in order.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().map(String::as_str)
+    }
+
     /// Whether the user, or any of the groups the user is in, has access. Case counts.
     pub fn allows(&self, user: &str, groups: &[impl AsRef<str>]) -> bool {
         self.everybody

@@ -27,6 +27,11 @@ pub(super) fn of(text: &str) -> String {
     })
 }
 
+/// Whether the text has an entry with just this checksum.
+pub fn carries_checksum(text: &str, checksum: &str) -> bool {
+    entry(text).is_some_and(|entry| entry[MARKER.len()..] == *checksum.as_bytes())
+}
+
 /// The marker with its value: up to the next marker or the end, without trailing newlines, and no
 /// longer than a checksum is. Bytes, because the cut may fall inside a character.
 fn entry(text: &str) -> Option<&[u8]> {
@@ -55,6 +60,16 @@ mod tests {
         assert_eq!(of(&format!("{entry}{TEXT}")), of(TEXT));
         assert_eq!(of(&format!("{entry}{TEXT}{entry}")), of(TEXT));
         assert_eq!(of(&format!("{TEXT}checksum: ")), of(TEXT));
+    }
+
+    #[test]
+    fn a_text_carries_the_checksum_of_its_entry() {
+        let own = of(TEXT);
+        assert!(carries_checksum(&format!("{TEXT}checksum: {own}\n"), &own));
+        assert!(carries_checksum(&format!("checksum: {own}\n{TEXT}"), &own));
+        for text in [TEXT, "", "checksum: ", &format!("checksum: {}", of("anything"))] {
+            assert!(!carries_checksum(text, &own), "{text}");
+        }
     }
 
     #[test]

@@ -50,6 +50,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::acl::{Acl, AclError};
+pub use self::checksum::carries_checksum;
 use self::error::Report;
 pub use self::error::{ConfigError, ConfigErrors, ConfigWarning};
 pub use self::partition_name::{ForeignPartition, plain_name, qualified_name, rm_id};

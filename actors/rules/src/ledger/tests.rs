@@ -69,7 +69,7 @@ fn s4_15_headroom_unites_the_names_that_any_level_limits() {
 }
 
 #[test]
-fn headroom_is_negative_in_what_a_queue_is_over() {
+fn s4_6_headroom_is_negative_in_what_a_queue_is_over() {
     let over = ledger(&[("a", 3), ("b", 4)], &[("a", 5)]);
     let headroom = headroom_of(&[over]);
     assert_eq!(headroom, limits(&[("a", -2), ("b", 4)]));
@@ -112,7 +112,7 @@ fn s4_15_in_a_fair_maximum_the_own_value_wins() {
 }
 
 #[test]
-fn a_quota_is_checked_in_the_names_that_are_asked() {
+fn s4_15_a_quota_is_checked_in_the_names_that_are_asked() {
     let cases: &[(Entries, Entries, Entries, Option<&str>)] = &[
         (&[("a", 1)], &[("a", 1)], &[("b", 1)], None),
         (&[("a", 1)], &[("a", 1)], &[("a", 1)], Some("a")),
@@ -129,7 +129,7 @@ fn a_quota_is_checked_in_the_names_that_are_asked() {
 }
 
 #[test]
-fn root_offers_only_what_its_nodes_have() {
+fn s4_15_root_offers_only_what_its_nodes_have() {
     let root = ledger(&[("a", 1)], &[]);
     let exceeded = |root: &QueueLedger, ask| root.root_would_exceed(&resources(ask)).is_some();
     assert!(exceeded(&root, &[("b", 1)]));
@@ -140,7 +140,7 @@ fn root_offers_only_what_its_nodes_have() {
 }
 
 #[test]
-fn a_release_is_checked_before_it_is_booked() {
+fn s4_15_a_release_is_checked_before_it_is_booked() {
     let (leaf, root) = (ledger(&[], &[("a", 5)]), ledger(&[], &[("a", 3)]));
     let too_much = |ledger: &QueueLedger, release| {
         ledger.would_release_too_much(&resources(release)).map(|name| name.to_string())
@@ -152,7 +152,7 @@ fn a_release_is_checked_before_it_is_booked() {
 }
 
 #[test]
-fn a_decrease_below_zero_is_cut_and_reported() {
+fn s4_15_a_decrease_below_zero_is_cut_and_reported() {
     let mut queue = ledger(&[], &[("a", 2)]);
     apply(&mut queue, &asked(&[("a", 5), ("b", 1)]));
     let cut = queue.apply(&asked(&[("a", -7), ("b", -1), ("c", -3)])).unwrap();
@@ -182,7 +182,7 @@ fn a_decrease_below_zero_is_cut_and_reported() {
 }
 
 #[test]
-fn only_positive_amounts_are_stored() {
+fn s3_4_only_positive_amounts_are_stored() {
     assert_eq!(stored_limits(&resources(&[("memory", 0)])), None, "no quota at all");
     assert_eq!(stored_limits(&resources(&[])), None);
     assert_eq!(stored_limits(&resources(&[("a", -1), ("b", 2)])), None);
@@ -195,7 +195,7 @@ fn only_positive_amounts_are_stored() {
 }
 
 #[test]
-fn a_gang_that_has_begun_counts_as_running() {
+fn s4_15_a_gang_that_has_begun_counts_as_running() {
     let mut root = QueueLedger { max_running: 2, ..QueueLedger::default() };
     let mut parent = QueueLedger { max_running: 1, ..QueueLedger::default() };
     let gang = Arc::from("app1");
@@ -218,7 +218,7 @@ fn a_gang_that_has_begun_counts_as_running() {
 }
 
 #[test]
-fn the_running_count_is_not_capped() {
+fn s4_15_the_running_count_is_not_capped() {
     let mut queue = QueueLedger { max_running: 2, ..QueueLedger::default() };
     apply(&mut queue, &started(3));
     assert_eq!(queue.running(), 3);

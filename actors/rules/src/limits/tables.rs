@@ -1,14 +1,20 @@
 //! Which limit applies to whom, as configured: by queue, and there by user and group
 //! (queues-and-config chapter, 7.1 to 7.3).
+//!
+//! # Named and wildcard
+//! A user who is named on a queue has that limit there, and no other: it counts even where the
+//! wildcard would allow less. The wildcard among the groups is a group like the named ones, shared by
+//! everybody who counts for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::Subject;
 use crate::config::{LimitConfig, QueueConfig};
 use crate::resources::Limits;
 
 /// The name that stands for everybody who is not named.
-pub(super) const WILDCARD: &str = "*";
+const WILDCARD: &str = "*";
 
 /// What one user or one group may use of one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,18 +25,18 @@ pub(super) struct Limit {
 }
 
 /// The limits of all queues. Queues without any are not here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tables {
     by_path: BTreeMap<Arc<str>, QueueLimits>,
 }
 
 /// The limits of one queue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct QueueLimits {
-    pub(super) users: BTreeMap<Arc<str>, Arc<Limit>>,
-    pub(super) groups: BTreeMap<Arc<str>, Arc<Limit>>,
-    /// The named groups in the order they were written.
-    pub(super) groups_in_order: Vec<Arc<str>>,
+#[derive(Debug, Default, PartialEq, Eq)]
+struct QueueLimits {
+    users: BTreeMap<Arc<str>, Arc<Limit>>,
+    any_user: Option<Arc<Limit>>,
+    /// Each with its place in the order in which they were written, the wildcard last.
+    groups: BTreeMap<Arc<str>, (usize, Arc<Limit>)>,
 }
 
 impl Tables {
@@ -54,59 +60,68 @@ impl Tables {
         }
     }
 
-    pub(super) fn at(&self, path: &str) -> Option<&QueueLimits> {
-        self.by_path.get(path)
+    /// Everybody whom a limit names, with the path of the queue; groups include their wildcard.
+    pub(super) fn named(&self) -> impl Iterator<Item = (&Arc<str>, Subject)> {
+        self.by_path.iter().flat_map(|(path, limits)| {
+            let users = limits.users.keys().map(|user| Subject::User(Arc::clone(user)));
+            let groups = limits.groups.keys().map(|group| Subject::Group(Arc::clone(group)));
+            users.chain(groups).map(move |subject| (path, subject))
+        })
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &QueueLimits)> {
-        self.by_path.iter()
+    /// What somebody may use of the queue at `path` (7.2).
+    pub(super) fn limit(&self, path: &str, subject: &Subject) -> Option<&Arc<Limit>> {
+        let limits = self.by_path.get(path)?;
+        match subject {
+            Subject::User(user) => limits.users.get(user).or(limits.any_user.as_ref()),
+            Subject::Group(group) => limits.groups.get(group).map(|(_, limit)| limit),
+        }
     }
 
-    /// What `user` may use of the queue at `path` (7.2).
-    pub(super) fn user(&self, path: &str, user: &str) -> Option<&Arc<Limit>> {
-        let users = &self.at(path)?.users;
-        users.get(user).or_else(|| users.get(WILDCARD))
+    /// Whether a limit on the queue at `path` names somebody, so that the tracker stays without use.
+    pub(super) fn names(&self, path: &str, subject: &Subject) -> bool {
+        self.by_path.get(path).is_some_and(|limits| match subject {
+            Subject::User(user) => limits.users.contains_key(user),
+            Subject::Group(group) => limits.groups.contains_key(group),
+        })
     }
 
-    /// What `group` may use of the queue at `path`; the wildcard is a group of its own.
-    pub(super) fn group(&self, path: &str, group: &str) -> Option<&Arc<Limit>> {
-        self.at(path)?.groups.get(group)
-    }
-
-    /// The group that an application of a user with these groups counts for (7.3).
+    /// The group that an application of a user with these groups counts for (7.3): of the deepest
+    /// queue that has a limit for any of them the one that was written first, the wildcard after all
+    /// that are named there.
     pub(super) fn select_group(&self, leaf: &str, groups: &[String]) -> Option<Arc<str>> {
         if groups.is_empty() {
             return None;
         }
-        for path in upward(leaf) {
-            let Some(limits) = self.at(path) else { continue };
-            let own = |group: &&Arc<str>| groups.iter().any(|name| **name == ***group);
-            if let Some(group) = limits.groups_in_order.iter().find(own) {
-                return Some(Arc::clone(group));
-            }
-            if let Some((wildcard, _)) = limits.groups.get_key_value(WILDCARD) {
-                return Some(Arc::clone(wildcard));
-            }
-        }
-        None
+        upward(leaf).find_map(|path| {
+            let limits = &self.by_path.get(path)?.groups;
+            let names = groups.iter().map(String::as_str).chain([WILDCARD]);
+            let limited = names.filter_map(|name| limits.get_key_value(name));
+            let first = limited.min_by_key(|(_, (place, _))| *place);
+            first.map(|(group, _)| Arc::clone(group))
+        })
     }
 }
 
 impl QueueLimits {
     fn add(&mut self, config: &LimitConfig) {
+        // All zeros limit nothing (7.5), unlike one zero among others.
+        let is_limit = |limits: &&Limits| limits.entries().any(|(_, limit)| limit != 0);
         let limit = Arc::new(Limit {
-            resources: config.max_resources.clone(),
+            resources: config.max_resources.as_ref().filter(is_limit).cloned(),
             applications: config.max_applications,
         });
         for user in &config.users {
-            self.users.entry(Arc::from(&**user)).or_insert_with(|| Arc::clone(&limit));
+            if user == WILDCARD {
+                self.any_user.get_or_insert_with(|| Arc::clone(&limit));
+            } else {
+                self.users.entry(Arc::from(&**user)).or_insert_with(|| Arc::clone(&limit));
+            }
         }
         for group in &config.groups {
-            let group: Arc<str> = Arc::from(&**group);
-            if *group != *WILDCARD && !self.groups.contains_key(&group) {
-                self.groups_in_order.push(Arc::clone(&group));
-            }
-            self.groups.entry(group).or_insert_with(|| Arc::clone(&limit));
+            let place = if group == WILDCARD { usize::MAX } else { self.groups.len() };
+            let entry = self.groups.entry(Arc::from(&**group));
+            entry.or_insert_with(|| (place, Arc::clone(&limit)));
         }
     }
 }

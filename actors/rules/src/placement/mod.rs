@@ -1,8 +1,8 @@
 //! Which queue an application goes to (queues-and-config chapter, section 6).
 //!
 //! A partition has a list of rules. Each is asked in turn for a path; the first path that the
-//! application can really have is taken. A rule may name a queue that is not there yet: the answer
-//! then says what is missing, and whoever holds the queues makes it.
+//! application can really have is taken. A rule may name a queue that is not there yet: whoever
+//! holds the queues then makes what is [missing](creation).
 //!
 //! # Invariants
 //! * A [`Placement`] was checked when it was built: placing reads no configuration and compiles
@@ -29,7 +29,9 @@
 //! assert_eq!(codes, ["E_FIXED_EMPTY", "E_RULE_UNKNOWN"]);
 //! ```
 
+mod creation;
 mod filter;
+mod namespace;
 mod paths;
 mod refusal;
 mod rule;
@@ -37,6 +39,8 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
+pub use self::creation::{CreationError, creation};
+pub use self::namespace::NamespaceTags;
 pub use self::paths::{check, check_paths};
 pub use self::refusal::{Obstacle, PassedOver, Refused};
 use self::rule::{Outcome, Rule};
@@ -105,10 +109,8 @@ pub trait QueueTree {
 pub struct Placed<Q> {
     /// The path of its leaf.
     pub path: String,
-    /// The leaf if it is there, otherwise the deepest queue of the path that is.
-    pub deepest: Q,
-    /// The paths of the queues that have to be made, those above first, the leaf last.
-    pub missing: Vec<String>,
+    /// The leaf, if it is there.
+    pub leaf: Option<Q>,
     /// The rules that were tried in vain before.
     pub passed_over: Vec<PassedOver>,
 }
@@ -146,9 +148,7 @@ impl Placement {
                 Outcome::Failed(why) if submission.is_forced => Obstacle::Failed(why),
                 Outcome::Failed(why) => return Err(Refused::Rule { rule: rule.name(), why }),
                 Outcome::Path(path) => match take(path.to_ascii_lowercase(), submission, tree) {
-                    Ok((path, deepest, missing)) => {
-                        return Ok(Placed { path, deepest, missing, passed_over });
-                    }
+                    Ok((path, leaf)) => return Ok(Placed { path, leaf, passed_over }),
                     Err(obstacle) => obstacle,
                 },
             };
@@ -159,9 +159,7 @@ impl Placement {
             if submission.is_forced { ("recovery", RECOVERY) } else { ("default", LAST_RESORT) };
         if submission.is_forced || tree.find(last).is_some() {
             match take(last.to_owned(), submission, tree) {
-                Ok((path, deepest, missing)) => {
-                    return Ok(Placed { path, deepest, missing, passed_over });
-                }
+                Ok((path, leaf)) => return Ok(Placed { path, leaf, passed_over }),
                 Err(obstacle) => passed_over.push(PassedOver { rule, obstacle }),
             }
         }
@@ -180,57 +178,36 @@ impl Placement {
     }
 }
 
-type Taken<Q> = (String, Q, Vec<String>);
-
-/// Whether the application can have the path, and what of it has to be made.
+/// Whether the application can have the path, with the leaf if that is there.
 fn take<T: QueueTree>(
     path: String,
     submission: &Submission<'_>,
     tree: &T,
-) -> Result<Taken<T::Queue>, Obstacle> {
-    if path == RECOVERY && !submission.is_forced {
-        return Err(Obstacle::Recovery);
-    }
-    let Some((deepest, ancestor)) = deepest(&path, tree) else {
-        return Err(Obstacle::Missing(path));
-    };
+) -> Result<(String, Option<T::Queue>), Obstacle> {
+    let Submission { user, groups, is_forced, .. } = *submission;
     if path == RECOVERY {
-        let missing = if ancestor == path { Vec::new() } else { vec![path.clone()] };
-        return Ok((path, deepest, missing));
+        let leaf = tree.find(&path);
+        return if is_forced { Ok((path, leaf)) } else { Err(Obstacle::Recovery) };
     }
-    let may_submit = tree.may_submit(deepest, submission.user, submission.groups);
-    if ancestor == path {
-        if !tree.is_leaf(deepest) {
-            return Err(Obstacle::NotLeaf(path));
-        }
-        if tree.is_draining(deepest) {
-            return Err(Obstacle::Draining(path));
-        }
-        if !may_submit {
-            return Err(Obstacle::NoAccess { user: submission.user.to_owned(), path });
-        }
-        return Ok((path, deepest, Vec::new()));
+    let Some(leaf) = tree.find(&path) else {
+        return match creation(&path, user, groups, tree) {
+            // Whoever does not run already is refused when the queue is to be made.
+            Err(CreationError::Reserved(_) | CreationError::Name { .. }) if !is_forced => {
+                Ok((path, None))
+            }
+            Err(error) => Err(Obstacle::Uncreatable(error)),
+            Ok(_) => Ok((path, None)),
+        };
+    };
+    if !tree.is_leaf(leaf) {
+        Err(Obstacle::NotLeaf(path))
+    } else if tree.is_draining(leaf) {
+        Err(Obstacle::Draining(path))
+    } else if !tree.may_submit(leaf, user, groups) {
+        Err(Obstacle::NoAccess { user: user.to_owned(), path })
+    } else {
+        Ok((path, Some(leaf)))
     }
-    let ancestor = ancestor.to_owned();
-    if !may_submit {
-        return Err(Obstacle::NoCreation { user: submission.user.to_owned(), ancestor, path });
-    }
-    if tree.is_leaf(deepest) {
-        return Err(Obstacle::UnderLeaf { ancestor, path });
-    }
-    if tree.is_draining(deepest) {
-        return Err(Obstacle::UnderDraining { ancestor, path });
-    }
-    let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
-    let missing: Vec<String> =
-        ends.filter(|end| *end > ancestor.len()).map(|end| path[..end].to_owned()).collect();
-    // Whoever does not run already is refused for such a name when the queue is to be made.
-    if submission.is_forced
-        && missing.iter().any(|path| path.rsplit('.').next().is_some_and(is_reserved))
-    {
-        return Err(Obstacle::Reserved(path));
-    }
-    Ok((path, deepest, missing))
 }
 
 /// The queue of the path, or the nearest above it that is there, with its path.

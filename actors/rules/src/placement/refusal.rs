@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::CreationError;
 use crate::config::RECOVERY;
 
 /// Why an application goes nowhere.
@@ -51,33 +52,10 @@ pub enum Obstacle {
         /// Of the queue.
         path: String,
     },
-    /// The user may not submit to the queue under which it would be made.
-    NoCreation {
-        /// Who.
-        user: String,
-        /// The deepest queue that is there.
-        ancestor: String,
-        /// Of the queue that is wanted.
-        path: String,
-    },
-    /// The queue under which it would be made holds applications.
-    UnderLeaf {
-        /// The deepest queue that is there.
-        ancestor: String,
-        /// Of the queue that is wanted.
-        path: String,
-    },
-    /// The queue under which it would be made takes nothing new.
-    UnderDraining {
-        /// The deepest queue that is there.
-        ancestor: String,
-        /// Of the queue that is wanted.
-        path: String,
-    },
+    /// The queue is not there and cannot be made.
+    Uncreatable(CreationError),
     /// Only applications that run already go there.
     Recovery,
-    /// A queue of the path has the reserved name.
-    Reserved(String),
     /// The rule failed, which does not count for an application that runs already.
     Failed(String),
 }
@@ -133,20 +111,10 @@ impl fmt::Display for Obstacle {
             Self::NoAccess { user, path } => {
                 write!(f, "user `{user}` may not submit to queue `{path}`")
             }
-            Self::NoCreation { user, ancestor, path } => write!(
-                f,
-                "user `{user}` may not create queues below `{ancestor}` (wanted `{path}`)"
-            ),
-            Self::UnderLeaf { ancestor, path } => {
-                write!(f, "cannot create `{path}`: `{ancestor}` is a leaf queue")
-            }
-            Self::UnderDraining { ancestor, path } => {
-                write!(f, "cannot create `{path}`: `{ancestor}` is draining")
-            }
+            Self::Uncreatable(why) => why.fmt(f),
             Self::Recovery => {
                 write!(f, "queue `{RECOVERY}` is for applications that run already")
             }
-            Self::Reserved(path) => write!(f, "queue `{path}` has a reserved name"),
             Self::Failed(why) => write!(f, "failed: {why}"),
         }
     }

@@ -171,6 +171,17 @@ impl Limits {
         }
     }
 
+    /// [`Self::narrow`] by what remains of `max` once `used` is taken off.
+    pub fn narrow_to_rest(&mut self, max: &Self, used: &Resources) {
+        for &(name, limit) in &max.0 {
+            let rest = limit.saturating_sub(find(&used.0, name).unwrap_or(0));
+            match self.0.iter_mut().find(|entry| entry.0 == name) {
+                Some((_, here)) => *here = (*here).min(rest),
+                None => set(&mut self.0, name, rest),
+            }
+        }
+    }
+
     /// Narrows to the smaller limit of both, name by name (`ComponentWiseMin`).
     pub fn narrow(&mut self, other: &Self) {
         for &(name, limit) in &other.0 {

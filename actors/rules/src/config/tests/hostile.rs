@@ -10,6 +10,17 @@ const VALID: &str = "
 partitions:
   - name: default
     nodesortpolicy: {type: binpacking, resourceweights: {vcore: 4.0, memory: 1.0}}
+    preemption: {enabled: false, quotapreemptionenabled: no}
+    usergroupresolver: {type: os}
+    placementrules:
+      - name: tag
+        value: namespace
+        create: true
+        filter: {type: deny, users: [\"sys.*\"], groups: [ops, dev]}
+        parent: {name: fixed, value: root.prod, parent: }
+      - name: provided
+    limits:
+      - {limit: all, users: [bob, \"*\"], maxresources: {memory: 4Gi}, maxapplications: 9}
     queues:
       - name: root
         submitacl: '*'
@@ -18,9 +29,11 @@ partitions:
           - name: prod
             maxapplications: 10
             adminacl: alice,bob ops
+            childtemplate: {maxapplications: 3, resources: {max: {vcore: 500m}}, properties: *shared}
             resources:
               guaranteed: {vcore: 2, memory: 1Gi}
               max: {vcore: 10, memory: 4Gi}
+            limits: [{limit: few, groups: [dev, \"*\"], maxresources: {memory: 1Gi, gpu: 0}}]
             queues:
               - name: etl
                 maxapplications: 5
@@ -44,6 +57,13 @@ fn deep_nesting_is_refused() {
     };
     assert_eq!(codes(&nested(50)), [""; 0]);
     assert_eq!(codes(&nested(100)), ["E_CONF_PARSE"]);
+    let rules = |levels: usize| {
+        let open = "{name: user, create: true, parent: ".repeat(levels);
+        let rule = format!("{open}{{name: user, create: true}}{}", "}".repeat(levels));
+        format!("partitions: [{{queues: [], placementrules: [{rule}]}}]")
+    };
+    assert_eq!(codes(&rules(100)), [""; 0]);
+    assert_eq!(codes(&rules(200)), ["E_CONF_PARSE"]);
 }
 
 #[test]
@@ -63,6 +83,25 @@ fn aliases_neither_grow_without_bound_nor_nest_too_deep_nor_hold_themselves() {
     assert!(parse(&towers).unwrap_err().to_string().contains("deep by this alias"));
 }
 
+#[test]
+fn a_message_is_one_line_of_bearable_length_whatever_was_written() {
+    let long = "x".repeat(100_000);
+    for text in [
+        below_root("{name: \"a\\nb\\u0007\"}"),
+        below_root("{name: a, submitacl: \"u  \\n\"}"),
+        below_root("{name: a, resources: {max: {\"mem\\nory\": 5}}, maxapplications: \"\\r\"}"),
+        format!("partitions: [{{queues: [], \"{long}\": 5}}]"),
+        below_root(&format!("{{name: {long}}}")),
+    ] {
+        for error in parse(&text).unwrap_err().0 {
+            let message = &error.message;
+            assert!(!message.contains(char::is_control), "{message:?}");
+            assert!(message.chars().count() <= 2_001, "{} characters", message.len());
+            assert!(error.path.chars().count() <= 300, "{}", error.path);
+        }
+    }
+}
+
 /// Pieces that mean something in a configuration, to get past the first check.
 fn piece() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
@@ -77,7 +116,28 @@ fn piece() -> impl Strategy<Value = &'static str> {
         "vcore",
         "properties",
         "priority.offset",
+        "preemption.delay",
         "submitacl",
+        "placementrules",
+        "parent",
+        "filter",
+        "value",
+        "fixed",
+        "create",
+        "limits",
+        "limit",
+        "users",
+        "groups",
+        "maxresources",
+        "maxapplications",
+        "childtemplate",
+        "preemption",
+        "enabled",
+        "usergroupresolver",
+        "type",
+        "bob",
+        "\"*\"",
+        "[(",
         ": ",
         ":",
         "- ",
@@ -145,5 +205,92 @@ proptest! {
                 }
             }
         }
+    }
+}
+
+/// A tree that holds every rule of section 3, and the text for it. Whatever a queue may use is what
+/// its parent may, less one, so that everything below fits.
+fn tree(depth: u32) -> impl Strategy<Value = Generated> {
+    let leaf = (any::<bool>(), 0..4_u32, any::<bool>(), any::<bool>())
+        .prop_map(|parts| Generated { parts, children: Vec::new() });
+    leaf.prop_recursive(depth, 24, 3, |below| {
+        let parts = (any::<bool>(), 0..4_u32, any::<bool>(), any::<bool>());
+        (parts, prop::collection::vec(below, 0..4))
+            .prop_map(|(parts, children)| Generated { parts, children })
+    })
+}
+
+#[derive(Clone, Debug)]
+struct Generated {
+    /// Whether it has a max, how many users are limited, whether all others are, whether it has a
+    /// template.
+    parts: (bool, u32, bool, bool),
+    children: Vec<Generated>,
+}
+
+impl Generated {
+    /// In flow style, with at most `most` of everything.
+    fn write(&self, name: &str, most: u32, text: &mut String) {
+        let (has_max, n_users, has_wildcard, has_template) = self.parts;
+        write!(text, "{{name: {name}, maxapplications: {most}").unwrap();
+        if has_max && name != "root" {
+            // A guarantee that three children below have together at most.
+            let guaranteed = 3_u32.pow(most / 10);
+            write!(
+                text,
+                ", resources: {{guaranteed: {{memory: {guaranteed}}}, max: {{memory: {most}Gi}}}}"
+            )
+            .unwrap();
+        }
+        if n_users > 0 || has_wildcard {
+            let mut users: Vec<String> = (0..n_users).map(|n| format!("u{n}")).collect();
+            users.extend(has_wildcard.then(|| "\"*\"".to_owned()));
+            let users = users.join(", ");
+            write!(text, ", limits: [{{limit: {name}, users: [{users}], groups: [g, \"*\"], maxapplications: {most}, maxresources: {{memory: {most}Gi}}}}]").unwrap();
+        }
+        if has_template {
+            write!(text, ", childtemplate: {{maxapplications: {most}}}").unwrap();
+        }
+        text.push_str(", queues: [");
+        for (number, child) in self.children.iter().enumerate() {
+            text.push_str(if number == 0 { "" } else { ", " });
+            child.write(&format!("Q{number}"), most - 10, text);
+        }
+        text.push_str("]}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn a_text_that_holds_every_rule_is_valid_and_means_the_same_when_shown_and_read_again(
+        tree in tree(5)
+    ) {
+        let mut root = String::new();
+        tree.write("root", 90, &mut root);
+        let text = format!("partitions: [{{queues: [{root}]}}]");
+        let first = parse(&text).map_err(|errors| TestCaseError::fail(format!("{errors}\n{text}")))?;
+        let again = super::shown::yaml_of(&first.shown);
+        let second = parse(&again).map_err(|errors| TestCaseError::fail(format!("{errors}\n{again}")))?;
+        prop_assert_eq!(&second.partitions, &first.partitions);
+        prop_assert_eq!(&second.shown.partitions, &first.shown.partitions);
+    }
+
+    #[test]
+    fn one_fault_put_into_a_valid_text_is_the_only_one_found(tree in tree(4), fault in 0..4_usize) {
+        let (code, queue) = [
+            ("E_QUEUE_NAME", "{name: a$, maxapplications: 1}"),
+            ("E_QTY_INVALID", "{name: x, maxapplications: 1, resources: {max: {memory: 1.5}}}"),
+            ("E_MAXAPPS_CHILD_LARGER", "{name: x, maxapplications: 91}"),
+            ("E_LIMIT_EMPTY", "{name: x, maxapplications: 1, limits: [{groups: [other-than-all]}]}"),
+        ][fault];
+        let mut root = String::new();
+        let open = Generated { parts: (false, 0, false, false), children: tree.children };
+        open.write("root", 90, &mut root);
+        let root = root.strip_suffix("]}").unwrap();
+        let comma = if root.ends_with('[') { "" } else { ", " };
+        let text = format!("partitions: [{{queues: [{root}{comma}{queue}]}}]}}]");
+        prop_assert_eq!(codes(&text), [code], "{}", text);
     }
 }

@@ -1,10 +1,16 @@
-//! The tables of sections 2.8 and 3.10 as far as they speak of supported keys, what a report looks
-//! like, and what no text may bring about.
+//! The tables of sections 2.8 and 3.10, what a report looks like, what is shown of a configuration,
+//! and what no text may bring about.
 
 mod hostile;
+mod limits;
+mod messages;
 mod partitions;
+mod properties;
 mod queues;
 mod reports;
+mod rules;
+mod shown;
+mod templates;
 
 use super::*;
 

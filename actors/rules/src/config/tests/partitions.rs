@@ -78,6 +78,10 @@ fn s2_8_an_unknown_key_is_refused_wherever_it_stands() {
         "partitions: [{queues: [], statedumpfilepath: /tmp}]",
         "partitions: [{queues: [], Name: x}]",
         "partitions: [{queues: [], nodesortpolicy: {kind: fair}}]",
+        "partitions: [{queues: [], preemption: {quota: true}}]",
+        "partitions: [{queues: [], usergroupresolver: {name: os}}]",
+        "partitions: [{queues: [], limits: [{users: [a], user: [b], maxapplications: 1}]}]",
+        &below_root("{name: a, childtemplate: {maxapps: 5}}"),
         &below_root("{name: a, maxapps: 5}"),
         &below_root("{name: a, resources: {maximum: {}}}"),
     ] {
@@ -85,6 +89,60 @@ fn s2_8_an_unknown_key_is_refused_wherever_it_stands() {
     }
     let shown = only_error(&below_root("{name: a, maxApplication: 5}"));
     assert!(shown.contains("`maxApplication`") && shown.contains("`maxapplications`?"), "{shown}");
+}
+
+#[test]
+fn s2_8_preemption_flags_and_the_resolver_are_mappings() {
+    let flags = |text: &str| {
+        parsed(&format!("partitions: [{{queues: [], preemption: {text}}}]"))
+            .partitions
+            .remove(0)
+            .preemption
+    };
+    for (text, enabled, quota) in [
+        ("null", true, false),
+        ("{}", true, false),
+        ("{enabled: null}", true, false),
+        ("{enabled: true, quotapreemptionenabled: null}", true, false),
+        ("{enabled: false}", false, false),
+        ("{enabled: off, quotapreemptionenabled: on}", false, true),
+    ] {
+        assert_eq!(flags(text), PreemptionFlags { enabled, quota }, "{text}");
+    }
+    for wrong in [
+        "preemption: {enabled: maybe}",
+        "preemption: {quotapreemptionenabled: 1}",
+        "preemption: true",
+        "preemption: [enabled]",
+        "usergroupresolver: os",
+        "usergroupresolver: {type: [os]}",
+    ] {
+        let text = format!("partitions: [{{queues: [], {wrong}}}]");
+        assert_eq!(codes(&text), ["E_CONF_PARSE"], "{wrong}");
+    }
+}
+
+#[test]
+fn s2_3_a_resolver_that_nobody_knows_is_kept_and_warned_of() {
+    let read = |resolver: &str| {
+        let mut read =
+            parsed(&format!("partitions: [{{queues: [], usergroupresolver: {resolver}}}]"));
+        let warnings: Vec<String> = read.warnings.iter().map(|w| w.message.clone()).collect();
+        (read.partitions.remove(0).resolver, warnings)
+    };
+    for (text, name) in [
+        ("null", ""),
+        ("{}", ""),
+        ("{type: null}", ""),
+        ("{type: os}", "os"),
+        ("{type: ldap}", "ldap"),
+        ("{type: test}", "test"),
+    ] {
+        assert_eq!(read(text), (name.to_owned(), vec![]), "{text}");
+    }
+    let (name, warnings) = read("{type: LDAP}");
+    assert_eq!(name, "LDAP");
+    assert!(warnings[0].contains("`LDAP`") && warnings[0].contains("did you mean `ldap`?"));
 }
 
 #[test]

@@ -158,3 +158,95 @@ partitions: []
         "#]],
     );
 }
+
+#[test]
+fn s9_5_three_unrelated_faults_get_one_answer_that_names_all_three() {
+    let text = "
+partitions:
+  - placementrules: [{name: nobody}]
+    nodesortpolicy: {type: random}
+    queues:
+      - name: root
+        queues:
+          - {name: a, submitacl: 'u  g'}
+          - {name: p, parent: true, childtemplate: {resources: {max: {memory: 0.5}}}}
+";
+    let faults = ["E_ACL_SPACES", "E_RULE_UNKNOWN", "E_NODESORT_POLICY", "E_TEMPLATE_QTY"];
+    assert_eq!(codes(text), faults, "in the order of 2.4, templates last");
+    let pieces = [
+        "submitacl: 'u  g'",
+        "name: nobody",
+        "type: random",
+        "childtemplate: {resources: {max: {memory: 0.5}}}",
+    ];
+    let mended = ["submitacl: 'u g'", "name: user", "type: fair", "parent: true"];
+    for (kept, fault) in faults.iter().enumerate() {
+        let mut alone = text.to_owned();
+        for other in (0..pieces.len()).filter(|other| *other != kept) {
+            let mended = if other == 3 { "maxapplications: 0" } else { mended[other] };
+            alone = alone.replace(pieces[other], mended);
+        }
+        assert_eq!(codes(&alone), [*fault], "each of them would do alone");
+    }
+}
+
+#[test]
+fn s2_1_what_cannot_be_read_comes_first_and_partitions_follow_in_their_order() {
+    let text = "
+partitions:
+  - nodesortpolicy: {type: random}
+    queues: [{name: a, limits: [{users: [u]}]}]
+  - name: b
+    queues: [{name: 'x.y', parent: perhaps}]
+    size: 5
+";
+    let expected =
+        ["E_CONF_PARSE", "E_CONF_PARSE", "E_LIMIT_EMPTY", "E_NODESORT_POLICY", "E_QUEUE_NAME"];
+    assert_eq!(codes(text), expected);
+    let errors = parse(text).unwrap_err();
+    let lines: Vec<usize> = errors.0.iter().map(|error| error.line).collect();
+    assert_eq!(lines, [6, 7, 4, 3, 6]);
+}
+
+#[test]
+fn s2_4_the_steps_of_one_partition_come_in_their_order() {
+    let text = "
+partitions:
+  - name: a]
+    limits: [{limit: L, users: [u], maxapplications: 9}]
+    nodesortpolicy: {type: random}
+    placementrules: [{name: nobody}]
+    queues:
+      - name: root
+        resources: {max: {}}
+        limits: [{limit: M, users: [u], maxapplications: 9}]
+        maxapplications: 9
+        queues:
+          - name: p
+            adminacl: 'a  b'
+            submitacl: 'c  d'
+            maxapplications: 10
+            resources: {guaranteed: {gpu: 2}, max: {gpu: 1}}
+            limits: [{limit: N, users: [u, v, v], maxresources: {gpu: 1}, maxapplications: 10}]
+            queues: [{name: 'x.y', maxapplications: 1}]
+            childtemplate: {resources: {max: {gpu: x}}}
+";
+    let expected = [
+        "E_PARTITION_IDENT",
+        "E_ROOT_RESOURCES",
+        "E_LIMITS_DIFFER",
+        "E_ACL_SPACES",
+        "E_ACL_SPACES",
+        "E_LIMIT_USER_DUP",
+        "E_QUEUE_NAME",
+        "E_GUAR_GT_MAX",
+        "E_RULE_UNKNOWN",
+        "E_NODESORT_POLICY",
+        "E_MAXAPPS_CHILD_LARGER",
+        "E_LIMIT_APPS_GT_ANCESTOR",
+        "E_TEMPLATE_QTY",
+    ];
+    assert_eq!(codes(text), expected);
+    let acls = parse(text).unwrap_err().0;
+    assert!(acls[3].path.ends_with("adminacl") && acls[4].path.ends_with("submitacl"));
+}

@@ -1,0 +1,208 @@
+//! Sums and limits: what one says of itself is what the others say of it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{AllocationFact, Facts};
+use crate::allocations::AllocationId;
+use crate::application_state::ApplicationState;
+use crate::object_state::ObjectState;
+use crate::order::{MIN_PRIORITY, exposed_priority};
+use crate::resources::{Limits, Resources};
+
+impl Facts {
+    /// Everything that does not agree; empty when the books are right (section 12, invariants 1–8,
+    /// 11, 13, 14, 21, 23).
+    pub fn check(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        self.check_applications(&mut wrong);
+        self.check_questions(&mut wrong);
+        self.check_nodes(&mut wrong);
+        self.check_queues(&mut wrong);
+        self.check_usage(&mut wrong);
+        wrong
+    }
+
+    fn check_applications(&self, wrong: &mut Vec<String>) {
+        let mut claimed = BTreeSet::new();
+        let table = self.table();
+        for application in &self.applications {
+            let id = &application.id;
+            let mut held = Resources::new();
+            for allocation in application.allocations.iter().chain(&application.unsettled) {
+                if !claimed.insert(*allocation) {
+                    wrong.push(format!("{id}: {allocation:?} is held twice"));
+                }
+                match table.get(allocation) {
+                    Some(fact) if fact.application == application.slot => {
+                        held.add(&fact.resources);
+                    }
+                    _ => wrong.push(format!("{id}: {allocation:?} is not in the table as its own")),
+                }
+            }
+            same(wrong, "invariant 1, allocated", id, &application.allocated, &held);
+            let mut pending = Resources::new();
+            for ask in &application.asks {
+                pending.add(&ask.resources.times(i64::from(ask.repeat)));
+            }
+            same(wrong, "invariant 1, pending", id, &application.pending, &pending);
+            let highest = application.asks.iter().map(|ask| ask.priority).max();
+            if application.priority != highest.unwrap_or(MIN_PRIORITY) {
+                wrong.push(format!("{id}: priority {} is not {highest:?}", application.priority));
+            }
+            let holds = !application.allocations.is_empty();
+            let asks = !application.asks.is_empty() || !application.unsettled.is_empty();
+            let fits_state = match application.state {
+                ApplicationState::Accepted => !holds,
+                ApplicationState::Running => asks || holds,
+                ApplicationState::New | ApplicationState::Completing => !asks && !holds,
+                ApplicationState::Failing => !asks,
+                _ => false,
+            };
+            if !fits_state {
+                let state = application.state;
+                wrong
+                    .push(format!("invariant 21: {id} is {state} with asks {asks}, holds {holds}"));
+            }
+        }
+        for fact in &self.allocations {
+            if !claimed.contains(&fact.id) {
+                wrong.push(format!("{:?} is in the table and of no application", fact.id));
+            }
+        }
+    }
+
+    /// What waits for its predicate is one thing in the table, among the questions and in its
+    /// application.
+    fn check_questions(&self, wrong: &mut Vec<String>) {
+        let asked: BTreeSet<(u64, AllocationId)> = self.questions.iter().copied().collect();
+        let waits = |fact: &AllocationFact| Some((fact.question?, fact.id));
+        let waiting: BTreeSet<_> = self.allocations.iter().filter_map(waits).collect();
+        if asked != waiting {
+            wrong.push(format!("questions {asked:?} but waiting {waiting:?}"));
+        }
+        let of_applications = self.applications.iter().flat_map(|app| &app.unsettled).copied();
+        let of_applications: BTreeSet<AllocationId> = of_applications.collect();
+        if of_applications != waiting.into_iter().map(|(_, id)| id).collect() {
+            wrong.push(format!("applications count {of_applications:?} as unsettled"));
+        }
+    }
+
+    fn check_nodes(&self, wrong: &mut Vec<String>) {
+        let mut total = Resources::new();
+        let mut allocated = Resources::new();
+        let mut held = BTreeSet::new();
+        let table = self.table();
+        for node in &self.nodes {
+            let id = &node.id;
+            let mut sum = Resources::new();
+            for allocation in &node.holds {
+                if !held.insert(*allocation) {
+                    wrong.push(format!("invariant 14: {allocation:?} is on two nodes"));
+                }
+                match table.get(allocation) {
+                    Some(fact) if fact.node == node.slot => sum.add(&fact.resources),
+                    _ => wrong.push(format!("{id}: {allocation:?} is not in the table as here")),
+                }
+            }
+            same(wrong, "invariant 3, allocated", id, &node.allocated, &sum);
+            let left = node.total.minus(&node.allocated).minus(&node.others);
+            same(wrong, "invariant 3, available", id, &node.available, &left);
+            match self.index.iter().find(|fact| fact.slot == node.slot) {
+                Some(fact) => {
+                    same(wrong, "index, available", id, &fact.available, &node.available);
+                    if fact.open != node.open {
+                        wrong
+                            .push(format!("index: {id} open {} but node {}", fact.open, node.open));
+                    }
+                }
+                None => wrong.push(format!("index: {id} is missing")),
+            }
+            total.add(&node.total);
+            allocated.add(&node.allocated);
+        }
+        let root = self.root_path();
+        same(wrong, "invariant 5, total", &root, &self.capacity, &total);
+        if self.index.len() != self.nodes.len() {
+            wrong.push("index and nodes differ in number".to_owned());
+        }
+        if held.len() != self.allocations.len() {
+            wrong.push("invariant 5: allocations and what nodes hold differ in number".to_owned());
+        }
+        if let Some(root) = self.queue(0) {
+            let path = &root.config.path;
+            same(wrong, "invariant 4", path, root.ledger.allocated(), &allocated);
+            let max = root.ledger.max.as_ref().map(Limits::as_resources).unwrap_or_default();
+            same(wrong, "invariant 5, root max", path, &max, &total);
+        }
+    }
+
+    fn check_queues(&self, wrong: &mut Vec<String>) {
+        for queue in &self.queues {
+            let path = &queue.config.path;
+            let (mut allocated, mut pending) = (Resources::new(), Resources::new());
+            let (mut running, mut starting) = (0, 0);
+            let mut priority = MIN_PRIORITY;
+            let mut is_empty = true;
+            if queue.config.is_leaf {
+                for application in self.applications.iter().filter(|a| a.leaf == queue.slot) {
+                    is_empty = false;
+                    allocated.add(&application.allocated);
+                    pending.add(&application.pending);
+                    running += u64::from(application.state == ApplicationState::Running);
+                    starting += u64::from(application.may_run_soon());
+                    priority = priority.max(application.priority);
+                }
+            } else {
+                for child in self.children(queue.slot) {
+                    is_empty = false;
+                    allocated.add(child.ledger.allocated());
+                    pending.add(child.ledger.pending());
+                    running += child.ledger.running();
+                    starting += child.ledger.starting();
+                    priority = priority.max(child.priority);
+                }
+            }
+            if is_empty && queue.state == ObjectState::Draining {
+                wrong.push(format!("{path} drains and has nothing to wait for"));
+            }
+            let (ledger, config) = (&queue.ledger, &queue.config);
+            let limits = queue.parent.is_none() || ledger.max == config.max;
+            let guarantees = ledger.guaranteed == config.guaranteed;
+            if !limits || !guarantees || ledger.max_running != config.max_applications {
+                wrong.push(format!("{path} is not limited as configured"));
+            }
+            same(wrong, "invariant 2, allocated", path, queue.ledger.allocated(), &allocated);
+            same(wrong, "invariant 2, pending", path, queue.ledger.pending(), &pending);
+            if queue.ledger.running() != running {
+                wrong.push(format!("invariant 11: {path} counts {}", queue.ledger.running()));
+            }
+            if queue.ledger.starting() != starting {
+                wrong.push(format!("{path} counts {} as starting", queue.ledger.starting()));
+            }
+            let settings = &queue.config.settings;
+            let exposed =
+                exposed_priority(priority, settings.priority_policy, settings.priority_offset);
+            if exposed != queue.priority {
+                wrong.push(format!("invariant 23: {path} has {} not {exposed}", queue.priority));
+            }
+            for amount in [queue.ledger.allocated(), queue.ledger.pending()] {
+                if amount.has_negative() || amount.entries().any(|(_, q)| q == 0) {
+                    wrong.push(format!("invariant 7: {path} counts {amount}"));
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn same(
+    wrong: &mut Vec<String>,
+    what: &str,
+    whose: &Arc<str>,
+    is: &Resources,
+    should: &Resources,
+) {
+    if !is.same_amount(should) {
+        wrong.push(format!("{what}: {whose} has {is}, the sum is {should}"));
+    }
+}

@@ -1,0 +1,260 @@
+//! The books compared with a full search: what the bounds, the tree and the running totals must
+//! agree with.
+//!
+//! [`Facts`] is what every actor says of itself between two steps. [`Facts::check`] verifies the
+//! sums and limits of the applications chapter, section 12; [`Facts::next_decision`] is the reference
+//! scheduler: it sorts everything anew, looks at every ask and every node, and knows nothing of
+//! bounds, marks, lanes or headroom that travels. Tests compare every decision and every silence with
+//! it. Limits of users and groups are read from what the queues say of their configuration, and what
+//! users and groups use is summed up from their applications; the trackers are only compared with it.
+
+mod check;
+mod search;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::allocations::{AllocationId, ApplicationSlot};
+use crate::application_state::ApplicationState;
+use crate::asks::Asks;
+use crate::books::Books;
+use crate::config::QueueConfig;
+use crate::ledger::QueueLedger;
+use crate::limits::{GroupUsage, UserUsage};
+use crate::nodes::NodeSlot;
+use crate::object_state::ObjectState;
+use crate::resources::{Limits, Resources};
+
+/// What a queue says of itself.
+#[derive(Clone, Debug)]
+pub struct QueueFact {
+    /// Its place in the directory; root is 0.
+    pub slot: u32,
+    /// Its parent's place.
+    pub parent: Option<u32>,
+    /// Its totals.
+    pub ledger: QueueLedger,
+    /// What its parent sees of its priority.
+    pub priority: i32,
+    /// As configured.
+    pub config: Arc<QueueConfig>,
+    /// Whether it still is.
+    pub state: ObjectState,
+    /// What its share is measured against.
+    pub fair_max: Option<Limits>,
+}
+
+/// What an application says of itself.
+#[derive(Clone, Debug)]
+pub struct ApplicationFact {
+    /// Its place in the directory.
+    pub slot: ApplicationSlot,
+    /// As submitted.
+    pub id: Arc<str>,
+    /// Place of its leaf.
+    pub leaf: u32,
+    /// Who owns it.
+    pub user: Arc<str>,
+    /// The user's groups.
+    pub groups: Vec<String>,
+    /// The group it counts for.
+    pub group: Option<Arc<str>>,
+    /// Its state.
+    pub state: ApplicationState,
+    /// ns since the epoch.
+    pub submitted_ns: i64,
+    /// What it holds.
+    pub allocated: Resources,
+    /// What it asks for.
+    pub pending: Resources,
+    /// Of what is pending.
+    pub priority: i32,
+    /// Its allocations.
+    pub allocations: Vec<AllocationId>,
+    /// Its placements that wait for their predicate.
+    pub unsettled: Vec<AllocationId>,
+    /// Its pending asks.
+    pub asks: Vec<AskFact>,
+}
+
+/// A pending ask.
+#[derive(Clone, Debug)]
+pub struct AskFact {
+    /// The RM's key.
+    pub key: Arc<str>,
+    /// Per allocation.
+    pub resources: Resources,
+    /// Outstanding.
+    pub repeat: u32,
+    /// Higher is more important.
+    pub priority: i32,
+    /// ns since the epoch.
+    pub created_ns: i64,
+    /// Order of arrival.
+    pub sequence: u64,
+    /// The only node it may use.
+    pub required_node: Option<Arc<str>>,
+}
+
+impl ApplicationFact {
+    /// See [`crate::application::Application::may_run_soon`].
+    fn may_run_soon(&self) -> bool {
+        self.state == ApplicationState::Accepted && !self.unsettled.is_empty()
+    }
+
+    /// The pending ones of an application's asks.
+    pub fn asks(asks: &Asks) -> Vec<AskFact> {
+        let pending = asks.iter().filter(|ask| ask.repeat > 0);
+        let fact = |ask: &crate::asks::Ask| AskFact {
+            key: Arc::clone(&ask.key),
+            resources: ask.resources().clone(),
+            repeat: ask.repeat,
+            priority: ask.priority(),
+            created_ns: ask.created_ns,
+            sequence: ask.sequence,
+            required_node: ask.required_node().cloned(),
+        };
+        pending.map(fact).collect()
+    }
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug)]
+pub struct NodeFact {
+    /// Its place in the index.
+    pub slot: NodeSlot,
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its capacity.
+    pub total: Resources,
+    /// By this scheduler.
+    pub allocated: Resources,
+    /// By anybody else.
+    pub others: Resources,
+    /// What is left, without zero entries.
+    pub available: Resources,
+    /// Its allocations.
+    pub holds: Vec<AllocationId>,
+    /// Whether it takes new allocations.
+    pub open: bool,
+}
+
+/// What the books say of an allocation.
+#[derive(Clone, Debug)]
+pub struct AllocationFact {
+    /// Its id.
+    pub id: AllocationId,
+    /// Whose it is.
+    pub application: ApplicationSlot,
+    /// Where it is.
+    pub node: NodeSlot,
+    /// What it holds.
+    pub resources: Resources,
+    /// The question whose answer it waits for.
+    pub question: Option<u64>,
+}
+
+/// What the node index says of a node.
+#[derive(Clone, Debug)]
+pub struct IndexFact {
+    /// Its place.
+    pub slot: NodeSlot,
+    /// Its score.
+    pub score: f64,
+    /// What is left.
+    pub available: Resources,
+    /// Whether it is searched.
+    pub open: bool,
+}
+
+/// A partition between two steps. See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Of every queue.
+    pub queues: Vec<QueueFact>,
+    /// Of every active application.
+    pub applications: Vec<ApplicationFact>,
+    /// Of every node.
+    pub nodes: Vec<NodeFact>,
+    /// From the table.
+    pub allocations: Vec<AllocationFact>,
+    /// Open questions, each with the placement it is about.
+    pub questions: Vec<(u64, AllocationId)>,
+    /// From the index.
+    pub index: Vec<IndexFact>,
+    /// Sum of capacities according to the index.
+    pub capacity: Resources,
+    /// The users that are tracked.
+    pub users: Vec<UserUsage>,
+    /// The groups that are tracked.
+    pub groups: Vec<GroupUsage>,
+}
+
+/// What comes next: an ask of an application goes to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The application's id.
+    pub application: Arc<str>,
+    /// The ask's key.
+    pub key: Arc<str>,
+    /// The node's id.
+    pub node: Arc<str>,
+}
+
+impl Facts {
+    /// Adds what the books know.
+    pub fn take_books(&mut self, books: &Books) {
+        self.allocations = books
+            .allocations
+            .iter()
+            .map(|(id, entry)| AllocationFact {
+                id,
+                application: entry.application,
+                node: entry.node,
+                resources: entry.resources.clone(),
+                question: entry.question,
+            })
+            .collect();
+        let questions = books.unsettled.iter();
+        self.questions =
+            questions.map(|(number, question)| (number, question.allocation)).collect();
+        self.index = books
+            .nodes
+            .by_id()
+            .map(|slot| IndexFact {
+                slot,
+                score: books.nodes.score(slot),
+                available: books.nodes.available(slot).clone().pruned(),
+                open: books.nodes.is_open(slot),
+            })
+            .collect();
+        self.capacity = books.nodes.capacity().clone();
+        self.users = books.trackers.users().collect();
+        self.groups = books.trackers.groups().collect();
+    }
+
+    fn table(&self) -> BTreeMap<AllocationId, &AllocationFact> {
+        self.allocations.iter().map(|fact| (fact.id, fact)).collect()
+    }
+
+    fn queue(&self, slot: u32) -> Option<&QueueFact> {
+        self.queues.iter().find(|queue| queue.slot == slot)
+    }
+
+    fn children(&self, slot: u32) -> impl Iterator<Item = &QueueFact> {
+        self.queues.iter().filter(move |queue| queue.parent == Some(slot))
+    }
+
+    /// A queue and those it is in, up to root.
+    fn path_of(&self, slot: u32) -> impl Iterator<Item = &QueueFact> {
+        let above = |queue: &&QueueFact| self.queue(queue.parent?);
+        std::iter::successors(self.queue(slot), above)
+    }
+
+    fn root_path(&self) -> Arc<str> {
+        self.queue(0).map_or_else(|| Arc::from("root"), |root| Arc::clone(&root.config.path))
+    }
+}

@@ -1,0 +1,212 @@
+//! Users and groups (queues-and-config chapter, section 7): their usage summed up from applications,
+//! their limits as the queues were configured.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::check::same;
+use super::{ApplicationFact, Facts, QueueFact};
+use crate::application_state::ApplicationState;
+use crate::config::LimitConfig;
+use crate::limits::{PlaceUsage, Subject};
+use crate::object_state::ObjectState;
+use crate::resources::{Limits, Resources};
+
+/// What somebody uses of a queue, by the applications.
+#[derive(Clone, Debug, Default)]
+struct Counted {
+    usage: Resources,
+    /// Those that hold something: they count as running.
+    holders: BTreeSet<Arc<str>>,
+    /// Those that may count as running without holding anything, because they held something and
+    /// ask for more (7.4).
+    may_run: BTreeSet<Arc<str>>,
+}
+
+impl ApplicationFact {
+    fn holds(&self) -> bool {
+        !self.allocations.is_empty() || !self.unsettled.is_empty()
+    }
+
+    fn subjects(&self) -> impl Iterator<Item = Subject> {
+        let user = Subject::User(Arc::clone(&self.user));
+        std::iter::once(user).chain(self.group.clone().map(Subject::Group))
+    }
+}
+
+impl QueueFact {
+    /// The limit of somebody here. A queue that is not configured any more limits nobody.
+    fn limit(&self, subject: &Subject) -> Option<&LimitConfig> {
+        if self.state == ObjectState::Draining {
+            return None;
+        }
+        let limits = &self.config.limits;
+        let of_user = |name: &str| limits.iter().find(|l| l.users.iter().any(|user| user == name));
+        match subject {
+            Subject::User(name) => of_user(name).or_else(|| of_user("*")),
+            Subject::Group(name) => {
+                limits.iter().find(|l| l.groups.iter().any(|group| **group == **name))
+            }
+        }
+    }
+}
+
+impl Facts {
+    /// What user and group leave an application (7.5).
+    pub(super) fn user_headroom(&self, application: &ApplicationFact) -> Limits {
+        let mut headroom = Limits::unlimited();
+        for (queue, subject, limit) in self.limits_of(application) {
+            if let Some(max) = &limit.max_resources {
+                headroom.narrow(&max.less(&self.counted(queue, &subject).usage));
+            }
+        }
+        headroom
+    }
+
+    /// Whether user and group let an application run (7.6): only one that is Accepted and does not
+    /// count as running yet is asked.
+    pub(super) fn may_run(&self, application: &ApplicationFact) -> bool {
+        if application.state != ApplicationState::Accepted || application.holds() {
+            return true;
+        }
+        self.limits_of(application).all(|(queue, subject, limit)| {
+            let running = self.running(queue, &subject) as u64;
+            limit.max_applications == 0 || running < limit.max_applications
+        })
+    }
+
+    /// Every limit an application is under, with its queue and whose it is.
+    fn limits_of(
+        &self,
+        application: &ApplicationFact,
+    ) -> impl Iterator<Item = (&QueueFact, Subject, &LimitConfig)> {
+        self.path_of(application.leaf).flat_map(move |queue| {
+            application.subjects().filter_map(move |subject| {
+                let limit = queue.limit(&subject)?;
+                Some((queue, subject, limit))
+            })
+        })
+    }
+
+    fn counted(&self, queue: &QueueFact, subject: &Subject) -> Counted {
+        let mut counted = Counted::default();
+        for application in &self.applications {
+            let is_below = self.path_of(application.leaf).any(|above| above.slot == queue.slot);
+            if is_below && application.subjects().any(|other| other == *subject) {
+                counted.add(application);
+            }
+        }
+        counted
+    }
+
+    /// How many applications of somebody count as running in a queue: of those that hold nothing,
+    /// the trackers alone know.
+    fn running(&self, queue: &QueueFact, subject: &Subject) -> usize {
+        let counted = self.counted(queue, subject);
+        let running = self.applications.iter().filter(|application| {
+            let of_user = self.users.iter().find(|user| user.name == application.user);
+            of_user.is_some_and(|user| user.queues.running.contains(&application.id))
+        });
+        let more = running.filter(|application| counted.may_run.contains(&application.id));
+        counted.holders.len() + more.count()
+    }
+
+    /// What the trackers say of users and groups is what their applications say.
+    pub(super) fn check_usage(&self, wrong: &mut Vec<String>) {
+        let mut counted: BTreeMap<(Subject, Arc<str>), Counted> = BTreeMap::new();
+        for application in &self.applications {
+            for queue in self.path_of(application.leaf) {
+                for subject in application.subjects() {
+                    let place = (subject, Arc::clone(&queue.config.path));
+                    counted.entry(place).or_default().add(application);
+                }
+            }
+        }
+        for user in &self.users {
+            let name = &user.name;
+            self.check_place(&Subject::User(Arc::clone(name)), &user.queues, &mut counted, wrong);
+            let own = self.applications.iter().filter(|application| application.user == *name);
+            let groups: BTreeMap<_, _> =
+                own.filter_map(|a| Some((Arc::clone(&a.id), a.group.clone()?))).collect();
+            if user.groups != groups {
+                wrong.push(format!("{name} counts for {:?} not {groups:?}", user.groups));
+            }
+        }
+        for group in &self.groups {
+            let name = &group.name;
+            self.check_place(&Subject::Group(Arc::clone(name)), &group.queues, &mut counted, wrong);
+            let own = self.applications.iter().filter(|a| a.group.as_ref() == Some(name));
+            let own: BTreeSet<_> = own.map(|application| &application.id).collect();
+            if !own.iter().copied().eq(&group.applications) {
+                wrong.push(format!("{name} counts {:?} not {own:?}", group.applications));
+            }
+        }
+        for ((subject, path), counted) in counted {
+            if !counted.usage.is_zero() {
+                wrong.push(format!("invariant 6: {subject:?} is not tracked at {path}"));
+            }
+        }
+        self.check_groups(wrong);
+    }
+
+    /// Compares a place with what was counted for it, and takes that out.
+    fn check_place(
+        &self,
+        subject: &Subject,
+        place: &PlaceUsage,
+        counted: &mut BTreeMap<(Subject, Arc<str>), Counted>,
+        wrong: &mut Vec<String>,
+    ) {
+        let path = &place.path;
+        let whose: Arc<str> = Arc::from(format!("{subject:?} at {path}"));
+        let counted_here = counted.remove(&(subject.clone(), Arc::clone(path))).unwrap_or_default();
+        same(wrong, "invariant 6", &whose, &place.usage, &counted_here.usage);
+        let amount = &place.usage;
+        if amount.has_negative() || amount.entries().any(|(_, quantity)| quantity == 0) {
+            wrong.push(format!("invariant 7: {whose} counts {amount}"));
+        }
+        let running: BTreeSet<Arc<str>> = place.running.iter().map(Arc::clone).collect();
+        let Counted { holders, may_run, .. } = &counted_here;
+        let is_right = running.is_superset(holders)
+            && running.iter().all(|id| holders.contains(id) || may_run.contains(id));
+        if !is_right {
+            wrong.push(format!(
+                "invariant 11: {whose} counts {running:?}: {holders:?} hold something, {may_run:?} may"
+            ));
+        }
+        let queue = self.queues.iter().find(|queue| queue.config.path == *path);
+        let limit = queue.and_then(|queue| queue.limit(subject)).cloned().unwrap_or_default();
+        let has = (&place.max_resources, place.max_applications);
+        if has != (&limit.max_resources, limit.max_applications) {
+            wrong.push(format!("{whose} is limited to {has:?}, not as configured"));
+        }
+        for child in &place.children {
+            self.check_place(subject, child, counted, wrong);
+        }
+    }
+
+    /// A group is one of the user's, or stands for all of them, and is limited on the way to root.
+    fn check_groups(&self, wrong: &mut Vec<String>) {
+        for application in &self.applications {
+            let Some(group) = &application.group else { continue };
+            let is_own = application.groups.iter().any(|own| **own == **group);
+            let subject = Subject::Group(Arc::clone(group));
+            let is_limited =
+                self.path_of(application.leaf).any(|queue| queue.limit(&subject).is_some());
+            if !is_limited || !(is_own || (**group == *"*" && !application.groups.is_empty())) {
+                wrong.push(format!("{} counts for {group}, which cannot be", application.id));
+            }
+        }
+    }
+}
+
+impl Counted {
+    fn add(&mut self, application: &ApplicationFact) {
+        self.usage.add(&application.allocated);
+        if application.holds() {
+            self.holders.insert(Arc::clone(&application.id));
+        } else if application.state == ApplicationState::Running {
+            self.may_run.insert(Arc::clone(&application.id));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Lanes: what user and group leave is the same for all applications of one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::places::PlaceId;
+use super::slots::Slots;
+use crate::resources::Resources;
+
+/// A lane of [`Trackers`](super::Trackers). Never given twice: what a leaf still keeps of a lane that
+/// is gone is not taken for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LaneId {
+    serial: u64,
+    slot: u32,
+}
+
+/// What a lane's headroom, or its number of running applications, holds back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeldBack {
+    /// The component-wise least of what waits for headroom.
+    pub short: Option<Resources>,
+    /// Applications wait to start.
+    pub starting: bool,
+}
+
+/// User, group if any, leaf.
+pub(super) type LaneKey = (Arc<str>, Option<Arc<str>>, Arc<str>);
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) key: LaneKey,
+    /// The user's place for the leaf.
+    pub(super) user: PlaceId,
+    /// The group's.
+    pub(super) group: Option<PlaceId>,
+    /// Of both and of those above them the places with a limit: all that is looked at when something
+    /// is to be placed.
+    pub(super) limited: SmallVec<[PlaceId; 4]>,
+    /// Its applications, and whether each counts as running.
+    pub(super) applications: BTreeMap<Arc<str>, bool>,
+    pub(super) held_back: HeldBack,
+    /// The last reload took a limit away that its group was chosen by.
+    pub(super) lost_limit: bool,
+}
+
+/// All lanes.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    slots: Slots<(LaneId, Lane)>,
+    by_key: BTreeMap<LaneKey, LaneId>,
+    opened: u64,
+}
+
+impl Lanes {
+    pub(super) fn find(&self, key: &LaneKey) -> Option<LaneId> {
+        self.by_key.get(key).copied()
+    }
+
+    pub(super) fn ids(&self) -> Vec<LaneId> {
+        self.by_key.values().copied().collect()
+    }
+
+    pub(super) fn get(&self, id: LaneId) -> &Lane {
+        let (own, lane) = self.slots.get(id.slot);
+        debug_assert_eq!(*own, id, "a lane is used while it has applications");
+        lane
+    }
+
+    pub(super) fn get_mut(&mut self, id: LaneId) -> &mut Lane {
+        let (own, lane) = self.slots.get_mut(id.slot);
+        debug_assert_eq!(*own, id, "a lane is used while it has applications");
+        lane
+    }
+
+    pub(super) fn open(&mut self, lane: Lane) -> LaneId {
+        let key = lane.key.clone();
+        self.opened += 1;
+        let serial = self.opened;
+        let slot = self.slots.insert_with(|slot| (LaneId { serial, slot }, lane));
+        let id = LaneId { serial, slot };
+        self.by_key.insert(key, id);
+        id
+    }
+
+    pub(super) fn close(&mut self, id: LaneId) -> Lane {
+        let (_, lane) = self.slots.remove(id.slot);
+        self.by_key.remove(&lane.key);
+        lane
+    }
+}
+
+impl Lane {
+    pub(super) fn new(key: LaneKey, user: PlaceId, group: Option<PlaceId>) -> Self {
+        Self {
+            key,
+            user,
+            group,
+            limited: SmallVec::new(),
+            applications: BTreeMap::new(),
+            held_back: HeldBack::default(),
+            lost_limit: false,
+        }
+    }
+
+    /// The places where it ends.
+    pub(super) fn ends(&self) -> impl Iterator<Item = PlaceId> + use<> {
+        [Some(self.user), self.group].into_iter().flatten()
+    }
+
+    /// An application counts as running from now on, or not any more.
+    pub(super) fn run(&mut self, application: &str, is_running: bool) {
+        let counts = self.applications.get_mut(application).expect("it is in its lane");
+        debug_assert_ne!(*counts, is_running, "{application} starts or stops twice");
+        *counts = is_running;
+    }
+}
+
+impl HeldBack {
+    /// Whether there is anything.
+    pub(super) fn is_any(&self) -> bool {
+        self.short.is_some() || self.starting
+    }
+
+    /// Lowers this to the least of both.
+    pub(super) fn include(&mut self, other: &Self) {
+        self.starting |= other.starting;
+        match (&mut self.short, &other.short) {
+            (Some(least), Some(short)) => least.lower_to(short),
+            (None, short) => self.short.clone_from(short),
+            (Some(_), None) => {}
+        }
+    }
+}

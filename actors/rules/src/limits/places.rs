@@ -1,0 +1,223 @@
+//! The trackers: for each user and group a tree of places that mirrors the queues.
+//!
+//! # Invariants
+//! * A place is there as long as a limit names its owner there, a lane ends there, or a place below
+//!   it is there. The paths of a tracker's places are its queues' paths, each below the one above.
+//! * Nothing is used and nothing runs at a place where no lane ends, nor below it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Subject;
+use super::lanes::{HeldBack, LaneId};
+use super::slots::Slots;
+use super::tables::{Limit, Tables, upward};
+use crate::resources::Resources;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PlaceId(pub(super) u32);
+
+/// What a user or group uses of a queue.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) subject: Subject,
+    pub(super) path: Arc<str>,
+    pub(super) above: Option<PlaceId>,
+    pub(super) below: BTreeMap<Arc<str>, PlaceId>,
+    pub(super) usage: Resources,
+    /// Applications that count as running.
+    pub(super) running: u64,
+    pub(super) limit: Option<Arc<Limit>>,
+    /// The last loosening here.
+    pub(super) loosened: u64,
+    /// Lanes that end here.
+    pub(super) lanes: BTreeSet<LaneId>,
+    /// Those of them that hold something back.
+    pub(super) waiting: BTreeSet<LaneId>,
+    /// No more than the least of what lanes hold back that end here or below.
+    pub(super) bound: HeldBack,
+    /// Whether the place is among [`Forest::marked`].
+    is_marked: bool,
+}
+
+/// All trackers.
+#[derive(Debug, Default)]
+pub(super) struct Forest {
+    roots: BTreeMap<Subject, PlaceId>,
+    places: Slots<Place>,
+    /// Places whose lanes may go on since they were last looked at.
+    marked: Vec<PlaceId>,
+}
+
+impl Place {
+    /// Whether one more application may run, as far as this place goes.
+    pub(super) fn may_start(&self) -> bool {
+        let most = self.limit.as_ref().map_or(0, |limit| limit.applications);
+        most == 0 || self.running < most
+    }
+
+    /// Whether any of what is held back here and below may go on, as far as this place goes.
+    pub(super) fn may_let_on(&self) -> bool {
+        let HeldBack { short, starting } = &self.bound;
+        let max = self.limit.as_ref().and_then(|limit| limit.resources.as_ref());
+        let fits = |least| max.is_none_or(|max| max.less(&self.usage).allows(least));
+        short.as_ref().is_some_and(fits) || (*starting && self.may_start())
+    }
+}
+
+impl Forest {
+    pub(super) fn get(&self, id: PlaceId) -> &Place {
+        self.places.get(id.0)
+    }
+
+    pub(super) fn get_mut(&mut self, id: PlaceId) -> &mut Place {
+        self.places.get_mut(id.0)
+    }
+
+    pub(super) fn is_there(&self, id: PlaceId) -> bool {
+        self.places.find(id.0).is_some()
+    }
+
+    /// The first place of each tracker: users by name, then groups by name.
+    pub(super) fn roots(&self) -> impl Iterator<Item = (&Subject, PlaceId)> {
+        self.roots.iter().map(|(subject, root)| (subject, *root))
+    }
+
+    pub(super) fn root(&self, subject: &Subject) -> Option<PlaceId> {
+        self.roots.get(subject).copied()
+    }
+
+    /// A place and those above it.
+    pub(super) fn chain(&self, from: PlaceId) -> impl Iterator<Item = PlaceId> {
+        std::iter::successors(Some(from), |id| self.get(*id).above)
+    }
+
+    /// All places, tracker by tracker, each before those below it.
+    pub(super) fn in_order(&self) -> Vec<PlaceId> {
+        let mut order = Vec::new();
+        for (_, root) in self.roots() {
+            let mut to_visit = vec![root];
+            while let Some(id) = to_visit.pop() {
+                order.push(id);
+                to_visit.extend(self.get(id).below.values().rev());
+            }
+        }
+        order
+    }
+
+    /// Changes a place and all above it.
+    pub(super) fn change(&mut self, from: PlaceId, change: impl Fn(&mut Place)) {
+        let mut at = Some(from);
+        while let Some(id) = at {
+            let place = self.get_mut(id);
+            change(place);
+            at = place.above;
+        }
+    }
+
+    /// [`Self::change`] that gives room: what waits below the highest limit on the way is to be
+    /// looked at.
+    pub(super) fn loosen(&mut self, from: PlaceId, loosening: u64, change: impl Fn(&mut Place)) {
+        let mut highest = None;
+        let mut at = Some(from);
+        while let Some(id) = at {
+            let place = self.get_mut(id);
+            change(place);
+            if place.limit.is_some() {
+                place.loosened = loosening;
+                highest = Some(id);
+            }
+            at = place.above;
+        }
+        if let Some(highest) = highest {
+            self.mark(highest);
+        }
+    }
+
+    /// What waits at a place and below is to be looked at.
+    pub(super) fn mark(&mut self, id: PlaceId) {
+        if !std::mem::replace(&mut self.get_mut(id).is_marked, true) {
+            self.marked.push(id);
+        }
+    }
+
+    /// A marked place, which is not marked from now on.
+    pub(super) fn take_marked(&mut self) -> Option<PlaceId> {
+        loop {
+            let id = self.marked.pop()?;
+            // A place that is gone may have been marked, and its number be another's now.
+            if self.is_there(id) {
+                self.get_mut(id).is_marked = false;
+                return Some(id);
+            }
+        }
+    }
+
+    /// The place of somebody for a path, planted with all above it where it is missing.
+    pub(super) fn place(&mut self, subject: &Subject, path: &str, tables: &Tables) -> PlaceId {
+        let mut paths: Vec<&str> = upward(path).collect();
+        let top = paths.pop().expect("a path is one of its own");
+        let mut at = match self.root(subject) {
+            Some(root) => root,
+            None => self.plant(subject, top, None, tables),
+        };
+        for path in paths.into_iter().rev() {
+            at = match self.get(at).below.get(path) {
+                Some(below) => *below,
+                None => self.plant(subject, path, Some(at), tables),
+            };
+        }
+        at
+    }
+
+    fn plant(
+        &mut self,
+        subject: &Subject,
+        path: &str,
+        above: Option<PlaceId>,
+        tables: &Tables,
+    ) -> PlaceId {
+        let path: Arc<str> = Arc::from(path);
+        let place = Place {
+            subject: subject.clone(),
+            path: Arc::clone(&path),
+            above,
+            below: BTreeMap::new(),
+            usage: Resources::new(),
+            running: 0,
+            limit: tables.limit(&path, subject).cloned(),
+            loosened: 0,
+            lanes: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            bound: HeldBack::default(),
+            is_marked: false,
+        };
+        let id = PlaceId(self.places.insert_with(|_| place));
+        match above {
+            Some(above) => self.get_mut(above).below.insert(path, id),
+            None => self.roots.insert(subject.clone(), id),
+        };
+        id
+    }
+
+    /// Takes a place away that nothing needs, and those above it that nothing needs then.
+    pub(super) fn sweep(&mut self, id: PlaceId, tables: &Tables) {
+        let mut at = Some(id);
+        while let Some(id) = at {
+            let Some(place) = self.places.find(id.0) else { return };
+            let is_needed = !place.below.is_empty()
+                || !place.lanes.is_empty()
+                || tables.names(&place.path, &place.subject);
+            if is_needed {
+                return;
+            }
+            debug_assert!(place.usage.is_empty() && place.running == 0, "{place:?} is in use");
+            let place = self.places.remove(id.0);
+            match place.above {
+                Some(above) => self.get_mut(above).below.remove(&place.path),
+                None => self.roots.remove(&place.subject),
+            };
+            at = place.above;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Other limits for trackers that count already (queues-and-config chapter, 7.7).
+//!
+//! # What changes
+//! Limits, at once and everywhere; what users use never. An application counts for another group
+//! only if a limit was taken away that its group had on the path of its leaf: then the group is
+//! chosen anew, and what the application uses goes with it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::lanes::LaneId;
+use super::tables::{Tables, upward};
+use super::{Joined, Subject, Trackers};
+use crate::config::QueueConfig;
+use crate::resources::Resources;
+
+/// What a reload did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Whether any limit is another: then each application is to be asked about by
+    /// [`Trackers::rejoin`], and what is limited may have changed for every lane.
+    pub changed: bool,
+    /// Every limit of somebody who is tracked, and every one that is gone: users by name, then
+    /// groups by name, each from root on, queues by path. (In `rest-events-metrics` 3.3, G1 to G4.)
+    pub events: Vec<LimitEvent>,
+}
+
+/// Somebody has a limit on a queue, or none any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitEvent {
+    /// Whose.
+    pub subject: Subject,
+    /// Of the queue.
+    pub path: Arc<str>,
+    /// Whether there is one, be it as before.
+    pub is_set: bool,
+}
+
+impl Trackers {
+    /// Makes the limits those of a queue tree. `loosening` numbers the step.
+    pub fn reload(&mut self, root: &QueueConfig, loosening: u64) -> Reloaded {
+        let tables = Tables::of(root);
+        let changed = tables != self.tables;
+        let old = std::mem::replace(&mut self.tables, tables);
+        if changed {
+            self.loosened = loosening;
+            for (path, subject) in self.tables.named() {
+                self.forest.place(&subject, path, &self.tables);
+            }
+        }
+        let events = self.apply_limits();
+        if changed {
+            self.settle_lanes(&old);
+        }
+        Reloaded { changed, events }
+    }
+
+    /// Takes away who is neither named any more nor in use, and gives all others their limits.
+    fn apply_limits(&mut self) -> Vec<LimitEvent> {
+        let mut places = Vec::new();
+        for id in self.forest.in_order() {
+            let place = self.forest.get(id);
+            places.push((id, place.subject.clone(), Arc::clone(&place.path), place.limit.clone()));
+        }
+        for (id, ..) in &places {
+            self.forest.sweep(*id, &self.tables);
+        }
+        let mut events = Vec::new();
+        for (id, subject, path, old) in places {
+            let mut limit = None;
+            if self.forest.is_there(id) {
+                limit = self.tables.limit(&path, &subject).cloned();
+                self.forest.get_mut(id).limit.clone_from(&limit);
+                if old != limit {
+                    self.forest.mark(id);
+                }
+            }
+            let is_set = limit.is_some();
+            if is_set || old.is_some() {
+                events.push(LimitEvent { subject, path, is_set });
+            }
+        }
+        events
+    }
+
+    /// Notes which places limit each lane, and whether its group was chosen by a limit that is gone.
+    fn settle_lanes(&mut self, old: &Tables) {
+        let gone: BTreeSet<_> =
+            old.named().filter(|(path, subject)| !self.tables.names(path, subject)).collect();
+        for id in self.lanes.ids() {
+            let (_, group, leaf) = &self.lanes.get(id).key;
+            let lost_limit = group.as_ref().is_some_and(|group| {
+                let subject = Subject::Group(Arc::clone(group));
+                upward(leaf).any(|path| gone.contains(&(&Arc::from(path), subject.clone())))
+            });
+            self.lanes.get_mut(id).lost_limit = lost_limit;
+            self.note_limited(id);
+        }
+    }
+
+    /// To be asked once for every application after a reload that changed limits, with what it uses:
+    /// `None` leaves it where it is. Otherwise its group was chosen anew, exactly its own usage moved
+    /// from the old group to the new one, and it is in another lane.
+    ///
+    /// A limit that is closer to its leaf than the one its group was chosen by does not move it
+    /// (7.7.4).
+    pub fn rejoin(
+        &mut self,
+        lane: LaneId,
+        application: &Arc<str>,
+        groups: &[String],
+        used: &Resources,
+    ) -> Option<Joined> {
+        let slot = self.lanes.get(lane);
+        if !slot.lost_limit {
+            return None;
+        }
+        let (whose, before, leaf) = slot.key.clone();
+        if self.tables.select_group(&leaf, groups) == before {
+            return None;
+        }
+        // Taken off before it is added: the sum of both might be more than can be counted.
+        let is_running = slot.applications[application];
+        let step = self.loosened;
+        self.charge(lane, &Resources::new().minus(used), step);
+        if is_running {
+            self.stop(lane, application, step);
+        }
+        let joined = self.join(&whose, groups, application, &leaf);
+        self.charge(joined.lane, used, 0);
+        if is_running {
+            self.start(joined.lane, application);
+        }
+        self.leave(lane, application);
+        Some(joined)
+    }
+}

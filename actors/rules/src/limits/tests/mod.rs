@@ -1,0 +1,244 @@
+//! Limits in a few words: scripts of what applications do, and what trackers say of it.
+
+mod model;
+mod page;
+mod reloading;
+mod rows;
+mod waits;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::*;
+use crate::config::LimitConfig;
+
+/// A queue tree with these limits, one per line or semicolon: the queue, then any of `user=a,b`,
+/// `group=a,*`, `apps=n`, and amounts as `vcore=n`.
+pub(crate) fn tree(limits: &str) -> QueueConfig {
+    let mut root = QueueConfig::dynamic("root", false, None);
+    for line in limits.split([';', '\n']) {
+        let mut words = line.split_whitespace();
+        let Some(path) = words.next() else { continue };
+        let mut limit = LimitConfig::default();
+        let mut max = Vec::new();
+        for (key, value) in words.map(|word| word.split_once('=').expect("key=value")) {
+            let names = || value.split(',').map(str::to_owned);
+            match key {
+                "user" => limit.users.extend(names()),
+                "group" => limit.groups.extend(names()),
+                "apps" => limit.max_applications = value.parse().unwrap(),
+                name => max.push((name, value.parse().unwrap())),
+            }
+        }
+        limit.max_resources = (!max.is_empty()).then(|| Limits::of(&max));
+        queue(&mut root, path).limits.push(limit);
+    }
+    root
+}
+
+/// The queue at a path, planted where it is missing.
+pub(crate) fn queue<'a>(root: &'a mut QueueConfig, path: &str) -> &'a mut QueueConfig {
+    let mut at = root;
+    for (end, _) in path.match_indices('.').skip(1).chain([(path.len(), "")]) {
+        let path = &path[..end];
+        if path == "root" {
+            continue;
+        }
+        let there = at.children.iter().position(|child| *child.path == *path);
+        let place = there.unwrap_or_else(|| {
+            at.children.push(QueueConfig::dynamic(path, true, None));
+            at.children.len() - 1
+        });
+        at.is_leaf = false;
+        at = &mut at.children[place];
+    }
+    at
+}
+
+/// `vcore=2` and the like.
+fn amount(words: &[&str]) -> Resources {
+    let entries = words.iter().map(|word| {
+        let (name, quantity) = word.split_once('=').expect("name=quantity");
+        (name, quantity.parse().unwrap())
+    });
+    Resources::of(&entries.collect::<Vec<_>>())
+}
+
+struct Application {
+    id: Arc<str>,
+    groups: Vec<String>,
+    lane: LaneId,
+    group: Option<Arc<str>>,
+    used: Resources,
+}
+
+/// Trackers, and who uses them.
+struct World {
+    trackers: Trackers,
+    applications: BTreeMap<Arc<str>, Application>,
+    step: u64,
+    said: String,
+}
+
+impl World {
+    fn new(limits: &str) -> Self {
+        let trackers = Trackers::new(&tree(limits));
+        Self { trackers, applications: BTreeMap::new(), step: 0, said: String::new() }
+    }
+
+    /// | line | |
+    /// |---|---|
+    /// | `join app user/group,group queue` | |
+    /// | `use app vcore=n` | the first use starts it; may be negative |
+    /// | `free app vcore=n` | the last one stops it |
+    /// | `hold app vcore=n` / `hold app start` / `go app` | what its lane holds back; nothing |
+    /// | `leave app` | |
+    /// | `reload limits` | as [`tree`] has them, by semicolons |
+    /// | `ask app` | says its group, its headroom, and whether it may start |
+    /// | `usage user ann` / `usage group dev` | says what is counted, place by place |
+    /// | `tracked` | says who is |
+    /// | `reopened` | says which leaves are to look again |
+    fn play(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        self.step += 1;
+        let step = self.step;
+        match *words {
+            [] => {}
+            ["join", id, who, leaf] => self.join(id, who, leaf),
+            ["leave", id] => {
+                let application = self.applications.remove(id).unwrap();
+                self.trackers.leave(application.lane, id);
+            }
+            ["use", id, ref amounts @ ..] => self.charge(id, &amount(amounts)),
+            ["free", id, ref amounts @ ..] => {
+                self.charge(id, &Resources::new().minus(&amount(amounts)));
+            }
+            ["hold", id, "start"] => {
+                let held_back = HeldBack { short: None, starting: true };
+                self.trackers.hold_back(self.applications[id].lane, held_back);
+            }
+            ["hold", id, ref amounts @ ..] => {
+                let held_back = HeldBack { short: Some(amount(amounts)), starting: false };
+                self.trackers.hold_back(self.applications[id].lane, held_back);
+            }
+            ["go", id] => {
+                self.trackers.hold_back(self.applications[id].lane, HeldBack::default());
+            }
+            ["reload", ..] => {
+                let limits = line.trim_start().strip_prefix("reload").unwrap();
+                self.reload(&tree(limits), step);
+            }
+            ["ask", id] => {
+                let Application { lane, group, .. } = &self.applications[id];
+                let group = group.as_deref().unwrap_or("no group");
+                let headroom = self.trackers.headroom(*lane);
+                let may = if self.trackers.may_start(*lane) { "may" } else { "may not" };
+                writeln!(self.said, "{id}: {group}, {headroom}, {may} start").unwrap();
+            }
+            ["usage", kind, name] => {
+                let queues = match kind {
+                    "user" => self.trackers.user(name).map(|user| user.queues),
+                    _ => self.trackers.group(name).map(|group| group.queues),
+                };
+                match queues {
+                    Some(queues) => self.say_usage(&queues),
+                    None => writeln!(self.said, "{name} is not tracked").unwrap(),
+                }
+            }
+            ["tracked"] => {
+                let users = self.trackers.users().map(|user| format!("user {}", user.name));
+                let groups = self.trackers.groups().map(|group| format!("group {}", group.name));
+                let all: Vec<String> = users.chain(groups).collect();
+                writeln!(self.said, "tracked: {}", all.join(", ")).unwrap();
+            }
+            ["reopened"] => {
+                let leaves: Vec<_> = self.trackers.take_reopened().into_keys().collect();
+                writeln!(self.said, "reopened: {}", leaves.join(", ")).unwrap();
+            }
+            _ => panic!("what is `{line}`?"),
+        }
+    }
+
+    fn join(&mut self, id: &str, who: &str, leaf: &str) {
+        let (name, groups) = who.split_once('/').unwrap_or((who, ""));
+        let groups = groups.split(',').filter(|group| !group.is_empty()).map(str::to_owned);
+        let [id, user, leaf]: [Arc<str>; 3] = [id, name, leaf].map(Arc::from);
+        let groups: Vec<String> = groups.collect();
+        let Joined { lane, group } = self.trackers.join(&user, &groups, &id, &leaf);
+        let application =
+            Application { id: Arc::clone(&id), groups, lane, group, used: Resources::new() };
+        self.applications.insert(id, application);
+    }
+
+    /// Changes what an application uses; it runs as long as that is anything.
+    fn charge(&mut self, id: &str, change: &Resources) {
+        let application = self.applications.get_mut(id).unwrap();
+        let lane = application.lane;
+        let ran = !application.used.is_empty();
+        application.used = application.used.plus(change).pruned();
+        let runs = !application.used.is_empty();
+        let loosening = if change.has_negative() { self.step } else { 0 };
+        self.trackers.charge(lane, change, loosening);
+        match (ran, runs) {
+            (false, true) => self.trackers.start(lane, id),
+            (true, false) => self.trackers.stop(lane, id, self.step),
+            _ => {}
+        }
+    }
+
+    fn reload(&mut self, root: &QueueConfig, step: u64) {
+        let reloaded = self.trackers.reload(root, step);
+        for event in &reloaded.events {
+            let (kind, name) = match &event.subject {
+                Subject::User(name) => ("user", name),
+                Subject::Group(name) => ("group", name),
+            };
+            let what = if event.is_set { "set" } else { "removed" };
+            writeln!(self.said, "{what} {kind} {name} {}", event.path).unwrap();
+        }
+        if !reloaded.changed {
+            writeln!(self.said, "nothing changed").unwrap();
+            return;
+        }
+        for application in self.applications.values_mut() {
+            let Application { id, groups, lane, used, .. } = application;
+            if let Some(joined) = self.trackers.rejoin(*lane, id, groups, used) {
+                application.lane = joined.lane;
+                application.group = joined.group;
+            }
+        }
+    }
+
+    fn say_usage(&mut self, place: &PlaceUsage) {
+        let PlaceUsage { path, usage, running, .. } = place;
+        let max = place.max_resources.as_ref().map(|max| format!(" of {max}")).unwrap_or_default();
+        let most = match place.max_applications {
+            0 => String::new(),
+            most => format!(" of {most}"),
+        };
+        let running = running.join(" ");
+        writeln!(self.said, "{path}: {usage}{max}, runs [{running}]{most}").unwrap();
+        for child in &place.children {
+            self.say_usage(child);
+        }
+    }
+}
+
+/// What trackers with these limits say to a script.
+fn played(limits: &str, script: &str) -> String {
+    let mut world = World::new(limits);
+    script.lines().for_each(|line| world.play(line));
+    world.said
+}
+
+/// A name, limits, a script, and what is said, in lines of any indentation.
+type Case = (&'static str, &'static str, &'static str, &'static str);
+
+fn check(cases: &[Case]) {
+    for (name, limits, script, expected) in cases {
+        let expected: Vec<&str> =
+            expected.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        let said = played(limits, script);
+        assert_eq!(said.lines().map(str::trim).collect::<Vec<_>>(), expected, "{name}");
+    }
+}

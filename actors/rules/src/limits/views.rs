@@ -1,0 +1,138 @@
+//! What trackers count, for people (rest-events-metrics chapter, 1.8.18).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::places::PlaceId;
+use super::{Subject, Trackers};
+use crate::resources::{Limits, Resources};
+
+/// A user who is tracked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserUsage {
+    /// The user's.
+    pub name: Arc<str>,
+    /// The group of each application that counts for one.
+    pub groups: BTreeMap<Arc<str>, Arc<str>>,
+    /// From root on.
+    pub queues: PlaceUsage,
+}
+
+/// A group that is tracked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupUsage {
+    /// The group's, or `*`.
+    pub name: Arc<str>,
+    /// Those that count for it, by id.
+    pub applications: Vec<Arc<str>>,
+    /// From root on.
+    pub queues: PlaceUsage,
+}
+
+/// What somebody uses of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceUsage {
+    /// Of the queue.
+    pub path: Arc<str>,
+    /// Here and below.
+    pub usage: Resources,
+    /// The applications that hold something here or below, by id.
+    pub running: Vec<Arc<str>>,
+    /// The limit here.
+    pub max_resources: Option<Limits>,
+    /// The limit here; 0 is unlimited.
+    pub max_applications: u64,
+    /// Those below that are tracked, by path.
+    pub children: Vec<PlaceUsage>,
+}
+
+impl Trackers {
+    /// All users who are tracked, by name.
+    pub fn users(&self) -> impl Iterator<Item = UserUsage> {
+        self.forest.roots().filter_map(|(subject, root)| match subject {
+            Subject::User(name) => Some(self.user_usage(name, root)),
+            Subject::Group(_) => None,
+        })
+    }
+
+    /// All groups that are tracked, by name.
+    pub fn groups(&self) -> impl Iterator<Item = GroupUsage> {
+        self.forest.roots().filter_map(|(subject, root)| match subject {
+            Subject::User(_) => None,
+            Subject::Group(name) => Some(self.group_usage(name, root)),
+        })
+    }
+
+    /// What each user and group uses of each queue where it is tracked, and how many applications
+    /// run for it there.
+    pub fn each_use(&self, mut tell: impl FnMut(&Subject, &str, &Resources, u64)) {
+        for id in self.forest.in_order() {
+            let place = self.forest.get(id);
+            tell(&place.subject, &place.path, &place.usage, place.running);
+        }
+    }
+
+    /// One user, if tracked.
+    pub fn user(&self, name: &str) -> Option<UserUsage> {
+        let name = Arc::from(name);
+        let root = self.forest.root(&Subject::User(Arc::clone(&name)))?;
+        Some(self.user_usage(&name, root))
+    }
+
+    /// One group, if tracked.
+    pub fn group(&self, name: &str) -> Option<GroupUsage> {
+        let name = Arc::from(name);
+        let root = self.forest.root(&Subject::Group(Arc::clone(&name)))?;
+        Some(self.group_usage(&name, root))
+    }
+
+    fn user_usage(&self, name: &Arc<str>, root: PlaceId) -> UserUsage {
+        let mut groups = BTreeMap::new();
+        self.each_application(root, &mut |application, group| {
+            if let Some(group) = group {
+                groups.insert(Arc::clone(application), Arc::clone(group));
+            }
+        });
+        UserUsage { name: Arc::clone(name), groups, queues: self.place_usage(root) }
+    }
+
+    fn group_usage(&self, name: &Arc<str>, root: PlaceId) -> GroupUsage {
+        let mut applications = Vec::new();
+        self.each_application(root, &mut |id, _| applications.push(Arc::clone(id)));
+        applications.sort();
+        GroupUsage { name: Arc::clone(name), applications, queues: self.place_usage(root) }
+    }
+
+    /// Every application in a lane that ends at a place or below, and the group it counts for.
+    fn each_application(&self, at: PlaceId, tell: &mut impl FnMut(&Arc<str>, Option<&Arc<str>>)) {
+        let place = self.forest.get(at);
+        for lane in place.lanes.iter().map(|lane| self.lanes.get(*lane)) {
+            for application in lane.applications.keys() {
+                tell(application, lane.key.1.as_ref());
+            }
+        }
+        for below in place.below.values() {
+            self.each_application(*below, tell);
+        }
+    }
+
+    fn place_usage(&self, at: PlaceId) -> PlaceUsage {
+        let place = self.forest.get(at);
+        let children: Vec<_> = place.below.values().map(|below| self.place_usage(*below)).collect();
+        let here = place.lanes.iter().flat_map(|lane| &self.lanes.get(*lane).applications);
+        let running = here.filter(|(_, is_running)| **is_running).map(|(id, _)| id);
+        let below = children.iter().flat_map(|child| &child.running);
+        let mut running: Vec<_> = running.chain(below).map(Arc::clone).collect();
+        running.sort();
+        debug_assert_eq!(running.len() as u64, place.running, "{} counts wrong", place.path);
+        let limit = place.limit.as_deref();
+        PlaceUsage {
+            path: Arc::clone(&place.path),
+            usage: place.usage.clone(),
+            running,
+            max_resources: limit.and_then(|limit| limit.resources.clone()),
+            max_applications: limit.map_or(0, |limit| limit.applications),
+            children,
+        }
+    }
+}

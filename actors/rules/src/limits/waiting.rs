@@ -1,0 +1,82 @@
+//! Who waits for a user's or a group's limit, and who is told when it is loosened.
+//!
+//! # How
+//! Each place keeps a bound: no more than the least of what is held back there and below. Whatever
+//! gives room marks the highest limited place on its way; a place that is not below it has no more
+//! than before. Once per step the marked places are looked at from the top, and where a limit lets
+//! not even the bound pass, nothing below it is looked at. So a burst of releases costs one look, and
+//! a release that helps nobody costs a comparison.
+//!
+//! A bound is only lowered when something more is held back; it is made anew when all below the place
+//! was looked at. One that is too kind costs one look in vain.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::Trackers;
+use super::lanes::{HeldBack, LaneId};
+use super::places::PlaceId;
+
+impl Trackers {
+    /// Notes what a lane holds back, so that its leaf is told when that may have changed.
+    pub fn hold_back(&mut self, lane: LaneId, held_back: HeldBack) {
+        let slot = self.lanes.get_mut(lane);
+        if slot.held_back == held_back {
+            return;
+        }
+        let is_any = held_back.is_any();
+        for end in slot.ends() {
+            if is_any {
+                self.forest.change(end, |place| place.bound.include(&held_back));
+                self.forest.get_mut(end).waiting.insert(lane);
+            } else {
+                self.forest.get_mut(end).waiting.remove(&lane);
+            }
+        }
+        slot.held_back = held_back;
+    }
+
+    /// Lanes whose user or group was loosened so that what they hold back may be tried, by leaf. To
+    /// be asked at the end of a step that loosened anything: what was in the meantime used again is no
+    /// room.
+    pub fn take_reopened(&mut self) -> BTreeMap<Arc<str>, BTreeSet<LaneId>> {
+        let mut reopened = BTreeMap::new();
+        while let Some(place) = self.forest.take_marked() {
+            self.look(place, &mut reopened);
+        }
+        reopened
+    }
+
+    /// Adds those lanes at a place and below that may go on.
+    fn look(&mut self, at: PlaceId, reopened: &mut BTreeMap<Arc<str>, BTreeSet<LaneId>>) {
+        let place = self.forest.get(at);
+        if !place.may_let_on() {
+            return;
+        }
+        let mut bound = HeldBack::default();
+        let mut here = BTreeSet::new();
+        for lane in &place.waiting {
+            bound.include(&self.lanes.get(*lane).held_back);
+            if self.may_go_on(*lane) {
+                here.insert(*lane);
+            }
+        }
+        if !here.is_empty() {
+            // Lanes that end here are those of the leaf with this path.
+            reopened.entry(Arc::clone(&place.path)).or_default().append(&mut here);
+        }
+        let below: Vec<PlaceId> = place.below.values().copied().collect();
+        for below in below {
+            self.look(below, reopened);
+            bound.include(&self.forest.get(below).bound);
+        }
+        self.forest.get_mut(at).bound = bound;
+    }
+
+    /// Whether what a lane holds back may be tried.
+    fn may_go_on(&self, id: LaneId) -> bool {
+        let HeldBack { short, starting } = &self.lanes.get(id).held_back;
+        let fits = short.as_ref().is_some_and(|least| self.headroom(id).allows(least));
+        fits || (*starting && self.may_start(id))
+    }
+}

@@ -1,0 +1,240 @@
+//! Where applications go.
+
+use super::*;
+
+const OPEN: &str = "root/ *";
+
+#[test]
+fn s6_11_the_names_that_rules_make() {
+    let provided = || rule("provided");
+    let (user, all) = (|| rule("user"), &[OPEN, "root.a/", "root.a.b", "root.dev_q"]);
+    let parented = below(creating(user()), creating(provided()));
+    for (rule, application, expected) in [
+        (parented.clone(), application("my_q"), "+root.dev.my_q"),
+        (parented, application("root.dev_q"), "root.dev_q"),
+        (creating(provided()), application("a.b"), "+root.a_dot_b"),
+        (creating(provided()), application("a..b"), "+root.a_dot__dot_b"),
+        (creating(provided()), application("root.unkno!wn"), "E_PLACEMENT_RULE"),
+        (creating(provided()), application("root..a"), "E_PLACEMENT_RULE"),
+        (creating(provided()), application("root."), "E_PLACEMENT_RULE"),
+        (creating(provided()), application("root"), "+root.root"),
+        (creating(provided()), application("Root.x"), "+root.root_dot_x"),
+        (creating(provided()), application("root.A.B"), "root.a.b"),
+        (provided(), application("root.a.c"), "E_PLACEMENT_NONE"),
+        (user(), of_user("finance.test", &[]), "E_PLACEMENT_NONE"),
+        (creating(user()), of_user("finance.test", &[]), "+root.finance_dot_test"),
+        (creating(user()), of_user("service$", &[]), "E_PLACEMENT_RULE"),
+        (creating(user()), of_user(&"x".repeat(65), &[]), "E_PLACEMENT_RULE"),
+        (creating(user()), of_user(&"x.".repeat(11), &[]), "E_PLACEMENT_RULE"),
+        (creating(fixed("testparent.testchild")), application(""), "+root.testparent.testchild"),
+        (creating(fixed("rootless")), application(""), "+root.rootless"),
+        (creating(fixed("Root.New")), application(""), "+root.new"),
+        (below(fixed("root"), creating(fixed("child"))), application(""), "+root.root.child"),
+        (below(fixed("a"), creating(user())), application(""), "+root.a.dev"),
+        (below(user(), creating(fixed("x"))), application(""), "E_PLACEMENT_NONE"),
+        (below(fixed("dev_q"), creating(user())), application(""), "E_PLACEMENT_RULE"),
+        (
+            below(below(creating(user()), creating(fixed("mid"))), creating(fixed("low"))),
+            application(""),
+            "+root.dev.mid.low",
+        ),
+    ] {
+        assert_eq!(place(std::slice::from_ref(&rule), all, &application), expected, "{rule:?}");
+    }
+}
+
+#[test]
+fn s6_11_tags_name_queues_as_submissions_do() {
+    let all = &[OPEN, "root.a/", "root.a.b", "root.default"];
+    let rule = below(creating(rule("user")), creating(tagged("Name.Space")));
+    let tagged = |value| with_tag("NAME.space", value, application(""));
+    for (application, expected) in [
+        (tagged("root.a.b"), "root.a.b"),
+        (tagged("team"), "+root.dev.team"),
+        (tagged("a.b"), "+root.dev.a_dot_b"),
+        (tagged("no way"), "E_PLACEMENT_RULE"),
+        (tagged(""), "root.default"),
+        (application(""), "root.default"),
+    ] {
+        assert_eq!(place(std::slice::from_ref(&rule), all, &application), expected);
+    }
+    // No tag is looked for before it is asked for whom the rule is.
+    let rule = filtered("deny", &["dev"], &[], super::tagged("ns"));
+    let placement = Placement::build(&[rule]).unwrap();
+    let (queues, tags) = (Queues::new(&[OPEN]), Tags::default());
+    let (queue, user, groups, tags) = ("", "dev", &[] as &[String], Some(&tags));
+    let submission = Submission { queue, user, groups, tags, is_forced: false };
+    let refused = placement.place(&submission, &&queues).unwrap_err();
+    assert!(refused.to_string().ends_with("`tag`: there is no tag `ns`"), "{refused}");
+}
+
+#[test]
+fn s6_11_filters() {
+    let queues = &[OPEN, "root.q"];
+    let long = format!("(?i){}", "user1");
+    for (kind, users, groups, user, of, passes) in [
+        ("deny", &[] as &[&str], &[] as &[&str], "dev", &[] as &[&str], false),
+        ("", &[], &[], "dev", &[], true),
+        ("allow", &[long.as_str()], &[], "USER1", &[], true),
+        ("deny", &[long.as_str()], &[], "USER1", &[], false),
+        ("allow", &[], &["dev*"], "x", &["x", "my-de"], true),
+        ("allow", &["user1", "user*"], &[], "user1", &[], true),
+        ("allow", &["user1", "user*"], &[], "user2", &[], false),
+        ("allow", &["a.b"], &[], "axb", &[], false),
+        ("allow", &["a.b"], &[], "a.b", &[], true),
+        ("allow", &["svc$"], &[], "my-svc", &[], true),
+        ("allow", &["User1"], &[], "user1", &[], false),
+        ("allow", &["one"], &["two"], "two", &["one"], false),
+        ("deny", &["one"], &["two"], "x", &["two"], false),
+        ("deny", &["one"], &["two"], "x", &["y"], true),
+        ("allow", &["1st", "2nd"], &[], "1st", &[], false),
+        ("deny", &["1st", "2nd"], &[], "1st", &[], true),
+    ] {
+        let rule = filtered(kind, users, groups, fixed("q"));
+        let expected = if passes { "root.q" } else { "E_PLACEMENT_NONE" };
+        let application = of_user(user, of);
+        let placed = place(std::slice::from_ref(&rule), queues, &application);
+        assert_eq!(placed, expected, "{rule:?} for {user} in {of:?}");
+    }
+}
+
+#[test]
+fn s6_11_what_cannot_be_used_leaves_it_to_the_next_rule() {
+    let queues = &[
+        "root/",
+        "root.open *",
+        "root.shut",
+        "root.going! *",
+        "root.p/ *",
+        "root.gone!/ *",
+        "root.shut_p/",
+    ];
+    let next = || fixed("open");
+    for first in [
+        fixed("p"),
+        fixed("shut"),
+        fixed("going"),
+        creating(fixed("open.below.it")),
+        creating(fixed("gone.new")),
+        creating(fixed("shut_p.new")),
+        creating(fixed("new")),
+        rule("provided"),
+        creating(fixed("@recovery@")),
+        creating(fixed("root.@Recovery@")),
+    ] {
+        let placed = place(&[first.clone(), next()], queues, &application(""));
+        assert_eq!(placed, "root.open", "{first:?}");
+        assert_eq!(place(&[first], queues, &application("")), "E_PLACEMENT_NONE");
+    }
+}
+
+#[test]
+fn s6_11_the_last_resort() {
+    let (open, shut) = (&[OPEN, "root.default"], &["root/", "root.default"]);
+    let (parent, going) = (&[OPEN, "root.default/"], &[OPEN, "root.default!"]);
+    for rules in [&[] as &[RuleConfig], &[fixed("nowhere"), rule("user")]] {
+        assert_eq!(place(rules, open, &application("x")), "root.default");
+        for queues in [shut as &[&str], parent, going, &[OPEN]] {
+            assert_eq!(place(rules, queues, &application("x")), "E_PLACEMENT_NONE");
+        }
+        assert_eq!(place(rules, open, &forced(application("x"))), "+root.@recovery@");
+    }
+}
+
+#[test]
+fn s6_11_forced_applications() {
+    let queues = &["root/ ada", "root.a ada", "root.p/", "root.default"];
+    for (rule, application, expected) in [
+        (rule("provided"), application("root.a"), "+root.@recovery@"),
+        (rule("provided"), Application { user: "ada".into(), ..application("root.a") }, "root.a"),
+        (creating(rule("provided")), application("root.a.b"), "+root.@recovery@"),
+        (creating(rule("provided")), application("root..b"), "+root.@recovery@"),
+        (rule("provided"), application("root.@recovery@"), "+root.@recovery@"),
+        (creating(rule("provided")), application("root.@RECOVERY@"), "+root.@recovery@"),
+        (below(fixed("a"), creating(rule("user"))), application(""), "+root.@recovery@"),
+        (
+            creating(rule("provided")),
+            Application { user: "ada".into(), ..application("root.p.@recovery@") },
+            "+root.@recovery@",
+        ),
+    ] {
+        let placed = place(std::slice::from_ref(&rule), queues, &forced(application));
+        assert_eq!(placed, expected, "{rule:?}");
+    }
+    let there = &["root/", "root.@recovery@"];
+    assert_eq!(place(&[], there, &forced(application("x"))), "root.@recovery@");
+    assert_eq!(place(&[], there, &application("root.@recovery@")), "E_PLACEMENT_NONE");
+}
+
+#[test]
+fn s6_7_force_is_a_boolean_of_go() {
+    for (text, expected) in [
+        ("1", true),
+        ("t", true),
+        ("T", true),
+        ("TRUE", true),
+        ("true", true),
+        ("True", true),
+        ("0", false),
+        ("f", false),
+        ("yes", false),
+        ("tRUE", false),
+        ("", false),
+        (" true", false),
+    ] {
+        let application = with_tag("APPLICATION.create.force", text, application(""));
+        assert_eq!(is_forced(&application.tags), expected, "`{text}`");
+    }
+}
+
+#[test]
+fn a_parent_that_is_named_is_no_leaf_only_while_no_rules_are_configured() {
+    let queues = &[OPEN, "root.p/"];
+    assert_eq!(place(&[], queues, &application("root.p")), "not a leaf: root.p");
+    assert_eq!(place(&[rule("provided")], queues, &application("root.p")), "E_PLACEMENT_NONE");
+}
+
+#[test]
+fn s4_9_why_a_queue_is_not_made() {
+    let queues = Queues::new(&[
+        "root/",
+        "root.leaf *",
+        "root.p/ *",
+        "root.p.a",
+        "root.going!/ *",
+        "root.shut/",
+    ]);
+    let made = |path: &str| creation(path, "dev", &[], &&queues).map_err(|error| error.cause());
+    assert_eq!(made("root.p.b.c"), Ok(vec!["root.p.b".to_owned(), "root.p.b.c".to_owned()]));
+    assert_eq!(made("root.p.a"), Ok(Vec::new()));
+    for (path, cause) in [
+        ("root", "E_QUEUE_PATH"),
+        ("rootless.a", "E_QUEUE_PATH"),
+        ("a.b", "E_QUEUE_PATH"),
+        ("root.shut.a", "E_CREATE_ACL"),
+        ("root.leaf.a.b", "E_CREATE_UNDER_LEAF"),
+        ("root.going.a", "E_ADD_CHILD_DRAINING"),
+        ("root.p.@recovery@", "E_RECOVERY_NAME"),
+        ("root.p.@recovery@.x", "E_RECOVERY_NAME"),
+        ("root.p.a$", "E_QUEUE_NAME"),
+        ("root.p..a", "E_QUEUE_NAME"),
+    ] {
+        assert_eq!(made(path), Err(cause), "{path}");
+    }
+}
+
+#[test]
+fn whoever_is_refused_reads_what_each_rule_ran_into() {
+    let rules = [rule("provided"), creating(rule("user")), fixed("p")];
+    let placement = Placement::build(&rules).unwrap();
+    let queues = Queues::new(&["root/", "root.p/ *", "root.q bob"]);
+    let (queue, user, groups) = ("root.q", "dev", &[] as &[String]);
+    let submission = Submission { queue, user, groups, tags: None, is_forced: false };
+    let refused = placement.place(&submission, &&queues).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "no placement rule produced a usable queue: `provided`: user `dev` may not submit to queue \
+         `root.q`; `user`: user `dev` may not create queues below `root` (wanted `root.dev`); \
+         `fixed`: queue `root.p` cannot run applications, it is not a leaf"
+    );
+}

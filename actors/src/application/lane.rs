@@ -1,0 +1,169 @@
+//! The application under the limits of its user and group (queues-and-config chapter, section 7).
+//!
+//! An application joins a lane of the partition's trackers with its first ask or allocation: there
+//! the group it counts for is chosen (7.3). It leaves when it neither holds nor asks for anything;
+//! with its next ask it joins anew.
+//!
+//! # Invariants
+//! * Whatever changes what the application holds changes what its user and group use in the same
+//!   visit: a placement at once, everything else once for the whole visit, by the very delta that
+//!   climbs the queues.
+//! * It counts among the running applications of its user and group from its first usage on, until
+//!   nothing is left (7.4), or until a refund leaves it where it was: Accepted, with nothing.
+
+use std::sync::Arc;
+
+use monoceros_rules::limits::{Joined, LaneId};
+use monoceros_rules::resources::Resources;
+use monoceros_rules::waits::View;
+
+use super::Application;
+use super::ops::Doing;
+use crate::baton::{Baton, Saying};
+use crate::events::{Event, Row};
+use crate::queue::Narrowed;
+
+/// The lane that an application is in.
+pub(super) struct Lane {
+    pub(super) id: LaneId,
+    /// The group that the application counts for.
+    pub(super) group: Option<Arc<str>>,
+    /// Something limits its user or group here.
+    pub(super) is_limited: bool,
+    /// It counts among the running applications.
+    counts: bool,
+}
+
+impl Application {
+    /// The lane, if it has to be looked at.
+    pub(super) fn limited_lane(&self) -> Option<LaneId> {
+        self.lane.as_ref().filter(|lane| lane.is_limited).map(|lane| lane.id)
+    }
+
+    /// Looks at an offer that is at this application: what its queues, user and group leave.
+    pub(super) fn looking<T>(&self, baton: &Baton, look: impl FnOnce(&View<'_>) -> T) -> T {
+        let frame = baton.offer.frames.last().expect("a leaf's offer has the leaf's frame");
+        let view = frame.view(&baton.books.nodes);
+        match self.limited_lane() {
+            None => look(&view),
+            Some(lane) => {
+                let narrowed = Narrowed::of(lane, &view, &baton.books.trackers);
+                look(&narrowed.view(view.nodes))
+            }
+        }
+    }
+
+    /// It asks for something or holds something: it is in a lane from now on.
+    pub(super) fn join_lane(&mut self, baton: &mut Baton) {
+        if self.lane.is_some() {
+            return;
+        }
+        let (book, trackers) = (&self.book, &mut baton.books.trackers);
+        let Joined { lane: id, group } =
+            trackers.join(&book.user, &book.groups, &book.id, &book.queue);
+        let is_limited = trackers.is_limited(id);
+        self.lane = Some(Lane { id, group, is_limited, counts: false });
+        self.tell_link(Row::UserGroupLinked, baton);
+    }
+
+    /// A placement of it is booked, or waits for its predicate.
+    pub(super) fn uses(&mut self, resources: &Resources, baton: &mut Baton) {
+        let lane = self.lane.as_mut().expect("who asks is in a lane");
+        baton.books.trackers.charge(lane.id, resources, 0);
+        if !std::mem::replace(&mut lane.counts, true) {
+            baton.books.trackers.start(lane.id, &self.book.id);
+        }
+    }
+
+    /// A visit is over: what it changed counts for user and group, and whoever has nothing left
+    /// leaves the lane.
+    pub(super) fn settle_lane(&mut self, baton: &mut Baton, doing: &mut Doing) {
+        let holds = !self.book.allocations.is_empty() || !self.book.unsettled.is_empty();
+        let waits = !self.book.asks.pending().is_empty();
+        let Some(lane) = &mut self.lane else {
+            debug_assert!(!holds && !waits, "who asks or holds is in a lane");
+            return;
+        };
+        let (id, books) = (lane.id, &mut baton.books);
+        let change = doing.delta.allocated.clone().pruned();
+        let stops = lane.counts && !holds && (!waits || self.book.is_starting());
+        if stops || change.has_negative() {
+            doing.loosening = books.loosen();
+        }
+        if !change.is_empty() {
+            let loosening = if change.has_negative() { doing.loosening } else { 0 };
+            books.trackers.charge(id, &change, loosening);
+        }
+        if stops {
+            lane.counts = false;
+            books.trackers.stop(id, &self.book.id, doing.loosening);
+        } else if holds && !std::mem::replace(&mut lane.counts, true) {
+            books.trackers.start(id, &self.book.id);
+        }
+        if holds || waits {
+            baton.said.append(&mut doing.discharged);
+            return;
+        }
+        books.trackers.leave(id, &self.book.id);
+        let last = doing.discharged.pop();
+        baton.said.append(&mut doing.discharged);
+        self.tell_link(Row::UserGroupUnlinked, baton);
+        baton.said.extend(last);
+        self.lane = None;
+    }
+
+    /// Limits may have changed: it may count for another group from now on (7.7), and be limited or
+    /// not.
+    pub(super) fn rejoin_lane(&mut self, baton: &mut Baton) {
+        let Some(lane) = &mut self.lane else { return };
+        let (book, trackers) = (&self.book, &mut baton.books.trackers);
+        let joined = trackers.rejoin(lane.id, &book.id, &book.groups, book.allocated());
+        let is_elsewhere = joined.is_some();
+        if let Some(Joined { lane: id, group }) = joined {
+            (lane.id, lane.group) = (id, group);
+        }
+        lane.is_limited = trackers.is_limited(lane.id);
+        if is_elsewhere {
+            self.tell_link(Row::UserGroupLinked, baton);
+        }
+    }
+
+    /// Tied to its group from now on, or not any more.
+    fn tell_link(&self, row: Row, baton: &mut Baton) {
+        if let Some(group) = self.group() {
+            baton.happens(|at| Event::of(row, group, at).referring(&self.book.id));
+        }
+    }
+
+    /// The group it counts for.
+    pub(super) fn group(&self) -> Option<&Arc<str>> {
+        self.lane.as_ref().and_then(|lane| lane.group.as_ref())
+    }
+
+    /// User and group use more. What is said of a placement says so itself.
+    pub(super) fn tell_charge(&self, change: &Resources, baton: &mut Baton, doing: &mut Doing) {
+        baton.said.append(&mut doing.discharged);
+        let queue = &self.book.queue;
+        baton.happens(|at| {
+            Event::of(Row::UserCharged, &self.book.user, at).referring(queue).amount(change)
+        });
+        if let Some(group) = self.group() {
+            let event = |at| Event::of(Row::GroupCharged, group, at);
+            baton.happens(|at| event(at).referring(queue).amount(change));
+        }
+    }
+
+    /// User and group use less. That of the group waits until it is known whether the application
+    /// leaves it: the tie ends before the last of it (rest-events-metrics chapter, 3.4).
+    pub(super) fn tell_discharge(&self, change: &Resources, baton: &mut Baton, doing: &mut Doing) {
+        let queue = &self.book.queue;
+        baton.happens(|at| {
+            Event::of(Row::UserDischarged, &self.book.user, at).referring(queue).amount(change)
+        });
+        if let Some(group) = self.group().filter(|_| baton.tracking.is_on()) {
+            let event = Event::of(Row::GroupDischarged, group, baton.now_ns);
+            let event = event.referring(queue).amount(change);
+            doing.discharged.push(Saying::Happened(Box::new(event)));
+        }
+    }
+}

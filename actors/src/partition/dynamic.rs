@@ -1,0 +1,159 @@
+//! Queues that are there because applications need them (queues-and-config chapter, 4.5, 4.9 and
+//! 4.10).
+//!
+//! A dynamic leaf begins with what the nearest template above says, as that is configured at the
+//! time, and then takes what the namespaces of its applications say. It goes when it has been empty
+//! for [`CLEANING_INTERVAL`], so that applications which follow each other find what they left; then
+//! the dynamic queues above that held nothing else go with it.
+//!
+//! # Invariants
+//! * A dynamic leaf is there while an application is in it, and no longer than the interval after.
+//! * While no dynamic queue is empty, nothing waits to be cleaned and no deadline is armed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_rules::application::NewApplication;
+use monoceros_rules::config::{QueueConfig, RECOVERY, Template};
+use monoceros_rules::ledger;
+use monoceros_rules::placement::{NamespaceTags, QueueTree, creation};
+use monoceros_rules::rejection::Rejection;
+use monoceros_rules::reload;
+
+use super::deadlines::CLEANING_INTERVAL;
+use super::{Partition, Task};
+use crate::baton::{Alarm, Baton, Directory, Purpose, QueueSlot, Walk};
+use crate::queue::QueueFacts;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct EmptyQueues {
+    /// ns since the epoch.
+    since: BTreeMap<QueueSlot, i64>,
+    /// A deadline is armed for the first of them.
+    armed: bool,
+}
+
+impl EmptyQueues {
+    /// It is not empty any more, or gone.
+    pub(super) fn forget(&mut self, slot: QueueSlot) {
+        self.since.remove(&slot);
+    }
+}
+
+impl Partition {
+    /// Notes a dynamic queue in which nothing is left.
+    pub(super) fn may_be_empty(&mut self, slot: QueueSlot, baton: &mut Baton) {
+        let entry = baton.directory.queue(slot);
+        if !entry.facts.config.is_dynamic || !entry.is_empty() {
+            return;
+        }
+        self.empty.since.insert(slot, baton.now_ns);
+        if !self.empty.armed {
+            self.empty.armed = true;
+            baton.alarms.push((CLEANING_INTERVAL, Alarm::CleanQueues));
+        }
+    }
+
+    /// Has those go that have been empty for their time, the deepest first, and comes back for the
+    /// next.
+    pub(super) fn clean_queues(&mut self, baton: &mut Baton) {
+        self.empty.armed = false;
+        let interval = i64::try_from(CLEANING_INTERVAL.as_nanos()).unwrap_or(i64::MAX);
+        let mut next: Option<i64> = None;
+        for (slot, since_ns) in std::mem::take(&mut self.empty.since).into_iter().rev() {
+            if !baton.directory.queue(slot).facts.config.is_dynamic {
+                // It was configured meanwhile.
+                continue;
+            }
+            let left_ns = since_ns.saturating_add(interval).saturating_sub(baton.now_ns);
+            if left_ns <= 0 {
+                self.agenda.push_back(Task::Uproot(slot));
+            } else {
+                self.empty.since.insert(slot, since_ns);
+                next = Some(next.map_or(left_ns, |least| least.min(left_ns)));
+            }
+        }
+        if let Some(left_ns) = next {
+            self.empty.armed = true;
+            let wait = Duration::from_nanos(left_ns.unsigned_abs());
+            baton.alarms.push((wait, Alarm::CleanQueues));
+        }
+    }
+
+    /// Notes for a dynamic leaf what the namespace of an application that comes says of it.
+    pub(super) fn take_namespace(
+        &mut self,
+        new: &NewApplication,
+        leaf: QueueSlot,
+        baton: &mut Baton,
+    ) {
+        let Some(tags) = &new.tags else { return };
+        let entry = baton.directory.queue_mut(leaf);
+        if !entry.facts.config.is_dynamic {
+            return;
+        }
+        let (said, warnings) = NamespaceTags::read(tags);
+        for warning in warnings {
+            tracing::warn!(application = %new.id, "{warning}");
+        }
+        let Some(config) = said.changed(&entry.facts.config) else { return };
+        let reorders = !reload::orders_applications_alike(&entry.facts.config, &config);
+        let facts = QueueFacts::clone(&entry.facts);
+        entry.facts = Arc::new(QueueFacts { config: Arc::new(config), ..facts });
+        self.agenda.push_back(Task::Refit(leaf, reorders));
+    }
+
+    /// Has a leaf and those above it take in what the leaf is to be, as a reload does for all.
+    pub(super) fn refit(leaf: QueueSlot, reorders: bool, mut baton: Box<Baton>) {
+        let directory = &baton.directory;
+        let mut path: Vec<&Arc<QueueFacts>> = directory.upward(leaf).collect();
+        path.reverse();
+        let mut fair_max = vec![None; leaf.0 as usize + 1];
+        let mut above = None;
+        for facts in &path {
+            above = match facts.parent {
+                None => ledger::stored_limits(baton.books.nodes.capacity()),
+                Some(_) => ledger::fair_max(above.as_ref(), facts.config.max.as_ref()),
+            };
+            fair_max[facts.slot.0 as usize].clone_from(&above);
+        }
+        let address = |facts: &&Arc<QueueFacts>| Arc::clone(&directory.queue(facts.slot).address);
+        let queues = path.iter().map(address).collect();
+        let members = directory.applications.iter().flatten();
+        let reordered = members.filter(|entry| reorders && entry.leaf == leaf);
+        let applications = reordered.map(|entry| Arc::clone(&entry.address)).collect();
+        let purpose = Purpose::Refresh;
+        baton.walk = Walk { queues, applications, purpose, fair_max, ..Walk::default() };
+        baton.walk_on();
+    }
+}
+
+/// The queues that are missing for the application's leaf to be there, those above first.
+pub(super) fn to_be_planted(
+    path: &str,
+    new: &NewApplication,
+    directory: &Directory,
+) -> Result<Vec<Arc<QueueConfig>>, Rejection> {
+    if path == RECOVERY {
+        return Ok(vec![Arc::new(QueueConfig::recovery())]);
+    }
+    let missing = creation(path, &new.user, &new.groups, directory).map_err(|error| {
+        let (id, why, cause) = (Arc::clone(&new.id), error.to_string(), error.cause());
+        Rejection::QueueCreate { id, why, cause }
+    })?;
+    let template = missing.first().and_then(|topmost| {
+        let (parent, _) = topmost.rsplit_once('.')?;
+        template_above(directory.find(parent)?, directory)
+    });
+    let made = missing
+        .iter()
+        .map(|queue| Arc::new(QueueConfig::dynamic(queue, queue == path, template.as_deref())));
+    Ok(made.collect())
+}
+
+/// The template of the queue, or the nearest above it (3.7).
+fn template_above(queue: QueueSlot, directory: &Directory) -> Option<Arc<Template>> {
+    directory.upward(queue).find_map(|facts| facts.config.template.clone())
+}

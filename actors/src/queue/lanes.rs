@@ -1,0 +1,248 @@
+//! The applications of a leaf whose user or group is limited, lane by lane.
+//!
+//! # A lane is a queue between leaf and applications
+//! All applications of a lane have the same room by the limits of their user and group, and the same
+//! verdict whether one more of them may run. So a lane narrows an offer as a queue does
+//! ([`Narrowed`]), and what it holds back is seen by nobody above: ten thousand applications of a
+//! user at the limit are one entry of the leaf that is skipped.
+//!
+//! # In what order
+//! Lanes stand in the order of their first applications. The first application of the leaf that may
+//! use an offer is looked for in one lane after the other, until a lane begins behind the best that
+//! was found. A lane that has none notes when it was looked at in vain, as a queue does, and is passed
+//! over until something changes. Whom the chosen one must stay ahead of may be said too early (the
+//! first of a lane that was not looked into): then the offer comes back to the leaf once too often,
+//! and is decided as it would have been.
+//!
+//! # Invariants
+//! * Every lane here has a row, and stands under the key of its first.
+//! * What a lane shows above was made of its limits as they were, or as they are: they are narrowed
+//!   without notice, and whenever something that waits here may go on the partition has the lane
+//!   looked at ([`Lanes::look_again`]). That is what the trackers are told for
+//!   ([`Trackers::hold_back`]).
+
+use std::collections::BTreeMap;
+
+use monoceros_rules::limits::{HeldBack, LaneId, Trackers};
+use monoceros_rules::nodes::NodeIndex;
+use monoceros_rules::ordered::OrderedTree;
+use monoceros_rules::resources::{Limits, Resources};
+use monoceros_rules::waits::{View, WaitSet, Waits};
+
+use crate::baton::{RowKey, RowSlot};
+
+/// What an offer leaves to the applications of a lane.
+pub(crate) struct Narrowed {
+    /// By queues, user and group.
+    headroom: Limits,
+    stamp: u64,
+    may_start: bool,
+}
+
+impl Narrowed {
+    pub(crate) fn of(lane: LaneId, view: &View<'_>, trackers: &Trackers) -> Self {
+        let mut headroom = view.headroom.clone();
+        trackers.narrow(lane, &mut headroom);
+        Self {
+            headroom,
+            stamp: view.stamp.max(trackers.loosened(lane)),
+            may_start: view.may_start && trackers.may_start(lane),
+        }
+    }
+
+    pub(crate) fn view<'a>(&'a self, nodes: Option<&'a NodeIndex>) -> View<'a> {
+        let Self { headroom, stamp, may_start } = self;
+        View { headroom, stamp: *stamp, may_start: *may_start, nodes }
+    }
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Lanes {
+    lanes: BTreeMap<LaneId, Lane>,
+    order: OrderedTree<RowKey, LaneId, Waits>,
+}
+
+#[derive(Default)]
+struct Lane {
+    rows: OrderedTree<RowKey, RowSlot, Waits>,
+    /// What it stands under among the lanes; none until it is settled.
+    head: Option<RowKey>,
+    /// Loosening and growth when it was last looked at in vain.
+    last_vain: (u64, u64),
+    /// As the trackers know it.
+    held_back: HeldBack,
+}
+
+/// Who comes first in all lanes.
+#[derive(Default)]
+pub(super) struct Leaders {
+    pub(super) first: Option<(RowKey, RowSlot)>,
+    /// Nobody else comes before this.
+    pub(super) next: Option<RowKey>,
+}
+
+impl Lanes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    pub(super) fn ids(&self) -> Vec<LaneId> {
+        self.lanes.keys().copied().collect()
+    }
+
+    /// The bound over all lanes.
+    pub(super) fn waits(&self) -> Option<&Waits> {
+        self.order.bound()
+    }
+
+    // A lane whose rows changed is not in order until it is settled.
+
+    pub(super) fn insert(&mut self, lane: LaneId, key: RowKey, row: RowSlot, waits: Waits) {
+        self.lanes.entry(lane).or_default().rows.insert(key, row, waits);
+    }
+
+    pub(super) fn remove(&mut self, lane: LaneId, key: &RowKey) {
+        if let Some(lane) = self.lanes.get_mut(&lane) {
+            lane.rows.remove(key);
+        }
+    }
+
+    pub(super) fn rekey(&mut self, lane: LaneId, old: &RowKey, new: RowKey, waits: Waits) {
+        if let Some(lane) = self.lanes.get_mut(&lane) {
+            if *old == new {
+                lane.rows.set_bound(old, waits);
+            } else {
+                lane.rows.rekey(old, new, waits);
+            }
+        }
+    }
+
+    /// Puts a lane in its place, with what is seen of it from above. Says whether that changed.
+    /// An empty one is forgotten, and its number may stand for another lane already.
+    pub(super) fn settle(&mut self, id: LaneId, trackers: &mut Trackers) -> bool {
+        let Some(lane) = self.lanes.get_mut(&id) else { return false };
+        let Some((first, ..)) = lane.rows.iter().next() else {
+            if let Some(head) = &lane.head {
+                self.order.remove(head);
+            }
+            self.lanes.remove(&id);
+            return true;
+        };
+        let (seen, held_back) = lane.seen(id, trackers);
+        if lane.held_back != held_back {
+            trackers.hold_back(id, held_back.clone());
+            lane.held_back = held_back;
+        }
+        match &lane.head {
+            Some(head) if head == first => {
+                let is_new = self.order.get(head).is_none_or(|(_, bound)| *bound != seen);
+                return is_new && self.order.set_bound(head, seen);
+            }
+            Some(head) => {
+                self.order.rekey(head, first.clone(), seen);
+            }
+            None => self.order.insert(first.clone(), id, seen),
+        }
+        lane.head = Some(first.clone());
+        true
+    }
+
+    /// Limits of these lanes were loosened. Says whether anything is seen otherwise from above.
+    pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) -> bool {
+        let mut is_changed = false;
+        for lane in lanes {
+            is_changed |= self.settle(*lane, trackers);
+        }
+        is_changed
+    }
+
+    /// The first row that may use the offer, if it comes before `rival`.
+    pub(super) fn first(
+        &mut self,
+        view: &View<'_>,
+        rival: Option<&RowKey>,
+        trackers: &mut Trackers,
+    ) -> Leaders {
+        let mut leaders = Leaders::default();
+        let mut looked_at: Option<RowKey> = None;
+        loop {
+            let may = |waits: &Waits| waits.may(view);
+            let found = match &looked_at {
+                None => self.order.first(may),
+                Some(key) => self.order.first_after(key, may),
+            };
+            let Some((head, id, _)) = found else { return leaders };
+            let (head, id) = (head.clone(), *id);
+            let leader = leaders.first.as_ref().map(|(key, _)| key).or(rival);
+            if leader.is_some_and(|leader| *leader < head) {
+                lower(&mut leaders.next, Some(head));
+                return leaders;
+            }
+            let narrowed = Narrowed::of(id, view, trackers);
+            let own = narrowed.view(view.nodes);
+            let lane = self.lanes.get_mut(&id).expect("a lane in order is here");
+            let may = |waits: &Waits| waits.may(&own);
+            match lane.rows.first(may) {
+                None => {
+                    lane.last_vain = own.now();
+                    self.settle(id, trackers);
+                }
+                Some((key, row, _)) if leader.is_none_or(|leader| key < leader) => {
+                    let second = lane.rows.first_after(key, may).map(|(key, ..)| key.clone());
+                    let beaten = leaders.first.replace((key.clone(), *row));
+                    lower(&mut leaders.next, beaten.map(|(key, _)| key));
+                    lower(&mut leaders.next, second);
+                }
+                Some((key, ..)) => lower(&mut leaders.next, Some(key.clone())),
+            }
+            looked_at = Some(head);
+        }
+    }
+}
+
+/// The smaller of two keys, where there are two.
+pub(super) fn lower(least: &mut Option<RowKey>, other: Option<RowKey>) {
+    if let Some(other) = other
+        && least.as_ref().is_none_or(|least| other < *least)
+    {
+        *least = Some(other);
+    }
+}
+
+impl Lane {
+    /// What waits here as it is seen from above, and what it holds back.
+    fn seen(&self, id: LaneId, trackers: &Trackers) -> (Waits, HeldBack) {
+        let waits = self.rows.bound().cloned().unwrap_or_default();
+        let is_parked = |set: &WaitSet| matches!(set, WaitSet::Parked(_));
+        let headroom = if is_parked(&waits.running) || is_parked(&waits.starting) {
+            trackers.headroom(id)
+        } else {
+            Limits::unlimited()
+        };
+        let (stamp, may_start) = (trackers.loosened(id), trackers.may_start(id));
+        let own = View { headroom: &headroom, stamp, may_start, nodes: None };
+        // The least of all that waits for quota, not only of what the lane itself holds back: the
+        // least of many may fit where none of them does, and then only a loosening here says when.
+        let held_back = HeldBack {
+            short: least_short(&waits.running, &waits.starting),
+            starting: !may_start && waits.starting != WaitSet::Nothing,
+        };
+        (waits.as_seen_from_above(&own, self.last_vain), held_back)
+    }
+}
+
+/// The component-wise least of what waits for quota in both.
+fn least_short(one: &WaitSet, other: &WaitSet) -> Option<Resources> {
+    let short = |set: &WaitSet| match set {
+        WaitSet::Parked(parked) => parked.short.clone(),
+        WaitSet::Nothing | WaitSet::Due => None,
+    };
+    match (short(one), short(other)) {
+        (Some(mut least), Some(other)) => {
+            least.lower_to(&other);
+            Some(least)
+        }
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,37 @@
+//! A configuration text that was read: what it means, in the forms in which it is needed.
+//!
+//! Thousands of queues take longer to read than an allocation may wait. So a text is read once, by
+//! whoever brings it and on a thread that has time; a session and its partitions take what came of
+//! it.
+
+use std::sync::Arc;
+
+use monoceros_rules::config::{self, ConfigErrors, ConfigWarning};
+use monoceros_rules::reload;
+
+use crate::partition::Wanted;
+
+/// See the module.
+pub(crate) struct Document {
+    pub(crate) text: String,
+    pub(crate) checksum: String,
+    pub(crate) warnings: Vec<ConfigWarning>,
+    /// In the order of the text.
+    pub(crate) partitions: Vec<Wanted>,
+}
+
+impl Document {
+    pub(crate) fn read(text: String) -> Result<Arc<Self>, ConfigErrors> {
+        let configuration = config::parse(&text)?;
+        let wanted = |config: config::PartitionConfig| {
+            let queues = Arc::new(reload::flat(&config.root));
+            Wanted { config: Arc::new(config), queues }
+        };
+        Ok(Arc::new(Self {
+            checksum: configuration.checksum,
+            warnings: configuration.warnings,
+            partitions: configuration.partitions.into_iter().map(wanted).collect(),
+            text,
+        }))
+    }
+}

@@ -1,0 +1,51 @@
+//! What users and groups use.
+
+use monoceros_rules::limits::{GroupUsage, PlaceUsage, Trackers, UserUsage};
+
+use crate::snapshot::{GroupSnapshot, UsageSnapshot, UserSnapshot};
+
+/// The user of this name, or all who are tracked, by name.
+pub(crate) fn users(trackers: &Trackers, only: Option<&str>) -> Vec<UserSnapshot> {
+    match only {
+        Some(name) => trackers.user(name).into_iter().map(user).collect(),
+        None => trackers.users().map(user).collect(),
+    }
+}
+
+/// As [`users`].
+pub(crate) fn groups(trackers: &Trackers, only: Option<&str>) -> Vec<GroupSnapshot> {
+    match only {
+        Some(name) => trackers.group(name).into_iter().map(group).collect(),
+        None => trackers.groups().map(group).collect(),
+    }
+}
+
+fn user(usage: UserUsage) -> UserSnapshot {
+    let groups = usage.groups.iter();
+    UserSnapshot {
+        user_name: usage.name.to_string(),
+        groups: groups
+            .map(|(application, group)| (application.to_string(), group.to_string()))
+            .collect(),
+        queues: place(usage.queues),
+    }
+}
+
+fn group(usage: GroupUsage) -> GroupSnapshot {
+    GroupSnapshot {
+        group_name: usage.name.to_string(),
+        applications: usage.applications.iter().map(ToString::to_string).collect(),
+        queues: place(usage.queues),
+    }
+}
+
+fn place(usage: PlaceUsage) -> UsageSnapshot {
+    UsageSnapshot {
+        queue_path: usage.path.to_string(),
+        resource_usage: usage.usage,
+        running_applications: usage.running.iter().map(ToString::to_string).collect(),
+        max_resources: usage.max_resources.unwrap_or_default(),
+        max_applications: usage.max_applications,
+        children: usage.children.into_iter().map(place).collect(),
+    }
+}

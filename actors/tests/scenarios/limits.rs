@@ -1,0 +1,626 @@
+//! What users and groups may use, in a live scheduler (queues-and-config chapter, section 7): the
+//! rows of 7.9 and what follows from them for who goes first and who is woken.
+
+use expect_test::expect;
+
+use crate::world::check;
+
+#[test]
+fn s7_9_a_named_limit_counts_for_its_user_and_the_wildcard_for_each_of_the_others() {
+    check(
+        "
+        queue root.a limit users=ann vcore=4 limit users=* vcore=2
+        node n1 vcore=20
+        app ann1 in root.a user ann
+        app bob1 in root.a user bob
+        app eve1 in root.a user eve
+        ask ann1 k x5 vcore=1
+        ask bob1 k x5 vcore=1
+        ask eve1 k x5 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            ann1 accepted
+            bob1 accepted
+            eve1 accepted
+            ann1 is Accepted
+            ann1 is Running
+            ann1/k#1 of k placed on n1
+            ann1/k#2 of k placed on n1
+            ann1/k#3 of k placed on n1
+            ann1/k#4 of k placed on n1
+            bob1 is Accepted
+            bob1 is Running
+            bob1/k#1 of k placed on n1
+            bob1/k#2 of k placed on n1
+            eve1 is Accepted
+            eve1 is Running
+            eve1/k#1 of k placed on n1
+            eve1/k#2 of k placed on n1
+            root: used vcore=8, pending vcore=7, headroom vcore=12, running 3, priority 0
+            root.a: used vcore=8, pending vcore=7, headroom vcore=12, running 3, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_a_user_has_no_more_than_its_group_leaves() {
+    check(
+        "
+        queue root.a limit users=ann groups=dev vcore=4 limit groups=ops vcore=2
+        node n1 vcore=20
+        app a1 in root.a user ann groups ops
+        ask a1 k x5 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            a1/k#2 of k placed on n1
+            root: used vcore=2, pending vcore=3, headroom vcore=18, running 1, priority 0
+            root.a: used vcore=2, pending vcore=3, headroom vcore=18, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_one_running_application_of_a_user_keeps_the_next_from_starting() {
+    check(
+        "
+        queue root.a limit users=ann apps=1 limit groups=dev apps=100
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev
+        app a2 in root.a user ann groups dev
+        app b1 in root.a user bob groups dev
+        ask a1 k vcore=1
+        ask a2 k vcore=1
+        ask b1 k vcore=1
+        release a1 key=k
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k placed on n1
+            a2 is Accepted
+            b1 is Accepted
+            b1 is Running
+            b1/k placed on n1
+            a1/k released: STOPPED_BY_RM
+            a1 is Completing
+            a2 is Running
+            a2/k placed on n1
+            a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+            a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k], asks []
+            b1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k], asks []
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_the_group_is_that_of_the_closest_limit_above() {
+    check(
+        "
+        queue root limit groups=test_root vcore=3
+        queue root.parent limit groups=test_parent vcore=2
+        queue root.parent.leaf
+        queue root.other.leaf
+        node n1 vcore=20
+        app a1 in root.parent.leaf user ann groups test,test_root,test_parent
+        app b1 in root.other.leaf user ann groups test,test_root,test_parent
+        ask a1 k x9 vcore=1
+        ask b1 k x9 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            a1/k#2 of k placed on n1
+            b1 is Accepted
+            b1 is Running
+            b1/k#1 of k placed on n1
+            b1/k#2 of k placed on n1
+            b1/k#3 of k placed on n1
+            root: used vcore=5, pending vcore=13, headroom vcore=15, running 2, priority 0
+            root.other: used vcore=3, pending vcore=6, headroom vcore=15, running 1, priority 0
+            root.other.leaf: used vcore=3, pending vcore=6, headroom vcore=15, running 1, priority 0
+            root.parent: used vcore=2, pending vcore=7, headroom vcore=15, running 1, priority 0
+            root.parent.leaf: used vcore=2, pending vcore=7, headroom vcore=15, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_without_the_group_of_the_parent_it_is_that_of_root() {
+    check(
+        "
+        queue root limit groups=test_root vcore=3
+        queue root.parent limit groups=test_parent vcore=2
+        queue root.parent.leaf
+        node n1 vcore=20
+        app a1 in root.parent.leaf user ann groups test,test_root
+        ask a1 k x9 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            a1/k#2 of k placed on n1
+            a1/k#3 of k placed on n1
+            root: used vcore=3, pending vcore=6, headroom vcore=17, running 1, priority 0
+            root.parent: used vcore=3, pending vcore=6, headroom vcore=17, running 1, priority 0
+            root.parent.leaf: used vcore=3, pending vcore=6, headroom vcore=17, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_a_wildcard_on_the_leaf_comes_before_a_named_group_above() {
+    check(
+        "
+        queue root limit groups=dev vcore=9
+        queue root.a limit groups=other vcore=1 limit groups=* vcore=2
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev
+        ask a1 k x9 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            a1/k#2 of k placed on n1
+            root: used vcore=2, pending vcore=7, headroom vcore=18, running 1, priority 0
+            root.a: used vcore=2, pending vcore=7, headroom vcore=18, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_all_who_count_for_the_wildcard_group_share_its_limit() {
+    check(
+        "
+        queue root.a limit groups=other vcore=1 limit groups=* vcore=3
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev
+        app b1 in root.a user bob groups ops
+        ask a1 k x3 vcore=1
+        ask b1 k vcore=1
+        release a1 uuid=k#1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            a1/k#2 of k placed on n1
+            a1/k#3 of k placed on n1
+            b1 is Accepted
+            a1/k#1 of k released: STOPPED_BY_RM
+            b1 is Running
+            b1/k placed on n1
+            root: used vcore=3, pending nothing, headroom vcore=17, running 2, priority none
+            root.a: used vcore=3, pending nothing, headroom vcore=17, running 2, priority none
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_applications_of_one_user_count_for_the_groups_of_their_queues() {
+    check(
+        "
+        queue root.a limit groups=dev vcore=1
+        queue root.b limit groups=ops vcore=2
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev,ops
+        app b1 in root.b user ann groups dev,ops
+        ask a1 k x9 vcore=1
+        ask b1 k x9 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            b1 is Accepted
+            b1 is Running
+            b1/k#1 of k placed on n1
+            b1/k#2 of k placed on n1
+            root: used vcore=3, pending vcore=15, headroom vcore=17, running 2, priority 0
+            root.a: used vcore=1, pending vcore=8, headroom vcore=17, running 1, priority 0
+            root.b: used vcore=2, pending vcore=7, headroom vcore=17, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_a_group_that_is_limited_later_takes_only_applications_that_come_later() {
+    check(
+        "
+        queue root limit groups=dev vcore=9
+        queue root.a
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev,ops
+        ask a1 k1 vcore=1
+        forget
+        queue root limit groups=dev vcore=9
+        queue root.a limit groups=ops vcore=1
+        reload
+        ask a1 k2 x3 vcore=1
+        app a2 in root.a user ann groups dev,ops
+        ask a2 k x3 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1/k2#1 of k2 placed on n1
+            a1/k2#2 of k2 placed on n1
+            a1/k2#3 of k2 placed on n1
+            a2 accepted
+            a2 is Accepted
+            a2 is Running
+            a2/k#1 of k placed on n1
+            root: used vcore=5, pending vcore=2, headroom vcore=15, running 2, priority 0
+            root.a: used vcore=5, pending vcore=2, headroom vcore=15, running 2, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_a_limit_below_what_is_used_takes_nothing_and_gives_nothing() {
+    check(
+        "
+        queue root.a limit users=ann vcore=5
+        node n1 vcore=20
+        app a1 in root.a user ann
+        ask a1 k x5 vcore=1
+        forget
+        queue root.a limit users=ann vcore=4
+        reload
+        ask a1 l vcore=1
+        show queues
+        release a1 uuid=k#1
+        release a1 uuid=k#2
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            a1/k#2 of k placed on n1
+            a1/k#3 of k placed on n1
+            a1/k#4 of k placed on n1
+            a1/k#5 of k placed on n1
+            root: used vcore=5, pending vcore=1, headroom vcore=15, running 1, priority 0
+            root.a: used vcore=5, pending vcore=1, headroom vcore=15, running 1, priority 0
+            a1/k#1 of k released: STOPPED_BY_RM
+            a1/k#2 of k released: STOPPED_BY_RM
+            a1/l placed on n1
+            root: used vcore=4, pending nothing, headroom vcore=16, running 1, priority none
+            root.a: used vcore=4, pending nothing, headroom vcore=16, running 1, priority none
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_what_is_used_below_counts_against_the_limit_of_the_parent() {
+    check(
+        "
+        queue root.p limit users=ann vcore=2
+        queue root.p.x
+        queue root.p.y
+        node n1 vcore=20
+        app x1 in root.p.x user ann
+        app y1 in root.p.y user ann
+        ask x1 k vcore=1
+        ask y1 k x9 vcore=1
+        release x1 key=k
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            x1 accepted
+            y1 accepted
+            x1 is Accepted
+            x1 is Running
+            x1/k placed on n1
+            y1 is Accepted
+            y1 is Running
+            y1/k#1 of k placed on n1
+            x1/k released: STOPPED_BY_RM
+            x1 is Completing
+            y1/k#2 of k placed on n1
+            root: used vcore=2, pending vcore=7, headroom vcore=18, running 1, priority 0
+            root.p: used vcore=2, pending vcore=7, headroom vcore=18, running 1, priority 0
+            root.p.x: used nothing, pending nothing, headroom vcore=18, running 0, priority none
+            root.p.y: used vcore=2, pending vcore=7, headroom vcore=18, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_limits_of_leaf_and_parent_count_together() {
+    check(
+        "
+        queue root.p limit users=ann gpu=1
+        queue root.p.x limit users=ann vcore=3
+        node n1 vcore=20 gpu=8
+        app x1 in root.p.x user ann
+        ask x1 k1 x2 vcore=1 gpu=1
+        ask x1 k2 x5 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            x1 accepted
+            x1 is Accepted
+            x1 is Running
+            x1/k1#1 of k1 placed on n1
+            x1/k2#1 of k2 placed on n1
+            x1/k2#2 of k2 placed on n1
+            root: used gpu=1 vcore=3, pending gpu=1 vcore=4, headroom gpu=7 vcore=17, running 1, priority 0
+            root.p: used gpu=1 vcore=3, pending gpu=1 vcore=4, headroom gpu=7 vcore=17, running 1, priority 0
+            root.p.x: used gpu=1 vcore=3, pending gpu=1 vcore=4, headroom gpu=7 vcore=17, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_a_limit_of_zero_blocks_what_it_names() {
+    check(
+        "
+        queue root.a limit users=ann memory=5 gpu=0
+        node n1 vcore=20 memory=20 gpu=8
+        app a1 in root.a user ann
+        ask a1 k1 gpu=1
+        ask a1 k2 memory=3
+        ask a1 k3 vcore=9
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k2 placed on n1
+            a1/k3 placed on n1
+            root: used memory=3 vcore=9, pending gpu=1, headroom gpu=8 memory=17 vcore=11, running 1, priority 0
+            root.a: used memory=3 vcore=9, pending gpu=1, headroom gpu=8 memory=17 vcore=11, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn s7_9_without_the_wildcard_whoever_is_not_named_is_not_limited() {
+    check(
+        "
+        queue root.a limit users=ann vcore=1 limit users=* vcore=1
+        node n1 vcore=20
+        app a1 in root.a user ann
+        app b1 in root.a user bob
+        ask a1 k x3 vcore=1
+        ask b1 k x3 vcore=1
+        forget
+        queue root.a limit users=ann vcore=1
+        reload
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            b1 is Accepted
+            b1 is Running
+            b1/k#1 of k placed on n1
+            b1/k#2 of k placed on n1
+            b1/k#3 of k placed on n1
+            root: used vcore=4, pending vcore=2, headroom vcore=16, running 2, priority 0
+            root.a: used vcore=4, pending vcore=2, headroom vcore=16, running 2, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn whoever_is_held_by_a_limit_lets_the_next_one_pass_and_comes_first_again_later() {
+    check(
+        "
+        queue root.a limit users=ann vcore=1
+        node n1 vcore=4
+        app a1 in root.a user ann
+        app a2 in root.a user ann
+        app b1 in root.a user bob
+        ask a1 k vcore=1
+        ask a2 k vcore=1
+        ask b1 k x3 vcore=1
+        ask b1 l vcore=1
+        release a1 key=k
+        release b1 uuid=k#1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k placed on n1
+            a2 is Accepted
+            b1 is Accepted
+            b1 is Running
+            b1/k#1 of k placed on n1
+            b1/k#2 of k placed on n1
+            b1/k#3 of k placed on n1
+            a1/k released: STOPPED_BY_RM
+            a1 is Completing
+            a2 is Running
+            a2/k placed on n1
+            b1/k#1 of k released: STOPPED_BY_RM
+            b1/l placed on n1
+            root: used vcore=4, pending nothing, headroom vcore=0, running 2, priority none
+            root.a: used vcore=4, pending nothing, headroom vcore=0, running 2, priority none
+        "#]],
+    );
+}
+
+#[test]
+fn a_release_in_one_leaf_wakes_the_users_request_in_another() {
+    check(
+        "
+        queue root limit users=ann vcore=3
+        queue root.a.x
+        queue root.b.y
+        queue root.b.z max vcore=1
+        node n1 vcore=20
+        app x1 in root.a.x user ann
+        app y1 in root.b.y user ann
+        app z1 in root.b.z user ann
+        ask x1 k x3 vcore=1
+        ask y1 k vcore=2
+        ask z1 k vcore=1
+        release x1 uuid=k#1
+        release x1 uuid=k#2
+        release x1 uuid=k#3
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            x1 accepted
+            y1 accepted
+            z1 accepted
+            x1 is Accepted
+            x1 is Running
+            x1/k#1 of k placed on n1
+            x1/k#2 of k placed on n1
+            x1/k#3 of k placed on n1
+            y1 is Accepted
+            z1 is Accepted
+            x1/k#1 of k released: STOPPED_BY_RM
+            z1 is Running
+            z1/k placed on n1
+            x1/k#2 of k released: STOPPED_BY_RM
+            x1/k#3 of k released: STOPPED_BY_RM
+            x1 is Completing
+            y1 is Running
+            y1/k placed on n1
+            root: used vcore=3, pending nothing, headroom vcore=17, running 2, priority none
+            root.a: used nothing, pending nothing, headroom vcore=17, running 0, priority none
+            root.a.x: used nothing, pending nothing, headroom vcore=17, running 0, priority none
+            root.b: used vcore=3, pending nothing, headroom vcore=17, running 2, priority none
+            root.b.y: used vcore=2, pending nothing, headroom vcore=17, running 1, priority none
+            root.b.z: used vcore=1, pending nothing, headroom vcore=0, running 1, priority none
+        "#]],
+    );
+}
+
+#[test]
+fn what_runs_already_counts_whatever_the_limit_is_and_only_keeps_others_out() {
+    check(
+        "
+        queue root.a limit users=ann vcore=2 apps=1
+        node n1 vcore=20
+        app a1 in root.a user ann
+        app a2 in root.a user ann
+        exists a1 r1 on n1 vcore=3
+        exists a2 r2 on n1 vcore=1
+        ask a1 k vcore=1
+        release a2 key=r2
+        release a1 key=r1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/r1 placed on n1
+            a2 is Accepted
+            a2 is Running
+            a2/r2 placed on n1
+            a2/r2 released: STOPPED_BY_RM
+            a2 is Completing
+            a1/r1 released: STOPPED_BY_RM
+            a1/k placed on n1
+            root: used vcore=1, pending nothing, headroom vcore=19, running 1, priority none
+            root.a: used vcore=1, pending nothing, headroom vcore=19, running 1, priority none
+        "#]],
+    );
+}
+
+#[test]
+fn running_applications_are_limited_by_queue_and_by_user_together() {
+    check(
+        "
+        queue root.p maxapps=2 limit users=ann apps=1
+        queue root.p.x maxapps=2
+        queue root.p.y maxapps=2
+        node n1 vcore=20
+        app x1 in root.p.x user ann
+        app y1 in root.p.y user ann
+        app y2 in root.p.y user bob
+        app y3 in root.p.y user bob
+        ask x1 k vcore=1
+        ask y1 k vcore=1
+        ask y2 k vcore=1
+        ask y3 k vcore=1
+        release x1 key=k
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            x1 accepted
+            y1 accepted
+            y2 accepted
+            y3 accepted
+            x1 is Accepted
+            x1 is Running
+            x1/k placed on n1
+            y1 is Accepted
+            y2 is Accepted
+            y2 is Running
+            y2/k placed on n1
+            y3 is Accepted
+            x1/k released: STOPPED_BY_RM
+            x1 is Completing
+            y1 is Running
+            y1/k placed on n1
+            x1 in root.p.x is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+            y1 in root.p.y is Running since 1000s: used vcore=1, pending nothing, holds [k], asks []
+            y2 in root.p.y is Running since 1000s: used vcore=1, pending nothing, holds [k], asks []
+            y3 in root.p.y is Accepted since 1000s: used nothing, pending vcore=1, holds [], asks [k x1]
+        "#]],
+    );
+}

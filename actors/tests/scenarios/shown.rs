@@ -1,0 +1,240 @@
+//! What is shown of queues that come and go, and of what users and groups use
+//! (rest-events-metrics chapter, 1.8 and 4.3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use expect_test::expect;
+use monoceros_actors::snapshot::{QueueSnapshot, UsageSnapshot};
+use monoceros_actors::{Scheduler, SchedulerHandle};
+
+use crate::ear::Ear;
+use crate::world::{in_virtual_time, register, say};
+
+const QUEUES: &str = "
+partitions:
+  - name: default
+    placementrules:
+      - {name: provided, create: true}
+    queues:
+      - name: root
+        submitacl: '*'
+        properties: {priority.offset: '3'}
+        childtemplate:
+          maxapplications: 4
+          properties: {application.sort.policy: fair}
+          resources: {max: {vcore: 5}}
+        queues:
+          - name: a
+            parent: true
+            limits:
+              - {limit: each, users: [ada, '*'], maxapplications: 2}
+              - {limit: shared, groups: [bob, '*'], maxresources: {vcore: 3, memory: 0}}
+";
+
+async fn started(text: &str) -> SchedulerHandle {
+    let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
+    register(&scheduler, "rm", QUEUES, Arc::new(Ear::default())).await;
+    say(&scheduler, "rm", text).await;
+    scheduler
+}
+
+/// The series with this in their names or labels, by the names of their families, with values.
+async fn series(scheduler: &SchedulerHandle, part: &str) -> Vec<String> {
+    scheduler.refresh_metrics().await;
+    let families = scheduler.metrics().gather();
+    let page = prometheus::TextEncoder::new().encode_to_string(&families).unwrap();
+    let samples = page.lines().filter(|line| !line.starts_with('#') && line.contains(part));
+    samples.map(str::to_owned).collect()
+}
+
+async fn queue(scheduler: &SchedulerHandle, path: &str) -> Option<QueueSnapshot> {
+    scheduler.queues("default").await.unwrap().descendant(path)
+}
+
+#[test]
+fn s4_14_the_series_of_a_dynamic_queue_come_and_go_with_it() {
+    in_virtual_time(async {
+        let scheduler = started(
+            "
+            node n1 vcore=9
+            app a1 in root.a.dyn user ada
+            ask a1 k1 vcore=2
+            ",
+        )
+        .await;
+        let at_first = series(&scheduler, "queue=\"root.a.dyn\"").await;
+        expect![[r#"
+            [
+                "yunikorn_queue_app{queue=\"root.a.dyn\",state=\"accepted\"} 0",
+                "yunikorn_queue_app{queue=\"root.a.dyn\",state=\"new\"} 0",
+                "yunikorn_queue_app{queue=\"root.a.dyn\",state=\"running\"} 1",
+                "yunikorn_queue_resource{queue=\"root.a.dyn\",resource=\"apps\",state=\"maxRunningApps\"} 4",
+                "yunikorn_queue_resource{queue=\"root.a.dyn\",resource=\"vcore\",state=\"allocated\"} 2",
+                "yunikorn_queue_resource{queue=\"root.a.dyn\",resource=\"vcore\",state=\"max\"} 5000",
+            ]
+        "#]]
+        .assert_debug_eq(&at_first);
+
+        say(&scheduler, "rm", "release a1 *").await;
+        let idle = series(&scheduler, "queue=\"root.a.dyn\"").await;
+        let nothing = "resource=\"vcore\",state=\"allocated\"} 0";
+        assert!(idle.iter().any(|line| line.contains(nothing)), "{idle:#?}");
+
+        say(&scheduler, "rm", "remove-app a1").await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(queue(&scheduler, "root.a.dyn").await, None);
+        for part in ["root.a.dyn", "root_a_dyn"] {
+            assert_eq!(series(&scheduler, part).await, Vec::<String>::new());
+        }
+
+        // Many come and go, and the page is as long as before.
+        let before = series(&scheduler, "queue").await.len();
+        for number in 0..50 {
+            let text = format!("app b{number} in root.a.d{number}\nremove-app b{number}");
+            say(&scheduler, "rm", &text).await;
+        }
+        assert!(series(&scheduler, "queue").await.len() > before + 50);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(series(&scheduler, "queue").await.len(), before);
+
+        // It begins anew.
+        say(&scheduler, "rm", "app a2 in root.a.dyn user ada").await;
+        let again = series(&scheduler, "queue=\"root.a.dyn\"").await;
+        assert!(!again.iter().any(|line| line.contains("running")), "{again:#?}");
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn a_dynamic_leaf_shows_its_template_and_nothing_of_its_parents() {
+    in_virtual_time(async {
+        let scheduler = started(
+            "
+            node n1 vcore=9
+            app a1 in root.a.deep.er user ada
+            ",
+        )
+        .await;
+        let [configured, parent, leaf] = ["root.a", "root.a.deep", "root.a.deep.er"].map(|path| {
+            let scheduler = &scheduler;
+            async move { queue(scheduler, path).await.unwrap() }
+        });
+        let (configured, parent, leaf) = (configured.await, parent.await, leaf.await);
+        assert!(configured.is_managed && !parent.is_managed && !leaf.is_managed);
+        for queue in [&configured, &parent] {
+            let template = queue.template.as_ref().expect("that of root is the nearest");
+            assert_eq!(template.max_applications, 4);
+            assert!(!queue.is_leaf);
+        }
+        assert_eq!((leaf.template, leaf.max_running_apps), (None, 4));
+        assert_eq!(leaf.max_resource.to_string(), "map[vcore:5000]");
+        assert_eq!(leaf.sorting_policy, "fair");
+        assert_eq!(leaf.headroom.to_string(), "map[vcore:9]", "no more than root has");
+        let keys: Vec<_> = leaf.properties.keys().collect();
+        assert_eq!(keys, ["application.sort.policy"]);
+        assert!(parent.properties.is_empty() && !configured.properties.is_empty());
+        let rules = scheduler.placement_rules("default").await.unwrap();
+        assert_eq!(
+            rules.iter().map(|rule| rule.name).collect::<Vec<_>>(),
+            ["provided", "recovery"]
+        );
+        scheduler.shutdown().await;
+    });
+}
+
+/// Path, usage, limits and running applications, here and below.
+fn lines(usage: &UsageSnapshot, into: &mut Vec<String>) {
+    into.push(format!(
+        "{}: {} of {}, {:?} of {}",
+        usage.queue_path,
+        usage.resource_usage,
+        usage.max_resources,
+        usage.running_applications,
+        usage.max_applications
+    ));
+    for child in &usage.children {
+        lines(child, into);
+    }
+}
+
+#[test]
+fn usage_is_that_of_user_and_group_at_each_queue() {
+    in_virtual_time(async {
+        let scheduler = started("node n1 vcore=9").await;
+        let shown = async || {
+            let mut text = Vec::new();
+            for user in scheduler.users("default").await.unwrap() {
+                text.push(format!("user {} {:?}", user.user_name, user.groups));
+                lines(&user.queues, &mut text);
+            }
+            for group in scheduler.groups("default").await.unwrap() {
+                text.push(format!("group {} {:?}", group.group_name, group.applications));
+                lines(&group.queues, &mut text);
+            }
+            text.join("\n") + "\n"
+        };
+        // Whom a limit names is tracked before anything is used.
+        expect![[r#"
+            user ada {}
+            root: map[] of map[], [] of 0
+            root.a: map[] of map[], [] of 2
+            group * []
+            root: map[] of map[], [] of 0
+            root.a: map[] of map[memory:0 vcore:3000], [] of 0
+            group bob []
+            root: map[] of map[], [] of 0
+            root.a: map[] of map[memory:0 vcore:3000], [] of 0
+        "#]]
+        .assert_eq(&shown().await);
+        say(
+            &scheduler,
+            "rm",
+            "
+            app a1 in root.a.x user ada
+            ask a1 k1 vcore=2
+            app b1 in root.a.y user bob
+            ask b1 k1 vcore=1
+            ",
+        )
+        .await;
+        expect![[r#"
+            user ada {"a1": "*"}
+            root: map[vcore:2] of map[], ["a1"] of 0
+            root.a: map[vcore:2] of map[], ["a1"] of 2
+            root.a.x: map[vcore:2] of map[], ["a1"] of 0
+            user bob {"b1": "bob"}
+            root: map[vcore:1] of map[], ["b1"] of 0
+            root.a: map[vcore:1] of map[], ["b1"] of 2
+            root.a.y: map[vcore:1] of map[], ["b1"] of 0
+            group * ["a1"]
+            root: map[vcore:2] of map[], ["a1"] of 0
+            root.a: map[vcore:2] of map[memory:0 vcore:3000], ["a1"] of 0
+            root.a.x: map[vcore:2] of map[], ["a1"] of 0
+            group bob ["b1"]
+            root: map[vcore:1] of map[], ["b1"] of 0
+            root.a: map[vcore:1] of map[memory:0 vcore:3000], ["b1"] of 0
+            root.a.y: map[vcore:1] of map[], ["b1"] of 0
+        "#]]
+        .assert_eq(&shown().await);
+        let bob = scheduler.user("default", "bob").await.unwrap().unwrap();
+        assert_eq!(bob.queues.running_applications, ["b1"]);
+        assert_eq!(scheduler.user("default", "eve").await, Ok(None));
+        assert_eq!(scheduler.group("default", "ops").await, Ok(None));
+        assert!(scheduler.users("other").await.is_err());
+        say(&scheduler, "rm", "remove-app a1\nremove-app b1").await;
+        expect![[r#"
+            user ada {}
+            root: map[] of map[], [] of 0
+            root.a: map[] of map[], [] of 2
+            group * []
+            root: map[] of map[], [] of 0
+            root.a: map[] of map[memory:0 vcore:3000], [] of 0
+            group bob []
+            root: map[] of map[], [] of 0
+            root.a: map[] of map[memory:0 vcore:3000], [] of 0
+        "#]]
+        .assert_eq(&shown().await);
+        scheduler.shutdown().await;
+    });
+}

@@ -1,0 +1,211 @@
+//! What an allocation costs while the queues grow in number, in depth, or in users with limits.
+//!
+//! `cargo bench --bench queues -- [leaves|depth|users|shared]` prints a table each. All asks are
+//! there before the nodes are, so that what is measured, from the first node to the last allocation,
+//! is deciding and telling; and twice as many wait as there is room for, so that no queue runs out.
+//! See docs/performance.md for the figures.
+
+#![allow(clippy::print_stdout, missing_docs)]
+
+mod shim;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use monoceros_actors::Threads;
+use tokio::time::Instant;
+
+use crate::shim::{Shim, cpu_time, median};
+
+const RUNS: usize = 5;
+const NODES: usize = 1_000;
+const ROOM: usize = 50_000;
+const RELEASES: u32 = 2_000;
+const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
+
+/// A tree, and what is asked of it.
+struct Shape {
+    name: String,
+    config: String,
+    applications: usize,
+    /// The queue of each application.
+    queue: Box<dyn Fn(usize) -> String>,
+    /// Its user, whose group is one of a hundred.
+    user: Box<dyn Fn(usize) -> usize>,
+}
+
+/// One partition with these queues, and limits, of root.
+fn configured(queues: &str, limits: &str) -> String {
+    format!(
+        "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
+         limits: [{limits}]\n    queues:\n{queues}"
+    )
+}
+
+/// Leaves of one parent.
+fn flat(n_leaves: usize) -> Shape {
+    let mut queues = String::new();
+    for leaf in 0..n_leaves {
+        let _ = writeln!(queues, "    - {{name: l{leaf}}}");
+    }
+    Shape {
+        name: format!("{n_leaves} leaves"),
+        config: configured(&queues, "").replace("    limits: []\n", ""),
+        applications: n_leaves,
+        queue: Box::new(|n| format!("root.l{n}")),
+        user: Box::new(|_| 0),
+    }
+}
+
+/// 64 leaves, each at the end of a chain of its own.
+fn deep(n_levels: usize) -> Shape {
+    const LEAVES: usize = 64;
+    let mut queues = String::new();
+    for leaf in 0..LEAVES {
+        let below = "queues: [{name: q, ".repeat(n_levels - 2);
+        let ends = "}]".repeat(n_levels - 2);
+        let _ = writeln!(queues, "    - {{name: l{leaf}, {below}parent: false{ends}}}");
+    }
+    Shape {
+        name: format!("{n_levels} levels"),
+        config: configured(&queues, "").replace("    limits: []\n", ""),
+        applications: LEAVES,
+        queue: Box::new(move |n| format!("root.l{n}{}", ".q".repeat(n_levels - 2))),
+        user: Box::new(|_| 0),
+    }
+}
+
+/// 10,000 users with an application each in one of 100 leaves. Half of them are named, the others
+/// are meant by `*`; half of the groups are named, the others are meant by `*` together.
+fn users(name: &str, limits: &str) -> Shape {
+    let mut queues = String::new();
+    for leaf in 0..100 {
+        let _ = writeln!(queues, "    - {{name: l{leaf}}}");
+    }
+    let config = configured(&queues, limits);
+    Shape {
+        name: name.to_owned(),
+        config: if limits.is_empty() { config.replace("    limits: []\n", "") } else { config },
+        applications: 10_000,
+        queue: Box::new(|n| format!("root.l{}", n / 7 % 100)),
+        user: Box::new(|n| n),
+    }
+}
+
+/// Each user may have so many of the ten containers that each wants: a named one, any other one.
+fn user_limits(named: usize, other: usize) -> String {
+    let mut limits = String::new();
+    for user in (0..10_000).step_by(2) {
+        let _ = write!(limits, "{{users: [u{user}], maxresources: {{vcore: {named}m}}}}, ");
+    }
+    let _ = write!(limits, "{{users: ['*'], maxresources: {{vcore: {other}m}}}}, ");
+    for group in (0..100).step_by(2) {
+        let _ = write!(limits, "{{groups: [g{group}], maxresources: {{vcore: 1000}}}}, ");
+    }
+    limits.push_str("{groups: ['*'], maxresources: {vcore: 1000}}");
+    limits
+}
+
+async fn begin(shape: &Shape) -> Shim {
+    let shim = Shim::start(&shape.config, Threads::PerPartition).await;
+    let owner = |n| {
+        let user = (shape.user)(n);
+        (format!("u{user}"), vec![format!("g{}", user % 100)])
+    };
+    shim.applications_of(shape.applications, &shape.queue, owner).await;
+    shim.asks("ask", 2 * ROOM, shape.applications, &SMALL).await;
+    shim.scheduler.settle().await;
+    shim
+}
+
+/// Room for half of what is asked for comes. Seconds of wall and CPU until it is used.
+async fn fill(shim: &Shim) -> (f64, f64) {
+    let per_node = i64::try_from(ROOM / NODES).expect("small");
+    shim.expect(ROOM);
+    let (start, cpu) = (Instant::now(), cpu_time());
+    shim.nodes(NODES, &[("memory", 10 * per_node), ("vcore", per_node)]).await;
+    shim.all_allocated().await;
+    let cpu = cpu_time().saturating_sub(cpu);
+    (start.elapsed().as_secs_f64(), cpu.as_secs_f64())
+}
+
+/// The table of some shapes; the last column is against the first of them.
+async fn table(what: &str, shapes: Vec<Shape>) {
+    println!("\n| {what} | allocations/s | CPU µs per allocation | against the first |");
+    println!("|---|---|---|---|");
+    let mut first = None;
+    for shape in shapes {
+        let (mut walls, mut cpus) = (Vec::new(), Vec::new());
+        for _ in 0..RUNS {
+            let shim = begin(&shape).await;
+            let (wall, cpu) = fill(&shim).await;
+            walls.push(wall);
+            cpus.push(cpu);
+            shim.scheduler.shutdown().await;
+        }
+        let cpu = median(&mut cpus) * 1e6 / ROOM as f64;
+        let ratio = cpu / *first.get_or_insert(cpu);
+        let rate = ROOM as f64 / median(&mut walls);
+        println!("| {} | {rate:.0} | {cpu:.2} | {ratio:.2} |", shape.name);
+    }
+}
+
+/// A thousand leaves that wait, and one release at a time: for a node, or for the limit of all users
+/// together.
+async fn shared() {
+    println!("\n| 1,000 leaves wait for | CPU µs per release | release to reuse, median µs |");
+    println!("|---|---|---|");
+    let capped = format!("{{groups: [nobody, '*'], maxresources: {{vcore: {ROOM}m}}}}");
+    for (name, limits, nodes) in
+        [("a node", String::new(), NODES), ("one limit of all groups", capped, 2 * NODES)]
+    {
+        let mut shape = flat(1_000);
+        if !limits.is_empty() {
+            shape.config = shape
+                .config
+                .replace("    queues:\n", &format!("    limits: [{limits}]\n    queues:\n"));
+        }
+        let shim = begin(&shape).await;
+        let per_node = i64::try_from(ROOM / NODES).expect("small");
+        shim.expect(ROOM);
+        shim.nodes(nodes, &[("memory", 10 * per_node), ("vcore", per_node)]).await;
+        shim.all_allocated().await;
+        shim.scheduler.settle().await;
+        let (cpu, mut taken) = (cpu_time(), Vec::new());
+        for _ in 0..RELEASES {
+            shim.expect(1);
+            let start = Instant::now();
+            shim.release_last().await;
+            shim.all_allocated().await;
+            taken.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        let cpu: Duration = cpu_time().saturating_sub(cpu) / RELEASES;
+        println!("| {name} | {} | {:.1} |", cpu.as_micros(), median(&mut taken));
+        shim.scheduler.shutdown().await;
+    }
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
+    let wants = |name: &str| name.starts_with(filter.as_str());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        if wants("leaves") {
+            table("leaves", [10, 100, 1_000, 10_000].map(flat).into()).await;
+        }
+        if wants("depth") {
+            table("depth", [2, 4, 6, 8].map(deep).into()).await;
+        }
+        if wants("users") {
+            let shapes = vec![
+                users("10,000 users, no limits", ""),
+                users("limits that do not bind", &user_limits(100, 100)),
+                users("limits that bind half of them", &user_limits(3, 100)),
+            ];
+            table("users", shapes).await;
+        }
+        if wants("shared") {
+            shared().await;
+        }
+    });
+}

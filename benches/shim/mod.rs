@@ -1,0 +1,201 @@
+//! A resource manager in this process that counts what it gets, for benchmarks without the wire.
+#![allow(
+    clippy::unwrap_used,
+    unreachable_pub,
+    dead_code,
+    reason = "every benchmark uses a part of this"
+)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use monoceros_actors::{
+    PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scheduler, SchedulerHandle, Scope,
+    Threads, Verdict,
+};
+use monoceros_proto::si::v1 as si;
+use tokio::sync::Notify;
+
+/// Counts allocations and wakes whoever waits for a number of them.
+#[derive(Default)]
+pub struct Counter {
+    allocated: AtomicU64,
+    wanted: AtomicU64,
+    reached: Notify,
+    last: Mutex<Option<(String, String)>>,
+}
+
+impl ResourceManagerCallback for Counter {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
+        let new = response.new.len() as u64;
+        let before = self.allocated.fetch_add(new, Ordering::AcqRel);
+        if let Some(last) = response.new.into_iter().last() {
+            *self.last.lock().unwrap() = Some((last.application_id, last.allocation_key));
+        }
+        let wanted = self.wanted.load(Ordering::Acquire);
+        if before < wanted && before + new >= wanted {
+            self.reached.notify_one();
+        }
+    }
+    fn update_application(&self, response: si::ApplicationResponse) {
+        assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
+    }
+    fn update_node(&self, response: si::NodeResponse) {
+        assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
+    }
+
+    /// Every first candidate passes, at once, and is assumed, as a shim with a cache does.
+    fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
+        let Some(sink) = questions.first().map(|question| question.answers.clone()) else { return };
+        let verdict = Verdict::Passed { position: 0, scope: Scope::Node, assumed: true };
+        let answer =
+            |PredicateQuestion { id, .. }| PredicateAnswer { id, verdict: verdict.clone() };
+        sink.answer(questions.into_iter().map(answer).collect());
+    }
+}
+
+/// The scheduler, and the resource manager `bench` in it.
+pub struct Shim {
+    pub scheduler: SchedulerHandle,
+    counter: Arc<Counter>,
+}
+
+impl Shim {
+    pub async fn start(config: &str, threads: Threads) -> Self {
+        let scheduler = Scheduler::builder().threads(threads).start().unwrap();
+        let counter = Arc::new(Counter::default());
+        let request = si::RegisterResourceManagerRequest {
+            rm_id: "bench".into(),
+            config: config.into(),
+            ..Default::default()
+        };
+        let callback = Arc::clone(&counter);
+        scheduler.register_resource_manager(request, callback).await.unwrap();
+        Self { scheduler, counter }
+    }
+
+    /// So many equal nodes.
+    pub async fn nodes(&self, count: usize, capacity: &[(&str, i64)]) {
+        for from in (0..count).step_by(1_000) {
+            let nodes = (from..count.min(from + 1_000)).map(|number| si::NodeInfo {
+                node_id: format!("node-{number:06}"),
+                action: si::node_info::ActionFromRm::Create as i32,
+                schedulable_resource: Some(resource(capacity)),
+                ..Default::default()
+            });
+            let nodes = nodes.collect();
+            let request = si::NodeRequest { rm_id: "bench".into(), nodes, ..Default::default() };
+            self.scheduler.update_node(request).await.unwrap();
+        }
+    }
+
+    /// Application `n` goes to the queue `queue(n)`.
+    pub async fn applications(&self, count: usize, queue: impl Fn(usize) -> String) {
+        self.applications_of(count, queue, |_| ("bench".to_owned(), vec![])).await;
+    }
+
+    /// Application `n` goes to the queue `queue(n)` and is of the user and groups `owner(n)`.
+    pub async fn applications_of(
+        &self,
+        count: usize,
+        queue: impl Fn(usize) -> String,
+        owner: impl Fn(usize) -> (String, Vec<String>),
+    ) {
+        let new = (0..count).map(|number| {
+            let (user, groups) = owner(number);
+            si::AddApplicationRequest {
+                application_id: format!("app-{number:06}"),
+                queue_name: queue(number),
+                ugi: Some(si::UserGroupInformation { user, groups }),
+                ..Default::default()
+            }
+        });
+        let new = new.collect();
+        let request = si::ApplicationRequest { rm_id: "bench".into(), new, ..Default::default() };
+        self.scheduler.update_application(request).await.unwrap();
+    }
+
+    /// `total` asks named after `prefix`, in blocks of equal size over the applications.
+    pub async fn asks(
+        &self,
+        prefix: &str,
+        total: usize,
+        applications: usize,
+        size: &[(&str, i64)],
+    ) {
+        let wanted = resource(size);
+        for from in (0..total).step_by(1_000) {
+            let asks = (from..total.min(from + 1_000)).map(|number| si::AllocationAsk {
+                allocation_key: format!("{prefix}-{number:07}"),
+                application_id: format!("app-{:06}", number * applications / total),
+                resource_ask: Some(wanted.clone()),
+                max_allocations: 1,
+                ..Default::default()
+            });
+            let asks = asks.collect();
+            let request =
+                si::AllocationRequest { rm_id: "bench".into(), asks, ..Default::default() };
+            self.scheduler.update_allocation(request).await.unwrap();
+        }
+    }
+
+    /// From now on, so many allocations are waited for by [`Self::all_allocated`].
+    pub fn expect(&self, more: usize) {
+        let so_far = self.counter.allocated.load(Ordering::Acquire);
+        self.counter.wanted.store(so_far + more as u64, Ordering::Release);
+    }
+
+    pub async fn all_allocated(&self) {
+        let reached = self.counter.reached.notified();
+        tokio::time::timeout(Duration::from_secs(120), reached).await.expect("everything fits");
+    }
+
+    /// Releases what was heard of last.
+    pub async fn release_last(&self) {
+        let last = self.counter.last.lock().unwrap().take();
+        let (application_id, allocation_key) = last.expect("something was allocated");
+        let release = si::AllocationRelease {
+            application_id,
+            allocation_key,
+            termination_type: si::TerminationType::StoppedByRm as i32,
+            ..Default::default()
+        };
+        let allocations_to_release = vec![release];
+        let releases =
+            Some(si::AllocationReleasesRequest { allocations_to_release, ..Default::default() });
+        let request =
+            si::AllocationRequest { rm_id: "bench".into(), releases, ..Default::default() };
+        self.scheduler.update_allocation(request).await.unwrap();
+    }
+}
+
+/// An amount by name.
+pub fn resource(amounts: &[(&str, i64)]) -> si::Resource {
+    let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
+    si::Resource { resources: amounts.iter().map(quantity).collect() }
+}
+
+/// User and system time of this process so far, in ticks of 10 ms.
+pub fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    let field = |n: usize| -> u64 {
+        after_name.split_whitespace().nth(n).and_then(|text| text.parse().ok()).unwrap_or(0)
+    };
+    Duration::from_millis((field(11) + field(12)) * 10)
+}
+
+/// Memory in use, KiB.
+pub fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The middle one.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

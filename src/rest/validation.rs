@@ -1,0 +1,119 @@
+//! Whether a queue configuration would be taken (section 8.3).
+//!
+//! # Why a text that cannot be used is a success
+//! Those who ask refuse a change when the answer is *no*, and let it pass when there is no answer.
+//! So whatever comes, even what is no text at all, is answered with a verdict.
+
+use std::str;
+
+use monoceros_rules::config;
+use serde::Serialize;
+use tokio::task::spawn_blocking;
+
+/// The verdict about a configuration.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Outcome {
+    allowed: bool,
+    /// All that is wrong with it, one fault in a line.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    reason: String,
+    /// Of a text that is allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checksum: Option<String>,
+    /// Whether the text carries this very checksum; the one that it carries decides nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checksum_match: Option<bool>,
+}
+
+/// Checks it by what an update goes through, on a thread for blocking work.
+pub(super) async fn outcome(body: Vec<u8>) -> Outcome {
+    let checked = spawn_blocking(move || check(&body)).await;
+    checked.unwrap_or_else(|_| refused("it could not be checked, through a bug"))
+}
+
+fn check(body: &[u8]) -> Outcome {
+    let text = match str::from_utf8(body) {
+        Ok(text) => text,
+        Err(error) => {
+            return refused(format!("it is not UTF-8 from byte {} on", error.valid_up_to()));
+        }
+    };
+    match config::parse(text) {
+        Ok(configuration) => Outcome {
+            allowed: true,
+            checksum_match: Some(config::carries_checksum(text, &configuration.checksum)),
+            checksum: Some(configuration.checksum),
+            ..Outcome::default()
+        },
+        Err(errors) => refused(errors.to_string()),
+    }
+}
+
+fn refused(reason: impl Into<String>) -> Outcome {
+    Outcome { reason: reason.into(), ..Outcome::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "partitions:\n  - name: default\n    queues:\n      - name: root\n";
+
+    fn limited(limit: &str) -> String {
+        format!("{GOOD}        limits:\n          - limit: all\n            users: ['*']\n{limit}")
+    }
+
+    #[test]
+    fn c5_every_body_gets_a_verdict_with_all_reasons() {
+        let bad_policy = format!("{GOOD}    nodesortpolicy: {{type: best}}\n");
+        let two_faults = format!("{bad_policy}    bogus: true\n");
+        let cases: [(&str, &[u8], bool, &[&str]); 8] = [
+            ("good", GOOD.as_bytes(), true, &[]),
+            ("empty", b"", true, &[]),
+            ("bad policy", bad_policy.as_bytes(), false, &["best"]),
+            ("unknown key", b"partition: []\n", false, &["partition"]),
+            ("two faults", two_faults.as_bytes(), false, &["best", "bogus"]),
+            ("broken", b"partitions: [\n", false, &["line"]),
+            ("junk", &[0x80, 0, 0xff], false, &["not UTF-8 from byte 0"]),
+            ("comments alone", b"# nothing\n", false, &["E_NO_PARTITIONS"]),
+        ];
+        for (case, body, allowed, reasons) in cases {
+            let outcome = check(body);
+            assert_eq!(outcome.allowed, allowed, "{case}: {}", outcome.reason);
+            assert_eq!(outcome.reason.is_empty(), allowed, "{case}");
+            assert_eq!(outcome.checksum.is_some(), allowed, "{case}");
+            assert!(outcome.reason.lines().count() >= reasons.len(), "{case}: {}", outcome.reason);
+            for reason in reasons {
+                assert!(outcome.reason.contains(reason), "{case}: {}", outcome.reason);
+            }
+        }
+    }
+
+    #[test]
+    fn c7_a_checksum_in_the_text_is_compared_and_decides_nothing() {
+        let plain = check(GOOD.as_bytes());
+        assert_eq!(plain.checksum_match, Some(false));
+        let checksum = plain.checksum.clone().unwrap();
+        assert_eq!((checksum.len(), checksum.to_uppercase()), (64, checksum.clone()));
+        let own = check(format!("{GOOD}checksum: {checksum}\n").as_bytes());
+        assert_eq!(own.checksum_match, Some(false), "the newline behind it is one more");
+        let own = check(format!("{GOOD}checksum: {checksum}").as_bytes());
+        assert_eq!((&own.checksum, own.checksum_match), (&plain.checksum, Some(true)));
+        let wrong = check(format!("{GOOD}checksum: {}", "0".repeat(64)).as_bytes());
+        assert_eq!((wrong.allowed, wrong.checksum_match), (true, Some(false)));
+        assert_eq!(wrong.checksum, plain.checksum);
+        let shown = serde_json::to_string(&wrong).unwrap();
+        assert_eq!(
+            shown,
+            format!(r#"{{"allowed":true,"checksum":"{checksum}","checksumMatch":false}}"#)
+        );
+    }
+
+    #[test]
+    fn c8_limits_of_nothing_are_refused() {
+        let zeros = limited("            maxresources: {memory: 0, vcore: 0}\n");
+        let outcome = check(zeros.as_bytes());
+        assert!(outcome.reason.contains("E_LIMIT_RES_ZERO"), "{}", outcome.reason);
+    }
+}
