@@ -360,7 +360,7 @@ fn app_item() -> impl Strategy<Value = Item> {
             groups: groups.to_owned(),
             tags: Vec::new(),
             partition: String::new(),
-                gang: Amounts::default(),
+            gang: Amounts::default(),
         }
     })
 }
