@@ -74,7 +74,8 @@ async fn bad_applications_are_rejected_and_good_ones_of_the_message_taken() {
     rm.expect_rejection("", "R_APP_ID").await;
     rm.expect_rejection("known", "R_APP_EXISTS").await;
     rm.expect_rejection("lost", "R_PLACEMENT").await;
-    rm.expect_rejection("above", "R_NOT_LEAF").await;
+    // A name without `root.` before it is that of a queue below root.
+    rm.expect_rejection("above", "R_PLACEMENT").await;
     rm.expect_rejection("elsewhere", "R_PARTITION_UNKNOWN").await;
     rm.expect_rejection("foreign", "R_PARTITION_UNKNOWN").await;
     rm.expect_rejection("nobody", "R_USER").await;

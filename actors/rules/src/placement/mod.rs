@@ -2,7 +2,7 @@
 //!
 //! A partition has a list of rules. Each is asked in turn for a path; the first path that the
 //! application can really have is taken. A rule may name a queue that is not there yet: whoever
-//! holds the queues then makes what is [missing](creation).
+//! holds the queues then makes what is [missing](creation()).
 //!
 //! # Invariants
 //! * A [`Placement`] was checked when it was built: placing reads no configuration and compiles
