@@ -1,7 +1,7 @@
 //! For which requests more machines would help (applications chapter, 3.8).
 //!
 //! A request that was tried, fits every quota above it but root's (root grows with the machines) and
-//! still waits would run if there were a machine for it. Requests are counted in the order in which
+//! every limit of its user and group, and still waits would run if there were a machine for it. Requests are counted in the order in which
 //! they would be placed, and each takes its share of what the quotas leave, so that no more is asked
 //! for than the quotas will let run; one that does not fit is passed over.
 //!
@@ -16,8 +16,11 @@
 //! assert_eq!(times(&left, &Resources::of(&[("vcore", 2), ("memory", 99)])), 3);
 //! ```
 
+use std::collections::BTreeMap;
+
 use crate::allocations::ApplicationSlot;
 use crate::asks::ClassId;
+use crate::limits::RoomId;
 use crate::order::{ApplicationKey, QueueKey};
 use crate::resources::{Limits, Resources};
 
@@ -52,6 +55,8 @@ pub struct ApplicationWaiting {
     pub leaf: usize,
     /// Its place in its leaf.
     pub key: ApplicationKey,
+    /// What each limit of its user and group leaves.
+    pub rooms: Vec<(RoomId, Limits)>,
     /// In the order in which they are tried.
     pub classes: Vec<Waiting>,
 }
@@ -74,13 +79,20 @@ pub fn wanted(mut queues: Vec<QueueRoom>, applications: Vec<ApplicationWaiting>)
         by_leaf[application.leaf].push(application);
     }
     let mut wanted = Vec::new();
+    let mut rooms: BTreeMap<RoomId, Limits> = BTreeMap::new();
     for leaf in in_order(&queues) {
         let mut applications = std::mem::take(&mut by_leaf[leaf]);
         applications.sort_by(|a, b| a.key.cmp(&b.key));
         let path = path(&queues, leaf);
         for application in applications {
+            let own: Vec<RoomId> = application.rooms.iter().map(|(room, _)| *room).collect();
+            for (room, left) in application.rooms {
+                rooms.entry(room).or_insert(left);
+            }
             for waiting in application.classes {
-                let room = path.iter().map(|queue| times(&queues[*queue].left, &waiting.resources));
+                let of_queues = path.iter().map(|queue| &queues[*queue].left);
+                let of_user = own.iter().map(|room| &rooms[room]);
+                let room = of_queues.chain(of_user).map(|left| times(left, &waiting.resources));
                 let count = room.min().unwrap_or(u64::MAX).min(waiting.count);
                 if count == 0 {
                     continue;
@@ -88,6 +100,9 @@ pub fn wanted(mut queues: Vec<QueueRoom>, applications: Vec<ApplicationWaiting>)
                 let taken = waiting.resources.times(i64::try_from(count).unwrap_or(i64::MAX));
                 for queue in &path {
                     queues[*queue].left.take(&taken);
+                }
+                for room in &own {
+                    rooms.entry(*room).and_modify(|left| left.take(&taken));
                 }
                 let (application, class) = (application.application, waiting.class);
                 wanted.push(Wanted { application, class, count });

@@ -26,7 +26,9 @@ impl Application {
         let classes = self.book.asks.tried();
         if !classes.is_empty() {
             // The place of the leaf is known when every queue is.
-            let waiting = ApplicationWaiting { application: self.slot, leaf: 0, key, classes };
+            let rooms = lane.map(|lane| baton.books.trackers.rooms(lane)).unwrap_or_default();
+            let application = self.slot;
+            let waiting = ApplicationWaiting { application, leaf: 0, key, rooms, classes };
             baton.walk.waiting.push((leaf, waiting));
         }
     }

@@ -3,7 +3,8 @@
 
 use expect_test::expect;
 
-use crate::world::check;
+use crate::script::Script;
+use crate::world::{How, World, check, in_virtual_time};
 
 #[test]
 fn s7_9_a_named_limit_counts_for_its_user_and_the_wildcard_for_each_of_the_others() {
@@ -623,4 +624,59 @@ fn running_applications_are_limited_by_queue_and_by_user_together() {
             y3 in root.p.y is Accepted since 1000s: used nothing, pending vcore=1, holds [], asks [k x1]
         "#]],
     );
+}
+
+/// What is tracked once nothing is left of the application: users and groups by name.
+async fn tracked_after(before: &str, text: &str) -> Vec<String> {
+    let mut world = World::new(How::Plain);
+    for step in Script::parse(&format!("{before}\n{text}")).0 {
+        world.step(&step).await;
+    }
+    let facts = world.scheduler.facts("[rm]default").await.unwrap();
+    let users = facts.users.iter().map(|user| format!("user {}", user.name));
+    users.chain(facts.groups.iter().map(|group| format!("group {}", group.name))).collect()
+}
+
+const ONE: &str = "
+    node n1 vcore=20
+    app a1 in root.a user ann groups dev
+    ask a1 k vcore=1
+";
+
+#[test]
+fn s7_9_who_uses_nothing_is_forgotten_unless_a_limit_names_him() {
+    let rows = [
+        ("queue root.a", &["user ann"][..], &[][..]),
+        ("queue root.a limit users=ann vcore=4", &["user ann"], &["user ann"]),
+        ("queue root.a limit users=* vcore=4", &["user ann"], &[]),
+        ("queue root.a limit groups=dev vcore=4", &["user ann", "group dev"], &["group dev"]),
+    ];
+    for (queues, during, after) in rows {
+        let played = in_virtual_time(async {
+            let during = tracked_after(queues, ONE).await;
+            let text = format!("{ONE}\nrelease a1 key=k");
+            (during, tracked_after(queues, &text).await)
+        });
+        assert_eq!(
+            (&*played.0, &*played.1),
+            (&to_owned(during)[..], &to_owned(after)[..]),
+            "{queues}"
+        );
+    }
+}
+
+#[test]
+fn s7_9_a_user_whom_only_checks_saw_leaves_nothing_behind() {
+    let text = "
+        app a1 in root.a user ann groups dev
+        ask a1 k vcore=1
+        remove-app a1
+    ";
+    let after =
+        in_virtual_time(tracked_after("queue root.a limit users=* vcore=4\nnode n1 gpu=1", text));
+    assert_eq!(after, Vec::<String>::new());
+}
+
+fn to_owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }

@@ -59,6 +59,7 @@ use std::sync::Arc;
 
 pub use self::lanes::{HeldBack, LaneId};
 use self::lanes::{Lane, LaneKey, Lanes};
+pub use self::places::RoomId;
 use self::places::{Forest, Place};
 pub use self::reload::{LimitEvent, Reloaded};
 use self::tables::Tables;
@@ -133,6 +134,17 @@ impl Trackers {
     /// a reload that changed limits.
     pub fn is_limited(&self, lane: LaneId) -> bool {
         !self.lanes.get(lane).limited.is_empty()
+    }
+
+    /// What each limit of user and group leaves by itself. Lanes below the same limit have the same.
+    pub fn rooms(&self, lane: LaneId) -> Vec<(RoomId, Limits)> {
+        let limited = self.lanes.get(lane).limited.iter();
+        let rooms = limited.filter_map(|id| {
+            let place = self.forest.get(*id);
+            let max = place.limit.as_ref().and_then(|limit| limit.resources.as_ref())?;
+            Some((RoomId(*id), max.less(&place.usage)))
+        });
+        rooms.collect()
     }
 
     /// What user and group leave (7.5); negative where they are above their limits.

@@ -38,7 +38,8 @@ fn application(leaf: usize, number: u32, classes: Vec<(Resources, u64)>) -> Appl
     let classes = classes.into_iter().zip(ClassId::all());
     let waiting = |((resources, count), class)| Waiting { class, resources, count };
     let classes = classes.map(waiting).collect();
-    ApplicationWaiting { application: ApplicationSlot(number), leaf, key, classes }
+    let rooms = Vec::new();
+    ApplicationWaiting { application: ApplicationSlot(number), leaf, key, rooms, classes }
 }
 
 fn counts(wanted: &[Wanted]) -> Vec<(u32, u64)> {
