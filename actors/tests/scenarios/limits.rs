@@ -1,6 +1,8 @@
 //! What users and groups may use, in a live scheduler (queues-and-config chapter, section 7): the
 //! rows of 7.9 and what follows from them for who goes first and who is woken.
 
+use std::fmt::Write as _;
+
 use expect_test::expect;
 
 use crate::script::Script;
@@ -679,4 +681,55 @@ fn s7_9_a_user_whom_only_checks_saw_leaves_nothing_behind() {
 
 fn to_owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// How many messages applications got so far.
+fn messages_to_applications(world: &World) -> u64 {
+    let families = world.scheduler.metrics().gather();
+    let family = families.iter().find(|family| family.name() == "monoceros_actor_messages_total");
+    let to_applications = family
+        .unwrap()
+        .get_metric()
+        .iter()
+        .find(|metric| metric.get_label().iter().any(|label| label.value() == "application"));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+    let count = to_applications.unwrap().get_counter().get_value() as u64;
+    count
+}
+
+/// Messages to applications while one allocation is released and the next one placed, with so many
+/// applications that wait for their user's limit; of that user, or of as many users.
+async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
+    let mut world = World::new(How::Plain);
+    let user = |number: usize| if of_one_user { "ann".to_owned() } else { format!("u{number}") };
+    let mut text = "queue root.a limit users=* vcore=1\nnode n1 vcore=1000000\n".to_owned();
+    for number in 0..waiting {
+        let user = user(number);
+        writeln!(text, "app a{number} in root.a user {user} &").unwrap();
+    }
+    for number in 0..waiting {
+        writeln!(text, "ask a{number} k x9 vcore=1 &").unwrap();
+    }
+    text += "settle";
+    for step in Script::parse(&text).0 {
+        world.step(&step).await;
+    }
+    let before = messages_to_applications(&world);
+    for step in Script::parse("release a0 uuid=k#1").0 {
+        world.step(&step).await;
+    }
+    let queues = world.scheduler.queues("[rm]default").await.unwrap();
+    let placed = if of_one_user { 1 } else { waiting };
+    let used = queues.allocated_resource.sorted();
+    assert_eq!(used.first().map(|(_, quantity)| *quantity), i64::try_from(placed).ok());
+    messages_to_applications(&world) - before
+}
+
+#[test]
+fn who_waits_for_a_limit_is_skipped_however_many_there_are() {
+    for of_one_user in [true, false] {
+        let [few, many] = [3, 60].map(|n| in_virtual_time(messages_of_a_release(n, of_one_user)));
+        // Once for each that more waits: the books are checked when everything is settled.
+        assert_eq!(many - few, 57, "{few} messages for 3, {many} for 60");
+    }
 }
