@@ -106,7 +106,7 @@ pub enum ConfigCommand {
         /// The queue configuration (YAML)
         #[arg(value_name = "QUEUES.yaml")]
         file: PathBuf,
-        /// Only say whether it is valid
+        /// Only say whether it is valid, and what it would change
         #[arg(long)]
         check: bool,
         /// Have the resource manager keep it first
@@ -279,6 +279,10 @@ impl Operator {
         };
         let answer = answer.into_inner();
         if answer.success {
+            // What is different, if anything.
+            for change in answer.reason.lines() {
+                line(&[change])?;
+            }
             return Ok(ExitCode::SUCCESS);
         }
         writeln!(io::stderr(), "{}: {}", file.display(), answer.reason)?;

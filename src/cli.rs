@@ -23,7 +23,7 @@ pub enum Command {
     Serve(ServeArgs),
     /// Replay a cluster trace in virtual time and report how it went
     Simulate(SimulateArgs),
-    /// Check a queue configuration and print every error in it
+    /// Check a queue configuration, print every error in it, and what it would change
     Validate(ValidateArgs),
     /// Look into a running scheduler and steer it
     Admin(AdminArgs),
@@ -55,6 +55,12 @@ pub struct ValidateArgs {
     /// The queue configuration (YAML)
     #[arg(value_name = "QUEUES.yaml")]
     pub file: PathBuf,
+    /// Also print what is different from this one, which is or was in force; empty: the built-in one
+    #[arg(long, value_name = "OLD.yaml")]
+    pub against: Option<PathBuf>,
+    /// A saved state dump (JSON), to say what is in use beyond what may be
+    #[arg(long, value_name = "DUMP.json", requires = "against")]
+    pub usage: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -1,23 +1,27 @@
 //! The queue configuration of resource managers that bring none: a file that is read at the start,
-//! and again at each SIGHUP.
+//! again at each SIGHUP and, unless that is switched off, whenever it was changed.
 //!
 //! Unlike [`files`](crate::files) it is not read every few seconds: a file that is half written may be
-//! valid, and would take queues away.
+//! valid, and would take queues away. It is [watched](watch), and read when it has come to rest.
 //!
 //! # Invariants
 //! * What is in force can always be used: a file that cannot be read or has errors changes nothing,
 //!   and each of its errors is a record of the log that names the file.
 //! * Texts reach the scheduler one after another, the newest last.
 
+mod watch;
+
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use monoceros_actors::SchedulerHandle;
 use monoceros_rules::config;
-use tokio::sync::watch;
+use tokio::sync::watch as value;
+use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+use self::watch::Watch;
 use crate::files::Refresh;
 use crate::{input, validate};
 
@@ -25,7 +29,9 @@ use crate::{input, validate};
 #[derive(Debug)]
 pub struct QueuesFile {
     path: PathBuf,
-    text: watch::Sender<Arc<str>>,
+    text: value::Sender<Arc<str>>,
+    /// What was there at the last look, good or not; or why there was nothing.
+    seen: Mutex<Result<String, String>>,
 }
 
 impl QueuesFile {
@@ -35,7 +41,8 @@ impl QueuesFile {
         if validate::check(path, &text)?.is_none() {
             return Ok(None);
         }
-        Ok(Some(Arc::new(Self { path: path.to_owned(), text: watch::Sender::new(text.into()) })))
+        let (path, seen) = (path.to_owned(), Mutex::new(Ok(text.clone())));
+        Ok(Some(Arc::new(Self { path, text: value::Sender::new(text.into()), seen })))
     }
 
     /// What it says, as far as that can be used.
@@ -43,16 +50,23 @@ impl QueuesFile {
         Arc::clone(&self.text.borrow())
     }
 
-    /// Hands each later text to the scheduler, until `stop` is cancelled.
-    pub async fn keep_in_force(self: Arc<Self>, handle: SchedulerHandle, stop: CancellationToken) {
+    /// Hands each text that is read from now on to the scheduler, until `stop` is cancelled.
+    pub fn keep_in_force(
+        self: Arc<Self>,
+        handle: SchedulerHandle,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> {
+        // At once: what is read before the first poll counts, too.
         let mut texts = self.text.subscribe();
-        let keep = async {
-            while texts.changed().await.is_ok() {
-                let text = Arc::clone(&texts.borrow_and_update());
-                self.put_in_force(&handle, &text).await;
-            }
-        };
-        stop.run_until_cancelled(keep).await;
+        async move {
+            let keep = async {
+                while texts.changed().await.is_ok() {
+                    let text = Arc::clone(&texts.borrow_and_update());
+                    self.put_in_force(&handle, &text).await;
+                }
+            };
+            stop.run_until_cancelled(keep).await;
+        }
     }
 
     async fn put_in_force(&self, handle: &SchedulerHandle, text: &str) {
@@ -71,15 +85,80 @@ impl QueuesFile {
         info!(%file, "queue configuration read again");
     }
 
+    /// Reads the file again whenever it was changed, until `stop` is cancelled.
+    pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
+        let file = self.path.display();
+        if self.path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return warn!(%file, "a queue configuration that is no file cannot be watched");
+        }
+        let watch = async {
+            let mut watch = match Watch::begin(&self.path) {
+                Ok(watch) => watch,
+                Err(reason) => {
+                    return warn!(%file, %reason, "changes of the file are noticed at SIGHUP alone");
+                }
+            };
+            info!(%file, "changes of the queue configuration are noticed");
+            loop {
+                let this = Arc::clone(&self);
+                // Files may be far away, on a mount that does not answer.
+                if spawn_blocking(move || this.look()).await.is_err() {
+                    warn!(%file, "reading the queue configuration again has failed");
+                }
+                if !watch.settled().await {
+                    return warn!(%file, "changes of the file are noticed at SIGHUP alone from now on");
+                }
+                if let Err(reason) = watch.follow() {
+                    warn!(%file, %reason, "changes of the file may not be noticed");
+                }
+            }
+        };
+        stop.run_until_cancelled(watch).await;
+    }
+
+    /// Looks whether the file says something else than at the last look, and takes that.
+    ///
+    /// A file that is not there or empty is on its way to be something else: whoever means it says
+    /// so by SIGHUP.
+    fn look(&self) {
+        let file = self.path.display();
+        let found = match input::read_text(&self.path) {
+            Ok(text) if text.trim().is_empty() => Err("it is empty".to_owned()),
+            Ok(text) => Ok(text),
+            Err(reason) => Err(reason.to_string()),
+        };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == found {
+            return;
+        }
+        seen.clone_from(&found);
+        match found {
+            Ok(text) if *text == **self.text.borrow() => {}
+            Ok(text) => self.take(text),
+            Err(reason) => {
+                warn!(%file, reason, "queue configuration not used, what was read before stays");
+            }
+        }
+    }
+
     fn reread(&self) {
         let file = self.path.display();
         if self.path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             return warn!(%file, "a queue configuration that is no file cannot be read again");
         }
-        let text = match input::read_text(&self.path) {
-            Ok(text) => text,
-            Err(reason) => return error!(%reason, "queue configuration not read again"),
-        };
+        match input::read_text(&self.path) {
+            Ok(text) => {
+                // Once is enough to say what is wrong with it.
+                *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Ok(text.clone());
+                self.take(text);
+            }
+            Err(reason) => error!(%reason, "queue configuration not read again"),
+        }
+    }
+
+    /// Has the text put in force, if it can be used.
+    fn take(&self, text: String) {
+        let file = self.path.display();
         match config::parse(&text) {
             Ok(configuration) => {
                 for warning in &configuration.warnings {

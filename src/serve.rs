@@ -20,7 +20,7 @@ use crate::files::Refresh;
 use crate::queues_file::QueuesFile;
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
-use crate::{demo, files, grpc, rest};
+use crate::{demo, files, grpc, rest, users};
 
 /// The settings that `args` ask for.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
@@ -57,7 +57,10 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     let mut sources = security.sources();
     if let Some(queues) = queues {
         sources.push(Arc::clone(&queues) as Arc<dyn Refresh>);
-        tokio::spawn(queues.keep_in_force(handle.clone(), shutdown.clone()));
+        tokio::spawn(Arc::clone(&queues).keep_in_force(handle.clone(), shutdown.clone()));
+        if settings.scheduler.watch_queues {
+            tokio::spawn(queues.watch(shutdown.clone()));
+        }
     }
     tokio::spawn(files::keep_fresh(sources, hangup, shutdown.clone()));
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone());
@@ -133,12 +136,14 @@ fn start_scheduler(
     settings: &Settings,
     queues: Option<&QueuesFile>,
 ) -> anyhow::Result<SchedulerHandle> {
+    let queues = queues.map(QueuesFile::text).unwrap_or_default();
     let builder = Scheduler::builder()
         .id_bytes(settings.limits.id_bytes.get())
         .ingress_items(settings.session.ingress_items.get())
         .reject_node_updates(settings.nodes.reject_updates)
-        .default_queues(queues.map_or_else(String::new, |queues| queues.text().to_string()));
+        .default_queues(&*queues);
     let builder = settings.event.apply(settings.asks.apply(builder));
+    let builder = users::apply(&settings.users, &queues, builder).context("users")?;
     builder.start().context("the scheduler cannot start")
 }
 

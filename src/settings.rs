@@ -23,6 +23,7 @@ pub use self::items::{AskSettings, EventSettings, NodeSettings};
 pub use self::session::{
     LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
 };
+pub use self::users::UserSettings;
 use crate::identity::Rule;
 use crate::input::{self, InputError};
 
@@ -30,6 +31,7 @@ pub mod callback;
 mod items;
 pub mod seconds;
 mod session;
+mod users;
 
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
@@ -78,6 +80,8 @@ pub struct Settings {
     pub asks: AskSettings,
     /// What may be said of nodes.
     pub nodes: NodeSettings,
+    /// How users are looked up.
+    pub users: UserSettings,
     /// What happened, for whoever reads it.
     pub event: EventSettings,
     /// Who may speak for which resource manager, and who may administer.
@@ -176,6 +180,8 @@ pub enum ClientAuth {
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
+    /// Whether that file is read again when it changes, and not only at SIGHUP. Default true.
+    pub watch_queues: bool,
     /// Most placements that wait for a predicate, per partition, where a remote shim answers it.
     /// Default 64. One keeps the order of placements exact; more hide the round trip.
     pub placements_in_flight: NonZeroUsize,
@@ -275,7 +281,10 @@ impl Settings {
 
     /// What no key can know of itself.
     fn check(&self) -> Result<(), String> {
-        let Self { grpc, session, .. } = self;
+        let Self { grpc, session, users, .. } = self;
+        if users.lookup_timeout.is_zero() {
+            return Err("`users.lookup_timeout` is 0: nobody could be looked up".to_owned());
+        }
         let keepalive = grpc.keepalive_interval().saturating_add(grpc.keepalive_timeout());
         let grace = session.delivery_grace;
         if !grace.is_zero() && grace <= keepalive {
@@ -462,6 +471,7 @@ mod tests {
         assert_eq!(settings.grpc.keepalive_interval(), Duration::from_secs(20));
         assert_eq!(settings.rest.address.to_string(), "127.0.0.1:9080");
         assert_eq!(settings.scheduler.queues, None);
+        assert!(settings.scheduler.watch_queues);
         assert_eq!(settings.scheduler.placements_in_flight.get(), 64);
         assert_eq!(settings.callback.predicates, callback::Asking::Auto);
         assert_eq!(settings.callback.predicate_timeout, Duration::from_secs(2));

@@ -1,13 +1,15 @@
-//! `monoceros validate`: every error of a queue configuration at once, in a form that editors read.
+//! `monoceros validate`: every error of a queue configuration at once, in a form that editors read;
+//! and what a good one changes, before it does.
 
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use monoceros_rules::config::{self, Acl, Configuration, PartitionConfig, QueueConfig};
+use monoceros_rules::difference;
 
 use crate::cli::ValidateArgs;
-use crate::input;
+use crate::{input, usage};
 
 /// Checks the file; the exit code says whether it can be used.
 pub fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
@@ -25,7 +27,32 @@ pub fn run(args: &ValidateArgs) -> anyhow::Result<ExitCode> {
     if configuration.partitions.is_empty() {
         writeln!(stdout, "  it is empty: the built-in queues would be used")?;
     }
+    if let Some(against) = &args.against {
+        let yaml = input::read_text(against)?;
+        let Some(old) = check(against, &yaml)? else {
+            return Ok(ExitCode::FAILURE);
+        };
+        let usage = args.usage.as_deref().map(usage::load).transpose()?;
+        let (old, new) = (or_built_in(old)?, or_built_in(configuration)?);
+        let difference = difference::between(&old.partitions, &new.partitions, usage.as_ref());
+        if difference.is_empty() {
+            writeln!(stdout, "it means the same as {}", against.display())?;
+        } else {
+            writeln!(stdout, "different from {}:", against.display())?;
+        }
+        for line in difference.lines() {
+            writeln!(stdout, "  {}", line.text)?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What would be used: an empty text stands for the built-in queues.
+fn or_built_in(configuration: Configuration) -> anyhow::Result<Configuration> {
+    if configuration.partitions.is_empty() {
+        return Ok(config::parse(config::DEFAULT)?);
+    }
+    Ok(configuration)
 }
 
 /// The configuration, if `yaml` is a valid one; if not, its errors are printed to standard error.

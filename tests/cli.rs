@@ -3,6 +3,8 @@
 
 mod harness;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use harness::{QUEUES, TempFile, run};
 
 #[test]
@@ -133,4 +135,67 @@ fn bad_queues_keep_the_service_from_starting() {
     let (code, _, stderr) = run(&[&arguments[..], &[file.path()]].concat());
     assert_eq!(code, Some(1));
     assert!(stderr.contains("bogus"), "{stderr}");
+}
+
+/// `monoceros validate NEW --against OLD`, and what it printed behind its first lines.
+fn against(old: &str, new: &str, more: &[&str]) -> (Option<i32>, String, String) {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let file = |which: &str, text| TempFile::new(&format!("{call}-{which}.yaml"), text);
+    let (old, new) = (file("old", old), file("new", new));
+    let arguments = [&["validate", new.path(), "--against", old.path()], more].concat();
+    let (code, stdout, stderr) = run(&arguments);
+    (code, stdout.replace(old.path(), "OLD"), stderr.replace(old.path(), "OLD"))
+}
+
+fn queues(queues: &str) -> String {
+    format!(
+        "partitions: [{{name: default, queues: [{{name: root, submitacl: '*', queues: [{queues}]}}]}}]\n"
+    )
+}
+
+#[test]
+fn what_another_configuration_changes_is_said_one_line_each() {
+    let old = queues("{name: a, resources: {max: {vcore: 200}}}, {name: b}");
+    let new = queues("{name: a, resources: {max: {vcore: 100}}}, {name: c}");
+    let (code, stdout, _) = against(&old, &new, &[]);
+    assert_eq!(code, Some(0));
+    let expected = "different from OLD:\n  root.b: no longer configured: it drains, and goes once \
+                    empty\n  root.a: max lowered: vcore from 200 to 100\n  root.c: new\n";
+    assert!(stdout.ends_with(expected), "{stdout}");
+
+    let dump = r#"{"queues": [{"queuename": "root", "partition": "default", "children": [
+        {"queuename": "root.a", "allocatedResource": {"vcore": 120000}, "runningApps": 1}]}]}"#;
+    let dump = TempFile::new("dump.json", dump);
+    let (code, stdout, _) = against(&old, &new, &["--usage", dump.path()]);
+    assert_eq!(code, Some(0));
+    assert!(stdout.contains("now below what is used: 120 of 100 vcore"), "{stdout}");
+}
+
+#[test]
+fn the_same_in_other_words_changes_nothing_and_an_empty_text_is_the_built_in_one() {
+    let old = queues("{name: a}, {name: b}");
+    let new = format!("# other words\n{}", queues("{name: b}, {name: a}"));
+    let (code, stdout, _) = against(&old, &new, &[]);
+    assert_eq!(code, Some(0));
+    assert!(stdout.ends_with("it means the same as OLD\n"), "{stdout}");
+    let (_, stdout, _) = against("", &old, &[]);
+    assert!(stdout.contains("root.a: new"), "{stdout}");
+}
+
+#[test]
+fn a_comparison_needs_two_good_texts_and_a_dump_that_is_one() {
+    let good = queues("{name: a}");
+    let bad = "partitions:\n  - bogus: true\n";
+    for (old, new) in [(bad, &*good), (&*good, bad)] {
+        let (code, _, stderr) = against(old, new, &[]);
+        assert_eq!(code, Some(1));
+        assert!(stderr.contains("bogus"), "{stderr}");
+    }
+    let dump = TempFile::new("no-dump.json", "[]");
+    let (code, _, stderr) = against(&good, &good, &["--usage", dump.path()]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("is not a state dump"), "{stderr}");
+    let (code, _, _) = run(&["validate", "x.yaml", "--usage", "y.json"]);
+    assert_eq!(code, Some(2), "usage of what?");
 }

@@ -28,7 +28,7 @@ use monoceros_rules::asks::{AskSlot, ClassId, Preemption, TaskGroup};
 use monoceros_rules::audit::Facts;
 use monoceros_rules::books::Books;
 use monoceros_rules::ledger::LedgerDelta;
-use monoceros_rules::limits::LaneId;
+use monoceros_rules::limits::{LaneId, LimitId};
 use monoceros_rules::nodes::{NodeIndex, NodeSlot};
 use monoceros_rules::order::{ApplicationKey, QueueKey};
 use monoceros_rules::rejection::{Ignored, Rejection};
@@ -625,6 +625,8 @@ pub(crate) struct Walk {
     pub(crate) figures: Vec<(Arc<str>, NodeFigures)>,
     /// What queues have left, for the scale-up signal.
     pub(crate) rooms: BTreeMap<QueueSlot, Room>,
+    /// What the limits of users and groups leave to them.
+    pub(crate) limits: BTreeMap<LimitId, Limits>,
     /// What applications wait for, by leaf.
     pub(crate) waiting: Vec<(QueueSlot, ApplicationWaiting)>,
     /// What of it would run on more machines.

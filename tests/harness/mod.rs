@@ -152,12 +152,13 @@ impl Service {
         body: &str,
     ) -> HttpAnswer {
         let mut connection = TcpStream::connect(self.http).await.unwrap();
-        let headers: String =
-            headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers: Vec<_> =
+            headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let headers = [vec![String::new()], headers].concat().join("\r\n");
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\
-             content-length: {length}\r\n{headers}\r\n{body}"
+             content-length: {length}{headers}\r\n\r\n{body}"
         );
         connection.write_all(request.as_bytes()).await.unwrap();
         let mut response = String::new();

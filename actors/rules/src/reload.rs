@@ -5,14 +5,19 @@
 //! in one step. Queues keep what is in them: a changed one goes on with its totals, one that is no
 //! longer configured drains, and goes once it is [empty](self#when-a-queue-goes).
 //!
+//! # Dynamic queues
+//! A queue that an application needed is none of the configuration's business: it neither drains nor
+//! changes. Once it is configured it is a queue as any other, with nothing left of its template or
+//! its namespace, and it never becomes dynamic again. Below a queue that drains it goes on.
+//!
 //! # When a queue goes
 //! A draining queue without applications and without queues below it goes at once, at the end of
-//! the step that made it so: nothing can come to it any more, so there is nothing to wait for.
+//! the step that made it so: nothing can come to it any more, so there is nothing to wait for. Dynamic
+//! ones stay for a while, because an application may come.
 //!
 //! # Invariants
 //! * After [`changes`] are [applied](apply) and what is empty is gone, every configured queue is
-//!   there as configured and Active, and every other one that is left is Draining, but for those
-//!   that are there because an application needed them.
+//!   there as configured and Active, and every other one that is left is Draining or dynamic.
 //! * Trees that agree give no change.
 //! * Changes of one queue come after those of the queues it stands on: drained are the deepest
 //!   first, planted parents before children.
@@ -75,11 +80,11 @@ impl fmt::Display for Change {
     }
 }
 
-/// A leaf would become a parent or a parent a leaf, and applications live there or below it: they
-/// could never be scheduled again.
+/// A leaf would become a parent or a parent a leaf, and something lives there or below it that could
+/// never be scheduled again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "queue `{path}` is a {now} with applications and cannot become a {wanted} before they are gone \
+    "queue `{path}` is a {now} with {what} and cannot become a {wanted} before they are gone \
      [E_QUEUE_TYPE_IN_USE]"
 )]
 pub struct TypeInUse {
@@ -89,6 +94,8 @@ pub struct TypeInUse {
     pub now: &'static str,
     /// What it would be.
     pub wanted: &'static str,
+    /// What lives there.
+    pub what: &'static str,
 }
 
 /// The queues of a configuration as they stand when a partition begins with it.
@@ -126,26 +133,34 @@ pub fn changes_to(tree: &Tree, wanted: &Flat) -> Vec<Change> {
     drained.into_iter().chain(set).chain(planted).collect()
 }
 
-/// Whether the changes leave every application in a leaf; `applications` counts those that a queue
-/// has itself.
+/// Whether the changes leave every application in a leaf and no queue below one; `applications`
+/// counts those that a queue has itself.
 pub fn check(
     tree: &Tree,
     changes: &[Change],
     applications: impl Fn(&str) -> usize,
 ) -> Result<(), TypeInUse> {
-    let in_use = |path: &str| {
-        let here_or_below = |other: &str| {
-            other.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        tree.keys().any(|other| here_or_below(other) && applications(other) > 0)
+    let below = |path: &str, other: &str| {
+        other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'))
+    };
+    let inhabitant = |path: &str| {
+        let here_or_below = |other: &str| other == path || below(path, other);
+        if tree.keys().any(|other| here_or_below(other) && applications(other) > 0) {
+            return Some("applications");
+        }
+        // Nothing but applications below keeps a configured queue, which would go with this change.
+        let mut dynamic = tree.iter().filter(|(_, standing)| standing.config.is_dynamic);
+        dynamic.any(|(other, _)| below(path, other)).then_some("dynamic queues")
     };
     for change in changes {
         let Change::Set(config) = change else { continue };
         let was_leaf = tree.get(&config.path).is_none_or(|standing| standing.config.is_leaf);
-        if was_leaf != config.is_leaf && in_use(&config.path) {
+        if was_leaf != config.is_leaf
+            && let Some(what) = inhabitant(&config.path)
+        {
             let (leaf, parent) = ("leaf", "parent");
             let (now, wanted) = if was_leaf { (leaf, parent) } else { (parent, leaf) };
-            return Err(TypeInUse { path: Arc::clone(&config.path), now, wanted });
+            return Err(TypeInUse { path: Arc::clone(&config.path), now, wanted, what });
         }
     }
     Ok(())

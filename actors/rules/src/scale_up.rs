@@ -1,12 +1,14 @@
 //! For which requests more machines would help (applications chapter, 3.8).
 //!
 //! A request that was tried, fits every quota above it but root's (root grows with the machines) and
-//! every limit of its user and group, and still waits would run if there were a machine for it. Requests are counted in the order in which
-//! they would be placed, and each takes its share of what the quotas leave, so that no more is asked
-//! for than the quotas will let run; one that does not fit is passed over.
+//! every limit of its user and group, and still waits would run if there were a machine for it.
+//! Requests are counted in the order in which they would be placed, and each takes its share of what
+//! quotas and limits leave, so that no more is asked for than they will let run; one that does not fit
+//! is passed over.
 //!
 //! # Invariants
-//! * What is counted below a queue fits what that queue has left.
+//! * What is counted below a queue fits what that queue has left, and what is counted of a user or a
+//!   group, in whichever queues, what their limits leave.
 //! * Nothing that was passed over would fit beside what was counted.
 //!
 //! ```
@@ -20,7 +22,7 @@ use std::collections::BTreeMap;
 
 use crate::allocations::ApplicationSlot;
 use crate::asks::ClassId;
-use crate::limits::RoomId;
+use crate::limits::LimitId;
 use crate::order::{ApplicationKey, QueueKey};
 use crate::resources::{Limits, Resources};
 
@@ -55,8 +57,8 @@ pub struct ApplicationWaiting {
     pub leaf: usize,
     /// Its place in its leaf.
     pub key: ApplicationKey,
-    /// What each limit of its user and group leaves.
-    pub rooms: Vec<(RoomId, Limits)>,
+    /// The limits of its user and group.
+    pub limits: Vec<LimitId>,
     /// In the order in which they are tried.
     pub classes: Vec<Waiting>,
 }
@@ -73,26 +75,26 @@ pub struct Wanted {
 }
 
 /// How many allocations of each class more machines would let run, in the order of scheduling.
-pub fn wanted(mut queues: Vec<QueueRoom>, applications: Vec<ApplicationWaiting>) -> Vec<Wanted> {
+/// `limits` is what those of users and groups leave.
+pub fn wanted(
+    mut queues: Vec<QueueRoom>,
+    mut limits: BTreeMap<LimitId, Limits>,
+    applications: Vec<ApplicationWaiting>,
+) -> Vec<Wanted> {
     let mut by_leaf: Vec<Vec<ApplicationWaiting>> = vec![Vec::new(); queues.len()];
     for application in applications {
         by_leaf[application.leaf].push(application);
     }
     let mut wanted = Vec::new();
-    let mut rooms: BTreeMap<RoomId, Limits> = BTreeMap::new();
     for leaf in in_order(&queues) {
         let mut applications = std::mem::take(&mut by_leaf[leaf]);
         applications.sort_by(|a, b| a.key.cmp(&b.key));
         let path = path(&queues, leaf);
         for application in applications {
-            let own: Vec<RoomId> = application.rooms.iter().map(|(room, _)| *room).collect();
-            for (room, left) in application.rooms {
-                rooms.entry(room).or_insert(left);
-            }
             for waiting in application.classes {
-                let of_queues = path.iter().map(|queue| &queues[*queue].left);
-                let of_user = own.iter().map(|room| &rooms[room]);
-                let room = of_queues.chain(of_user).map(|left| times(left, &waiting.resources));
+                let by_queues = path.iter().map(|queue| &queues[*queue].left);
+                let by_limits = application.limits.iter().filter_map(|limit| limits.get(limit));
+                let room = by_queues.chain(by_limits).map(|left| times(left, &waiting.resources));
                 let count = room.min().unwrap_or(u64::MAX).min(waiting.count);
                 if count == 0 {
                     continue;
@@ -101,8 +103,10 @@ pub fn wanted(mut queues: Vec<QueueRoom>, applications: Vec<ApplicationWaiting>)
                 for queue in &path {
                     queues[*queue].left.take(&taken);
                 }
-                for room in &own {
-                    rooms.entry(*room).and_modify(|left| left.take(&taken));
+                for limit in &application.limits {
+                    if let Some(left) = limits.get_mut(limit) {
+                        left.take(&taken);
+                    }
                 }
                 let (application, class) = (application.application, waiting.class);
                 wanted.push(Wanted { application, class, count });

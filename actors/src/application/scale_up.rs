@@ -25,10 +25,15 @@ impl Application {
         self.set_blocked(blocked, baton);
         let classes = self.book.asks.tried();
         if !classes.is_empty() {
+            let rooms = lane.map(|lane| baton.books.trackers.rooms(lane)).into_iter().flatten();
+            let mut limits = Vec::new();
+            for (limit, left) in rooms {
+                baton.walk.limits.insert(limit, left);
+                limits.push(limit);
+            }
             // The place of the leaf is known when every queue is.
-            let rooms = lane.map(|lane| baton.books.trackers.rooms(lane)).unwrap_or_default();
             let application = self.slot;
-            let waiting = ApplicationWaiting { application, leaf: 0, key, rooms, classes };
+            let waiting = ApplicationWaiting { application, leaf: 0, key, limits, classes };
             baton.walk.waiting.push((leaf, waiting));
         }
     }

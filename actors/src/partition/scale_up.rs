@@ -8,7 +8,7 @@
 //!
 //! # How
 //! One step of three walks: the queues say what they have left, the applications that wait below
-//! them what they wait for, class by class; [`scale_up::wanted`] decides; the applications it names
+//! them what they wait for, class by class, and what the limits of their users and groups leave; [`scale_up::wanted`] decides; the applications it names
 //! say which of their asks these are.
 
 use std::collections::BTreeMap;
@@ -104,7 +104,8 @@ impl Partition {
             application.leaf = places[leaf];
         }
         let waiting = waiting.into_iter().map(|(_, application)| application).collect();
-        let wanted = scale_up::wanted(rooms.into_values().map(room).collect(), waiting);
+        let limits = std::mem::take(&mut baton.walk.limits);
+        let wanted = scale_up::wanted(rooms.into_values().map(room).collect(), limits, waiting);
         baton.walk.purpose = match audience {
             Audience::Rm => Purpose::Signal,
             Audience::Reader(limit) => {

@@ -80,6 +80,47 @@ fn a_node_that_comes_raises_root_and_is_told_even_if_it_is_refused() {
 }
 
 #[test]
+fn dynamic_queues_are_told_as_such_and_tags_change_their_limits() {
+    let quota = |vcore| format!("{{\"resources\":{{\"vcore\":{{\"value\":{vcore}}}}}}}");
+    let (two, three) = (quota(2), quota(3));
+    check(
+        "config {partitions: [{placementrules: [{name: provided, create: true}], queues: [{name: \
+         root, submitacl: '*', childtemplate: {resources: {max: {vcore: 2m}, guaranteed: {vcore: \
+         1m}}}}]}]}
+         register",
+        &format!(
+            "
+            app a1 in root.p.x
+            app a2 in root.p.x tag namespace.resourcequota={two}
+            app a3 in root.p.x tag namespace.resourcequota={three}
+            remove-app a1 ; remove-app a2 ; remove-app a3
+            wait 10s
+            "
+        ),
+        &expect![[r#"
+            QUEUE root.p ADD QUEUE_DYNAMIC
+            QUEUE root.p.x ADD QUEUE_DYNAMIC
+            APP a1 ADD APP_NEW
+            QUEUE root.p.x ADD QUEUE_APP of a1
+            APP a2 ADD APP_NEW
+            QUEUE root.p.x ADD QUEUE_APP of a2
+            QUEUE root.p.x SET QUEUE_GUARANTEED
+            APP a3 ADD APP_NEW
+            QUEUE root.p.x ADD QUEUE_APP of a3
+            QUEUE root.p.x SET QUEUE_MAX vcore=3
+            QUEUE root.p.x REMOVE QUEUE_APP of a1
+            APP a1 REMOVE DETAILS_NONE
+            QUEUE root.p.x REMOVE QUEUE_APP of a2
+            APP a2 REMOVE DETAILS_NONE
+            QUEUE root.p.x REMOVE QUEUE_APP of a3
+            APP a3 REMOVE DETAILS_NONE
+            QUEUE root.p.x REMOVE QUEUE_DYNAMIC
+            QUEUE root.p REMOVE QUEUE_DYNAMIC
+        "#]],
+    );
+}
+
+#[test]
 fn queues_of_the_configuration_are_told_parents_first() {
     let told = in_virtual_time(async {
         let mut world = World::new(How::Plain);

@@ -76,7 +76,7 @@ const APPS: usize = 8;
 const KEYS: usize = 8;
 const NODES: usize = 6;
 
-fn app() -> impl Strategy<Value = String> {
+pub(crate) fn app() -> impl Strategy<Value = String> {
     (1..=APPS).prop_map(|number| format!("a{number}"))
 }
 
@@ -360,6 +360,7 @@ fn app_item() -> impl Strategy<Value = Item> {
             groups: groups.to_owned(),
             tags: Vec::new(),
             partition: String::new(),
+            gang: Amounts::default(),
         }
     })
 }
@@ -413,6 +414,17 @@ fn step(kind: Kind) -> impl Strategy<Value = Step> {
         1 => prop::sample::select(&[1_000_u64, 2_000, 31_000, 100_000][..])
             .prop_map(|ms| Step::Wait(std::time::Duration::from_millis(ms))),
     ]
+}
+
+/// Any step of a usual history.
+pub(crate) fn some_step() -> impl Strategy<Value = Step> {
+    step(USUAL)
+}
+
+/// Nodes to begin with.
+pub(crate) fn there() -> impl Strategy<Value = Vec<Step>> {
+    let send = |item| Step::Send { items: vec![item], waits: true };
+    prop::collection::vec(node_item(USUAL).prop_map(send), 4..12)
 }
 
 /// How nodes are ordered.
@@ -508,7 +520,7 @@ fn waves() -> impl Strategy<Value = Script> {
 }
 
 /// The same, with the end of everything: releases first or not, then every application and node.
-fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
+pub(crate) fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
     let mut all = head;
     let releases_first = steps.len().is_multiple_of(2);
     all.extend(steps);
@@ -638,7 +650,7 @@ fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
 }
 
 /// What queues show when everything has gone and is not zero.
-fn left_over(played: &Played) -> Vec<&str> {
+pub(crate) fn left_over(played: &Played) -> Vec<&str> {
     let lines = played.text.lines();
     let queues = lines.filter(|line| line.starts_with("root") && line.contains("headroom"));
     let is_zero = |line: &&str| {
@@ -650,7 +662,7 @@ fn left_over(played: &Played) -> Vec<&str> {
     queues.filter(|line| !is_zero(line)).collect()
 }
 
-fn run(
+pub(crate) fn run(
     cases: u32,
     scripts: impl Strategy<Value = Script>,
     property: fn(&Script) -> Result<(), TestCaseError>,

@@ -720,8 +720,8 @@ async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
     }
     let queues = world.scheduler.queues("[rm]default").await.unwrap();
     let placed = if of_one_user { 1 } else { waiting };
-    let used = queues.allocated_resource.sorted();
-    assert_eq!(used.first().map(|(_, quantity)| *quantity), i64::try_from(placed).ok());
+    let allocated = queues.allocated_resource.sorted();
+    assert_eq!(allocated.first().map(|(_, quantity)| *quantity), i64::try_from(placed).ok());
     messages_to_applications(&world) - before
 }
 

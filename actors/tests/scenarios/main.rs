@@ -17,6 +17,8 @@ mod limits;
 mod messages;
 mod nodes;
 mod partitions;
+mod placed_histories;
+mod placement;
 mod priorities;
 mod quotas;
 mod reconfiguration;

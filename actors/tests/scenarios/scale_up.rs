@@ -264,6 +264,24 @@ fn an_application_that_may_not_run_asks_for_no_machines_and_is_told_of_the_block
     });
 }
 
+/// Ada has 4 left, and root.b comes first; what needs more than her limits leave is never tried.
+#[test]
+fn no_more_is_asked_for_a_user_than_its_limits_leave_in_all_queues_together() {
+    in_virtual_time(async {
+        let world = World::new(
+            "queue root limit users=ada vcore=5
+             queue root.a limit users=ada vcore=3
+             queue root.b",
+        )
+        .await;
+        world.say("node n1 vcore=1\napp a1 in root.a\nask a1 k1 vcore=1 prio=1").await;
+        world.say("ask a1 k2 x9 vcore=1\nask a1 k3 vcore=3").await;
+        world.say("app b1 in root.b\nask b1 k1 x9 vcore=1\nask b1 k2 vcore=5").await;
+        assert_eq!(world.outstanding(9).await, ["b1/k1 x4"]);
+        assert_eq!(world.heard(9).await, ["b1/k1"]);
+    });
+}
+
 #[test]
 fn on_hold_nobody_is_told_and_afterwards_they_are() {
     in_virtual_time(async {

@@ -10,6 +10,7 @@
 //! node  n1 vcore=4 memory=10 occupied vcore=1 attr ready=false holds a1/k9 vcore=1
 //! node  n2 vcore=4 drained
 //! app   a1 in root.a user ada groups dev,ops tag application.create.force=true
+//! app   a2 in root.a gang vcore=4                                     its placeholders want so much
 //! ask   a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000      an AllocationAsk
 //! request a1 k2 vcore=1                                               an Allocation without node
 //! exists a1 k3 on n1 vcore=1 uuid=u3                                  one with a node
@@ -24,6 +25,13 @@
 //! forget                                   the queues and the order of nodes written so far
 //! queue root.b max vcore=2
 //! reload
+//! ```
+//!
+//! What these words cannot say is written as the text of a configuration, on one line, which counts
+//! instead of queues and order until it is forgotten:
+//!
+//! ```text
+//! config {partitions: [{placementrules: [{name: user, create: true}], queues: [{name: root}]}]}
 //! ```
 //!
 //! After each line the run waits until nothing more can be decided, unless the line ends in `&`.
@@ -136,6 +144,8 @@ pub(crate) enum Item {
         groups: String,
         tags: Vec<(String, String)>,
         partition: String,
+        /// What its placeholders want together.
+        gang: Amounts,
     },
     RemoveApp(String),
     Ask(Wish),
@@ -163,6 +173,8 @@ pub(crate) enum Item {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
     Queues,
+    /// Which queues are there, and what they are limited to.
+    Shapes,
     Apps,
     Nodes,
 }
@@ -175,6 +187,8 @@ pub(crate) enum Step {
         weights: Amounts,
     },
     Queue(QueueWords),
+    /// The text of a configuration.
+    Config(String),
     /// Later lines are this RM's, which registers unless it has.
     As(String),
     /// The present RM registers (again) with the queues of the script so far.
@@ -319,7 +333,7 @@ impl fmt::Display for Item {
             Self::Undrain(node) => write!(f, "undrain {node}"),
             Self::RemoveNode(node) => write!(f, "remove {node}"),
             Self::Act { node, action } => write!(f, "act {} {action}", or_dash(node)),
-            Self::App { id, queue, user, groups, tags, partition } => {
+            Self::App { id, queue, user, groups, tags, partition, gang } => {
                 write!(f, "app {}", or_dash(id))?;
                 for (name, value) in
                     [("in", queue), ("user", user), ("groups", groups), ("partition", partition)]
@@ -330,6 +344,9 @@ impl fmt::Display for Item {
                 }
                 for (name, value) in tags {
                     write!(f, " tag {name}={value}")?;
+                }
+                if !gang.0.is_empty() {
+                    write!(f, " gang {gang}")?;
                 }
                 Ok(())
             }
@@ -387,6 +404,7 @@ impl fmt::Display for Step {
                     None => Ok(()),
                 }
             }
+            Self::Config(text) => write!(f, "config {text}"),
             Self::As(rm) => write!(f, "as {rm}"),
             Self::Register => f.write_str("register"),
             Self::Forget => f.write_str("forget"),
@@ -408,6 +426,7 @@ impl fmt::Display for Step {
             Self::Settle => f.write_str("settle"),
             Self::Quiet => f.write_str("quiet"),
             Self::Show(Show::Queues) => f.write_str("show queues"),
+            Self::Show(Show::Shapes) => f.write_str("show shapes"),
             Self::Show(Show::Apps) => f.write_str("show apps"),
             Self::Show(Show::Nodes) => f.write_str("show nodes"),
         }
@@ -536,6 +555,7 @@ fn step(line: &str) -> Step {
     let step = match words.next() {
         "order" => Step::Order { policy: words.text(), weights: words.amounts() },
         "queue" => Step::Queue(queue(&mut words)),
+        "config" => return Step::Config(line.trim_start_matches("config").trim().to_owned()),
         "as" => Step::As(words.text()),
         "register" => Step::Register,
         "forget" => Step::Forget,
@@ -555,6 +575,7 @@ fn step(line: &str) -> Step {
         "quiet" => Step::Quiet,
         "show" => Step::Show(match words.next() {
             "queues" => Show::Queues,
+            "shapes" => Show::Shapes,
             "apps" => Show::Apps,
             "nodes" => Show::Nodes,
             word => words.unknown(word),
@@ -674,7 +695,7 @@ fn item(text: &str) -> Item {
 fn app(words: &mut Words<'_>) -> Item {
     let id = words.id();
     let (mut queue, mut user, mut partition) = (String::new(), String::new(), String::new());
-    let (mut groups, mut tags) = (String::new(), Vec::new());
+    let (mut groups, mut tags, mut gang) = (String::new(), Vec::new(), Amounts::default());
     while let Some(word) = words.words.next() {
         match word {
             "in" => queue = words.text(),
@@ -682,10 +703,11 @@ fn app(words: &mut Words<'_>) -> Item {
             "groups" => groups = words.text(),
             "partition" => partition = words.text(),
             "tag" => tags.push(words.pair()),
+            "gang" => gang = words.amounts(),
             word => words.unknown(word),
         }
     }
-    Item::App { id, queue, user, groups, tags, partition }
+    Item::App { id, queue, user, groups, tags, partition, gang }
 }
 
 fn node(words: &mut Words<'_>) -> NodeWords {

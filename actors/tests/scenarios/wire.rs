@@ -116,7 +116,7 @@ fn node_info(words: &NodeWords, action: ActionFromRm) -> si::NodeInfo {
 }
 
 fn new_application(item: &Item) -> si::AddApplicationRequest {
-    let Item::App { id, queue, user, groups, tags, partition } = item else { unreachable!() };
+    let Item::App { id, queue, user, groups, tags, partition, gang } = item else { unreachable!() };
     let groups = groups.split(',').filter(|group| !group.is_empty()).map(str::to_owned);
     // Nobody in particular; `-` is the empty name.
     let user = match user.as_str() {
@@ -130,6 +130,7 @@ fn new_application(item: &Item) -> si::AddApplicationRequest {
         partition_name: partition.clone(),
         ugi: Some(si::UserGroupInformation { user: user.to_owned(), groups: groups.collect() }),
         tags: tags.iter().cloned().collect(),
+        placeholder_ask: (!gang.0.is_empty()).then(|| resource(gang)),
         ..Default::default()
     }
 }

@@ -158,8 +158,10 @@ pub(crate) struct World {
     present: String,
     order: Option<(String, Amounts)>,
     queues: Vec<QueueWords>,
-    /// Order and queues as the scheduler last took them.
-    in_force: (Option<(String, Amounts)>, Vec<QueueWords>),
+    /// The text of a configuration, which counts instead.
+    config: Option<String>,
+    /// Order, queues and text as the scheduler last took them.
+    in_force: (Option<(String, Amounts)>, Vec<QueueWords>, Option<String>),
     played: Played,
     /// Settling did not end, and would not the next time.
     stands_still: bool,
@@ -180,7 +182,8 @@ impl World {
             present: "rm".to_owned(),
             order: None,
             queues: Vec::new(),
-            in_force: (None, Vec::new()),
+            config: None,
+            in_force: (None, Vec::new(), None),
             played: Played::default(),
             stands_still: false,
             how,
@@ -193,11 +196,13 @@ impl World {
                 self.order = Some((policy.clone(), weights.clone()));
             }
             Step::Queue(queue) => self.queues.push(queue.clone()),
+            Step::Config(text) => self.config = Some(text.clone()),
             Step::As(rm) => self.present.clone_from(rm),
             Step::Register => self.register().await,
             Step::Forget => {
                 self.order = None;
                 self.queues.clear();
+                self.config = None;
             }
             Step::Reload => self.reload().await,
             Step::State(state) => self.enter(state).await,
@@ -237,10 +242,9 @@ impl World {
     }
 
     async fn register(&mut self) {
-        let config = if self.queues.is_empty() && self.order.is_none() {
-            ONE_LEAF.to_owned()
-        } else {
-            wire::configuration(self.order.as_ref(), &self.queues)
+        let config = match &self.config {
+            None if self.queues.is_empty() && self.order.is_none() => ONE_LEAF.to_owned(),
+            _ => self.configuration(),
         };
         let request = si::RegisterResourceManagerRequest {
             rm_id: self.present.clone(),
@@ -250,7 +254,7 @@ impl World {
         let ear = Arc::new(Ear::default());
         match self.scheduler.register_resource_manager(request, ear.clone()).await {
             Ok(_) => {
-                self.in_force = (self.order.clone(), self.queues.clone());
+                self.in_force = (self.order.clone(), self.queues.clone(), self.config.clone());
                 if let How::Later(in_flight) | How::Dice(in_flight) = self.how {
                     let control = self.scheduler.control(&self.present).await.unwrap();
                     control.set_predicates(monoceros_actors::Predicates::Remote { in_flight });
@@ -271,23 +275,28 @@ impl World {
         }
     }
 
+    fn configuration(&self) -> String {
+        let written = || wire::configuration(self.order.as_ref(), &self.queues);
+        self.config.clone().unwrap_or_else(written)
+    }
+
     async fn reload(&mut self) {
         self.side().await;
         let request = si::UpdateConfigurationRequest {
             rm_id: self.present.clone(),
-            config: wire::configuration(self.order.as_ref(), &self.queues),
+            config: self.configuration(),
             ..Default::default()
         };
         let text = request.config.clone();
         match self.scheduler.update_configuration(request).await {
             Ok(_) => {
-                self.in_force = (self.order.clone(), self.queues.clone());
+                self.in_force = (self.order.clone(), self.queues.clone(), self.config.clone());
                 self.is_configured(&text).await;
             }
             Err(error) => {
                 let text = error.to_string();
                 self.note(&format!("reload refused: {}", text.lines().last().unwrap_or("")));
-                (self.order, self.queues) = self.in_force.clone();
+                (self.order, self.queues, self.config) = self.in_force.clone();
             }
         }
         self.settle().await;
@@ -413,6 +422,14 @@ impl World {
                 let root = self.scheduler.queues(&partition).await.unwrap();
                 self.show_queue(&root);
             }
+            Show::Shapes => {
+                let facts = self.scheduler.facts(&partition).await.unwrap();
+                let mut queues: Vec<_> = facts.queues.iter().map(shape).collect();
+                queues.sort();
+                for queue in queues {
+                    self.note(&queue);
+                }
+            }
             Show::Apps => {
                 let root = self.scheduler.queues(&partition).await.unwrap();
                 self.show_apps(&partition, &root).await;
@@ -475,6 +492,30 @@ impl World {
             }
         }
     }
+}
+
+/// What a queue is, and what limits it.
+fn shape(queue: &QueueFact) -> String {
+    let config = &queue.config;
+    let kind = if config.is_dynamic { "dynamic" } else { "configured" };
+    let leaf = if config.is_leaf { "leaf" } else { "parent" };
+    let mut line = format!("{} is a {kind} {leaf}", config.path);
+    if queue.state != ObjectState::Active {
+        write!(line, " ({})", queue.state).unwrap();
+    }
+    if let Some(max) = &config.max {
+        write!(line, ", max {}", words(&max.as_resources())).unwrap();
+    }
+    if let Some(guaranteed) = &config.guaranteed {
+        write!(line, ", guaranteed {}", words(guaranteed)).unwrap();
+    }
+    if config.max_applications > 0 {
+        write!(line, ", apps {}", config.max_applications).unwrap();
+    }
+    for (name, value) in &config.properties {
+        write!(line, ", {name} {value}").unwrap();
+    }
+    line
 }
 
 /// The line with the length of overlong words in their stead.

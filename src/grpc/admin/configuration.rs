@@ -2,7 +2,8 @@
 //!
 //! A configuration with errors is answered with `success` false and the reason, as every revision of
 //! the interface does; a status says that the call itself makes no sense. The checksums of what was
-//! and of what is in force are in the metadata of the answer: the message has no room for them.
+//! and of what is in force are in the metadata of the answer: the message has no room for them. The
+//! reason of a success is what is different, one sentence a line, with what is in use at this moment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -26,6 +27,9 @@ const OLD_CHECKSUM: &str = "x-si-checksum-old";
 const NEW_CHECKSUM: &str = "x-si-checksum-new";
 /// Metadata of a request: `true` has the resource manager keep the configuration first.
 const PERSIST: &str = "x-si-persist";
+
+/// Lines of an answer that tell what is different.
+const MOST_TOLD: usize = 1_000;
 
 /// Whether a configuration is put in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +161,9 @@ pub(super) fn persists(metadata: &MetadataMap) -> Result<bool, Refusal> {
 }
 
 fn accepted(update: ConfigurationUpdate) -> Response<si::UpdateConfigurationResponse> {
-    let ConfigurationUpdate { old_config, old_checksum, new_checksum, .. } = update;
-    let reason = String::new();
+    let ConfigurationUpdate { old_config, old_checksum, new_checksum, difference, .. } = update;
+    // The message has no other field for text; who looks at it only after a failure misses nothing.
+    let reason = difference.summary(MOST_TOLD).join("\n");
     let message = si::UpdateConfigurationResponse { success: true, old_config, reason };
     let mut response = Response::new(message);
     for (key, checksum) in [(OLD_CHECKSUM, old_checksum), (NEW_CHECKSUM, new_checksum)] {

@@ -6,6 +6,9 @@
 
 use std::fmt;
 
+/// How many characters of a message are shown.
+const LONGEST: usize = 2_000;
+
 /// One fault of a configuration. Shown on one line, its code in brackets at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
@@ -64,7 +67,13 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn error(&mut self, code: &'static str, place: &Place, message: impl Into<String>) {
         let Place { line, column, path } = place.clone();
-        self.errors.push(ConfigError { code, line, column, path, message: message.into() });
+        self.errors.push(ConfigError {
+            code,
+            line,
+            column,
+            path,
+            message: one_line(message.into()),
+        });
     }
 
     /// Puts what `later` found behind what was found so far.
@@ -75,8 +84,22 @@ impl Report {
 
     pub(super) fn warn(&mut self, place: &Place, message: impl Into<String>) {
         let Place { line, column, path } = place.clone();
-        self.warnings.push(ConfigWarning { line, column, path, message: message.into() });
+        self.warnings.push(ConfigWarning { line, column, path, message: one_line(message.into()) });
     }
+}
+
+/// What was written may hold anything, and much of it; a message is a line that can be read.
+fn one_line(mut message: String) -> String {
+    if let Some((end, _)) = message.char_indices().nth(LONGEST) {
+        message.truncate(end);
+        message.push('…');
+    }
+    if message.contains(char::is_control) {
+        let shown =
+            |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+        message = message.chars().map(shown).collect();
+    }
+    message
 }
 
 impl fmt::Display for ConfigError {

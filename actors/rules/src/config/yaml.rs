@@ -23,6 +23,9 @@ const MAX_DEPTH: usize = 128;
 /// How many values all aliases together may repeat.
 const MAX_ALIASED: usize = 100_000;
 
+/// How many characters of a key are shown in a path.
+const LONGEST_KEY: usize = 200;
+
 /// Where a value begins.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At {
@@ -71,7 +74,11 @@ impl At {
 /// `parent.key`, the key in quotes where it could not be told apart otherwise.
 pub(super) fn join(parent: &str, key: &str) -> String {
     let is_plain = !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "_-/".contains(c));
-    let key = if is_plain { key.to_owned() } else { format!("{key:?}") };
+    let shown = match key.char_indices().nth(LONGEST_KEY) {
+        Some((end, _)) => format!("{}…", &key[..end]),
+        None => key.to_owned(),
+    };
+    let key = if is_plain { shown } else { format!("{shown:?}") };
     if parent.is_empty() { key } else { format!("{parent}.{key}") }
 }
 

@@ -59,8 +59,7 @@ use std::sync::Arc;
 
 pub use self::lanes::{HeldBack, LaneId};
 use self::lanes::{Lane, LaneKey, Lanes};
-pub use self::places::RoomId;
-use self::places::{Forest, Place};
+use self::places::{Forest, Place, PlaceId};
 pub use self::reload::{LimitEvent, Reloaded};
 use self::tables::Tables;
 pub use self::views::{GroupUsage, PlaceUsage, UserUsage};
@@ -74,6 +73,18 @@ pub enum Subject {
     User(Arc<str>),
     /// By name, or `*`: all who count for no named group, together.
     Group(Arc<str>),
+}
+
+/// A limit of a user or a group on a queue, for as long as nothing is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LimitId(PlaceId);
+
+#[cfg(test)]
+impl LimitId {
+    /// An id of no trackers.
+    pub(crate) fn numbered(number: u32) -> Self {
+        Self(PlaceId(number))
+    }
 }
 
 /// See the module.
@@ -136,17 +147,6 @@ impl Trackers {
         !self.lanes.get(lane).limited.is_empty()
     }
 
-    /// What each limit of user and group leaves by itself. Lanes below the same limit have the same.
-    pub fn rooms(&self, lane: LaneId) -> Vec<(RoomId, Limits)> {
-        let limited = self.lanes.get(lane).limited.iter();
-        let rooms = limited.filter_map(|id| {
-            let place = self.forest.get(*id);
-            let max = place.limit.as_ref().and_then(|limit| limit.resources.as_ref())?;
-            Some((RoomId(*id), max.less(&place.usage)))
-        });
-        rooms.collect()
-    }
-
     /// What user and group leave (7.5); negative where they are above their limits.
     pub fn headroom(&self, lane: LaneId) -> Limits {
         let mut headroom = Limits::unlimited();
@@ -161,6 +161,15 @@ impl Trackers {
                 headroom.narrow_to_rest(max, &place.usage);
             }
         }
+    }
+
+    /// What each of the limits leaves whose least is [`Self::headroom`]. Lanes share limits.
+    pub fn rooms(&self, lane: LaneId) -> impl Iterator<Item = (LimitId, Limits)> {
+        self.lanes.get(lane).limited.iter().filter_map(|id| {
+            let place = self.forest.get(*id);
+            let max = place.limit.as_ref()?.resources.as_ref()?;
+            Some((LimitId(*id), max.less(&place.usage)))
+        })
     }
 
     /// Whether one more application of the lane may run (7.6). One that counts as running already

@@ -15,11 +15,7 @@ use super::tables::{Limit, Tables, upward};
 use crate::resources::Resources;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PlaceId(u32);
-
-/// A limit of a user or group on a queue, for whoever counts what it leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RoomId(pub(super) PlaceId);
+pub(super) struct PlaceId(pub(super) u32);
 
 /// What a user or group uses of a queue.
 #[derive(Debug)]

@@ -17,14 +17,35 @@ fn between(old: &str, new: &str) -> String {
     lines.join("\n")
 }
 
-/// What is empty goes, as the partition does it.
-fn prune(tree: &mut Tree, applications: impl Fn(&str) -> usize) {
+/// Queues that applications needed, with what is missing above them.
+fn add_dynamic(tree: &mut Tree, paths: &[&str]) {
+    for path in paths {
+        let ends = path.match_indices('.').map(|(at, _)| at).chain([path.len()]);
+        for end in ends {
+            let above = &path[..end];
+            if tree.contains_key(above) {
+                continue;
+            }
+            let parent = above.rsplit_once('.').map_or("root", |(parent, _)| parent);
+            if tree[parent].config.is_leaf || tree[parent].state == ObjectState::Draining {
+                break;
+            }
+            let config = Arc::new(QueueConfig::dynamic(above, end == path.len(), None));
+            let state = ObjectState::Active;
+            tree.insert(Arc::clone(&config.path), Standing { config, state });
+        }
+    }
+}
+
+/// What is empty goes, as the partition does it, dynamic queues after a while only.
+fn prune(tree: &mut Tree, applications: impl Fn(&str) -> usize, after_a_while: bool) {
     let paths: Vec<_> = tree.keys().rev().cloned().collect();
     for path in paths {
         let below = format!("{path}.");
         let has_children = tree.keys().any(|other| other.starts_with(&below));
-        let drains = tree[&path].state == ObjectState::Draining;
-        if drains && !has_children && applications(&path) == 0 {
+        let is_dynamic = tree[&path].config.is_dynamic;
+        let may_go = tree[&path].state == ObjectState::Draining || (is_dynamic && after_a_while);
+        if may_go && !has_children && applications(&path) == 0 {
             tree.remove(&path);
         }
     }
@@ -91,6 +112,67 @@ fn only_a_queue_in_use_keeps_its_type() {
 }
 
 #[test]
+fn s4_15_marking_leaves_dynamic_queues_alone() {
+    let mut standing = tree(&root("{name: p, queues: [{name: a}]}, {name: b}"));
+    add_dynamic(&mut standing, &["root.p.new", "root.p.more.deep"]);
+    let gone = changes(&standing, &root("{name: b}"));
+    let shown: Vec<_> = gone.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["drain root.p.a", "drain root.p"]);
+    apply(&mut standing, &gone);
+    prune(&mut standing, |_| 0, false);
+    let states: Vec<_> = standing.iter().map(|(path, queue)| (&**path, queue.state)).collect();
+    let (active, draining) = (ObjectState::Active, ObjectState::Draining);
+    assert_eq!(
+        states,
+        [
+            ("root", active),
+            ("root.b", active),
+            ("root.p", draining),
+            ("root.p.more", active),
+            ("root.p.more.deep", active),
+            ("root.p.new", active),
+        ]
+    );
+    prune(&mut standing, |_| 0, true);
+    assert_eq!(standing, tree(&root("{name: b}")));
+}
+
+#[test]
+fn a_dynamic_queue_that_is_configured_is_as_any_other_for_good() {
+    let mut standing = tree(&root("{name: p, parent: true}"));
+    add_dynamic(&mut standing, &["root.p.x"]);
+    let wanted = root("{name: p, queues: [{name: x, resources: {max: {vcore: 1}}}]}");
+    let set = changes(&standing, &wanted);
+    assert_eq!(set.iter().map(ToString::to_string).collect::<Vec<_>>(), ["set root.p.x"]);
+    assert_eq!(check(&standing, &set, |_| 1), Ok(()));
+    apply(&mut standing, &set);
+    assert_eq!(standing, tree(&wanted));
+    let gone = changes(&standing, &root("{name: p, parent: true}"));
+    assert_eq!(gone.iter().map(ToString::to_string).collect::<Vec<_>>(), ["drain root.p.x"]);
+}
+
+#[test]
+fn a_queue_of_another_type_is_in_use_while_dynamic_queues_are_below() {
+    let mut standing = tree(&root("{name: p, parent: true}"));
+    add_dynamic(&mut standing, &["root.p.x.y"]);
+    let refused = |queues: &str| {
+        let wanted = changes(&standing, &root(queues));
+        check(&standing, &wanted, |_| 0).map_err(|error| error.to_string())
+    };
+    let error = refused("{name: p}").unwrap_err();
+    assert!(error.contains("`root.p` is a parent with dynamic queues"), "{error}");
+    assert!(refused("{name: p, queues: [{name: x}]}").is_err(), "a dynamic parent is one as well");
+    assert_eq!(refused("{name: p, queues: [{name: x, parent: true}]}"), Ok(()));
+    assert_eq!(
+        refused("{name: p, queues: [{name: x, queues: [{name: y, parent: true}]}]}"),
+        Ok(())
+    );
+    let wanted = root("{name: p, queues: [{name: x, queues: [{name: y, parent: true}]}]}");
+    let busy = check(&standing, &changes(&standing, &wanted), |_| 1);
+    assert!(busy.is_err(), "its applications would be in a parent");
+}
+
+#[test]
 fn a_queue_with_applications_may_drain_and_change_otherwise() {
     let standing = tree(&root("{name: leaf}, {name: other}"));
     let wanted = changes(&standing, &root("{name: other, maxapplications: 1}"));
@@ -124,24 +206,65 @@ proptest! {
         between in queues(2),
         new in queues(2),
         busy in prop::collection::vec(any::<bool>(), 3),
+        dynamic in prop::collection::vec("root(\\.(a|b|ab|d)){1,4}", 0..5),
     ) {
         let applications = |path: &str| usize::from(busy[path.len() % busy.len()]);
         let mut standing = tree(&root(&old));
+        let dynamic: Vec<&str> = dynamic.iter().map(String::as_str).collect();
         for wanted in [&between, &new] {
+            add_dynamic(&mut standing, &dynamic);
             let wanted = root(wanted);
+            let before = standing.clone();
             let made = changes(&standing, &wanted);
             apply(&mut standing, &made);
-            prune(&mut standing, applications);
-            let (active, draining): (Tree, Tree) = standing
-                .clone()
-                .into_iter()
-                .partition(|(_, queue)| queue.state == ObjectState::Active);
-            prop_assert_eq!(&active, &tree(&wanted));
-            prop_assert!(draining.values().all(|queue| queue.state == ObjectState::Draining));
+            prune(&mut standing, applications, false);
+            let configured = tree(&wanted);
+            for (path, queue) in &configured {
+                prop_assert_eq!(&standing[path], queue);
+            }
+            for (path, queue) in standing.iter().filter(|(path, _)| !configured.contains_key(*path)) {
+                if queue.config.is_dynamic {
+                    prop_assert_eq!(queue, &before[path], "not touched");
+                } else {
+                    prop_assert_eq!(queue.state, ObjectState::Draining);
+                    prop_assert!(!before[path].config.is_dynamic, "never dynamic again");
+                }
+            }
+            let kept = before.iter().filter(|(path, queue)| {
+                queue.config.is_dynamic && !configured.contains_key(*path)
+            });
+            prop_assert!(kept.map(|(path, _)| path).all(|path| standing.contains_key(path)));
             prop_assert_eq!(changes(&standing, &wanted), [], "a second time changes nothing");
         }
-        prune(&mut standing, |_| 0);
+        prune(&mut standing, |_| 0, true);
         prop_assert_eq!(standing, tree(&root(&new)), "once all applications are gone");
+    }
+
+    #[test]
+    fn what_passes_the_check_leaves_applications_in_leaves_and_queues_in_parents(
+        old in queues(1),
+        new in queues(1),
+        dynamic in prop::collection::vec("root(\\.(a|b|ab|d)){1,3}", 0..5),
+        busy in any::<[bool; 4]>(),
+    ) {
+        let mut standing = tree(&root(&old));
+        let dynamic: Vec<&str> = dynamic.iter().map(String::as_str).collect();
+        add_dynamic(&mut standing, &dynamic);
+        let before = standing.clone();
+        let applications = |path: &str| {
+            let is_leaf = before.get(path).is_some_and(|queue| queue.config.is_leaf);
+            usize::from(is_leaf && busy[path.len() % busy.len()])
+        };
+        let made = changes(&standing, &root(&new));
+        prop_assume!(check(&standing, &made, applications).is_ok());
+        apply(&mut standing, &made);
+        prune(&mut standing, applications, false);
+        for (path, queue) in &standing {
+            prop_assert!(applications(path) == 0 || queue.config.is_leaf, "{}", path);
+            if let Some((above, _)) = path.rsplit_once('.') {
+                prop_assert!(!standing[above].config.is_leaf, "{} below a leaf", path);
+            }
+        }
     }
 
     #[test]

@@ -83,6 +83,25 @@ fn aliases_neither_grow_without_bound_nor_nest_too_deep_nor_hold_themselves() {
     assert!(parse(&towers).unwrap_err().to_string().contains("deep by this alias"));
 }
 
+#[test]
+fn a_message_is_one_line_of_bearable_length_whatever_was_written() {
+    let long = "x".repeat(100_000);
+    for text in [
+        below_root("{name: \"a\\nb\\u0007\"}"),
+        below_root("{name: a, submitacl: \"u  \\n\"}"),
+        below_root("{name: a, resources: {max: {\"mem\\nory\": 5}}, maxapplications: \"\\r\"}"),
+        format!("partitions: [{{queues: [], \"{long}\": 5}}]"),
+        below_root(&format!("{{name: {long}}}")),
+    ] {
+        for error in parse(&text).unwrap_err().0 {
+            let message = &error.message;
+            assert!(!message.contains(char::is_control), "{message:?}");
+            assert!(message.chars().count() <= 2_001, "{} characters", message.len());
+            assert!(error.path.chars().count() <= 300, "{}", error.path);
+        }
+    }
+}
+
 /// Pieces that mean something in a configuration, to get past the first check.
 fn piece() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![

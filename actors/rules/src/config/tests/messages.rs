@@ -151,7 +151,7 @@ const FAULTS: &[(&str, &str, &[&str])] = &[
         &["group", "`other`", "9", "`root.q`", "5"],
     ),
     ("name: 'a b'", "E_RULE_NAME", &["`a b`"]),
-    ("name: group", "E_RULE_UNKNOWN", &["`group`"]),
+    ("name: Group", "E_RULE_UNKNOWN", &["`Group`"]),
     ("name: recovery", "E_RULE_RECOVERY", &["recovery"]),
     ("name: fixed", "E_FIXED_EMPTY", &["`fixed`"]),
     ("name: fixed, value: root.q, parent: {name: user}", "E_FIXED_QUALIFIED_PARENT", &["`root.q`"]),

@@ -114,3 +114,17 @@ fn a_rule_that_could_not_be_read_is_not_complained_of_twice() {
     assert_eq!(codes(&with_rules("[{name: fixed, value: [a]}]")), ["E_CONF_PARSE"]);
     assert_eq!(codes(&with_rules("[{name: {}, value: a}]")), ["E_CONF_PARSE"]);
 }
+
+#[test]
+fn s6_5_filters_that_hardly_mean_what_they_say_are_warned_of() {
+    let warned = |filter: &str| {
+        let text = with_rules(&format!("[{{name: provided, filter: {filter}}}]"));
+        let warnings = parsed(&text).warnings;
+        warnings.iter().map(|w| w.message.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(warned("{type: deny}"), ["the"]);
+    assert_eq!(warned("{type: allow}"), [""; 0]);
+    assert_eq!(warned("{users: [ada, 'bob*', eve$]}"), ["`bob*`"]);
+    assert_eq!(warned("{groups: ['dev.*', '*']}"), ["`dev.*`", "`*`"]);
+    assert_eq!(warned("{users: ['bob*'], groups: ['dev.*']}"), [""; 0]);
+}

@@ -31,10 +31,11 @@ struct Subjects {
     after_wildcard: &'static str,
 }
 
-static USER: LazyLock<Regex> = LazyLock::new(|| {
+/// The names that users and groups can have.
+pub(super) static USER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new("^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$").expect("the pattern is valid")
 });
-static GROUP: LazyLock<Regex> =
+pub(super) static GROUP: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("^[_a-zA-Z][a-zA-Z0-9:_.-]*$").expect("the pattern is valid"));
 
 const USERS: Subjects = Subjects {

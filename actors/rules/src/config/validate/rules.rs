@@ -4,6 +4,7 @@
 //! also loads; here each of its errors gets its place in the text.
 
 use super::Located;
+use super::limits::{GROUP, USER};
 use crate::config::document::{Field, Filter, Rule};
 use crate::config::error::{Place, Report};
 use crate::config::shown::{ShownFilter, ShownRule};
@@ -32,7 +33,18 @@ pub(super) fn check(
             report.error(code, place, message);
         }
     }
-    configs
+    for rule in rules {
+        warn_of_filters(rule, report);
+    }
+    configs.into_iter().map(in_lower_case).collect()
+}
+
+/// A rule with the name it is known by; until then it bears the one that its author wrote, which is
+/// what errors repeat.
+fn in_lower_case(mut rule: RuleConfig) -> RuleConfig {
+    rule.name.make_ascii_lowercase();
+    rule.parent = rule.parent.map(|parent| Box::new(in_lower_case(*parent)));
+    rule
 }
 
 /// The filters along the chain of a rule whose type there is not.
@@ -50,6 +62,31 @@ fn bad_filters(number: usize, rule: &Rule) -> Vec<RuleError> {
         }
     }
     errors
+}
+
+/// Warns of filters along the chain of a rule that let pass whom their author hardly means (6.5).
+fn warn_of_filters(rule: &Rule, report: &mut Report) {
+    let filter = &rule.filter;
+    let (users, groups) = (filter.users.listed(), filter.groups.listed());
+    if filter.kind.text().eq_ignore_ascii_case("deny") && users.is_empty() && groups.is_empty() {
+        let message = "the filter denies everybody, so that its rule is never used; list `users` or \
+                       `groups`";
+        report.warn(filter.kind.place_or(&rule.place), message);
+    }
+    for (word, names, pattern) in [("user", users, &USER), ("group", groups, &GROUP)] {
+        // One alone that is neither a name nor an expression is an error.
+        let left_out = names.iter().filter(|name| !pattern.is_match(&name.value));
+        for Located { value, place } in left_out.filter(|_| names.len() > 1) {
+            let message = format!(
+                "`{value}` is not the name of a {word} and is left out of the filter; a regular \
+                 expression has to be the only entry"
+            );
+            report.warn(place, message);
+        }
+    }
+    if let Some(parent) = &rule.parent {
+        warn_of_filters(parent, report);
+    }
 }
 
 impl Rule {
@@ -72,7 +109,7 @@ impl Rule {
 fn config(rule: &Rule) -> RuleConfig {
     RuleConfig {
         parent: rule.parent.as_ref().map(|parent| Box::new(config(parent))),
-        name: rule.name.text().to_ascii_lowercase(),
+        name: rule.name.text().to_owned(),
         create: rule.create,
         filter: filter(&rule.filter),
         value: rule.value.text().to_owned(),

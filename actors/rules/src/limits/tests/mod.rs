@@ -1,6 +1,7 @@
 //! Limits in a few words: scripts of what applications do, and what trackers say of it.
 
 mod model;
+mod page;
 mod reloading;
 mod rows;
 mod waits;

@@ -1,0 +1,171 @@
+//! What was in use, read from a state dump that was saved (`monoceros admin dump`, or
+//! `GET /ws/v1/fullstatedump`): for those who want to know what a configuration would do to a
+//! cluster that is elsewhere.
+//!
+//! Only what is needed is read, and what is missing is nothing: dumps of other versions will do.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context as _;
+use monoceros_rules::config::plain_name;
+use monoceros_rules::difference::{PartitionUsage, Usage, Used};
+use monoceros_rules::resources::{Name, Resources};
+use serde::Deserialize;
+
+/// Bytes of the largest dump that is read: 1 GiB.
+const LARGEST_BYTES: u64 = 1 << 30;
+/// The partition of what names none.
+const DEFAULT: &str = "default";
+
+/// A whole dump, or the answer to a question for the queues of one partition.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Saved {
+    Tree(Queue),
+    Dump(Dump),
+}
+
+#[derive(Deserialize)]
+struct Dump {
+    queues: Vec<Queue>,
+    #[serde(default)]
+    users: Vec<User>,
+    #[serde(default)]
+    groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Queue {
+    #[serde(rename = "queuename")]
+    path: String,
+    /// Of the root of a tree only.
+    #[serde(default)]
+    partition: String,
+    #[serde(default)]
+    allocated_resource: BTreeMap<String, i64>,
+    #[serde(default)]
+    running_apps: u64,
+    #[serde(default)]
+    children: Vec<Queue>,
+}
+
+#[derive(Deserialize)]
+struct User {
+    #[serde(rename = "userName")]
+    name: String,
+    #[serde(default)]
+    partition: String,
+    queues: Place,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(rename = "groupName")]
+    name: String,
+    #[serde(default)]
+    partition: String,
+    queues: Place,
+}
+
+/// What somebody uses of a queue.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Place {
+    queue_path: String,
+    #[serde(default)]
+    resource_usage: BTreeMap<String, i64>,
+    #[serde(default)]
+    running_applications: Vec<String>,
+    #[serde(default)]
+    children: Vec<Place>,
+}
+
+/// Reads a file.
+pub fn load(path: &Path) -> anyhow::Result<Usage> {
+    let shown = path.display();
+    let size = path.metadata().with_context(|| format!("cannot read `{shown}`"))?.len();
+    anyhow::ensure!(size <= LARGEST_BYTES, "cannot read `{shown}`: it is larger than 1 GiB");
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read `{shown}`"))?;
+    read(&bytes).with_context(|| format!("`{shown}` is not a state dump"))
+}
+
+fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
+    let dump = match serde_json::from_slice(bytes)? {
+        Saved::Tree(queue) => Dump { queues: vec![queue], users: Vec::new(), groups: Vec::new() },
+        Saved::Dump(dump) => dump,
+    };
+    let mut usage = Usage::default();
+    for root in dump.queues {
+        let partition = root.partition.clone();
+        take_queue(root, partition_of(&mut usage, &partition))?;
+    }
+    for User { name, partition, queues } in dump.users {
+        take_place(queues, &name, &mut partition_of(&mut usage, &partition).users)?;
+    }
+    for Group { name, partition, queues } in dump.groups {
+        take_place(queues, &name, &mut partition_of(&mut usage, &partition).groups)?;
+    }
+    Ok(usage)
+}
+
+fn partition_of<'u>(usage: &'u mut Usage, name: &str) -> &'u mut PartitionUsage {
+    let name = if name.is_empty() { DEFAULT } else { plain_name(name) };
+    usage.partitions.entry(name.to_owned()).or_default()
+}
+
+fn take_queue(queue: Queue, usage: &mut PartitionUsage) -> anyhow::Result<()> {
+    let allocated = resources(&queue.allocated_resource)?;
+    usage.queues.insert(queue.path, Used { allocated, running: queue.running_apps });
+    queue.children.into_iter().try_for_each(|child| take_queue(child, usage))
+}
+
+fn take_place(
+    place: Place,
+    whose: &str,
+    usage: &mut BTreeMap<String, BTreeMap<String, Used>>,
+) -> anyhow::Result<()> {
+    let allocated = resources(&place.resource_usage)?;
+    let used = Used { allocated, running: place.running_applications.len() as u64 };
+    usage.entry(place.queue_path).or_default().insert(whose.to_owned(), used);
+    place.children.into_iter().try_for_each(|child| take_place(child, whose, usage))
+}
+
+fn resources(quantities: &BTreeMap<String, i64>) -> anyhow::Result<Resources> {
+    let mut resources = Resources::new();
+    for (name, quantity) in quantities {
+        resources.set(Name::intern(name)?, *quantity);
+    }
+    Ok(resources)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dump_tells_what_queues_users_and_groups_use() {
+        let dump = r#"{"timestamp": 1, "queues": [{"queuename": "root", "partition": "default",
+            "runningApps": 2, "children": [{"queuename": "root.a", "status": "Active",
+            "allocatedResource": {"vcore": 120}, "runningApps": 2}]}],
+            "users": [{"userName": "ada", "queues": {"queuePath": "root", "children": [
+            {"queuePath": "root.a", "resourceUsage": {"vcore": 7}, "runningApplications": ["x"]}]}}],
+            "groups": [{"groupName": "ops", "partition": "gpu", "queues": {"queuePath": "root"}}]}"#;
+        let usage = read(dump.as_bytes()).unwrap();
+        let default = &usage.partitions["default"];
+        let used = |vcore, running| Used { allocated: Resources::of(&[("vcore", vcore)]), running };
+        assert_eq!(default.queues["root.a"], used(120, 2));
+        assert_eq!(default.users["root.a"]["ada"], used(7, 1));
+        assert_eq!(usage.partitions["gpu"].groups["root"]["ops"], Used::default());
+    }
+
+    #[test]
+    fn the_queues_of_one_partition_will_do_and_anything_else_is_refused() {
+        let tree = r#"{"queuename": "root", "partition": "[rm]gpu", "runningApps": 3}"#;
+        assert_eq!(read(tree.as_bytes()).unwrap().partitions["gpu"].queues["root"].running, 3);
+        for text in ["", "[]", "{}", r#"{"queues": 3}"#] {
+            read(text.as_bytes()).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! A large configuration changed a thousand times while applications come, ask, release and go
+//! (queues-and-config chapter, 4.8 and 9.2).
+//!
+//! Every request and every change goes over gRPC to a running service, all from one seed. How they
+//! mix is up to the machine, so nothing is said of who gets what when: only that nothing is lost or
+//! counted twice, that a bad text changes nothing, and that with the first text back everything is
+//! as it was.
+#![allow(clippy::unwrap_used)]
+
+mod client;
+mod document;
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
+use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros_proto::si::v1 as si;
+use serde_json::Value;
+use tokio::sync::watch;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::client::{Client, Wish};
+use crate::document::Dice;
+use crate::harness::{Rm, Service, node, registration};
+
+const SEED: u64 = 4;
+const UPDATES: usize = 1_000;
+const CLIENTS: usize = 4;
+/// Of each client, spread over all updates.
+const ROUNDS: usize = 100;
+const NODES: usize = 50;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_lost_when_a_large_configuration_is_changed_a_thousand_times() {
+    let service = Service::start();
+    let mut scheduler = service.client().await;
+    let registration = registration("rm", &document::base());
+    scheduler.register_resource_manager(registration).await.unwrap();
+    let rm = Rm::open(scheduler, "rm").await;
+    rm.send_nodes((0..NODES).map(|n| node(&format!("n{n}"), 64_000, 1_000)).collect()).await;
+    rm.until("nodes", |seen| seen.accepted_nodes.len() == NODES).await;
+    let tree = |service| page(service, "/ws/v1/partition/default/queues");
+    let at_first = configured(&tree(&service).await);
+    assert_eq!(at_first.len(), 198, "so many queues");
+
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|n| Client::new(n, SEED + n as u64)).collect();
+    let (update, updates) = watch::channel(0_usize);
+    let (round, rounds) = watch::channel([0_usize; CLIENTS]);
+    let work = clients.iter_mut().enumerate().map(|(at, client)| {
+        let (rm, round, mut updates) = (&rm, &round, updates.clone());
+        async move {
+            for number in 0..ROUNDS {
+                // Neither side gets ahead of the other, so that each meets all of the other.
+                updates.wait_for(|n| *n >= number * UPDATES / ROUNDS).await.unwrap();
+                client.round(rm, number).await;
+                round.send_modify(|rounds| rounds[at] = number + 1);
+            }
+        }
+    });
+    let ((), _) = tokio::join!(reconfigure(&service, &update, rounds), join_all(work));
+
+    // Every quota is more than there is again: what is wanted now comes.
+    clients[0].barrier(&rm, "changed").await;
+    settled(&rm, &clients).await;
+    let queues = tree(&service).await;
+    let held = rm.read(|seen| seen.new.len() - seen.released.len());
+    let vcore = i64::try_from(held).unwrap() * 1_000;
+    assert_eq!(quantity(&queues["allocatedResource"], "vcore"), vcore);
+    sums_up(&queues);
+    let nodes = page(&service, "/ws/v1/partition/default/nodes").await;
+    let on_nodes =
+        nodes.as_array().unwrap().iter().map(|node| quantity(&node["allocated"], "vcore"));
+    assert_eq!(on_nodes.sum::<i64>(), vcore, "nodes and queues agree");
+    assert_eq!(of_users(&service).await, vcore, "users and queues agree");
+    assert_eq!(configured(&queues), at_first, "the queues are as they were configured");
+
+    for client in &mut clients {
+        let ids: Vec<String> = client.applications.keys().cloned().collect();
+        for id in ids {
+            client.remove_application(&rm, &id).await;
+        }
+    }
+    clients[0].barrier(&rm, "removed").await;
+    settled(&rm, &clients).await;
+    once(&rm, &clients);
+    let queues = tree(&service).await;
+    assert_eq!(quantity(&queues["allocatedResource"], "vcore"), 0);
+    sums_up(&queues);
+    assert_eq!(of_users(&service).await, 0);
+}
+
+/// All updates, each when the clients are as far.
+async fn reconfigure(
+    service: &Service,
+    done: &watch::Sender<usize>,
+    mut rounds: watch::Receiver<[usize; CLIENTS]>,
+) {
+    let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
+    let mut admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
+    let mut dice = Dice(SEED);
+    for number in 0..UPDATES {
+        let so_far = (number * ROUNDS / UPDATES).saturating_sub(2);
+        rounds.wait_for(|rounds| rounds.iter().all(|n| *n >= so_far)).await.unwrap();
+        let text =
+            if number == UPDATES - 1 { document::base() } else { document::variant(&mut dice) };
+        if number % 50 == 7 {
+            let bad = text.replace("leaf-0", "leaf 0");
+            let answer = update(&mut admin, bad).await;
+            assert!(!answer.success && answer.reason.contains("E_QUEUE_NAME"), "{}", answer.reason);
+        }
+        let answer = update(&mut admin, text.clone()).await;
+        assert!(answer.success, "update {number}: {}\n{text}", answer.reason);
+        done.send_replace(number + 1);
+    }
+}
+
+async fn update(
+    admin: &mut AdminServiceClient<Channel>,
+    config: String,
+) -> si::UpdateConfigurationResponse {
+    let request = si::UpdateConfigurationRequest { config, ..Default::default() };
+    admin.update_config(request).await.unwrap().into_inner()
+}
+
+/// Waits until whatever is wanted is allocated, and whatever is released has been acknowledged.
+async fn settled(rm: &Rm, clients: &[Client]) {
+    rm.until("everything is allocated or released", |seen| {
+        let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for new in &seen.new {
+            counts.entry(&new.allocation_key).or_default().0 += 1;
+        }
+        for gone in &seen.released {
+            counts.entry(&gone.allocation_key).or_default().1 += 1;
+        }
+        clients.iter().flat_map(|client| &client.wishes).all(|(key, wish)| {
+            let (new, gone) = counts.get(&**key).copied().unwrap_or_default();
+            (wish.is_withdrawn || new > 0) && (!wish.is_released || gone >= new)
+        })
+    })
+    .await;
+}
+
+/// Each answer came once, each allocation was made and released once, and nobody got more.
+fn once(rm: &Rm, clients: &[Client]) {
+    let wishes: BTreeMap<&str, Wish> = clients
+        .iter()
+        .flat_map(|client| client.wishes.iter().map(|(key, wish)| (key.as_str(), *wish)))
+        .collect();
+    let n_submitted: usize = clients.iter().map(|client| client.n_submitted).sum();
+    let n_rejected: usize = clients.iter().map(|client| client.n_rejected).sum();
+    assert_eq!(n_submitted, CLIENTS * ROUNDS + 2, "two barriers");
+    rm.read(|seen| {
+        assert_eq!(seen.accepted_applications.len(), n_submitted - n_rejected);
+        assert_eq!(seen.rejected_applications.len(), n_rejected);
+        // A removal may overtake what was asked for just before, on another stream.
+        for (key, why) in seen.rejected_asks.iter().chain(&seen.rejected_allocations) {
+            assert!(wishes[key.as_str()].is_withdrawn && why.contains("R_APP_UNKNOWN"), "{why}");
+        }
+        let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+        for new in &seen.new {
+            counts.entry(&new.allocation_key).or_default()[0] += 1;
+        }
+        for gone in &seen.released {
+            counts.entry(&gone.allocation_key).or_default()[1] += 1;
+        }
+        for (key, count) in &counts {
+            assert!(wishes.contains_key(key), "nobody asked for `{key}`");
+            assert_eq!(*count, [1, 1], "`{key}` allocated and released");
+        }
+        assert!(n_rejected < n_submitted / 2 && counts.len() > n_submitted, "it was busy");
+        assert!(seen.ends.is_empty(), "{:?}", seen.ends);
+    });
+}
+
+async fn page(service: &Service, path: &str) -> Value {
+    serde_json::from_str(&service.get(path).await).unwrap()
+}
+
+/// What all users use of root together.
+async fn of_users(service: &Service) -> i64 {
+    let users = page(service, "/ws/v1/partition/default/usage/users").await;
+    let users = users.as_array().map_or(&[][..], Vec::as_slice);
+    users.iter().map(|user| quantity(&user["queues"]["resourceUsage"], "vcore")).sum()
+}
+
+fn quantity(amount: &Value, name: &str) -> i64 {
+    amount.get(name).map_or(0, |quantity| quantity.as_i64().unwrap())
+}
+
+fn children(queue: &Value) -> &[Value] {
+    queue["children"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Every parent has what its children have together, and nothing is pending any more.
+fn sums_up(queue: &Value) {
+    assert_eq!(quantity(&queue["pendingResource"], "vcore"), 0, "{}", queue["queuename"]);
+    let children = children(queue);
+    if children.is_empty() {
+        return;
+    }
+    for name in ["vcore", "memory"] {
+        let below: i64 =
+            children.iter().map(|child| quantity(&child["allocatedResource"], name)).sum();
+        let here = quantity(&queue["allocatedResource"], name);
+        assert_eq!(here, below, "{name} of {}", queue["queuename"]);
+    }
+    children.iter().for_each(sums_up);
+}
+
+/// What is configured of each managed queue, by path.
+fn configured(root: &Value) -> BTreeMap<String, Vec<Value>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![root];
+    while let Some(queue) = open.pop() {
+        open.extend(children(queue));
+        if queue["isManaged"] != true {
+            continue;
+        }
+        let of_text =
+            ["status", "isLeaf", "maxResource", "properties", "maxRunningApps", "template"];
+        let values = of_text.map(|field| queue[field].clone()).to_vec();
+        found.insert(queue["queuename"].as_str().unwrap().to_owned(), values);
+    }
+    found
+}
