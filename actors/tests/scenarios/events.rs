@@ -565,3 +565,111 @@ fn a_node_of_a_partition_that_does_not_exist_is_told_as_schedulable_only() {
         assert_eq!(told, ["NODE n1 SET NODE_SCHEDULABLE: schedulable: true"]);
     });
 }
+
+#[test]
+fn what_users_and_groups_may_and_use_is_told() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        ",
+        "
+        forget
+        queue root.a limit users=ann vcore=2 limit groups=dev vcore=8
+        reload
+        app a1 in root.a user ann groups dev
+        ask a1 k vcore=1
+        release a1 key=k
+        forget
+        queue root.a
+        reload
+        ",
+        &expect![[r#"
+            USERGROUP ann SET UG_USER_LIMIT of root.a
+            USERGROUP dev SET UG_GROUP_LIMIT of root.a
+            APP a1 ADD APP_NEW
+            QUEUE root.a ADD QUEUE_APP of a1
+            USERGROUP dev SET UG_APP_LINK of a1
+            APP a1 SET APP_ACCEPTED
+            APP a1 ADD APP_REQUEST of k vcore=1
+            APP a1 SET APP_RUNNING
+            NODE n1 ADD NODE_ALLOC of k vcore=1
+            USERGROUP ann ADD UG_USER_RESOURCE of root.a vcore=1
+            USERGROUP dev ADD UG_GROUP_RESOURCE of root.a vcore=1
+            APP a1 ADD APP_ALLOC of k vcore=1
+            USERGROUP ann REMOVE UG_USER_RESOURCE of root.a vcore=1
+            USERGROUP dev REMOVE UG_APP_LINK of a1
+            USERGROUP dev REMOVE UG_GROUP_RESOURCE of root.a vcore=1
+            APP a1 SET APP_COMPLETING
+            APP a1 REMOVE ALLOC_CANCEL of k vcore=1
+            NODE n1 REMOVE NODE_ALLOC of k vcore=1
+            APP a1 REMOVE REQUEST_CANCEL of k vcore=1
+            USERGROUP ann REMOVE UG_USER_LIMIT of root.a
+            USERGROUP dev REMOVE UG_GROUP_LIMIT of root.a
+        "#]],
+    );
+}
+
+#[test]
+fn a_request_over_what_its_user_has_left_is_told_once_until_it_fits() {
+    check(
+        "
+        queue root.a limit users=ann vcore=2
+        node n1 vcore=9
+        app a1 in root.a user ann
+        ask a1 k x2 vcore=1
+        ",
+        "
+        ask a1 l vcore=1
+        node n2 vcore=9
+        release a1 uuid=k#1
+        ",
+        &expect![[r#"
+            APP a1 ADD APP_REQUEST of l vcore=1
+            REQUEST l NONE DETAILS_NONE of a1 vcore=1: Not enough user quota: request `l` does not fit what user and group have left (requested map[vcore:1], available map[vcore:0])
+            NODE n2 SET NODE_SCHEDULABLE: schedulable: true
+            NODE n2 ADD DETAILS_NONE vcore=9: node added to its partition
+            QUEUE root SET QUEUE_MAX vcore=18
+            USERGROUP ann REMOVE UG_USER_RESOURCE of root.a vcore=1
+            APP a1 REMOVE ALLOC_CANCEL of k#1 vcore=1
+            NODE n1 REMOVE NODE_ALLOC of k#1 vcore=1
+            REQUEST l NONE DETAILS_NONE of a1 vcore=1: request `l` fits what user and group have left
+            NODE n2 ADD NODE_ALLOC of l vcore=1
+            USERGROUP ann ADD UG_USER_RESOURCE of root.a vcore=1
+            APP a1 ADD APP_ALLOC of l vcore=1
+        "#]],
+    );
+}
+
+#[test]
+fn an_application_that_its_users_maximum_keeps_from_running_is_told_when_it_may() {
+    check(
+        "
+        queue root.a limit users=ann apps=1
+        node n1 vcore=9
+        app a1 in root.a user ann
+        app a2 in root.a user ann
+        ask a1 k vcore=1
+        ",
+        "
+        ask a2 k vcore=1
+        wait 1000ms
+        release a1 key=k
+        ",
+        &expect![[r#"
+            APP a2 SET APP_ACCEPTED
+            APP a2 ADD APP_REQUEST of k vcore=1
+            APP a2 NONE APP_CANNOTRUN_QUOTA
+            USERGROUP ann REMOVE UG_USER_RESOURCE of root.a vcore=1
+            APP a1 SET APP_COMPLETING
+            APP a1 REMOVE ALLOC_CANCEL of k vcore=1
+            NODE n1 REMOVE NODE_ALLOC of k vcore=1
+            APP a1 REMOVE REQUEST_CANCEL of k vcore=1
+            APP a2 NONE APP_RUNNABLE_QUOTA
+            APP a2 SET APP_RUNNING
+            NODE n1 ADD NODE_ALLOC of k vcore=1
+            USERGROUP ann ADD UG_USER_RESOURCE of root.a vcore=1
+            APP a2 ADD APP_ALLOC of k vcore=1
+        "#]],
+    );
+}

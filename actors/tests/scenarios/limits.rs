@@ -1,9 +1,12 @@
 //! What users and groups may use, in a live scheduler (queues-and-config chapter, section 7): the
 //! rows of 7.9 and what follows from them for who goes first and who is woken.
 
+use std::fmt::Write as _;
+
 use expect_test::expect;
 
-use crate::world::check;
+use crate::script::Script;
+use crate::world::{How, World, check, in_virtual_time};
 
 #[test]
 fn s7_9_a_named_limit_counts_for_its_user_and_the_wildcard_for_each_of_the_others() {
@@ -623,4 +626,110 @@ fn running_applications_are_limited_by_queue_and_by_user_together() {
             y3 in root.p.y is Accepted since 1000s: used nothing, pending vcore=1, holds [], asks [k x1]
         "#]],
     );
+}
+
+/// What is tracked once nothing is left of the application: users and groups by name.
+async fn tracked_after(before: &str, text: &str) -> Vec<String> {
+    let mut world = World::new(How::Plain);
+    for step in Script::parse(&format!("{before}\n{text}")).0 {
+        world.step(&step).await;
+    }
+    let facts = world.scheduler.facts("[rm]default").await.unwrap();
+    let users = facts.users.iter().map(|user| format!("user {}", user.name));
+    users.chain(facts.groups.iter().map(|group| format!("group {}", group.name))).collect()
+}
+
+const ONE: &str = "
+    node n1 vcore=20
+    app a1 in root.a user ann groups dev
+    ask a1 k vcore=1
+";
+
+#[test]
+fn s7_9_who_uses_nothing_is_forgotten_unless_a_limit_names_him() {
+    let rows = [
+        ("queue root.a", &["user ann"][..], &[][..]),
+        ("queue root.a limit users=ann vcore=4", &["user ann"], &["user ann"]),
+        ("queue root.a limit users=* vcore=4", &["user ann"], &[]),
+        ("queue root.a limit groups=dev vcore=4", &["user ann", "group dev"], &["group dev"]),
+    ];
+    for (queues, during, after) in rows {
+        let played = in_virtual_time(async {
+            let during = tracked_after(queues, ONE).await;
+            let text = format!("{ONE}\nrelease a1 key=k");
+            (during, tracked_after(queues, &text).await)
+        });
+        assert_eq!(
+            (&*played.0, &*played.1),
+            (&to_owned(during)[..], &to_owned(after)[..]),
+            "{queues}"
+        );
+    }
+}
+
+#[test]
+fn s7_9_a_user_whom_only_checks_saw_leaves_nothing_behind() {
+    let text = "
+        app a1 in root.a user ann groups dev
+        ask a1 k vcore=1
+        remove-app a1
+    ";
+    let after =
+        in_virtual_time(tracked_after("queue root.a limit users=* vcore=4\nnode n1 gpu=1", text));
+    assert_eq!(after, Vec::<String>::new());
+}
+
+fn to_owned(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// How many messages applications got so far.
+fn messages_to_applications(world: &World) -> u64 {
+    let families = world.scheduler.metrics().gather();
+    let family = families.iter().find(|family| family.name() == "monoceros_actor_messages_total");
+    let to_applications = family
+        .unwrap()
+        .get_metric()
+        .iter()
+        .find(|metric| metric.get_label().iter().any(|label| label.value() == "application"));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+    let count = to_applications.unwrap().get_counter().get_value() as u64;
+    count
+}
+
+/// Messages to applications while one allocation is released and the next one placed, with so many
+/// applications that wait for their user's limit; of that user, or of as many users.
+async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
+    let mut world = World::new(How::Plain);
+    let user = |number: usize| if of_one_user { "ann".to_owned() } else { format!("u{number}") };
+    let mut text = "queue root.a limit users=* vcore=1\nnode n1 vcore=1000000\n".to_owned();
+    for number in 0..waiting {
+        let user = user(number);
+        writeln!(text, "app a{number} in root.a user {user} &").unwrap();
+    }
+    for number in 0..waiting {
+        writeln!(text, "ask a{number} k x9 vcore=1 &").unwrap();
+    }
+    text += "settle";
+    for step in Script::parse(&text).0 {
+        world.step(&step).await;
+    }
+    let before = messages_to_applications(&world);
+    for step in Script::parse("release a0 uuid=k#1").0 {
+        world.step(&step).await;
+    }
+    let queues = world.scheduler.queues("[rm]default").await.unwrap();
+    let placed = if of_one_user { 1 } else { waiting };
+    let allocated = queues.allocated_resource.sorted();
+    assert_eq!(allocated.first().map(|(_, quantity)| *quantity), i64::try_from(placed).ok());
+    messages_to_applications(&world) - before
+}
+
+#[test]
+fn who_waits_for_a_limit_is_skipped_however_many_there_are() {
+    for of_one_user in [true, false] {
+        let [few, many] = [3, 60].map(|n| in_virtual_time(messages_of_a_release(n, of_one_user)));
+        // Once for each that more waits: the books are checked when everything is settled.
+        assert_eq!(many - few, 57, "{few} messages for 3, {many} for 60");
+    }
 }

@@ -146,6 +146,22 @@ fn a_quota_is_not_mended_by_machines_and_is_shared_by_what_is_counted() {
 }
 
 #[test]
+fn what_a_user_has_left_is_shared_by_its_applications_wherever_they_are() {
+    in_virtual_time(async {
+        let queues = "queue root limit users=ann vcore=4\nqueue root.a\nqueue root.b";
+        let world = World::new(queues).await;
+        let apps =
+            "app a1 in root.a user ann\napp a2 in root.b user ann\napp b1 in root.b user bob";
+        world.say(&format!("node n1 vcore=1\n{apps}")).await;
+        world.say("ask a1 k1 vcore=3\nask a2 k2 vcore=2\nask b1 k3 vcore=9").await;
+        assert_eq!(world.heard(1).await, ["a2/k2 b1/k3"], "k1 does not fit beside k2");
+        world.say("withdraw a2 k2\nask a2 k4 vcore=5").await;
+        assert_eq!(world.heard(1).await, ["a1/k1"], "k4 does not fit at all, and was not tried");
+        assert_eq!(world.outstanding(9).await, ["b1/k3 x1", "a1/k1 x1"]);
+    });
+}
+
+#[test]
 fn machines_of_its_kind_do_not_help_a_request_that_may_use_only_one() {
     in_virtual_time(async {
         let world = World::new("queue root.a max vcore=5").await;
