@@ -2,7 +2,7 @@
 //!
 //! An edge translates and hands on; no scheduling decision is made here.
 //!
-//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`queues_file`], [`security`],
+//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`queues_file`], [`users`], [`security`],
 //! [`files`], [`tls`], [`connections`], [`identity`], [`grpc`], [`rest`], [`dump`], [`demo`], [`simulate`],
 //! [`validate`], [`admin_cli`].
 
@@ -25,6 +25,7 @@ pub mod settings;
 pub mod simulate;
 pub mod tls;
 pub mod usage;
+pub mod users;
 pub mod validate;
 
 /// The examples of the README, so that they keep compiling.

@@ -20,7 +20,7 @@ use crate::files::Refresh;
 use crate::queues_file::QueuesFile;
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
-use crate::{demo, files, grpc, rest};
+use crate::{demo, files, grpc, rest, users};
 
 /// The settings that `args` ask for.
 pub fn settings(args: &ServeArgs) -> anyhow::Result<Settings> {
@@ -136,12 +136,14 @@ fn start_scheduler(
     settings: &Settings,
     queues: Option<&QueuesFile>,
 ) -> anyhow::Result<SchedulerHandle> {
+    let queues = queues.map(QueuesFile::text).unwrap_or_default();
     let builder = Scheduler::builder()
         .id_bytes(settings.limits.id_bytes.get())
         .ingress_items(settings.session.ingress_items.get())
         .reject_node_updates(settings.nodes.reject_updates)
-        .default_queues(queues.map_or_else(String::new, |queues| queues.text().to_string()));
+        .default_queues(&*queues);
     let builder = settings.event.apply(settings.asks.apply(builder));
+    let builder = users::apply(&settings.users, &queues, builder).context("users")?;
     builder.start().context("the scheduler cannot start")
 }
 

@@ -23,6 +23,7 @@ pub use self::items::{AskSettings, EventSettings, NodeSettings};
 pub use self::session::{
     LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
 };
+pub use self::users::UserSettings;
 use crate::identity::Rule;
 use crate::input::{self, InputError};
 
@@ -30,6 +31,7 @@ pub mod callback;
 mod items;
 pub mod seconds;
 mod session;
+mod users;
 
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
@@ -78,6 +80,8 @@ pub struct Settings {
     pub asks: AskSettings,
     /// What may be said of nodes.
     pub nodes: NodeSettings,
+    /// How users are looked up.
+    pub users: UserSettings,
     /// What happened, for whoever reads it.
     pub event: EventSettings,
     /// Who may speak for which resource manager, and who may administer.
@@ -277,7 +281,10 @@ impl Settings {
 
     /// What no key can know of itself.
     fn check(&self) -> Result<(), String> {
-        let Self { grpc, session, .. } = self;
+        let Self { grpc, session, users, .. } = self;
+        if users.lookup_timeout.is_zero() {
+            return Err("`users.lookup_timeout` is 0: nobody could be looked up".to_owned());
+        }
         let keepalive = grpc.keepalive_interval().saturating_add(grpc.keepalive_timeout());
         let grace = session.delivery_grace;
         if !grace.is_zero() && grace <= keepalive {

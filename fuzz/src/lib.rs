@@ -6,6 +6,8 @@
 //! * The books of the resource manager that was fed agree with what every actor says.
 //! * Another resource manager keeps what it has.
 
+mod configuration;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +28,8 @@ use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
+
+pub use self::configuration::configuration;
 
 /// What a message is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

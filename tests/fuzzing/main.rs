@@ -11,7 +11,7 @@ mod seeds;
 use std::fs;
 use std::path::Path;
 
-use edge::{Edge, Kind};
+use edge::{Edge, Kind, configuration};
 
 /// Each kind, and the name of its fuzz target.
 const KINDS: [(Kind, &str); 8] = [
@@ -72,15 +72,40 @@ fn whatever_is_sent_the_books_agree_and_others_do_not_notice() {
     }
 }
 
+/// As the other test does for messages; a text is read in no time, so there are more of them.
+#[test]
+fn whatever_is_written_a_configuration_is_read_or_refused() {
+    let mut dice = Dice(1);
+    for text in seeds::CONFIGURATIONS {
+        let lines: Vec<&str> = text.split_inclusive('\n').collect();
+        configuration(text.as_bytes());
+        for _ in 0..300 {
+            configuration(&dice.mutate(text.as_bytes()));
+            // Lines elsewhere, more than once or not at all are still YAML now and then.
+            let mut moved = lines.clone();
+            for _ in 0..=dice.roll(3) {
+                let line = lines[dice.roll(lines.len())];
+                moved.insert(dice.roll(moved.len()), line);
+                moved.remove(dice.roll(moved.len()));
+            }
+            configuration(moved.concat().as_bytes());
+        }
+    }
+}
+
 /// Writes the seeds where cargo-fuzz looks for them, if `WRITE_CORPUS` names a folder.
 #[test]
 fn the_corpus_is_written_on_demand() {
     let Some(folder) = std::env::var_os("WRITE_CORPUS") else { return };
-    for (kind, name) in KINDS {
+    let write = |name: &str, seeds: &[Vec<u8>]| {
         let folder = Path::new(&folder).join(name);
         fs::create_dir_all(&folder).unwrap();
-        for (n, seed) in seeds::of(kind).iter().enumerate() {
+        for (n, seed) in seeds.iter().enumerate() {
             fs::write(folder.join(format!("seed-{n}")), seed).unwrap();
         }
+    };
+    for (kind, name) in KINDS {
+        write(name, &seeds::of(kind));
     }
+    write("configuration", &seeds::CONFIGURATIONS.map(|text| text.as_bytes().to_vec()));
 }

@@ -16,6 +16,53 @@ const GOLDEN: [&str; 4] = [
     include_str!("../golden/t.hex"),
 ];
 
+/// Queue configurations that together use every key.
+pub(crate) const CONFIGURATIONS: [&str; 3] = [
+    include_str!("../../config/queues.yaml"),
+    include_str!("../../src/demo/queues.yaml"),
+    r#"
+partitions:
+  - name: default
+    nodesortpolicy: {type: binpacking, resourceweights: {vcore: 4.0, memory: 1.0}}
+    preemption: {enabled: yes, quotapreemptionenabled: false}
+    usergroupresolver: {type: os}
+    placementrules:
+      - name: provided
+        filter: {type: deny, users: [root], groups: ["^guest"]}
+      - {name: tag, value: namespace, create: true, parent: {name: fixed, value: root.eng, create: true}}
+      - {name: user, create: true, parent: {name: fixed, value: people, create: true}}
+    limits:
+      - {limit: each, users: ["*"], maxresources: {vcore: 50, memory: 200Gi}, maxapplications: 20}
+    queues:
+      - name: root
+        submitacl: "*"
+        adminacl: "ada ops"
+        queues:
+          - name: eng
+            parent: true
+            maxapplications: 10
+            childtemplate:
+              maxapplications: 2
+              properties: {application.sort.policy: fair}
+              resources: {guaranteed: {vcore: 1}, max: {vcore: 20, memory: 600G}}
+            resources: {guaranteed: {vcore: 500m}, max: {vcore: "30", pods: 1k}}
+            limits:
+              - {limit: some, users: [bob, ada], groups: [ops], maxapplications: 5}
+              - {limit: others, users: ["*"], groups: ["*"], maxresources: {vcore: 10}}
+          - name: people
+            parent: true
+            properties:
+              priority.policy: fence
+              priority.offset: "-5"
+              preemption.policy: disabled
+              preemption.delay: 1m30s
+              quota.preemption.delay: 10s
+              application.unschedasks.backoff: "3"
+              application.unschedasks.backoff.delay: 5s
+  - {name: gpu, queues: [{name: root, queues: [{name: a}, {name: b}]}]}
+"#,
+];
+
 /// As many as the fuzz targets have calls of operators to choose among.
 const ADMIN_CALLS: u8 = 17;
 

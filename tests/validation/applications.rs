@@ -103,7 +103,17 @@ async fn an_application_that_no_queue_will_have_is_refused() {
         let rm = Speaker::start(&service, revision).await;
         rm.application("nowhere", r#"queueName: "root.x""#).await;
         rm.rejected_application("nowhere", "R_PLACEMENT").await;
-        rm.application("parent", r#"queueName: "root""#).await;
+        // A name that does not begin with `root.` is that of a queue below root.
+        rm.application("root", r#"queueName: "root""#).await;
+        rm.rejected_application("root", "R_PLACEMENT").await;
+        let config = "
+partitions:
+  - name: default
+    queues:
+      - {name: root, submitacl: '*', queues: [{name: a}, {name: p, queues: [{name: x}]}]}
+";
+        crate::partitions::update_config(&service, &rm, config).await;
+        rm.application("parent", r#"queueName: "root.p""#).await;
         rm.rejected_application("parent", "R_NOT_LEAF").await;
         let forced = r#"tags { key: "application.create.force" value: "true" }"#;
         rm.application("forced", &format!(r#"queueName: "root.x" {forced}"#)).await;

@@ -57,7 +57,7 @@ impl Partition {
             user: &new.user,
             groups: &new.groups,
             tags: new.tags.as_ref(),
-            is_forced: new.tags.as_ref().is_some_and(placement::is_forced),
+            is_forced: new.tags.as_ref().is_some_and(|tags| placement::is_forced(tags)),
         };
         let id = Arc::clone(&new.id);
         match self.placement.place(&submission, directory) {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::audit::Facts;
-use monoceros_rules::config::{self, PartitionConfig};
-use monoceros_rules::placement::Placement;
+use monoceros_rules::config;
 use monoceros_rules::resources::Resources;
 use tokio::sync::oneshot;
 
@@ -86,7 +85,7 @@ impl Partition {
             Question::Partition => baton.walk.queues = vec![Arc::clone(baton.directory.root())],
             Question::Queues => baton.walk.queues = queues(baton),
             Question::PlacementRules => {
-                let _ = read.reply.send(Answer::PlacementRules(rules(&self.config)));
+                let _ = read.reply.send(Answer::PlacementRules(self.placement.shown()));
                 return;
             }
             Question::Users(only) => {
@@ -204,11 +203,6 @@ impl Partition {
 fn root_of(walk: &mut Walk) -> QueueSnapshot {
     let root = walk.trees.pop_first().and_then(|(_, mut trees)| trees.pop());
     root.expect("a walk through the queues ends at root")
-}
-
-/// The rules of a partition, which were checked with its configuration.
-fn rules(config: &PartitionConfig) -> Vec<ShownRule> {
-    Placement::build(&config.placement).map(|rules| rules.shown()).unwrap_or_default()
 }
 
 /// Has the next walk gather the facts of everything.

@@ -230,7 +230,7 @@ impl Partition {
         }
         for (leaf, lanes) in baton.books.trackers.take_reopened() {
             if let Some(leaf) = baton.directory.queue_by_path.get(&leaf) {
-                self.agenda.push_back(Task::LookAgain(*leaf, lanes.into_iter().collect()));
+                self.agenda.push_back(Task::LookAgain(*leaf, lanes));
             }
         }
         !self.agenda.is_empty()

@@ -20,8 +20,6 @@ const NAME_BYTES: usize = 256;
 const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
 const CREATION_TIME: &str = "creationTime";
-/// The tag of an application that decides something, in any case.
-const FORCE: &str = "application.create.force";
 
 /// What RMs may send, whoever they are.
 #[derive(Clone, Copy, Debug)]
@@ -182,20 +180,6 @@ pub(super) fn amount(
 
 pub(super) fn shared(tags: BTreeMap<String, String>) -> Option<Tags> {
     (!tags.is_empty()).then(|| Arc::new(tags))
-}
-
-fn tag_ignoring_case<'a>(tags: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
-    tags.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-}
-
-/// Whether an application runs already: it is never refused for its user or for want of a queue
-/// (`application.create.force`).
-pub(crate) fn is_forced(tags: &BTreeMap<String, String>) -> bool {
-    tag_ignoring_case(tags, FORCE).is_some_and(is_true)
-}
-
-fn is_true(text: &str) -> bool {
-    matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 
 pub(super) fn is_false(text: &str) -> bool {

@@ -12,13 +12,13 @@ use monoceros_rules::application::NewApplication;
 use monoceros_rules::asks::AskSpec;
 use monoceros_rules::config;
 use monoceros_rules::identity::{Identity, UserError};
+use monoceros_rules::placement;
 use monoceros_rules::rejection::{Ignored, Rejection};
 use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 
 use super::checks::{
-    Intake, amount, check_placeholder, counted, first_of, is_forced, preemption, shared,
-    task_group, wanted,
+    Intake, amount, check_placeholder, counted, first_of, preemption, shared, task_group, wanted,
 };
 use super::{CHUNK, Rm};
 use crate::application::{Cause, Existing, Op, Which};
@@ -433,7 +433,7 @@ fn new_application(
     if placeholders.has_negative() {
         return Err(Rejection::NegativePlaceholders(id));
     }
-    let forced = is_forced(&new.tags);
+    let forced = placement::is_forced(&new.tags);
     let owner = owner(new.ugi.unwrap_or_default(), forced);
     let Identity { user, groups } =
         owner.map_err(|why| Rejection::User { id: Arc::clone(&id), why })?;

@@ -8,7 +8,9 @@ use monoceros_rules::config;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
-use crate::script::{Amounts, Item, NodeWords, QueueWords, Script, Show, Step, Which, Wish};
+use crate::script::{
+    Amounts, Item, LimitWords, NodeWords, QueueWords, Script, Show, Step, Which, Wish,
+};
 use crate::wire;
 use crate::world::{How, Played, play};
 
@@ -74,7 +76,7 @@ const APPS: usize = 8;
 const KEYS: usize = 8;
 const NODES: usize = 6;
 
-fn app() -> impl Strategy<Value = String> {
+pub(crate) fn app() -> impl Strategy<Value = String> {
     (1..=APPS).prop_map(|number| format!("a{number}"))
 }
 
@@ -111,7 +113,7 @@ fn tree() -> impl Strategy<Value = Vec<QueueWords>> {
             })
     };
     let queues: Vec<_> = paths.into_iter().map(queue).collect();
-    (queues, any::<bool>()).prop_map(|(mut queues, root_properties)| {
+    (queues, any::<bool>(), all_limits()).prop_map(|(mut queues, root_properties, limits)| {
         queues.push(QueueWords { path: "root.default".to_owned(), ..QueueWords::default() });
         if root_properties {
             let fairness = ("application.sort.priority".to_owned(), "disabled".to_owned());
@@ -122,8 +124,64 @@ fn tree() -> impl Strategy<Value = Vec<QueueWords>> {
         for at in 0..queues.len() {
             fit_into_parent(&mut queues, at);
         }
-        made_valid(queues)
+        with_limits(made_valid(queues), limits)
     })
+}
+
+const USERS: [&str; 4] = ["ada", "bob", "eve", "kim"];
+const GROUPS: [&str; 5] = ["", "dev", "ops,dev", "qa", "qa,ops"];
+
+const LIMITED: [&str; 7] =
+    ["root", "root.a", "root.b", "root.b.x", "root.b.y", "root.c", "root.c.x"];
+
+/// Limits of users and groups, of any queue; of half of the trees nobody.
+fn all_limits() -> impl Strategy<Value = Vec<(String, Vec<LimitWords>)>> {
+    let small = Kind { extreme: false, steps: 0 };
+    let entry = move |users: &'static [&'static str], groups: &'static [&'static str]| {
+        let max =
+            prop::option::weighted(0.7, amounts(small, 6)).prop_map(Option::unwrap_or_default);
+        let apps = prop_oneof![3 => Just(0_u64), 2 => 1..=3_u64];
+        let subjects = (prop::sample::subsequence(users, 0..=users.len()), {
+            prop::sample::subsequence(groups, 0..=groups.len())
+        });
+        let words = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+        (subjects, max, apps).prop_map(move |((users, groups), max, max_apps)| LimitWords {
+            users: words(users),
+            groups: words(groups),
+            max: without_negative(max),
+            max_apps,
+        })
+    };
+    let named = entry(&USERS[..2], &["dev", "ops", "qa"]);
+    let all = entry(&["*"], &["*"]);
+    let of_queue = (prop::option::weighted(0.5, named), prop::option::weighted(0.4, all));
+    let of_queue = (prop::sample::select(&LIMITED[..]), of_queue)
+        .prop_map(|(path, (named, all))| (path.to_owned(), named.into_iter().chain(all).collect()));
+    prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(of_queue, 1..6)]
+}
+
+/// Adds those of the limits that make a valid configuration.
+fn with_limits(
+    mut queues: Vec<QueueWords>,
+    limits: Vec<(String, Vec<LimitWords>)>,
+) -> Vec<QueueWords> {
+    for (path, limits) in limits {
+        if queues.iter().all(|queue| queue.path != path) && path == "root" {
+            queues.push(QueueWords { path: path.clone(), ..QueueWords::default() });
+        }
+        let Some(at) = queues.iter().position(|queue| queue.path == path) else { continue };
+        for limit in limits {
+            queues[at].limits.push(limit);
+            if !is_valid(&queues) {
+                queues[at].limits.pop();
+            }
+        }
+    }
+    queues
+}
+
+fn is_valid(queues: &[QueueWords]) -> bool {
+    config::parse(&wire::configuration(None, queues)).is_ok()
 }
 
 /// As [`tree`], where some queues are missing and others are new, and a leaf may be a parent.
@@ -195,8 +253,6 @@ fn properties() -> impl Strategy<Value = Vec<(String, String)>> {
 
 /// Takes limits away until the tree is a valid one.
 fn made_valid(mut queues: Vec<QueueWords>) -> Vec<QueueWords> {
-    let is_valid =
-        |queues: &[QueueWords]| config::parse(&wire::configuration(None, queues)).is_ok();
     for at in (0..queues.len()).rev() {
         if is_valid(&queues) {
             return queues;
@@ -209,6 +265,12 @@ fn made_valid(mut queues: Vec<QueueWords>) -> Vec<QueueWords> {
         }
         queues[at].max = None;
         queues[at].max_apps = 0;
+    }
+    for at in (0..queues.len()).rev() {
+        if is_valid(&queues) {
+            return queues;
+        }
+        queues[at].limits.clear();
     }
     assert!(is_valid(&queues), "queues without limits are valid");
     queues
@@ -289,14 +351,17 @@ fn node_item(kind: Kind) -> impl Strategy<Value = Item> {
 }
 
 fn app_item() -> impl Strategy<Value = Item> {
-    (app(), prop::sample::select(&LEAVES[..])).prop_map(|(id, queue)| Item::App {
-        id,
-        queue: queue.to_owned(),
-        user: String::new(),
-        groups: String::new(),
-        tags: Vec::new(),
-        partition: String::new(),
-        gang: Amounts::default(),
+    let user = (prop::sample::select(&USERS[..]), prop::sample::select(&GROUPS[..]));
+    (app(), prop::sample::select(&LEAVES[..]), user).prop_map(|(id, queue, (user, groups))| {
+        Item::App {
+            id,
+            queue: queue.to_owned(),
+            user: user.to_owned(),
+            groups: groups.to_owned(),
+            tags: Vec::new(),
+            partition: String::new(),
+            gang: Amounts::default(),
+        }
     })
 }
 
@@ -349,6 +414,17 @@ fn step(kind: Kind) -> impl Strategy<Value = Step> {
         1 => prop::sample::select(&[1_000_u64, 2_000, 31_000, 100_000][..])
             .prop_map(|ms| Step::Wait(std::time::Duration::from_millis(ms))),
     ]
+}
+
+/// Any step of a usual history.
+pub(crate) fn some_step() -> impl Strategy<Value = Step> {
+    step(USUAL)
+}
+
+/// Nodes to begin with.
+pub(crate) fn there() -> impl Strategy<Value = Vec<Step>> {
+    let send = |item| Step::Send { items: vec![item], waits: true };
+    prop::collection::vec(node_item(USUAL).prop_map(send), 4..12)
 }
 
 /// How nodes are ordered.
@@ -444,7 +520,7 @@ fn waves() -> impl Strategy<Value = Script> {
 }
 
 /// The same, with the end of everything: releases first or not, then every application and node.
-fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
+pub(crate) fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
     let mut all = head;
     let releases_first = steps.len().is_multiple_of(2);
     all.extend(steps);
@@ -480,7 +556,7 @@ fn holds_true(script: &Script) -> Result<(), TestCaseError> {
 
 /// Messages of several items, one behind the other without waiting, now and then a new session; and
 /// predicates that change their mind, if they `may_change`.
-fn rush(may_change: bool) -> impl Strategy<Value = Script> {
+fn rush(may_change: bool, reloads: bool) -> impl Strategy<Value = Script> {
     let items = prop::collection::vec(item(USUAL), 1..6).prop_map(|items| {
         let of = kind_of(&items[0]);
         items.into_iter().filter(|item| kind_of(item) == of).collect()
@@ -505,9 +581,16 @@ fn rush(may_change: bool) -> impl Strategy<Value = Script> {
         1 => Just(Step::Settle),
         1 => Just(Step::Wait(std::time::Duration::from_secs(31))),
     ];
+    let one = |step| vec![step];
+    let step = if reloads {
+        prop_oneof![9 => step.prop_map(one), 1 => reload()].boxed()
+    } else {
+        step.prop_map(one).boxed()
+    };
     let there = prop::collection::vec(prop_oneof![2 => node_item(USUAL), 3 => app_item()], 8..40);
     let steps = prop::collection::vec(step, 0..60);
-    (tree(), there, steps, any::<bool>()).prop_map(|(queues, there, mut steps, by_time)| {
+    (tree(), there, steps, any::<bool>()).prop_map(|(queues, there, steps, by_time)| {
+        let mut steps: Vec<Step> = steps.into_iter().flatten().collect();
         let queues = queues.into_iter().map(Step::Queue);
         let there = there.into_iter().map(|item| Step::Send { items: vec![item], waits: false });
         steps.extend([Step::Settle, Step::Allow { key: "*".to_owned(), node: "*".to_owned() }]);
@@ -567,7 +650,7 @@ fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
 }
 
 /// What queues show when everything has gone and is not zero.
-fn left_over(played: &Played) -> Vec<&str> {
+pub(crate) fn left_over(played: &Played) -> Vec<&str> {
     let lines = played.text.lines();
     let queues = lines.filter(|line| line.starts_with("root") && line.contains("headroom"));
     let is_zero = |line: &&str| {
@@ -579,7 +662,7 @@ fn left_over(played: &Played) -> Vec<&str> {
     queues.filter(|line| !is_zero(line)).collect()
 }
 
-fn run(
+pub(crate) fn run(
     cases: u32,
     scripts: impl Strategy<Value = Script>,
     property: fn(&Script) -> Result<(), TestCaseError>,
@@ -607,17 +690,22 @@ fn quantities_at_the_end_of_their_range_change_nothing_of_that() {
 
 #[test]
 fn haste_changes_the_order_and_breaks_nothing() {
-    run(25, rush(false), survives_in_every_way);
+    run(25, rush(false, false), survives_in_every_way);
 }
 
 #[test]
 fn predicates_that_change_their_mind_break_nothing() {
-    run(25, rush(true), survives_unwatched);
+    run(25, rush(true, false), survives_unwatched);
 }
 
 #[test]
 fn predicates_that_are_answered_later_and_change_their_mind_break_nothing() {
-    run(20, rush(true), survives_late_answers);
+    run(20, rush(true, false), survives_late_answers);
+}
+
+#[test]
+fn limits_and_quotas_that_change_while_answers_are_awaited_break_nothing() {
+    run(20, rush(true, true), survives_late_answers);
 }
 
 #[test]

@@ -8,11 +8,13 @@
 //! what holds in any order; at the next quiet moment the picture is taken from the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use monoceros_actors::snapshot::NodeSnapshot;
 use monoceros_proto::si::v1::{self as si, TerminationType};
 use monoceros_rules::application_state::{ApplicationEvent, ApplicationState, Transition};
-use monoceros_rules::audit::Facts;
+use monoceros_rules::audit::{ApplicationFact, Facts};
+use monoceros_rules::limits::PlaceUsage;
 use monoceros_rules::resources::Name;
 
 use crate::ear::Word;
@@ -297,6 +299,7 @@ impl Judge {
         self.new_nodes.clear();
         self.wishes.clear();
         let shown = shown(nodes);
+        self.check_tracked(facts);
         if self.strict {
             self.agrees(&shown, facts);
             self.check_limits(said.first(), facts);
@@ -378,9 +381,60 @@ impl Judge {
                     }
                     at = queue.parent;
                 }
+                self.wrong.extend(over_limits(app, name, facts));
             }
         }
     }
+
+    /// Nobody is tracked who neither uses anything nor is limited (7.4).
+    fn check_tracked(&mut self, facts: &Facts) {
+        let users = facts.users.iter().map(|user| (&user.name, &user.queues, &user.groups));
+        let idle = users.filter(|(_, queues, groups)| is_idle(queues) && groups.is_empty());
+        let asks = |user: &Arc<str>| facts.applications.iter().any(|app| app.user == *user);
+        for (user, ..) in idle.filter(|(user, ..)| !asks(user)) {
+            self.wrong.push(format!("{user} is tracked for nothing"));
+        }
+        for group in &facts.groups {
+            if is_idle(&group.queues) && group.applications.is_empty() {
+                self.wrong.push(format!("{} is tracked for nothing", group.name));
+            }
+        }
+    }
+}
+
+/// Which limits of user or group are exceeded (invariant 8), by what the trackers show.
+fn over_limits(app: &ApplicationFact, name: Name, facts: &Facts) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let user = facts.users.iter().filter(|user| user.name == app.user);
+    let group = facts.groups.iter().filter(|group| Some(&group.name) == app.group.as_ref());
+    let user = user.map(|user| (&user.name, &user.queues));
+    let mut places: Vec<(&Arc<str>, &PlaceUsage)> =
+        user.chain(group.map(|group| (&group.name, &group.queues))).collect();
+    while let Some((whose, place)) = places.pop() {
+        let max = place.max_resources.as_ref().and_then(|max| max.find(name));
+        if max.is_some_and(|max| place.usage.get(name) > max) {
+            let path = &place.path;
+            wrong.push(format!("invariant 8: {whose} is over its {name} at {path}"));
+        }
+        let leaf = facts.queues.iter().find(|queue| queue.slot == app.leaf);
+        let is_above = |place: &&PlaceUsage| {
+            leaf.is_some_and(|leaf| {
+                let below = leaf.config.path.strip_prefix(&*place.path);
+                below.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
+        };
+        places.extend(place.children.iter().filter(is_above).map(|place| (whose, place)));
+    }
+    wrong
+}
+
+/// Whether nothing is used nor limited here and below.
+fn is_idle(place: &PlaceUsage) -> bool {
+    place.usage.is_empty()
+        && place.running.is_empty()
+        && place.max_resources.is_none()
+        && place.max_applications == 0
+        && place.children.iter().all(is_idle)
 }
 
 fn answer<K: Ord + Clone + std::fmt::Debug>(

@@ -17,6 +17,7 @@ mod limits;
 mod messages;
 mod nodes;
 mod partitions;
+mod placed_histories;
 mod placement;
 mod priorities;
 mod quotas;

@@ -3,18 +3,19 @@
 
 use expect_test::expect;
 
-use crate::world::check;
+use crate::script::{Script, Step};
+use crate::world::{How, check, play};
 
 /// A configuration with rules and, below root, queues; root has more to it.
-fn config(rules: &str, more: &str, queues: &str) -> String {
+pub(crate) fn config(rules: &str, more: &str, queues: &str) -> String {
     let root = format!("{{name: root, {more}queues: [{queues}]}}");
     format!("config {{partitions: [{{placementrules: [{rules}], queues: [{root}]}}]}}")
 }
 
 /// Everybody may submit.
-const OPEN: &str = "submitacl: '*', ";
+pub(crate) const OPEN: &str = "submitacl: '*', ";
 /// Whatever is asked for is made.
-const PROVIDED: &str = "{name: provided, create: true}";
+pub(crate) const PROVIDED: &str = "{name: provided, create: true}";
 
 // The rows of 6.11 are tried one by one beside the rules; these show that the partition obeys.
 #[test]
@@ -563,4 +564,30 @@ fn s9_5_an_unknown_rule_is_refused_and_the_old_ones_stay() {
             a3 in root.new is New since 1000s: used nothing, pending nothing, holds [], asks []
         "#]],
     );
+}
+
+#[test]
+fn the_page_on_placement_says_where_applications_go() {
+    let page = include_str!("../../../docs/placement.md");
+    let (_, yaml) = page.split_once("```yaml\n").unwrap();
+    let (yaml, _) = yaml.split_once("```").unwrap();
+    let mut script = Script(vec![Step::Config(yaml.to_owned())]);
+    let applications = "
+        app a1 in root.spare
+        app a2 tag namespace=team.one
+        app a3 groups staff
+        app a4 user bob
+        show apps
+    ";
+    script.0.extend(Script::parse(applications).0);
+    expect![[r#"
+        a1 accepted
+        a2 accepted
+        a3 accepted
+        a4 rejected: R_PLACEMENT E_PLACEMENT_NONE
+        a2 in root.namespaces.team_dot_one is New since 1000s: used nothing, pending nothing, holds [], asks []
+        a1 in root.spare is New since 1000s: used nothing, pending nothing, holds [], asks []
+        a3 in root.spare is New since 1000s: used nothing, pending nothing, holds [], asks []
+    "#]]
+    .assert_eq(&play(&script, How::Plain).text);
 }

@@ -358,6 +358,28 @@ fn a_queue_without_applications_goes_at_once() {
     );
 }
 
+/// Section 4.15, row 2: only what drains is cleaned up.
+#[test]
+fn s4_15_a_configured_queue_stays_however_long_it_is_empty() {
+    check(
+        "
+        queue root.p.x
+        node n1 vcore=10
+        app x1 in root.p.x
+        remove-app x1
+        wait 5m
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            x1 accepted
+            root: used nothing, pending nothing, headroom vcore=10, running 0, priority none
+            root.p: used nothing, pending nothing, headroom vcore=10, running 0, priority none
+            root.p.x: used nothing, pending nothing, headroom vcore=10, running 0, priority none
+        "#]],
+    );
+}
+
 #[test]
 fn s4_15_s9_5_a_queue_with_an_application_drains_and_goes_with_it() {
     check(

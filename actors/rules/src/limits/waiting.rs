@@ -10,7 +10,7 @@
 //! A bound is only lowered when something more is held back; it is made anew when all below the place
 //! was looked at. One that is too kind costs one look in vain.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Trackers;
@@ -39,26 +39,31 @@ impl Trackers {
     /// Lanes whose user or group was loosened so that what they hold back may be tried, by leaf. To
     /// be asked at the end of a step that loosened anything: what was in the meantime used again is no
     /// room.
-    pub fn take_reopened(&mut self) -> BTreeMap<Arc<str>, BTreeSet<LaneId>> {
+    pub fn take_reopened(&mut self) -> BTreeMap<Arc<str>, Vec<LaneId>> {
         let mut reopened = BTreeMap::new();
         while let Some(place) = self.forest.take_marked() {
             self.look(place, &mut reopened);
+        }
+        for lanes in reopened.values_mut() {
+            // By its user and by its group, one may be here twice.
+            lanes.sort_unstable();
+            lanes.dedup();
         }
         reopened
     }
 
     /// Adds those lanes at a place and below that may go on.
-    fn look(&mut self, at: PlaceId, reopened: &mut BTreeMap<Arc<str>, BTreeSet<LaneId>>) {
+    fn look(&mut self, at: PlaceId, reopened: &mut BTreeMap<Arc<str>, Vec<LaneId>>) {
         let place = self.forest.get(at);
         if !place.may_let_on() {
             return;
         }
         let mut bound = HeldBack::default();
-        let mut here = BTreeSet::new();
+        let mut here = Vec::new();
         for lane in &place.waiting {
             bound.include(&self.lanes.get(*lane).held_back);
             if self.may_go_on(*lane) {
-                here.insert(*lane);
+                here.push(*lane);
             }
         }
         if !here.is_empty() {

@@ -39,6 +39,8 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 pub use self::creation::{CreationError, creation};
 pub use self::namespace::NamespaceTags;
 pub use self::paths::{check, check_paths};
@@ -234,12 +236,12 @@ pub fn is_queue_name(name: &str) -> bool {
 }
 
 /// The value of a tag; case does not count in its name, and an empty value is as good as none.
-pub fn tag<'t>(tags: &'t Tags, name: &str) -> Option<&'t str> {
+pub fn tag<'t>(tags: &'t BTreeMap<String, String>, name: &str) -> Option<&'t str> {
     let found = tags.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
     found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
 }
 
 /// Whether the tags say that the application runs already (6.7).
-pub fn is_forced(tags: &Tags) -> bool {
+pub fn is_forced(tags: &BTreeMap<String, String>) -> bool {
     tag(tags, FORCE).is_some_and(|text| matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True"))
 }

@@ -52,7 +52,10 @@ impl Resources {
 
     /// Removes the names whose quantity is zero (`Prune`). For usage and totals, never for quotas.
     pub fn prune(&mut self) {
-        self.0.retain(|(_, quantity)| *quantity != 0);
+        // Most often there is none, and to look costs less than to move everything where it is.
+        if self.0.iter().any(|(_, quantity)| *quantity == 0) {
+            self.0.retain(|(_, quantity)| *quantity != 0);
+        }
     }
 
     /// [`Self::prune`] on the way out of a chain.
@@ -173,11 +176,19 @@ impl Limits {
 
     /// [`Self::narrow`] by what remains of `max` once `used` is taken off.
     pub fn narrow_to_rest(&mut self, max: &Self, used: &Resources) {
-        for &(name, limit) in &max.0 {
-            let rest = limit.saturating_sub(find(&used.0, name).unwrap_or(0));
-            match self.0.iter_mut().find(|entry| entry.0 == name) {
-                Some((_, here)) => *here = (*here).min(rest),
-                None => set(&mut self.0, name, rest),
+        // Most often all three have the same names in the same places.
+        for (at, &(name, limit)) in max.0.iter().enumerate() {
+            let taken = match used.0.get(at) {
+                Some(&(here, quantity)) if here == name => quantity,
+                _ => find(&used.0, name).unwrap_or(0),
+            };
+            let rest = limit.saturating_sub(taken);
+            match self.0.get_mut(at) {
+                Some((here, least)) if *here == name => *least = (*least).min(rest),
+                _ => {
+                    let least = find(&self.0, name).map_or(rest, |least| least.min(rest));
+                    set(&mut self.0, name, least);
+                }
             }
         }
     }
@@ -202,14 +213,14 @@ fn truncated(value: f64) -> i64 {
 /// `left[k] = op(left[k] or 0, right[k])` for every name of `right`.
 fn combine(left: &mut Entries, right: &Entries, op: impl Fn(i64, i64) -> i64) {
     let mut at = 0;
-    for &(name, quantity) in right {
-        while at < left.len() && left[at].0 < name {
+    for &(name, quantity) in right.as_slice() {
+        let entries = left.as_mut_slice();
+        while at < entries.len() && entries[at].0 < name {
             at += 1;
         }
-        if at < left.len() && left[at].0 == name {
-            left[at].1 = op(left[at].1, quantity);
-        } else {
-            left.insert(at, (name, op(0, quantity)));
+        match entries.get_mut(at) {
+            Some(entry) if entry.0 == name => entry.1 = op(entry.1, quantity),
+            _ => left.insert(at, (name, op(0, quantity))),
         }
         at += 1;
     }

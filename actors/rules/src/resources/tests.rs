@@ -361,3 +361,26 @@ proptest! {
         prop_assert_eq!(both(&a, &b).allows(&ask), a.allows(&ask) && b.allows(&ask));
     }
 }
+
+#[test]
+fn narrowing_to_the_rest_is_narrowing_by_what_is_left_whatever_the_names() {
+    let all: [&[(&str, i64)]; 5] = [
+        &[],
+        &[("memory", 4)],
+        &[("vcore", 3), ("gpu", 0)],
+        &[("memory", 7), ("vcore", 1)],
+        &[("gpu", 2), ("memory", -1), ("vcore", 9), ("pods", 5), ("disk", 6)],
+    ];
+    for headroom in all {
+        for max in all {
+            for used in all {
+                let (max, used) = (Limits::of(max), Resources::of(used));
+                let mut expected = Limits::of(headroom);
+                expected.narrow(&max.less(&used));
+                let mut narrowed = Limits::of(headroom);
+                narrowed.narrow_to_rest(&max, &used);
+                assert_eq!(narrowed, expected, "{headroom:?} by {max} less {used}");
+            }
+        }
+    }
+}

@@ -3,13 +3,20 @@
 use super::*;
 
 #[test]
-fn s2_2_the_default_configuration_is_one_leaf_open_to_everybody() {
+fn s2_2_the_default_configuration_makes_a_queue_for_each_namespace() {
     let configuration = parsed(DEFAULT);
     assert_eq!(configuration.warnings, []);
     let [partition] = &*configuration.partitions else { panic!("one partition") };
     assert_eq!(&*partition.name, "default");
-    let [leaf] = &*partition.root.children else { panic!("one queue") };
-    assert_eq!((&*leaf.path, leaf.is_leaf), ("root.default", true));
+    let [rule] = &*partition.placement else { panic!("one rule") };
+    let by_namespace = RuleConfig {
+        name: "tag".to_owned(),
+        value: "namespace".to_owned(),
+        create: true,
+        ..RuleConfig::default()
+    };
+    assert_eq!(*rule, by_namespace);
+    assert!(partition.root.children.is_empty() && !partition.root.is_leaf);
     assert!(partition.root.submit_acl.allows("anyone", &[""; 0]));
 }
 

@@ -275,9 +275,10 @@ impl Pair {
                 assert_eq!(joined.group, should);
                 self.model.members[at].lane = joined.lane;
                 self.model.members[at].group = joined.group;
+                // Its old lane's number may be that of the next one's new lane.
+                self.forget_empty_lanes();
             }
         }
-        self.forget_empty_lanes();
     }
 
     fn forget_empty_lanes(&mut self) {

@@ -6,7 +6,6 @@ mod model;
 mod placing;
 mod tags;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;

@@ -1,0 +1,180 @@
+//! Groups from a directory that speaks LDAP (`usergroupresolver.type: ldap`; queues-and-config
+//! chapter, 8.1 and 8.4).
+//!
+//! Each lookup has a connection of its own: bind, search, and away. What it finds is remembered by
+//! the scheduler, so there is no connection to be kept alive; and it is spoken on the service's own
+//! threads, not on the one that all resource managers share.
+//!
+//! # Invariants
+//! * Whatever the user's name is, it stays one value in the filter.
+//! * What the directory says of errors goes to the log only; whoever submits learns a number.
+
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ldap3::{LdapConnAsync, LdapConnSettings, LdapError, Scope, SearchEntry, ldap_escape};
+use monoceros_actors::{Lookup, LookupError, UserGroupResolver};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tracing::warn;
+
+pub(crate) use self::settings::LdapSettings;
+pub use self::settings::LdapSettingsError;
+use self::settings::USER;
+
+/// See the module.
+pub(super) struct LdapResolver {
+    settings: Arc<LdapSettings>,
+    runtime: Handle,
+}
+
+impl LdapResolver {
+    pub(super) fn new(settings: LdapSettings, runtime: Handle) -> Self {
+        Self { settings: Arc::new(settings), runtime }
+    }
+}
+
+impl UserGroupResolver for LdapResolver {
+    fn look_up(&self, user: &str) -> Lookup {
+        let (settings, user) = (Arc::clone(&self.settings), user.to_owned());
+        // Dropped with the lookup, and the task with it.
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(async move { groups_of(&settings, &user).await }, &self.runtime);
+        Box::pin(async move {
+            match tasks.join_next().await {
+                Some(Ok(groups)) => groups,
+                _ => Err(LookupError::new("LDAP: the answer cannot be read")),
+            }
+        })
+    }
+}
+
+/// A group named like the user, then those of the directory.
+async fn groups_of(settings: &LdapSettings, user: &str) -> Result<Vec<String>, LookupError> {
+    let mut groups = vec![user.to_owned()];
+    match found(settings, user, &mut groups).await {
+        Ok(()) => Ok(groups),
+        Err(why) => Err(LookupError { why, groups }),
+    }
+}
+
+async fn found(
+    settings: &LdapSettings,
+    user: &str,
+    groups: &mut Vec<String>,
+) -> Result<(), String> {
+    let connect = LdapConnSettings::new().set_no_tls_verify(settings.insecure);
+    let (connection, mut directory) = LdapConnAsync::with_settings(connect, &url(settings))
+        .await
+        .map_err(|error| failed("connect", &error))?;
+    let mut driver = JoinSet::new();
+    driver.spawn(async move {
+        if let Err(error) = connection.drive().await {
+            warn!(%error, "LDAP connection");
+        }
+    });
+    directory
+        .simple_bind(&settings.bind_user, settings.bind_password.reveal())
+        .await
+        .and_then(ldap3::LdapResult::success)
+        .map_err(|error| failed("bind", &error))?;
+    let filter = settings.filter.replace(USER, &ldap_escape(user));
+    let result = directory
+        .search(&settings.base_dn, Scope::Subtree, &filter, attributes(settings))
+        .await
+        .map_err(|error| failed("search", &error))?;
+    for entry in result.0 {
+        if entry.is_ref() || entry.is_intermediate() {
+            continue;
+        }
+        for group in values(SearchEntry::construct(entry), &settings.group_attribute) {
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+    }
+    let end = result.1.success();
+    let _ = directory.unbind().await;
+    end.map(drop).map_err(|error| failed("search", &error))
+}
+
+fn url(settings: &LdapSettings) -> String {
+    let scheme = if settings.ssl { "ldaps" } else { "ldap" };
+    let LdapSettings { host, port, .. } = settings;
+    // An address of version 6, without the brackets that it needs here.
+    if host.contains(':') && !host.starts_with('[') {
+        return format!("{scheme}://[{host}]:{port}");
+    }
+    format!("{scheme}://{host}:{port}")
+}
+
+/// What to ask for: what was configured, and in any case the groups.
+fn attributes(settings: &LdapSettings) -> Vec<&str> {
+    let group = settings.group_attribute.as_str();
+    let mut names: Vec<_> = settings.return_attributes.iter().map(String::as_str).collect();
+    if !names.iter().any(|name| name.eq_ignore_ascii_case(group)) {
+        names.push(group);
+    }
+    names
+}
+
+/// For whoever submits; the rest is for the operator.
+fn failed(step: &'static str, error: &LdapError) -> String {
+    warn!(step, %error, "LDAP lookup");
+    match error {
+        LdapError::LdapResult { result } => format!("LDAP {step}: result {}", result.rc),
+        LdapError::Io { source } => format!("LDAP {step}: {}", source.kind()),
+        _ => format!("LDAP {step} failed"),
+    }
+}
+
+/// The groups that an entry names by the attribute, in the directory's order.
+fn values(entry: SearchEntry, attribute: &str) -> Vec<String> {
+    let is_it = |name: &str| name.eq_ignore_ascii_case(attribute);
+    let texts = entry.attrs.into_iter().filter(|(name, _)| is_it(name));
+    let mut groups: Vec<_> =
+        texts.flat_map(|(_, values)| values).filter_map(|value| common_name(&value)).collect();
+    // Where one value is no text, all are taken for bytes.
+    let bytes = entry.bin_attrs.into_iter().filter(|(name, _)| is_it(name));
+    let readable = bytes.flat_map(|(_, values)| values).filter_map(|v| String::from_utf8(v).ok());
+    groups.extend(readable.filter_map(|value| common_name(&value)));
+    groups
+}
+
+/// The value of the first part of a distinguished name, where that is a `CN`: of
+/// `CN=dev\, ops,OU=groups` it is `dev, ops` (RFC 4514).
+fn common_name(name: &str) -> Option<String> {
+    let (attribute, rest) = name.split_once('=')?;
+    if !attribute.trim().eq_ignore_ascii_case("CN") {
+        return None;
+    }
+    let rest = rest.trim_start();
+    // What begins so is not text but its encoding.
+    if rest.starts_with('#') {
+        return None;
+    }
+    let (mut value, mut rest) = (Vec::new(), rest.bytes());
+    while let Some(byte) = rest.next() {
+        match byte {
+            b',' | b'+' => break,
+            b'\\' => {
+                let escaped = rest.next()?;
+                value.push(match hex(escaped) {
+                    Some(high) => high << 4 | hex(rest.next()?)?,
+                    None => escaped,
+                });
+            }
+            plain => value.push(plain),
+        }
+    }
+    let value = String::from_utf8(value).ok()?;
+    let value = value.trim_end();
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
