@@ -73,7 +73,7 @@ fn a_maximum_raised_above_a_leaf_is_used_at_once() {
 }
 
 #[test]
-fn a_maximum_below_what_is_used_takes_nothing_away_and_lets_nothing_in() {
+fn s4_8_a_maximum_below_what_is_used_takes_nothing_away_and_lets_nothing_in() {
     check(
         "
         queue root.a max vcore=4
@@ -146,7 +146,7 @@ fn more_applications_may_run_at_once_when_the_limit_is_raised() {
 
 /// The limit of root is applied on reload, too (section 2.6).
 #[test]
-fn the_limit_of_running_applications_of_the_root_is_applied() {
+fn s2_6_the_limit_of_running_applications_of_the_root_is_applied() {
     check(
         "
         queue root maxapps=1
@@ -282,7 +282,7 @@ fn another_order_of_a_parent_makes_the_keys_of_its_children_anew() {
 }
 
 #[test]
-fn another_order_of_nodes_is_used_by_the_next_step() {
+fn s9_5_another_order_of_nodes_is_used_by_the_next_step() {
     check(
         "
         order fair vcore=1
@@ -381,7 +381,7 @@ fn s4_15_a_configured_queue_stays_however_long_it_is_empty() {
 }
 
 #[test]
-fn s4_15_a_queue_with_an_application_drains_and_goes_with_it() {
+fn s4_15_s9_5_a_queue_with_an_application_drains_and_goes_with_it() {
     check(
         "
         queue root.a
@@ -428,7 +428,7 @@ fn s4_15_a_queue_with_an_application_drains_and_goes_with_it() {
 }
 
 #[test]
-fn s4_15_a_draining_queue_that_comes_back_goes_on_with_what_it_has() {
+fn s4_15_s9_5_a_draining_queue_that_comes_back_goes_on_with_what_it_has() {
     check(
         "
         queue root.a
@@ -589,7 +589,7 @@ fn queues_come_and_go_many_times() {
 // ------------------------------------------------------------------------- leaves become parents
 
 #[test]
-fn a_leaf_with_applications_does_not_become_a_parent() {
+fn s4_8_a_leaf_with_applications_does_not_become_a_parent() {
     check(
         "
         queue root.a max vcore=2
@@ -654,7 +654,7 @@ fn an_empty_leaf_becomes_a_parent_and_an_empty_parent_a_leaf() {
 }
 
 #[test]
-fn a_parent_of_applications_does_not_become_a_leaf() {
+fn s4_8_a_parent_of_applications_does_not_become_a_leaf() {
     check(
         "
         queue root.a.x

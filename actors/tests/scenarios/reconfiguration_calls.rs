@@ -69,7 +69,7 @@ async fn paths(scheduler: &SchedulerHandle, partition: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_update_before_a_registration_or_of_nobody_is_an_error() {
+fn s9_5_an_update_before_a_registration_or_of_nobody_is_an_error() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let nobody = scheduler.update_configuration(configure("", ONE)).await;
@@ -88,7 +88,7 @@ fn an_update_before_a_registration_or_of_nobody_is_an_error() {
 }
 
 #[test]
-fn the_same_text_twice_is_applied_once_and_the_extra_part_each_time() {
+fn s9_5_the_same_text_twice_is_applied_once_and_the_extra_part_each_time() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let before = scheduler.configuration("").await.unwrap();
@@ -113,7 +113,7 @@ fn the_same_text_twice_is_applied_once_and_the_extra_part_each_time() {
 }
 
 #[test]
-fn a_text_that_is_not_valid_changes_neither_queues_nor_the_extra_part() {
+fn s9_5_a_text_that_is_not_valid_changes_neither_queues_nor_the_extra_part() {
     in_virtual_time(async {
         let (scheduler, ear) = begin(ONE).await;
         say(&scheduler, "rm", "node n1 vcore=4\napp a1 in root.a").await;
@@ -137,6 +137,76 @@ fn a_text_that_is_not_valid_changes_neither_queues_nor_the_extra_part() {
 }
 
 #[test]
+fn s9_5_each_fault_is_answered_and_all_of_a_text_at_once() {
+    let rule = ONE.replace("    queues:\n", "    placementrules: [{name: oracle}]\n    queues:\n");
+    let template = ONE.replace(
+        "{ name: a }",
+        "{ name: a, parent: true, childtemplate: {resources: {max: {memory: 4GB}}} }",
+    );
+    let acl = ONE.replace("submitacl: '*'", "submitacl: 'a  b'");
+    let three = ONE.replace(
+        "{ name: a }",
+        "{ name: a, colour: red }, { name: b, resources: {max: {vcore: -1}} }, { name: 'c d' }",
+    );
+    let table: [(&str, &[&str]); 5] = [
+        (&rule, &["oracle"]),
+        (&template, &["4GB"]),
+        (&acl, &["E_ACL_SPACES"]),
+        (&three, &["colour", "-1", "c d"]),
+        ("# nothing but a comment\n", &["E_NO_PARTITIONS"]),
+    ];
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(ONE).await;
+        for (text, fragments) in table {
+            let error = update(&scheduler, text).await.unwrap_err().to_string();
+            for fragment in fragments {
+                assert!(error.contains(fragment), "{fragment} in {error}");
+            }
+            assert_eq!(scheduler.configuration("rm").await.unwrap().config, ONE);
+            assert_eq!(paths(&scheduler, "default").await, ["root", "root.a"]);
+        }
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn s9_5_a_text_that_differs_in_white_space_is_applied_and_means_the_same() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(ONE).await;
+        let spaced = update(&scheduler, &format!("\n{ONE}\n\n")).await.unwrap();
+        assert!(spaced.changed && spaced.difference.is_empty(), "{}", spaced.difference);
+        let present = scheduler.configuration("rm").await.unwrap();
+        let bare = update(&scheduler, &format!("{}checksum: ", present.config)).await.unwrap();
+        assert!(!bare.changed, "a checksum is no part of the text");
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn what_a_configuration_changes_is_told_with_what_is_in_use() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(ONE).await;
+        say(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 vcore=3").await;
+        let lower = ONE.replace("{ name: a }", "{ name: a, resources: {max: {vcore: 2m}} }");
+        let request = configure("rm", &lower);
+        let tried = scheduler.validate_configuration(request).await.unwrap().difference;
+        let applied = update(&scheduler, &lower).await.unwrap().difference;
+        assert_eq!(tried, applied);
+        expect![[r"
+            root.a: max introduced: vcore 2m; now below what is used: 3m of 2m vcore, nothing new starts until it is less
+        "]]
+        .assert_eq(&applied.to_string());
+        let gone = ONE.replace("{ name: a }", "{ name: b }");
+        expect![[r"
+            root.a: no longer configured: it takes no new application, and goes once the one that runs has ended
+            root.b: new
+        "]]
+        .assert_eq(&update(&scheduler, &gone).await.unwrap().difference.to_string());
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
 fn what_is_only_validated_has_no_effect() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
@@ -154,7 +224,7 @@ fn what_is_only_validated_has_no_effect() {
 }
 
 #[test]
-fn another_policy_group_is_refused_and_the_same_one_may_be_named() {
+fn s9_1_another_policy_group_is_refused_and_the_same_one_may_be_named() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let of = |group: &str| si::UpdateConfigurationRequest {
@@ -171,7 +241,7 @@ fn another_policy_group_is_refused_and_the_same_one_may_be_named() {
 }
 
 #[test]
-fn an_empty_text_means_the_configuration_of_a_registration_without_one() {
+fn s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let old_form =
@@ -206,7 +276,7 @@ fn other_default_queues_reach_those_who_have_no_configuration_of_their_own() {
 }
 
 #[test]
-fn a_partition_that_is_not_configured_any_more_tells_its_last_and_is_unknown() {
+fn s9_5_a_partition_that_is_not_configured_any_more_tells_its_last_and_is_unknown() {
     in_virtual_time(async {
         let (scheduler, ear) = begin(TWO).await;
         say(
@@ -285,7 +355,7 @@ fn applications_of_a_removed_partition_hear_why() {
 }
 
 #[test]
-fn if_one_partition_cannot_change_none_does() {
+fn s9_5_if_one_partition_cannot_change_none_does() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(TWO).await;
         say(&scheduler, "rm", "app g1 in root.a partition gpu").await;
