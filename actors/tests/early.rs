@@ -60,6 +60,7 @@ async fn application(scheduler: &SchedulerHandle, user: &str) {
     let new = si::AddApplicationRequest {
         application_id: "app".to_owned(),
         ugi: Some(si::UserGroupInformation { user: user.to_owned(), groups: Vec::new() }),
+        tags: [("namespace".to_owned(), "lab".to_owned())].into(),
         ..Default::default()
     };
     let request =
