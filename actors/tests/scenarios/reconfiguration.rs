@@ -367,7 +367,7 @@ fn s4_15_a_configured_queue_stays_however_long_it_is_empty() {
         node n1 vcore=10
         app x1 in root.p.x
         remove-app x1
-        wait 5m
+        wait 300s
         show queues
         ",
         &expect![[r#"
