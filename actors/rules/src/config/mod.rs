@@ -38,6 +38,7 @@ mod checksum;
 mod document;
 mod error;
 mod partition_name;
+mod scalars;
 mod settings;
 mod shown;
 #[cfg(test)]
