@@ -9,7 +9,7 @@
 //!   nothing.
 //! * Placing changes nothing: the same submission over the same queues has the same answer.
 //! * A path that is given begins with `root.`, is in lower case, and each part of it is a
-//!   [queue name](is_queue_name).
+//!   [queue name](crate::names::is_queue_name).
 //! * Every path costs as many look-ups as it has parts, however many queues there are.
 //! * An application that runs already ([`is_forced`]) always has a path: nothing that fails for it
 //!   counts for more than "not this rule", and the last rule takes it.
@@ -241,17 +241,6 @@ fn deepest<'p, T: QueueTree>(path: &'p str, tree: &T) -> Option<(T::Queue, &'p s
         above = path.rsplit_once('.').map(|(parent, _)| parent);
     }
     None
-}
-
-/// The name of the queue that nobody configures and nobody else may use, at any level.
-pub fn is_reserved(name: &str) -> bool {
-    RECOVERY.strip_prefix("root.").is_some_and(|reserved| name.eq_ignore_ascii_case(reserved))
-}
-
-/// Whether a queue can be called that (3.2).
-pub fn is_queue_name(name: &str) -> bool {
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:#/@-".contains(byte);
-    (1..=64).contains(&name.len()) && name.as_bytes().iter().all(allowed)
 }
 
 /// The value of a tag; case does not count in its name, and an empty value is as good as none.
