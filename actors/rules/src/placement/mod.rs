@@ -44,7 +44,7 @@ use std::collections::BTreeMap;
 
 pub use self::creation::{CreationError, creation};
 pub use self::namespace::NamespaceTags;
-pub use self::paths::{check, check_paths};
+pub use self::paths::check;
 pub use self::refusal::{Obstacle, PassedOver, Refused};
 use self::rule::{Outcome, Rule};
 pub use self::shown::{ShownFilter, ShownRule};

@@ -1,6 +1,7 @@
 //! Which lists of rules are refused, and how rules are shown.
 
 use super::*;
+use crate::placement::paths::check_paths;
 
 /// The codes of everything that is wrong with rules over configured queues.
 fn faults(rules: &[RuleConfig], queues: &str) -> Vec<&'static str> {
