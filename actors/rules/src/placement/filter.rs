@@ -10,8 +10,9 @@ use regex::Regex;
 
 use crate::config::FilterConfig;
 
-/// What makes a single entry a regular expression. A dot alone does not: names have dots.
-const SPECIAL: &str = "^$*+?()[]{}|";
+/// What makes a single entry a regular expression, as 6.5 lists it, which has no `]`. A dot alone
+/// does not: names have dots.
+const SPECIAL: &str = "^$*+?()[{}|";
 
 /// See the module.
 #[derive(Clone, Debug)]

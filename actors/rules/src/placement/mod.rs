@@ -39,6 +39,7 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 pub use self::creation::{CreationError, creation};
@@ -67,6 +68,24 @@ pub struct RuleError {
     pub depth: usize,
     /// What is wrong, with what was written, and what to write instead where that is clear.
     pub message: String,
+}
+
+impl RuleError {
+    /// By this the errors of a list of rules are sorted, so that the first to be told is the one
+    /// to correct first (6.9): names and filters of all rules, then paths, then what only building
+    /// them finds; within a rule from the innermost parent outward, and there names before filters.
+    pub fn rank(&self) -> impl Ord + use<> {
+        let phase = match self.code {
+            "E_RULE_NAME" | "E_FILTER_TYPE" | "E_FILTER_USER" | "E_FILTER_GROUP" => 0,
+            "E_RULE_QUALIFIED_INNER"
+            | "E_RULE_LAST_IS_LEAF"
+            | "E_RULE_QUEUE_MISSING"
+            | "E_RULE_NOT_PARENT"
+            | "E_RULE_NOT_LEAF" => 1,
+            _ => 2,
+        };
+        (phase, self.rule, Reverse(self.depth), self.code != "E_RULE_NAME")
+    }
 }
 
 /// The rules of a partition, ready to be asked.
@@ -120,7 +139,7 @@ pub struct Placed<Q> {
 impl Placement {
     /// Makes rules of what is configured, all of them or none; without any there is one, `provided`
     /// for queues that are there. The rule that takes applications which run already is always
-    /// last. The errors are ordered by rule and depth.
+    /// last. The errors are in the order of [`RuleError::rank`].
     pub fn build(rules: &[RuleConfig]) -> Result<Self, Vec<RuleError>> {
         let implicit = [RuleConfig { name: "provided".to_owned(), ..RuleConfig::default() }];
         let is_implicit = rules.is_empty();
@@ -132,7 +151,7 @@ impl Placement {
         if errors.is_empty() {
             Ok(Self { rules: built, is_implicit })
         } else {
-            errors.sort_by_key(|error| (error.rule, error.depth));
+            errors.sort_by_key(RuleError::rank);
             Err(errors)
         }
     }

@@ -19,7 +19,7 @@ pub fn check(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
             errors.push(error);
         }
     }
-    errors.sort_by_key(|error| (error.rule, error.depth));
+    errors.sort_by_key(RuleError::rank);
     errors
 }
 

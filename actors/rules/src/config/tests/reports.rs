@@ -152,7 +152,7 @@ partitions: []
             warning: line 5, column 20, partitions[0].queues[0].submitacl: an empty name in the access list `alice, bob` is left out; users come before the space, groups after it
             warning: line 6, column 47, partitions[0].queues[0].properties."application.sort.policy": `stateaware` is an old name; `fifo` is used
             warning: line 6, column 76, partitions[0].queues[0].properties."priority.offset": `priority.offset` is `high`, which is not a whole number of 32 bits; 0 is used
-            warning: line 9, column 30, partitions[0].queues[0].queues[0].resources.max: max of queue `root.a` lists only zeros, which sets no quota at all; zeros count where another limit is above zero
+            warning: line 9, column 30, partitions[0].queues[0].queues[0].resources.max: max of queue `root.a` lists only zeros, which sets no quota at all; a zero counts where another quantity is above zero
             warning: line 10, column 50, partitions[0].queues[0].queues[0].properties."aplication.sort.policy": the property `aplication.sort.policy` has no meaning here; did you mean `application.sort.policy`?
             warning: line 11, column 1: only the first document is read; what begins here is left out
         "#]],

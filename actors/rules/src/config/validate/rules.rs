@@ -24,7 +24,7 @@ pub(super) fn check(
         Some(root) => placement::check(&configs, root),
         None => Placement::build(&configs).err().unwrap_or_default(),
     });
-    errors.sort_by_key(|error| (error.rule, error.depth, error.code != "E_RULE_NAME"));
+    errors.sort_by_key(RuleError::rank);
     for RuleError { code, rule, depth, message } in errors {
         let chain = std::iter::successors(rules.get(rule), |rule| rule.parent.as_deref());
         if let Some(rule) = chain.take(depth + 1).last()
