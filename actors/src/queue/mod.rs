@@ -220,11 +220,13 @@ impl Queue {
         }
     }
 
-    /// What this queue tells its parent of itself.
+    /// What this queue tells its parent of itself: it has a place in the order while something is
+    /// pending, unless it is stopped (5.2).
     fn update(&self, row: RowSlot) -> RowUpdate {
         let priority = self.priority();
         let pending = self.ledger.pending();
-        let key = (!pending.is_empty())
+        let is_candidate = self.facts.state.is_scheduled() && !pending.is_empty();
+        let key = is_candidate
             .then(|| RowKey::Queue(self.facts.key(priority, self.ledger.allocated(), pending)));
         RowUpdate { row, lane: None, key, priority, waits: self.waits_from_above() }
     }
@@ -521,3 +523,6 @@ impl Handler<AddQueue> for Queue {
         debug_assert_eq!(given, row, "children join in the order of their rows");
     }
 }
+
+#[cfg(test)]
+mod tests;
