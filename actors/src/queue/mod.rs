@@ -52,6 +52,20 @@ pub(crate) struct QueueFacts {
 }
 
 impl QueueFacts {
+    /// What its share is measured against, with that of its parent in `fair_max`, by slot, and the
+    /// capacity of all nodes for root (queues-and-config chapter, 4.6).
+    pub(crate) fn fair_max_below(
+        &self,
+        fair_max: &[Option<Limits>],
+        capacity: &Resources,
+    ) -> Option<Limits> {
+        let Some(parent) = self.parent else {
+            return ledger::stored_limits(capacity);
+        };
+        let above = fair_max[parent.0 as usize].as_ref();
+        ledger::fair_max(above, self.config.max.as_ref())
+    }
+
     /// The queue's key among its siblings.
     pub(crate) fn key(
         &self,
