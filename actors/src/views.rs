@@ -12,6 +12,7 @@ use monoceros_rules::config::{
     self, ApplicationSortPolicy, NodeSortPolicy, PreemptionPolicy, PriorityPolicy, Template,
 };
 use monoceros_rules::duration;
+use monoceros_rules::instant;
 use monoceros_rules::ledger::QueueLedger;
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::shares::abs_used_capacity;
@@ -206,7 +207,12 @@ fn foreign(key: &str, held: &Foreign, node: &str) -> ForeignAllocationSnapshot {
     }
 }
 
-pub(crate) fn application(application: &Application, baton: &Baton) -> ApplicationSnapshot {
+/// `backs_off_until`: ns since the epoch.
+pub(crate) fn application(
+    application: &Application,
+    backs_off_until: Option<i64>,
+    baton: &Baton,
+) -> ApplicationSnapshot {
     let table = &baton.books.allocations;
     let held = application.allocations.values().filter_map(|id| table.get(*id));
     let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
@@ -236,6 +242,7 @@ pub(crate) fn application(application: &Application, baton: &Baton) -> Applicati
             .collect(),
         max_request_priority: application.asks.priority(),
         start_time_millis: application.started_ns.map_or(0, |ns| ns / 1_000_000),
+        backoff_deadline: backs_off_until.map(instant::rfc3339).unwrap_or_default(),
         ..ApplicationSnapshot::default()
     }
 }

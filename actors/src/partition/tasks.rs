@@ -135,8 +135,8 @@ impl Partition {
                 let leaf = baton.directory.queue_by_path[&leaf];
                 self.join(*new, leaf, &mut baton);
             }
-            Task::Refit(slot, reorders) => {
-                Self::refit(slot, reorders, baton);
+            Task::Refit(slot, treats_otherwise) => {
+                Self::refit(slot, treats_otherwise, baton);
                 return None;
             }
             Task::Plant(config) => {
