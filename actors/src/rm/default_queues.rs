@@ -73,8 +73,9 @@ mod tests {
     fn s9_1_the_text_of_the_group_stands_before_that_of_the_others_and_the_embedded_one() {
         let etl = DefaultsOf::Group("etl".to_owned());
         let mut queues = DefaultQueues::default();
-        let both =
-            |queues: &DefaultQueues| [queues.of("etl"), queues.of("adhoc")].map(String::from);
+        let both = |queues: &DefaultQueues| {
+            [queues.of("etl"), queues.of("adhoc")].map(|text| text.to_string())
+        };
         assert_eq!(both(&queues), [config::DEFAULT, config::DEFAULT]);
         queues.set(&DefaultsOf::Others, "others");
         assert_eq!(both(&queues), ["others", "others"]);
