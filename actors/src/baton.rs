@@ -561,8 +561,6 @@ pub(crate) enum Errand {
     Attach { address: Arc<Addr<Application>> },
     /// To a queue: an application or a queue leaves it.
     Detach { row: RowSlot },
-    /// To a leaf: limits of these lanes were loosened.
-    LookAgain { lanes: Vec<LaneId> },
     /// To a queue: one more is to grow below it.
     Plant { facts: Box<QueueFacts> },
     /// To a node.
@@ -612,6 +610,8 @@ pub(crate) struct Walk {
     pub(crate) purpose: Purpose,
     /// Fair maximum of every queue, by slot, for a refresh.
     pub(crate) fair_max: Vec<Option<Limits>>,
+    /// Lanes to be looked at again, by leaf.
+    pub(crate) lanes: BTreeMap<QueueSlot, Vec<LaneId>>,
     /// Key and priority that children leave for their parent.
     pub(crate) rows: BTreeMap<QueueSlot, Vec<RowUpdate>>,
     /// Snapshots that children leave for their parent.
@@ -642,6 +642,8 @@ pub(crate) enum Purpose {
     /// Root's capacity or the configuration changed: keys are made anew.
     #[default]
     Refresh,
+    /// Limits were loosened: lanes are looked at again.
+    LookAgain,
     /// The partition goes: its RM is told of each application.
     Dismiss,
     /// A snapshot for people.

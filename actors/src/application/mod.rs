@@ -657,7 +657,7 @@ impl Handler<Walk> for Application {
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(Kind::Application);
         match baton.walk.purpose {
-            Purpose::Load | Purpose::Room | Purpose::Figures => {}
+            Purpose::Load | Purpose::LookAgain | Purpose::Room | Purpose::Figures => {}
             Purpose::Waiting => self.say_waiting(&mut baton),
             Purpose::Signal => self.signal(&mut baton),
             Purpose::Outstanding => self.show_outstanding(&mut baton),
