@@ -240,7 +240,7 @@ impl Application {
             None => Parked::roomless(&shape.resources, view),
         });
         if let Some(name) = &shape.required_node {
-            baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
+            baton.directory.named.enter(name, self.slot);
         }
         self.book.asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
     }
@@ -405,7 +405,7 @@ impl Application {
         let ask = self.book.asks.ask(slot);
         let parked = match ask.required_node() {
             Some(name) => {
-                baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
+                baton.directory.named.enter(name, self.slot);
                 Parked { judged, ..Parked::default() }
             }
             None => Parked::refused(ask.resources(), judged),
@@ -620,8 +620,8 @@ impl Application {
         baton.node_work.reverse();
         if doing.touched || !doing.delta.is_nothing() {
             let loosens = doing.loosens || doing.delta.running + doing.delta.starting < 0;
-            if self.book.asks.pending().is_empty() && !baton.directory.named.is_empty() {
-                baton.directory.forget_named(self.slot);
+            if self.book.asks.pending().is_empty() {
+                baton.directory.named.forget(self.slot);
             }
             if loosens && doing.loosening == 0 {
                 doing.loosening = baton.books.loosen();

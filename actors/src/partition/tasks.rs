@@ -102,7 +102,7 @@ impl Partition {
                 let entry = taken.expect("an application leaves once");
                 baton.directory.application_by_id.remove(&entry.id);
                 baton.directory.free_applications.push(slot.0);
-                baton.directory.forget_named(slot);
+                baton.directory.named.forget(slot);
                 let id = Arc::clone(&entry.id);
                 baton.said.push(Saying::ApplicationPlaced { id, queue: None });
                 let queue = baton.directory.queue_mut(entry.leaf);
