@@ -382,6 +382,8 @@ pub(crate) enum Alarm {
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// An ask that every node refused may be tried again.
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
+    /// An application has backed off until then, ns since the epoch.
+    Backoff { application: ApplicationSlot, id: Arc<str>, until_ns: i64 },
     /// It is time to tell the RM what more machines would help.
     ScaleUp,
     /// A dynamic queue may have been empty for its time.
