@@ -41,6 +41,7 @@ use crate::application::Application;
 use crate::callback::ResourceManagerCallback;
 use crate::events::{Event, Tracking};
 use crate::metrics::Kind;
+use crate::named::Named;
 use crate::node::Node;
 use crate::partition::{Awaited, Partition, Room};
 use crate::predicates::{PredicateQuestion, QuestionId};
@@ -132,8 +133,8 @@ pub(crate) struct Directory {
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
     /// Applications that no queue would have.
     pub(crate) rejected: u64,
-    /// Applications that wait for a node that only they may use, by its id.
-    pub(crate) named: BTreeMap<Arc<str>, BTreeSet<ApplicationSlot>>,
+    /// Applications that wait for a node that only they may use.
+    pub(crate) named: Named,
     /// Applications with an ask that predicates refused; perhaps some more.
     pub(crate) refused: BTreeSet<ApplicationSlot>,
 }
@@ -258,14 +259,6 @@ impl Directory {
 
     pub(crate) fn node(&self, slot: NodeSlot) -> Option<&Arc<Addr<Node>>> {
         self.nodes.get(slot.index()).and_then(Option::as_ref)
-    }
-
-    /// The application waits for no node by name any more.
-    pub(crate) fn forget_named(&mut self, slot: ApplicationSlot) {
-        self.named.retain(|_, waiting| {
-            waiting.remove(&slot);
-            !waiting.is_empty()
-        });
     }
 
     /// Ends every actor.
@@ -563,8 +556,6 @@ pub(crate) enum Errand {
     Attach { address: Arc<Addr<Application>> },
     /// To a queue: an application or a queue leaves it.
     Detach { row: RowSlot },
-    /// To a leaf: limits of these lanes were loosened.
-    LookAgain { lanes: Vec<LaneId> },
     /// To a queue: one more is to grow below it.
     Plant { facts: Box<QueueFacts> },
     /// To a node.
@@ -614,6 +605,8 @@ pub(crate) struct Walk {
     pub(crate) purpose: Purpose,
     /// Fair maximum of every queue, by slot, for a refresh.
     pub(crate) fair_max: Vec<Option<Limits>>,
+    /// Lanes to be looked at again, by leaf.
+    pub(crate) lanes: BTreeMap<QueueSlot, Vec<LaneId>>,
     /// Key and priority that children leave for their parent.
     pub(crate) rows: BTreeMap<QueueSlot, Vec<RowUpdate>>,
     /// Snapshots that children leave for their parent.
@@ -644,6 +637,8 @@ pub(crate) enum Purpose {
     /// Root's capacity or the configuration changed: keys are made anew.
     #[default]
     Refresh,
+    /// Limits were loosened: lanes are looked at again.
+    LookAgain,
     /// The partition goes: its RM is told of each application.
     Dismiss,
     /// A snapshot for people.
@@ -674,17 +669,14 @@ impl Baton {
 
     /// Notes that a node came or changed, for those who want no other.
     pub(crate) fn wake_named(&mut self, node: &Arc<str>) {
-        if let Some(waiting) = self.directory.named.remove(node) {
-            self.woken.extend(waiting.into_iter().map(|slot| (slot, Arc::clone(node))));
-        }
+        let waiting = self.directory.named.take(node).into_iter();
+        self.woken.extend(waiting.map(|slot| (slot, Arc::clone(node))));
     }
 
     /// Notes that a placement that was never settled gave back what it held of a node.
     pub(crate) fn wake_named_by_return(&mut self, node: &Arc<str>) {
-        if let Some(waiting) = self.directory.named.get(node) {
-            let woken = waiting.iter().map(|slot| (*slot, Arc::clone(node)));
-            self.woken_by_return.extend(woken);
-        }
+        let waiting = self.directory.named.waiting_for(node);
+        self.woken_by_return.extend(waiting.map(|slot| (slot, Arc::clone(node))));
     }
 
     /// Sends the walk on to its next actor, or home.

@@ -91,6 +91,9 @@ impl PolicyFiles {
         if let Ok(false) = path.try_exists() {
             return Ok(None);
         }
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err("it is no file".to_owned());
+        }
         let text = input::read_text(&path).map_err(|reason| reason.to_string())?;
         // The next look takes it, once it has come to rest.
         let seen = Err("it was read at a registration".to_owned());
@@ -124,20 +127,26 @@ impl PolicyFiles {
                 Ok(text) if text.trim().is_empty() => {
                     self.is_nothing(group, occasion, "it is empty");
                 }
-                Ok(text) => self.table().take(&self.path(&group), group, Ok(text)),
-                Err(reason) => {
-                    self.table().take(&self.path(&group), group, Err(reason.to_string()));
-                }
+                Ok(text) => self.take(group, Ok(text), occasion),
+                Err(reason) => self.take(group, Err(reason.to_string()), occasion),
             }
         }
     }
 
+    /// Who says that the files are as they are meant to be is told again what is wrong with them.
+    fn take(&self, group: String, found: Result<String, String>, occasion: Occasion) {
+        let (path, mut table) = (self.path(&group), self.table());
+        if occasion == Occasion::Meant {
+            table.seen.remove(&group);
+        }
+        table.take(&path, group, found);
+    }
+
     /// A file that is not there or empty is on its way to be something else, unless it is meant.
     fn is_nothing(&self, group: String, occasion: Occasion, why: &str) {
-        let (path, mut table) = (self.path(&group), self.table());
         match occasion {
-            Occasion::Change => table.take(&path, group, Err(why.to_owned())),
-            Occasion::Meant => table.withdraw(group),
+            Occasion::Change => self.take(group, Err(why.to_owned()), occasion),
+            Occasion::Meant => self.table().withdraw(group),
         }
     }
 
@@ -145,12 +154,13 @@ impl PolicyFiles {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The groups that have a file.
+    /// The groups that have a file. What is none, such as a pipe, may have no end.
     fn groups(&self) -> std::io::Result<BTreeSet<String>> {
         let mut groups = BTreeSet::new();
         for entry in self.folder.read_dir()? {
             let path = entry?.path();
             if is_yaml(&path)
+                && path.is_file()
                 && let Some(group) = path.file_stem().and_then(|stem| stem.to_str())
                 && is_name(group)
             {

@@ -59,21 +59,21 @@ pub(super) async fn keep_watching(
         let mut watch = match Watch::begin(place) {
             Ok(watch) => watch,
             Err(reason) => {
-                return warn!(file = shown, %reason, "changes of the file are noticed at SIGHUP alone");
+                return warn!(file = %shown, %reason, "changes of the file are noticed at SIGHUP alone");
             }
         };
-        info!(file = shown, "changes of the queue configuration are noticed");
+        info!(file = %shown, "changes of the queue configuration are noticed");
         loop {
             // Files may be far away, on a mount that does not answer.
             if spawn_blocking(look.clone()).await.is_err() {
-                warn!(file = shown, "reading the queue configuration again has failed");
+                warn!(file = %shown, "reading the queue configuration again has failed");
             }
             if !watch.settled().await {
                 let message = "changes of the file are noticed at SIGHUP alone from now on";
-                return warn!(file = shown, message);
+                return warn!(file = %shown, message);
             }
             if let Err(reason) = watch.follow() {
-                warn!(file = shown, %reason, "changes of the file may not be noticed");
+                warn!(file = %shown, %reason, "changes of the file may not be noticed");
             }
         }
     };

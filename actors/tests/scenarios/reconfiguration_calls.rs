@@ -323,9 +323,14 @@ fn s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one() {
             si::UpdateConfigurationRequest { configs: TWO.to_owned(), ..configure("rm", "") };
         scheduler.update_configuration(old_form).await.unwrap();
         assert_eq!(scheduler.configuration("rm").await.unwrap().config, TWO);
+        say(&scheduler, "rm", "node n1 vcore=2\napp a1 in root.a\nask a1 k1 vcore=1").await;
         update(&scheduler, "").await.unwrap();
         let default = scheduler.configuration("rm").await.unwrap().config;
         assert_eq!(default, monoceros_rules::config::DEFAULT);
+        let root = scheduler.queues("default").await.unwrap();
+        let states: Vec<_> =
+            root.children.iter().map(|queue| (&*queue.queue_name, &*queue.status)).collect();
+        assert_eq!(states, [("root.a", "Draining")], "what is not configured there drains");
         scheduler.shutdown().await;
     });
 }
