@@ -44,6 +44,17 @@ fn s6_11_the_names_that_rules_make() {
 }
 
 #[test]
+fn a_path_can_be_so_deep_and_no_deeper() {
+    let all = &[OPEN, "root.@recovery@"];
+    let rule = &[creating(rule("provided"))];
+    let path = |levels: usize| format!("root{}", ".d".repeat(levels - 1));
+    let deepest = application(&path(MOST_LEVELS));
+    assert_eq!(place(rule, all, &deepest), format!("+{}", path(MOST_LEVELS)));
+    assert_eq!(place(rule, all, &application(&path(MOST_LEVELS + 1))), "E_PLACEMENT_RULE");
+    assert_eq!(place(rule, all, &forced(application(&path(20_000)))), "root.@recovery@");
+}
+
+#[test]
 fn s6_11_tags_name_queues_as_submissions_do() {
     let all = &[OPEN, "root.a/", "root.a.b", "root.default"];
     let rule = below(creating(rule("user")), creating(tagged("Name.Space")));
