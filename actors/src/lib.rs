@@ -94,6 +94,7 @@ pub mod snapshot;
 mod application;
 mod baton;
 mod clock;
+mod named;
 mod node;
 mod oracle;
 mod outlet;

@@ -591,8 +591,8 @@ impl Application {
         baton.node_work.reverse();
         if doing.touched || !doing.delta.is_nothing() {
             let loosens = doing.loosens || doing.delta.running + doing.delta.starting < 0;
-            if self.book.asks.pending().is_empty() && !baton.directory.named.is_empty() {
-                baton.directory.forget_named(self.slot);
+            if self.book.asks.pending().is_empty() {
+                baton.directory.named.forget(self.slot);
             }
             if loosens && doing.loosening == 0 {
                 doing.loosening = baton.books.loosen();
@@ -628,7 +628,7 @@ impl Handler<Walk> for Application {
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(Kind::Application);
         match baton.walk.purpose {
-            Purpose::Load | Purpose::Room | Purpose::Figures => {}
+            Purpose::Load | Purpose::LookAgain | Purpose::Room | Purpose::Figures => {}
             Purpose::Waiting => self.say_waiting(&mut baton),
             Purpose::Signal => self.signal(&mut baton),
             Purpose::Outstanding => self.show_outstanding(&mut baton),

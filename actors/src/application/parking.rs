@@ -18,7 +18,7 @@ impl Application {
             None => Parked::roomless(&shape.resources, view),
         });
         if let Some(name) = &shape.required_node {
-            baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
+            baton.directory.named.enter(name, self.slot);
         }
         self.book.asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
     }
@@ -32,7 +32,7 @@ impl Application {
         let ask = self.book.asks.ask(slot);
         let parked = match ask.required_node() {
             Some(name) => {
-                baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
+                baton.directory.named.enter(name, self.slot);
                 Parked { judged, ..Parked::default() }
             }
             None => Parked::refused(ask.resources(), judged),

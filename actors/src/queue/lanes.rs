@@ -133,17 +133,17 @@ impl Lanes {
         }
     }
 
-    /// Puts a lane in its place, with what is seen of it from above. Says whether that changed.
+    /// Puts a lane in its place, with what is seen of it from above.
     /// An empty one is forgotten, and holds nothing back.
-    pub(super) fn settle(&mut self, id: LaneId, trackers: &mut Trackers) -> bool {
-        let Some(lane) = self.lanes.get_mut(&id) else { return false };
+    pub(super) fn settle(&mut self, id: LaneId, trackers: &mut Trackers) {
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
         let Some((first, ..)) = lane.rows.iter().next() else {
             if let Some(head) = &lane.head {
                 self.order.remove(head);
             }
             self.lanes.remove(&id);
             trackers.hold_back(id, HeldBack::default());
-            return true;
+            return;
         };
         let (seen, held_back) = lane.seen(id, trackers);
         if lane.held_back != held_back {
@@ -153,7 +153,7 @@ impl Lanes {
         let is_there = match &lane.head {
             Some(head) if head == first => {
                 if self.order.get(head).is_some_and(|(_, bound)| *bound == seen) {
-                    return false;
+                    return;
                 }
                 self.order.set_bound(head, seen)
             }
@@ -165,16 +165,13 @@ impl Lanes {
         };
         debug_assert!(is_there, "a lane stands under its head");
         lane.head = Some(first.clone());
-        true
     }
 
-    /// Limits of these lanes were loosened. Says whether anything is seen otherwise from above.
-    pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) -> bool {
-        let mut is_changed = false;
+    /// Limits of these lanes were loosened.
+    pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) {
         for lane in lanes {
-            is_changed |= self.settle(*lane, trackers);
+            self.settle(*lane, trackers);
         }
-        is_changed
     }
 
     /// The first row that may use the offer, if it comes before `rival`.

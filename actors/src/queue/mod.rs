@@ -288,6 +288,26 @@ impl Queue {
         self.tell_changes(&before, baton);
     }
 
+    /// Takes in what is seen otherwise of the lanes here, or of children. The parent hears of it only
+    /// where that changes what it sees.
+    fn look_again(&mut self, baton: &mut Baton) {
+        let slot = self.facts.slot;
+        let lanes = baton.walk.lanes.remove(&slot).unwrap_or_default();
+        let updates = baton.walk.rows.remove(&slot).unwrap_or_default();
+        if lanes.is_empty() && updates.is_empty() {
+            return;
+        }
+        let before = self.waits_from_above();
+        let trackers = &mut baton.books.trackers;
+        self.rows.update_all(updates, trackers);
+        self.rows.look_again(&lanes, trackers);
+        if let (Some((_, row)), Some(parent)) = (&self.parent, self.facts.parent)
+            && self.waits_from_above() != before
+        {
+            baton.walk.rows.entry(parent).or_default().push(self.update(*row));
+        }
+    }
+
     /// The events of what is different now.
     fn tell_changes(&self, before: &Limited, baton: &mut Baton) {
         let (config, ledger) = (&self.facts.config, &self.ledger);
@@ -459,14 +479,6 @@ impl Handler<Membership> for Queue {
                 self.rows.remove(row);
                 baton.go_home();
             }
-            Errand::LookAgain { lanes } => {
-                baton.climb.loosens = 0;
-                if self.rows.look_again(&lanes, &mut baton.books.trackers) {
-                    self.climb(baton);
-                } else {
-                    baton.go_home();
-                }
-            }
             Errand::Plant { facts } => {
                 self.plant(*facts, &mut baton);
                 baton.go_home();
@@ -491,6 +503,7 @@ impl Handler<Walk> for Queue {
                     baton.walk.rows.entry(parent).or_default().push(self.update(*row));
                 }
             }
+            Purpose::LookAgain => self.look_again(&mut baton),
             Purpose::Read => {
                 let children = baton.walk.trees.remove(&slot).unwrap_or_default();
                 let counts = &baton.directory.queue(slot).counts;

@@ -150,8 +150,8 @@ impl<C: Clone> Rows<C> {
     }
 
     /// See [`Lanes::look_again`].
-    pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) -> bool {
-        self.lanes.look_again(lanes, trackers)
+    pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) {
+        self.lanes.look_again(lanes, trackers);
     }
 
     /// Takes the update into the rows; the lanes that it concerns, of which the old one is returned,

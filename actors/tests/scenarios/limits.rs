@@ -781,13 +781,13 @@ async fn messages_to_leaves(leaves: usize, before: &str, step: &str) -> u64 {
     let mut world = World::new(How::Plain);
     let mut text = format!("queue root limit groups=dev vcore={leaves}\n");
     for number in 0..leaves {
-        writeln!(text, "queue root.l{number}").unwrap();
+        writeln!(text, "queue root.p.q.l{number}").unwrap();
     }
     text += "node n1 vcore=1000000\n";
     for number in 0..leaves {
-        writeln!(text, "app a{number} in root.l{number} user u{number} groups dev &").unwrap();
+        writeln!(text, "app a{number} in root.p.q.l{number} user u{number} groups dev &").unwrap();
     }
-    writeln!(text, "settle\nask a0 all vcore={leaves}").unwrap();
+    writeln!(text, "settle\nask a0 all x{leaves} vcore=1").unwrap();
     for number in 0..leaves {
         writeln!(text, "ask a{number} k vcore=1 &").unwrap();
     }
@@ -811,4 +811,15 @@ fn who_waited_for_a_limit_and_got_all_is_not_woken_by_later_releases() {
     let [few, many] = [of(3), of(40)];
     // Once for each more: the books are checked when everything is settled.
     assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
+}
+
+/// One gets what was released. All look again, and each finds in vain that it was not the first:
+/// who is, only the queues know. No queue above is told more than once.
+#[test]
+fn a_release_that_helps_one_of_many_costs_each_leaf_one_look() {
+    let of = |leaves| in_virtual_time(messages_to_leaves(leaves, "", "release a0 uuid=all#1"));
+    let [few, many] = [of(3), of(40)];
+    // For each more: it looks again, is offered to, and declines to its parent; and the books are
+    // checked when everything is settled.
+    assert_eq!(many - few, 4 * 37, "{few} messages for 3 leaves, {many} for 40");
 }
