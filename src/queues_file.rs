@@ -22,7 +22,7 @@ use tokio::sync::watch as value;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-pub use self::policies::PolicyFiles;
+pub use self::policies::{Changes, PolicyFiles};
 use self::watch::{Place, keep_watching};
 use crate::files::Refresh;
 use crate::{input, validate};
