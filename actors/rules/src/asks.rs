@@ -657,6 +657,7 @@ impl Asks {
         }
         let ask = self.places[slot.0 as usize].as_mut().expect("the caller's ask lives");
         let Some(class) = ask.class.take() else { return };
+        let was_tried = ask.lacks_machines();
         let member = (ask.created_ns, ask.sequence);
         let entry = self.classes[class.0 as usize].as_mut().expect("an ask's class is in use");
         entry.members.remove(&member);
@@ -667,6 +668,11 @@ impl Asks {
             if key != entry.key {
                 let old = std::mem::replace(&mut entry.key, key);
                 let waits = self.order.get(&old).map(|(_, waits)| waits.clone());
+                if was_tried && matches!(waits, Some(WaitSet::Parked(_))) {
+                    // It was tried for all of them.
+                    let first = self.first_member(class);
+                    self.ask_mut(first).attempted = true;
+                }
                 self.order.rekey(&old, key, waits.unwrap_or(WaitSet::Due));
             }
         } else {

@@ -345,12 +345,16 @@ fn what_is_behind_the_end_of_a_pass_was_not_tried() {
     }
     let reached = asks.last_of_pass(3, &view, None);
     assert_eq!(reached, Some(AskKey::new(0, 3, 3)), "c is the third, and d follows");
-    let counts = |reached| asks.tried(reached).iter().map(|it| it.count).collect::<Vec<_>>();
-    assert_eq!(counts(reached), [4, 2], "a, c and b");
-    assert_eq!(counts(None), [6, 4]);
+    let counts =
+        |asks: &Asks, reached| asks.tried(reached).iter().map(|it| it.count).collect::<Vec<_>>();
+    assert_eq!(counts(&asks, reached), [4, 2], "a, c and b");
+    assert_eq!(counts(&asks, None), [6, 4]);
     let of_first = asks.class_of(asks.slot_of("a").unwrap()).unwrap();
     assert_eq!(asks.signal(of_first, 9, reached), [Arc::from("a"), Arc::from("c")]);
     assert_eq!(asks.signal(of_first, 9, None), [Arc::from("e")]);
+    let a = asks.slot_of("a").unwrap();
+    asks.withdraw(a);
+    assert_eq!(counts(&asks, reached), [2, 2], "b, and c speaks for its class from now on");
 }
 
 proptest! {
