@@ -19,7 +19,7 @@ use crate::metrics::{Kind, Metrics};
 use crate::partition::Partition;
 use crate::rm::{
     Beginning, ChangeState, DefaultsOf, Document, InForce, Reconfigure, Rm, Roster, Silence,
-    Supersede, Update, config_text, policy_group,
+    Supersede, Update, config_text, policy_group, warn_of_unused,
 };
 use crate::tally::Tally;
 use crate::users::Users;
@@ -207,6 +207,7 @@ impl Handler<Register> for RmProxy {
             old.end(None);
         }
         self.settings.events.apply_extra_config(&request.extra_config);
+        warn_of_unused(&request.rm_id, &request.extra_config);
         let rm_id: Arc<str> = Arc::from(request.rm_id.as_str());
         let mut build_info = request.build_info;
         build_info.insert("rmId".to_owned(), request.rm_id.clone());

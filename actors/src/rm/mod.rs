@@ -20,6 +20,7 @@ mod document;
 mod reconfiguring;
 mod resolving;
 mod translate;
+mod unused;
 
 pub(crate) use checks::{Intake, measured};
 pub(crate) use default_queues::{DefaultQueues, DefaultsOf};
@@ -56,6 +57,7 @@ use crate::users::{Answers, PartitionUsers, Users};
 use crate::{ConfigurationError, Removed, Settings, Threads};
 use reconfiguring::{HeldBack, Reconfiguration};
 use resolving::Resolving;
+pub(crate) use unused::warn_of_unused;
 
 /// Items of one chunk, and chunks in the door of a partition.
 pub(crate) const CHUNK: usize = 256;

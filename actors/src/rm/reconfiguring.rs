@@ -233,6 +233,7 @@ impl Rm {
 
     fn put_in_force(&mut self, next: InForce) {
         self.settings.events.apply_extra_config(&next.extra);
+        super::warn_of_unused(&self.id, &next.extra);
         self.in_force = next;
     }
 

@@ -316,7 +316,7 @@ fn s9_1_another_policy_group_is_refused_and_the_same_one_may_be_named() {
 }
 
 #[test]
-fn s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one() {
+fn s2_8_s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let old_form =

@@ -64,7 +64,8 @@ pub use crate::nodes::NodeSortPolicy;
 pub use crate::order::{ApplicationSortPolicy, PriorityPolicy};
 use crate::resources::{Limits, Resources};
 
-/// The configuration to use where the supplied text is empty: one leaf, open to everybody.
+/// The configuration to use where the supplied text is empty: open to everybody, and a leaf for
+/// each namespace is made below root when it is needed (2.2).
 pub const DEFAULT: &str = include_str!("../../../../config/queues.yaml");
 
 /// A checked queue configuration.

@@ -20,6 +20,8 @@ fn s2_2_the_default_configuration_makes_a_queue_for_each_namespace() {
     assert!(partition.root.submit_acl.allows("anyone", &[""; 0]));
 }
 
+/// An update with it is in `s2_8_s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one`
+/// of the scenarios.
 #[test]
 fn s2_8_empty_text_has_no_partitions_and_the_caller_takes_the_default() {
     assert_eq!(parsed("").partitions, []);

@@ -304,15 +304,6 @@ fn s3_6_the_values_of_each_property() {
 }
 
 #[test]
-fn s3_10_a_property_that_is_gone_from_the_text_is_back_to_its_default() {
-    let with = below_root("{name: a, properties: {application.sort.policy: fair}}");
-    let without = below_root("{name: a}");
-    let policy = |text: &str| queue(&parsed(text), "root.a").settings.sort_policy;
-    assert_eq!(policy(&with), ApplicationSortPolicy::Fair);
-    assert_eq!(policy(&without), ApplicationSortPolicy::Fifo);
-}
-
-#[test]
 fn s3_6_unknown_properties_are_kept_and_a_near_miss_warns() {
     let text = below_root("{name: a, properties: {team: blue, application.sort.polcy: fair}}");
     let configuration = parsed(&text);
