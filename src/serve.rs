@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 use crate::cli::ServeArgs;
 use crate::connections::Connections;
 use crate::files::Refresh;
-use crate::queues_file::QueuesFile;
+use crate::queues_file::{PolicyFiles, QueuesFile};
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
 use crate::{demo, files, grpc, rest, users};
@@ -37,6 +37,9 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
         Some(None) => return Ok(ExitCode::FAILURE),
         queues => queues.flatten(),
     };
+    let policies = settings.registration.policy_dir.as_deref();
+    let policies = policies.map(PolicyFiles::load).transpose();
+    let policies = policies.context("registration.policy_dir")?;
     let handle = start_scheduler(&settings, queues.as_deref())?;
     let security = Security::load(&settings).context("settings")?;
     anyhow::ensure!(
@@ -62,6 +65,15 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
             tokio::spawn(queues.watch(shutdown.clone()));
         }
     }
+    let policies = policies.map(|(policies, changes)| {
+        sources.push(Arc::clone(&policies) as Arc<dyn Refresh>);
+        let kept = Arc::clone(&policies);
+        tokio::spawn(changes.keep_in_force(kept, handle.clone(), shutdown.clone()));
+        if settings.scheduler.watch_queues {
+            tokio::spawn(Arc::clone(&policies).watch(shutdown.clone()));
+        }
+        policies
+    });
     tokio::spawn(files::keep_fresh(sources, hangup, shutdown.clone()));
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone());
     let http = Connections::new(http, security.rest.clone(), shutdown.clone());
@@ -70,7 +82,8 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
         let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
         let access = Arc::clone(&security.access);
         edges.spawn(async move {
-            grpc::serve(rpc, handle, access, &settings, shutdown).await.context("gRPC edge")
+            let served = grpc::serve(rpc, handle, access, &settings, policies, shutdown);
+            served.await.context("gRPC edge")
         });
     }
     {

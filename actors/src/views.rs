@@ -123,11 +123,6 @@ pub(crate) fn queue(
         running_apps: ledger.running(),
         current_priority: priority,
         sorting_policy: sorting.to_owned(),
-        allocating_accepted_apps: ledger
-            .allocating_accepted()
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
         priority_sorting: settings.priority_sort,
         preemption_enabled: settings.preemption != PreemptionPolicy::Disabled,
         is_preemption_fence: settings.preemption == PreemptionPolicy::Fence,

@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use monoceros_rules::application::NewApplication;
 use monoceros_rules::config::{QueueConfig, RECOVERY, Template};
-use monoceros_rules::ledger;
 use monoceros_rules::placement::{NamespaceTags, QueueTree, creation};
 use monoceros_rules::rejection::Rejection;
 use monoceros_rules::reload;
@@ -111,13 +110,9 @@ impl Partition {
         let mut path: Vec<&Arc<QueueFacts>> = directory.upward(leaf).collect();
         path.reverse();
         let mut fair_max = vec![None; leaf.0 as usize + 1];
-        let mut above = None;
         for facts in &path {
-            above = match facts.parent {
-                None => ledger::stored_limits(baton.books.nodes.capacity()),
-                Some(_) => ledger::fair_max(above.as_ref(), facts.config.max.as_ref()),
-            };
-            fair_max[facts.slot.0 as usize].clone_from(&above);
+            let capacity = baton.books.nodes.capacity();
+            fair_max[facts.slot.0 as usize] = facts.fair_max_below(&fair_max, capacity);
         }
         let address = |facts: &&Arc<QueueFacts>| Arc::clone(&directory.queue(facts.slot).address);
         let queues = path.iter().map(address).collect();

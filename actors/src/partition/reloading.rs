@@ -77,7 +77,7 @@ impl Partition {
         let since = Instant::now();
         let tree = standing(&baton.directory);
         let changes =
-            wanted.as_ref().map(|it| reload::changes_to(&tree, &it.queues)).unwrap_or_default();
+            wanted.as_ref().map(|it| reload::changes(&tree, &it.queues)).unwrap_or_default();
         let answer = could(&tree, &changes, &baton.directory);
         if answer.is_ok() {
             let queues = concerned(&tree, &changes, wanted.is_some());

@@ -7,7 +7,6 @@ use actix::prelude::*;
 use monoceros_rules::allocations::ApplicationSlot;
 use monoceros_rules::application::NewApplication;
 use monoceros_rules::config::QueueConfig;
-use monoceros_rules::ledger;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::reload::TypeInUse;
@@ -183,13 +182,7 @@ impl Partition {
         let mut is_visited = vec![false; n_slots];
         for entry in directory.all_queues() {
             let (facts, at) = (&entry.facts, entry.facts.slot.0 as usize);
-            fair_max[at] = match facts.parent {
-                None => ledger::stored_limits(books.nodes.capacity()),
-                Some(parent) => {
-                    let above = fair_max[parent.0 as usize].as_ref();
-                    ledger::fair_max(above, facts.config.max.as_ref())
-                }
-            };
+            fair_max[at] = facts.fair_max_below(&fair_max, books.nodes.capacity());
             let is_root = facts.parent.is_none();
             is_visited[at] = is_root || entry.is_stale || fair_max[at] != facts.fair_max;
         }

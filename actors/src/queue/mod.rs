@@ -52,6 +52,20 @@ pub(crate) struct QueueFacts {
 }
 
 impl QueueFacts {
+    /// What its share is measured against, with that of its parent in `fair_max`, by slot, and the
+    /// capacity of all nodes for root (queues-and-config chapter, 4.6).
+    pub(crate) fn fair_max_below(
+        &self,
+        fair_max: &[Option<Limits>],
+        capacity: &Resources,
+    ) -> Option<Limits> {
+        let Some(parent) = self.parent else {
+            return ledger::stored_limits(capacity);
+        };
+        let above = fair_max[parent.0 as usize].as_ref();
+        ledger::fair_max(above, self.config.max.as_ref())
+    }
+
     /// The queue's key among its siblings.
     pub(crate) fn key(
         &self,
@@ -220,11 +234,13 @@ impl Queue {
         }
     }
 
-    /// What this queue tells its parent of itself.
+    /// What this queue tells its parent of itself: it has a place in the order while something is
+    /// pending, unless it is stopped (5.2).
     fn update(&self, row: RowSlot) -> RowUpdate {
         let priority = self.priority();
         let pending = self.ledger.pending();
-        let key = (!pending.is_empty())
+        let is_candidate = self.facts.state.is_scheduled() && !pending.is_empty();
+        let key = is_candidate
             .then(|| RowKey::Queue(self.facts.key(priority, self.ledger.allocated(), pending)));
         RowUpdate { row, lane: None, key, priority, waits: self.waits_from_above() }
     }
@@ -521,3 +537,6 @@ impl Handler<AddQueue> for Queue {
         debug_assert_eq!(given, row, "children join in the order of their rows");
     }
 }
+
+#[cfg(test)]
+mod tests;

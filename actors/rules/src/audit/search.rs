@@ -54,7 +54,7 @@ impl Search<'_> {
         let mut children: Vec<(QueueKey, &QueueFact)> = self
             .facts
             .children(queue.slot)
-            .filter(|child| child.ledger.pending().is_positive())
+            .filter(|child| child.state.is_scheduled() && child.ledger.pending().is_positive())
             .map(|child| (self.queue_key(queue, child), child))
             .collect();
         children.sort_by(|a, b| a.0.cmp(&b.0));

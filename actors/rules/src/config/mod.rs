@@ -38,6 +38,7 @@ mod checksum;
 mod document;
 mod error;
 mod partition_name;
+mod scalars;
 mod settings;
 mod shown;
 #[cfg(test)]
@@ -58,6 +59,7 @@ pub use self::shown::{
     FREE_KEYS, Shown, ShownFilter, ShownLimit, ShownNodeOrder, ShownPartition, ShownPreemption,
     ShownQueue, ShownResolver, ShownResources, ShownRule, ShownTemplate,
 };
+pub use crate::names::RECOVERY;
 pub use crate::nodes::NodeSortPolicy;
 pub use crate::order::{ApplicationSortPolicy, PriorityPolicy};
 use crate::resources::{Limits, Resources};
@@ -262,9 +264,6 @@ impl Default for QueueSettings {
         }
     }
 }
-
-/// Where applications are that run already and that no other queue takes (6.7).
-pub const RECOVERY: &str = "root.@recovery@";
 
 impl QueueConfig {
     /// The queue [`RECOVERY`], which nobody configures: a leaf without limits, open to nobody.

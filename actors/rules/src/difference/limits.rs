@@ -44,17 +44,15 @@ fn table(queue: &QueueConfig) -> Table<'_> {
     table
 }
 
-/// What holds for somebody by name, or for those without a name of their own.
-fn holds_for<'a>(table: &Table<'a>, kind: Kind, name: &str) -> Option<&'a LimitConfig> {
-    table.get(&(kind, name)).or_else(|| table.get(&(kind, ANYBODY))).copied()
-}
-
-/// What was or is written of somebody; a user who is named no more is any other user.
+/// What counts for somebody. A user who is not named is any other user; a group that is not named
+/// here but on another queue has no limit here: never that of all others together (7.2).
 fn counts<'a>(table: &Table<'a>, kind: Kind, name: &str) -> Option<&'a LimitConfig> {
+    let named = table.get(&(kind, name));
     match kind {
-        Kind::User => holds_for(table, kind, name),
-        Kind::Group => table.get(&(kind, name)).copied(),
+        Kind::User => named.or_else(|| table.get(&(kind, ANYBODY))),
+        Kind::Group => named,
     }
+    .copied()
 }
 
 fn allowance(limit: Option<&LimitConfig>) -> Allowance<'_> {
@@ -123,8 +121,8 @@ fn newly_above(
 ) -> Vec<String> {
     let mut above = Vec::new();
     for (name, used) in used {
-        let before = allowance(holds_for(was, kind, name));
-        let exceeded = allowance(holds_for(is, kind, name)).newly_exceeded(&before, used);
+        let before = allowance(counts(was, kind, name));
+        let exceeded = allowance(counts(is, kind, name)).newly_exceeded(&before, used);
         if !exceeded.is_empty() {
             above.push(format!("{} ({})", kind.named(name), exceeded.join(", ")));
         }

@@ -133,7 +133,7 @@ fn rule(rule: &RuleConfig) -> String {
         }
     }
     if filter.denies && filter.users.is_empty() && filter.groups.is_empty() {
-        remarks.push("a filter that denies nobody".to_owned());
+        remarks.push("a filter that denies everybody".to_owned());
     }
     if !remarks.is_empty() {
         let _ = write!(text, " ({})", remarks.join(", "));

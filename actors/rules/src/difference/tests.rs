@@ -178,6 +178,21 @@ fn what_holds_for_a_partition_is_said_before_its_queues() {
 }
 
 #[test]
+fn s6_5_a_deny_filter_without_lists_denies_everybody() {
+    let old = queues("{name: a}");
+    let mut new = old.clone();
+    let filter = FilterConfig { denies: true, ..FilterConfig::default() };
+    new[0].placement = vec![RuleConfig { name: "user".into(), filter, ..RuleConfig::default() }];
+    check(
+        &old,
+        &new,
+        &expect![[r"
+            partition default: applications that come are placed by user (a filter that denies everybody), before by the queue they name
+        "]],
+    );
+}
+
+#[test]
 fn partitions_come_and_go_and_are_named_where_there_are_several() {
     let partition = |name: &str, max: u32| {
         let max = format!("resources: {{max: {{vcore: {max}}}}}");
@@ -291,6 +306,21 @@ fn limits_are_compared_name_by_name_and_those_who_are_above_are_listed() {
             root.a: limits are written in another order, or with other descriptions
         "]],
     );
+}
+
+#[test]
+fn s7_2_a_group_that_is_named_elsewhere_is_not_measured_by_the_limit_of_all_others() {
+    let old = with_limits(&[]);
+    let new = with_limits(&[limit(&[], &["*"], 5, 0)]);
+    let mut usage = usage(&[]);
+    let of_groups = ["*", "dev"].map(|group| (group.to_owned(), used(&[("vcore", 6_000)], 1)));
+    let partition = usage.partitions.get_mut("default").unwrap();
+    partition.groups = [("root.a".to_owned(), of_groups.into())].into();
+    let expected = expect![[r"
+        root.a: limits that bind now, with nothing new until less is used: all other users together (6 of 5 vcore)
+        root.a: the limit of all other users together on resources introduced: vcore 5
+    "]];
+    expected.assert_eq(&between(&old, &new, Some(&usage)).to_string());
 }
 
 #[test]

@@ -19,13 +19,13 @@ pub fn check(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
             errors.push(error);
         }
     }
-    errors.sort_by_key(|error| (error.rule, error.depth));
+    errors.sort_by_key(RuleError::rank);
     errors
 }
 
 /// The rules whose fixed beginning leads nowhere in the configured queues, or to a queue of the
 /// wrong kind. They are read as far as they are `fixed`, whatever else may be wrong with them.
-pub fn check_paths(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
+pub(super) fn check_paths(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
     let checked = rules.iter().enumerate();
     checked.filter_map(|(number, rule)| check_path(number, rule, root)).collect()
 }

@@ -195,7 +195,7 @@ fn a_parent_that_is_named_is_no_leaf_only_while_no_rules_are_configured() {
 }
 
 #[test]
-fn s4_9_why_a_queue_is_not_made() {
+fn s4_9_s4_15_why_a_queue_is_not_made() {
     let queues = Queues::new(&[
         "root/",
         "root.leaf *",
