@@ -209,7 +209,7 @@ fn write_most(text: &mut String, indent: &str, company: usize, most: usize) {
 
 /// What is not said keeps the text readable, and short.
 fn write_leaf(text: &mut String, change: &Change, at: [usize; 4], division_max: usize) {
-    let [company, _, _, leaf] = at;
+    let [company, _, team, leaf] = at;
     if change.gone_leaf == Some(at) {
         return;
     }
@@ -217,7 +217,7 @@ fn write_leaf(text: &mut String, change: &Change, at: [usize; 4], division_max: 
     let max = change.leaf_max.filter(|(changed, _)| *changed == at).map(|(_, cores)| cores);
     let max = max.or((leaf == 0).then_some(400)).map(|cores| cores.min(division_max));
     let guaranteed = change.leaf_guaranteed.filter(|(changed, _)| *changed == at);
-    let guaranteed = guaranteed.map(|(_, n)| n).or((leaf == 1).then_some(20));
+    let guaranteed = guaranteed.map(|(_, n)| n).or((leaf == 1 && team != 1).then_some(20));
     if max.is_some() || guaranteed.is_some() {
         let max = max.map(|cores| format!("max: {{vcore: {cores}}}"));
         let guaranteed = guaranteed.map(|n| format!("guaranteed: {{vcore: {n}m}}"));
@@ -228,7 +228,7 @@ fn write_leaf(text: &mut String, change: &Change, at: [usize; 4], division_max: 
     if let Some(most) = most.or((company == 0).then_some(2_000)) {
         let _ = write!(text, ", maxapplications: {most}");
     }
-    if leaf == 2 {
+    if leaf == 2 && team == 0 {
         text.push_str(", submitacl: 'u1,u2 g1', properties: {priority.offset: \"3\"}");
     }
     text.push_str("}\n");

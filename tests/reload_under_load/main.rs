@@ -29,7 +29,7 @@ const SEED: u64 = 4;
 const UPDATES: usize = 1_000;
 const CLIENTS: usize = 4;
 /// Of each client, spread over all updates.
-const ROUNDS: usize = 100;
+const ROUNDS: usize = 80;
 const NODES: usize = 50;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
