@@ -18,8 +18,8 @@ use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::Partition;
 use crate::rm::{
-    Beginning, ChangeState, Document, InForce, Reconfigure, Rm, Roster, Silence, Supersede, Update,
-    config_text, warn_of_unused,
+    Beginning, ChangeState, DefaultsOf, Document, InForce, Reconfigure, Rm, Roster, Silence,
+    Supersede, Update, config_text, policy_group, warn_of_unused,
 };
 use crate::tally::Tally;
 use crate::users::Users;
@@ -49,10 +49,30 @@ pub(crate) struct Deregister {
     pub(crate) reply: Option<oneshot::Sender<Removed>>,
 }
 
-/// RMs that register without a configuration get this one. Returns the RMs there are.
+/// RMs that register without a configuration get this one.
 #[derive(Message)]
-#[rtype(result = "Vec<(String, Addr<Rm>)>")]
-pub(crate) struct SetDefaultQueues(pub(crate) String);
+#[rtype(result = "Concerned")]
+pub(crate) struct SetDefaultQueues {
+    pub(crate) of: DefaultsOf,
+    /// Empty: what stands behind it.
+    pub(crate) text: String,
+}
+
+/// RMs for whom something else stands for no configuration than before.
+pub(crate) struct Concerned {
+    /// That, the same for all of them.
+    pub(crate) text: Arc<str>,
+    pub(crate) rms: Vec<(String, Addr<Rm>)>,
+}
+
+/// As [`SetDefaultQueues`], for a policy group that has none, and only for RMs that register from
+/// now on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct OfferPolicyQueues {
+    pub(crate) group: String,
+    pub(crate) text: String,
+}
 
 /// Which partitions there are, for reads.
 #[derive(Message)]
@@ -105,6 +125,7 @@ pub(crate) struct PartitionEntry {
 
 struct Session {
     address: Addr<Rm>,
+    policy_group: String,
     roster: Roster,
     silence: Silence,
 }
@@ -173,7 +194,9 @@ impl Handler<Register> for RmProxy {
         let _timer = self.tally.message(Kind::RmProxy);
         let Register { request, callback } = register;
         check_rm_id(&request.rm_id)?;
-        let text = config_text(request.config.clone(), &self.settings.default_queues);
+        let policy_group = policy_group(&request).to_owned();
+        let default_queues = self.settings.default_queues.of(&policy_group);
+        let text = config_text(request.config.clone(), &default_queues);
         let document = Document::read(text)?;
         for warning in &document.warnings {
             tracing::warn!(rm = request.rm_id, %warning, "queue configuration");
@@ -199,7 +222,8 @@ impl Handler<Register> for RmProxy {
             users: &self.users,
         });
         tracing::info!(rm = %rm_id, partitions = roster.entries().len(), "registered");
-        self.sessions.insert(request.rm_id, Session { address, roster, silence });
+        let session = Session { address, policy_group, roster, silence };
+        self.sessions.insert(request.rm_id, session);
         self.tally.flush();
         Ok(())
     }
@@ -259,9 +283,25 @@ impl Handler<SetDefaultQueues> for RmProxy {
     type Result = MessageResult<SetDefaultQueues>;
 
     fn handle(&mut self, set: SetDefaultQueues, _ctx: &mut Self::Context) -> Self::Result {
-        self.settings.default_queues = set.0;
+        let SetDefaultQueues { of, text } = set;
+        let queues = &mut self.settings.default_queues;
+        queues.set(&of, &text);
         let sessions = self.sessions.iter();
-        MessageResult(sessions.map(|(id, session)| (id.clone(), session.address.clone())).collect())
+        let concerned = sessions.filter(|(_, session)| queues.concerns(&of, &session.policy_group));
+        let rms = concerned.map(|(id, session)| (id.clone(), session.address.clone())).collect();
+        let text = match &of {
+            DefaultsOf::Group(group) => queues.of(group),
+            DefaultsOf::Others => queues.of_others(),
+        };
+        MessageResult(Concerned { text, rms })
+    }
+}
+
+impl Handler<OfferPolicyQueues> for RmProxy {
+    type Result = ();
+
+    fn handle(&mut self, offer: OfferPolicyQueues, _ctx: &mut Self::Context) {
+        self.settings.default_queues.offer(offer.group, &offer.text);
     }
 }
 

@@ -18,7 +18,8 @@ use monoceros_rules::resources::Resources;
 use tokio::sync::{oneshot, watch};
 
 pub use self::configuration::{
-    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError, Removed,
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
+    PartitionStateError, Removed,
 };
 use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
@@ -27,7 +28,7 @@ use crate::events::{EventLog, EventReader, EventSettings, StreamLimits};
 use crate::metrics::{CallbackMetrics, Metrics};
 use crate::oracle::Watch;
 use crate::partition::{Answer, Question, Read};
-use crate::rm::{Body, Intake, Update};
+use crate::rm::{Body, DefaultQueues, Intake, Update};
 use crate::rm_proxy::{
     Deregister, FindRm, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route, Shutdown,
 };
@@ -111,8 +112,8 @@ pub enum ReadError {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) threads: Threads,
-    /// For RMs that register without a configuration; empty: the embedded one.
-    pub(crate) default_queues: String,
+    /// For RMs that register without a configuration.
+    pub(crate) default_queues: DefaultQueues,
     /// Epoch time at the start, ns.
     pub(crate) epoch_ns: i64,
     pub(crate) reorder_window: Duration,
@@ -345,7 +346,7 @@ impl SchedulerBuilder {
         config::parse(&self.default_queues)?;
         Ok(Settings {
             threads: self.threads,
-            default_queues: self.default_queues,
+            default_queues: DefaultQueues::new(&self.default_queues),
             epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
             reorder_window: self.reorder_window,
             intake: self.intake,

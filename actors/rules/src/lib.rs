@@ -20,6 +20,7 @@ pub mod config;
 pub mod difference;
 pub mod duration;
 pub mod identity;
+pub mod instant;
 pub mod ledger;
 pub mod limits;
 pub mod names;

@@ -17,6 +17,20 @@ pub const RECOVERY: &str = "root.@recovery@";
 /// The longest name of a queue, in bytes, all of which are ASCII.
 const LONGEST_QUEUE: usize = 64;
 
+/// The most levels of queues that applications can have made, root included: about as many as a
+/// configuration can spell out, and few enough for every reader that follows them.
+pub const MOST_LEVELS: usize = 60;
+
+/// A text of unknown origin as it stands in a message: on one line, and cut where it is long.
+pub fn shown(text: &str) -> String {
+    const MOST: usize = 100;
+    let start: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
+    match text.chars().count() {
+        count if count > MOST => format!("{start}… ({count} characters)"),
+        _ => start,
+    }
+}
+
 /// Whether a queue can be called that: `^[a-zA-Z0-9_:#/@-]{1,64}$` (3.2).
 pub fn is_queue_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_:#/@-".contains(&byte);
@@ -73,6 +87,14 @@ mod tests {
     use regex::Regex;
 
     use super::*;
+
+    #[test]
+    fn what_is_shown_is_one_line_of_bearable_length() {
+        assert_eq!(shown("ada"), "ada");
+        assert_eq!(shown("a\nb\u{7}"), r"a\nb\u{7}");
+        let long = shown(&"x".repeat(10_000));
+        assert!(long.len() < 130 && long.ends_with("… (10000 characters)"), "{long}");
+    }
 
     type Rule = (fn(&str) -> bool, &'static str);
 

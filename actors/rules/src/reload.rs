@@ -158,11 +158,13 @@ pub fn check(
     Ok(())
 }
 
-/// Whether a leaf orders its applications by the same keys with both.
-pub fn orders_applications_alike(a: &QueueConfig, b: &QueueConfig) -> bool {
+/// Whether a leaf orders its applications by the same keys with both, and lets them back off alike.
+pub fn treats_applications_alike(a: &QueueConfig, b: &QueueConfig) -> bool {
     a.settings.sort_policy == b.settings.sort_policy
         && a.settings.priority_sort == b.settings.priority_sort
         && a.guaranteed == b.guaranteed
+        && a.settings.backoff_asks == b.settings.backoff_asks
+        && a.settings.backoff_delay == b.settings.backoff_delay
 }
 
 /// The queues of a configuration by path.

@@ -15,6 +15,7 @@
 
 mod answers;
 mod checks;
+mod default_queues;
 mod document;
 mod reconfiguring;
 mod resolving;
@@ -22,9 +23,11 @@ mod translate;
 mod unused;
 
 pub(crate) use checks::{Intake, measured};
+pub(crate) use default_queues::{DefaultQueues, DefaultsOf};
 pub(crate) use document::Document;
 pub(crate) use reconfiguring::{
     ChangeState, Comparison, Effect, InForce, Outcome, Prepared, ReadConfiguration, Reconfigure,
+    policy_group,
 };
 pub(crate) use translate::Settling;
 
@@ -184,14 +187,9 @@ pub(crate) struct Beginning<'a> {
     pub(crate) users: &'a Rc<Users>,
 }
 
-/// The text to configure with: what was given, else the one for RMs that give none, else the
-/// embedded one.
+/// The text to configure with: what was given, else the one that stands for nothing.
 pub(crate) fn config_text(given: String, default_queues: &str) -> String {
-    match (given.as_str(), default_queues) {
-        ("", "") => config::DEFAULT.to_owned(),
-        ("", default) => default.to_owned(),
-        _ => given,
-    }
+    if given.is_empty() { default_queues.to_owned() } else { given }
 }
 
 struct Held {
@@ -224,8 +222,8 @@ pub(crate) struct Rm {
     removed: Removed,
     leave: Option<oneshot::Sender<Removed>>,
     in_force: InForce,
-    /// The configuration for RMs that give none; empty: the embedded one.
-    default_queues: String,
+    /// What stands for no configuration, in its policy group.
+    default_queues: Arc<str>,
     reconfiguration: Option<Reconfiguration>,
     /// A request that waits for the owners of its applications.
     resolving: Option<Resolving>,
@@ -262,8 +260,8 @@ impl Rm {
             is_ending: false,
             removed: Removed::default(),
             leave: None,
+            default_queues: settings.default_queues.of(in_force.policy_group()),
             in_force,
-            default_queues: settings.default_queues.clone(),
             events: EventStore::new(id, &settings.events, beginning.metrics),
             reconfiguration: None,
             resolving: None,

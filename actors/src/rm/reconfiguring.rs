@@ -31,13 +31,19 @@ use crate::scheduler::{
 /// The policy group of a registration that names none.
 const POLICY_GROUP: &str = "queues";
 
+/// The policy group that the registration belongs to.
+pub(crate) fn policy_group(request: &si::RegisterResourceManagerRequest) -> &str {
+    let group = request.policy_group.as_str();
+    if group.is_empty() { POLICY_GROUP } else { group }
+}
+
 /// What the session is configured with.
 #[derive(Clone)]
 pub(crate) struct InForce {
     policy_group: String,
     document: Arc<Document>,
     extra: BTreeMap<String, String>,
-    /// The text was not given but is the one for RMs that give none.
+    /// The text was not given but is the one that stands for none.
     is_default: bool,
 }
 
@@ -47,13 +53,16 @@ impl InForce {
         request: &si::RegisterResourceManagerRequest,
         document: Arc<Document>,
     ) -> Self {
-        let group = request.policy_group.as_str();
         Self {
-            policy_group: if group.is_empty() { POLICY_GROUP } else { group }.to_owned(),
+            policy_group: policy_group(request).to_owned(),
             document,
             extra: request.extra_config.clone().into_iter().collect(),
             is_default: request.config.is_empty(),
         }
+    }
+
+    pub(crate) fn policy_group(&self) -> &str {
+        &self.policy_group
     }
 
     /// Its queue part.
@@ -68,8 +77,8 @@ pub(crate) enum Effect {
     Apply,
     /// It is only tried.
     None,
-    /// It is the text for RMs that give none, from now on.
-    Defaults(String),
+    /// It is what stands for no text, from now on.
+    Defaults(Arc<str>),
 }
 
 /// Another configuration. From the embedding API.
@@ -77,8 +86,8 @@ pub(crate) enum Effect {
 #[rtype(result = "()")]
 pub(crate) struct Reconfigure {
     pub(crate) request: si::UpdateConfigurationRequest,
-    /// What the text of the request, or the one for RMs that give none, means; nothing where that
-    /// is not known before the session looks.
+    /// What the text of the request, or the one that stands for none, means; nothing where that is
+    /// not known before the session looks.
     pub(crate) read: Option<Result<Arc<Document>, ConfigErrors>>,
     pub(crate) effect: Effect,
     pub(crate) reply: oneshot::Sender<Outcome>,

@@ -19,7 +19,7 @@
 mod cache;
 
 pub use self::cache::{Known, UserCache};
-use crate::names::is_user;
+use crate::names::{is_user, shown};
 
 /// The owner of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub enum UserError {
     #[error("empty user cannot resolve")]
     Empty,
     /// The resolver does not know the user, or could not be asked.
-    #[error("user `{user}` cannot be resolved: {why}")]
+    #[error("user `{}` cannot be resolved: {why}", shown(.user))]
     Resolve {
         /// As sent.
         user: String,
@@ -62,7 +62,7 @@ pub enum UserError {
         why: String,
     },
     /// No user can have this name.
-    #[error("invalid username `{0}`")]
+    #[error("invalid username `{}`", shown(.0))]
     Name(String),
 }
 

@@ -9,7 +9,8 @@
 //!   nothing.
 //! * Placing changes nothing: the same submission over the same queues has the same answer.
 //! * A path that is given begins with `root.`, is in lower case, and each part of it is a
-//!   [queue name](crate::names::is_queue_name).
+//!   [queue name](crate::names::is_queue_name); it has at most
+//!   [so many levels](crate::names::MOST_LEVELS).
 //! * Every path costs as many look-ups as it has parts, however many queues there are.
 //! * An application that runs already ([`is_forced`]) always has a path: nothing that fails for it
 //!   counts for more than "not this rule", and the last rule takes it.
@@ -50,6 +51,7 @@ use self::rule::{Outcome, Rule};
 pub use self::shown::{ShownFilter, ShownRule};
 use crate::allocations::Tags;
 use crate::config::{RECOVERY, RuleConfig};
+use crate::names::MOST_LEVELS;
 
 /// The leaf for applications that no rule has a queue for, where there is such a leaf.
 pub const LAST_RESORT: &str = "root.default";
@@ -164,7 +166,7 @@ impl Placement {
     ) -> Result<Placed<T::Queue>, Refused> {
         let mut passed_over = Vec::new();
         for rule in &self.rules {
-            let obstacle = match rule.evaluate(submission, tree) {
+            let obstacle = match bounded(rule.evaluate(submission, tree)) {
                 Outcome::NoMatch(obstacle) => obstacle,
                 Outcome::Failed(why) if submission.is_forced => Obstacle::Failed(why),
                 Outcome::Failed(why) => return Err(Refused::Rule { rule: rule.name(), why }),
@@ -196,6 +198,17 @@ impl Placement {
     pub fn shown(&self) -> Vec<ShownRule> {
         let own = self.rules.iter().map(ShownRule::of);
         own.chain([ShownRule::recovery()]).collect()
+    }
+}
+
+/// A path that is too deep is no path: whoever reads the queues follows them to the end.
+fn bounded(outcome: Outcome) -> Outcome {
+    let Outcome::Path(path) = &outcome else { return outcome };
+    match path.split('.').count() {
+        levels if levels > MOST_LEVELS => Outcome::Failed(format!(
+            "its path has {levels} levels of queues, and there can be {MOST_LEVELS}"
+        )),
+        _ => outcome,
     }
 }
 

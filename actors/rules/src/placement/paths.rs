@@ -5,7 +5,7 @@ use super::{Placement, RuleError};
 use crate::config::{QueueConfig, RuleConfig};
 
 /// Everything that is wrong with the rules, one error for one fault, in order: what
-/// [`Placement::build`] finds, and for the rules it finds nothing in, what [`check_paths`] does.
+/// [`Placement::build`] finds, and for the rules it finds nothing in, what `check_paths` does.
 pub fn check(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
     let mut errors = Placement::build(rules).err().unwrap_or_default();
     for error in check_paths(rules, root) {

@@ -3,7 +3,7 @@
 use super::filter::Filter;
 use super::{Obstacle, QueueTree, RuleError, Submission, tag};
 use crate::config::RuleConfig;
-use crate::names::{is_queue_name, is_queue_path, is_rule};
+use crate::names::{is_queue_name, is_queue_path, is_rule, shown};
 
 /// A rule that was checked.
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ impl Rule {
                 }
             }
         }
-        Err(format!("`{text}` is no queue path, {NAMES}"))
+        Err(format!("`{}` is no queue path, {NAMES}", shown(text)))
     }
 
     /// The queue below which the rule's own is.

@@ -170,13 +170,11 @@ partitions:
           preemption.policy: fence
           preemption.delay: 1s
           quota.preemption.delay: 1s
-          application.unschedasks.backoff: 1
-          application.unschedasks.backoff.delay: 1s
           application.sort.policy: fifo
 ";
     let configuration = parsed(text);
     let warned: Vec<usize> = configuration.warnings.iter().map(|w| w.line).collect();
-    assert_eq!(warned, [3, 3, 6, 8, 9, 10, 11, 12]);
+    assert_eq!(warned, [3, 3, 6, 8, 9, 10]);
     for warning in &configuration.warnings {
         assert!(warning.message.contains("has no effect yet"), "{warning}");
     }

@@ -9,6 +9,7 @@ use crate::config::document::{self, QueueResources};
 use crate::config::error::{Place, Report};
 use crate::config::shown::ShownQueue;
 use crate::config::{Acl, LimitConfig, QueueConfig, Template};
+use crate::ledger;
 use crate::names::{is_queue_name, is_reserved};
 use crate::resources::{Limits, Resources};
 
@@ -200,8 +201,8 @@ impl Draft {
             name: Arc::from(name),
             path: Arc::from(path),
             is_leaf,
-            max: self.max.clone().filter(|max| max.as_resources().is_positive()),
-            guaranteed: self.guaranteed.is_positive().then(|| self.guaranteed.clone()),
+            max: self.max.as_ref().and_then(|max| ledger::stored_limits(&max.as_resources())),
+            guaranteed: ledger::stored_guaranteed(&self.guaranteed),
             max_applications: self.max_applications(),
             submit_acl: self.submit_acl.clone(),
             admin_acl: self.admin_acl.clone(),
