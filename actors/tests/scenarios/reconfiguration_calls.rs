@@ -198,7 +198,7 @@ fn what_a_configuration_changes_is_told_with_what_is_in_use() {
         .assert_eq(&applied.to_string());
         let gone = ONE.replace("{ name: a }", "{ name: b }");
         expect![[r"
-            root.a: no longer configured: it takes no new application, and goes once the one that runs has ended
+            root.a: no longer configured: it takes no new application, and goes once the one in it has ended
             root.b: new
         "]]
         .assert_eq(&update(&scheduler, &gone).await.unwrap().difference.to_string());
