@@ -1,8 +1,9 @@
 //! The front door: one actor that routes each RM's messages to its [`Rm`].
 //!
 //! # Invariants
-//! * At most one live `Rm` has an id; a registration with a configuration that is not valid changes
-//!   nothing, and one that is valid silences the earlier session before the new one starts.
+//! * At most one live `Rm` has an id; a registration silences the earlier session before the new one
+//!   starts. One with a configuration that is not valid does not come here and changes nothing.
+//! * No text is read here, where all RMs would wait for it.
 //! * Without this actor nothing can be reached: the process may as well exit.
 
 use std::collections::BTreeMap;
@@ -19,7 +20,6 @@ use crate::metrics::{Kind, Metrics};
 use crate::partition::Partition;
 use crate::rm::{
     Beginning, ChangeState, Document, InForce, Reconfigure, Rm, Roster, Silence, Supersede, Update,
-    config_text,
 };
 use crate::tally::Tally;
 use crate::users::Users;
@@ -27,9 +27,12 @@ use crate::{RegisterError, Removed, Settings, UpdateError};
 
 /// An RM registers, for the first time or again. From the embedding API.
 #[derive(Message)]
-#[rtype(result = "Result<(), RegisterError>")]
+#[rtype(result = "()")]
 pub(crate) struct Register {
+    /// With an id that is one ([`check_rm_id`]).
     pub(crate) request: RegisterResourceManagerRequest,
+    /// What its configuration means; `None` if it has none.
+    pub(crate) document: Option<Arc<Document>>,
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
 }
 
@@ -52,7 +55,7 @@ pub(crate) struct Deregister {
 /// RMs that register without a configuration get this one. Returns the RMs there are.
 #[derive(Message)]
 #[rtype(result = "Vec<(String, Addr<Rm>)>")]
-pub(crate) struct SetDefaultQueues(pub(crate) String);
+pub(crate) struct SetDefaultQueues(pub(crate) Arc<Document>);
 
 /// Which partitions there are, for reads.
 #[derive(Message)]
@@ -167,14 +170,12 @@ impl Actor for RmProxy {
 }
 
 impl Handler<Register> for RmProxy {
-    type Result = Result<(), RegisterError>;
+    type Result = ();
 
-    fn handle(&mut self, register: Register, _ctx: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, register: Register, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::RmProxy);
-        let Register { request, callback } = register;
-        check_rm_id(&request.rm_id)?;
-        let text = config_text(request.config.clone(), &self.settings.default_queues);
-        let document = Document::read(text)?;
+        let Register { request, document, callback } = register;
+        let document = document.unwrap_or_else(|| Arc::clone(&self.settings.default_queues));
         for warning in &document.warnings {
             tracing::warn!(rm = request.rm_id, %warning, "queue configuration");
         }
@@ -200,7 +201,6 @@ impl Handler<Register> for RmProxy {
         tracing::info!(rm = %rm_id, partitions = roster.entries().len(), "registered");
         self.sessions.insert(request.rm_id, Session { address, roster, silence });
         self.tally.flush();
-        Ok(())
     }
 }
 

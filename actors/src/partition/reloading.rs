@@ -48,7 +48,7 @@ pub(crate) struct Preparing {
 }
 
 /// What a partition is to be.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) config: Arc<PartitionConfig>,
     /// Its queues.

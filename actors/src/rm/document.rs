@@ -1,8 +1,9 @@
 //! A configuration text that was read: what it means, in the forms in which it is needed.
 //!
-//! Thousands of queues take longer to read than an allocation may wait. So a text is read once, by
-//! whoever brings it and on a thread that has time; a session and its partitions take what came of
-//! it.
+//! Thousands of queues take longer to read than an allocation may wait, and all resource managers
+//! share one front. So a text is read once, before it is sent there: by whoever brings it, a long one
+//! on a thread that has time (`SchedulerHandle`). The front, a session and its partitions take what
+//! came of it; the text for those who bring none was read when it was set.
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use monoceros_rules::reload;
 use crate::partition::Wanted;
 
 /// See the module.
+#[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) text: String,
     pub(crate) checksum: String,
@@ -21,6 +23,11 @@ pub(crate) struct Document {
 }
 
 impl Document {
+    /// For those who bring none: this text, or the embedded one if it is empty.
+    pub(crate) fn read_default(text: String) -> Result<Arc<Self>, ConfigErrors> {
+        Self::read(if text.is_empty() { config::DEFAULT.to_owned() } else { text })
+    }
+
     pub(crate) fn read(text: String) -> Result<Arc<Self>, ConfigErrors> {
         let configuration = config::parse(&text)?;
         let wanted = |config: config::PartitionConfig| {

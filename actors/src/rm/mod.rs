@@ -182,16 +182,6 @@ pub(crate) struct Beginning<'a> {
     pub(crate) users: &'a Rc<Users>,
 }
 
-/// The text to configure with: what was given, else the one for RMs that give none, else the
-/// embedded one.
-pub(crate) fn config_text(given: String, default_queues: &str) -> String {
-    match (given.as_str(), default_queues) {
-        ("", "") => config::DEFAULT.to_owned(),
-        ("", default) => default.to_owned(),
-        _ => given,
-    }
-}
-
 struct Held {
     address: Addr<Partition>,
     arbiter: Option<Arbiter>,
@@ -223,7 +213,7 @@ pub(crate) struct Rm {
     leave: Option<oneshot::Sender<Removed>>,
     in_force: InForce,
     /// The configuration for RMs that give none; empty: the embedded one.
-    default_queues: String,
+    default_queues: Arc<Document>,
     reconfiguration: Option<Reconfiguration>,
     /// A request that waits for the owners of its applications.
     resolving: Option<Resolving>,
@@ -261,7 +251,7 @@ impl Rm {
             removed: Removed::default(),
             leave: None,
             in_force,
-            default_queues: settings.default_queues.clone(),
+            default_queues: Arc::clone(&settings.default_queues),
             events: EventStore::new(id, &settings.events, beginning.metrics),
             reconfiguration: None,
             resolving: None,

@@ -155,10 +155,10 @@ impl SchedulerHandle {
         effect: Effect,
     ) -> Result<ConfigurationUpdate, ConfigurationError> {
         let given = if request.config.is_empty() { &request.configs } else { &request.config };
-        // What stands for an empty text, only the session knows.
+        // What stands for an empty text, the session knows, and has read.
         let read = if given.is_empty() { None } else { Some(read(given.clone()).await) };
         let rm_id = request.rm_id.clone();
-        let applied = effect != Effect::None;
+        let applied = !matches!(effect, Effect::None);
         let (reply, answer) = oneshot::channel();
         self.proxy.do_send(Configure(Reconfigure { request, read, effect, reply }));
         let outcome = answer.await.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id)));
@@ -209,15 +209,15 @@ impl SchedulerHandle {
         &self,
         yaml: &str,
     ) -> Result<Vec<(String, Result<ConfigurationUpdate, ConfigurationError>)>, ConfigErrors> {
-        let document = if yaml.is_empty() { None } else { Some(read(yaml.to_owned()).await?) };
-        let set = crate::rm_proxy::SetDefaultQueues(yaml.to_owned());
+        let text = yaml.to_owned();
+        let document = off_thread(text.len(), move || Document::read_default(text)).await?;
+        let set = crate::rm_proxy::SetDefaultQueues(Arc::clone(&document));
         let mut outcomes = Vec::new();
         for (rm_id, rm) in self.proxy.send(set).await.unwrap_or_default() {
             let request = si::UpdateConfigurationRequest::default();
             let (reply, answer) = oneshot::channel();
-            let read = document.clone().map(Ok);
-            let effect = Effect::Defaults(yaml.to_owned());
-            rm.do_send(Reconfigure { request, read, effect, reply });
+            let effect = Effect::Defaults(Arc::clone(&document));
+            rm.do_send(Reconfigure { request, read: None, effect, reply });
             let outcome = answer.await;
             let outcome = outcome.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id.clone())));
             outcomes.push((rm_id, told(outcome, true).await));
@@ -227,7 +227,7 @@ impl SchedulerHandle {
 }
 
 /// Reads a text where it delays nobody.
-async fn read(text: String) -> Result<Arc<Document>, ConfigErrors> {
+pub(super) async fn read(text: String) -> Result<Arc<Document>, ConfigErrors> {
     off_thread(text.len(), move || Document::read(text)).await
 }
 
