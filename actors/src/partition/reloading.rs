@@ -24,7 +24,7 @@ use actix::prelude::*;
 use monoceros_rules::audit::Facts;
 use monoceros_rules::config::PartitionConfig;
 use monoceros_rules::difference::{Concerned, PartitionUsage, Used};
-use monoceros_rules::limits::{LimitEvent, Subject};
+use monoceros_rules::limits::{LimitEvent, Subject, Tables};
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::reload::{self, Change, Flat, Standing, Tree, TypeInUse};
 use tokio::time::Instant;
@@ -53,6 +53,8 @@ pub(crate) struct Wanted {
     pub(crate) config: Arc<PartitionConfig>,
     /// Its queues.
     pub(crate) queues: Arc<Flat>,
+    /// What users and groups may use of them.
+    pub(crate) limits: Arc<Tables>,
 }
 
 /// What was proposed comes true, or is forgotten. From the Rm.
@@ -65,7 +67,7 @@ pub(crate) enum Conclude {
 
 /// See [`Partition::proposal`].
 pub(super) struct Proposal {
-    config: Option<Arc<PartitionConfig>>,
+    wanted: Option<Wanted>,
     changes: Vec<Change>,
     /// Queues that may use less and were not asked what they use.
     left_out: usize,
@@ -97,8 +99,7 @@ impl Partition {
             self.agenda.push_back(Task::Walk);
         }
         self.agenda.push_back(Task::Prepared(answer));
-        let config = wanted.map(|wanted| wanted.config);
-        self.proposal = Some(Proposal { config, changes, left_out, since });
+        self.proposal = Some(Proposal { wanted, changes, left_out, since });
     }
 
     /// Says whether it could, and what is in use where less may be.
@@ -111,11 +112,11 @@ impl Partition {
 
     /// Begins the step that makes the proposal true. The baton is at home: the partition stood
     /// still.
-    fn reload(&mut self, Proposal { config, changes, since, .. }: Proposal) {
+    fn reload(&mut self, Proposal { wanted, changes, since, .. }: Proposal) {
         let baton = self.baton.as_mut().expect("nothing is under way while a proposal stands");
         baton.now_ns = self.clock.now_ns();
         self.may_decide = true;
-        let Some(config) = config else {
+        let Some(Wanted { config, limits, .. }) = wanted else {
             self.dismiss();
             return;
         };
@@ -126,11 +127,12 @@ impl Partition {
         self.config = config;
         let mut leaves = settle_directory(&changes, &mut baton.directory);
         let loosening = baton.books.loosen();
-        let limits = baton.books.trackers.reload(&self.config.root, loosening);
-        tell_limits(&limits.events, baton);
-        if limits.changed {
+        if let Some(events) = baton.books.trackers.reload(&limits, loosening) {
+            tell_limits(&events, baton);
             // Whoever is held by a limit, or is not any more, tells its leaf.
             leaves.extend(baton.directory.all_queues().map(|entry| entry.facts.slot));
+        } else if baton.tracking.is_on() {
+            tell_limits(&baton.books.trackers.limits(), baton);
         }
         let queues = baton.directory.all_queues().rev();
         let drained: Vec<QueueSlot> = queues.map(|entry| entry.facts.slot).collect();

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::config::{self, ConfigErrors, ConfigWarning};
+use monoceros_rules::limits::Tables;
 use monoceros_rules::reload;
 
 use crate::partition::Wanted;
@@ -32,7 +33,8 @@ impl Document {
         let configuration = config::parse(&text)?;
         let wanted = |config: config::PartitionConfig| {
             let queues = Arc::new(reload::flat(&config.root));
-            Wanted { config: Arc::new(config), queues }
+            let limits = Arc::new(Tables::of(&config.root));
+            Wanted { config: Arc::new(config), queues, limits }
         };
         Ok(Arc::new(Self {
             checksum: configuration.checksum,

@@ -10,20 +10,8 @@ use std::sync::Arc;
 
 use super::lanes::LaneId;
 use super::tables::{Tables, upward};
-use super::{Joined, Subject, Trackers};
-use crate::config::QueueConfig;
+use super::{Joined, Place, Subject, Trackers};
 use crate::resources::Resources;
-
-/// What a reload did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reloaded {
-    /// Whether any limit is another: then each application is to be asked about by
-    /// [`Trackers::rejoin`], and what is limited may have changed for every lane.
-    pub changed: bool,
-    /// Every limit of somebody who is tracked, and every one that is gone: users by name, then
-    /// groups by name, each from root on, queues by path. (In `rest-events-metrics` 3.3, G1 to G4.)
-    pub events: Vec<LimitEvent>,
-}
 
 /// Somebody has a limit on a queue, or none any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,22 +25,34 @@ pub struct LimitEvent {
 }
 
 impl Trackers {
-    /// Makes the limits those of a queue tree. `loosening` numbers the step.
-    pub fn reload(&mut self, root: &QueueConfig, loosening: u64) -> Reloaded {
-        let tables = Tables::of(root);
-        let changed = tables != self.tables;
-        let old = std::mem::replace(&mut self.tables, tables);
-        if changed {
-            self.loosened = loosening;
-            for (path, subject) in self.tables.named() {
-                self.forest.place(&subject, path, &self.tables);
-            }
+    /// Makes these the limits. `loosening` numbers the step. `None`: they are as they were, which
+    /// costs one comparison. Otherwise each application is to be asked about by
+    /// [`Trackers::rejoin`], what is limited may have changed for every lane, and returned is what
+    /// there is to tell: [`Trackers::limits`], and among them every limit that is gone.
+    pub fn reload(&mut self, tables: &Arc<Tables>, loosening: u64) -> Option<Vec<LimitEvent>> {
+        if self.tables == *tables {
+            return None;
+        }
+        let old = std::mem::replace(&mut self.tables, Arc::clone(tables));
+        self.loosened = loosening;
+        for (path, subject) in self.tables.named() {
+            self.forest.place(&subject, path, &self.tables);
         }
         let events = self.apply_limits();
-        if changed {
-            self.settle_lanes(&old);
-        }
-        Reloaded { changed, events }
+        self.settle_lanes(&old);
+        Some(events)
+    }
+
+    /// Every limit of somebody who is tracked: users by name, then groups by name, each from root
+    /// on, queues by path. (In `rest-events-metrics` 3.3, G1 and G3.)
+    pub fn limits(&self) -> Vec<LimitEvent> {
+        let places = self.forest.in_order().into_iter().map(|id| self.forest.get(id));
+        let limited = places.filter(|place| place.limit.is_some());
+        let event = |place: &Place| {
+            let (subject, path) = (place.subject.clone(), Arc::clone(&place.path));
+            LimitEvent { subject, path, is_set: true }
+        };
+        limited.map(event).collect()
     }
 
     /// Takes away who is neither named any more nor in use, and gives all others their limits.

@@ -187,8 +187,8 @@ impl World {
     }
 
     fn reload(&mut self, root: &QueueConfig, step: u64) {
-        let reloaded = self.trackers.reload(root, step);
-        for event in &reloaded.events {
+        let changed = self.trackers.reload(&Arc::new(Tables::of(root)), step);
+        for event in changed.as_ref().unwrap_or(&self.trackers.limits()) {
             let (kind, name) = match &event.subject {
                 Subject::User(name) => ("user", name),
                 Subject::Group(name) => ("group", name),
@@ -196,7 +196,7 @@ impl World {
             let what = if event.is_set { "set" } else { "removed" };
             writeln!(self.said, "{what} {kind} {name} {}", event.path).unwrap();
         }
-        if !reloaded.changed {
+        if changed.is_none() {
             writeln!(self.said, "nothing changed").unwrap();
             return;
         }

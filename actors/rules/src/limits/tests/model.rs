@@ -251,13 +251,14 @@ impl Pair {
         for limit in &self.model.limits {
             queue(&mut root, limit.path).limits.push(limit.config.clone());
         }
-        let reloaded = self.trackers.reload(&root, self.step);
-        let set = reloaded.events.iter().filter(|event| event.is_set);
+        let changed = self.trackers.reload(&Arc::new(Tables::of(&root)), self.step);
+        let events = changed.clone().unwrap_or_else(|| self.trackers.limits());
+        let set = events.iter().filter(|event| event.is_set);
         let set: BTreeSet<_> = set.map(|e| (e.subject.clone(), e.path.to_string())).collect();
         let limited = self.model.places().into_iter();
         let limited = limited.filter(|(subject, path)| self.model.limit(path, subject).is_some());
         assert_eq!(set, limited.collect());
-        if !reloaded.changed {
+        if changed.is_none() {
             return;
         }
         for at in 0..self.model.members.len() {

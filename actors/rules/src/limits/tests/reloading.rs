@@ -256,8 +256,9 @@ fn a_reload_is_a_loosening_for_every_lane_only_where_limits_change() {
     let mut world = World::new("root user=ann vcore=2");
     world.join("a", "ann", "root.a");
     let loosened = |world: &World| world.trackers.loosened(world.applications["a"].lane);
-    world.trackers.reload(&tree("root user=ann vcore=2"), 7);
+    let tables = |limits: &str| Arc::new(Tables::of(&tree(limits)));
+    assert_eq!(world.trackers.reload(&tables("root user=ann vcore=2"), 7), None);
     assert_eq!(loosened(&world), 0);
-    world.trackers.reload(&tree("root user=ann vcore=3"), 8);
+    assert!(world.trackers.reload(&tables("root user=ann vcore=3"), 8).is_some());
     assert_eq!(loosened(&world), 8);
 }
