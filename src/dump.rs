@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use monoceros_actors::snapshot::{
-    ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, PartitionSnapshot, QueueSnapshot, ShownRule,
+    ApplicationSnapshot, ClusterSnapshot, GroupSnapshot, NodeSnapshot, PartitionSnapshot,
+    QueueSnapshot, ShownRule, UserSnapshot,
 };
 use monoceros_actors::{ReadError, SchedulerHandle};
 use monoceros_rules::config::{plain_name, rm_id};
@@ -32,7 +33,7 @@ const RM_PATIENCE: Duration = Duration::from_secs(35);
 static UNDER_WAY: Mutex<()> = Mutex::const_new(());
 
 /// The keys of the document.
-pub const SECTIONS: [&str; 10] = [
+pub const SECTIONS: [&str; 12] = [
     "timestamp",
     "partitions",
     "applications",
@@ -43,6 +44,8 @@ pub const SECTIONS: [&str; 10] = [
     "logLevel",
     "config",
     "placementRules",
+    "users",
+    "groups",
 ];
 
 /// What is to be dumped.
@@ -91,6 +94,18 @@ struct Document {
     config: Option<Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     placement_rules: Vec<RulesOfPartition>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    users: Vec<OfPartition<UserSnapshot>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<OfPartition<GroupSnapshot>>,
+}
+
+/// A user or group, of whom each partition knows something else.
+#[derive(Debug, Serialize)]
+struct OfPartition<T> {
+    partition: String,
+    #[serde(flatten)]
+    tracked: T,
 }
 
 #[derive(Debug, Serialize)]
@@ -165,6 +180,14 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
         if wanted.has("queues") {
             document.queues.extend(unless_gone(handle.queues(name).await)?);
         }
+        if wanted.has("users") {
+            let users = unless_gone(handle.users(name).await)?;
+            document.users.extend(of_partition(name, users));
+        }
+        if wanted.has("groups") {
+            let groups = unless_gone(handle.groups(name).await)?;
+            document.groups.extend(of_partition(name, groups));
+        }
     }
     if wanted.has("clusterInfo") {
         let clusters = handle.clusters().await.into_iter().zip(&names);
@@ -187,6 +210,12 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
         document.log_level = log_level(LevelFilter::current());
     }
     Ok(document)
+}
+
+fn of_partition<T>(name: &str, tracked: Option<Vec<T>>) -> impl Iterator<Item = OfPartition<T>> {
+    let partition = plain_name(name).to_owned();
+    let tracked = tracked.into_iter().flatten();
+    tracked.map(move |tracked| OfPartition { partition: partition.clone(), tracked })
 }
 
 /// A partition that went since it was listed is no part of the dump.

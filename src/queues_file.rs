@@ -1,5 +1,6 @@
 //! The queue configuration of resource managers that bring none: a file that is read at the start,
-//! again at each SIGHUP and, unless that is switched off, whenever it was changed.
+//! again at each SIGHUP and, unless that is switched off, whenever it was changed; and files of their
+//! own for [policy groups](policies).
 //!
 //! Unlike [`files`](crate::files) it is not read every few seconds: a file that is half written may be
 //! valid, and would take queues away. It is [watched](watch), and read when it has come to rest.
@@ -9,19 +10,20 @@
 //!   and each of its errors is a record of the log that names the file.
 //! * Texts reach the scheduler one after another, the newest last.
 
+mod policies;
 mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use monoceros_actors::SchedulerHandle;
+use monoceros_actors::{OutcomeOfDefaults, SchedulerHandle};
 use monoceros_rules::config;
 use tokio::sync::watch as value;
-use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use self::watch::Watch;
+pub use self::policies::{Changes, PolicyFiles};
+use self::watch::{Place, keep_watching};
 use crate::files::Refresh;
 use crate::{input, validate};
 
@@ -71,16 +73,9 @@ impl QueuesFile {
 
     async fn put_in_force(&self, handle: &SchedulerHandle, text: &str) {
         let file = self.path.display();
-        let outcomes = match handle.set_default_queues(text).await {
-            Ok(outcomes) => outcomes,
+        match handle.set_default_queues(text).await {
+            Ok(outcomes) => tell(&self.path, outcomes),
             Err(reason) => return error!(%file, %reason, "queue configuration not in force"),
-        };
-        for (rm, outcome) in outcomes {
-            match outcome {
-                Ok(update) if update.changed => info!(%file, rm, "queue configuration in force"),
-                Ok(_) => {}
-                Err(reason) => warn!(%file, rm, %reason, "queue configuration not in force"),
-            }
         }
         info!(%file, "queue configuration read again");
     }
@@ -91,29 +86,8 @@ impl QueuesFile {
         if self.path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             return warn!(%file, "a queue configuration that is no file cannot be watched");
         }
-        let watch = async {
-            let mut watch = match Watch::begin(&self.path) {
-                Ok(watch) => watch,
-                Err(reason) => {
-                    return warn!(%file, %reason, "changes of the file are noticed at SIGHUP alone");
-                }
-            };
-            info!(%file, "changes of the queue configuration are noticed");
-            loop {
-                let this = Arc::clone(&self);
-                // Files may be far away, on a mount that does not answer.
-                if spawn_blocking(move || this.look()).await.is_err() {
-                    warn!(%file, "reading the queue configuration again has failed");
-                }
-                if !watch.settled().await {
-                    return warn!(%file, "changes of the file are noticed at SIGHUP alone from now on");
-                }
-                if let Err(reason) = watch.follow() {
-                    warn!(%file, %reason, "changes of the file may not be noticed");
-                }
-            }
-        };
-        stop.run_until_cancelled(watch).await;
+        let place = Place::File(self.path.clone());
+        keep_watching(place, move || self.look(), stop).await;
     }
 
     /// Looks whether the file says something else than at the last look, and takes that.
@@ -158,20 +132,40 @@ impl QueuesFile {
 
     /// Has the text put in force, if it can be used.
     fn take(&self, text: String) {
-        let file = self.path.display();
-        match config::parse(&text) {
-            Ok(configuration) => {
-                for warning in &configuration.warnings {
-                    warn!(%file, %warning, "queue configuration");
-                }
-                self.text.send_replace(text.into());
+        if is_usable(&self.path, &text) {
+            self.text.send_replace(text.into());
+        }
+    }
+}
+
+/// Whether it can; what is to be said about it is logged.
+fn is_usable(path: &Path, text: &str) -> bool {
+    let file = path.display();
+    match config::parse(text) {
+        Ok(configuration) => {
+            for warning in &configuration.warnings {
+                warn!(%file, %warning, "queue configuration");
             }
-            Err(errors) => {
-                for reason in errors.to_string().lines() {
-                    error!(%file, reason, "queue configuration");
-                }
-                warn!(%file, "queue configuration cannot be used, what was read before stays");
+            true
+        }
+        Err(errors) => {
+            for reason in errors.to_string().lines() {
+                error!(%file, reason, "queue configuration");
             }
+            warn!(%file, "queue configuration cannot be used, what was read before stays");
+            false
+        }
+    }
+}
+
+/// Logs what came of a file for each resource manager.
+fn tell(path: &Path, outcomes: Vec<OutcomeOfDefaults>) {
+    let file = path.display();
+    for (rm, outcome) in outcomes {
+        match outcome {
+            Ok(update) if update.changed => info!(%file, rm, "queue configuration in force"),
+            Ok(_) => {}
+            Err(reason) => warn!(%file, rm, %reason, "queue configuration not in force"),
         }
     }
 }

@@ -17,7 +17,7 @@ use tracing::{error, info, warn};
 use crate::cli::ServeArgs;
 use crate::connections::Connections;
 use crate::files::Refresh;
-use crate::queues_file::QueuesFile;
+use crate::queues_file::{Changes, PolicyFiles, QueuesFile};
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
 use crate::{demo, files, grpc, rest, users};
@@ -37,6 +37,9 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
         Some(None) => return Ok(ExitCode::FAILURE),
         queues => queues.flatten(),
     };
+    let policies = settings.registration.policy_dir.as_deref();
+    let policies = policies.map(PolicyFiles::load).transpose();
+    let policies = policies.context("registration.policy_dir")?;
     let handle = start_scheduler(&settings, queues.as_deref())?;
     let security = Security::load(&settings).context("settings")?;
     anyhow::ensure!(
@@ -55,13 +58,9 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     let shutdown = CancellationToken::new();
     let hangup = signal(SignalKind::hangup())?;
     let mut sources = security.sources();
-    if let Some(queues) = queues {
-        sources.push(Arc::clone(&queues) as Arc<dyn Refresh>);
-        tokio::spawn(Arc::clone(&queues).keep_in_force(handle.clone(), shutdown.clone()));
-        if settings.scheduler.watch_queues {
-            tokio::spawn(queues.watch(shutdown.clone()));
-        }
-    }
+    let policy_files = policies.as_ref().map(|(files, _)| Arc::clone(files));
+    let watches = settings.scheduler.watch_queues;
+    sources.extend(keep_queues(queues, policies, watches, &handle, &shutdown));
     tokio::spawn(files::keep_fresh(sources, hangup, shutdown.clone()));
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone());
     let http = Connections::new(http, security.rest.clone(), shutdown.clone());
@@ -70,7 +69,8 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
         let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
         let access = Arc::clone(&security.access);
         edges.spawn(async move {
-            grpc::serve(rpc, handle, access, &settings, shutdown).await.context("gRPC edge")
+            let served = grpc::serve(rpc, handle, access, &settings, policy_files, shutdown);
+            served.await.context("gRPC edge")
         });
     }
     {
@@ -145,6 +145,33 @@ fn start_scheduler(
     let builder = settings.event.apply(settings.asks.apply(builder));
     let builder = users::apply(&settings.users, &queues, builder).context("users")?;
     builder.start().context("the scheduler cannot start")
+}
+
+/// Has what the files of queues say from now on put in force. Returns what reads them at SIGHUP.
+fn keep_queues(
+    queues: Option<Arc<QueuesFile>>,
+    policies: Option<(Arc<PolicyFiles>, Changes)>,
+    watches: bool,
+    handle: &SchedulerHandle,
+    shutdown: &CancellationToken,
+) -> Vec<Arc<dyn Refresh>> {
+    let mut sources: Vec<Arc<dyn Refresh>> = Vec::new();
+    if let Some(queues) = queues {
+        sources.push(Arc::clone(&queues) as Arc<dyn Refresh>);
+        tokio::spawn(Arc::clone(&queues).keep_in_force(handle.clone(), shutdown.clone()));
+        if watches {
+            tokio::spawn(queues.watch(shutdown.clone()));
+        }
+    }
+    if let Some((policies, changes)) = policies {
+        sources.push(Arc::clone(&policies) as Arc<dyn Refresh>);
+        let kept = Arc::clone(&policies);
+        tokio::spawn(changes.keep_in_force(kept, handle.clone(), shutdown.clone()));
+        if watches {
+            tokio::spawn(policies.watch(shutdown.clone()));
+        }
+    }
+    sources
 }
 
 async fn listen(key: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {

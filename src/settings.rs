@@ -180,7 +180,8 @@ pub enum ClientAuth {
 pub struct SchedulerSettings {
     /// Queue configuration (YAML) of resource managers that bring none. Default: the built-in one.
     pub queues: Option<PathBuf>,
-    /// Whether that file is read again when it changes, and not only at SIGHUP. Default true.
+    /// Whether that file, and those of the policy groups, are read again when they change, and not
+    /// only at SIGHUP. Default true.
     pub watch_queues: bool,
     /// Most placements that wait for a predicate, per partition, where a remote shim answers it.
     /// Default 64. One keeps the order of placements exact; more hide the round trip.

@@ -5,7 +5,7 @@ mod harness;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use harness::{QUEUES, TempFile, run};
+use harness::{QUEUES, Rm, Service, TempFile, ask, registration, run};
 
 #[test]
 fn without_arguments_the_help_is_shown() {
@@ -198,4 +198,38 @@ fn a_comparison_needs_two_good_texts_and_a_dump_that_is_one() {
     assert!(stderr.contains("is not a state dump"), "{stderr}");
     let (code, _, _) = run(&["validate", "x.yaml", "--usage", "y.json"]);
     assert_eq!(code, Some(2), "usage of what?");
+}
+
+/// What `monoceros admin dump`, or a browser, saves today is what `--usage` reads.
+#[tokio::test]
+async fn what_the_service_tells_of_itself_says_what_is_used_of_queues_and_by_whom() {
+    let limited = |vcore: &str, of_user: &str| {
+        queues(&format!(
+            "{{name: a, resources: {{max: {{vcore: {vcore}}}}}, \
+             limits: [{{limit: '', users: [alice], maxresources: {{vcore: {of_user}}}}}]}}"
+        ))
+    };
+    let (old, new) = (limited("4", "3"), limited("1", "500m"));
+    let service = Service::start();
+    let client = service.client().await;
+    client.clone().register_resource_manager(registration("rm", &old)).await.unwrap();
+    let rm = Rm::open(client, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    rm.send_allocations(vec![], vec![ask("app", "x"), ask("app", "y")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 2).await;
+
+    let (code, dumped, stderr) = run(&["admin", "--grpc", &service.grpc.to_string(), "dump"]);
+    assert_eq!((code, &*stderr), (Some(0), ""));
+    let shown = service.get("/debug/fullstatedump").await;
+    let tree = service.get("/ws/v1/partition/default/queues").await;
+    for (name, text, tells_users) in
+        [("dumped", dumped, true), ("shown", shown, true), ("tree", tree, false)]
+    {
+        let usage = TempFile::new(&format!("{name}.json"), &text);
+        let (code, stdout, _) = against(&old, &new, &["--usage", usage.path()]);
+        assert_eq!(code, Some(0), "{name}");
+        assert!(stdout.contains("below what is used: 2 of 1 vcore"), "{name}: {stdout}");
+        let tells = stdout.contains("user alice (2 of 500m vcore)");
+        assert_eq!(tells, tells_users, "{name}: {stdout}");
+    }
 }

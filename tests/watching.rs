@@ -5,6 +5,7 @@
 mod harness;
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,13 @@ impl Drop for Folder {
     }
 }
 
+/// A text of `scheduler.queues` was put in force.
+const READ_AGAIN: &str = "queue configuration read again";
+/// A text of a policy group was put in force.
+const GROUP_READ: &str = "queue configuration of the policy group read";
+/// SIGHUP has found that there is none.
+const GROUP_GONE: &str = "the policy group has no queue configuration any more";
+
 /// A service that watches the file, and an RM that goes by it.
 struct Watching {
     service: Service,
@@ -46,14 +54,39 @@ impl Watching {
         let mut client = service.client().await;
         client.register_resource_manager(registration("rm", "")).await.unwrap();
         service.until_logged("changes of the queue configuration are noticed", 1).await;
+        Self::of_service(service).await
+    }
+
+    /// With a folder of policy groups, and nobody registered.
+    async fn start_with(file: Option<&Path>, policies: &Folder, more: &[(&str, &str)]) -> Self {
+        let mut settings = vec![("REGISTRATION__POLICY_DIR", policies.0.to_str().unwrap())];
+        settings.extend(file.map(|file| ("SCHEDULER__QUEUES", file.to_str().unwrap())));
+        settings.extend(more);
+        let service = Service::start_with(&settings);
+        if more.is_empty() {
+            let n_watched = 1 + usize::from(file.is_some());
+            service.until_logged("changes of the queue configuration are noticed", n_watched).await;
+        }
+        Self::of_service(service).await
+    }
+
+    async fn of_service(service: Service) -> Self {
         let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
         let admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
         Self { service, admin }
     }
 
+    async fn register(&self, rm_id: &str, group: &str, config: &str) {
+        let request = si::RegisterResourceManagerRequest {
+            policy_group: group.to_owned(),
+            ..registration(rm_id, config)
+        };
+        self.service.client().await.register_resource_manager(request).await.unwrap();
+    }
+
     /// Waits for the `nth` text to be taken, which is this.
     async fn until_read(&mut self, nth: usize, text: &str) {
-        self.service.until_logged("queue configuration read again", nth).await;
+        self.service.until_logged(READ_AGAIN, nth).await;
         assert_eq!(self.in_force().await, text);
     }
 
@@ -61,8 +94,14 @@ impl Watching {
         self.service.until_logged("what was read before stays", nth).await;
     }
 
+    /// What is in force for the only RM.
     async fn in_force(&mut self) -> String {
-        let request = si::GetConfigRequest::default();
+        self.of("").await
+    }
+
+    /// What is in force for the RM.
+    async fn of(&mut self, rm_id: &str) -> String {
+        let request = si::GetConfigRequest { rm_id: rm_id.to_owned(), ..Default::default() };
         self.admin.get_config(request).await.unwrap().into_inner().config
     }
 }
@@ -135,24 +174,41 @@ async fn neither_an_empty_file_nor_one_with_errors_changes_anything() {
     watching.until_read(2, include_str!("../config/queues.yaml")).await;
 }
 
+/// Half of a configuration is one, too: of fewer queues. While it is all that there is, something that
+/// was changed later elsewhere has come to rest and been read.
 #[tokio::test]
-async fn a_writer_who_has_not_closed_the_file_is_waited_for() {
-    use std::io::Write as _;
-
-    let folder = Folder::new("slow");
-    let file = folder.file("queues.yaml");
+async fn what_is_half_written_waits_until_it_is_whole_and_keeps_nothing_else_waiting() {
+    let (folder, policies) = (Folder::new("slow"), Folder::new("slow-policies"));
+    let (file, of_group) = (folder.file("queues.yaml"), policies.file("etl.yaml"));
     fs::write(&file, queues(0)).unwrap();
-    let mut watching = Watching::start(&file).await;
-    // Half of it is a configuration, too: one without the queue `b`.
-    let whole = queues(1);
-    let half = whole.find("          - name: b").unwrap();
-    let mut writer = fs::File::create(&file).unwrap();
-    writer.write_all(&whole.as_bytes()[..half]).unwrap();
-    writer.flush().unwrap();
-    writer.write_all(&whole.as_bytes()[half..]).unwrap();
+    fs::write(&of_group, queues(0)).unwrap();
+    let mut watching = Watching::start_with(Some(&file), &policies, &[]).await;
+    watching.register("etl", "etl", "").await;
+    watching.register("rm", "queues", "").await;
+    let (whole, other) = (queues(1), queues(2));
+    let (half, rest) = whole.split_at(whole.find("          - name: b").unwrap());
+
+    let mut writer = fs::File::create(&of_group).unwrap();
+    writer.write_all(half.as_bytes()).unwrap();
+    fs::write(&file, &other).unwrap();
+    watching.service.until_logged(READ_AGAIN, 1).await;
+    assert_eq!((watching.of("rm").await, watching.of("etl").await), (other, queues(0)));
+    writer.write_all(rest.as_bytes()).unwrap();
     drop(writer);
-    watching.until_read(1, &whole).await;
-    assert!(!watching.service.log().contains("root.b: no longer configured"));
+    watching.service.until_logged(GROUP_READ, 2).await;
+    assert_eq!(watching.of("etl").await, whole);
+
+    let mut writer = fs::File::create(&file).unwrap();
+    writer.write_all(half.as_bytes()).unwrap();
+    fs::write(&of_group, queues(3)).unwrap();
+    watching.service.until_logged(GROUP_READ, 3).await;
+    assert_eq!((watching.of("rm").await, watching.of("etl").await), (queues(2), queues(3)));
+    writer.write_all(rest.as_bytes()).unwrap();
+    drop(writer);
+    watching.service.until_logged(READ_AGAIN, 2).await;
+    assert_eq!(watching.of("rm").await, whole);
+    let log = watching.service.log();
+    assert!(!log.contains("root.b: no longer configured"), "{log}");
 }
 
 #[tokio::test]
@@ -202,6 +258,123 @@ async fn where_watching_is_switched_off_only_a_hangup_counts() {
     service.client().await.register_resource_manager(registration("rm", "")).await.unwrap();
     fs::write(&file, queues(1)).unwrap();
     service.hang_up();
-    service.until_logged("queue configuration read again", 1).await;
+    service.until_logged(READ_AGAIN, 1).await;
     assert!(!service.log().contains("are noticed"), "{}", service.log());
+}
+
+#[tokio::test]
+async fn s9_1_a_file_of_a_policy_group_reaches_those_of_it_who_brought_none_and_nobody_else() {
+    let (folder, policies) = (Folder::new("others"), Folder::new("groups"));
+    let (file, etl) = (folder.file("queues.yaml"), policies.file("etl.yaml"));
+    fs::write(&file, queues(50)).unwrap();
+    fs::write(&etl, queues(0)).unwrap();
+    let mut watching = Watching::start_with(Some(&file), &policies, &[]).await;
+    watching.register("etl", "etl", "").await;
+    watching.register("own", "etl", &queues(90)).await;
+    watching.register("adhoc", "adhoc", "").await;
+    assert_eq!(watching.of("etl").await, queues(0));
+    assert_eq!(watching.of("own").await, queues(90));
+    assert_eq!(watching.of("adhoc").await, queues(50));
+
+    fs::write(&etl, queues(1)).unwrap();
+    watching.service.until_logged(GROUP_READ, 2).await;
+    assert_eq!(watching.of("etl").await, queues(1));
+    assert_eq!(watching.of("own").await, queues(90));
+    assert_eq!(watching.of("adhoc").await, queues(50));
+    fs::write(&file, queues(51)).unwrap();
+    watching.service.until_logged(READ_AGAIN, 1).await;
+    assert_eq!(watching.of("etl").await, queues(1));
+    assert_eq!(watching.of("adhoc").await, queues(51));
+    // What stands for no configuration is that of the group here, too.
+    let nothing = si::UpdateConfigurationRequest { rm_id: "own".to_owned(), ..Default::default() };
+    assert!(watching.admin.update_config(nothing).await.unwrap().into_inner().success);
+    assert_eq!(watching.of("own").await, queues(1));
+}
+
+#[tokio::test]
+async fn s9_1_a_file_of_a_policy_group_may_appear_have_errors_and_vanish() {
+    let (folder, policies) = (Folder::new("behind"), Folder::new("coming-and-going"));
+    let (file, etl) = (folder.file("queues.yaml"), policies.file("etl.yaml"));
+    fs::write(&file, queues(50)).unwrap();
+    let mut watching = Watching::start_with(Some(&file), &policies, &[]).await;
+    watching.register("rm", "etl", "").await;
+    assert_eq!(watching.of("rm").await, queues(50));
+
+    fs::write(&etl, queues(0)).unwrap();
+    watching.service.until_logged(GROUP_READ, 1).await;
+    assert_eq!(watching.of("rm").await, queues(0));
+    // Every error, with the name of the file; who registers now is not worse off.
+    fs::write(&etl, "partitions:\n  - bogus: 1\n    queues: [{name: a b}]\n").unwrap();
+    watching.until_refused(1).await;
+    let log = watching.service.log();
+    for fragment in ["bogus", "a b"] {
+        let told = |line: &str| line.contains(fragment) && line.contains("etl.yaml");
+        assert!(log.lines().any(told), "{fragment}:\n{log}");
+    }
+    watching.register("late", "etl", "").await;
+    fs::remove_file(&etl).unwrap();
+    watching.until_refused(2).await;
+    for rm in ["rm", "late"] {
+        assert_eq!(watching.of(rm).await, queues(0), "{rm}");
+    }
+    // Whoever means it says so.
+    watching.service.hang_up();
+    watching.service.until_logged(GROUP_GONE, 1).await;
+    for rm in ["rm", "late"] {
+        assert_eq!(watching.of(rm).await, queues(50), "{rm}");
+    }
+    // The folder may be another one of the same name.
+    fs::remove_dir_all(&policies.0).unwrap();
+    watching.service.until_logged("policy groups not read again", 1).await;
+    fs::create_dir_all(&policies.0).unwrap();
+    fs::write(&etl, queues(2)).unwrap();
+    watching.service.until_logged(GROUP_READ, 2).await;
+    assert_eq!(watching.of("late").await, queues(2));
+}
+
+#[tokio::test]
+async fn s9_1_unwatched_files_of_policy_groups_are_read_at_the_first_registration_and_at_a_hangup()
+{
+    let policies = Folder::new("unwatched-groups");
+    let etl = policies.file("etl.yaml");
+    let off = [("SCHEDULER__WATCH_QUEUES", "false")];
+    let mut watching = Watching::start_with(None, &policies, &off).await;
+    watching.register("early", "etl", "").await;
+    fs::write(&etl, queues(0)).unwrap();
+    watching.register("late", "etl", "").await;
+    let built_in = include_str!("../config/queues.yaml");
+    assert_eq!(watching.of("early").await, built_in);
+    assert_eq!(watching.of("late").await, queues(0));
+    watching.service.hang_up();
+    watching.service.until_logged(GROUP_READ, 1).await;
+    assert_eq!(watching.of("early").await, queues(0));
+    fs::write(&etl, "").unwrap();
+    watching.service.hang_up();
+    watching.service.until_logged(GROUP_GONE, 1).await;
+    for rm in ["early", "late"] {
+        assert_eq!(watching.of(rm).await, built_in, "{rm}");
+    }
+    assert!(!watching.service.log().contains("are noticed"));
+}
+
+#[tokio::test]
+async fn policy_groups_in_a_mounted_config_map_are_followed_when_its_links_are_swapped() {
+    let policies = Folder::new("mounted-groups");
+    let mount = |nth: usize| {
+        let version = policies.file(&format!("..version-{nth}"));
+        fs::create_dir_all(&version).unwrap();
+        fs::write(version.join("etl.yaml"), queues(nth)).unwrap();
+        symlink(&version, policies.file("..data_tmp")).unwrap();
+        fs::rename(policies.file("..data_tmp"), policies.file("..data")).unwrap();
+    };
+    mount(0);
+    symlink("..data/etl.yaml", policies.file("etl.yaml")).unwrap();
+    let mut watching = Watching::start_with(None, &policies, &[]).await;
+    watching.register("rm", "etl", "").await;
+    for nth in 1..=3 {
+        mount(nth);
+        fs::remove_dir_all(policies.file(&format!("..version-{}", nth - 1))).unwrap();
+        watching.service.until_logged(GROUP_READ, nth + 1).await;
+        assert_eq!(watching.in_force().await, queues(nth));
+    }
 }

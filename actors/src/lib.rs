@@ -94,6 +94,7 @@ pub mod snapshot;
 mod application;
 mod baton;
 mod clock;
+mod named;
 mod node;
 mod oracle;
 mod outlet;
@@ -120,9 +121,9 @@ pub use predicates::{
 pub use rm_proxy::check_rm_id;
 pub(crate) use scheduler::Settings;
 pub use scheduler::{
-    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError, ReadError,
-    RegisterError, Removed, Scheduler, SchedulerBuilder, SchedulerHandle, StartError, Threads,
-    UpdateError,
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
+    PartitionStateError, ReadError, RegisterError, Removed, Scheduler, SchedulerBuilder,
+    SchedulerHandle, StartError, Threads, UpdateError,
 };
 pub use users::{Lookup, UserGroupResolver};
 

@@ -463,6 +463,7 @@ impl Handler<Walk> for Node {
         let _timer = baton.tally.message(Kind::Node);
         match baton.walk.purpose {
             Purpose::Refresh
+            | Purpose::LookAgain
             | Purpose::Dismiss
             | Purpose::Room
             | Purpose::Waiting

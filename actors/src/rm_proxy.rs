@@ -19,7 +19,8 @@ use crate::clock::Clock;
 use crate::metrics::{Kind, Metrics};
 use crate::partition::Partition;
 use crate::rm::{
-    Beginning, ChangeState, Document, InForce, Reconfigure, Rm, Roster, Silence, Supersede, Update,
+    Beginning, ChangeState, DefaultsOf, Document, InForce, Reconfigure, Rm, Roster, Silence,
+    Supersede, Update, policy_group, warn_of_unused,
 };
 use crate::tally::Tally;
 use crate::users::Users;
@@ -52,10 +53,30 @@ pub(crate) struct Deregister {
     pub(crate) reply: Option<oneshot::Sender<Removed>>,
 }
 
-/// RMs that register without a configuration get this one. Returns the RMs there are.
+/// RMs that register without a configuration get this one.
 #[derive(Message)]
-#[rtype(result = "Vec<(String, Addr<Rm>)>")]
-pub(crate) struct SetDefaultQueues(pub(crate) Arc<Document>);
+#[rtype(result = "Concerned")]
+pub(crate) struct SetDefaultQueues {
+    pub(crate) of: DefaultsOf,
+    /// `None`: what stands behind it.
+    pub(crate) document: Option<Arc<Document>>,
+}
+
+/// RMs for whom something else stands for no configuration than before.
+pub(crate) struct Concerned {
+    /// That, the same for all of them.
+    pub(crate) document: Arc<Document>,
+    pub(crate) rms: Vec<(String, Addr<Rm>)>,
+}
+
+/// As [`SetDefaultQueues`], for a policy group that has none, and only for RMs that register from
+/// now on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct OfferPolicyQueues {
+    pub(crate) group: String,
+    pub(crate) document: Arc<Document>,
+}
 
 /// Which partitions there are, for reads.
 #[derive(Message)]
@@ -108,6 +129,7 @@ pub(crate) struct PartitionEntry {
 
 struct Session {
     address: Addr<Rm>,
+    policy_group: String,
     roster: Roster,
     silence: Silence,
 }
@@ -175,7 +197,8 @@ impl Handler<Register> for RmProxy {
     fn handle(&mut self, register: Register, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::RmProxy);
         let Register { request, document, callback } = register;
-        let document = document.unwrap_or_else(|| Arc::clone(&self.settings.default_queues));
+        let policy_group = policy_group(&request).to_owned();
+        let document = document.unwrap_or_else(|| self.settings.default_queues.of(&policy_group));
         for warning in &document.warnings {
             tracing::warn!(rm = request.rm_id, %warning, "queue configuration");
         }
@@ -185,6 +208,7 @@ impl Handler<Register> for RmProxy {
             old.end(None);
         }
         self.settings.events.apply_extra_config(&request.extra_config);
+        warn_of_unused(&request.rm_id, &request.extra_config);
         let rm_id: Arc<str> = Arc::from(request.rm_id.as_str());
         let mut build_info = request.build_info;
         build_info.insert("rmId".to_owned(), request.rm_id.clone());
@@ -199,7 +223,8 @@ impl Handler<Register> for RmProxy {
             users: &self.users,
         });
         tracing::info!(rm = %rm_id, partitions = roster.entries().len(), "registered");
-        self.sessions.insert(request.rm_id, Session { address, roster, silence });
+        let session = Session { address, policy_group, roster, silence };
+        self.sessions.insert(request.rm_id, session);
         self.tally.flush();
     }
 }
@@ -258,9 +283,25 @@ impl Handler<SetDefaultQueues> for RmProxy {
     type Result = MessageResult<SetDefaultQueues>;
 
     fn handle(&mut self, set: SetDefaultQueues, _ctx: &mut Self::Context) -> Self::Result {
-        self.settings.default_queues = set.0;
+        let SetDefaultQueues { of, document } = set;
+        let queues = &mut self.settings.default_queues;
+        queues.set(&of, document);
         let sessions = self.sessions.iter();
-        MessageResult(sessions.map(|(id, session)| (id.clone(), session.address.clone())).collect())
+        let concerned = sessions.filter(|(_, session)| queues.concerns(&of, &session.policy_group));
+        let rms = concerned.map(|(id, session)| (id.clone(), session.address.clone())).collect();
+        let document = match &of {
+            DefaultsOf::Group(group) => queues.of(group),
+            DefaultsOf::Others => queues.of_others(),
+        };
+        MessageResult(Concerned { document, rms })
+    }
+}
+
+impl Handler<OfferPolicyQueues> for RmProxy {
+    type Result = ();
+
+    fn handle(&mut self, offer: OfferPolicyQueues, _ctx: &mut Self::Context) {
+        self.settings.default_queues.offer(offer.group, offer.document);
     }
 }
 

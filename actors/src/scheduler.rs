@@ -18,7 +18,8 @@ use monoceros_rules::resources::Resources;
 use tokio::sync::{oneshot, watch};
 
 pub use self::configuration::{
-    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError, Removed,
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
+    PartitionStateError, Removed,
 };
 use crate::callback::ResourceManagerCallback;
 use crate::clock::wall_clock_ns;
@@ -27,7 +28,7 @@ use crate::events::{EventLog, EventReader, EventSettings, StreamLimits};
 use crate::metrics::{CallbackMetrics, Metrics};
 use crate::oracle::Watch;
 use crate::partition::{Answer, Question, Read};
-use crate::rm::{Body, Document, Intake, Update};
+use crate::rm::{Body, DefaultQueues, Intake, Update};
 use crate::rm_proxy::{
     Deregister, FindRm, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route,
     Shutdown, check_rm_id,
@@ -112,8 +113,8 @@ pub enum ReadError {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) threads: Threads,
-    /// For RMs that register without a configuration; empty: the embedded one.
-    pub(crate) default_queues: Arc<Document>,
+    /// For RMs that register without a configuration.
+    pub(crate) default_queues: DefaultQueues,
     /// Epoch time at the start, ns.
     pub(crate) epoch_ns: i64,
     pub(crate) reorder_window: Duration,
@@ -343,7 +344,7 @@ impl SchedulerBuilder {
     }
 
     fn settings(self) -> Result<Settings, StartError> {
-        let default_queues = Document::read_default(self.default_queues)?;
+        let default_queues = DefaultQueues::read(&self.default_queues)?;
         Ok(Settings {
             threads: self.threads,
             default_queues,

@@ -220,7 +220,8 @@ pub struct QueueSnapshot {
     pub running_apps: u64,
     /// Effective priority; `i32::MIN` when nothing is pending.
     pub current_priority: i32,
-    /// Accepted applications that count as running already, sorted.
+    /// Accepted applications that count as running already, for an allocation or a reservation that
+    /// they hold, sorted. Only gangs will be such; a placement in the air is neither.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocating_accepted_apps: Vec<String>,
     /// `fifo` or `fair`.

@@ -12,6 +12,7 @@ use monoceros_rules::config::{
     self, ApplicationSortPolicy, NodeSortPolicy, PreemptionPolicy, PriorityPolicy, Template,
 };
 use monoceros_rules::duration;
+use monoceros_rules::instant;
 use monoceros_rules::ledger::QueueLedger;
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::shares::abs_used_capacity;
@@ -122,11 +123,6 @@ pub(crate) fn queue(
         running_apps: ledger.running(),
         current_priority: priority,
         sorting_policy: sorting.to_owned(),
-        allocating_accepted_apps: ledger
-            .allocating_accepted()
-            .iter()
-            .map(ToString::to_string)
-            .collect(),
         priority_sorting: settings.priority_sort,
         preemption_enabled: settings.preemption != PreemptionPolicy::Disabled,
         is_preemption_fence: settings.preemption == PreemptionPolicy::Fence,
@@ -211,7 +207,12 @@ fn foreign(key: &str, held: &Foreign, node: &str) -> ForeignAllocationSnapshot {
     }
 }
 
-pub(crate) fn application(application: &Application, baton: &Baton) -> ApplicationSnapshot {
+/// `backs_off_until`: ns since the epoch.
+pub(crate) fn application(
+    application: &Application,
+    backs_off_until: Option<i64>,
+    baton: &Baton,
+) -> ApplicationSnapshot {
     let table = &baton.books.allocations;
     let held = application.allocations.values().filter_map(|id| table.get(*id));
     let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
@@ -241,6 +242,7 @@ pub(crate) fn application(application: &Application, baton: &Baton) -> Applicati
             .collect(),
         max_request_priority: application.asks.priority(),
         start_time_millis: application.started_ns.map_or(0, |ns| ns / 1_000_000),
+        backoff_deadline: backs_off_until.map(instant::rfc3339).unwrap_or_default(),
         ..ApplicationSnapshot::default()
     }
 }

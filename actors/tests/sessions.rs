@@ -262,7 +262,7 @@ fn registering_again_empties_everything_and_the_old_callback_hears_nothing_more(
 
 /// Section 9.7, row 3 (D43).
 #[test]
-fn registering_again_with_a_bad_configuration_leaves_the_earlier_session_scheduling() {
+fn s9_4_registering_again_with_a_bad_configuration_leaves_the_earlier_session_scheduling() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };

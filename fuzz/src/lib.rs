@@ -248,7 +248,7 @@ async fn serve(listener: TcpListener, handle: SchedulerHandle) {
     let shutdown = CancellationToken::new();
     let connections = Connections::new(listener, None, shutdown.clone());
     let access = Arc::new(Access::open());
-    let served = grpc::serve(connections, handle, access, &settings, shutdown).await;
+    let served = grpc::serve(connections, handle, access, &settings, None, shutdown).await;
     served.expect("the edge goes on");
 }
 

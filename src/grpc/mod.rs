@@ -62,6 +62,7 @@ use self::stubs::scheduler_server;
 use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
 use crate::identity::{Access, Identity};
+use crate::queues_file::PolicyFiles;
 use crate::settings::Settings;
 
 /// Metadata that names the session.
@@ -99,15 +100,16 @@ macro_rules! negotiating_gzip {
 }
 
 /// Serves resource managers on `connections`, as far as `access` lets them, until `shutdown` is
-/// cancelled and the last stream is told so.
+/// cancelled and the last stream is told so. `policies` have the queues of those who bring none.
 pub async fn serve(
     connections: Connections,
     handle: SchedulerHandle,
     access: Arc<Access>,
     settings: &Settings,
+    policies: Option<Arc<PolicyFiles>>,
     shutdown: CancellationToken,
 ) -> Result<(), tonic::transport::Error> {
-    let registry = Arc::new(Registry::new(handle.clone(), settings));
+    let registry = Arc::new(Registry::new(handle.clone(), settings, policies));
     let grace = settings.shutdown.grace();
     let settings = &settings.grpc;
     let max_bytes = settings.max_recv_message_bytes.get();

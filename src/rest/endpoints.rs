@@ -8,11 +8,12 @@ use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use futures::StreamExt as _;
 use monoceros_actors::{ConfigurationError, ReadError};
+use monoceros_rules::names::{is_group, is_queue_path, is_user};
 use prometheus::TextEncoder;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 
-use super::names::{BadEscape, decoded_again, is_group_name, is_queue_path, is_user_name};
+use super::decoding::{BadEscape, decoded_again};
 use super::replies::{Class, Reply};
 use super::routes::Endpoint;
 use super::{Edge, Reads, validation};
@@ -158,7 +159,7 @@ pub(super) async fn reply<S: Reads>(
         }
         Endpoint::Users { partition } => json(source.users(&partition).await?).await,
         Endpoint::User { partition, user } => {
-            let name = name(&user, is_user_name, Failure::UserName);
+            let name = name(&user, is_user, Failure::UserName);
             // Of two faults the partition comes first.
             let asked = name.as_deref().unwrap_or_default();
             let found = source.user(&partition, asked).await?;
@@ -167,7 +168,7 @@ pub(super) async fn reply<S: Reads>(
         }
         Endpoint::Groups { partition } => json(source.groups(&partition).await?).await,
         Endpoint::Group { partition, group } => {
-            let name = name(&group, is_group_name, Failure::GroupName);
+            let name = name(&group, is_group, Failure::GroupName);
             let asked = name.as_deref().unwrap_or_default();
             let found = source.group(&partition, asked).await?;
             name?;

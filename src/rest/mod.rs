@@ -31,8 +31,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+mod decoding;
 mod endpoints;
-mod names;
 mod replies;
 mod routes;
 mod server;

@@ -90,7 +90,8 @@ pub(crate) fn variant(dice: &mut Dice) -> String {
             5 => change.user_limit = Some((company, few, dice.below(4))),
             6 => change.group_limit = Some((company, few, dice.below(9))),
             7 => change.namespaces_first = true,
-            8 => change.template_max = Some(few),
+            // What a queue of a namespace begins with it keeps while it is not empty: always enough.
+            8 => change.template_max = Some(400 + few),
             _ => change.sorted_otherwise = Some(company),
         }
     }

@@ -13,6 +13,8 @@
 //! * An instance is outstanding, or waits for its predicate, or is allocated: an ask stays as long as
 //!   any of its instances is one of these.
 
+mod attempts;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -24,7 +26,6 @@ use crate::allocations::{AllocationId, Form, Tags};
 use crate::order::{AskKey, MIN_PRIORITY};
 use crate::ordered::OrderedTree;
 use crate::resources::Resources;
-use crate::scale_up::Waiting;
 use crate::unsettled::Try;
 use crate::waits::{View, WaitSet};
 
@@ -565,73 +566,6 @@ impl Asks {
             .map(|(_, class, waits)| (self.shape(*class), self.first_member(*class), waits))
     }
 
-    /// What was tried and waits, class by class in order. A class that was tried in vain was so as
-    /// a whole, its first member for all; of one that is due, only members that were tried before
-    /// count.
-    pub fn tried(&self) -> Vec<Waiting> {
-        let mut tried = Vec::new();
-        for (_, class, waits) in self.order.iter() {
-            let entry = self.class(*class);
-            let is_tried = |slot: &AskSlot| self.ask(*slot).lacks_machines();
-            let whole = matches!(waits, WaitSet::Parked(_)) && is_tried(&self.first_member(*class));
-            let count = if whole {
-                entry.outstanding
-            } else {
-                let members = entry.members.values().filter(|slot| is_tried(slot));
-                members.map(|slot| u64::from(self.ask(*slot).repeat)).sum()
-            };
-            if count > 0 {
-                tried.push(Waiting {
-                    class: *class,
-                    resources: entry.shape.resources.clone(),
-                    count,
-                });
-            }
-        }
-        tried
-    }
-
-    /// The members of a class that have its first `count` tried allocations outstanding, each with
-    /// how many of them it has.
-    pub fn first_tried(&self, class: ClassId, count: u64) -> Vec<(AskSlot, u64)> {
-        let entry = self.class(class);
-        let waits = self.order.get(&entry.key).map(|(_, waits)| waits);
-        let first = self.first_member(class);
-        let whole = matches!(waits, Some(WaitSet::Parked(_))) && self.ask(first).lacks_machines();
-        let (mut tried, mut left) = (Vec::new(), count);
-        for slot in entry.members.values() {
-            if left == 0 {
-                break;
-            }
-            let ask = self.ask(*slot);
-            if whole || ask.lacks_machines() {
-                let taken = left.min(u64::from(ask.repeat));
-                tried.push((*slot, taken));
-                left -= taken;
-            }
-        }
-        tried
-    }
-
-    /// Marks those of [`Self::first_tried`] that the RM is to be told of, and returns them: each
-    /// is told once in its life, and one that may use only one node never.
-    pub fn signal(&mut self, class: ClassId, count: u64) -> Vec<Arc<str>> {
-        let entry = self.class(class);
-        if entry.unsignalled == 0 || entry.shape.required_node.is_some() {
-            return Vec::new();
-        }
-        let mut keys = Vec::new();
-        for (slot, _) in self.first_tried(class, count) {
-            let ask = self.ask_mut(slot);
-            if !std::mem::replace(&mut ask.signalled, true) {
-                keys.push(Arc::clone(&ask.key));
-            }
-        }
-        let entry = self.classes[class.0 as usize].as_mut().expect("a named class is in use");
-        entry.unsignalled -= keys.len();
-        keys
-    }
-
     fn class(&self, class: ClassId) -> &Class {
         self.classes[class.0 as usize]
             .as_ref()
@@ -723,6 +657,7 @@ impl Asks {
         }
         let ask = self.places[slot.0 as usize].as_mut().expect("the caller's ask lives");
         let Some(class) = ask.class.take() else { return };
+        let was_tried = ask.lacks_machines();
         let member = (ask.created_ns, ask.sequence);
         let entry = self.classes[class.0 as usize].as_mut().expect("an ask's class is in use");
         entry.members.remove(&member);
@@ -733,6 +668,11 @@ impl Asks {
             if key != entry.key {
                 let old = std::mem::replace(&mut entry.key, key);
                 let waits = self.order.get(&old).map(|(_, waits)| waits.clone());
+                if was_tried && matches!(waits, Some(WaitSet::Parked(_))) {
+                    // It was tried for all of them.
+                    let first = self.first_member(class);
+                    self.ask_mut(first).attempted = true;
+                }
                 self.order.rekey(&old, key, waits.unwrap_or(WaitSet::Due));
             }
         } else {

@@ -3,21 +3,28 @@
 //!
 //! # One queue at a time
 //! Each queue owns one [`QueueLedger`], which knows neither parent nor children. What concerns a
-//! path is done by whoever walks it: a check asks every ledger and changes none, then one
-//! [`LedgerDelta`] climbs from leaf to root and every ledger applies the same. Headroom is handed
-//! down: each ledger narrows what its parent had left.
+//! path is done by whoever walks it: headroom is handed down, each ledger narrows what its parent had
+//! left, and an ask that does not fit it changes nothing; what is decided climbs as one
+//! [`LedgerDelta`] from leaf to root, and every ledger applies the same.
+//!
+//! # Why no release is refused
+//! The specification lets a release fail when some queue of the path uses less than is released
+//! (4.6). Here none can: what is released is an allocation that the application holds, it was added
+//! to every queue of the path with one delta, so each of them uses at least as much. A release of
+//! what nobody holds finds no allocation and makes no delta. So nothing asks beforehand.
 //!
 //! # Invariants
 //! * Used, pending and preempting amounts hold only quantities above zero; the running count is at
 //!   least zero. A delta that would break this is cut, and [`Clamped`] says by how much.
 //! * Applying deltas and then their reverse leaves a ledger as it was, in any order in which none
 //!   was cut.
-//! * An ask fits the headroom of a chain exactly when no ledger of the chain says that it
-//!   [would exceed](QueueLedger::would_exceed) its maximum.
+//! * Where every delta is applied to a whole path, and none is cut at its leaf, none is cut above.
+//! * An ask fits the headroom of a chain exactly when it would take no queue of the chain above its
+//!   maximum in a name that it asks for.
 //!
 //! # When things go wrong
-//! A cut delta means that a path was charged unevenly. It is no reason to stop: the ledger stays
-//! valid, the caller logs what was cut.
+//! A cut delta means that a path was charged unevenly, a fault of the caller. It is no reason to
+//! stop: the ledger stays valid, the caller logs what was cut.
 //!
 //! ```
 //! use monoceros_rules::ledger::{LedgerDelta, QueueLedger};
@@ -27,20 +34,18 @@
 //! let delta = LedgerDelta { allocated: Resources::of(&[("vcore", 3)]), ..LedgerDelta::default() };
 //! assert!(etl.apply(&delta).is_none(), "nothing was cut");
 //! assert_eq!(etl.headroom(&Limits::unlimited()), Limits::of(&[("vcore", 1)]));
-//! assert!(etl.would_exceed(&Resources::of(&[("vcore", 2)])).is_some());
+//! assert!(!etl.headroom(&Limits::unlimited()).allows(&Resources::of(&[("vcore", 2)])));
 //! ```
 
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
 
-use crate::resources::{Limits, Name, Resources};
+use crate::resources::{Limits, Resources};
 
 /// The accounts of one queue, all descendants included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueLedger {
-    /// The stored maximum (see [`stored_limits`]); for root what the nodes offer (see
-    /// [`offered`]). `None` limits nothing.
+    /// The stored maximum (see [`stored_limits`]); for root the total of all nodes. `None` limits
+    /// nothing.
     pub max: Option<Limits>,
     /// The stored guarantee.
     pub guaranteed: Option<Resources>,
@@ -51,7 +56,6 @@ pub struct QueueLedger {
     preempting: Resources,
     running: u64,
     starting: u64,
-    allocating_accepted: BTreeSet<Arc<str>>,
 }
 
 /// A change of totals on its way from an application to root. Quantities are signed.
@@ -112,16 +116,6 @@ impl QueueLedger {
         self.starting
     }
 
-    /// The applications that are still Accepted and already had an allocation or reservation.
-    pub fn allocating_accepted(&self) -> &BTreeSet<Arc<str>> {
-        &self.allocating_accepted
-    }
-
-    /// Whether anything is pending, so that the queue is a candidate for scheduling.
-    pub fn pending_positive(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
     /// What may still be placed here when the parent has `parent` left; of root's parent and of an
     /// absent quota, [`Limits::unlimited`]. Negative in what the queue is over.
     ///
@@ -140,39 +134,8 @@ impl QueueLedger {
         }
     }
 
-    /// Of which name `ask` would take a queue other than root above its maximum; of several the
-    /// alphabetically first. Names that are not limited are no obstacle, nor is what the queue is
-    /// over already as long as the ask wants none of it: an explicit zero asks for nothing, here as
-    /// in a headroom.
-    pub fn would_exceed(&self, ask: &Resources) -> Option<Name> {
-        let max = self.max.as_ref()?;
-        self.exceeded(ask, |name| max.find(name))
-    }
-
-    /// [`Self::would_exceed`] for root, whose maximum is what the nodes offer: what none of them
-    /// offers cannot be had.
-    pub fn root_would_exceed(&self, ask: &Resources) -> Option<Name> {
-        self.exceeded(ask, |name| {
-            Some(self.max.as_ref().and_then(|max| max.find(name)).unwrap_or(0))
-        })
-    }
-
-    fn exceeded(&self, ask: &Resources, limit: impl Fn(Name) -> Option<i64>) -> Option<Name> {
-        alphabetically_first(ask.entries().filter_map(|(name, wanted)| {
-            let need = self.allocated.get(name).saturating_add(wanted);
-            (wanted > 0 && need > limit(name)?).then_some(name)
-        }))
-    }
-
-    /// Of which name `release` is more than the queue uses; of several the alphabetically first.
-    /// To be asked of a whole path before anything of it is released.
-    pub fn would_release_too_much(&self, release: &Resources) -> Option<Name> {
-        let short = |(name, quantity): &(Name, i64)| *quantity > self.allocated.get(*name).max(0);
-        alphabetically_first(release.entries().filter(short).map(|(name, _)| name))
-    }
-
-    /// Books a change, without any check of the maximum: checks come before, on the whole path,
-    /// and recovered or resized allocations have none. Answers what had to be cut.
+    /// Books a change, without any check of the maximum: checks come before, by the headroom of the
+    /// whole path, and recovered or resized allocations have none. Answers what had to be cut.
     #[must_use = "what was cut must be logged"]
     pub fn apply(&mut self, delta: &LedgerDelta) -> Option<Clamped> {
         let clamped = Clamped {
@@ -187,28 +150,12 @@ impl QueueLedger {
         (!clamped.is_nothing()).then_some(clamped)
     }
 
-    /// Whether this queue has room for the application to run (`canRun` at this level; all levels
-    /// must agree). Only asked for applications that are Accepted.
-    pub fn may_run(&self, application: &str) -> bool {
-        self.has_room_to_run() || self.allocating_accepted.contains(application)
-    }
-
-    /// Whether there is room for one more application that does not count yet.
+    /// Whether there is room for one more application that does not count yet (`canRun` at this
+    /// level; all levels must agree). Only applications that are still to start need it: one that
+    /// counts already, running or starting, goes on.
     pub fn has_room_to_run(&self) -> bool {
         let counted = self.running.saturating_add(self.starting);
-        self.max_running == 0
-            || counted.saturating_add(self.allocating_accepted.len() as u64) < self.max_running
-    }
-
-    /// From now on the application counts as running, although it is Accepted. Whether that is new.
-    pub fn enter_allocating(&mut self, application: &Arc<str>) -> bool {
-        !self.allocating_accepted.contains(application)
-            && self.allocating_accepted.insert(Arc::clone(application))
-    }
-
-    /// The application left Accepted or is gone. Whether it was counted.
-    pub fn leave_allocating(&mut self, application: &str) -> bool {
-        self.allocating_accepted.remove(application)
+        self.max_running == 0 || counted < self.max_running
     }
 }
 
@@ -220,20 +167,6 @@ impl LedgerDelta {
             && self.preempting.is_zero()
             && self.running == 0
             && self.starting == 0
-    }
-
-    /// Adds what another delta changes, for one climb instead of two.
-    pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in [
-            (&mut self.allocated, &other.allocated),
-            (&mut self.pending, &other.pending),
-            (&mut self.preempting, &other.preempting),
-        ] {
-            mine.add(theirs);
-            mine.prune();
-        }
-        self.running = self.running.saturating_add(other.running);
-        self.starting = self.starting.saturating_add(other.starting);
     }
 
     /// What undoes this delta.
@@ -282,13 +215,8 @@ pub fn stored_guaranteed(configured: &Resources) -> Option<Resources> {
     configured.is_positive().then(|| configured.clone())
 }
 
-/// The maximum of root when the nodes offer `total` together: names of which nothing is left are
-/// not offered, and without anything there is no maximum.
-pub fn offered(total: &Resources) -> Option<Limits> {
-    stored_limits(&total.clone().pruned())
-}
-
-/// What limits a queue with its own maximum below a parent with that effective maximum.
+/// What limits a queue with its own maximum below a parent with that effective maximum. The least
+/// counts of each name, so a path may be taken from either end.
 ///
 /// The *configured maximum*, which sizes gangs, is the same recursion with `None` for root.
 pub fn effective_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Limits> {
@@ -337,11 +265,6 @@ fn change(total: &mut Resources, delta: &Resources) -> Resources {
     }
     total.prune();
     missing
-}
-
-/// The interned order of names must not reach a reader.
-fn alphabetically_first(names: impl Iterator<Item = Name>) -> Option<Name> {
-    names.min_by(|left, right| left.alphabetical(*right))
 }
 
 #[cfg(test)]

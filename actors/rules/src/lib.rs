@@ -6,7 +6,7 @@
 //!
 //! Reading order: [`resources`] and [`shares`]; how things are ordered ([`ordered`], [`order`]); what
 //! is held where ([`ledger`], [`nodes`], [`allocations`], [`unsettled`], [`books`]); what waits
-//! ([`asks`], [`waits`], [`application`], [`application_state`]); who owns what ([`identity`]) and
+//! ([`asks`], [`waits`], [`application`], [`application_state`]); who owns what ([`identity`], [`names`]) and
 //! uses how much ([`limits`]); what the operator writes ([`config`]) and changes ([`reload`],
 //! [`difference`], [`object_state`]).
 
@@ -20,8 +20,10 @@ pub mod config;
 pub mod difference;
 pub mod duration;
 pub mod identity;
+pub mod instant;
 pub mod ledger;
 pub mod limits;
+pub mod names;
 pub mod nodes;
 pub mod object_state;
 pub mod order;

@@ -66,6 +66,11 @@ impl ObjectState {
         }
     }
 
+    /// Whether a queue in this state may be chosen by the one above it: only a stopped one may not.
+    pub fn is_scheduled(self) -> bool {
+        self != Self::Stopped
+    }
+
     /// The text of the state.
     pub fn text(self) -> &'static str {
         match self {

@@ -16,7 +16,7 @@
 //! ones stay for a while, because an application may come.
 //!
 //! # Invariants
-//! * After [`changes`] are [applied](apply) and what is empty is gone, every configured queue is
+//! * After [`changes`] are carried out and what is empty is gone, every configured queue is
 //!   there as configured and Active, and every other one that is left is Draining or dynamic.
 //! * Trees that agree give no change.
 //! * Changes of one queue come after those of the queues it stands on: drained are the deepest
@@ -24,14 +24,17 @@
 //!
 //! ```
 //! use monoceros_rules::config;
-//! use monoceros_rules::reload::{self, Change};
+//! use monoceros_rules::object_state::ObjectState;
+//! use monoceros_rules::reload::{self, Standing, Tree};
 //!
-//! let root = |queues: &str| {
+//! let flat = |queues: &str| {
 //!     let text = format!("partitions: [{{queues: [{{name: root, queues: [{queues}]}}]}}]");
-//!     config::parse(&text).unwrap().partitions.remove(0).root
+//!     reload::flat(&config::parse(&text).unwrap().partitions[0].root)
 //! };
-//! let tree = reload::tree(&root("{name: a}, {name: b}"));
-//! let changes = reload::changes(&tree, &root("{name: b, maxapplications: 2}, {name: c}"));
+//! let standing = |config| Standing { config, state: ObjectState::Active };
+//! let before = flat("{name: a}, {name: b}").into_iter();
+//! let tree: Tree = before.map(|(path, config)| (path, standing(config))).collect();
+//! let changes = reload::changes(&tree, &flat("{name: b, maxapplications: 2}, {name: c}"));
 //! let shown: Vec<String> = changes.iter().map(ToString::to_string).collect();
 //! assert_eq!(shown, ["drain root.a", "set root.b", "plant root.c"]);
 //! ```
@@ -99,19 +102,8 @@ pub struct TypeInUse {
     pub what: &'static str,
 }
 
-/// The queues of a configuration as they stand when a partition begins with it.
-pub fn tree(root: &QueueConfig) -> Tree {
-    let standing = |config| Standing { config, state: ObjectState::Active };
-    flat(root).into_iter().map(|(path, config)| (path, standing(config))).collect()
-}
-
-/// What makes `wanted` of the queues as they stand.
-pub fn changes(tree: &Tree, wanted: &QueueConfig) -> Vec<Change> {
-    changes_to(tree, &flat(wanted))
-}
-
-/// As [`changes`], for those who have no time to make a [`Flat`] first: one pass over both.
-pub fn changes_to(tree: &Tree, wanted: &Flat) -> Vec<Change> {
+/// What makes `wanted` of the queues as they stand, in one pass over both.
+pub fn changes(tree: &Tree, wanted: &Flat) -> Vec<Change> {
     let (mut drained, mut set, mut planted) = (Vec::new(), Vec::new(), Vec::new());
     let mut wanted = wanted.iter().peekable();
     for (path, standing) in tree {
@@ -172,29 +164,13 @@ fn below<'t>(tree: &'t Tree, path: &str) -> impl Iterator<Item = (&'t str, &'t S
         .take_while(move |(path, _)| path.starts_with(&prefix))
 }
 
-/// Carries the changes out on the queues themselves. What then drains and is empty is to be taken
-/// away.
-pub fn apply(tree: &mut Tree, changes: &[Change]) {
-    for change in changes {
-        match change {
-            Change::Drain(path) => {
-                if let Some(standing) = tree.get_mut(path) {
-                    standing.state = ObjectState::Draining;
-                }
-            }
-            Change::Set(config) | Change::Plant(config) => {
-                let standing = Standing { config: Arc::clone(config), state: ObjectState::Active };
-                tree.insert(Arc::clone(&config.path), standing);
-            }
-        }
-    }
-}
-
-/// Whether a leaf orders its applications by the same keys with both.
-pub fn orders_applications_alike(a: &QueueConfig, b: &QueueConfig) -> bool {
+/// Whether a leaf orders its applications by the same keys with both, and lets them back off alike.
+pub fn treats_applications_alike(a: &QueueConfig, b: &QueueConfig) -> bool {
     a.settings.sort_policy == b.settings.sort_policy
         && a.settings.priority_sort == b.settings.priority_sort
         && a.guaranteed == b.guaranteed
+        && a.settings.backoff_asks == b.settings.backoff_asks
+        && a.settings.backoff_delay == b.settings.backoff_delay
 }
 
 /// The queues of a configuration by path.

@@ -12,9 +12,11 @@
 //!
 //! The rules are in `monoceros_rules::{application, asks}`; what an RM may ask for is in [`ops`].
 
+mod backoff;
 mod events;
 mod lane;
 mod ops;
+mod parking;
 mod scale_up;
 mod unsettled;
 
@@ -29,7 +31,7 @@ use monoceros_rules::asks::{AskSlot, ClassId, Standing};
 use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::order::{ApplicationKey, ApplicationView};
+use monoceros_rules::order::{ApplicationKey, ApplicationView, AskKey};
 use monoceros_rules::waits::{Parked, View, WaitSet, Waits};
 
 use crate::baton::{
@@ -37,8 +39,9 @@ use crate::baton::{
 };
 use crate::events::Row;
 use crate::metrics::{Kind, Metrics};
-use crate::partition::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
+use crate::partition::COMPLETING_TIMEOUT;
 use crate::queue::{Queue, QueueFacts};
+use backoff::Backoff;
 pub(crate) use ops::{Cause, Existing, Op, Which};
 
 /// An offer for this application: from its leaf, which it goes back to.
@@ -83,6 +86,8 @@ pub(crate) struct Application {
     blocked: Blocked,
     /// Loosening and growth when it last declined an offer.
     last_vain: (u64, u64),
+    /// Too many of its asks found no node.
+    backoff: Option<Backoff>,
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
     metrics: Arc<Metrics>,
@@ -99,6 +104,8 @@ struct Blocked {
 enum Next {
     /// Nothing; the counters where it was looked for.
     Nothing { now: (u64, u64) },
+    /// Nothing for a while; the last ask that was tried.
+    Backoff { reached: AskKey },
     /// A class does not fit what quotas leave: those of its user or group, or else of its queues.
     TooMuch { class: ClassId, ask: AskSlot, waits: WaitSet, for_user: bool },
     /// A class wants a node.
@@ -124,6 +131,7 @@ impl Application {
             lane: None,
             blocked: Blocked::default(),
             last_vain,
+            backoff: None,
             changes,
             metrics,
         }
@@ -150,7 +158,7 @@ impl Application {
 
     /// What this application tells its leaf of itself. `None` until it has joined.
     fn update(&self) -> Option<RowUpdate> {
-        let set = self.book.asks.waits().declined(self.last_vain);
+        let set = self.waits();
         let waits = if self.book.is_starting() {
             Waits { starting: set, ..Waits::default() }
         } else {
@@ -163,10 +171,15 @@ impl Application {
     /// Tries one class after the other until one has a node to ask, or gives the offer back.
     fn consider(&mut self, mut baton: Box<Baton>) {
         self.set_blocked(Blocked::default(), &mut baton);
+        self.backoff = None;
         loop {
             let (class, ask) = match self.looking(&baton, |view| self.next(view, &baton)) {
                 Next::Nothing { now } => {
                     self.last_vain = now;
+                    break;
+                }
+                Next::Backoff { reached } => {
+                    self.back_off(reached, &mut baton);
                     break;
                 }
                 Next::TooMuch { class, ask, waits, for_user } => {
@@ -218,7 +231,11 @@ impl Application {
     /// The next class that may use the offer, and what quotas say of it: those of its user and group
     /// before those of its queues (queues-and-config chapter, 5.4).
     fn next(&self, view: &View<'_>, baton: &Baton) -> Next {
-        let Some((class, ask)) = self.book.asks.first(view) else {
+        let first = self.book.asks.first(view);
+        if let Some(reached) = self.last_of_pass(view, first.map(|(class, _)| class)) {
+            return Next::Backoff { reached };
+        }
+        let Some((class, ask)) = first else {
             return Next::Nothing { now: view.now() };
         };
         let wanted = &self.book.asks.shape(class).resources;
@@ -230,19 +247,6 @@ impl Application {
         let lane = self.limited_lane();
         let for_user = lane.is_some_and(|lane| !trackers.headroom(lane).allows(wanted));
         Next::TooMuch { class, ask, waits, for_user }
-    }
-
-    /// No node has room for the class: it waits for one to grow, or for the one it names.
-    fn park_without_node(&mut self, baton: &mut Baton, class: ClassId) {
-        let shape = self.book.asks.shape(class);
-        let parked = self.looking(baton, |view| match &shape.required_node {
-            Some(_) => Parked::named(view),
-            None => Parked::roomless(&shape.resources, view),
-        });
-        if let Some(name) = &shape.required_node {
-            baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
-        }
-        self.book.asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
     }
 
     /// Asks `node` to hold one instance of the ask.
@@ -396,40 +400,6 @@ impl Application {
         }
     }
 
-    /// Every node that had room refused the ask, or the one it names did: it waits alone. `judged`
-    /// is what [`View::now`] says; 0 stands for a loosening that is not known.
-    ///
-    /// [`View::now`]: monoceros_rules::waits::View::now
-    fn park_refused(&mut self, baton: &mut Baton, slot: AskSlot, judged: (u64, u64)) {
-        self.tell_refusals(baton, slot);
-        let ask = self.book.asks.ask(slot);
-        let parked = match ask.required_node() {
-            Some(name) => {
-                baton.directory.named.entry(Arc::clone(name)).or_default().insert(self.slot);
-                Parked { judged, ..Parked::default() }
-            }
-            None => Parked::refused(ask.resources(), judged),
-        };
-        self.book.asks.single_out(slot, WaitSet::Parked(Box::new(parked)));
-        let ask = self.book.asks.ask_mut(slot);
-        ask.standing = Standing::Resting;
-        baton.directory.refused.insert(self.slot);
-        self.arm_retry(baton, slot);
-    }
-
-    /// Has an ask that was just singled out tried again when some time has passed.
-    fn arm_retry(&self, baton: &mut Baton, slot: AskSlot) {
-        let ask = self.book.asks.ask(slot);
-        let wait = PREDICATE_RETRY.saturating_mul(1 << ask.refusals.clamp(1, 16).saturating_sub(1));
-        let alarm = Alarm::PredicateRetry {
-            application: self.slot,
-            id: Arc::clone(&self.book.id),
-            key: Arc::clone(&ask.key),
-            retry: ask.retry,
-        };
-        baton.alarms.push((wait.min(PREDICATE_RETRY_MAX), alarm));
-    }
-
     /// The counters where an offer stands that is at this application.
     fn now(&self, baton: &Baton) -> (u64, u64) {
         #[expect(
@@ -514,6 +484,7 @@ impl Application {
             allocations: self.book.allocations.values().copied().collect(),
             unsettled: self.book.unsettled.iter().copied().collect(),
             asks: ApplicationFact::asks(&self.book.asks),
+            backs_off: self.backs_off_until().is_some(),
         }
     }
 }
@@ -620,8 +591,8 @@ impl Application {
         baton.node_work.reverse();
         if doing.touched || !doing.delta.is_nothing() {
             let loosens = doing.loosens || doing.delta.running + doing.delta.starting < 0;
-            if self.book.asks.pending().is_empty() && !baton.directory.named.is_empty() {
-                baton.directory.forget_named(self.slot);
+            if self.book.asks.pending().is_empty() {
+                baton.directory.named.forget(self.slot);
             }
             if loosens && doing.loosening == 0 {
                 doing.loosening = baton.books.loosen();
@@ -657,7 +628,7 @@ impl Handler<Walk> for Application {
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(Kind::Application);
         match baton.walk.purpose {
-            Purpose::Load | Purpose::Room | Purpose::Figures => {}
+            Purpose::Load | Purpose::LookAgain | Purpose::Room | Purpose::Figures => {}
             Purpose::Waiting => self.say_waiting(&mut baton),
             Purpose::Signal => self.signal(&mut baton),
             Purpose::Outstanding => self.show_outstanding(&mut baton),
@@ -665,11 +636,13 @@ impl Handler<Walk> for Application {
                 let leaf = self.leaf_facts.slot;
                 self.leaf_facts = Arc::clone(&baton.directory.queue(leaf).facts);
                 self.rejoin_lane(&mut baton);
+                self.refresh_backoff();
                 baton.walk.rows.entry(leaf).or_default().extend(self.update());
             }
             Purpose::Dismiss => self.dismiss(&mut baton),
             Purpose::Read => {
-                let snapshot = crate::views::application(&self.book, &baton);
+                let snapshot =
+                    crate::views::application(&self.book, self.backs_off_until(), &baton);
                 baton.walk.applications_read.push(snapshot);
             }
             Purpose::Audit => baton.walk.facts.applications.push(self.fact()),

@@ -42,6 +42,8 @@ pub(crate) enum Op {
     WakeNamedByReturn(Arc<str>),
     /// An ask that every node refused may be tried again.
     Retry { key: Arc<str>, retry: u32 },
+    /// It has backed off until then.
+    BackoffOver { until_ns: i64 },
     /// The application was Completing since then for as long as it may.
     CompletingOver { since_ns: i64 },
     /// Its allocations on a node that left.
@@ -156,6 +158,7 @@ impl Application {
                 doing.touched |= self.book.asks.wake_named_by_return(&node);
             }
             Op::Retry { key, retry } => self.retry(&key, retry, doing),
+            Op::BackoffOver { until_ns } => doing.touched |= self.end_backoff(until_ns),
             Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton),
             Op::Stranded(ids) => self.stranded(&ids, baton, doing),
             Op::Overdue(id) => self.overdue(id, baton),

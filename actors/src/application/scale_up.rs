@@ -23,7 +23,7 @@ impl Application {
             by_quota: starts && lane.is_some_and(|lane| !trackers.may_start(lane)),
         };
         self.set_blocked(blocked, baton);
-        let classes = self.book.asks.tried();
+        let classes = self.book.asks.tried(self.reached());
         if !classes.is_empty() {
             let rooms = lane.map(|lane| baton.books.trackers.rooms(lane)).into_iter().flatten();
             let mut limits = Vec::new();
@@ -40,8 +40,9 @@ impl Application {
 
     /// Tells the RM of those asks of the wanted ones that it was not told of.
     pub(super) fn signal(&mut self, baton: &mut Baton) {
+        let reached = self.reached();
         for (class, count) in baton.walk.wanted.remove(&self.slot).unwrap_or_default() {
-            for key in self.book.asks.signal(class, count) {
+            for key in self.book.asks.signal(class, count, reached) {
                 let application = Arc::clone(&self.book.id);
                 baton.said.push(Saying::WantsMachines { application, key });
             }
@@ -55,7 +56,7 @@ impl Application {
             if asks.shape(class).required_node.is_some() {
                 continue;
             }
-            for (slot, count) in asks.first_tried(class, count) {
+            for (slot, count) in asks.first_tried(class, count, self.reached()) {
                 if baton.walk.outstanding.len() >= baton.walk.outstanding_limit {
                     return;
                 }

@@ -4,8 +4,8 @@
 //! # How an event travels
 //! A step says an event as it says everything else, so that events of one object keep their order.
 //! What a step says anyway (a placement, a state) carries its events already: they are derived on
-//! the front thread ([`gather`]), and a placement costs a partition nothing more. There, too, the
-//! events get their ids and are handed to the RM's own [`EventStore`] and to whoever follows; texts
+//! the front thread (`gather`), and a placement costs a partition nothing more. There, too, the
+//! events get their ids and are handed to the RM's own `EventStore` and to whoever follows; texts
 //! and protobuf are made when somebody reads.
 //!
 //! # Invariants

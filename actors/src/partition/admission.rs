@@ -10,6 +10,7 @@ use monoceros_rules::allocations::ApplicationSlot;
 use monoceros_rules::application::{Application as Book, NewApplication};
 use monoceros_rules::application_state::ApplicationState;
 use monoceros_rules::config::{ApplicationSortPolicy, PartitionConfig};
+use monoceros_rules::ledger;
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::placement::{self, Obstacle, Placement, QueueTree, Refused, Submission};
 use monoceros_rules::rejection::Rejection;
@@ -157,13 +158,11 @@ fn takes_gang(
     if config.settings.sort_policy != ApplicationSortPolicy::Fifo {
         return Err(Rejection::GangSort { id, queue });
     }
-    let mut max = Limits::unlimited();
-    for facts in directory.upward(leaf).filter(|facts| facts.parent.is_some()) {
-        if let Some(own) = &facts.config.max {
-            max.narrow(own);
-        }
-    }
-    if !max.allows(&new.placeholder_ask) {
+    let below_root = directory.upward(leaf).filter(|facts| facts.parent.is_some());
+    let max = below_root.fold(None, |max: Option<Limits>, facts| {
+        ledger::effective_max(max.as_ref(), facts.config.max.as_ref())
+    });
+    if let Some(max) = max.filter(|max| !max.allows(&new.placeholder_ask)) {
         let (ask, max) = (new.placeholder_ask.to_string(), max.to_string());
         return Err(Rejection::GangTooLarge { id, queue, ask, max });
     }

@@ -18,6 +18,9 @@ pub(super) const CLEANING_INTERVAL: Duration = Duration::from_secs(10);
 /// After how long an ask that every node refused is tried again, at first and at most.
 pub(crate) const PREDICATE_RETRY: Duration = Duration::from_secs(1);
 pub(crate) const PREDICATE_RETRY_MAX: Duration = Duration::from_secs(30);
+/// The shortest back-off: a shorter one would have the partition look at nothing else.
+pub(crate) const BACKOFF_LEAST: Duration = Duration::from_millis(100);
+
 /// The earliest deadline is due.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -77,6 +80,12 @@ impl Partition {
             Alarm::PredicateRetry { application, id, key, retry } => {
                 if is_same(baton, application, &id) {
                     let ops = vec![Op::Retry { key, retry }];
+                    self.agenda.push_back(Task::Visit(application, ops));
+                }
+            }
+            Alarm::Backoff { application, id, until_ns } => {
+                if is_same(baton, application, &id) {
+                    let ops = vec![Op::BackoffOver { until_ns }];
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }

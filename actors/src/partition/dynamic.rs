@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use monoceros_rules::application::NewApplication;
 use monoceros_rules::config::{QueueConfig, RECOVERY, Template};
-use monoceros_rules::ledger;
 use monoceros_rules::placement::{NamespaceTags, QueueTree, creation};
 use monoceros_rules::rejection::Rejection;
 use monoceros_rules::reload;
@@ -99,31 +98,27 @@ impl Partition {
             tracing::warn!(application = %new.id, "{warning}");
         }
         let Some(config) = said.changed(&entry.facts.config) else { return };
-        let reorders = !reload::orders_applications_alike(&entry.facts.config, &config);
+        let treats_otherwise = !reload::treats_applications_alike(&entry.facts.config, &config);
         let facts = QueueFacts::clone(&entry.facts);
         entry.facts = Arc::new(QueueFacts { config: Arc::new(config), ..facts });
-        self.agenda.push_back(Task::Refit(leaf, reorders));
+        self.agenda.push_back(Task::Refit(leaf, treats_otherwise));
     }
 
     /// Has a leaf and those above it take in what the leaf is to be, as a reload does for all.
-    pub(super) fn refit(leaf: QueueSlot, reorders: bool, mut baton: Box<Baton>) {
+    pub(super) fn refit(leaf: QueueSlot, treats_otherwise: bool, mut baton: Box<Baton>) {
         let directory = &baton.directory;
         let mut path: Vec<&Arc<QueueFacts>> = directory.upward(leaf).collect();
         path.reverse();
         let mut fair_max = vec![None; leaf.0 as usize + 1];
-        let mut above = None;
         for facts in &path {
-            above = match facts.parent {
-                None => ledger::stored_limits(baton.books.nodes.capacity()),
-                Some(_) => ledger::fair_max(above.as_ref(), facts.config.max.as_ref()),
-            };
-            fair_max[facts.slot.0 as usize].clone_from(&above);
+            let capacity = baton.books.nodes.capacity();
+            fair_max[facts.slot.0 as usize] = facts.fair_max_below(&fair_max, capacity);
         }
         let address = |facts: &&Arc<QueueFacts>| Arc::clone(&directory.queue(facts.slot).address);
         let queues = path.iter().map(address).collect();
         let members = directory.applications.iter().flatten();
-        let reordered = members.filter(|entry| reorders && entry.leaf == leaf);
-        let applications = reordered.map(|entry| Arc::clone(&entry.address)).collect();
+        let treated_otherwise = members.filter(|entry| treats_otherwise && entry.leaf == leaf);
+        let applications = treated_otherwise.map(|entry| Arc::clone(&entry.address)).collect();
         let purpose = Purpose::Refresh;
         baton.walk = Walk { queues, applications, purpose, fair_max, ..Walk::default() };
         baton.walk_on();

@@ -52,7 +52,9 @@ use crate::outlet::{Outlet, Say};
 use crate::predicates::{QuestionId, Verdict};
 use crate::rm::{Credit, Intake, Rm, Settling, Steering};
 use crate::tally::Tally;
-pub(crate) use deadlines::{COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX};
+pub(crate) use deadlines::{
+    BACKOFF_LEAST, COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX,
+};
 pub(crate) use early::Awaited;
 use early::Early;
 pub(crate) use observing::Measurements;

@@ -80,7 +80,7 @@ impl Partition {
         let since = Instant::now();
         let tree = standing(&baton.directory);
         let changes =
-            wanted.as_ref().map(|it| reload::changes_to(&tree, &it.queues)).unwrap_or_default();
+            wanted.as_ref().map(|it| reload::changes(&tree, &it.queues)).unwrap_or_default();
         let answer = could(&tree, &changes, &baton.directory);
         let mut left_out = 0;
         if answer.is_ok() {
@@ -254,9 +254,9 @@ fn standing(directory: &Directory) -> Tree {
 }
 
 /// Notes for every queue that is there what it is to be; the queues hear of it when they are
-/// refreshed. Returns the leaves that order their applications otherwise.
+/// refreshed. Returns the leaves that treat their applications otherwise.
 fn settle_directory(changes: &[Change], directory: &mut Directory) -> BTreeSet<QueueSlot> {
-    let mut reordered = BTreeSet::new();
+    let mut treated_otherwise = BTreeSet::new();
     for change in changes {
         let (path, config) = match change {
             Change::Drain(path) => (path, None),
@@ -269,8 +269,8 @@ fn settle_directory(changes: &[Change], directory: &mut Directory) -> BTreeSet<Q
         match config {
             None => facts.state = ObjectState::Draining,
             Some(config) => {
-                if !reload::orders_applications_alike(&facts.config, config) {
-                    reordered.insert(slot);
+                if !reload::treats_applications_alike(&facts.config, config) {
+                    treated_otherwise.insert(slot);
                 }
                 facts.state = ObjectState::Active;
                 facts.config = Arc::clone(config);
@@ -292,7 +292,7 @@ fn settle_directory(changes: &[Change], directory: &mut Directory) -> BTreeSet<Q
             entry.is_stale = true;
         }
     }
-    reordered
+    treated_otherwise
 }
 
 impl Handler<Conclude> for Partition {

@@ -1,13 +1,12 @@
 //! A step as a list of tasks: each sends the baton out once, or is done at home.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::allocations::ApplicationSlot;
 use monoceros_rules::application::NewApplication;
 use monoceros_rules::config::QueueConfig;
-use monoceros_rules::ledger;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::reload::TypeInUse;
@@ -46,8 +45,8 @@ pub(super) enum Task {
     Reloaded {
         since: Instant,
     },
-    /// Limits of these lanes of a leaf were loosened.
-    LookAgain(QueueSlot, Vec<LaneId>),
+    /// Limits of these lanes were loosened, by leaf.
+    LookAgain(BTreeMap<QueueSlot, Vec<LaneId>>),
     /// An application comes to the leaf of this path, which is there by now.
     Join(Box<NewApplication>, Arc<str>),
     /// What a dynamic leaf is to be was noted: it and those above take it in.
@@ -102,7 +101,7 @@ impl Partition {
                 let entry = taken.expect("an application leaves once");
                 baton.directory.application_by_id.remove(&entry.id);
                 baton.directory.free_applications.push(slot.0);
-                baton.directory.forget_named(slot);
+                baton.directory.named.forget(slot);
                 let id = Arc::clone(&entry.id);
                 baton.said.push(Saying::ApplicationPlaced { id, queue: None });
                 let queue = baton.directory.queue_mut(entry.leaf);
@@ -126,18 +125,16 @@ impl Partition {
             }
             Task::Prepared(answer) => self.prepared(answer, &mut baton),
             Task::Reloaded { since } => self.reloaded(since),
-            Task::LookAgain(leaf, lanes) => {
-                let leaf = Arc::clone(&baton.directory.queue(leaf).address);
-                baton.errand = Errand::LookAgain { lanes };
-                leaf.do_send(crate::queue::Membership(baton));
+            Task::LookAgain(lanes) => {
+                Self::look_again(lanes, baton);
                 return None;
             }
             Task::Join(new, leaf) => {
                 let leaf = baton.directory.queue_by_path[&leaf];
                 self.join(*new, leaf, &mut baton);
             }
-            Task::Refit(slot, reorders) => {
-                Self::refit(slot, reorders, baton);
+            Task::Refit(slot, treats_otherwise) => {
+                Self::refit(slot, treats_otherwise, baton);
                 return None;
             }
             Task::Plant(config) => {
@@ -183,13 +180,7 @@ impl Partition {
         let mut is_visited = vec![false; n_slots];
         for entry in directory.all_queues() {
             let (facts, at) = (&entry.facts, entry.facts.slot.0 as usize);
-            fair_max[at] = match facts.parent {
-                None => ledger::stored_limits(books.nodes.capacity()),
-                Some(parent) => {
-                    let above = fair_max[parent.0 as usize].as_ref();
-                    ledger::fair_max(above, facts.config.max.as_ref())
-                }
-            };
+            fair_max[at] = facts.fair_max_below(&fair_max, books.nodes.capacity());
             let is_root = facts.parent.is_none();
             is_visited[at] = is_root || entry.is_stale || fair_max[at] != facts.fair_max;
         }
@@ -215,6 +206,23 @@ impl Partition {
         baton.walk_on();
     }
 
+    /// Has leaves look at their lanes again, and then those above them: each once, however many below
+    /// it speak.
+    fn look_again(lanes: BTreeMap<QueueSlot, Vec<LaneId>>, mut baton: Box<Baton>) {
+        let directory = &baton.directory;
+        let mut slots = BTreeSet::new();
+        for leaf in lanes.keys() {
+            let path = directory.upward(*leaf).map(|facts| facts.slot);
+            // Those above one that is there are there.
+            slots.extend(path.take_while(|slot| !slots.contains(slot)).collect::<Vec<_>>());
+        }
+        // A walk goes from the last to the first, and parents have the smaller slots.
+        let queues = slots.iter().map(|slot| Arc::clone(&directory.queue(*slot).address)).collect();
+        let purpose = Purpose::LookAgain;
+        baton.walk = Walk { queues, purpose, lanes, ..Walk::default() };
+        baton.walk_on();
+    }
+
     /// What the step left behind that the step itself must still do. Says whether there is any.
     pub(super) fn agenda_from(&mut self, baton: &mut Baton) -> bool {
         for (slot, row) in std::mem::take(&mut baton.ended) {
@@ -228,10 +236,12 @@ impl Partition {
         for (slot, node) in std::mem::take(&mut baton.woken_by_return) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamedByReturn(node)]));
         }
-        for (leaf, lanes) in baton.books.trackers.take_reopened() {
-            if let Some(leaf) = baton.directory.queue_by_path.get(&leaf) {
-                self.agenda.push_back(Task::LookAgain(*leaf, lanes));
-            }
+        let reopened = baton.books.trackers.take_reopened();
+        if !reopened.is_empty() {
+            let by_path = &baton.directory.queue_by_path;
+            let leaves = reopened.into_iter();
+            let slots = leaves.filter_map(|(leaf, lanes)| Some((*by_path.get(&leaf)?, lanes)));
+            self.agenda.push_back(Task::LookAgain(slots.collect()));
         }
         !self.agenda.is_empty()
     }

@@ -15,13 +15,15 @@
 //! and is decided as it would have been.
 //!
 //! # Invariants
-//! * Every lane here has a row, and stands under the key of its first.
+//! * Every lane here has a row, and stands under the key of its first. A lane is settled after the
+//!   one that its rows came from: no two ever stand under the same key.
+//! * A lane that is not here holds nothing back.
 //! * What a lane shows above was made of its limits as they were, or as they are: they are narrowed
 //!   without notice, and whenever something that waits here may go on the partition has the lane
 //!   looked at ([`Lanes::look_again`]). That is what the trackers are told for
 //!   ([`Trackers::hold_back`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_rules::limits::{HeldBack, LaneId, Trackers};
 use monoceros_rules::nodes::NodeIndex;
@@ -87,10 +89,6 @@ impl Lanes {
         self.lanes.is_empty()
     }
 
-    pub(super) fn ids(&self) -> Vec<LaneId> {
-        self.lanes.keys().copied().collect()
-    }
-
     /// The bound over all lanes.
     pub(super) fn waits(&self) -> Option<&Waits> {
         self.order.bound()
@@ -118,43 +116,62 @@ impl Lanes {
         }
     }
 
-    /// Puts a lane in its place, with what is seen of it from above. Says whether that changed.
-    /// An empty one is forgotten, and its number may stand for another lane already.
-    pub(super) fn settle(&mut self, id: LaneId, trackers: &mut Trackers) -> bool {
-        let Some(lane) = self.lanes.get_mut(&id) else { return false };
+    /// Settles lanes of which many may have changed. Each leaves the key that is not its first's any
+    /// more before any other is put in its place: that may have become the other's.
+    pub(super) fn settle_all(&mut self, ids: &BTreeSet<LaneId>, trackers: &mut Trackers) {
+        for id in ids {
+            let Some(lane) = self.lanes.get_mut(id) else { continue };
+            let first = lane.rows.iter().next().map(|(first, ..)| first);
+            if first != lane.head.as_ref()
+                && let Some(head) = lane.head.take()
+            {
+                self.order.remove(&head);
+            }
+        }
+        for id in ids {
+            self.settle(*id, trackers);
+        }
+    }
+
+    /// Puts a lane in its place, with what is seen of it from above.
+    /// An empty one is forgotten, and holds nothing back.
+    pub(super) fn settle(&mut self, id: LaneId, trackers: &mut Trackers) {
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
         let Some((first, ..)) = lane.rows.iter().next() else {
             if let Some(head) = &lane.head {
                 self.order.remove(head);
             }
             self.lanes.remove(&id);
-            return true;
+            trackers.hold_back(id, HeldBack::default());
+            return;
         };
         let (seen, held_back) = lane.seen(id, trackers);
         if lane.held_back != held_back {
             trackers.hold_back(id, held_back.clone());
             lane.held_back = held_back;
         }
-        match &lane.head {
+        let is_there = match &lane.head {
             Some(head) if head == first => {
-                let is_new = self.order.get(head).is_none_or(|(_, bound)| *bound != seen);
-                return is_new && self.order.set_bound(head, seen);
+                if self.order.get(head).is_some_and(|(_, bound)| *bound == seen) {
+                    return;
+                }
+                self.order.set_bound(head, seen)
             }
-            Some(head) => {
-                self.order.rekey(head, first.clone(), seen);
+            Some(head) => self.order.rekey(head, first.clone(), seen),
+            None => {
+                self.order.insert(first.clone(), id, seen);
+                true
             }
-            None => self.order.insert(first.clone(), id, seen),
-        }
+        };
+        debug_assert!(is_there, "a lane stands under its head");
         lane.head = Some(first.clone());
-        true
     }
 
-    /// Limits of these lanes were loosened. Says whether anything is seen otherwise from above.
-    pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) -> bool {
-        let mut is_changed = false;
+    /// Limits of these lanes were loosened.
+    pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) {
         for lane in lanes {
-            is_changed |= self.settle(*lane, trackers);
+            self.settle(*lane, trackers);
         }
-        is_changed
     }
 
     /// The first row that may use the offer, if it comes before `rival`.
@@ -197,6 +214,19 @@ impl Lanes {
                 Some((key, ..)) => lower(&mut leaders.next, Some(key.clone())),
             }
             looked_at = Some(head);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Lanes {
+    /// Whether every lane stands where the head of the module says.
+    pub(super) fn check(&self) {
+        assert_eq!(self.order.len(), self.lanes.len(), "a lane is out of order");
+        for (id, lane) in &self.lanes {
+            let head = lane.head.as_ref().expect("a lane is settled");
+            assert_eq!(lane.rows.iter().next().map(|(first, ..)| first), Some(head));
+            assert_eq!(self.order.get(head).map(|(lane, _)| lane), Some(id));
         }
     }
 }

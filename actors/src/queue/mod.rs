@@ -52,6 +52,20 @@ pub(crate) struct QueueFacts {
 }
 
 impl QueueFacts {
+    /// What its share is measured against, with that of its parent in `fair_max`, by slot, and the
+    /// capacity of all nodes for root (queues-and-config chapter, 4.6).
+    pub(crate) fn fair_max_below(
+        &self,
+        fair_max: &[Option<Limits>],
+        capacity: &Resources,
+    ) -> Option<Limits> {
+        let Some(parent) = self.parent else {
+            return ledger::stored_limits(capacity);
+        };
+        let above = fair_max[parent.0 as usize].as_ref();
+        ledger::fair_max(above, self.config.max.as_ref())
+    }
+
     /// The queue's key among its siblings.
     pub(crate) fn key(
         &self,
@@ -220,11 +234,13 @@ impl Queue {
         }
     }
 
-    /// What this queue tells its parent of itself.
+    /// What this queue tells its parent of itself: it has a place in the order while something is
+    /// pending, unless it is stopped (5.2).
     fn update(&self, row: RowSlot) -> RowUpdate {
         let priority = self.priority();
         let pending = self.ledger.pending();
-        let key = (!pending.is_empty())
+        let is_candidate = self.facts.state.is_scheduled() && !pending.is_empty();
+        let key = is_candidate
             .then(|| RowKey::Queue(self.facts.key(priority, self.ledger.allocated(), pending)));
         RowUpdate { row, lane: None, key, priority, waits: self.waits_from_above() }
     }
@@ -272,6 +288,26 @@ impl Queue {
             self.loosened = baton.books.loosen();
         }
         self.tell_changes(&before, baton);
+    }
+
+    /// Takes in what is seen otherwise of the lanes here, or of children. The parent hears of it only
+    /// where that changes what it sees.
+    fn look_again(&mut self, baton: &mut Baton) {
+        let slot = self.facts.slot;
+        let lanes = baton.walk.lanes.remove(&slot).unwrap_or_default();
+        let updates = baton.walk.rows.remove(&slot).unwrap_or_default();
+        if lanes.is_empty() && updates.is_empty() {
+            return;
+        }
+        let before = self.waits_from_above();
+        let trackers = &mut baton.books.trackers;
+        self.rows.update_all(updates, trackers);
+        self.rows.look_again(&lanes, trackers);
+        if let (Some((_, row)), Some(parent)) = (&self.parent, self.facts.parent)
+            && self.waits_from_above() != before
+        {
+            baton.walk.rows.entry(parent).or_default().push(self.update(*row));
+        }
     }
 
     /// The events of what is different now.
@@ -445,14 +481,6 @@ impl Handler<Membership> for Queue {
                 self.rows.remove(row);
                 baton.go_home();
             }
-            Errand::LookAgain { lanes } => {
-                baton.climb.loosens = 0;
-                if self.rows.look_again(&lanes, &mut baton.books.trackers) {
-                    self.climb(baton);
-                } else {
-                    baton.go_home();
-                }
-            }
             Errand::Plant { facts } => {
                 self.plant(*facts, &mut baton);
                 baton.go_home();
@@ -477,6 +505,7 @@ impl Handler<Walk> for Queue {
                     baton.walk.rows.entry(parent).or_default().push(self.update(*row));
                 }
             }
+            Purpose::LookAgain => self.look_again(&mut baton),
             Purpose::Read => {
                 let children = baton.walk.trees.remove(&slot).unwrap_or_default();
                 let counts = &baton.directory.queue(slot).counts;
@@ -523,3 +552,6 @@ impl Handler<AddQueue> for Queue {
         debug_assert_eq!(given, row, "children join in the order of their rows");
     }
 }
+
+#[cfg(test)]
+mod tests;

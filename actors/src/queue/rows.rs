@@ -3,7 +3,7 @@
 //! Applications whose user or group is limited are ordered lane by lane ([`Lanes`]), all others, and
 //! queues, among themselves. Who comes first in both comes first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::Addr;
@@ -24,8 +24,8 @@ pub(super) enum Child {
     Application(Arc<Addr<Application>>),
 }
 
-struct Row {
-    child: Child,
+struct Row<C> {
+    child: C,
     /// `None` while nothing is pending.
     key: Option<RowKey>,
     /// Of an application that a limit of its user or group concerns.
@@ -33,10 +33,9 @@ struct Row {
     priority: i32,
 }
 
-/// See the module.
-#[derive(Default)]
-pub(super) struct Rows {
-    places: Vec<Option<Row>>,
+/// See the module. A child is whatever reaches it.
+pub(super) struct Rows<C = Child> {
+    places: Vec<Option<Row<C>>>,
     free: Vec<u32>,
     /// Those without a lane.
     order: OrderedTree<RowKey, RowSlot, Waits>,
@@ -45,14 +44,26 @@ pub(super) struct Rows {
     priorities: BTreeMap<i32, u32>,
 }
 
-impl Rows {
+impl<C> Default for Rows<C> {
+    fn default() -> Self {
+        Self {
+            places: Vec::new(),
+            free: Vec::new(),
+            order: OrderedTree::default(),
+            lanes: Lanes::default(),
+            priorities: BTreeMap::new(),
+        }
+    }
+}
+
+impl<C: Clone> Rows<C> {
     /// The row that the next child gets.
     pub(super) fn next(&self) -> RowSlot {
         let fresh = || u32::try_from(self.places.len()).expect("the children of a queue fit u32");
         RowSlot(self.free.last().copied().unwrap_or_else(fresh))
     }
 
-    pub(super) fn add(&mut self, child: Child) -> RowSlot {
+    pub(super) fn add(&mut self, child: C) -> RowSlot {
         let row = Row { child, key: None, lane: None, priority: MIN_PRIORITY };
         if let Some(slot) = self.free.pop() {
             self.places[slot as usize] = Some(row);
@@ -79,7 +90,7 @@ impl Rows {
         &mut self,
         view: &View<'_>,
         trackers: &mut Trackers,
-    ) -> Option<(Child, Option<RowKey>)> {
+    ) -> Option<(C, Option<RowKey>)> {
         let may = |waits: &Waits| waits.may(view);
         let first = self.order.first(may);
         if self.lanes.is_empty() {
@@ -127,20 +138,20 @@ impl Rows {
         }
     }
 
-    /// Many children speak, and limits may have changed. Lanes may have changed their numbers among
-    /// themselves, so none is looked at before all have spoken.
+    /// Many children speak; where limits changed, all of whom they concern. Children may have changed
+    /// lanes, so no lane is looked at before all have spoken.
     pub(super) fn update_all(&mut self, updates: Vec<RowUpdate>, trackers: &mut Trackers) {
+        let mut lanes = BTreeSet::new();
         for update in updates {
-            self.take(update);
+            lanes.extend(update.lane);
+            lanes.extend(self.take(update));
         }
-        for lane in self.lanes.ids() {
-            self.lanes.settle(lane, trackers);
-        }
+        self.lanes.settle_all(&lanes, trackers);
     }
 
     /// See [`Lanes::look_again`].
-    pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) -> bool {
-        self.lanes.look_again(lanes, trackers)
+    pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) {
+        self.lanes.look_again(lanes, trackers);
     }
 
     /// Takes the update into the rows; the lanes that it concerns, of which the old one is returned,
@@ -188,7 +199,7 @@ impl Rows {
         old_lane
     }
 
-    fn row(&self, slot: RowSlot) -> &Row {
+    fn row(&self, slot: RowSlot) -> &Row<C> {
         self.places[slot.0 as usize].as_ref().expect("an ordered row is in use")
     }
 
@@ -201,3 +212,6 @@ impl Rows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,11 +24,6 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// For those who bring none: this text, or the embedded one if it is empty.
-    pub(crate) fn read_default(text: String) -> Result<Arc<Self>, ConfigErrors> {
-        Self::read(if text.is_empty() { config::DEFAULT.to_owned() } else { text })
-    }
-
     pub(crate) fn read(text: String) -> Result<Arc<Self>, ConfigErrors> {
         let configuration = config::parse(&text)?;
         let wanted = |config: config::PartitionConfig| {

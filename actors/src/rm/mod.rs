@@ -15,15 +15,19 @@
 
 mod answers;
 mod checks;
+mod default_queues;
 mod document;
 mod reconfiguring;
 mod resolving;
 mod translate;
+mod unused;
 
 pub(crate) use checks::{Intake, measured};
+pub(crate) use default_queues::{DefaultQueues, DefaultsOf};
 pub(crate) use document::Document;
 pub(crate) use reconfiguring::{
     ChangeState, Comparison, Effect, InForce, Outcome, Prepared, ReadConfiguration, Reconfigure,
+    policy_group,
 };
 pub(crate) use translate::Settling;
 
@@ -53,6 +57,7 @@ use crate::users::{Answers, PartitionUsers, Users};
 use crate::{ConfigurationError, Removed, Settings, Threads};
 use reconfiguring::{HeldBack, Reconfiguration};
 use resolving::Resolving;
+pub(crate) use unused::warn_of_unused;
 
 /// Items of one chunk, and chunks in the door of a partition.
 pub(crate) const CHUNK: usize = 256;
@@ -212,7 +217,7 @@ pub(crate) struct Rm {
     removed: Removed,
     leave: Option<oneshot::Sender<Removed>>,
     in_force: InForce,
-    /// The configuration for RMs that give none; empty: the embedded one.
+    /// What stands for no configuration, in its policy group.
     default_queues: Arc<Document>,
     reconfiguration: Option<Reconfiguration>,
     /// A request that waits for the owners of its applications.
@@ -250,8 +255,8 @@ impl Rm {
             is_ending: false,
             removed: Removed::default(),
             leave: None,
+            default_queues: settings.default_queues.of(in_force.policy_group()),
             in_force,
-            default_queues: Arc::clone(&settings.default_queues),
             events: EventStore::new(id, &settings.events, beginning.metrics),
             reconfiguration: None,
             resolving: None,

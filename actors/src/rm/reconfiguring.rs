@@ -32,13 +32,19 @@ use crate::scheduler::{
 /// The policy group of a registration that names none.
 const POLICY_GROUP: &str = "queues";
 
+/// The policy group that the registration belongs to.
+pub(crate) fn policy_group(request: &si::RegisterResourceManagerRequest) -> &str {
+    let group = request.policy_group.as_str();
+    if group.is_empty() { POLICY_GROUP } else { group }
+}
+
 /// What the session is configured with.
 #[derive(Clone)]
 pub(crate) struct InForce {
     policy_group: String,
     document: Arc<Document>,
     extra: BTreeMap<String, String>,
-    /// The text was not given but is the one for RMs that give none.
+    /// The text was not given but is the one that stands for none.
     is_default: bool,
 }
 
@@ -48,13 +54,16 @@ impl InForce {
         request: &si::RegisterResourceManagerRequest,
         document: Arc<Document>,
     ) -> Self {
-        let group = request.policy_group.as_str();
         Self {
-            policy_group: if group.is_empty() { POLICY_GROUP } else { group }.to_owned(),
+            policy_group: policy_group(request).to_owned(),
             document,
             extra: request.extra_config.clone().into_iter().collect(),
             is_default: request.config.is_empty(),
         }
+    }
+
+    pub(crate) fn policy_group(&self) -> &str {
+        &self.policy_group
     }
 
     /// Its queue part.
@@ -69,7 +78,7 @@ pub(crate) enum Effect {
     Apply,
     /// It is only tried.
     None,
-    /// It is the text for RMs that give none, from now on.
+    /// It is what stands for no text, from now on.
     Defaults(Arc<Document>),
 }
 
@@ -224,7 +233,10 @@ impl Rm {
     fn put_in_force(&mut self, next: InForce, effect: &Effect) {
         match effect {
             Effect::None => return,
-            Effect::Apply => self.settings.events.apply_extra_config(&next.extra),
+            Effect::Apply => {
+                self.settings.events.apply_extra_config(&next.extra);
+                super::warn_of_unused(&self.id, &next.extra);
+            }
             Effect::Defaults(_) => {}
         }
         self.in_force = next;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use actix::Addr;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::config::{ConfigErrors, PartitionConfig};
 use monoceros_rules::difference::{self, Difference};
@@ -14,9 +15,13 @@ use tokio::sync::oneshot;
 use super::SchedulerHandle;
 use crate::UpdateError;
 use crate::rm::{
-    ChangeState, Comparison, Document, Effect, Outcome, ReadConfiguration, Reconfigure,
+    ChangeState, Comparison, DefaultsOf, Document, Effect, Outcome, ReadConfiguration, Reconfigure,
+    Rm,
 };
-use crate::rm_proxy::{ChangePartition, Configure, Deregister, FindOnlyRm};
+use crate::rm_proxy::{
+    ChangePartition, Concerned, Configure, Deregister, FindOnlyRm, OfferPolicyQueues,
+    SetDefaultQueues,
+};
 
 /// Bytes of configuration above which a thread of its own has to read or compare it.
 const LONG_TEXT: usize = 64 << 10;
@@ -39,6 +44,9 @@ pub struct ConfigurationUpdate {
     /// What is different in the new one, with what was in use a moment before.
     pub difference: Difference,
 }
+
+/// An RM, and what came of other queues for RMs that bring none.
+pub type OutcomeOfDefaults = (String, Result<ConfigurationUpdate, ConfigurationError>);
 
 /// A configuration was not taken, and nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -203,21 +211,57 @@ impl SchedulerHandle {
     }
 
     /// The queue configuration of RMs that register without one from now on, and of those that did:
-    /// each gets it as by [`Self::update_configuration`]. Empty: the embedded one. Returns what
-    /// came of it for each RM concerned.
+    /// each gets it as by [`Self::update_configuration`]. Empty: the embedded one. RMs whose policy
+    /// group has [one of its own](Self::set_policy_queues) are not concerned. Returns what came of
+    /// it for each RM that is.
     pub async fn set_default_queues(
         &self,
         yaml: &str,
-    ) -> Result<Vec<(String, Result<ConfigurationUpdate, ConfigurationError>)>, ConfigErrors> {
-        let text = yaml.to_owned();
-        let document = off_thread(text.len(), move || Document::read_default(text)).await?;
-        let set = crate::rm_proxy::SetDefaultQueues(Arc::clone(&document));
-        let mut outcomes = Vec::new();
-        for (rm_id, rm) in self.proxy.send(set).await.unwrap_or_default() {
+    ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
+        self.change_defaults(DefaultsOf::Others, yaml).await
+    }
+
+    /// As [`Self::set_default_queues`], for the RMs of one policy group. Empty: it has none of its
+    /// own any more.
+    pub async fn set_policy_queues(
+        &self,
+        group: &str,
+        yaml: &str,
+    ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
+        self.change_defaults(DefaultsOf::Group(group.to_owned()), yaml).await
+    }
+
+    /// As [`Self::set_policy_queues`], for a group that has none so far, and only for RMs that
+    /// register from now on: for whoever finds it at a registration.
+    pub async fn offer_policy_queues(&self, group: &str, yaml: &str) -> Result<(), ConfigErrors> {
+        let document = read(yaml.to_owned()).await?;
+        let group = group.to_owned();
+        // Without a scheduler, the registration fails next.
+        let _ = self.proxy.send(OfferPolicyQueues { group, document }).await;
+        Ok(())
+    }
+
+    async fn change_defaults(
+        &self,
+        of: DefaultsOf,
+        yaml: &str,
+    ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
+        let document = if yaml.is_empty() { None } else { Some(read(yaml.to_owned()).await?) };
+        let set = SetDefaultQueues { of, document };
+        let Ok(Concerned { document, rms }) = self.proxy.send(set).await else {
+            return Ok(Vec::new());
+        };
+        // All at once: one that takes long does not keep the others waiting.
+        let reconfigure = |(rm_id, rm): (String, Addr<Rm>)| {
             let request = si::UpdateConfigurationRequest::default();
             let (reply, answer) = oneshot::channel();
             let effect = Effect::Defaults(Arc::clone(&document));
             rm.do_send(Reconfigure { request, read: None, effect, reply });
+            (rm_id, answer)
+        };
+        let answers: Vec<_> = rms.into_iter().map(reconfigure).collect();
+        let mut outcomes = Vec::new();
+        for (rm_id, answer) in answers {
             let outcome = answer.await;
             let outcome = outcome.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id.clone())));
             outcomes.push((rm_id, told(outcome, true).await));

@@ -3,7 +3,7 @@
 //! # How it is asked
 //! Each partition has a resolver, by the name in its configuration. An RM that needs an answer for a
 //! request waits for it, and what it sends next waits behind it; other RMs do not notice. The
-//! [`default`](DEFAULT) resolver, given groups and what is remembered are answers at once.
+//! `default` resolver, given groups and what is remembered are answers at once.
 //!
 //! # What is remembered
 //! What a resolver said holds for all partitions that have it, whoever asked. Which groups an RM

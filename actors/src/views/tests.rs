@@ -14,9 +14,6 @@ use crate::baton::QueueSlot;
 fn shown(config: QueueConfig, used: &[(&str, i64)], children: Vec<QueueSnapshot>) -> QueueSnapshot {
     let mut ledger = QueueLedger::default();
     ledger.max.clone_from(&config.max);
-    for application in ["app-2", "app-1"] {
-        ledger.enter_allocating(&Arc::from(application));
-    }
     let delta = LedgerDelta { allocated: Resources::of(used), ..LedgerDelta::default() };
     assert_eq!(ledger.apply(&delta), None);
     let facts = QueueFacts {
@@ -130,7 +127,6 @@ fn s3_6_settings_are_shown_with_delays_in_canonical_form() {
     assert_eq!((&*default.preemption_delay, &*default.quota_preemption_delay), ("30s", "0s"));
     assert_eq!((default.unscheduled_ask_backoff, &*default.ask_backoff_delay), (0, "30s"));
     assert!(default.preemption_enabled && !default.is_preemption_fence);
-    assert_eq!(default.allocating_accepted_apps, ["app-1", "app-2"]);
     let disabled = PreemptionPolicy::Disabled;
     let disabled = of(QueueSettings { preemption: disabled, ..settings });
     assert!(!disabled.preemption_enabled && !disabled.is_preemption_fence);

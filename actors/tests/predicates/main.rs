@@ -8,6 +8,7 @@ mod answers;
 mod cancelling;
 mod holding;
 mod refusals;
+mod starting;
 
 /// A file that no `mod` names is a file of tests that nobody runs.
 #[test]

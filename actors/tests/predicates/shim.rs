@@ -145,6 +145,13 @@ pub(crate) fn play<F: Future<Output = ()>>(
     play_with(Scheduler::builder(), queues, in_flight, story);
 }
 
+fn config(queues: &str) -> String {
+    format!(
+        "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
+         queues: [{queues}]\n"
+    )
+}
+
 pub(crate) fn play_with<F: Future<Output = ()>>(
     builder: SchedulerBuilder,
     queues: &str,
@@ -156,10 +163,7 @@ pub(crate) fn play_with<F: Future<Output = ()>>(
         .start_paused(true)
         .build()
         .unwrap();
-    let config = format!(
-        "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
-         queues: [{queues}]\n"
-    );
+    let config = config(queues);
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let scheduler = builder.start_local().unwrap();
         let world = World::register(scheduler, &config, in_flight).await;
@@ -224,6 +228,14 @@ impl World {
             ..Default::default()
         })
         .await;
+    }
+
+    /// `queues` is the list below root, as for [`play`].
+    pub(crate) async fn reconfigure(&self, queues: &str) {
+        let config = config(queues);
+        let request =
+            si::UpdateConfigurationRequest { rm_id: "rm".to_owned(), config, ..Default::default() };
+        self.scheduler.update_configuration(request).await.unwrap();
     }
 
     pub(crate) async fn nodes(&self, count: usize, vcore: i64) {

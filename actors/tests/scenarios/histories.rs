@@ -247,8 +247,10 @@ fn properties() -> impl Strategy<Value = Vec<(String, String)>> {
         property("application.sort.priority", &["disabled", "enabled"]),
         property("priority.policy", &["fence", "default"]),
         property("priority.offset", &["-3", "2", "5"]),
+        property("application.unschedasks.backoff", &["1", "2", "3"]),
+        property("application.unschedasks.backoff.delay", &["1ns", "1s", "5s"]),
     )
-        .prop_map(|(a, b, c, d)| [a, b, c, d].into_iter().flatten().collect())
+        .prop_map(|(a, b, c, d, e, f)| [a, b, c, d, e, f].into_iter().flatten().collect())
 }
 
 /// Takes limits away until the tree is a valid one.

@@ -296,6 +296,47 @@ fn s7_9_a_group_that_is_limited_later_takes_only_applications_that_come_later() 
     );
 }
 
+/// The lane that it moves into is older than the one it leaves, and it is the first in both.
+#[test]
+fn who_moves_to_an_older_group_by_a_reload_is_not_forgotten() {
+    check(
+        "
+        queue root limit groups=dev vcore=2
+        queue root.a
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev,ops
+        ask a1 k vcore=1
+        forget
+        queue root limit groups=dev vcore=2
+        queue root.a limit groups=ops vcore=1
+        reload
+        app a2 in root.a user ann groups dev,ops
+        ask a2 k vcore=2
+        forget
+        queue root limit groups=dev vcore=2
+        queue root.a
+        reload
+        release a1 key=k
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k placed on n1
+            a2 accepted
+            a2 is Accepted
+            a1/k released: STOPPED_BY_RM
+            a1 is Completing
+            a2 is Running
+            a2/k placed on n1
+            root: used vcore=2, pending nothing, headroom vcore=18, running 1, priority none
+            root.a: used vcore=2, pending nothing, headroom vcore=18, running 1, priority none
+        "#]],
+    );
+}
+
 #[test]
 fn s7_9_a_limit_below_what_is_used_takes_nothing_and_gives_nothing() {
     check(
@@ -683,17 +724,17 @@ fn to_owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// How many messages applications got so far.
-fn messages_to_applications(world: &World) -> u64 {
+/// How many messages actors of a kind got so far.
+fn messages_to(world: &World, kind: &str) -> u64 {
     let families = world.scheduler.metrics().gather();
     let family = families.iter().find(|family| family.name() == "monoceros_actor_messages_total");
-    let to_applications = family
+    let of_kind = family
         .unwrap()
         .get_metric()
         .iter()
-        .find(|metric| metric.get_label().iter().any(|label| label.value() == "application"));
+        .find(|metric| metric.get_label().iter().any(|label| label.value() == kind));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
-    let count = to_applications.unwrap().get_counter().get_value() as u64;
+    let count = of_kind.unwrap().get_counter().get_value() as u64;
     count
 }
 
@@ -714,7 +755,7 @@ async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
     for step in Script::parse(&text).0 {
         world.step(&step).await;
     }
-    let before = messages_to_applications(&world);
+    let before = messages_to(&world, "application");
     for step in Script::parse("release a0 uuid=k#1").0 {
         world.step(&step).await;
     }
@@ -722,7 +763,7 @@ async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
     let placed = if of_one_user { 1 } else { waiting };
     let allocated = queues.allocated_resource.sorted();
     assert_eq!(allocated.first().map(|(_, quantity)| *quantity), i64::try_from(placed).ok());
-    messages_to_applications(&world) - before
+    messages_to(&world, "application") - before
 }
 
 #[test]
@@ -732,4 +773,53 @@ fn who_waits_for_a_limit_is_skipped_however_many_there_are() {
         // Once for each that more waits: the books are checked when everything is settled.
         assert_eq!(many - few, 57, "{few} messages for 3, {many} for 60");
     }
+}
+
+/// Messages to queues for a step, after others, in a tree of so many leaves of one group with an
+/// application each.
+async fn messages_to_leaves(leaves: usize, before: &str, step: &str) -> u64 {
+    let mut world = World::new(How::Plain);
+    let mut text = format!("queue root limit groups=dev vcore={leaves}\n");
+    for number in 0..leaves {
+        writeln!(text, "queue root.p.q.l{number}").unwrap();
+    }
+    text += "node n1 vcore=1000000\n";
+    for number in 0..leaves {
+        writeln!(text, "app a{number} in root.p.q.l{number} user u{number} groups dev &").unwrap();
+    }
+    writeln!(text, "settle\nask a0 all x{leaves} vcore=1").unwrap();
+    for number in 0..leaves {
+        writeln!(text, "ask a{number} k vcore=1 &").unwrap();
+    }
+    writeln!(text, "settle\n{before}").unwrap();
+    for step in Script::parse(&text).0 {
+        world.step(&step).await;
+    }
+    let before = messages_to(&world, "queue");
+    for step in Script::parse(step).0 {
+        world.step(&step).await;
+    }
+    messages_to(&world, "queue") - before
+}
+
+#[test]
+fn who_waited_for_a_limit_and_got_all_is_not_woken_by_later_releases() {
+    let of = |leaves| {
+        let played = messages_to_leaves(leaves, "release a0 key=all", "release a1 key=k");
+        in_virtual_time(played)
+    };
+    let [few, many] = [of(3), of(40)];
+    // Once for each more: the books are checked when everything is settled.
+    assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
+}
+
+/// One gets what was released. All look again, and each finds in vain that it was not the first:
+/// who is, only the queues know. No queue above is told more than once.
+#[test]
+fn a_release_that_helps_one_of_many_costs_each_leaf_one_look() {
+    let of = |leaves| in_virtual_time(messages_to_leaves(leaves, "", "release a0 uuid=all#1"));
+    let [few, many] = [of(3), of(40)];
+    // For each more: it looks again, is offered to, and declines to its parent; and the books are
+    // checked when everything is settled.
+    assert_eq!(many - few, 4 * 37, "{few} messages for 3 leaves, {many} for 40");
 }

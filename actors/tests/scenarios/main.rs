@@ -11,6 +11,7 @@ mod world;
 
 mod applications;
 mod asks;
+mod backoff;
 mod events;
 mod failures;
 mod limits;

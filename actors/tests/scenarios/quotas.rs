@@ -227,6 +227,46 @@ fn s4_15_a_queue_above_its_quota_still_takes_what_asks_for_another_type() {
     );
 }
 
+/// Section 4.15, row 14: no queue can hold less than what is released, because nothing is released
+/// that is not held: what was released already, or never placed, changes no queue.
+#[test]
+fn s4_15_a_release_of_more_than_is_held_changes_no_queue() {
+    check(
+        "
+        queue root.p.a
+        queue root.p.b
+        node n1 vcore=4
+        app a1 in root.p.a
+        app b1 in root.p.b
+        ask a1 k1 vcore=2
+        ask a1 k2 vcore=1
+        ask b1 k1 vcore=1
+        release a1 uuid=k1 ; release a1 uuid=k1
+        release a1 uuid=k1
+        release b1 uuid=k2
+        release a1 uuid=k9
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1/k2 placed on n1
+            b1 is Accepted
+            b1 is Running
+            b1/k1 placed on n1
+            a1/k1 released: STOPPED_BY_RM
+            root: used vcore=2, pending nothing, headroom vcore=2, running 2, priority none
+            root.p: used vcore=2, pending nothing, headroom vcore=2, running 2, priority none
+            root.p.a: used vcore=1, pending nothing, headroom vcore=2, running 1, priority none
+            root.p.b: used vcore=1, pending nothing, headroom vcore=2, running 1, priority none
+        "#]],
+    );
+}
+
 /// Section 3.4: a maximum of nothing only is no maximum.
 #[test]
 fn a_maximum_of_zeros_alone_limits_nothing() {

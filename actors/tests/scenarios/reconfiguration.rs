@@ -73,6 +73,65 @@ fn a_maximum_raised_above_a_leaf_is_used_at_once() {
 }
 
 #[test]
+fn s3_10_a_property_that_a_reload_removes_is_back_to_its_default() {
+    check(
+        "
+        queue root.a prop application.sort.policy=fair prop priority.offset=7
+        queue root.b
+        node n1 vcore=2
+        app a1 in root.a
+        app a2 in root.a
+        app b1 in root.b
+        ask a1 k1 x5 vcore=1
+        ask a2 k2 x5 vcore=1
+        ask b1 k3 x5 vcore=1
+        node n2 vcore=4
+        show queues
+        forget
+        queue root.a
+        queue root.b
+        reload
+        show queues
+        node n3 vcore=8
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n1
+            a2 is Accepted
+            b1 is Accepted
+            n2 accepted
+            a2 is Running
+            a2/k2#1 of k2 placed on n2
+            a2/k2#2 of k2 placed on n2
+            a1/k1#3 of k1 placed on n2
+            a2/k2#3 of k2 placed on n2
+            root: used vcore=6, pending vcore=9, headroom vcore=0, running 2, priority 7
+            root.a: used vcore=6, pending vcore=4, headroom vcore=0, running 2, priority 7
+            root.b: used nothing, pending vcore=5, headroom vcore=0, running 0, priority 0
+            root: used vcore=6, pending vcore=9, headroom vcore=0, running 2, priority 0
+            root.a: used vcore=6, pending vcore=4, headroom vcore=0, running 2, priority 0
+            root.b: used nothing, pending vcore=5, headroom vcore=0, running 0, priority 0
+            n3 accepted
+            b1 is Running
+            b1/k3#1 of k3 placed on n3
+            b1/k3#2 of k3 placed on n3
+            b1/k3#3 of k3 placed on n3
+            b1/k3#4 of k3 placed on n3
+            b1/k3#5 of k3 placed on n3
+            a1/k1#4 of k1 placed on n3
+            a1/k1#5 of k1 placed on n3
+            a2/k2#4 of k2 placed on n3
+        "#]],
+    );
+}
+
+#[test]
 fn s4_8_a_maximum_below_what_is_used_takes_nothing_away_and_lets_nothing_in() {
     check(
         "

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use expect_test::expect;
 use monoceros_actors::{
-    ConfigurationError, ConfigurationUpdate, ObjectState, Removed, Scheduler, SchedulerHandle,
-    UpdateError,
+    ConfigurationError, ConfigurationUpdate, ObjectState, RegisterError, Removed, Scheduler,
+    SchedulerHandle, UpdateError,
 };
 use monoceros_proto::si::v1 as si;
 
@@ -158,7 +158,10 @@ fn s9_5_each_fault_is_answered_and_all_of_a_text_at_once() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         for (text, fragments) in table {
-            let error = update(&scheduler, text).await.unwrap_err().to_string();
+            let tried = scheduler.validate_configuration(configure("rm", text)).await;
+            let error = update(&scheduler, text).await.unwrap_err();
+            assert_eq!(tried.unwrap_err(), error);
+            let error = error.to_string();
             for fragment in fragments {
                 assert!(error.contains(fragment), "{fragment} in {error}");
             }
@@ -178,6 +181,78 @@ fn s9_5_a_text_that_differs_in_white_space_is_applied_and_means_the_same() {
         let present = scheduler.configuration("rm").await.unwrap();
         let bare = update(&scheduler, &format!("{}checksum: ", present.config)).await.unwrap();
         assert!(!bare.changed, "a checksum is no part of the text");
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn s9_5_white_space_or_limits_alone_are_applied_without_an_event_of_a_queue() {
+    let limited = |vcore: u8| {
+        let limit = format!("{{limit: all, users: ['*'], maxresources: {{vcore: {vcore}m}}}}");
+        ONE.replace("{ name: a }", &format!("{{ name: a, limits: [ {limit} ] }}"))
+    };
+    in_virtual_time(async {
+        let (scheduler, ear) = begin(&limited(4)).await;
+        say(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 x2 vcore=1").await;
+        ear.take();
+        let past = scheduler.events().range(0, 0).highest + 1;
+        for text in [format!("\n{}\n\n", limited(4)), limited(2)] {
+            assert!(update(&scheduler, &text).await.unwrap().changed);
+        }
+        say(&scheduler, "rm", "ask a1 k2 vcore=1").await;
+        assert_eq!(heard(&ear), "\n", "the limit is reached");
+        assert!(update(&scheduler, &limited(3)).await.unwrap().changed);
+        scheduler.settle().await;
+        assert_eq!(heard(&ear), "a1/k2 placed on n1\n");
+        let told = scheduler.events().range(past, u64::MAX).records;
+        let of_queues: Vec<_> = told
+            .iter()
+            .filter(|record| {
+                let is_change = record.event_change_type().as_str_name() == "SET";
+                record.r#type().as_str_name() == "QUEUE" && is_change
+            })
+            .collect();
+        assert!(of_queues.is_empty(), "{of_queues:?}");
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn s9_5_flags_of_preemption_hold_from_the_next_step_on() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(ONE).await;
+        let flags = async || {
+            let partition = scheduler.partitions().await.remove(0);
+            (partition.preemption_enabled, partition.quota_preemption_enabled)
+        };
+        assert_eq!(flags().await, (true, false));
+        let other = "    preemption: {enabled: false, quotapreemptionenabled: true}\n    queues:\n";
+        update(&scheduler, &ONE.replace("    queues:\n", other)).await.unwrap();
+        assert_eq!(flags().await, (false, true));
+        update(&scheduler, ONE).await.unwrap();
+        assert_eq!(flags().await, (true, false));
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn s9_4_a_bad_text_makes_no_partition_and_a_mended_one_may_follow() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let registration = |config: &str| si::RegisterResourceManagerRequest {
+            rm_id: "rm".to_owned(),
+            config: config.to_owned(),
+            ..Default::default()
+        };
+        for bad in ["partitions: [", "# nothing but a comment\n", "partitions: []"] {
+            let ear = Arc::new(Ear::default());
+            let refused = scheduler.register_resource_manager(registration(bad), ear).await;
+            let refused = refused.unwrap_err();
+            assert!(matches!(refused, RegisterError::Config(_)), "{bad}: {refused}");
+            assert!(scheduler.partitions().await.is_empty());
+        }
+        register(&scheduler, "rm", ONE, Arc::new(Ear::default())).await;
+        assert_eq!(paths(&scheduler, "default").await, ["root", "root.a"]);
         scheduler.shutdown().await;
     });
 }
@@ -241,16 +316,21 @@ fn s9_1_another_policy_group_is_refused_and_the_same_one_may_be_named() {
 }
 
 #[test]
-fn s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one() {
+fn s2_8_s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let old_form =
             si::UpdateConfigurationRequest { configs: TWO.to_owned(), ..configure("rm", "") };
         scheduler.update_configuration(old_form).await.unwrap();
         assert_eq!(scheduler.configuration("rm").await.unwrap().config, TWO);
+        say(&scheduler, "rm", "node n1 vcore=2\napp a1 in root.a\nask a1 k1 vcore=1").await;
         update(&scheduler, "").await.unwrap();
         let default = scheduler.configuration("rm").await.unwrap().config;
         assert_eq!(default, monoceros_rules::config::DEFAULT);
+        let root = scheduler.queues("default").await.unwrap();
+        let states: Vec<_> =
+            root.children.iter().map(|queue| (&*queue.queue_name, &*queue.status)).collect();
+        assert_eq!(states, [("root.a", "Draining")], "what is not configured there drains");
         scheduler.shutdown().await;
     });
 }
@@ -363,6 +443,49 @@ fn a_queue_made_on_demand_that_is_configured_below_its_use_says_so() {
             root.a.c: new
         "]]
         .assert_eq(&difference.to_string());
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn s9_1_other_queues_of_a_policy_group_reach_those_of_it_who_brought_none() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().default_queues(ONE).start_local().unwrap();
+        let join = async |rm: &str, group: &str, config: &str| {
+            let request = si::RegisterResourceManagerRequest {
+                rm_id: rm.to_owned(),
+                policy_group: group.to_owned(),
+                config: config.to_owned(),
+                ..Default::default()
+            };
+            let ear = Arc::new(Ear::default());
+            scheduler.register_resource_manager(request, ear).await.unwrap();
+        };
+        let of = async |rm: &str| scheduler.configuration(rm).await.unwrap().config;
+        let three = TWO.replace("gpu", "fpga");
+        join("early", "etl", "").await;
+        scheduler.offer_policy_queues("etl", "partitions: [").await.unwrap_err();
+        scheduler.offer_policy_queues("etl", TWO).await.unwrap();
+        scheduler.offer_policy_queues("etl", &three).await.unwrap();
+        join("late", "etl", "").await;
+        join("own", "etl", ONE).await;
+        join("other", "", "").await;
+        assert_eq!((of("early").await.as_str(), of("late").await.as_str()), (ONE, TWO));
+
+        scheduler.set_policy_queues("etl", "partitions: [").await.unwrap_err();
+        let outcomes = scheduler.set_policy_queues("etl", &three).await.unwrap();
+        let changed: Vec<_> =
+            outcomes.iter().map(|(rm, it)| (rm.as_str(), it.as_ref().unwrap().changed)).collect();
+        assert_eq!(changed, [("early", true), ("late", true), ("own", false)]);
+        assert_eq!((of("late").await, of("other").await), (three.clone(), ONE.to_owned()));
+        scheduler.update_configuration(configure("own", "")).await.unwrap();
+        assert_eq!(of("own").await, three, "what stands for no text, in its group");
+
+        let outcomes = scheduler.set_default_queues(TWO).await.unwrap();
+        assert_eq!(outcomes.len(), 1, "the others have a configuration of their group");
+        assert_eq!((of("late").await, of("other").await), (three, TWO.to_owned()));
+        scheduler.set_policy_queues("etl", "").await.unwrap();
+        assert_eq!(of("late").await, TWO);
         scheduler.shutdown().await;
     });
 }

@@ -283,6 +283,21 @@ fn no_more_is_asked_for_a_user_than_its_limits_leave_in_all_queues_together() {
 }
 
 #[test]
+fn s5_4_what_a_back_off_leaves_alone_asks_for_no_machines() {
+    in_virtual_time(async {
+        let world = World::new("queue root.a prop application.unschedasks.backoff=2").await;
+        world.say("node n1 vcore=1 ; node n2 vcore=1 ; node n3 vcore=1\napp a1 in root.a").await;
+        world.say("ask a1 k1 vcore=2 ; ask a1 k2 x3 vcore=2 ; ask a1 k3 vcore=2").await;
+        assert_eq!(world.heard(1).await, ["a1/k1 a1/k2"], "k3 is like them, and was not tried");
+        assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x3"]);
+        world.say("ask a1 k4 vcore=1").await;
+        assert_eq!(world.heard(100).await, NOTHING, "nor was it after the first back-off");
+        world.say("withdraw a1 k1").await;
+        assert_eq!(world.heard(31).await, ["a1/k3"]);
+    });
+}
+
+#[test]
 fn on_hold_nobody_is_told_and_afterwards_they_are() {
     in_virtual_time(async {
         let world = World::new("").await;

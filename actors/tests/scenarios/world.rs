@@ -312,7 +312,7 @@ impl World {
         };
         let tree: reload::Tree = facts.queues.iter().map(standing).collect();
         let root = &config::parse(text).unwrap().partitions[0].root;
-        for change in reload::changes(&tree, root) {
+        for change in reload::changes(&tree, &reload::flat(root)) {
             self.played.wrong.push(format!("the reload did not {change}"));
         }
     }

@@ -75,11 +75,6 @@ pub(super) async fn change(
     let present = handle.configuration(&request.rm_id).await.map_err(status)?;
     let old_config = present.config;
     let given = if request.config.is_empty() { &request.configs } else { &request.config }.clone();
-    if given.is_empty() {
-        // As at a registration that brings none.
-        let policy = edge.registry.policy(&present.policy_group).await?;
-        request.config = policy.unwrap_or_default();
-    }
     let extra = std::mem::take(&mut request.extra_config);
     request.extra_config = match secrets::unmasked(extra, &present.extra_config) {
         Ok(extra) => extra,

@@ -10,7 +10,7 @@ use monoceros_proto::callback::v1::core_message::Body;
 use monoceros_proto::callback::v1::shim_message::Body as Said;
 use monoceros_proto::si::v1 as si;
 use tokio::time::timeout;
-use tonic::{Code, Request, Response, Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 use tracing::debug;
 
 use super::attachment::Attachment;
@@ -172,10 +172,8 @@ impl Writer {
                     let body = Some(Body::Goodbye(goodbye(end)));
                     return Some(Ok(cb::CoreMessage { body }));
                 }
-                return match self.line.status(end) {
-                    status if status.code() == Code::Ok => None,
-                    status => Some(Err(status)),
-                };
+                // One that is fine, too: its trailers say why the stream ends.
+                return Some(Err(self.line.status(end)));
             }
             if self.line.is_half_closed() {
                 return None;

@@ -22,7 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use monoceros_actors::{Removed, ResourceManagerCallback, SchedulerHandle, check_rm_id};
+use monoceros_actors::{
+    RegisterError, Removed, ResourceManagerCallback, SchedulerHandle, check_rm_id,
+};
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::rejection::Ignored;
 use tokio::sync::{RwLock, RwLockWriteGuard};
@@ -38,6 +40,7 @@ use super::legacy::options::Options;
 use super::session::state::State;
 use super::session::terms::Terms;
 use super::session::{Registrant, Session, SessionStatus};
+use crate::queues_file::PolicyFiles;
 use crate::settings::{
     LimitSettings, PolicyGroupConflict, RegistrationSettings, SessionSettings, Settings,
 };
@@ -59,6 +62,8 @@ pub struct Registry {
     registration: RegistrationSettings,
     limits: LimitSettings,
     callback: attach::Options,
+    /// What stands for the queue configuration of resource managers that bring none.
+    policies: Option<Arc<PolicyFiles>>,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
     /// The current sessions once more, for those who only look; nothing where one is about to be.
     current: Mutex<BTreeMap<String, Option<Arc<Session>>>>,
@@ -114,7 +119,11 @@ impl Manner {
 
 impl Registry {
     /// No sessions.
-    pub fn new(handle: SchedulerHandle, settings: &Settings) -> Self {
+    pub fn new(
+        handle: SchedulerHandle,
+        settings: &Settings,
+        policies: Option<Arc<PolicyFiles>>,
+    ) -> Self {
         let tombstones = Tombstones::new(settings.session.tombstone_ttl);
         Self {
             handle,
@@ -126,6 +135,7 @@ impl Registry {
             registration: settings.registration.clone(),
             limits: settings.limits,
             callback: attach::Options::new(settings),
+            policies,
             slots: Mutex::default(),
             current: Mutex::default(),
             tombstones: Mutex::new(tombstones),
@@ -250,7 +260,7 @@ impl Registry {
     async fn replace(
         self: &Arc<Self>,
         current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
-        mut request: si::RegisterResourceManagerRequest,
+        request: si::RegisterResourceManagerRequest,
         instance: Option<String>,
         deadline: Instant,
     ) -> Result<Registered, Refusal> {
@@ -267,8 +277,8 @@ impl Registry {
         let _room = if current.is_none() { Some(self.room(&rm_id)?) } else { None };
         self.check_policy_group(&registrant)?;
         if request.config.is_empty() {
-            let policy = timeout_at(deadline, self.policy(&registrant.policy_group)).await;
-            request.config = policy.map_err(|_| self.too_slow())??.unwrap_or_default();
+            let offer = self.offer_policy(&registrant.policy_group);
+            timeout_at(deadline, offer).await.map_err(|_| self.too_slow())??;
         }
         let Wishes { terms, options, callback, n_unusable } =
             self.wishes(&rm_id, &request.extra_config);
@@ -481,12 +491,18 @@ impl Registry {
         in_force.is_ok_and(|in_force| in_force.config == request.config)
     }
 
-    /// What the service has for the policy group, if it has anything.
-    pub(super) async fn policy(&self, group: &str) -> Result<Option<String>, Refusal> {
-        let Some(folder) = self.registration.policy_dir.clone() else { return Ok(None) };
-        let group = group.to_owned();
-        let read = tokio::task::spawn_blocking(move || request::policy(&folder, &group));
-        read.await.map_err(|_| Refusal::Internal)?
+    /// Sees to it that the scheduler knows what the service has for the policy group.
+    async fn offer_policy(&self, group: &str) -> Result<(), Refusal> {
+        let Some(policies) = self.policies.clone() else { return Ok(()) };
+        let name = group.to_owned();
+        let read = tokio::task::spawn_blocking(move || policies.at_registration(&name));
+        let read = read.await.map_err(|_| Refusal::Internal)?;
+        let unreadable = |why| Refusal::PolicyUnreadable { group: group.to_owned(), why };
+        if let Some(text) = read.map_err(unreadable)? {
+            let offered = self.handle.offer_policy_queues(group, &text).await;
+            offered.map_err(RegisterError::from)?;
+        }
+        Ok(())
     }
 
     /// The place of `rm_id`, made if it is not there.

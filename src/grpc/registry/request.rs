@@ -1,14 +1,11 @@
 //! What is looked at before a registration is handed to the scheduler (scheduler-interface chapter,
-//! 3.5, step 1): sizes, mode, and the queue configuration of its policy group.
-
-use std::path::Path;
+//! 3.5, step 1): sizes, mode, and which policy group it is of.
 
 use monoceros_proto::si::v1 as si;
 use tonic::metadata::MetadataMap;
 
 use super::super::end::{Refusal, text};
 use super::super::{INSTANCE_HEADER, REGISTER_MODE_HEADER};
-use crate::input;
 use crate::settings::LimitSettings;
 
 /// The policy group of a registration that names none.
@@ -70,23 +67,6 @@ pub(super) fn check(
     Ok(())
 }
 
-/// The queue configuration that the folder has for the policy group, if it has one. Blocks.
-pub(super) fn policy(folder: &Path, group: &str) -> Result<Option<String>, Refusal> {
-    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if !group.chars().all(is_name) || group.starts_with('.') {
-        // Never a path to somewhere else.
-        return Ok(None);
-    }
-    let path = folder.join(format!("{group}.yaml"));
-    match path.try_exists() {
-        Ok(false) => Ok(None),
-        _ => input::read_text(&path).map(Some).map_err(|error| Refusal::PolicyUnreadable {
-            group: group.to_owned(),
-            why: error.to_string(),
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,20 +81,5 @@ mod tests {
         assert_eq!((origin.mode, origin.instance.as_deref()), (Mode::Attach, Some("pod-1")));
         metadata.insert(REGISTER_MODE_HEADER, "share".parse().unwrap());
         Origin::read(&metadata).unwrap_err();
-    }
-
-    #[test]
-    fn a_policy_group_names_a_file_of_the_folder_and_never_one_elsewhere() {
-        let folder =
-            std::env::temp_dir().join(format!("monoceros-policies-{}", std::process::id()));
-        let inner = folder.join("inner");
-        std::fs::create_dir_all(&inner).unwrap();
-        std::fs::write(folder.join("etl.yaml"), "partitions: []").unwrap();
-        assert_eq!(policy(&folder, "etl").unwrap().as_deref(), Some("partitions: []"));
-        assert_eq!(policy(&folder, "other").unwrap(), None);
-        for group in ["../etl", "..", "/etc/passwd", ""] {
-            assert_eq!(policy(&inner, group).unwrap(), None, "{group}");
-        }
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

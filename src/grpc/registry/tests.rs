@@ -32,7 +32,7 @@ fn play_with<F: Future<Output = ()>>(
         let handle = Scheduler::builder().start_local().unwrap();
         let mut settings = Settings::load(None, &Flags::default()).unwrap();
         set(&mut settings);
-        let registry = Arc::new(Registry::new(handle.clone(), &settings));
+        let registry = Arc::new(Registry::new(handle.clone(), &settings, None));
         let world = World { registry, handle };
         world.register(extra, Origin::default()).await.unwrap();
         world.report().await;

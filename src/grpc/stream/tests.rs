@@ -24,7 +24,7 @@ fn play<F: Future<Output = ()>>(story: impl FnOnce(Arc<Edge>) -> F) {
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let handle = Scheduler::builder().start_local().unwrap();
         let settings = Settings::load(None, &Flags::default()).unwrap();
-        let registry = Arc::new(Registry::new(handle.clone(), &settings));
+        let registry = Arc::new(Registry::new(handle.clone(), &settings, None));
         let edge = Arc::new(Edge { handle, registry, shutdown: CancellationToken::new() });
         register(&edge).await;
         story(edge).await;

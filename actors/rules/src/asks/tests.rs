@@ -68,7 +68,7 @@ fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
     let (a, _) = asks.put(AskSpec { repeat: 3, ..spec("a", 1) }, 10, 1);
     asks.put(spec("b", 1), 20, 2);
     asks.put(spec("c", 1), 30, 3);
-    assert_eq!(asks.tried(), [], "nothing was tried");
+    assert_eq!(asks.tried(None), [], "nothing was tried");
     let class = asks.class_of(a).unwrap();
     let park = |asks: &mut Asks| {
         asks.ask_mut(a).attempted = true;
@@ -76,10 +76,10 @@ fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
         asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
     };
     park(&mut asks);
-    let tried = |asks: &Asks| asks.tried().iter().map(|tried| tried.count).collect::<Vec<_>>();
+    let tried = |asks: &Asks| asks.tried(None).iter().map(|tried| tried.count).collect::<Vec<_>>();
     assert_eq!(tried(&asks), [5]);
     let told = |asks: &mut Asks, count: u64| {
-        let told = asks.signal(class, count);
+        let told = asks.signal(class, count, None);
         told.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(told(&mut asks, 2), ["a"], "two of the three of `a` fit");
@@ -215,6 +215,31 @@ impl Model {
     }
 }
 
+impl Model {
+    /// Pass by pass, ask by ask, as the applications chapter has it (3.3): where a pass ends that
+    /// comes to `end`, if what it came to before has no node.
+    fn last_of_pass(&self, limit: u64, headroom: &Limits, end: Option<AskKey>) -> Option<AskKey> {
+        let pending = self.asks.values().filter(|ask| ask.repeat > 0);
+        let key = |ask: &ModelAsk| AskKey::new(ask.priority, ask.created, ask.sequence);
+        let mut in_order: Vec<_> = pending.map(|ask| (key(ask), ask)).collect();
+        in_order.sort_by_key(|(key, _)| *key);
+        let (mut n_unplaceable, mut last) = (0, None);
+        for (key, ask) in in_order {
+            if n_unplaceable >= limit {
+                return last;
+            }
+            if Some(key) == end {
+                return None;
+            }
+            if !ask.node && headroom.allows(&ask.resources) {
+                n_unplaceable += 1;
+                last = Some(key);
+            }
+        }
+        None
+    }
+}
+
 fn apply(asks: &mut Asks, model: &mut Model, op: Op, now: i64) -> Result<(), TestCaseError> {
     let sequence = u64::try_from(now).unwrap();
     let before = model.pending();
@@ -285,6 +310,53 @@ fn apply(asks: &mut Asks, model: &mut Model, op: Op, now: i64) -> Result<(), Tes
     Ok(())
 }
 
+fn passes_end_as_in(model: &Model, asks: &Asks) -> Result<(), TestCaseError> {
+    let (headroom, nodes) = (Limits::of(&[("vcore", 1)]), NodeIndex::new(NodeOrder::default()));
+    let view = view(&headroom, &nodes);
+    let classes: Vec<ClassId> = asks.order.iter().map(|(_, class, _)| *class).collect();
+    for next in classes.into_iter().map(Some).chain([None]) {
+        let end = next.map(|class| asks.class(class).key);
+        for limit in 1..=5 {
+            prop_assert_eq!(
+                asks.last_of_pass(limit, &view, next),
+                model.last_of_pass(limit, &headroom, end),
+                "limit {} before {:?}",
+                limit,
+                end
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_behind_the_end_of_a_pass_was_not_tried() {
+    let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
+    let view = view(&headroom, &nodes);
+    let mut asks = Asks::new();
+    for (at, (key, vcore)) in (1..).zip([("a", 1), ("b", 2), ("c", 1), ("d", 2), ("e", 1)]) {
+        asks.put(AskSpec { repeat: 2, ..spec(key, vcore) }, at, at.unsigned_abs());
+    }
+    for key in ["a", "b"] {
+        let slot = asks.slot_of(key).unwrap();
+        let parked = Parked::roomless(asks.ask(slot).resources(), &view);
+        asks.set_waits(asks.class_of(slot).unwrap(), WaitSet::Parked(Box::new(parked)));
+        asks.ask_mut(slot).attempted = true;
+    }
+    let reached = asks.last_of_pass(3, &view, None);
+    assert_eq!(reached, Some(AskKey::new(0, 3, 3)), "c is the third, and d follows");
+    let counts =
+        |asks: &Asks, reached| asks.tried(reached).iter().map(|it| it.count).collect::<Vec<_>>();
+    assert_eq!(counts(&asks, reached), [4, 2], "a, c and b");
+    assert_eq!(counts(&asks, None), [6, 4]);
+    let of_first = asks.class_of(asks.slot_of("a").unwrap()).unwrap();
+    assert_eq!(asks.signal(of_first, 9, reached), [Arc::from("a"), Arc::from("c")]);
+    assert_eq!(asks.signal(of_first, 9, None), [Arc::from("e")]);
+    let a = asks.slot_of("a").unwrap();
+    asks.withdraw(a);
+    assert_eq!(counts(&asks, reached), [2, 2], "b, and c speaks for its class from now on");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -304,6 +376,7 @@ proptest! {
             }
             let is_idle = asks.pending_keys(None).is_empty();
             prop_assert_eq!(asks.waits() == WaitSet::Nothing, is_idle);
+            passes_end_as_in(&model, &asks)?;
         }
     }
 }

@@ -78,6 +78,8 @@ pub struct ApplicationFact {
     pub unsettled: Vec<AllocationId>,
     /// Its pending asks.
     pub asks: Vec<AskFact>,
+    /// It is passed over until its back-off ends.
+    pub backs_off: bool,
 }
 
 /// A pending ask.

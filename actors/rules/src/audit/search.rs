@@ -54,7 +54,7 @@ impl Search<'_> {
         let mut children: Vec<(QueueKey, &QueueFact)> = self
             .facts
             .children(queue.slot)
-            .filter(|child| child.ledger.pending().is_positive())
+            .filter(|child| child.state.is_scheduled() && child.ledger.pending().is_positive())
             .map(|child| (self.queue_key(queue, child), child))
             .collect();
         children.sort_by(|a, b| a.0.cmp(&b.0));
@@ -91,7 +91,7 @@ impl Search<'_> {
             let starts =
                 application.state == ApplicationState::Accepted && application.unsettled.is_empty();
             let may_run = (!starts || may_start) && self.facts.may_run(application);
-            if !application.pending.is_positive() || !may_run {
+            if !application.pending.is_positive() || !may_run || application.backs_off {
                 continue;
             }
             let view = ApplicationView {
@@ -104,14 +104,26 @@ impl Search<'_> {
             let key = ApplicationKey::new(settings.sort_policy, settings.priority_sort, &view);
             applications.insert(key, application);
         }
-        applications.into_values().find_map(|application| self.application(application, headroom))
+        let most = settings.backoff_asks;
+        let mut applications = applications.into_values();
+        applications.find_map(|application| self.application(application, headroom, most))
     }
 
-    fn application(&self, application: &ApplicationFact, headroom: &Limits) -> Option<Decision> {
+    /// Gives up where `most` asks have found no node and one more is pending; 0: never.
+    fn application(
+        &self,
+        application: &ApplicationFact,
+        headroom: &Limits,
+        most: u64,
+    ) -> Option<Decision> {
+        let mut n_unplaceable = 0;
         let of_user = self.facts.user_headroom(application);
         let mut asks: Vec<&AskFact> = application.asks.iter().collect();
         asks.sort_by_key(|ask| AskKey::new(ask.priority, ask.created_ns, ask.sequence));
         for ask in asks {
+            if most > 0 && n_unplaceable >= most {
+                return None;
+            }
             if !of_user.allows(&ask.resources) || !headroom.allows(&ask.resources) {
                 continue;
             }
@@ -132,6 +144,7 @@ impl Search<'_> {
                     node: Arc::clone(&node.id),
                 });
             }
+            n_unplaceable += u64::from(ask.required_node.is_none());
         }
         None
     }

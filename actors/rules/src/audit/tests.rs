@@ -48,6 +48,7 @@ fn facts(limits: &str, applications: &[Told]) -> Facts {
             allocations: Vec::new(),
             unsettled,
             asks: Vec::new(),
+            backs_off: false,
         });
     }
     plant(&mut facts, root, None);

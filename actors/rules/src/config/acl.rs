@@ -14,9 +14,8 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
-use regex::Regex;
+use crate::names::{is_group_of_acl, is_user_of_acl};
 
 /// The users and groups that have access; nobody by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,8 +51,8 @@ impl Acl {
         if users == "*" || groups == "*" {
             return Ok((Self { everybody: true, ..Self::default() }, dropped));
         }
-        let users = names(users, is_user_name, &mut dropped);
-        let groups = names(groups, is_group_name, &mut dropped);
+        let users = names(users, is_user_of_acl, &mut dropped);
+        let groups = names(groups, is_group_of_acl, &mut dropped);
         Ok((Self { everybody: false, users, groups }, dropped))
     }
 
@@ -97,19 +96,6 @@ fn names<'t>(
         }
     }
     names
-}
-
-fn is_user_name(name: &str) -> bool {
-    static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new("^[_a-zA-Z][a-zA-Z0-9_.@-]*[$]?$").expect("the pattern is valid")
-    });
-    PATTERN.is_match(name)
-}
-
-fn is_group_name(name: &str) -> bool {
-    static PATTERN: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new("^[_a-zA-Z][a-zA-Z0-9_-]*$").expect("the pattern is valid"));
-    PATTERN.is_match(name)
 }
 
 #[cfg(test)]

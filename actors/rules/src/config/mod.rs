@@ -38,6 +38,7 @@ mod checksum;
 mod document;
 mod error;
 mod partition_name;
+mod scalars;
 mod settings;
 mod shown;
 #[cfg(test)]
@@ -58,11 +59,13 @@ pub use self::shown::{
     FREE_KEYS, Shown, ShownFilter, ShownLimit, ShownNodeOrder, ShownPartition, ShownPreemption,
     ShownQueue, ShownResolver, ShownResources, ShownRule, ShownTemplate,
 };
+pub use crate::names::RECOVERY;
 pub use crate::nodes::NodeSortPolicy;
 pub use crate::order::{ApplicationSortPolicy, PriorityPolicy};
 use crate::resources::{Limits, Resources};
 
-/// The configuration to use where the supplied text is empty: one leaf, open to everybody.
+/// The configuration to use where the supplied text is empty: open to everybody, and a leaf for
+/// each namespace is made below root when it is needed (2.2).
 pub const DEFAULT: &str = include_str!("../../../../config/queues.yaml");
 
 /// A checked queue configuration.
@@ -262,9 +265,6 @@ impl Default for QueueSettings {
         }
     }
 }
-
-/// Where applications are that run already and that no other queue takes (6.7).
-pub const RECOVERY: &str = "root.@recovery@";
 
 impl QueueConfig {
     /// The queue [`RECOVERY`], which nobody configures: a leaf without limits, open to nobody.

@@ -39,15 +39,8 @@ pub(super) const PREEMPTION: &str = "preemption.enabled";
 pub(super) const QUOTA_PREEMPTION: &str = "preemption.quotapreemptionenabled";
 
 /// Whatever loads, is kept and shown, and changes nothing yet.
-const WITHOUT_EFFECT: [&str; 7] = [
-    PREEMPTION,
-    QUOTA_PREEMPTION,
-    PREEMPTION_POLICY,
-    PREEMPTION_DELAY,
-    QUOTA_PREEMPTION_DELAY,
-    BACKOFF_ASKS,
-    BACKOFF_DELAY,
-];
+const WITHOUT_EFFECT: [&str; 5] =
+    [PREEMPTION, QUOTA_PREEMPTION, PREEMPTION_POLICY, PREEMPTION_DELAY, QUOTA_PREEMPTION_DELAY];
 
 /// The properties in force: those of the parent as far as they are inherited, and its own.
 pub(super) fn effective(

@@ -2,13 +2,15 @@
 //!
 //! The parser's events are turned into a tree by hand for three reasons: scalars keep the text they
 //! were written with (`1e3` is not a number here), every value knows its line and column, and input
-//! that nobody writes in earnest is refused while it is read. What YAML can do and a configuration
-//! has no use for, tags and merge keys, is refused by name.
+//! that nobody writes in earnest is refused while it is read. Merge keys (`<<`) are resolved here
+//! and leave nothing of themselves. A tag of YAML itself (`!!str`) may say what its value is; every
+//! other one is refused by name.
 //!
 //! # Invariants
 //! * No tree is deeper than [`MAX_DEPTH`], aliases followed; recursion over it is safe.
-//! * Aliases add at most [`MAX_ALIASED`] values to what the text spells out.
-//! * No key occurs twice in one mapping.
+//! * Aliases and merge keys add at most [`MAX_ALIASED`] values to what the text spells out.
+//! * No key occurs twice in one mapping: of those that are merged, what is written there itself
+//!   counts first, then the first of the merged mappings that has it.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,12 +18,19 @@ use std::rc::Rc;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
 use super::error::{Place, Report};
+use super::scalars;
 
 /// How deep values may nest; a level of queues takes two.
 const MAX_DEPTH: usize = 128;
 
-/// How many values all aliases together may repeat.
+/// How many values all aliases and merge keys together may repeat.
 const MAX_ALIASED: usize = 100_000;
+
+/// How many bytes of text count as one value when they are repeated.
+const TEXT: usize = 64;
+
+/// The tags that a value may have.
+const TAGS: [&str; 7] = ["str", "int", "bool", "float", "null", "map", "seq"];
 
 /// How many characters of a key are shown in a path.
 const LONGEST_KEY: usize = 200;
@@ -37,7 +46,8 @@ pub(super) struct At {
 pub(super) struct Node {
     pub(super) at: At,
     pub(super) value: Value,
-    /// How many values this one holds, itself included, aliases followed.
+    /// How many values this one holds, itself included, aliases followed; [`TEXT`] bytes of text
+    /// count as one more.
     size: usize,
     /// How many levels this value has, itself included, aliases followed.
     height: usize,
@@ -49,12 +59,14 @@ pub(super) enum Value {
     Scalar {
         text: String,
         is_null: bool,
+        /// `<<` in plain style: as a key it stands for those of its value.
+        is_merge: bool,
     },
     List(Vec<Rc<Node>>),
     Map(Vec<Entry>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) key: String,
     pub(super) key_at: At,
@@ -117,7 +129,23 @@ struct Open {
 
 enum Content {
     List(Vec<Rc<Node>>),
-    Map { entries: Vec<Entry>, first_seen: HashMap<String, usize>, key: Option<(String, At)> },
+    Map(OpenMap),
+}
+
+#[derive(Default)]
+struct OpenMap {
+    entries: Vec<Entry>,
+    first_seen: HashMap<String, usize>,
+    /// The one whose value comes next.
+    key: Option<Key>,
+    /// The mappings whose entries are added at the end, the first one first.
+    merged: Vec<Rc<Node>>,
+}
+
+struct Key {
+    name: String,
+    at: At,
+    is_merge: bool,
 }
 
 struct Loader<'r> {
@@ -142,23 +170,23 @@ impl Loader<'_> {
                 | Event::StreamEnd
                 | Event::DocumentStart(_) => None,
                 Event::Scalar(text, style, anchor, tag) => {
-                    self.refuse_tag(at, tag.as_deref());
-                    Some((scalar(at, &text, style), anchor))
+                    Some((self.scalar(at, &text, style, tag.as_deref()), anchor))
                 }
                 Event::Alias(anchor) => Some((self.follow(at, anchor)?, 0)),
                 Event::SequenceStart(anchor, tag) => {
-                    self.refuse_tag(at, tag.as_deref());
+                    self.check_tag(at, tag.as_deref(), "a list", |tag| tag == "seq");
                     self.open(Open { at, anchor, content: Content::List(Vec::new()) })?;
                     None
                 }
                 Event::MappingStart(anchor, tag) => {
-                    self.refuse_tag(at, tag.as_deref());
-                    let content =
-                        Content::Map { entries: Vec::new(), first_seen: HashMap::new(), key: None };
-                    self.open(Open { at, anchor, content })?;
+                    self.check_tag(at, tag.as_deref(), "a mapping", |tag| tag == "map");
+                    self.open(Open { at, anchor, content: Content::Map(OpenMap::default()) })?;
                     None
                 }
-                Event::SequenceEnd | Event::MappingEnd => self.open.pop().map(close),
+                Event::SequenceEnd | Event::MappingEnd => {
+                    self.merge()?;
+                    self.open.pop().map(close)
+                }
             };
             if let Some((node, anchor)) = complete {
                 if anchor != 0 {
@@ -204,42 +232,97 @@ impl Loader<'_> {
         Ok(Rc::clone(node))
     }
 
-    fn refuse_tag(&mut self, at: At, tag: Option<&Tag>) {
-        if let Some(tag) = tag {
-            let place = at.place(&self.path());
-            let message = format!("the tag `!{}` has no meaning here; remove it", tag.suffix);
-            self.report.error("E_CONF_PARSE", &place, message);
-        }
+    fn scalar(&mut self, at: At, text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Rc<Node> {
+        let is_plain = style == ScalarStyle::Plain && tag.is_none();
+        let is_so = |tag: &str| match tag {
+            "str" => true,
+            "null" => scalars::is_null(text),
+            "bool" => scalars::truth(text).is_some(),
+            "int" => scalars::is_integer(text),
+            "float" => scalars::is_number(text),
+            _ => false,
+        };
+        self.check_tag(at, tag, &format!("`{text}`"), is_so);
+        let is_null = match tag {
+            None => is_plain && scalars::is_null(text),
+            Some(tag) => of_yaml(tag) == Some("null"),
+        };
+        let text = if is_null { String::new() } else { text.to_owned() };
+        let is_merge = is_plain && text == "<<";
+        let size = 1 + text.len() / TEXT;
+        Rc::new(Node { at, value: Value::Scalar { text, is_null, is_merge }, size, height: 1 })
+    }
+
+    /// Reports a tag that its value, called `what`, does not bear out, or that means nothing here.
+    fn check_tag(&mut self, at: At, tag: Option<&Tag>, what: &str, is_so: impl Fn(&str) -> bool) {
+        let Some(tag) = tag else { return };
+        let message = match of_yaml(tag) {
+            Some(known) if is_so(known) => return,
+            Some(known) if TAGS.contains(&known) => {
+                format!("{what} is not what the tag `!!{known}` says; remove the tag")
+            }
+            _ => format!("the tag `{}` has no meaning here; remove it", shown(tag)),
+        };
+        self.report.error("E_CONF_PARSE", &at.place(&self.path()), message);
     }
 
     /// Puts a complete value into the list or mapping it belongs to, there as key or value.
     fn put(&mut self, node: Rc<Node>) -> Result<(), Broken> {
-        let Some(parent) = self.open.last_mut() else { return Ok(()) };
-        let (entries, first_seen, key) = match &mut parent.content {
-            Content::List(items) => {
+        let map = match self.open.last_mut().map(|open| &mut open.content) {
+            None => return Ok(()),
+            Some(Content::List(items)) => {
                 items.push(node);
                 return Ok(());
             }
-            Content::Map { entries, first_seen, key } => (entries, first_seen, key),
+            Some(Content::Map(map)) => map,
         };
-        let Some((name, key_at)) = key.take() else {
-            let Value::Scalar { text, .. } = &node.value else {
+        let Some(Key { name, at: key_at, is_merge }) = map.key.take() else {
+            let Value::Scalar { text, is_merge, .. } = &node.value else {
                 return Err(Broken { at: node.at, message: "a key has to be a plain text".into() });
             };
-            *key = Some((text.clone(), node.at));
+            map.key = Some(Key { name: text.clone(), at: node.at, is_merge: *is_merge });
             return Ok(());
         };
-        let fault = if name == "<<" {
-            "merge keys (`<<`) are not supported; write the keys out".to_owned()
-        } else if let Some(line) = first_seen.get(&name) {
+        let fault = if let Some(line) = map.first_seen.get(&name) {
             format!("the key `{name}` is here twice, first on line {line}")
         } else {
-            first_seen.insert(name.clone(), key_at.line);
-            entries.push(Entry { key: name, key_at, value: node });
-            return Ok(());
+            map.first_seen.insert(name.clone(), key_at.line);
+            if !is_merge {
+                map.entries.push(Entry { key: name, key_at, value: node });
+                return Ok(());
+            }
+            match mappings(node) {
+                Some(mappings) => {
+                    map.merged = mappings;
+                    return Ok(());
+                }
+                None => "`<<` takes a mapping or a list of them, or aliases of such".to_owned(),
+            }
         };
         let place = key_at.place(&join(&self.path(), &name));
         self.report.error("E_CONF_PARSE", &place, fault);
+        Ok(())
+    }
+
+    /// Adds to the innermost mapping what is merged into it.
+    fn merge(&mut self) -> Result<(), Broken> {
+        let Some(Open { at, content: Content::Map(map), .. }) = self.open.last_mut() else {
+            return Ok(());
+        };
+        for merged in std::mem::take(&mut map.merged) {
+            let Value::Map(entries) = &merged.value else { continue };
+            self.aliased += entries.iter().map(|entry| 1 + entry.key.len() / TEXT).sum::<usize>();
+            if self.aliased > MAX_ALIASED {
+                let message = format!("merge keys repeat more than {MAX_ALIASED} values");
+                return Err(Broken { at: *at, message });
+            }
+            for entry in entries {
+                if !map.first_seen.contains_key(&entry.key) {
+                    map.first_seen.insert(entry.key.clone(), entry.key_at.line);
+                    map.entries.push(entry.clone());
+                }
+            }
+        }
         Ok(())
     }
 
@@ -254,33 +337,57 @@ impl Open {
     fn extend(&self, path: &str) -> String {
         match &self.content {
             Content::List(items) => format!("{path}[{}]", items.len()),
-            Content::Map { key: Some((key, _)), .. } => join(path, key),
-            Content::Map { key: None, .. } => path.to_owned(),
+            Content::Map(OpenMap { key: Some(key), .. }) => join(path, &key.name),
+            Content::Map(OpenMap { key: None, .. }) => path.to_owned(),
         }
     }
 }
 
-fn scalar(at: At, text: &str, style: ScalarStyle) -> Rc<Node> {
-    let is_null =
-        style == ScalarStyle::Plain && matches!(text, "" | "~" | "null" | "Null" | "NULL");
-    let text = if is_null { String::new() } else { text.to_owned() };
-    Rc::new(Node { at, value: Value::Scalar { text, is_null }, size: 1, height: 1 })
+/// The name of a tag of YAML itself, without what all of these begin with.
+fn of_yaml(tag: &Tag) -> Option<&str> {
+    const PREFIX: &str = "tag:yaml.org,2002:";
+    match &*tag.handle {
+        PREFIX => Some(&tag.suffix),
+        // Written out: `!<tag:yaml.org,2002:str>`.
+        "" => tag.suffix.strip_prefix(PREFIX),
+        _ => None,
+    }
+}
+
+/// A tag as it may have been written.
+fn shown(tag: &Tag) -> String {
+    match (of_yaml(tag), &*tag.handle, &*tag.suffix) {
+        (Some(name), ..) => format!("!!{name}"),
+        (None, "", "!") => "!".to_owned(),
+        (None, "!", name) => format!("!{name}"),
+        (None, prefix, rest) => format!("!<{prefix}{rest}>"),
+    }
+}
+
+/// The mappings that a merge key takes.
+fn mappings(node: Rc<Node>) -> Option<Vec<Rc<Node>>> {
+    let is_map = |node: &Rc<Node>| matches!(node.value, Value::Map(_));
+    match &node.value {
+        Value::Map(_) => Some(vec![node]),
+        Value::List(items) => items.iter().all(is_map).then(|| items.clone()),
+        Value::Scalar { .. } => None,
+    }
 }
 
 fn close(open: Open) -> (Rc<Node>, usize) {
     let value = match open.content {
         Content::List(items) => Value::List(items),
-        Content::Map { entries, .. } => Value::Map(entries),
+        Content::Map(OpenMap { entries, .. }) => Value::Map(entries),
     };
     let (mut size, mut height) = (1, 1);
-    let mut hold = |child: &Node| {
-        size += child.size;
+    let mut hold = |key: &str, child: &Node| {
+        size += key.len() / TEXT + child.size;
         height = height.max(1 + child.height);
     };
     match &value {
         Value::Scalar { .. } => {}
-        Value::List(items) => items.iter().for_each(|item| hold(item)),
-        Value::Map(entries) => entries.iter().for_each(|entry| hold(&entry.value)),
+        Value::List(items) => items.iter().for_each(|item| hold("", item)),
+        Value::Map(entries) => entries.iter().for_each(|entry| hold(&entry.key, &entry.value)),
     }
     (Rc::new(Node { at: open.at, value, size, height }), open.anchor)
 }

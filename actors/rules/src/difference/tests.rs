@@ -291,11 +291,13 @@ fn usage_is_asked_of_lowered_queues_first_and_once_of_a_branch_that_drains() {
          {name: d, resources: {max: {memory: 1}}}, {name: e}, {name: made}",
     );
     queue(&mut new, "root.e").limits = vec![limit(&["*"], &[], 1, 0)];
-    let mut tree = reload::tree(&old[0].root);
+    let state = crate::object_state::ObjectState::Active;
+    let standing = |(path, config)| (path, Standing { config, state });
+    let mut tree: reload::Tree = reload::flat(&old[0].root).into_iter().map(standing).collect();
     let made = Arc::new(QueueConfig::dynamic("root.made", true, None));
-    let made = Standing { config: made, state: crate::object_state::ObjectState::Active };
+    let made = Standing { config: made, state };
     tree.insert(Arc::from("root.made"), made);
-    let changes = reload::changes(&tree, &new[0].root);
+    let changes = reload::changes(&tree, &reload::flat(&new[0].root));
     let concerned = |most| {
         let Concerned { paths, left_out } = Concerned::of(&tree, &changes, most);
         let paths: Vec<_> = paths.iter().map(|path| path.trim_start_matches("root.")).collect();

@@ -3,8 +3,9 @@
 //! # How entries go
 //! An entry ends at a time that is fixed when it is made: 300 s later if the groups are known, 30 s
 //! later if the user could not be resolved. Nothing that has ended is ever told, whether or not it
-//! has been removed; [`UserCache::clean`], which every new entry calls, is for the room only. So no
-//! timer is needed, and a failure is not told for longer than it should be.
+//! has been removed; [`UserCache::clean`], which every new entry calls, is for the room only. That
+//! takes the place of the chapter's cleaner of every 60 s: no timer is needed, a failure is not told
+//! for longer than it should be, and what is left over while nobody new comes has a bound.
 //!
 //! # Invariants
 //! * There are never more entries than the capacity: what ends first goes first.

@@ -59,6 +59,12 @@ impl Lanes {
         self.by_key.get(key).copied()
     }
 
+    /// A lane, if it was not closed.
+    pub(super) fn find_mut(&mut self, id: LaneId) -> Option<&mut Lane> {
+        let there = self.slots.find_mut(id.slot)?;
+        (there.0 == id).then_some(&mut there.1)
+    }
+
     pub(super) fn ids(&self) -> Vec<LaneId> {
         self.by_key.values().copied().collect()
     }

@@ -33,11 +33,15 @@ impl<T> Slots<T> {
         self.slots[slot as usize].as_ref()
     }
 
+    pub(super) fn find_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.slots[slot as usize].as_mut()
+    }
+
     pub(super) fn get(&self, slot: u32) -> &T {
         self.find(slot).expect("a slot is used while its thing is there")
     }
 
     pub(super) fn get_mut(&mut self, slot: u32) -> &mut T {
-        self.slots[slot as usize].as_mut().expect("a slot is used while its thing is there")
+        self.find_mut(slot).expect("a slot is used while its thing is there")
     }
 }

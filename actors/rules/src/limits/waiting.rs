@@ -18,9 +18,10 @@ use super::lanes::{HeldBack, LaneId};
 use super::places::PlaceId;
 
 impl Trackers {
-    /// Notes what a lane holds back, so that its leaf is told when that may have changed.
+    /// Notes what a lane holds back, so that its leaf is told when that may have changed. A lane that
+    /// was closed holds nothing back, whatever is said of it.
     pub fn hold_back(&mut self, lane: LaneId, held_back: HeldBack) {
-        let slot = self.lanes.get_mut(lane);
+        let Some(slot) = self.lanes.find_mut(lane) else { return };
         if slot.held_back == held_back {
             return;
         }

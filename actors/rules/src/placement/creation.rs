@@ -1,7 +1,8 @@
 //! Which queues have to be made so that a path is there, and whether they may be
 //! (queues-and-config chapter, 4.9).
 
-use super::{QueueTree, deepest, is_queue_name, is_reserved};
+use super::{QueueTree, deepest};
+use crate::names::{is_queue_name, is_reserved};
 
 /// Why a queue cannot be made for an application.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

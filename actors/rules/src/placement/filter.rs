@@ -9,9 +9,11 @@ use std::collections::BTreeSet;
 use regex::Regex;
 
 use crate::config::FilterConfig;
+use crate::names;
 
-/// What makes a single entry a regular expression. A dot alone does not: names have dots.
-const SPECIAL: &str = "^$*+?()[]{}|";
+/// What makes a single entry a regular expression, as 6.5 lists it, which has no `]`. A dot alone
+/// does not: names have dots.
+const SPECIAL: &str = "^$*+?()[{}|";
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -37,8 +39,8 @@ impl Filter {
         config: &FilterConfig,
         mut error: impl FnMut(&'static str, String),
     ) -> Option<Self> {
-        let users = Names::build(&config.users, is_user_name);
-        let groups = Names::build(&config.groups, is_group_name);
+        let users = Names::build(&config.users, names::is_user);
+        let groups = Names::build(&config.groups, names::is_group);
         if let Err(why) = &users {
             error("E_FILTER_USER", format!("users of the filter: {why}"));
         }
@@ -84,20 +86,4 @@ impl Names {
             Self::Matching(pattern) => pattern.is_match(name),
         }
     }
-}
-
-/// `^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$` (3.9).
-fn is_user_name(name: &str) -> bool {
-    is_name(name.strip_suffix('$').unwrap_or(name), b":#/_.@-")
-}
-
-/// `^[_a-zA-Z][a-zA-Z0-9:_.-]*$` (3.9).
-fn is_group_name(name: &str) -> bool {
-    is_name(name, b":_.-")
-}
-
-fn is_name(name: &str, others: &[u8]) -> bool {
-    let mut bytes = name.bytes();
-    bytes.next().is_some_and(|first| first == b'_' || first.is_ascii_alphabetic())
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
 }

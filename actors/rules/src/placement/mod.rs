@@ -9,7 +9,8 @@
 //!   nothing.
 //! * Placing changes nothing: the same submission over the same queues has the same answer.
 //! * A path that is given begins with `root.`, is in lower case, and each part of it is a
-//!   [queue name](is_queue_name).
+//!   [queue name](crate::names::is_queue_name); it has at most
+//!   [so many levels](crate::names::MOST_LEVELS).
 //! * Every path costs as many look-ups as it has parts, however many queues there are.
 //! * An application that runs already ([`is_forced`]) always has a path: nothing that fails for it
 //!   counts for more than "not this rule", and the last rule takes it.
@@ -39,16 +40,18 @@ mod shown;
 #[cfg(test)]
 mod tests;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 pub use self::creation::{CreationError, creation};
 pub use self::namespace::NamespaceTags;
-pub use self::paths::{check, check_paths};
+pub use self::paths::check;
 pub use self::refusal::{Obstacle, PassedOver, Refused};
 use self::rule::{Outcome, Rule};
 pub use self::shown::{ShownFilter, ShownRule};
 use crate::allocations::Tags;
 use crate::config::{RECOVERY, RuleConfig};
+use crate::names::MOST_LEVELS;
 
 /// The leaf for applications that no rule has a queue for, where there is such a leaf.
 pub const LAST_RESORT: &str = "root.default";
@@ -67,6 +70,24 @@ pub struct RuleError {
     pub depth: usize,
     /// What is wrong, with what was written, and what to write instead where that is clear.
     pub message: String,
+}
+
+impl RuleError {
+    /// By this the errors of a list of rules are sorted, so that the first to be told is the one
+    /// to correct first (6.9): names and filters of all rules, then paths, then what only building
+    /// them finds; within a rule from the innermost parent outward, and there names before filters.
+    pub fn rank(&self) -> impl Ord + use<> {
+        let phase = match self.code {
+            "E_RULE_NAME" | "E_FILTER_TYPE" | "E_FILTER_USER" | "E_FILTER_GROUP" => 0,
+            "E_RULE_QUALIFIED_INNER"
+            | "E_RULE_LAST_IS_LEAF"
+            | "E_RULE_QUEUE_MISSING"
+            | "E_RULE_NOT_PARENT"
+            | "E_RULE_NOT_LEAF" => 1,
+            _ => 2,
+        };
+        (phase, self.rule, Reverse(self.depth), self.code != "E_RULE_NAME")
+    }
 }
 
 /// The rules of a partition, ready to be asked.
@@ -120,7 +141,7 @@ pub struct Placed<Q> {
 impl Placement {
     /// Makes rules of what is configured, all of them or none; without any there is one, `provided`
     /// for queues that are there. The rule that takes applications which run already is always
-    /// last. The errors are ordered by rule and depth.
+    /// last. The errors are in the order of [`RuleError::rank`].
     pub fn build(rules: &[RuleConfig]) -> Result<Self, Vec<RuleError>> {
         let implicit = [RuleConfig { name: "provided".to_owned(), ..RuleConfig::default() }];
         let is_implicit = rules.is_empty();
@@ -132,7 +153,7 @@ impl Placement {
         if errors.is_empty() {
             Ok(Self { rules: built, is_implicit })
         } else {
-            errors.sort_by_key(|error| (error.rule, error.depth));
+            errors.sort_by_key(RuleError::rank);
             Err(errors)
         }
     }
@@ -145,7 +166,7 @@ impl Placement {
     ) -> Result<Placed<T::Queue>, Refused> {
         let mut passed_over = Vec::new();
         for rule in &self.rules {
-            let obstacle = match rule.evaluate(submission, tree) {
+            let obstacle = match bounded(rule.evaluate(submission, tree)) {
                 Outcome::NoMatch(obstacle) => obstacle,
                 Outcome::Failed(why) if submission.is_forced => Obstacle::Failed(why),
                 Outcome::Failed(why) => return Err(Refused::Rule { rule: rule.name(), why }),
@@ -177,6 +198,17 @@ impl Placement {
     pub fn shown(&self) -> Vec<ShownRule> {
         let own = self.rules.iter().map(ShownRule::of);
         own.chain([ShownRule::recovery()]).collect()
+    }
+}
+
+/// A path that is too deep is no path: whoever reads the queues follows them to the end.
+fn bounded(outcome: Outcome) -> Outcome {
+    let Outcome::Path(path) = &outcome else { return outcome };
+    match path.split('.').count() {
+        levels if levels > MOST_LEVELS => Outcome::Failed(format!(
+            "its path has {levels} levels of queues, and there can be {MOST_LEVELS}"
+        )),
+        _ => outcome,
     }
 }
 
@@ -222,17 +254,6 @@ fn deepest<'p, T: QueueTree>(path: &'p str, tree: &T) -> Option<(T::Queue, &'p s
         above = path.rsplit_once('.').map(|(parent, _)| parent);
     }
     None
-}
-
-/// The name of the queue that nobody configures and nobody else may use, at any level.
-pub fn is_reserved(name: &str) -> bool {
-    RECOVERY.strip_prefix("root.").is_some_and(|reserved| name.eq_ignore_ascii_case(reserved))
-}
-
-/// Whether a queue can be called that (3.2).
-pub fn is_queue_name(name: &str) -> bool {
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"_:#/@-".contains(byte);
-    (1..=64).contains(&name.len()) && name.as_bytes().iter().all(allowed)
 }
 
 /// The value of a tag; case does not count in its name, and an empty value is as good as none.

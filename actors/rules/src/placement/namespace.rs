@@ -23,6 +23,7 @@ use serde_json::Value;
 use super::tag;
 use crate::allocations::Tags;
 use crate::config::QueueConfig;
+use crate::names::shown;
 use crate::resources::{Limits, Name, Resources};
 
 const QUOTA: &str = "namespace.resourcequota";
@@ -51,7 +52,7 @@ impl NamespaceTags {
         let max_applications = tag(tags, MAX_APPLICATIONS).map_or(0, |text| {
             let count = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok());
             count.flatten().unwrap_or_else(|| {
-                let why = format!("`{text}` is not a number of applications");
+                let why = format!("`{}` is not a number of applications", shown(text));
                 warnings.push(format!("tag `{MAX_APPLICATIONS}` is ignored: {why}"));
                 0
             })

@@ -5,7 +5,7 @@ use super::{Placement, RuleError};
 use crate::config::{QueueConfig, RuleConfig};
 
 /// Everything that is wrong with the rules, one error for one fault, in order: what
-/// [`Placement::build`] finds, and for the rules it finds nothing in, what [`check_paths`] does.
+/// [`Placement::build`] finds, and for the rules it finds nothing in, what `check_paths` does.
 pub fn check(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
     let mut errors = Placement::build(rules).err().unwrap_or_default();
     for error in check_paths(rules, root) {
@@ -19,13 +19,13 @@ pub fn check(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
             errors.push(error);
         }
     }
-    errors.sort_by_key(|error| (error.rule, error.depth));
+    errors.sort_by_key(RuleError::rank);
     errors
 }
 
 /// The rules whose fixed beginning leads nowhere in the configured queues, or to a queue of the
 /// wrong kind. They are read as far as they are `fixed`, whatever else may be wrong with them.
-pub fn check_paths(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
+pub(super) fn check_paths(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
     let checked = rules.iter().enumerate();
     checked.filter_map(|(number, rule)| check_path(number, rule, root)).collect()
 }

@@ -1,8 +1,9 @@
 //! One rule: where it finds the name of a queue, and what it makes of it (6.3, 6.4).
 
 use super::filter::Filter;
-use super::{Obstacle, QueueTree, RuleError, Submission, is_queue_name, tag};
+use super::{Obstacle, QueueTree, RuleError, Submission, tag};
 use crate::config::RuleConfig;
+use crate::names::{is_queue_name, is_queue_path, is_rule, shown};
 
 /// A rule that was checked.
 #[derive(Clone, Debug)]
@@ -125,7 +126,7 @@ impl Rule {
             Source::Fixed { qualified: true, .. } => return Ok(Found::Path(text)),
             Source::Fixed { qualified: false, .. } => return Ok(Found::Child(text.to_owned())),
             Source::Provided | Source::Tag(_) if text.starts_with("root.") => {
-                if text.split('.').all(is_queue_name) {
+                if is_queue_path(text) {
                     return Ok(Found::Path(text));
                 }
             }
@@ -136,7 +137,7 @@ impl Rule {
                 }
             }
         }
-        Err(format!("`{text}` is no queue path, {NAMES}"))
+        Err(format!("`{}` is no queue path, {NAMES}", shown(text)))
     }
 
     /// The queue below which the rule's own is.
@@ -181,7 +182,7 @@ fn source(
             wrong("E_RULE_RECOVERY", message);
             None
         }
-        _ if !is_rule_name(name) => {
+        _ if !is_rule(name) => {
             let message = format!(
                 "`{written}` is not the name of a rule: write letters, digits and `_`, no digit first"
             );
@@ -219,10 +220,4 @@ fn fixed(config: &RuleConfig, wrong: &mut impl FnMut(&'static str, String)) -> O
         is_fine = false;
     }
     is_fine.then_some(Source::Fixed { queue, qualified })
-}
-
-fn is_rule_name(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    bytes.next().is_some_and(|first| first == b'_' || first.is_ascii_alphabetic())
-        && bytes.all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
 }

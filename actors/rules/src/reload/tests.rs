@@ -10,6 +10,35 @@ fn root(queues: &str) -> QueueConfig {
     parsed.partitions.remove(0).root
 }
 
+/// The queues of a configuration as they stand when a partition begins with it.
+fn tree(root: &QueueConfig) -> Tree {
+    let standing = |config| Standing { config, state: ObjectState::Active };
+    flat(root).into_iter().map(|(path, config)| (path, standing(config))).collect()
+}
+
+/// What makes `wanted` of the queues as they stand.
+fn changes(tree: &Tree, wanted: &QueueConfig) -> Vec<Change> {
+    super::changes(tree, &flat(wanted))
+}
+
+/// Carries the changes out as a partition does. What then drains and is empty is to be taken
+/// away.
+fn apply(tree: &mut Tree, changes: &[Change]) {
+    for change in changes {
+        match change {
+            Change::Drain(path) => {
+                if let Some(standing) = tree.get_mut(path) {
+                    standing.state = ObjectState::Draining;
+                }
+            }
+            Change::Set(config) | Change::Plant(config) => {
+                let standing = Standing { config: Arc::clone(config), state: ObjectState::Active };
+                tree.insert(Arc::clone(&config.path), standing);
+            }
+        }
+    }
+}
+
 /// What changes between two configurations, line by line.
 fn between(old: &str, new: &str) -> String {
     let changes = changes(&tree(&root(old)), &root(new));

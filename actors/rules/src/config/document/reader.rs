@@ -3,6 +3,7 @@
 use super::keys::{Keys, TEXTS, WEIGHTS, closest};
 use super::{Field, Located, Names, Texts};
 use crate::config::error::{Place, Report};
+use crate::config::scalars;
 use crate::config::yaml::{self, At, Node, Value};
 
 /// A value and the keys that lead to it.
@@ -173,15 +174,20 @@ impl Reader<'_> {
         weights
     }
 
-    /// A whole number of 0 or more, in decimal digits.
+    /// A whole number of 0 or more.
     pub(super) fn count(&mut self, at: &Cursor<'_>) -> Field<u64> {
         if at.is_null() {
             return Field::Absent;
         }
         if let Value::Scalar { text, .. } = &at.node.value
-            && text.bytes().all(|byte| byte.is_ascii_digit())
-            && let Ok(value) = text.parse()
+            && let Some(value) = scalars::unsigned(text)
         {
+            if text.parse().is_ok_and(|decimal: u64| decimal != value) {
+                let message = format!(
+                    "`{text}` begins with a zero and is read as octal, {value}; write it without"
+                );
+                self.report.warn(&at.place(), message);
+            }
             return Field::Given(Located { value, place: at.place() });
         }
         let message =
@@ -190,17 +196,11 @@ impl Reader<'_> {
         Field::Bad
     }
 
-    /// Yes or no in the spellings of YAML 1.2 and 1.1.
+    /// Yes or no.
     pub(super) fn truth(&mut self, at: &Cursor<'_>) -> Field<bool> {
         let value = match &at.node.value {
-            Value::Scalar { text, is_null } => match &**text {
-                "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "y"
-                | "Y" => Some(true),
-                "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "n"
-                | "N" => Some(false),
-                _ if *is_null => return Field::Absent,
-                _ => None,
-            },
+            Value::Scalar { is_null: true, .. } => return Field::Absent,
+            Value::Scalar { text, .. } => scalars::truth(text),
             Value::List(_) | Value::Map(_) => None,
         };
         let Some(value) = value else {

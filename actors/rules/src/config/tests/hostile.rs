@@ -84,6 +84,33 @@ fn aliases_neither_grow_without_bound_nor_nest_too_deep_nor_hold_themselves() {
 }
 
 #[test]
+fn neither_merge_keys_nor_long_texts_grow_without_bound() {
+    let keys: Vec<String> = (0..500).map(|key| format!("k{key}: 1")).collect();
+    let mut merges = format!("a: &a {{{}}}\nb:\n", keys.join(", "));
+    merges.push_str(&"- <<: *a\n".repeat(200));
+    let mut onion = "x".to_owned();
+    let mut spiral = "x: &a0 {k: 1}\n".to_owned();
+    for level in 1..60 {
+        onion = format!("&o{level} {{<<: {{k{level}: {onion}}}}}");
+        let below = level - 1;
+        writeln!(spiral, "y{level}: &a{level} {{<<: [*a{below}, *a{below}], k{level}: 1}}")
+            .unwrap();
+    }
+    let long = "x".repeat(100_000);
+    let texts = format!("a: &a {long}\nb: [{}]", "*a, ".repeat(200));
+    let long_keys = format!("a: &a {{{long}: 1}}\nb:\n{}", "- <<: *a\n".repeat(200));
+    for text in [merges, texts, long_keys] {
+        assert!(parse(&text).unwrap_err().to_string().contains(" repeat more than "));
+    }
+    for text in [onion, spiral] {
+        let shown = parse(&text).unwrap_err().to_string();
+        assert!(!shown.contains("repeat") && !shown.contains("deep"), "{shown}");
+    }
+    let deep = format!("{}x{}", "{<<: ".repeat(200), "}".repeat(200));
+    assert!(parse(&deep).unwrap_err().to_string().contains("levels deep"));
+}
+
+#[test]
 fn a_message_is_one_line_of_bearable_length_whatever_was_written() {
     let long = "x".repeat(100_000);
     for text in [
@@ -152,7 +179,14 @@ fn piece() -> impl Strategy<Value = &'static str> {
         "&a ",
         "*a",
         "<<",
+        "<<: ",
+        "<<: *a",
         "!t ",
+        "!!str ",
+        "!!int ",
+        "!!map ",
+        "!!seq ",
+        "!!null ",
         "null",
         "~",
         "'",

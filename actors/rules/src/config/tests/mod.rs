@@ -11,6 +11,7 @@ mod reports;
 mod rules;
 mod shown;
 mod templates;
+mod yaml;
 
 use super::*;
 

@@ -20,6 +20,8 @@ fn s2_2_the_default_configuration_makes_a_queue_for_each_namespace() {
     assert!(partition.root.submit_acl.allows("anyone", &[""; 0]));
 }
 
+/// An update with it is in `s2_8_s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one`
+/// of the scenarios.
 #[test]
 fn s2_8_empty_text_has_no_partitions_and_the_caller_takes_the_default() {
     assert_eq!(parsed("").partitions, []);
@@ -248,10 +250,23 @@ fn s2_1_booleans_have_the_spellings_of_both_yaml_versions() {
 #[test]
 fn s2_1_counts_are_whole_and_not_negative() {
     let count = |text: &str| below_root(&format!("{{name: a, maxapplications: {text}}}"));
-    for (text, expected) in [("5", 5), ("0", 0), ("null", 0), ("18446744073709551615", u64::MAX)] {
-        assert_eq!(queue(&parsed(&count(text)), "root.a").max_applications, expected);
+    for (text, expected, n_warnings) in [
+        ("5", 5, 0),
+        ("0", 0, 0),
+        ("null", 0, 0),
+        ("18446744073709551615", u64::MAX, 0),
+        ("1_000", 1000, 0),
+        ("0x10", 16, 0),
+        ("0o10", 8, 0),
+        ("007", 7, 0),
+        // Hardly anybody means what this means in YAML 1.1.
+        ("010", 8, 1),
+    ] {
+        let configuration = parsed(&count(text));
+        assert_eq!(queue(&configuration, "root.a").max_applications, expected, "{text}");
+        assert_eq!(configuration.warnings.len(), n_warnings, "{text}");
     }
-    for text in ["-1", "1.5", "1e3", "0x10", "many", "18446744073709551616", "[1]", "\"\""] {
+    for text in ["-1", "1.5", "1e3", "08", "many", "18446744073709551616", "[1]", "\"\""] {
         assert_eq!(codes(&count(text)), ["E_CONF_PARSE"], "{text}");
     }
 }

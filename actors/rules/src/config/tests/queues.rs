@@ -163,7 +163,7 @@ fn s3_10_a_max_of_zeros_alone_sets_no_quota_and_warns() {
 }
 
 #[test]
-fn s3_4_a_guarantee_of_zeros_alone_is_none() {
+fn s3_4_a_guarantee_of_zeros_alone_is_none_and_warns() {
     let text = below_root(&format!(
         "{{name: a, {}}}, {{name: b, {}}}",
         resources("{memory: 0}", "{}"),
@@ -173,6 +173,9 @@ fn s3_4_a_guarantee_of_zeros_alone_is_none() {
     assert_eq!(queue(&configuration, "root.a").guaranteed, None);
     let guaranteed = Resources::of(&[("gpu", 1), ("memory", 0)]);
     assert_eq!(queue(&configuration, "root.b").guaranteed, Some(guaranteed));
+    let [warning] = &*configuration.warnings else { panic!("one warning") };
+    assert_eq!(warning.path, "partitions[0].queues[0].queues[0].resources.guaranteed");
+    assert!(warning.message.starts_with("guaranteed of queue `root.a` lists only zeros"));
 }
 
 #[test]
@@ -298,15 +301,6 @@ fn s3_6_the_values_of_each_property() {
         let (settings, warnings) = settings("priority.offset", value);
         assert_eq!((settings.priority_offset, warnings), (expected, n_warnings), "`{value}`");
     }
-}
-
-#[test]
-fn s3_10_a_property_that_is_gone_from_the_text_is_back_to_its_default() {
-    let with = below_root("{name: a, properties: {application.sort.policy: fair}}");
-    let without = below_root("{name: a}");
-    let policy = |text: &str| queue(&parsed(text), "root.a").settings.sort_policy;
-    assert_eq!(policy(&with), ApplicationSortPolicy::Fair);
-    assert_eq!(policy(&without), ApplicationSortPolicy::Fifo);
 }
 
 #[test]

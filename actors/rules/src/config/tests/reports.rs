@@ -110,18 +110,17 @@ fn broken_syntax_is_one_error_with_its_place() {
 #[test]
 fn what_yaml_can_do_and_a_configuration_has_no_use_for_is_refused_by_name() {
     check(
-        "partitions: !!seq [{queues: [], name: !secret x}]",
+        "partitions: [{queues: [], name: !secret x, usergroupresolver: !!binary {}}]",
         &expect![[r#"
-        line 1, column 13, partitions: the tag `!seq` has no meaning here; remove it [E_CONF_PARSE]
-        line 1, column 39, partitions[0].name: the tag `!secret` has no meaning here; remove it [E_CONF_PARSE]
-    "#]],
+            line 1, column 33, partitions[0].name: the tag `!secret` has no meaning here; remove it [E_CONF_PARSE]
+            line 1, column 63, partitions[0].usergroupresolver: the tag `!!binary` has no meaning here; remove it [E_CONF_PARSE]
+        "#]],
     );
     check(
-        "x: &x {queues: []}\npartitions: [{<<: *x}]",
+        "partitions: [{queues: [], <<: root}, {queues: [], <<: {name: a}, <<: {name: b}}]",
         &expect![[r#"
-            line 1, column 1, x: unknown key `x` of the configuration; known are: partitions, checksum [E_CONF_PARSE]
-            line 2, column 15, partitions[0]."<<": merge keys (`<<`) are not supported; write the keys out [E_CONF_PARSE]
-            line 2, column 14, partitions[0]: the partition has no `queues`; an empty list, `queues: []`, would do [E_NO_QUEUES]
+            line 1, column 27, partitions[0]."<<": `<<` takes a mapping or a list of them, or aliases of such [E_CONF_PARSE]
+            line 1, column 66, partitions[1]."<<": the key `<<` is here twice, first on line 1 [E_CONF_PARSE]
         "#]],
     );
     check(
@@ -152,7 +151,7 @@ partitions: []
             warning: line 5, column 20, partitions[0].queues[0].submitacl: an empty name in the access list `alice, bob` is left out; users come before the space, groups after it
             warning: line 6, column 47, partitions[0].queues[0].properties."application.sort.policy": `stateaware` is an old name; `fifo` is used
             warning: line 6, column 76, partitions[0].queues[0].properties."priority.offset": `priority.offset` is `high`, which is not a whole number of 32 bits; 0 is used
-            warning: line 9, column 30, partitions[0].queues[0].queues[0].resources.max: max of queue `root.a` lists only zeros, which sets no quota at all; zeros count where another limit is above zero
+            warning: line 9, column 30, partitions[0].queues[0].queues[0].resources.max: max of queue `root.a` lists only zeros, which sets no quota at all; a zero counts where another quantity is above zero
             warning: line 10, column 50, partitions[0].queues[0].queues[0].properties."aplication.sort.policy": the property `aplication.sort.policy` has no meaning here; did you mean `application.sort.policy`?
             warning: line 11, column 1: only the first document is read; what begins here is left out
         "#]],

@@ -102,6 +102,33 @@ fn s6_9_each_error_of_a_rule_points_at_what_to_correct() {
 }
 
 #[test]
+fn s6_9_what_is_written_wrong_in_any_rule_comes_before_paths_and_parents_before_their_rule() {
+    let text = with_rules(
+        "[{name: fixed, value: users}, {name: tag}, {name: \"1\", filter: {users: [\"9\"]}, parent: \
+         {name: user, filter: {type: x, groups: [\"9\"]}, parent: {name: \"2\"}}}, {name: fixed, \
+         value: gone}, {name: user, filter: {type: y}}]",
+    );
+    let told: Vec<(&str, String)> = (parse(&text).unwrap_err().0.into_iter())
+        .map(|error| (error.code, error.path.replace("partitions[0].placementrules", "")))
+        .collect();
+    let told: Vec<(&str, &str)> = told.iter().map(|(code, path)| (*code, &**path)).collect();
+    assert_eq!(
+        told,
+        [
+            ("E_RULE_NAME", "[2].parent.parent.name"),
+            ("E_FILTER_TYPE", "[2].parent.filter.type"),
+            ("E_FILTER_GROUP", "[2].parent.filter.groups"),
+            ("E_RULE_NAME", "[2].name"),
+            ("E_FILTER_USER", "[2].filter.users"),
+            ("E_FILTER_TYPE", "[4].filter.type"),
+            ("E_RULE_NOT_LEAF", "[0].value"),
+            ("E_RULE_QUEUE_MISSING", "[3].value"),
+            ("E_TAG_EMPTY", "[1]"),
+        ]
+    );
+}
+
+#[test]
 fn s6_9_rules_are_checked_against_the_queues_that_are_configured() {
     let rule = "[{name: user, create: true, parent: {name: fixed, value: root.USERS}}]";
     assert_eq!(codes(&with_rules(rule)), [""; 0], "case does not count");

@@ -59,6 +59,21 @@ fn s3_7_zeros_alone_are_not_stored_and_entries_without_key_or_value_are_dropped(
 }
 
 #[test]
+fn s3_7_zeros_alone_warn() {
+    let text = "{resources: {max: {memory: 0, vcore: 0}, guaranteed: {memory: 0}}}";
+    let warnings = parsed(&with_template(text)).warnings;
+    let told: Vec<(&str, bool)> = warnings
+        .iter()
+        .map(|w| {
+            (w.path.rsplit('.').next().unwrap(), w.message.contains("`root.p` lists only zeros"))
+        })
+        .collect();
+    assert_eq!(told, [("max", true), ("guaranteed", true)]);
+    let text = "{resources: {max: {memory: 0, vcore: 1}, guaranteed: {}}}";
+    assert_eq!(parsed(&with_template(text)).warnings, []);
+}
+
+#[test]
 fn s3_7_a_quantity_that_is_none_names_queue_type_and_text() {
     for (quantity, key) in [("1.5", "max"), ("4K", "guaranteed"), ("99E", "max")] {
         let text = with_template(&format!("{{resources: {{{key}: {{memory: {quantity}}}}}}}"));

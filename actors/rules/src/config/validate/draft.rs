@@ -2,21 +2,18 @@
 //! applications (2.6, 3.2, 3.5, 3.8). Resources, limits and templates are in files of their own.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock};
-
-use regex::Regex;
+use std::sync::Arc;
 
 use super::{Field, Limit, Located, Queue, settings};
 use crate::config::document::{self, QueueResources};
 use crate::config::error::{Place, Report};
 use crate::config::shown::ShownQueue;
 use crate::config::{Acl, LimitConfig, QueueConfig, Template};
+use crate::ledger;
+use crate::names::{is_queue_name, is_reserved};
 use crate::resources::{Limits, Resources};
 
 const ROOT: &str = "root";
-
-/// Where applications go that no queue can take; the scheduler creates it itself, below root.
-const RECOVERY: &str = "@recovery@";
 
 /// See the module.
 pub(super) struct Draft {
@@ -131,7 +128,7 @@ impl Draft {
             report.error("E_QUEUE_NAME", place, message);
             return;
         }
-        if level == 1 && name.eq_ignore_ascii_case(RECOVERY) {
+        if level == 1 && is_reserved(name) {
             let message = format!(
                 "the queue `{name}` below root belongs to the scheduler; choose another name of 1 \
                  to 64 characters of a-z A-Z 0-9 _ : # / @ -"
@@ -204,8 +201,8 @@ impl Draft {
             name: Arc::from(name),
             path: Arc::from(path),
             is_leaf,
-            max: self.max.clone().filter(|max| max.as_resources().is_positive()),
-            guaranteed: self.guaranteed.is_positive().then(|| self.guaranteed.clone()),
+            max: self.max.as_ref().and_then(|max| ledger::stored_limits(&max.as_resources())),
+            guaranteed: ledger::stored_guaranteed(&self.guaranteed),
             max_applications: self.max_applications(),
             submit_acl: self.submit_acl.clone(),
             admin_acl: self.admin_acl.clone(),
@@ -279,10 +276,4 @@ fn acl(text: &Field<String>, report: &mut Report) -> Acl {
             Acl::default()
         }
     }
-}
-
-fn is_queue_name(name: &str) -> bool {
-    static PATTERN: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new("^[a-zA-Z0-9_:#/@-]{1,64}$").expect("the pattern is valid"));
-    PATTERN.is_match(name)
 }

@@ -4,9 +4,6 @@
 //! compared with the queues above is in [`super::inherited`].
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
-
-use regex::Regex;
 
 use super::draft::Draft;
 use super::resources::quantities;
@@ -16,6 +13,7 @@ use crate::config::LimitConfig;
 use crate::config::document::Names;
 use crate::config::error::Report;
 use crate::config::shown::ShownLimit;
+use crate::names;
 use crate::resources::{Limits, Resources};
 
 /// Everybody whom no name fits.
@@ -24,23 +22,16 @@ pub(super) const WILDCARD: &str = "*";
 /// The rules that users and groups have in common, with the words and codes of each.
 struct Subjects {
     word: &'static str,
-    pattern: &'static LazyLock<Regex>,
+    is_name: fn(&str) -> bool,
     of_names: &'static str,
     bad_name: &'static str,
     duplicate: &'static str,
     after_wildcard: &'static str,
 }
 
-/// The names that users and groups can have.
-pub(super) static USER: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new("^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$").expect("the pattern is valid")
-});
-pub(super) static GROUP: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("^[_a-zA-Z][a-zA-Z0-9:_.-]*$").expect("the pattern is valid"));
-
 const USERS: Subjects = Subjects {
     word: "user",
-    pattern: &USER,
+    is_name: names::is_user,
     of_names: "it begins with a letter or `_`, goes on with those, digits and : # / . @ -, and may \
                end in one `$`",
     bad_name: "E_LIMIT_USER_NAME",
@@ -49,7 +40,7 @@ const USERS: Subjects = Subjects {
 };
 const GROUPS: Subjects = Subjects {
     word: "group",
-    pattern: &GROUP,
+    is_name: names::is_group,
     of_names: "it begins with a letter or `_` and goes on with those, digits and : . -",
     bad_name: "E_LIMIT_GROUP_NAME",
     duplicate: "E_LIMIT_GROUP_DUP",
@@ -245,7 +236,7 @@ impl Subjects {
         let word = self.word;
         for Located { value: name, place } in names.listed() {
             seen.any_named |= name != WILDCARD;
-            if name != WILDCARD && !self.pattern.is_match(name) {
+            if name != WILDCARD && !(self.is_name)(name) {
                 let message = format!(
                     "{title}: `{name}` is not the name of a {word}: {}; `*` is all others",
                     self.of_names

@@ -23,7 +23,9 @@ impl Draft {
         self.guaranteed = match &resources.guaranteed {
             Field::Given(texts) => {
                 let of = format!("guaranteed of queue `{path}`");
-                quantities(texts, &of, None, report).unwrap_or_default()
+                let guaranteed = quantities(texts, &of, None, report).unwrap_or_default();
+                warn_of_zeros(&guaranteed, &of, "which is no guarantee", texts, report);
+                guaranteed
             }
             Field::Absent | Field::Bad => Resources::new(),
         };
@@ -84,14 +86,25 @@ impl Draft {
 fn read_max(texts: &Located<Texts>, path: &str, report: &mut Report) -> Resources {
     let of = format!("max of queue `{path}`");
     let Some(max) = quantities(texts, &of, None, report) else { return Resources::new() };
-    if !max.is_empty() && max.is_zero() {
+    warn_of_zeros(&max, &of, "which sets no quota", texts, report);
+    max
+}
+
+/// Zeros alone are as good as nothing (3.4), which hardly anybody means who writes them.
+pub(super) fn warn_of_zeros(
+    amounts: &Resources,
+    of: &str,
+    effect: &str,
+    texts: &Located<Texts>,
+    report: &mut Report,
+) {
+    if !amounts.is_empty() && amounts.is_zero() {
         let message = format!(
-            "{of} lists only zeros, which sets no quota at all; zeros count where another limit is \
-             above zero"
+            "{of} lists only zeros, {effect} at all; a zero counts where another quantity is above \
+             zero"
         );
         report.warn(&texts.place, message);
     }
-    max
 }
 
 /// Reads a resource map, in messages called `of`; none where a quantity is wrong. `code` is that of

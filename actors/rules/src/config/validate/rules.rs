@@ -4,11 +4,11 @@
 //! also loads; here each of its errors gets its place in the text.
 
 use super::Located;
-use super::limits::{GROUP, USER};
 use crate::config::document::{Field, Filter, Rule};
 use crate::config::error::{Place, Report};
 use crate::config::shown::{ShownFilter, ShownRule};
 use crate::config::{FilterConfig, QueueConfig, RuleConfig};
+use crate::names;
 use crate::placement::{self, Placement, RuleError};
 
 /// Checks the rules by themselves and, where the queues could be read, against those below `root`.
@@ -24,7 +24,7 @@ pub(super) fn check(
         Some(root) => placement::check(&configs, root),
         None => Placement::build(&configs).err().unwrap_or_default(),
     });
-    errors.sort_by_key(|error| (error.rule, error.depth, error.code != "E_RULE_NAME"));
+    errors.sort_by_key(RuleError::rank);
     for RuleError { code, rule, depth, message } in errors {
         let chain = std::iter::successors(rules.get(rule), |rule| rule.parent.as_deref());
         if let Some(rule) = chain.take(depth + 1).last()
@@ -73,9 +73,11 @@ fn warn_of_filters(rule: &Rule, report: &mut Report) {
                        `groups`";
         report.warn(filter.kind.place_or(&rule.place), message);
     }
-    for (word, names, pattern) in [("user", users, &USER), ("group", groups, &GROUP)] {
+    for (word, names, is_name) in
+        [("user", users, names::is_user as fn(&str) -> bool), ("group", groups, names::is_group)]
+    {
         // One alone that is neither a name nor an expression is an error.
-        let left_out = names.iter().filter(|name| !pattern.is_match(&name.value));
+        let left_out = names.iter().filter(|name| !is_name(&name.value));
         for Located { value, place } in left_out.filter(|_| names.len() > 1) {
             let message = format!(
                 "`{value}` is not the name of a {word} and is left out of the filter; a regular \

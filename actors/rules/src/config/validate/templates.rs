@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::draft::Draft;
-use super::resources::quantities;
+use super::resources::{quantities, warn_of_zeros};
 use super::{Field, Located, settings};
 use crate::config::Template;
 use crate::config::document::{self, Texts};
@@ -51,15 +51,17 @@ impl document::Template {
     }
 
     fn read(&self, queue: &str, report: &mut Report) -> Template {
-        let mut read = |key: &str, texts: &Field<Texts>| -> Option<Resources> {
+        let mut read = |key: &str, effect: &str, texts: &Field<Texts>| -> Option<Resources> {
             let Field::Given(texts) = texts else { return None };
             let of = format!("{key} of the child template of queue `{queue}`");
-            quantities(texts, &of, Some(E_TEMPLATE_QTY), report).filter(Resources::is_positive)
+            let amounts = quantities(texts, &of, Some(E_TEMPLATE_QTY), report)?;
+            warn_of_zeros(&amounts, &of, effect, texts, report);
+            amounts.is_positive().then_some(amounts)
         };
         Template {
             max_applications: self.max_applications.value().copied().unwrap_or(0),
-            guaranteed: read("guaranteed", &self.resources.guaranteed),
-            max: read("max", &self.resources.max).map(Limits::from),
+            guaranteed: read("guaranteed", "which is no guarantee", &self.resources.guaranteed),
+            max: read("max", "which sets no quota", &self.resources.max).map(Limits::from),
             properties: self
                 .properties
                 .iter()

@@ -91,7 +91,7 @@ fn s7_2_which_limit_applies() {
 }
 
 #[test]
-fn s7_3_group_selection() {
+fn s7_3_s7_9_group_selection() {
     let levels = "root.parent group=test_parent apps=9
                   root group=test_root apps=9";
     let cases = [
@@ -427,7 +427,7 @@ const ROWS: &[Case] = &[
              root.a: map[] of map[vcore:6], runs []",
     ),
     (
-        "placeholder allocated, swapped by a smaller real allocation",
+        "the arithmetic of a placeholder swapped by a smaller real allocation; nothing swaps yet",
         "root user=ann vcore=5",
         "join a ann root.a
              use a vcore=2 memory=2

@@ -142,3 +142,18 @@ fn loosenings_are_numbered_where_a_limit_is() {
     charge(&mut world, "b", -1, 4);
     assert_eq!(loosened(&world), [4, 4, 3, 0]);
 }
+
+#[test]
+fn a_lane_that_is_gone_holds_nothing_back() {
+    let mut world = World::new("root user=ann,bob vcore=1");
+    world.join("a", "ann", "root.a");
+    let gone = world.applications["a"].lane;
+    world.play("leave a");
+    // It has the number of the first among the places of lanes.
+    world.join("b", "bob", "root.b");
+    let held_back = HeldBack { short: Some(Resources::of(&[("vcore", 1)])), starting: true };
+    world.trackers.hold_back(gone, held_back);
+    world.play("use b vcore=1");
+    world.play("free b vcore=1");
+    assert!(world.trackers.take_reopened().is_empty());
+}

@@ -1,6 +1,7 @@
 //! Which lists of rules are refused, and how rules are shown.
 
 use super::*;
+use crate::placement::paths::check_paths;
 
 /// The codes of everything that is wrong with rules over configured queues.
 fn faults(rules: &[RuleConfig], queues: &str) -> Vec<&'static str> {
@@ -25,6 +26,8 @@ fn s6_11_what_is_written_wrong() {
         (filtered("", &["99test"], &[], rule("user")), &["E_FILTER_USER"]),
         (filtered("", &[], &["a@b"], rule("user")), &["E_FILTER_GROUP"]),
         (filtered("", &["test[test"], &[], rule("user")), &["E_FILTER_USER"]),
+        (filtered("", &["a]"], &["a]"], rule("user")), &["E_FILTER_USER", "E_FILTER_GROUP"]),
+        (filtered("", &["a}"], &["a}"], rule("user")), none),
         (filtered("", &["test*"], &[], rule("user")), none),
         (filtered("", &["99test", "test[test"], &[], rule("user")), none),
         (filtered("deny", &[""], &[""], rule("user")), &["E_FILTER_USER", "E_FILTER_GROUP"]),
@@ -47,7 +50,7 @@ fn s6_11_what_is_written_wrong() {
 }
 
 #[test]
-fn all_errors_are_told_each_with_its_rule_and_depth() {
+fn all_errors_are_told_each_with_its_rule_and_depth_the_innermost_parent_first() {
     let rules =
         [rule("user"), below(below(fixed(""), rule("group")), tagged("")), rule("recovery")];
     let errors = Placement::build(&rules).unwrap_err();
@@ -55,9 +58,9 @@ fn all_errors_are_told_each_with_its_rule_and_depth() {
     assert_eq!(
         told,
         [
-            (1, 0, "E_TAG_EMPTY"),
-            (1, 1, "E_RULE_UNKNOWN"),
             (1, 2, "E_FIXED_EMPTY"),
+            (1, 1, "E_RULE_UNKNOWN"),
+            (1, 0, "E_TAG_EMPTY"),
             (2, 0, "E_RULE_RECOVERY")
         ]
     );

@@ -197,7 +197,7 @@ proptest! {
         let plain = plain_place(&rules, &new, &all).unwrap_or_else(str::to_owned);
         prop_assert_eq!(placed.trim_start_matches('+'), &plain);
         if let Some(path) = placed.strip_prefix('+') {
-            prop_assert!(path.starts_with("root.") && path.split('.').all(is_queue_name), "{}", path);
+            prop_assert!(path.starts_with("root.") && crate::names::is_queue_path(path), "{}", path);
             prop_assert!(!all.0.contains_key(path));
         }
         prop_assert!(!is_forced(&new.tags) || !placed.starts_with("E_"));

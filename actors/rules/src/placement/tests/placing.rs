@@ -44,6 +44,17 @@ fn s6_11_the_names_that_rules_make() {
 }
 
 #[test]
+fn a_path_can_be_so_deep_and_no_deeper() {
+    let all = &[OPEN, "root.@recovery@"];
+    let rule = &[creating(rule("provided"))];
+    let path = |levels: usize| format!("root{}", ".d".repeat(levels - 1));
+    let deepest = application(&path(MOST_LEVELS));
+    assert_eq!(place(rule, all, &deepest), format!("+{}", path(MOST_LEVELS)));
+    assert_eq!(place(rule, all, &application(&path(MOST_LEVELS + 1))), "E_PLACEMENT_RULE");
+    assert_eq!(place(rule, all, &forced(application(&path(20_000)))), "root.@recovery@");
+}
+
+#[test]
 fn s6_11_tags_name_queues_as_submissions_do() {
     let all = &[OPEN, "root.a/", "root.a.b", "root.default"];
     let rule = below(creating(rule("user")), creating(tagged("Name.Space")));
@@ -195,7 +206,7 @@ fn a_parent_that_is_named_is_no_leaf_only_while_no_rules_are_configured() {
 }
 
 #[test]
-fn s4_9_why_a_queue_is_not_made() {
+fn s4_9_s4_15_why_a_queue_is_not_made() {
     let queues = Queues::new(&[
         "root/",
         "root.leaf *",

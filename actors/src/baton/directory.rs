@@ -1,0 +1,190 @@
+//! Where everything of a partition is: its queues, nodes and applications, by slot and by name.
+//!
+//! # Invariants
+//! * Parents have smaller slots than their children.
+//! * A free slot is that of nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use actix::Addr;
+use monoceros_rules::allocations::ApplicationSlot;
+use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::nodes::NodeSlot;
+
+use super::RowSlot;
+use crate::application::Application;
+use crate::named::Named;
+use crate::node::Node;
+use crate::queue::{Queue, QueueFacts};
+
+/// A queue of this partition: its place in the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct QueueSlot(pub(crate) u32);
+
+/// Where everything of the partition is.
+#[derive(Default)]
+pub(crate) struct Directory {
+    /// By the index of the slot; parents before children.
+    pub(crate) queues: Vec<Option<QueueEntry>>,
+    /// Slots whose queue is gone.
+    pub(crate) free_queues: BTreeSet<QueueSlot>,
+    pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
+    /// By the index of the slot.
+    pub(crate) nodes: Vec<Option<Arc<Addr<Node>>>>,
+    pub(crate) applications: Vec<Option<ApplicationEntry>>,
+    pub(crate) free_applications: Vec<u32>,
+    pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
+    /// Applications that no queue would have.
+    pub(crate) rejected: u64,
+    /// Applications that wait for a node that only they may use.
+    pub(crate) named: Named,
+    /// Applications with an ask that predicates refused; perhaps some more.
+    pub(crate) refused: BTreeSet<ApplicationSlot>,
+}
+
+pub(crate) struct QueueEntry {
+    /// As configured; what the queue itself has comes here first.
+    pub(crate) facts: Arc<QueueFacts>,
+    pub(crate) address: Arc<Addr<Queue>>,
+    /// Its place in its parent; none for root.
+    pub(crate) row: Option<RowSlot>,
+    /// Applications in it, and queues right below it.
+    pub(crate) applications: usize,
+    pub(crate) children: usize,
+    pub(crate) counts: QueueCounts,
+    /// The queue itself has not yet heard of its facts.
+    pub(crate) is_stale: bool,
+}
+
+impl QueueEntry {
+    pub(crate) fn new(
+        facts: Arc<QueueFacts>,
+        address: Arc<Addr<Queue>>,
+        row: Option<RowSlot>,
+    ) -> Self {
+        let counts = QueueCounts::default();
+        Self { facts, address, row, applications: 0, children: 0, counts, is_stale: false }
+    }
+
+    /// Whether neither applications nor queues are in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.applications == 0 && self.children == 0
+    }
+}
+
+/// What is counted for a leaf since it is there, for metrics.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct QueueCounts {
+    /// Applications by state; the terminated ones are never taken off.
+    pub(crate) states: BTreeMap<ApplicationState, i64>,
+    pub(crate) allocated: u64,
+    pub(crate) released: u64,
+}
+
+impl QueueCounts {
+    /// An application left one state, or came into one, or both.
+    pub(crate) fn moved(&mut self, from: Option<ApplicationState>, to: Option<ApplicationState>) {
+        if let Some(from) = from {
+            *self.states.entry(from).or_default() -= 1;
+        }
+        if let Some(to) = to {
+            *self.states.entry(to).or_default() += 1;
+        }
+    }
+}
+
+pub(crate) struct ApplicationEntry {
+    pub(crate) id: Arc<str>,
+    pub(crate) leaf: QueueSlot,
+    pub(crate) address: Arc<Addr<Application>>,
+}
+
+impl Directory {
+    pub(crate) fn root(&self) -> &Arc<Addr<Queue>> {
+        &self.queue(QueueSlot(0)).address
+    }
+
+    pub(crate) fn queue(&self, slot: QueueSlot) -> &QueueEntry {
+        self.queues[slot.0 as usize].as_ref().expect("a slot is that of a queue")
+    }
+
+    pub(crate) fn queue_mut(&mut self, slot: QueueSlot) -> &mut QueueEntry {
+        self.queues[slot.0 as usize].as_mut().expect("a slot is that of a queue")
+    }
+
+    /// Every queue, parents before children.
+    pub(crate) fn all_queues(&self) -> impl DoubleEndedIterator<Item = &QueueEntry> {
+        self.queues.iter().flatten()
+    }
+
+    /// What is known of a queue and of each above it, root last.
+    pub(crate) fn upward(&self, queue: QueueSlot) -> impl Iterator<Item = &Arc<QueueFacts>> {
+        let facts = |slot| &self.queue(slot).facts;
+        std::iter::successors(Some(facts(queue)), move |below| below.parent.map(facts))
+    }
+
+    /// A slot for one more queue below another: behind it, so that parents stay before children.
+    pub(crate) fn next_queue_slot(&self, parent: Option<QueueSlot>) -> QueueSlot {
+        let behind = parent.map_or(0, |parent| parent.0 + 1);
+        let free = self.free_queues.range(QueueSlot(behind)..).next().copied();
+        free.unwrap_or_else(|| QueueSlot(u32::try_from(self.queues.len()).expect("queues fit u32")))
+    }
+
+    /// Takes a queue off; its slot is free again.
+    pub(crate) fn forget_queue(&mut self, slot: QueueSlot) -> QueueEntry {
+        let entry = self.queues[slot.0 as usize].take().expect("a queue goes once");
+        self.queue_by_path.remove(&entry.facts.config.path);
+        self.free_queues.insert(slot);
+        if let Some(parent) = entry.facts.parent {
+            self.queue_mut(parent).children -= 1;
+        }
+        entry
+    }
+
+    /// Notes a queue at its slot, which is free.
+    pub(crate) fn enter_queue(&mut self, entry: QueueEntry) {
+        let (slot, parent) = (entry.facts.slot, entry.facts.parent);
+        self.queue_by_path.insert(Arc::clone(&entry.facts.config.path), slot);
+        self.free_queues.remove(&slot);
+        let at = slot.0 as usize;
+        if self.queues.len() <= at {
+            self.queues.resize_with(at + 1, || None);
+        }
+        self.queues[at] = Some(entry);
+        if let Some(parent) = parent {
+            self.queue_mut(parent).children += 1;
+        }
+    }
+
+    pub(crate) fn application(&self, slot: ApplicationSlot) -> Option<&ApplicationEntry> {
+        self.applications.get(slot.0 as usize).and_then(Option::as_ref)
+    }
+
+    pub(crate) fn node(&self, slot: NodeSlot) -> Option<&Arc<Addr<Node>>> {
+        self.nodes.get(slot.index()).and_then(Option::as_ref)
+    }
+
+    /// Ends every actor.
+    pub(crate) fn halt_all(&self) {
+        for entry in self.applications.iter().flatten() {
+            entry.address.do_send(crate::Halt);
+        }
+        for address in self.nodes.iter().flatten() {
+            address.do_send(crate::Halt);
+        }
+        for entry in self.all_queues() {
+            entry.address.do_send(crate::Halt);
+        }
+    }
+
+    /// What is counted for a leaf.
+    pub(crate) fn counts(&mut self, leaf: QueueSlot) -> &mut QueueCounts {
+        &mut self.queue_mut(leaf).counts
+    }
+
+    /// The id of an application that is in the directory; empty once it has left.
+    pub(crate) fn application_id(&self, slot: ApplicationSlot) -> Arc<str> {
+        self.application(slot).map_or_else(|| Arc::from(""), |entry| Arc::clone(&entry.id))
+    }
+}

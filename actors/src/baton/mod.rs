@@ -1,0 +1,163 @@
+//! What travels through a partition: one boxed baton that owns the books.
+//!
+//! A partition runs one *step* at a time. A step is a baton that goes from actor to actor by
+//! `do_send` through synchronous handlers and comes home. State is written only with the baton in
+//! hand, so no two steps can overlap: there is no lock and no await, and the compiler checks it.
+//!
+//! Three things travel on the baton, one at a time:
+//! * an **offer** goes down the queues, is turned into decisions by an application and its nodes,
+//!   and rises again ([`Offering`]);
+//! * a **visit** goes to one application (or node, or leaf) with something to do, from there to the
+//!   nodes it concerns ([`NodeWork`]), and then **climbs** the queues with what changed;
+//! * a **walk** goes through a list of actors and reads or refreshes each ([`Walk`]).
+//!
+//! # When things go wrong
+//! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], and that tells
+//! the Rm: the books are gone with it, so the partition is stopped and its RM is asked to resync.
+//! A partition that closes in order disarms the guard first.
+
+mod directory;
+mod offering;
+mod saying;
+mod visit;
+mod walk;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Addr;
+use monoceros_proto::si::v1::PredicatesArgs;
+use monoceros_rules::allocations::ApplicationSlot;
+use monoceros_rules::books::Books;
+use monoceros_rules::nodes::NodeSlot;
+
+use crate::callback::ResourceManagerCallback;
+use crate::events::{Event, Tracking};
+use crate::metrics::Kind;
+use crate::partition::Partition;
+use crate::rm::{PartitionLost, Rm};
+use crate::tally::Tally;
+
+pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
+pub(crate) use offering::{Frame, Offering, Outcome, Placing, RowKey, RowSlot, RowUpdate};
+pub(crate) use saying::{Alarm, Allocated, Ending, Released, Saying};
+pub(crate) use visit::{Climbing, Errand, NodeWork, Report};
+pub(crate) use walk::{Purpose, Walk};
+
+/// Owns the books while a step is under way. See the module.
+pub(crate) struct Baton {
+    pub(crate) books: Books,
+    pub(crate) directory: Directory,
+    /// The time of this step, ns since the epoch.
+    pub(crate) now_ns: i64,
+    /// What the step has to say to the RM, in order.
+    pub(crate) said: Vec<Saying>,
+    /// What the step wants to be reminded of, and in how long.
+    pub(crate) alarms: Vec<(Duration, Alarm)>,
+    /// Applications that entered a terminal state, or were removed, in this step.
+    pub(crate) ended: Vec<(ApplicationSlot, Option<RowSlot>)>,
+    pub(crate) offer: Offering,
+    pub(crate) placing: Option<Placing>,
+    pub(crate) errand: Errand,
+    /// Done from the last to the first.
+    pub(crate) node_work: Vec<(NodeSlot, NodeWork)>,
+    pub(crate) climb: Climbing,
+    pub(crate) walk: Walk,
+    /// Deadlines that are not needed any more.
+    pub(crate) disarmed: Vec<u64>,
+    /// Applications that waited for a node which has come or grown.
+    pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
+    /// Whether events are wanted.
+    pub(crate) tracking: Tracking,
+    /// Applications that may have waited for what a placement gave back to a node.
+    pub(crate) woken_by_return: Vec<(ApplicationSlot, Arc<str>)>,
+    pub(crate) tally: Tally,
+    /// The RM's predicates.
+    pub(crate) callback: Arc<dyn ResourceManagerCallback>,
+    pub(crate) home: Arc<Addr<Partition>>,
+    /// Filled anew for each question, to spare the allocations.
+    pub(crate) question: PredicatesArgs,
+    pub(crate) guard: Guard,
+}
+
+/// A baton that is dropped before the partition closed takes the partition with it: its actors end,
+/// and the guard tells the Rm.
+impl Drop for Baton {
+    fn drop(&mut self) {
+        if self.guard.armed {
+            self.directory.halt_all();
+        }
+    }
+}
+
+/// Tells the Rm when the baton is dropped before the partition closed.
+pub(crate) struct Guard {
+    pub(crate) rm: Addr<Rm>,
+    pub(crate) partition: Arc<str>,
+    pub(crate) armed: bool,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if self.armed {
+            self.rm.do_send(PartitionLost { partition: Arc::clone(&self.partition) });
+        }
+    }
+}
+
+impl Baton {
+    /// Says an event, if any are wanted; it is given the time.
+    pub(crate) fn happens(&mut self, event: impl FnOnce(i64) -> Event) {
+        if self.tracking.is_on() {
+            self.said.push(Saying::Happened(Box::new(event(self.now_ns))));
+        }
+    }
+
+    /// Notes that a node came or changed, for those who want no other.
+    pub(crate) fn wake_named(&mut self, node: &Arc<str>) {
+        let waiting = self.directory.named.take(node).into_iter();
+        self.woken.extend(waiting.map(|slot| (slot, Arc::clone(node))));
+    }
+
+    /// Notes that a placement that was never settled gave back what it held of a node.
+    pub(crate) fn wake_named_by_return(&mut self, node: &Arc<str>) {
+        let waiting = self.directory.named.waiting_for(node);
+        self.woken_by_return.extend(waiting.map(|slot| (slot, Arc::clone(node))));
+    }
+
+    /// Sends the walk on to its next actor, or home.
+    pub(crate) fn walk_on(mut self: Box<Self>) {
+        if let Some(application) = self.walk.applications.pop() {
+            application.do_send(crate::application::Walk(self));
+        } else if let Some(queue) = self.walk.queues.pop() {
+            queue.do_send(crate::queue::Walk(self));
+        } else if let Some(node) = self.walk.nodes.pop() {
+            node.do_send(crate::node::Walk(self));
+        } else {
+            self.go_home();
+        }
+    }
+
+    /// Goes to the next node that the visit concerns, then up the queues, then home.
+    pub(crate) fn visit_on(mut self: Box<Self>) {
+        if let Some((node, _)) = self.node_work.last() {
+            if let Some(address) = self.directory.node(*node).cloned() {
+                address.do_send(crate::node::Work(self));
+                return;
+            }
+            // A node that left in this step takes its holdings with it.
+            self.node_work.pop();
+            self.visit_on();
+        } else if let Some(leaf) = self.climb.leaf.take() {
+            leaf.do_send(crate::queue::Climb(self));
+        } else {
+            self.go_home();
+        }
+    }
+
+    pub(crate) fn go_home(mut self: Box<Self>) {
+        self.tally.post(Kind::Partition);
+        let home = Arc::clone(&self.home);
+        home.do_send(crate::partition::Home(self));
+    }
+}

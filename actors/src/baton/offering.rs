@@ -1,0 +1,167 @@
+//! An offer under way: its frames, the rows it chooses from, and the ask that it brings to a node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::Addr;
+use monoceros_rules::allocations::AllocationId;
+use monoceros_rules::asks::AskSlot;
+use monoceros_rules::ledger::LedgerDelta;
+use monoceros_rules::limits::LaneId;
+use monoceros_rules::nodes::{NodeIndex, NodeSlot};
+use monoceros_rules::order::{ApplicationKey, QueueKey};
+use monoceros_rules::resources::{Limits, Resources};
+use monoceros_rules::waits::{View, Waits};
+
+use crate::application::Application;
+use crate::queue::QueueFacts;
+
+/// Nodes that one offer may ask in vain before it goes home, so that steps get their turn.
+const REFUSALS_PER_TRIP: u32 = 1_024;
+
+/// An offer under way.
+#[derive(Default)]
+pub(crate) struct Offering {
+    /// One per queue on the way down, root first.
+    pub(crate) frames: Vec<Frame>,
+    /// Of the child or application the offer goes to next: whom it must stay ahead of.
+    pub(crate) runner_up: Option<RowKey>,
+    /// Decisions so far, and after how many the offer goes home.
+    pub(crate) decided: u32,
+    pub(crate) budget: u32,
+    /// Nodes asked in vain so far; beyond [`REFUSALS_PER_TRIP`] the offer goes home, too.
+    pub(crate) refused: u32,
+    /// Predicates are not asked by the node: what it holds waits for the RM's answer.
+    pub(crate) asks_later: bool,
+    /// What the child that the offer comes back from says of itself.
+    pub(crate) rising: Option<RowUpdate>,
+    /// A decision that only whoever is that far up can follow: the number of frames that stay.
+    pub(crate) rise_to: usize,
+    /// Root had nothing to offer to.
+    pub(crate) fruitless: bool,
+    /// Something is pending below root.
+    pub(crate) waiting: bool,
+}
+
+/// A queue on the path of an offer.
+pub(crate) struct Frame {
+    pub(crate) facts: Arc<QueueFacts>,
+    /// Room for whatever is below this queue; shrinks with each decision.
+    pub(crate) headroom: Limits,
+    /// See [`View`].
+    pub(crate) stamp: u64,
+    pub(crate) may_start: bool,
+    /// This queue or one above limits running applications.
+    pub(crate) counts_running: bool,
+    /// The queue's own totals with this offer's decisions, for its key.
+    pub(crate) allocated: Resources,
+    pub(crate) pending: Resources,
+    pub(crate) priority: i32,
+    /// The next of this queue's siblings: while its own key is smaller, the offer may stay below.
+    pub(crate) runner_up: Option<RowKey>,
+    /// What was decided below and the queue has not yet taken into its totals.
+    pub(crate) delta: LedgerDelta,
+}
+
+impl Frame {
+    pub(crate) fn view<'a>(&'a self, nodes: &'a NodeIndex) -> View<'a> {
+        View {
+            headroom: &self.headroom,
+            stamp: self.stamp,
+            may_start: self.may_start,
+            nodes: Some(nodes),
+        }
+    }
+
+    /// Whether this queue still comes before its runner-up.
+    fn leads(&self) -> bool {
+        let Some(runner_up) = &self.runner_up else {
+            return true;
+        };
+        let key = self.facts.key(self.priority, &self.allocated, &self.pending);
+        RowKey::Queue(key) < *runner_up
+    }
+}
+
+impl Offering {
+    /// Charges a placement to every queue on the path.
+    pub(crate) fn charge(&mut self, resources: &Resources) {
+        self.decided += 1;
+        for frame in &mut self.frames {
+            frame.headroom.take(resources);
+            frame.allocated.add(resources);
+            frame.pending.subtract(resources);
+            frame.pending.prune();
+            frame.delta.allocated.add(resources);
+            frame.delta.pending.subtract(resources);
+        }
+    }
+
+    /// Notes that only the queue with this number of frames (itself included) may go on.
+    pub(crate) fn rise_to(&mut self, frames: usize) {
+        self.rise_to = self.rise_to.min(frames);
+    }
+
+    /// How many frames stay: below the first queue that has fallen behind its runner-up, nobody may
+    /// go on.
+    pub(crate) fn level(&self) -> usize {
+        if self.decided >= self.budget || self.refused >= REFUSALS_PER_TRIP {
+            return 0;
+        }
+        let leading = self.frames.iter().take_while(|frame| frame.leads()).count();
+        leading.min(self.rise_to)
+    }
+}
+
+/// The key of a row: parents order queues, leaves order applications.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RowKey {
+    Queue(QueueKey),
+    Application(ApplicationKey),
+}
+
+/// A row of a queue: its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct RowSlot(pub(crate) u32);
+
+/// What a child tells its parent of itself.
+pub(crate) struct RowUpdate {
+    pub(crate) row: RowSlot,
+    /// Of an application, where limits of its user or group hold it.
+    pub(crate) lane: Option<LaneId>,
+    /// `None`: nothing is pending, the row leaves the order.
+    pub(crate) key: Option<RowKey>,
+    /// What the parent's priority is made of.
+    pub(crate) priority: i32,
+    pub(crate) waits: Waits,
+}
+
+/// An ask on its way to a node.
+pub(crate) struct Placing {
+    pub(crate) ask: AskSlot,
+    pub(crate) node: NodeSlot,
+    /// Whom to ask after `node` in the same question, in order.
+    pub(crate) alternatives: Vec<NodeSlot>,
+    pub(crate) resources: Resources,
+    pub(crate) key: Arc<str>,
+    /// A required-node ask may also go to a node that takes no other.
+    pub(crate) required: bool,
+    pub(crate) allocation: AllocationId,
+    pub(crate) application: Arc<Addr<Application>>,
+    /// What the node says.
+    pub(crate) outcome: Outcome,
+    /// What predicates said so far, each with the number of nodes; only for events.
+    pub(crate) refusals: BTreeMap<String, u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Not asked yet.
+    Open,
+    /// The node holds it.
+    Held,
+    /// No room, or not taking new placements: the index promised what the node does not have.
+    NoRoom,
+    /// The RM's predicate says no.
+    Refused,
+}

@@ -1,0 +1,123 @@
+//! What a step says to the RM, and of what it wants to be reminded.
+
+use std::sync::Arc;
+
+use monoceros_rules::allocations::{AllocationId, ApplicationSlot, Form, Tags};
+use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::asks::{Preemption, TaskGroup};
+use monoceros_rules::rejection::{Ignored, Rejection};
+use monoceros_rules::resources::Resources;
+
+use crate::events::Event;
+use crate::partition::Awaited;
+use crate::predicates::{PredicateQuestion, QuestionId};
+use crate::rm::Settling;
+
+/// A partition tells its RM something.
+#[derive(Debug)]
+pub(crate) enum Saying {
+    /// Said before the acceptance, and without a queue once the application has left.
+    ApplicationPlaced {
+        id: Arc<str>,
+        queue: Option<Arc<str>>,
+    },
+    ApplicationAccepted(Arc<str>),
+    ApplicationRejected {
+        id: Arc<str>,
+        reason: Rejection,
+    },
+    ApplicationUpdated {
+        id: Arc<str>,
+        state: ApplicationState,
+        at_ns: i64,
+        message: &'static str,
+        queue: Arc<str>,
+    },
+    Allocated(Box<Allocated>),
+    Released(Box<Released>),
+    AskRejected {
+        form: Form,
+        key: Arc<str>,
+        application: Arc<str>,
+        reason: Rejection,
+    },
+    NodeAccepted(Arc<str>),
+    NodeRejected {
+        id: Arc<str>,
+        reason: Rejection,
+    },
+    /// More machines would help this request.
+    WantsMachines {
+        application: Arc<str>,
+        key: Arc<str>,
+    },
+    /// Something to be told as an event. What other sayings stand for as well (a placement, a
+    /// state that is entered) is not said again.
+    Happened(Box<Event>),
+    /// Something had no effect and has no answer: it is counted.
+    Ignored(Ignored),
+    /// The RM's predicate is wanted.
+    Asked(Box<PredicateQuestion>),
+    /// It is not wanted any more.
+    Withdrawn(QuestionId),
+    /// Everything before this was decided and said.
+    Settled(Arc<Settling>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Allocated {
+    pub(crate) application: Arc<str>,
+    pub(crate) key: Arc<str>,
+    pub(crate) uuid: Arc<str>,
+    pub(crate) node: Arc<str>,
+    pub(crate) resources: Resources,
+    pub(crate) priority: i32,
+    pub(crate) originator: bool,
+    pub(crate) preemption: Preemption,
+    pub(crate) task_group: Option<TaskGroup>,
+    /// Only of asks in the older form.
+    pub(crate) tags: Option<Tags>,
+    /// Path of the application's leaf.
+    pub(crate) queue: Arc<str>,
+    /// Who uses it.
+    pub(crate) user: Arc<str>,
+    /// The group that its application counts for.
+    pub(crate) group: Option<Arc<str>>,
+    /// ns since the epoch.
+    pub(crate) at_ns: i64,
+}
+
+/// Who ended an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    StoppedByRm,
+    Timeout,
+}
+
+#[derive(Debug)]
+pub(crate) struct Released {
+    pub(crate) application: Arc<str>,
+    pub(crate) key: Arc<str>,
+    pub(crate) uuid: Arc<str>,
+    pub(crate) ending: Ending,
+    pub(crate) message: &'static str,
+}
+
+/// Something to come back to later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Alarm {
+    /// An application has been Completing for its time; `since_ns` is its entry into that state.
+    Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
+    /// An ask that every node refused may be tried again.
+    PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
+    /// An application has backed off until then, ns since the epoch.
+    Backoff { application: ApplicationSlot, id: Arc<str>, until_ns: i64 },
+    /// It is time to tell the RM what more machines would help.
+    ScaleUp,
+    /// A dynamic queue may have been empty for its time.
+    CleanQueues,
+    /// Items have waited for what they name for as long as they may.
+    ReorderWindow { awaited: Awaited },
+    /// An allocation has run for as long as its ask allowed.
+    ExecutionTimeout { allocation: AllocationId },
+}

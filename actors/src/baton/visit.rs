@@ -1,0 +1,60 @@
+//! What a visit is to do, and what climbs from it.
+
+use std::sync::Arc;
+
+use actix::Addr;
+use monoceros_rules::allocations::AllocationId;
+use monoceros_rules::ledger::LedgerDelta;
+use monoceros_rules::resources::Resources;
+
+use super::{RowSlot, RowUpdate};
+use crate::application::Application;
+use crate::queue::{Queue, QueueFacts};
+
+/// What a visit is to do.
+#[derive(Default)]
+pub(crate) enum Errand {
+    #[default]
+    None,
+    /// To an application.
+    Application(Vec<crate::application::Op>),
+    /// To a leaf: an application joins.
+    Attach { address: Arc<Addr<Application>> },
+    /// To a queue: an application or a queue leaves it.
+    Detach { row: RowSlot },
+    /// To a queue: one more is to grow below it.
+    Plant { facts: Box<QueueFacts> },
+    /// To a node.
+    Node(crate::node::Change),
+    /// What a visit brought home.
+    Done(Report),
+}
+
+/// What a visit brings home beside what it said.
+#[derive(Default)]
+pub(crate) struct Report {
+    /// Of a node that leaves: what was on it, by application.
+    pub(crate) stranded: Vec<AllocationId>,
+    /// Of a node that must not take them any more: what is not settled.
+    pub(crate) given_up: Vec<AllocationId>,
+}
+
+/// What is to be done on a node; forced, nothing here can fail.
+pub(crate) enum NodeWork {
+    Release(AllocationId, Resources),
+    /// As a release, of what was never settled.
+    Return(AllocationId, Resources),
+    Hold(AllocationId, Resources),
+    Resize(Resources),
+}
+
+/// A change on its way up the queues.
+#[derive(Default)]
+pub(crate) struct Climbing {
+    /// Where it goes first.
+    pub(crate) leaf: Option<Arc<Addr<Queue>>>,
+    pub(crate) update: Option<RowUpdate>,
+    pub(crate) delta: LedgerDelta,
+    /// It gives every queue on its path more room: the number of the loosening, or 0.
+    pub(crate) loosens: u64,
+}

@@ -1,0 +1,301 @@
+//! Rows and lanes against a flat list: whoever goes first is the first of all who may, and nobody is
+//! forgotten, whatever the limits become meanwhile.
+
+use monoceros_rules::config::{ApplicationSortPolicy, LimitConfig, QueueConfig};
+use monoceros_rules::limits::{Joined, Tables};
+use monoceros_rules::order::{ApplicationKey, ApplicationView};
+use monoceros_rules::resources::{Limits, Resources};
+use monoceros_rules::waits::{Parked, WaitSet};
+use proptest::prelude::*;
+
+use super::*;
+use crate::queue::lanes::Narrowed;
+
+const APPLICATIONS: usize = 6;
+/// By application; two of one user may carry different groups.
+const USERS: [&str; APPLICATIONS] = ["ann", "ann", "ann", "bob", "bob", "eve"];
+const GROUPS: [&[&str]; APPLICATIONS] =
+    [&["dev", "ops"], &["dev", "ops"], &["ops"], &["dev"], &["qa", "dev"], &[]];
+
+/// What each application wants next; what it holds it was given for earlier wants.
+struct Application {
+    id: Arc<str>,
+    groups: Vec<String>,
+    row: RowSlot,
+    lane: Option<LaneId>,
+    priority: i32,
+    wants: Option<Resources>,
+    holds: Resources,
+    waits: WaitSet,
+}
+
+struct World {
+    rows: Rows<usize>,
+    trackers: Trackers,
+    applications: Vec<Application>,
+    step: u64,
+    /// The last reload, which root is loosened by.
+    reloaded: u64,
+}
+
+/// Something that happens to an application, or to all.
+#[derive(Clone, Debug)]
+enum Event {
+    Ask { who: usize, vcores: i64, priority: i32 },
+    Withdraw { who: usize },
+    Free { who: usize },
+    Reload(Vec<(bool, bool, usize, i64, u64)>),
+}
+
+fn vcores(quantity: i64) -> Resources {
+    Resources::of(&[("vcore", quantity)])
+}
+
+/// Limits, each of a user or group, on root or on the leaf.
+fn tree(limits: &[(bool, bool, usize, i64, u64)]) -> QueueConfig {
+    let mut root = QueueConfig::dynamic("root", false, None);
+    root.children.push(QueueConfig::dynamic("root.a", true, None));
+    for (on_root, of_user, whose, most, max_applications) in limits {
+        let mut limit = LimitConfig {
+            max_resources: Some(Limits::of(&[("vcore", *most)])),
+            max_applications: *max_applications,
+            ..LimitConfig::default()
+        };
+        let name = |names: [&str; 4]| vec![names[whose % 4].to_owned()];
+        if *of_user {
+            limit.users = name(["ann", "bob", "eve", "*"]);
+        } else {
+            limit.groups = name(["dev", "ops", "qa", "*"]);
+        }
+        let queue = if *on_root { &mut root } else { &mut root.children[0] };
+        queue.limits.push(limit);
+    }
+    root
+}
+
+impl World {
+    fn new() -> Self {
+        let mut rows = Rows::default();
+        let application = |number: usize| Application {
+            id: Arc::from(format!("a{number}")),
+            groups: GROUPS[number].iter().map(|group| (*group).to_owned()).collect(),
+            row: rows.add(number),
+            lane: None,
+            priority: 0,
+            wants: None,
+            holds: Resources::new(),
+            waits: WaitSet::Nothing,
+        };
+        let applications = (0..APPLICATIONS).map(application).collect();
+        Self { rows, trackers: Trackers::new(&tree(&[])), applications, step: 0, reloaded: 0 }
+    }
+
+    fn key(&self, who: usize) -> RowKey {
+        let Application { id, priority, holds, .. } = &self.applications[who];
+        RowKey::Application(ApplicationKey::new(
+            ApplicationSortPolicy::Fair,
+            true,
+            &ApplicationView {
+                priority: *priority,
+                submitted: 0,
+                allocated: holds,
+                guaranteed: None,
+                id,
+            },
+        ))
+    }
+
+    fn limited_lane(&self, who: usize) -> Option<LaneId> {
+        self.applications[who].lane.filter(|lane| self.trackers.is_limited(*lane))
+    }
+
+    fn update(&self, who: usize) -> RowUpdate {
+        let it = &self.applications[who];
+        let set = it.waits.clone();
+        let waits = if it.holds.is_empty() {
+            Waits { starting: set, ..Waits::default() }
+        } else {
+            Waits { running: set, ..Waits::default() }
+        };
+        let key = it.wants.is_some().then(|| self.key(who));
+        RowUpdate { row: it.row, lane: self.limited_lane(who), key, priority: it.priority, waits }
+    }
+
+    fn speak(&mut self, who: usize) {
+        let update = self.update(who);
+        self.rows.update(update, &mut self.trackers);
+    }
+
+    /// Who asks or holds is in a lane.
+    fn settle_lane(&mut self, who: usize) {
+        let it = &mut self.applications[who];
+        let is_in = it.wants.is_some() || !it.holds.is_empty();
+        match it.lane {
+            None if is_in => {
+                let [user, leaf]: [Arc<str>; 2] = [USERS[who], "root.a"].map(Arc::from);
+                let Joined { lane, .. } = self.trackers.join(&user, &it.groups, &it.id, &leaf);
+                it.lane = Some(lane);
+            }
+            Some(lane) if !is_in => {
+                self.trackers.leave(lane, &it.id);
+                it.lane = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        self.step += 1;
+        match event {
+            Event::Ask { who, vcores: wanted, priority } => {
+                let it = &mut self.applications[*who];
+                (it.wants, it.priority) = (Some(vcores(*wanted)), *priority);
+                it.waits = WaitSet::Due;
+                self.settle_lane(*who);
+                self.speak(*who);
+            }
+            Event::Withdraw { who } => {
+                let it = &mut self.applications[*who];
+                (it.wants, it.waits) = (None, WaitSet::Nothing);
+                self.settle_lane(*who);
+                self.speak(*who);
+            }
+            Event::Free { who } => {
+                let it = &mut self.applications[*who];
+                let held = std::mem::take(&mut it.holds);
+                if let Some(lane) = it.lane.filter(|_| !held.is_empty()) {
+                    let less = Resources::new().minus(&held);
+                    self.trackers.charge(lane, &less, self.step);
+                    self.trackers.stop(lane, &it.id, self.step);
+                }
+                self.settle_lane(*who);
+                self.speak(*who);
+            }
+            Event::Reload(limits) => {
+                self.reloaded = self.step;
+                if self.trackers.reload(&Arc::new(Tables::of(&tree(limits))), self.step).is_some() {
+                    for it in &mut self.applications {
+                        let Some(lane) = it.lane else { continue };
+                        let joined = self.trackers.rejoin(lane, &it.id, &it.groups, &it.holds);
+                        it.lane = joined.map_or(it.lane, |joined| Some(joined.lane));
+                    }
+                }
+                let updates = (0..APPLICATIONS).map(|who| self.update(who)).collect();
+                self.rows.update_all(updates, &mut self.trackers);
+            }
+        }
+        for (_, lanes) in self.trackers.take_reopened() {
+            self.rows.look_again(&lanes, &mut self.trackers);
+        }
+        self.offer();
+    }
+
+    /// Whether user and group leave room for what the application wants.
+    fn fits(&self, who: usize) -> bool {
+        let it = &self.applications[who];
+        let Some(wanted) = &it.wants else { return false };
+        self.limited_lane(who).is_none_or(|lane| {
+            let may_run = !it.holds.is_empty() || self.trackers.may_start(lane);
+            may_run && self.trackers.headroom(lane).allows(wanted)
+        })
+    }
+
+    /// The first in order that may have what it wants, of a list without lanes and bounds.
+    fn first_that_fits(&self) -> Option<usize> {
+        let fitting = (0..APPLICATIONS).filter(|who| self.fits(*who));
+        fitting.min_by_key(|who| self.key(*who))
+    }
+
+    /// Gives until nobody may have more.
+    fn offer(&mut self) {
+        let headroom = Limits::unlimited();
+        let view = View { headroom: &headroom, stamp: self.reloaded, may_start: true, nodes: None };
+        while let Some((who, runner_up)) = self.rows.first(&view, &mut self.trackers) {
+            let key = self.key(who);
+            assert!(runner_up.is_none_or(|next| key < next), "a{who} is not before the next");
+            if self.fits(who) {
+                assert_eq!(Some(who), self.first_that_fits(), "another comes first");
+                let it = &mut self.applications[who];
+                let taken = it.wants.take().unwrap();
+                let lane = it.lane.unwrap();
+                self.trackers.charge(lane, &taken, 0);
+                if it.holds.is_empty() {
+                    self.trackers.start(lane, &it.id);
+                }
+                it.holds.add(&taken);
+                it.waits = WaitSet::Nothing;
+            } else {
+                let lane = self.limited_lane(who).expect("only limits hold anybody here");
+                let narrowed = Narrowed::of(lane, &view, &self.trackers);
+                let it = &mut self.applications[who];
+                let wanted = it.wants.as_ref().unwrap();
+                let parked = Parked::short(wanted, &narrowed.view(None));
+                it.waits = WaitSet::Parked(Box::new(parked));
+            }
+            self.speak(who);
+        }
+        assert_eq!(self.first_that_fits(), None, "somebody is forgotten");
+        let asking = self.applications.iter().filter(|it| it.wants.is_some());
+        let highest = asking.map(|it| it.priority).max().unwrap_or(MIN_PRIORITY);
+        assert_eq!(self.rows.priority(), highest);
+        self.rows.lanes.check();
+    }
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let limit = (any::<bool>(), any::<bool>(), 0..4_usize, 1..6_i64, 0..3_u64);
+    let who = || 0..APPLICATIONS;
+    prop_oneof![
+        6 => (who(), 1..4_i64, 0..3)
+            .prop_map(|(who, vcores, priority)| Event::Ask { who, vcores, priority }),
+        1 => who().prop_map(|who| Event::Withdraw { who }),
+        4 => who().prop_map(|who| Event::Free { who }),
+        2 => prop::collection::vec(limit, 0..5).prop_map(Event::Reload),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_limits_become_the_first_who_may_goes_first_and_nobody_is_forgotten(
+        events in prop::collection::vec(event(), 1..60)
+    ) {
+        let mut world = World::new();
+        for event in &events {
+            world.happen(event);
+        }
+    }
+}
+
+#[test]
+fn who_wants_nothing_more_is_not_woken() {
+    let mut world = World::new();
+    // All for one group: a3 waits until a0 gives, and then wants nothing.
+    world.happen(&Event::Reload(vec![(true, false, 0, 3, 0)]));
+    let ask = |who| Event::Ask { who, vcores: 3, priority: 0 };
+    for event in [ask(0), ask(3), Event::Free { who: 0 }] {
+        world.happen(&event);
+    }
+    let (lane, given) = (world.applications[3].lane.unwrap(), vcores(-3));
+    assert_eq!(world.applications[3].holds, vcores(3));
+    world.trackers.charge(lane, &given, 99);
+    assert!(world.trackers.take_reopened().is_empty(), "nobody waits");
+}
+
+#[test]
+fn lanes_of_which_nobody_speaks_are_left_alone_when_all_speak() {
+    let mut world = World::new();
+    world.happen(&Event::Reload(vec![(true, false, 0, 3, 0)]));
+    for who in [0, 3] {
+        world.happen(&Event::Ask { who, vcores: 3, priority: 0 });
+    }
+    // Whoever waits is told in another way that the group has room.
+    world.trackers.charge(world.applications[0].lane.unwrap(), &vcores(-3), 99);
+    let before = world.rows.waits();
+    world.rows.update_all(Vec::new(), &mut world.trackers);
+    assert_eq!(world.rows.waits(), before);
+    let lane = world.applications[3].lane.unwrap();
+    world.rows.look_again(&[lane], &mut world.trackers);
+    assert_ne!(world.rows.waits(), before);
+}

@@ -1,0 +1,312 @@
+//! Applications that are left alone for a while (queues-and-config chapter, 5.4; applications chapter,
+//! 3.3 and 3.9).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use expect_test::expect;
+use monoceros_actors::Scheduler;
+
+use crate::ear::Ear;
+use crate::world::{check, in_virtual_time, register, say};
+
+/// The row of the table in 3.9, with a third ask that has a node.
+#[test]
+fn s5_4_with_two_asks_that_find_no_node_the_third_is_not_tried_for_half_a_minute() {
+    check(
+        "
+        queue root.a prop application.unschedasks.backoff=2
+        node n1 vcore=4 ; node n2 vcore=4 ; node n3 vcore=4
+        app a1 in root.a
+        app a2 in root.a
+        ask a1 k1 vcore=5 ; ask a1 k2 vcore=6 ; ask a1 k3 vcore=1
+        ask a2 k1 vcore=1
+        wait 29s
+        show apps
+        node n9 vcore=9
+        wait 999ms
+        show apps
+        wait 1ms
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a2 is Accepted
+            a2 is Running
+            a2/k1 placed on n1
+            a1 in root.a is Accepted since 1000s: used nothing, pending vcore=12, holds [], asks [k1 x1, k2 x1, k3 x1]
+            a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
+            n9 accepted
+            a1 in root.a is Accepted since 1000s: used nothing, pending vcore=12, holds [], asks [k1 x1, k2 x1, k3 x1]
+            a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
+            a1 is Running
+            a1/k1 placed on n9
+            a1/k3 placed on n2
+            a1 in root.a is Running since 1000s: used vcore=6, pending vcore=6, holds [k1, k3], asks [k2 x1]
+            a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
+        "#]],
+    );
+}
+
+#[test]
+fn s5_4_as_many_as_may_find_no_node_and_no_more_are_not_left_alone() {
+    check(
+        "
+        queue root.a prop application.unschedasks.backoff=2
+        node n1 vcore=4 ; node n2 vcore=4 ; node n3 vcore=4
+        app a1 in root.a
+        ask a1 k1 vcore=5 ; ask a1 k2 vcore=6
+        node n9 vcore=9
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            n9 accepted
+            a1 is Running
+            a1/k1 placed on n9
+        "#]],
+    );
+}
+
+/// What was found to have no node before counts again in each pass, and is not searched for.
+#[test]
+fn s5_4_each_decision_begins_a_new_pass_that_counts_from_the_first_ask() {
+    check(
+        "
+        queue root.a prop application.unschedasks.backoff=2
+        node n1 vcore=4 ; node n2 vcore=4 ; node n3 vcore=4
+        app a1 in root.a
+        ask a1 k1 vcore=5
+        ask a1 k2 vcore=1
+        ask a1 k3 vcore=5 ; ask a1 k4 vcore=1
+        ask a1 k5 vcore=1
+        wait 30s
+        ask a1 k6 vcore=1 prio=1
+        wait 30s
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k2 placed on n1
+            a1/k6 placed on n2
+            a1 in root.a is Running since 1000s: used vcore=2, pending vcore=12, holds [k2, k6], asks [k1 x1, k3 x1, k4 x1, k5 x1]
+        "#]],
+    );
+}
+
+#[test]
+fn s5_4_asks_of_one_shape_count_one_by_one_and_several_allocations_of_one_ask_as_one() {
+    check(
+        "
+        queue root.a prop application.unschedasks.backoff=3
+        node n1 vcore=4 ; node n2 vcore=4 ; node n3 vcore=4
+        app a1 in root.a
+        ask a1 k1 x9 vcore=5 ; ask a1 k2 vcore=5 ; ask a1 k3 vcore=1
+        ask a1 k4 vcore=5 ; ask a1 k5 vcore=1
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k3 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=1, pending vcore=56, holds [k3], asks [k1 x9, k2 x1, k4 x1, k5 x1]
+        "#]],
+    );
+}
+
+#[test]
+fn s5_4_what_a_quota_holds_back_and_what_needs_a_node_of_its_own_is_not_counted() {
+    check(
+        "
+        queue root.a max gpu=1 prop application.unschedasks.backoff=1 limit users=ada disk=1
+        node n1 vcore=4 gpu=9 disk=9 ; node n2 vcore=8
+        app a1 in root.a user ada
+        ask a1 k1 gpu=2 ; ask a1 k2 disk=2 ; ask a1 k3 vcore=1 node=n7 ; ask a1 k4 vcore=1
+        ask a1 k5 vcore=9 ; ask a1 k6 vcore=1
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k4 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=1, pending disk=2 gpu=2 vcore=11, holds [k4], asks [k1 x1, k2 x1, k3 x1, k5 x1, k6 x1]
+        "#]],
+    );
+}
+
+#[test]
+fn s5_4_what_predicates_refuse_everywhere_is_counted() {
+    check(
+        "
+        queue root.a prop application.unschedasks.backoff=2 prop application.unschedasks.backoff.delay=10s
+        refuse k1 *
+        refuse k2 *
+        node n1 vcore=4 ; node n2 vcore=4 ; node n3 vcore=4
+        app a1 in root.a
+        ask a1 k1 vcore=1 ; ask a1 k2 vcore=1 ; ask a1 k3 vcore=1
+        wait 9s
+        show apps
+        allow k1 *
+        wait 1s
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 in root.a is Accepted since 1000s: used nothing, pending vcore=3, holds [], asks [k1 x1, k2 x1, k3 x1]
+            a1 is Running
+            a1/k1 placed on n1
+            a1/k3 placed on n2
+            a1 in root.a is Running since 1000s: used vcore=2, pending vcore=1, holds [k1, k3], asks [k2 x1]
+        "#]],
+    );
+}
+
+#[test]
+fn s5_4_a_configuration_without_back_off_ends_it() {
+    check(
+        "
+        queue root.a prop application.unschedasks.backoff=1 prop application.unschedasks.backoff.delay=1h
+        node n1 vcore=4 ; node n2 vcore=4 ; node n3 vcore=4
+        app a1 in root.a
+        ask a1 k1 vcore=5 ; ask a1 k2 vcore=1
+        wait 60s
+        forget
+        queue root.a prop application.unschedasks.backoff=1 prop application.unschedasks.backoff.delay=10s
+        reload
+        wait 60s
+        show apps
+        forget
+        queue root.a
+        reload
+        forget
+        queue root.a prop application.unschedasks.backoff=1 prop application.unschedasks.backoff.delay=10s
+        reload
+        ask a1 k3 vcore=1
+        show apps
+        wait 10s
+        ask a1 k4 vcore=1 prio=1
+        wait 10s
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 in root.a is Accepted since 1000s: used nothing, pending vcore=6, holds [], asks [k1 x1, k2 x1]
+            a1 is Running
+            a1/k2 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=1, pending vcore=6, holds [k2], asks [k1 x1, k3 x1]
+            a1/k4 placed on n2
+            a1 in root.a is Running since 1000s: used vcore=2, pending vcore=6, holds [k2, k4], asks [k1 x1, k3 x1]
+        "#]],
+    );
+}
+
+/// The deadline of the first is none of the second, which has its id and its place.
+#[test]
+fn s5_4_an_application_that_comes_again_begins_anew() {
+    check(
+        "
+        queue root.a prop application.unschedasks.backoff=1
+        node n1 vcore=4 ; node n2 vcore=4 ; node n3 vcore=4
+        app a1 in root.a
+        ask a1 k1 vcore=5 ; ask a1 k2 vcore=1
+        wait 20s
+        remove-app a1
+        app a1 in root.a
+        ask a1 k2 vcore=1
+        ask a1 k1 vcore=5 ; ask a1 k3 vcore=1
+        node n9 vcore=9
+        wait 29s
+        show apps
+        wait 1s
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k2 placed on n1
+            n9 accepted
+            a1 in root.a is Running since 1020s: used vcore=1, pending vcore=6, holds [k2], asks [k1 x1, k3 x1]
+            a1/k1 placed on n9
+            a1/k3 placed on n2
+        "#]],
+    );
+}
+
+#[test]
+fn s5_4_until_when_is_shown_and_a_tenth_of_a_second_is_the_least() {
+    const QUEUES: &str = "
+        queue root.a prop application.unschedasks.backoff=1 prop application.unschedasks.backoff.delay=90s
+        queue root.b prop application.unschedasks.backoff=1 prop application.unschedasks.backoff.delay=1ns
+    ";
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
+        let script = crate::script::Script::parse(QUEUES).0;
+        let queue = |step| match step {
+            crate::script::Step::Queue(queue) => queue,
+            step => panic!("`{step}` is no queue"),
+        };
+        let queues: Vec<_> = script.into_iter().map(queue).collect();
+        let config = crate::wire::configuration(None, &queues);
+        register(&scheduler, "rm", &config, Arc::new(Ear::default())).await;
+        say(
+            &scheduler,
+            "rm",
+            "node n1 vcore=4 ; node n2 vcore=4\napp a1 in root.a\napp b1 in root.b",
+        )
+        .await;
+        let deadlines = async || {
+            let mut deadlines = Vec::new();
+            for queue in ["root.a", "root.b"] {
+                for app in scheduler.applications("default", queue).await.unwrap() {
+                    deadlines.push(app.backoff_deadline);
+                }
+            }
+            deadlines
+        };
+        assert_eq!(deadlines().await, ["", ""]);
+        let asks = ["a1", "b1"].map(|app| format!("ask {app} k1 vcore=5 ; ask {app} k2 vcore=1"));
+        say(&scheduler, "rm", &asks.join("\n")).await;
+        assert_eq!(deadlines().await, ["1970-01-01T00:01:30.0Z", "1970-01-01T00:00:00.1Z"]);
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        assert_eq!(deadlines().await, ["1970-01-01T00:01:30.0Z", "1970-01-01T00:00:00.3Z"]);
+        say(&scheduler, "rm", "withdraw a1 k1\nwithdraw b1 k1").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(deadlines().await, ["1970-01-01T00:01:30.0Z", ""]);
+        tokio::time::sleep(Duration::from_secs(90)).await;
+        assert_eq!(deadlines().await, ["", ""]);
+        scheduler.shutdown().await;
+    });
+}
