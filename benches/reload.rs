@@ -83,6 +83,8 @@ enum Kind {
     Parents,
     /// 500 queues come, or go again.
     Tree,
+    /// 500 leaves without applications become parents, or leaves again.
+    Flip,
 }
 
 /// The `turn`-th configuration.
@@ -95,11 +97,17 @@ fn queues(kind: Kind, turn: usize) -> String {
         let _ = writeln!(text, "      resources: {{max: {{memory: {}}}}}", 1_000_000_000 + more);
         let _ = writeln!(text, "      queues:");
         let leaves = if kind == Kind::Tree && turn % 2 == 1 { LEAVES + 5 } else { LEAVES };
+        if kind == Kind::Flip {
+            let is_parent = turn % 2 == 1;
+            for empty in 0..5 {
+                let _ = writeln!(text, "      - {{name: e{empty}, parent: {is_parent}}}");
+            }
+        }
         for leaf in 0..leaves {
             let changes = match kind {
                 Kind::One => parent == 50 && leaf == 25,
                 Kind::All | Kind::Parents => true,
-                Kind::Tree => false,
+                Kind::Tree | Kind::Flip => false,
             };
             let memory = 100_000_000 + if changes { turn } else { 0 };
             let _ = writeln!(
@@ -206,7 +214,7 @@ fn main() {
         "| change | longest gap without, ms | with, ms | worst of {RUNS} | reload, ms | thousand/s |"
     );
     println!("|---|---|---|---|---|---|");
-    for kind in [Kind::One, Kind::All, Kind::Parents, Kind::Tree] {
+    for kind in [Kind::One, Kind::All, Kind::Parents, Kind::Tree, Kind::Flip] {
         if filter.is_empty() || format!("{kind:?}").eq_ignore_ascii_case(&filter) {
             runtime.block_on(run(kind));
         }

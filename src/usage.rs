@@ -17,6 +17,8 @@ use serde::Deserialize;
 const LARGEST_BYTES: u64 = 1 << 30;
 /// The partition of what names none.
 const DEFAULT: &str = "default";
+/// States of applications that are in no queue any more.
+const ENDED: [&str; 4] = ["Completed", "Failed", "Expired", "Rejected"];
 
 /// A whole dump, or the answer to a question for the queues of one partition.
 #[derive(Deserialize)]
@@ -26,13 +28,26 @@ enum Saved {
     Dump(Dump),
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Dump {
     queues: Vec<Queue>,
     #[serde(default)]
     users: Vec<User>,
     #[serde(default)]
     groups: Vec<Group>,
+    #[serde(default)]
+    applications: Vec<Application>,
+}
+
+/// Those that have ended are listed, too.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Application {
+    #[serde(default)]
+    partition: String,
+    queue_name: String,
+    #[serde(default)]
+    application_state: String,
 }
 
 #[derive(Deserialize)]
@@ -93,7 +108,7 @@ pub fn load(path: &Path) -> anyhow::Result<Usage> {
 
 fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
     let dump = match serde_json::from_slice(bytes)? {
-        Saved::Tree(queue) => Dump { queues: vec![queue], users: Vec::new(), groups: Vec::new() },
+        Saved::Tree(queue) => Dump { queues: vec![queue], ..Dump::default() },
         Saved::Dump(dump) => dump,
     };
     let mut usage = Usage::default();
@@ -107,6 +122,23 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
     for Group { name, partition, queues } in dump.groups {
         take_place(queues, &name, &mut partition_of(&mut usage, &partition).groups)?;
     }
+    for Application { partition, queue_name, application_state } in dump.applications {
+        if ENDED.contains(&application_state.as_str()) {
+            continue;
+        }
+        let queues = &mut partition_of(&mut usage, &partition).queues;
+        let path = queue_name.as_str();
+        let upward = std::iter::successors(Some(path), |path| Some(path.rsplit_once('.')?.0));
+        for path in upward {
+            if let Some(used) = queues.get_mut(path) {
+                used.applications += 1;
+            }
+        }
+    }
+    for used in usage.partitions.values_mut().flat_map(|partition| partition.queues.values_mut()) {
+        // Without a list of applications at least those are known that run.
+        used.applications = used.applications.max(used.running);
+    }
     Ok(usage)
 }
 
@@ -117,7 +149,8 @@ fn partition_of<'u>(usage: &'u mut Usage, name: &str) -> &'u mut PartitionUsage 
 
 fn take_queue(queue: Queue, usage: &mut PartitionUsage) -> anyhow::Result<()> {
     let allocated = resources(&queue.allocated_resource)?;
-    usage.queues.insert(queue.path, Used { allocated, running: queue.running_apps });
+    let used = Used { allocated, running: queue.running_apps, applications: 0 };
+    usage.queues.insert(queue.path, used);
     queue.children.into_iter().try_for_each(|child| take_queue(child, usage))
 }
 
@@ -127,7 +160,8 @@ fn take_place(
     usage: &mut BTreeMap<String, BTreeMap<String, Used>>,
 ) -> anyhow::Result<()> {
     let allocated = resources(&place.resource_usage)?;
-    let used = Used { allocated, running: place.running_applications.len() as u64 };
+    let running = place.running_applications.len() as u64;
+    let used = Used { allocated, running, applications: running };
     usage.entry(place.queue_path).or_default().insert(whose.to_owned(), used);
     place.children.into_iter().try_for_each(|child| take_place(child, whose, usage))
 }
@@ -151,12 +185,19 @@ mod tests {
             "allocatedResource": {"vcore": 120}, "runningApps": 2}]}],
             "users": [{"userName": "ada", "queues": {"queuePath": "root", "children": [
             {"queuePath": "root.a", "resourceUsage": {"vcore": 7}, "runningApplications": ["x"]}]}}],
-            "groups": [{"groupName": "ops", "partition": "gpu", "queues": {"queuePath": "root"}}]}"#;
+            "groups": [{"groupName": "ops", "partition": "gpu", "queues": {"queuePath": "root"}}],
+            "applications": [{"applicationID": "x", "partition": "default", "queueName": "root.a",
+            "applicationState": "Running"}, {"queueName": "root.a"}, {"queueName": "root.a"},
+            {"queueName": "root.a", "applicationState": "Completed"}]}"#;
         let usage = read(dump.as_bytes()).unwrap();
         let default = &usage.partitions["default"];
-        let used = |vcore, running| Used { allocated: Resources::of(&[("vcore", vcore)]), running };
-        assert_eq!(default.queues["root.a"], used(120, 2));
-        assert_eq!(default.users["root.a"]["ada"], used(7, 1));
+        let used = |vcore, running, applications| {
+            let allocated = Resources::of(&[("vcore", vcore)]);
+            Used { allocated, running, applications }
+        };
+        assert_eq!(default.queues["root.a"], used(120, 2, 3));
+        assert_eq!(default.queues["root"].applications, 3);
+        assert_eq!(default.users["root.a"]["ada"], used(7, 1, 1));
         assert_eq!(usage.partitions["gpu"].groups["root"]["ops"], Used::default());
     }
 

@@ -1,8 +1,9 @@
 //! The front door: one actor that routes each RM's messages to its [`Rm`].
 //!
 //! # Invariants
-//! * At most one live `Rm` has an id; a registration with a configuration that is not valid changes
-//!   nothing, and one that is valid silences the earlier session before the new one starts.
+//! * At most one live `Rm` has an id; a registration silences the earlier session before the new one
+//!   starts. One with a configuration that is not valid does not come here and changes nothing.
+//! * No text is read here, where all RMs would wait for it.
 //! * Without this actor nothing can be reached: the process may as well exit.
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use crate::metrics::{Kind, Metrics};
 use crate::partition::Partition;
 use crate::rm::{
     Beginning, ChangeState, DefaultsOf, Document, InForce, Reconfigure, Rm, Roster, Silence,
-    Supersede, Update, config_text, policy_group, warn_of_unused,
+    Supersede, Update, policy_group, warn_of_unused,
 };
 use crate::tally::Tally;
 use crate::users::Users;
@@ -27,9 +28,12 @@ use crate::{RegisterError, Removed, Settings, UpdateError};
 
 /// An RM registers, for the first time or again. From the embedding API.
 #[derive(Message)]
-#[rtype(result = "Result<(), RegisterError>")]
+#[rtype(result = "()")]
 pub(crate) struct Register {
+    /// With an id that is one ([`check_rm_id`]).
     pub(crate) request: RegisterResourceManagerRequest,
+    /// What its configuration means; `None` if it has none.
+    pub(crate) document: Option<Arc<Document>>,
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
 }
 
@@ -54,14 +58,14 @@ pub(crate) struct Deregister {
 #[rtype(result = "Concerned")]
 pub(crate) struct SetDefaultQueues {
     pub(crate) of: DefaultsOf,
-    /// Empty: what stands behind it.
-    pub(crate) text: String,
+    /// `None`: what stands behind it.
+    pub(crate) document: Option<Arc<Document>>,
 }
 
 /// RMs for whom something else stands for no configuration than before.
 pub(crate) struct Concerned {
     /// That, the same for all of them.
-    pub(crate) text: Arc<str>,
+    pub(crate) document: Arc<Document>,
     pub(crate) rms: Vec<(String, Addr<Rm>)>,
 }
 
@@ -71,7 +75,7 @@ pub(crate) struct Concerned {
 #[rtype(result = "()")]
 pub(crate) struct OfferPolicyQueues {
     pub(crate) group: String,
-    pub(crate) text: String,
+    pub(crate) document: Arc<Document>,
 }
 
 /// Which partitions there are, for reads.
@@ -188,16 +192,13 @@ impl Actor for RmProxy {
 }
 
 impl Handler<Register> for RmProxy {
-    type Result = Result<(), RegisterError>;
+    type Result = ();
 
-    fn handle(&mut self, register: Register, _ctx: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, register: Register, _ctx: &mut Self::Context) {
         let _timer = self.tally.message(Kind::RmProxy);
-        let Register { request, callback } = register;
-        check_rm_id(&request.rm_id)?;
+        let Register { request, document, callback } = register;
         let policy_group = policy_group(&request).to_owned();
-        let default_queues = self.settings.default_queues.of(&policy_group);
-        let text = config_text(request.config.clone(), &default_queues);
-        let document = Document::read(text)?;
+        let document = document.unwrap_or_else(|| self.settings.default_queues.of(&policy_group));
         for warning in &document.warnings {
             tracing::warn!(rm = request.rm_id, %warning, "queue configuration");
         }
@@ -225,7 +226,6 @@ impl Handler<Register> for RmProxy {
         let session = Session { address, policy_group, roster, silence };
         self.sessions.insert(request.rm_id, session);
         self.tally.flush();
-        Ok(())
     }
 }
 
@@ -283,17 +283,17 @@ impl Handler<SetDefaultQueues> for RmProxy {
     type Result = MessageResult<SetDefaultQueues>;
 
     fn handle(&mut self, set: SetDefaultQueues, _ctx: &mut Self::Context) -> Self::Result {
-        let SetDefaultQueues { of, text } = set;
+        let SetDefaultQueues { of, document } = set;
         let queues = &mut self.settings.default_queues;
-        queues.set(&of, &text);
+        queues.set(&of, document);
         let sessions = self.sessions.iter();
         let concerned = sessions.filter(|(_, session)| queues.concerns(&of, &session.policy_group));
         let rms = concerned.map(|(id, session)| (id.clone(), session.address.clone())).collect();
-        let text = match &of {
+        let document = match &of {
             DefaultsOf::Group(group) => queues.of(group),
             DefaultsOf::Others => queues.of_others(),
         };
-        MessageResult(Concerned { text, rms })
+        MessageResult(Concerned { document, rms })
     }
 }
 
@@ -301,7 +301,7 @@ impl Handler<OfferPolicyQueues> for RmProxy {
     type Result = ();
 
     fn handle(&mut self, offer: OfferPolicyQueues, _ctx: &mut Self::Context) {
-        self.settings.default_queues.offer(offer.group, &offer.text);
+        self.settings.default_queues.offer(offer.group, offer.document);
     }
 }
 

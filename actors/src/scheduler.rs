@@ -30,7 +30,8 @@ use crate::oracle::Watch;
 use crate::partition::{Answer, Question, Read};
 use crate::rm::{Body, DefaultQueues, Intake, Update};
 use crate::rm_proxy::{
-    Deregister, FindRm, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route, Shutdown,
+    Deregister, FindRm, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route,
+    Shutdown, check_rm_id,
 };
 use crate::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
@@ -343,10 +344,10 @@ impl SchedulerBuilder {
     }
 
     fn settings(self) -> Result<Settings, StartError> {
-        config::parse(&self.default_queues)?;
+        let default_queues = DefaultQueues::read(&self.default_queues)?;
         Ok(Settings {
             threads: self.threads,
-            default_queues: DefaultQueues::new(&self.default_queues),
+            default_queues,
             epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
             reorder_window: self.reorder_window,
             intake: self.intake,
@@ -383,14 +384,21 @@ impl SchedulerHandle {
     }
 
     /// Registers an RM. One that is registered already is cleaned up first: its partitions go, and
-    /// its earlier callback hears nothing more.
+    /// its earlier callback hears nothing more. With a long configuration (64 KiB) that is when it has
+    /// been read, which delays no other RM.
     pub async fn register_resource_manager(
         &self,
         request: si::RegisterResourceManagerRequest,
         callback: Arc<dyn ResourceManagerCallback>,
     ) -> Result<si::RegisterResourceManagerResponse, RegisterError> {
-        let register = Register { request, callback };
-        self.proxy.send(register).await.map_err(|_| RegisterError::Stopped)??;
+        check_rm_id(&request.rm_id)?;
+        let document = if request.config.is_empty() {
+            None
+        } else {
+            Some(configuration::read(request.config.clone()).await?)
+        };
+        let register = Register { request, document, callback };
+        self.proxy.send(register).await.map_err(|_| RegisterError::Stopped)?;
         Ok(si::RegisterResourceManagerResponse::default())
     }
 

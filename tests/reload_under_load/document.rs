@@ -14,7 +14,7 @@ pub(crate) const LEAVES: usize = 4;
 /// All of these, the queues above them, that of namespaces and the spare ones.
 pub(crate) const QUEUES: usize = 5 + COMPANIES * (1 + DIVISIONS * (1 + TEAMS * (1 + LEAVES)));
 /// Users `u0`, `u1`, … are each named by some limit.
-pub(crate) const USERS: usize = 120;
+pub(crate) const USERS: usize = 60;
 /// User `u7` is in the group `g7`, `u17` as well.
 pub(crate) const GROUPS: usize = 10;
 

@@ -41,6 +41,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::config::QueueConfig;
@@ -132,17 +133,13 @@ pub fn check(
     changes: &[Change],
     applications: impl Fn(&str) -> usize,
 ) -> Result<(), TypeInUse> {
-    let below = |path: &str, other: &str| {
-        other.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'))
-    };
     let inhabitant = |path: &str| {
-        let here_or_below = |other: &str| other == path || below(path, other);
-        if tree.keys().any(|other| here_or_below(other) && applications(other) > 0) {
+        let mut below = below(tree, path);
+        if applications(path) > 0 || below.clone().any(|(other, _)| applications(other) > 0) {
             return Some("applications");
         }
         // Nothing but applications below keeps a configured queue, which would go with this change.
-        let mut dynamic = tree.iter().filter(|(_, standing)| standing.config.is_dynamic);
-        dynamic.any(|(other, _)| below(path, other)).then_some("dynamic queues")
+        below.any(|(_, standing)| standing.config.is_dynamic).then_some("dynamic queues")
     };
     for change in changes {
         let Change::Set(config) = change else { continue };
@@ -156,6 +153,15 @@ pub fn check(
         }
     }
     Ok(())
+}
+
+/// The queues below one, and no look at any other: those whose paths go on with a dot stand together
+/// in the order of paths, wherever the queue itself is.
+fn below<'t>(tree: &'t Tree, path: &str) -> impl Iterator<Item = (&'t str, &'t Standing)> + Clone {
+    let prefix = format!("{path}.");
+    let from = tree.range::<str, _>((Bound::Included(&*prefix), Bound::Unbounded));
+    from.map(|(path, standing)| (&**path, standing))
+        .take_while(move |(path, _)| path.starts_with(&prefix))
 }
 
 /// Whether a leaf orders its applications by the same keys with both, and lets them back off alike.

@@ -37,6 +37,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use monoceros_rules::books::Books;
 use monoceros_rules::config::PartitionConfig;
+use monoceros_rules::limits::Tables;
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::placement::Placement;
 use tokio::time::Instant;
@@ -279,8 +280,8 @@ impl Partition {
         for path in paths {
             baton.happens(|at| Event::of(Row::QueueAdded, &path, at));
         }
-        let root = &self.config.root;
-        let limits = baton.books.trackers.reload(root, 0);
+        let limits = Arc::new(Tables::of(&self.config.root));
+        let limits = baton.books.trackers.reload(&limits, 0).unwrap_or_default();
         reloading::tell_limits(&limits.events, baton);
     }
 

@@ -22,10 +22,9 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::audit::Facts;
-use monoceros_rules::books::Books;
-use monoceros_rules::config::{PartitionConfig, QueueConfig};
-use monoceros_rules::difference::{PartitionUsage, Used};
-use monoceros_rules::limits::{LimitEvent, Subject};
+use monoceros_rules::config::PartitionConfig;
+use monoceros_rules::difference::{Concerned, PartitionUsage, Used};
+use monoceros_rules::limits::{LimitEvent, Subject, Tables};
 use monoceros_rules::object_state::ObjectState;
 use monoceros_rules::reload::{self, Change, Flat, Standing, Tree, TypeInUse};
 use tokio::time::Instant;
@@ -49,11 +48,13 @@ pub(crate) struct Preparing {
 }
 
 /// What a partition is to be.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) config: Arc<PartitionConfig>,
     /// Its queues.
     pub(crate) queues: Arc<Flat>,
+    /// What users and groups may use of them.
+    pub(crate) limits: Arc<Tables>,
 }
 
 /// What was proposed comes true, or is forgotten. From the Rm.
@@ -66,8 +67,10 @@ pub(crate) enum Conclude {
 
 /// See [`Partition::proposal`].
 pub(super) struct Proposal {
-    config: Option<Arc<PartitionConfig>>,
+    wanted: Option<Wanted>,
     changes: Vec<Change>,
+    /// Queues that may use less and were not asked what they use.
+    left_out: usize,
     /// Since when the partition has stood still.
     since: Instant,
 }
@@ -79,33 +82,41 @@ impl Partition {
         let changes =
             wanted.as_ref().map(|it| reload::changes(&tree, &it.queues)).unwrap_or_default();
         let answer = could(&tree, &changes, &baton.directory);
+        let mut left_out = 0;
         if answer.is_ok() {
-            let queues = concerned(&tree, &changes, wanted.is_some());
-            let slots = queues.filter_map(|path| baton.directory.queue_by_path.get(path));
+            // Of a partition that goes, all of it.
+            let concerned = if wanted.is_some() {
+                Concerned::of(&tree, &changes, MOST_CONCERNED)
+            } else {
+                Concerned { paths: vec![Arc::from("root")], left_out: 0 }
+            };
+            left_out = concerned.left_out;
+            let paths = concerned.paths.iter();
+            let slots = paths.filter_map(|path| baton.directory.queue_by_path.get(path));
             let address = |slot: &QueueSlot| Arc::clone(&baton.directory.queue(*slot).address);
             let queues = slots.map(address).collect();
             baton.walk = Walk { purpose: Purpose::Audit, queues, ..Walk::default() };
             self.agenda.push_back(Task::Walk);
         }
         self.agenda.push_back(Task::Prepared(answer));
-        let config = wanted.map(|wanted| wanted.config);
-        self.proposal = Some(Proposal { config, changes, since });
+        self.proposal = Some(Proposal { wanted, changes, left_out, since });
     }
 
     /// Says whether it could, and what is in use where less may be.
     pub(super) fn prepared(&self, answer: Result<(), TypeInUse>, baton: &mut Baton) {
         let walk = std::mem::take(&mut baton.walk);
-        let answer = answer.map(|()| usage(&walk.facts, &baton.books));
+        let left_out = self.proposal.as_ref().map_or(0, |proposal| proposal.left_out);
+        let answer = answer.map(|()| PartitionUsage { left_out, ..usage(&walk.facts, baton) });
         self.rm.do_send(Prepared { partition: Arc::clone(&self.name), answer });
     }
 
     /// Begins the step that makes the proposal true. The baton is at home: the partition stood
     /// still.
-    fn reload(&mut self, Proposal { config, changes, since }: Proposal) {
+    fn reload(&mut self, Proposal { wanted, changes, since, .. }: Proposal) {
         let baton = self.baton.as_mut().expect("nothing is under way while a proposal stands");
         baton.now_ns = self.clock.now_ns();
         self.may_decide = true;
-        let Some(config) = config else {
+        let Some(Wanted { config, limits, .. }) = wanted else {
             self.dismiss();
             return;
         };
@@ -116,11 +127,14 @@ impl Partition {
         self.config = config;
         let mut leaves = settle_directory(&changes, &mut baton.directory);
         let loosening = baton.books.loosen();
-        let limits = baton.books.trackers.reload(&self.config.root, loosening);
-        tell_limits(&limits.events, baton);
-        // Whoever is held by a limit, or is not any more, tells its leaf.
-        let by_path = &baton.directory.queue_by_path;
-        leaves.extend(limits.leaves.iter().filter_map(|leaf| by_path.get(leaf)));
+        if let Some(limits) = baton.books.trackers.reload(&limits, loosening) {
+            tell_limits(&limits.events, baton);
+            // Whoever is held by a limit, or is not any more, tells its leaf.
+            let by_path = &baton.directory.queue_by_path;
+            leaves.extend(limits.leaves.iter().filter_map(|leaf| by_path.get(leaf)));
+        } else if baton.tracking.is_on() {
+            tell_limits(&baton.books.trackers.limits(), baton);
+        }
         let queues = baton.directory.all_queues().rev();
         let drained: Vec<QueueSlot> = queues.map(|entry| entry.facts.slot).collect();
         for slot in drained {
@@ -168,48 +182,45 @@ impl Partition {
     }
 }
 
-/// The queues of which somebody will want to know what is in use: those that drain or may use less.
-fn concerned<'a>(
-    tree: &'a Tree,
-    changes: &'a [Change],
-    stays: bool,
-) -> impl Iterator<Item = &'a str> {
-    let root = (!stays).then_some("root");
-    let may_use_otherwise = |config: &QueueConfig| {
-        tree.get(&config.path).is_some_and(|Standing { config: was, .. }| {
-            was.max != config.max
-                || was.max_applications != config.max_applications
-                || was.limits != config.limits
-        })
-    };
-    let paths = changes.iter().filter_map(move |change| match change {
-        Change::Drain(path) => Some(&**path),
-        Change::Set(config) if may_use_otherwise(config) => Some(&*config.path),
-        Change::Set(_) | Change::Plant(_) => None,
-    });
-    root.into_iter().chain(paths.take(MOST_CONCERNED))
-}
-
 /// What the queues that were visited use, and whoever is tracked in them.
-fn usage(facts: &Facts, books: &Books) -> PartitionUsage {
+fn usage(facts: &Facts, baton: &Baton) -> PartitionUsage {
     let mut usage = PartitionUsage::default();
+    if facts.queues.is_empty() {
+        return usage;
+    }
+    let applications = applications_below(&baton.directory);
     for queue in &facts.queues {
         let (allocated, running) = (queue.ledger.allocated().clone(), queue.ledger.running());
-        let used = Used { allocated, running };
+        let applications = applications[queue.slot as usize];
+        let used = Used { allocated, running, applications };
         usage.queues.insert(queue.config.path.to_string(), used);
     }
     let paths: BTreeSet<&str> = facts.queues.iter().map(|queue| &*queue.config.path).collect();
-    books.trackers.each_use(|subject, path, allocated, running| {
+    baton.books.trackers.each_use(|subject, path, allocated, running| {
         if paths.contains(path) {
             let (of_path, name) = match subject {
                 Subject::User(name) => (&mut usage.users, name),
                 Subject::Group(name) => (&mut usage.groups, name),
             };
-            let used = Used { allocated: allocated.clone(), running };
+            let allocated = allocated.clone();
+            let used = Used { allocated, running, applications: running };
             of_path.entry(path.to_owned()).or_default().insert(name.to_string(), used);
         }
     });
     usage
+}
+
+/// By slot, how many applications are in a queue and below it.
+fn applications_below(directory: &Directory) -> Vec<u64> {
+    let mut counts = vec![0; directory.queues.len()];
+    for entry in directory.all_queues().rev() {
+        let at = entry.facts.slot.0 as usize;
+        counts[at] += entry.applications as u64;
+        if let Some(parent) = entry.facts.parent {
+            counts[parent.0 as usize] += counts[at];
+        }
+    }
+    counts
 }
 
 /// The events of limits as they are now.

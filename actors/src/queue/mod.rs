@@ -266,16 +266,18 @@ impl Queue {
     fn refresh(&mut self, baton: &mut Baton) {
         let slot = self.facts.slot;
         let entry = baton.directory.queue_mut(slot);
-        let told = &entry.facts;
-        let is_changed = !Arc::ptr_eq(&told.config, &self.facts.config);
+        let is_changed = !Arc::ptr_eq(&entry.facts.config, &self.facts.config);
         let before = Limited {
             is_leaf: self.facts.config.is_leaf,
             max: self.ledger.max.clone(),
             guaranteed: self.ledger.guaranteed.clone(),
         };
-        let fair_max = baton.walk.fair_max.get(slot.0 as usize).cloned().flatten();
-        self.facts = Arc::new(QueueFacts { fair_max, ..QueueFacts::clone(told) });
-        entry.facts = Arc::clone(&self.facts);
+        let fair_max = baton.walk.fair_max.get_mut(slot.0 as usize).and_then(Option::take);
+        if entry.facts.fair_max != fair_max {
+            // Facts that changed are the directory's alone until now, and are not made anew.
+            Arc::make_mut(&mut entry.facts).fair_max = fair_max;
+        }
+        self.facts = Arc::clone(&entry.facts);
         entry.is_stale = false;
         if is_changed {
             self.take_limits();

@@ -1,17 +1,20 @@
 //! A configuration text that was read: what it means, in the forms in which it is needed.
 //!
-//! Thousands of queues take longer to read than an allocation may wait. So a text is read once, by
-//! whoever brings it and on a thread that has time; a session and its partitions take what came of
-//! it.
+//! Thousands of queues take longer to read than an allocation may wait, and all resource managers
+//! share one front. So a text is read once, before it is sent there: by whoever brings it, a long one
+//! on a thread that has time (`SchedulerHandle`). The front, a session and its partitions take what
+//! came of it; the text for those who bring none was read when it was set.
 
 use std::sync::Arc;
 
 use monoceros_rules::config::{self, ConfigErrors, ConfigWarning};
+use monoceros_rules::limits::Tables;
 use monoceros_rules::reload;
 
 use crate::partition::Wanted;
 
 /// See the module.
+#[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) text: String,
     pub(crate) checksum: String,
@@ -25,7 +28,8 @@ impl Document {
         let configuration = config::parse(&text)?;
         let wanted = |config: config::PartitionConfig| {
             let queues = Arc::new(reload::flat(&config.root));
-            Wanted { config: Arc::new(config), queues }
+            let limits = Arc::new(Tables::of(&config.root));
+            Wanted { config: Arc::new(config), queues, limits }
         };
         Ok(Arc::new(Self {
             checksum: configuration.checksum,

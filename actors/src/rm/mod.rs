@@ -187,11 +187,6 @@ pub(crate) struct Beginning<'a> {
     pub(crate) users: &'a Rc<Users>,
 }
 
-/// The text to configure with: what was given, else the one that stands for nothing.
-pub(crate) fn config_text(given: String, default_queues: &str) -> String {
-    if given.is_empty() { default_queues.to_owned() } else { given }
-}
-
 struct Held {
     address: Addr<Partition>,
     arbiter: Option<Arbiter>,
@@ -223,7 +218,7 @@ pub(crate) struct Rm {
     leave: Option<oneshot::Sender<Removed>>,
     in_force: InForce,
     /// What stands for no configuration, in its policy group.
-    default_queues: Arc<str>,
+    default_queues: Arc<Document>,
     reconfiguration: Option<Reconfiguration>,
     /// A request that waits for the owners of its applications.
     resolving: Option<Resolving>,

@@ -2,10 +2,11 @@
 //! chapter, 9.2).
 //!
 //! # How it goes
-//! The text is checked here, then every partition is asked whether it could have its part of it
-//! (`Request::Prepare`, in the order of the RM's requests). When all have answered, all change, or
-//! none does; partitions that are not configured any more tell their last and close, new ones start
-//! empty. What the RM sends meanwhile is held back, so that none of it meets half of a change.
+//! The text was read before it came here ([`Document`]). Every partition is asked whether it could
+//! have its part of it (`Request::Prepare`, in the order of the RM's requests). When all have
+//! answered, all change, or none does; partitions that are not configured any more tell their last
+//! and close, new ones start empty. What the RM sends meanwhile is held back, so that none of it meets
+//! half of a change.
 //!
 //! # When things go wrong
 //! A partition that is lost before it answered counts as a refusal; one that is lost while it closes
@@ -72,13 +73,13 @@ impl InForce {
 }
 
 /// What is to come of a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Effect {
     Apply,
     /// It is only tried.
     None,
     /// It is what stands for no text, from now on.
-    Defaults(Arc<str>),
+    Defaults(Arc<Document>),
 }
 
 /// Another configuration. From the embedding API.
@@ -86,8 +87,7 @@ pub(crate) enum Effect {
 #[rtype(result = "()")]
 pub(crate) struct Reconfigure {
     pub(crate) request: si::UpdateConfigurationRequest,
-    /// What the text of the request, or the one that stands for none, means; nothing where that is
-    /// not known before the session looks.
+    /// What the text of the request means; nothing without one.
     pub(crate) read: Option<Result<Arc<Document>, ConfigErrors>>,
     pub(crate) effect: Effect,
     pub(crate) reply: oneshot::Sender<Outcome>,
@@ -143,7 +143,7 @@ pub(super) struct Reconfiguration {
     unanswered: BTreeSet<Arc<str>>,
     /// Partitions that close.
     leaving: BTreeSet<Arc<str>>,
-    applies: bool,
+    effect: Effect,
     outcome: Outcome,
     reply: oneshot::Sender<Outcome>,
 }
@@ -176,11 +176,10 @@ impl Rm {
 
     fn reconfigure(&mut self, reconfigure: Reconfigure) {
         let Reconfigure { request, read, effect, reply } = reconfigure;
-        if let Effect::Defaults(text) = &effect {
-            self.default_queues.clone_from(text);
+        if let Effect::Defaults(document) = &effect {
+            self.default_queues = Arc::clone(document);
         }
         let opening = self.open(request, read, &effect);
-        let applies = effect != Effect::None;
         let old = Arc::clone(&self.in_force.document);
         let answer = |next: &InForce| {
             let new = Arc::clone(&next.document);
@@ -201,9 +200,7 @@ impl Rm {
             }
             Ok(Opening::Same(next)) => {
                 let _ = reply.send(Ok(answer(&next)));
-                if applies {
-                    self.put_in_force(next);
-                }
+                self.put_in_force(next, &effect);
                 return;
             }
             Ok(Opening::Other(next)) => next,
@@ -223,7 +220,7 @@ impl Rm {
             partitions,
             unanswered: self.partitions.keys().cloned().collect(),
             leaving: BTreeSet::new(),
-            applies,
+            effect,
             outcome: Ok(update),
             reply,
         });
@@ -231,9 +228,17 @@ impl Rm {
         self.pump();
     }
 
-    fn put_in_force(&mut self, next: InForce) {
-        self.settings.events.apply_extra_config(&next.extra);
-        super::warn_of_unused(&self.id, &next.extra);
+    /// The extra part counts for events of all RMs, the last that was sent: other defaults bring
+    /// none, and leave in force what another RM may have sent since.
+    fn put_in_force(&mut self, next: InForce, effect: &Effect) {
+        match effect {
+            Effect::None => return,
+            Effect::Apply => {
+                self.settings.events.apply_extra_config(&next.extra);
+                super::warn_of_unused(&self.id, &next.extra);
+            }
+            Effect::Defaults(_) => {}
+        }
         self.in_force = next;
     }
 
@@ -259,10 +264,8 @@ impl Rm {
         if is_defaults && !self.in_force.is_default {
             return Ok(Opening::Same(self.in_force.clone()));
         }
-        let given = if request.config.is_empty() { request.configs } else { request.config };
-        let is_default = given.is_empty();
-        let read =
-            read.unwrap_or_else(|| Document::read(super::config_text(given, &self.default_queues)));
+        let is_default = read.is_none();
+        let read = read.unwrap_or_else(|| Ok(Arc::clone(&self.default_queues)));
         let document = read.map_err(ConfigurationError::Invalid)?;
         for warning in &document.warnings {
             tracing::warn!(rm = %self.id, %warning, "queue configuration");
@@ -306,7 +309,8 @@ impl Rm {
     /// All partitions have answered and stand still.
     fn conclude(&mut self, ctx: &mut Context<Self>) {
         let Some(reconfiguration) = &mut self.reconfiguration else { return };
-        if !reconfiguration.applies || reconfiguration.outcome.is_err() {
+        let effect = reconfiguration.effect.clone();
+        if matches!(effect, Effect::None) || reconfiguration.outcome.is_err() {
             for held in self.partitions.values() {
                 held.address.do_send(Conclude::Forget);
             }
@@ -318,7 +322,7 @@ impl Rm {
         reconfiguration.leaving = gone.cloned().collect();
         self.roster.forget(&reconfiguration.leaving);
         let next = reconfiguration.next.clone();
-        self.put_in_force(next);
+        self.put_in_force(next, &effect);
         for (name, held) in &self.partitions {
             held.address.do_send(Conclude::Apply);
             let (present, wanted) = (held.users.configured(), new.get(name));

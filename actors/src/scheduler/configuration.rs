@@ -163,10 +163,10 @@ impl SchedulerHandle {
         effect: Effect,
     ) -> Result<ConfigurationUpdate, ConfigurationError> {
         let given = if request.config.is_empty() { &request.configs } else { &request.config };
-        // What stands for an empty text, only the session knows.
+        // What stands for an empty text, the session knows, and has read.
         let read = if given.is_empty() { None } else { Some(read(given.clone()).await) };
         let rm_id = request.rm_id.clone();
-        let applied = effect != Effect::None;
+        let applied = !matches!(effect, Effect::None);
         let (reply, answer) = oneshot::channel();
         self.proxy.do_send(Configure(Reconfigure { request, read, effect, reply }));
         let outcome = answer.await.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id)));
@@ -234,10 +234,10 @@ impl SchedulerHandle {
     /// As [`Self::set_policy_queues`], for a group that has none so far, and only for RMs that
     /// register from now on: for whoever finds it at a registration.
     pub async fn offer_policy_queues(&self, group: &str, yaml: &str) -> Result<(), ConfigErrors> {
-        let _ = read(yaml.to_owned()).await?;
-        let (group, text) = (group.to_owned(), yaml.to_owned());
+        let document = read(yaml.to_owned()).await?;
+        let group = group.to_owned();
         // Without a scheduler, the registration fails next.
-        let _ = self.proxy.send(OfferPolicyQueues { group, text }).await;
+        let _ = self.proxy.send(OfferPolicyQueues { group, document }).await;
         Ok(())
     }
 
@@ -247,20 +247,16 @@ impl SchedulerHandle {
         yaml: &str,
     ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
         let document = if yaml.is_empty() { None } else { Some(read(yaml.to_owned()).await?) };
-        let set = SetDefaultQueues { of, text: yaml.to_owned() };
-        let Ok(Concerned { text, rms }) = self.proxy.send(set).await else { return Ok(Vec::new()) };
-        let document = match document {
-            Some(document) => document,
-            // What stands behind it was read when it was set.
-            None => read(text.to_string()).await?,
+        let set = SetDefaultQueues { of, document };
+        let Ok(Concerned { document, rms }) = self.proxy.send(set).await else {
+            return Ok(Vec::new());
         };
         // All at once: one that takes long does not keep the others waiting.
         let reconfigure = |(rm_id, rm): (String, Addr<Rm>)| {
             let request = si::UpdateConfigurationRequest::default();
             let (reply, answer) = oneshot::channel();
-            let read = Some(Ok(Arc::clone(&document)));
-            let effect = Effect::Defaults(Arc::clone(&text));
-            rm.do_send(Reconfigure { request, read, effect, reply });
+            let effect = Effect::Defaults(Arc::clone(&document));
+            rm.do_send(Reconfigure { request, read: None, effect, reply });
             (rm_id, answer)
         };
         let answers: Vec<_> = rms.into_iter().map(reconfigure).collect();
@@ -275,7 +271,7 @@ impl SchedulerHandle {
 }
 
 /// Reads a text where it delays nobody.
-async fn read(text: String) -> Result<Arc<Document>, ConfigErrors> {
+pub(super) async fn read(text: String) -> Result<Arc<Document>, ConfigErrors> {
     off_thread(text.len(), move || Document::read(text)).await
 }
 

@@ -273,7 +273,7 @@ fn what_a_configuration_changes_is_told_with_what_is_in_use() {
         .assert_eq(&applied.to_string());
         let gone = ONE.replace("{ name: a }", "{ name: b }");
         expect![[r"
-            root.a: no longer configured: it takes no new application, and goes once the one that runs has ended
+            root.a: no longer configured: it takes no new application, and goes once the one in it has ended
             root.b: new
         "]]
         .assert_eq(&update(&scheduler, &gone).await.unwrap().difference.to_string());
@@ -351,6 +351,98 @@ fn other_default_queues_reach_those_who_have_no_configuration_of_their_own() {
         update(&scheduler, ONE).await.unwrap();
         update(&scheduler, "").await.unwrap();
         assert_eq!(scheduler.configuration("rm").await.unwrap().config, TWO);
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn other_default_queues_leave_the_extra_part_that_was_sent_last_in_force() {
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin("").await;
+        register(&scheduler, "own", ONE, Arc::new(Ear::default())).await;
+        for (rm, config, tracking) in [("own", ONE, "true"), ("rm", "", "false")] {
+            for tracks_at_last in [tracking == "false", tracking == "true"] {
+                let tracking = tracks_at_last.to_string();
+                let request = si::UpdateConfigurationRequest {
+                    extra_config: [("event.trackingEnabled".to_owned(), tracking)].into(),
+                    ..configure(rm, config)
+                };
+                scheduler.update_configuration(request).await.unwrap();
+                assert_eq!(scheduler.events().is_tracking(), tracks_at_last);
+                for defaults in [TWO, ONE, ONE] {
+                    scheduler.set_default_queues(defaults).await.unwrap();
+                    assert_eq!(scheduler.events().is_tracking(), tracks_at_last, "{rm}");
+                }
+            }
+        }
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn long_texts_are_read_elsewhere_and_mean_the_same() {
+    let leaves: Vec<_> = (0..4_000).map(|number| format!("{{ name: leaf-{number} }}")).collect();
+    let long = ONE.replace("{ name: a }", &leaves.join(", "));
+    assert!(long.len() > 64 << 10);
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(&long).await;
+        assert_eq!(paths(&scheduler, "default").await.len(), 4_001);
+        update(&scheduler, "").await.unwrap();
+        scheduler.set_default_queues(&long).await.unwrap();
+        assert_eq!(scheduler.configuration("rm").await.unwrap().config, long);
+        let ear = Arc::new(Ear::default());
+        register(&scheduler, "rm", "", ear.clone()).await;
+        assert_eq!(paths(&scheduler, "default").await.len(), 4_001);
+        let faulty = si::RegisterResourceManagerRequest {
+            rm_id: "rm".to_owned(),
+            config: format!("{long}colour: red\n"),
+            ..Default::default()
+        };
+        scheduler.register_resource_manager(faulty, ear).await.unwrap_err();
+        assert_eq!(paths(&scheduler, "default").await.len(), 4_001, "nothing has changed");
+        scheduler.shutdown().await;
+    });
+}
+
+/// Above the number of queues that are asked what they use.
+const MANY: usize = 600;
+
+#[test]
+fn a_lowered_maximum_is_checked_however_many_queues_drain() {
+    let leaves: Vec<_> = (0..MANY).map(|number| format!("{{ name: q{number} }}")).collect();
+    let many = ONE.replace("{ name: a }", &format!("{{ name: a }}, {}", leaves.join(", ")));
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(&many).await;
+        say(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a\nask a1 k1 vcore=3").await;
+        let lower = ONE.replace("{ name: a }", "{ name: a, resources: {max: {vcore: 2m}} }");
+        let difference = update(&scheduler, &lower).await.unwrap().difference;
+        let lines: Vec<_> = difference.lines().iter().map(|line| line.text.as_str()).collect();
+        expect![[r"
+            root.a: max introduced: vcore 2m; now below what is used: 3m of 2m vcore, nothing new starts until it is less
+            partition default: usage of 101 queues was not looked at"]]
+        .assert_eq(&lines[..2].join("\n"));
+        scheduler.shutdown().await;
+    });
+}
+
+#[test]
+fn a_queue_made_on_demand_that_is_configured_below_its_use_says_so() {
+    let rule = "    placementrules:\n      - { name: provided, create: true }\n";
+    let dynamic = format!("{}{rule}", ONE.replace("{ name: a }", "{ name: a, parent: true }"));
+    in_virtual_time(async {
+        let (scheduler, _ear) = begin(&dynamic).await;
+        say(&scheduler, "rm", "node n1 vcore=8\napp a1 in root.a.b\nask a1 k1 vcore=3").await;
+        let configured = dynamic.replace(
+            "parent: true",
+            "queues: [{ name: b, resources: {max: {vcore: 2m}} }, { name: c }]",
+        );
+        let difference = update(&scheduler, &configured).await.unwrap().difference;
+        expect![[r"
+            root.a.b: now below what is used: 3m of 2m vcore, nothing new starts until it is less
+            root.a.b: becomes a configured queue, max vcore 2m
+            root.a.c: new
+        "]]
+        .assert_eq(&difference.to_string());
         scheduler.shutdown().await;
     });
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::usage::Used;
 use super::{Line, Weight};
+use crate::config::QueueConfig;
 use crate::quantity;
 use crate::resources::Limits;
 
@@ -150,7 +151,11 @@ pub(super) struct Allowance<'a> {
     pub(super) applications: u64,
 }
 
-impl Allowance<'_> {
+impl<'a> Allowance<'a> {
+    pub(super) fn of(queue: &'a QueueConfig) -> Self {
+        Self { max: queue.max.as_ref(), applications: queue.max_applications }
+    }
+
     /// How `used` is above this, where it was not above `before`: `120 of 100 vcore`.
     pub(super) fn newly_exceeded(&self, before: &Self, used: &Used) -> Vec<String> {
         let is_above = |max: Option<i64>, used: i64| max.is_some_and(|max| used > max);

@@ -31,9 +31,9 @@ impl Kind {
 
 type Table<'a> = BTreeMap<(Kind, &'a str), &'a LimitConfig>;
 
-fn table(queue: &QueueConfig) -> Table<'_> {
+fn table(limits: &[LimitConfig]) -> Table<'_> {
     let mut table = Table::new();
-    for limit in &queue.limits {
+    for limit in limits {
         for user in &limit.users {
             table.entry((Kind::User, user)).or_insert(limit);
         }
@@ -72,7 +72,7 @@ pub(super) fn compare(
     if old.limits == new.limits {
         return;
     }
-    let (was, is) = (table(old), table(new));
+    let (was, is) = (table(&old.limits), table(&new.limits));
     let whose: BTreeSet<_> = was.keys().chain(is.keys()).copied().collect();
     let mut is_said = false;
     for (kind, name) in whose {
@@ -96,20 +96,30 @@ pub(super) fn compare(
         clauses.append(own);
     }
     if let Some(usage) = usage {
-        for (kind, used) in [(Kind::User, &usage.users), (Kind::Group, &usage.groups)] {
-            let Some(used) = used.get(&*new.path) else { continue };
-            let above = newly_above(kind, &was, &is, used);
-            if !above.is_empty() {
-                let who = enumerate(&above, 4);
-                let text =
-                    format!("limits that bind now, with nothing new until less is used: {who}");
-                clauses.say(Weight::Over, text);
-            }
-        }
+        say_above(&old.limits, new, usage, clauses);
     }
     if !is_said {
         let text = "limits are written in another order, or with other descriptions";
         clauses.say(Weight::Changed, text);
+    }
+}
+
+/// Says who is above a limit of a queue that did not bind before.
+pub(super) fn say_above(
+    old: &[LimitConfig],
+    new: &QueueConfig,
+    usage: &PartitionUsage,
+    clauses: &mut Clauses,
+) {
+    let (was, is) = (table(old), table(&new.limits));
+    for (kind, used) in [(Kind::User, &usage.users), (Kind::Group, &usage.groups)] {
+        let Some(used) = used.get(&*new.path) else { continue };
+        let above = newly_above(kind, &was, &is, used);
+        if !above.is_empty() {
+            let who = enumerate(&above, 4);
+            let text = format!("limits that bind now, with nothing new until less is used: {who}");
+            clauses.say(Weight::Over, text);
+        }
     }
 }
 

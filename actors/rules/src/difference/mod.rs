@@ -34,7 +34,7 @@ mod usage;
 use std::borrow::Borrow;
 use std::fmt;
 
-pub use self::usage::{PartitionUsage, Usage, Used};
+pub use self::usage::{Concerned, PartitionUsage, Usage, Used};
 use crate::config::PartitionConfig;
 
 /// How much a change matters to those who use the cluster; the first matters most.

@@ -36,6 +36,7 @@ pub(super) fn between<P: Borrow<PartitionConfig>>(
                 compare(old, new, &mut clauses);
                 lines.extend(clauses.into_lines(&place));
                 queues::between(&prefix, &old.root, &new.root, usage, &mut lines);
+                lines.extend(left_out(&place, usage));
             }
             (Some(_), None) => {
                 let text = format!(
@@ -58,11 +59,19 @@ pub(super) fn between<P: Borrow<PartitionConfig>>(
 
 fn in_use(usage: Option<&PartitionUsage>) -> String {
     let root = usage.and_then(|usage| usage.queues.get("root"));
-    match root.map(|root| root.running) {
+    match root.map(|root| root.applications) {
         None | Some(0) => String::new(),
-        Some(1) => ", 1 application runs there".to_owned(),
-        Some(running) => format!(", {running} applications run there"),
+        Some(1) => ", 1 application is there".to_owned(),
+        Some(there) => format!(", {there} applications are there"),
     }
+}
+
+/// Silence about a queue does not mean that it is within its limits if nobody looked.
+fn left_out(place: &str, usage: Option<&PartitionUsage>) -> Option<Line> {
+    let count = usage.map_or(0, |usage| usage.left_out);
+    let queues = if count == 1 { "queue" } else { "queues" };
+    let text = format!("{place}: usage of {count} {queues} was not looked at");
+    (count > 0).then_some(Line { weight: Weight::Over, text })
 }
 
 fn compare(old: &PartitionConfig, new: &PartitionConfig, clauses: &mut Clauses) {

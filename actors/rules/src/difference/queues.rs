@@ -14,8 +14,9 @@ use crate::resources::{Limits, Resources};
 const MOST_NAMES: usize = 6;
 
 /// What both sides look like from a queue upward.
+#[derive(Default)]
 struct Above<'a> {
-    old: Option<&'a QueueConfig>,
+    old: Vec<&'a QueueConfig>,
     new: Vec<&'a QueueConfig>,
 }
 
@@ -27,8 +28,7 @@ pub(super) fn between(
     usage: Option<&PartitionUsage>,
     lines: &mut Vec<Line>,
 ) {
-    let mut above = Above { old: None, new: Vec::new() };
-    walk(prefix, old, new, &mut above, usage, lines);
+    walk(prefix, old, new, &mut Above::default(), usage, lines);
 }
 
 fn walk<'a>(
@@ -48,18 +48,18 @@ fn walk<'a>(
     };
     let (was, is) = (children(old), children(new));
     let names: BTreeSet<&str> = was.keys().chain(is.keys()).copied().collect();
-    let old_above = above.old.replace(old);
+    above.old.push(old);
     above.new.push(new);
     for name in names {
         match (was.get(name), is.get(name)) {
             (Some(old), Some(new)) => walk(prefix, old, new, above, usage, lines),
             (Some(gone), None) => lines.push(drained(prefix, gone, usage)),
-            (None, Some(added)) => lines.push(planted(prefix, added)),
+            (None, Some(added)) => planted(prefix, added, above, usage, lines),
             (None, None) => {}
         }
     }
     above.new.pop();
-    above.old = old_above;
+    above.old.pop();
 }
 
 /// The queue and all below it.
@@ -78,25 +78,39 @@ fn with_those_below(queue: &QueueConfig) -> String {
 fn drained(prefix: &str, queue: &QueueConfig, usage: Option<&PartitionUsage>) -> Line {
     let used = usage.and_then(|usage| usage.queues.get(&*queue.path));
     let (below, path) = (with_those_below(queue), &queue.path);
-    let text = match used.map(|used| used.running) {
+    let text = match used.map(|used| used.applications) {
         None => {
             format!("{prefix}{path}: no longer configured{below}: it drains, and goes once empty")
         }
-        Some(0) => format!("{prefix}{path}: no longer configured{below}: nothing runs in it"),
+        Some(0) => format!("{prefix}{path}: no longer configured{below}: no application is in it"),
         Some(1) => format!(
             "{prefix}{path}: no longer configured{below}: it takes no new application, and goes once \
-             the one that runs has ended"
+             the one in it has ended"
         ),
-        Some(running) => format!(
+        Some(count) => format!(
             "{prefix}{path}: no longer configured{below}: it takes no new application, and goes once \
-             the {running} that run have ended"
+             the {count} in it have ended"
         ),
     };
     Line { weight: Weight::Drained, text }
 }
 
-fn planted(prefix: &str, queue: &QueueConfig) -> Line {
-    let mut text = format!("{prefix}{}: new", queue.path);
+/// Says what is configured now and was not. It may be there for all that: made for an application,
+/// or on its way out.
+fn planted(
+    prefix: &str,
+    queue: &QueueConfig,
+    above: &Above<'_>,
+    usage: Option<&PartitionUsage>,
+    lines: &mut Vec<Line>,
+) {
+    let is_there = usage.is_some_and(|usage| usage.queues.contains_key(&*queue.path));
+    let (weight, what) = if is_there {
+        (Weight::Changed, "becomes a configured queue")
+    } else {
+        (Weight::Added, "new")
+    };
+    let mut text = format!("{prefix}{}: {what}", queue.path);
     text.push_str(&with_those_below(queue));
     let max = queue.max.as_ref().map(Limits::sorted).unwrap_or_default();
     if !max.is_empty() {
@@ -109,7 +123,43 @@ fn planted(prefix: &str, queue: &QueueConfig) -> Line {
     if queue.max_applications > 0 {
         let _ = write!(text, ", maxapplications {}", queue.max_applications);
     }
-    Line { weight: Weight::Added, text }
+    lines.push(Line { weight, text });
+    let template = above.old.iter().rev().find_map(|queue| queue.template.as_deref());
+    if let Some(usage) = usage {
+        taken_up(prefix, queue, template, usage, lines);
+    }
+}
+
+/// Says who is above a limit in queues that were there before they were configured, as the template
+/// says; below one that was not there is none.
+fn taken_up(
+    prefix: &str,
+    queue: &QueueConfig,
+    template: Option<&Template>,
+    usage: &PartitionUsage,
+    lines: &mut Vec<Line>,
+) {
+    let Some(used) = usage.queues.get(&*queue.path) else { return };
+    // A template is for leaves.
+    let before = template.filter(|_| queue.is_leaf).map_or_else(Allowance::default, |template| {
+        Allowance { max: template.max.as_ref(), applications: template.max_applications }
+    });
+    let mut clauses = Clauses::default();
+    say_exceeded(&Allowance::of(queue).newly_exceeded(&before, used), &mut clauses);
+    limits::say_above(&[], queue, usage, &mut clauses);
+    lines.extend(clauses.into_lines(&format!("{prefix}{}", queue.path)));
+    for child in &queue.children {
+        taken_up(prefix, child, template, usage, lines);
+    }
+}
+
+fn say_exceeded(exceeded: &[String], clauses: &mut Clauses) {
+    if !exceeded.is_empty() {
+        let exceeded = exceeded.join(", ");
+        let text =
+            format!("now below what is used: {exceeded}, nothing new starts until it is less");
+        clauses.say(Weight::Over, text);
+    }
 }
 
 /// `memory 4Gi, vcore 2`.
@@ -155,20 +205,15 @@ fn quotas(
     let mut own = Clauses::default();
     own.compare("max", &max(old), &max(new), Absent::Unlimited);
     own.compare_count("maxapplications", old.max_applications, new.max_applications);
-    let before = Allowance { max: old.max.as_ref(), applications: old.max_applications };
-    let after = Allowance { max: new.max.as_ref(), applications: new.max_applications };
+    let (before, after) = (Allowance::of(old), Allowance::of(new));
     let used = usage.and_then(|usage| usage.queues.get(&*new.path));
     let exceeded = used.map(|used| after.newly_exceeded(&before, used)).unwrap_or_default();
     if exceeded.is_empty() {
         clauses.append(own);
     } else {
         // One line: what was lowered and what that means.
-        let text = format!(
-            "now below what is used: {}, nothing new starts until it is less",
-            exceeded.join(", ")
-        );
         clauses.append(own.all_of(Weight::Over));
-        clauses.say(Weight::Over, text);
+        say_exceeded(&exceeded, clauses);
     }
     clauses.compare("guaranteed", &guaranteed(old), &guaranteed(new), Absent::Nothing);
 }
@@ -240,7 +285,7 @@ fn people(acl: &Acl) -> BTreeSet<String> {
 
 /// What differs in the properties and does not come from above.
 fn properties(old: &QueueConfig, new: &QueueConfig, above: &Above<'_>, clauses: &mut Clauses) {
-    let parents = above.old.zip(above.new.last());
+    let parents = above.old.last().zip(above.new.last());
     let is_inherited = |key: &str| {
         parents.is_some_and(|(old_parent, new_parent)| {
             old_parent.properties.get(key) != new_parent.properties.get(key)

@@ -22,7 +22,7 @@ fn config(text: &str) -> Vec<PartitionConfig> {
 }
 
 fn used(allocated: &[(&str, i64)], running: u64) -> Used {
-    Used { allocated: Resources::of(allocated), running }
+    Used { allocated: Resources::of(allocated), running, applications: running }
 }
 
 /// Usage of queues of the default partition.
@@ -204,7 +204,7 @@ fn partitions_come_and_go_and_are_named_where_there_are_several() {
     let mut in_gpu = usage(&[("root", used(&[], 3))]);
     in_gpu.partitions = [("gpu".to_owned(), in_gpu.partitions["default"].clone())].into();
     let expected = expect![[r"
-        partition gpu: no longer configured: its applications fail and its nodes go, 3 applications run there
+        partition gpu: no longer configured: its applications fail and its nodes go, 3 applications are there
         partition default, root.a: max lowered: vcore from 2 to 1
         partition spot: new, with 2 queues
     "]];
@@ -236,16 +236,87 @@ fn what_is_in_use_beyond_a_new_quota_comes_first_and_only_if_the_change_does_it(
 }
 
 #[test]
-fn a_queue_that_drains_says_what_runs_in_it() {
+fn a_queue_that_drains_says_what_is_in_it_whether_it_runs_or_not() {
     let old = queues("{name: a}, {name: b}, {name: c}");
-    let usage =
-        usage(&[("root.a", used(&[], 2)), ("root.b", used(&[], 1)), ("root.c", used(&[], 0))]);
+    let a = Used { applications: 2, ..Used::default() };
+    let usage = usage(&[("root.a", a), ("root.b", used(&[], 1)), ("root.c", used(&[], 0))]);
     let expected = expect![[r"
-        root.a: no longer configured: it takes no new application, and goes once the 2 that run have ended
-        root.b: no longer configured: it takes no new application, and goes once the one that runs has ended
-        root.c: no longer configured: nothing runs in it
+        root.a: no longer configured: it takes no new application, and goes once the 2 in it have ended
+        root.b: no longer configured: it takes no new application, and goes once the one in it has ended
+        root.c: no longer configured: no application is in it
     "]];
     expected.assert_eq(&between(&old, &queues(""), Some(&usage)).to_string());
+}
+
+#[test]
+fn a_queue_that_is_there_without_being_configured_is_not_new() {
+    let old = queues("{name: a, parent: true, childtemplate: {maxapplications: 9}}");
+    let new = queues(
+        "{name: a, queues: [{name: b, resources: {max: {vcore: 1}}, queues: [{name: x, \
+         maxapplications: 3, limits: [{limit: '', users: ['*'], maxapplications: 1}]}, \
+         {name: y, maxapplications: 2}, {name: z}]}, {name: c}]}",
+    );
+    let mut usage = usage(&[
+        ("root.a.b", used(&[("vcore", 2_000)], 12)),
+        ("root.a.b.x", used(&[("vcore", 2_000)], 2)),
+        ("root.a.b.y", used(&[], 10)),
+    ]);
+    let partition = usage.partitions.get_mut("default").unwrap();
+    let alice = [("alice".to_owned(), used(&[], 2))].into();
+    partition.users = [("root.a.b.x".to_owned(), alice)].into();
+    let expected = expect![[r"
+        root.a.b: now below what is used: 2 of 1 vcore, nothing new starts until it is less
+        root.a.b.x: limits that bind now, with nothing new until less is used: user alice (2 of 1 applications)
+        root.a: template for dynamic queues to come: gone, that of a queue above counts, maxapplications removed (was 9)
+        root.a.b: becomes a configured queue, with the 3 queues below it, max vcore 1
+        root.a.c: new
+    "]];
+    expected.assert_eq(&between(&old, &new, Some(&usage)).to_string());
+}
+
+#[test]
+fn usage_is_asked_of_lowered_queues_first_and_once_of_a_branch_that_drains() {
+    use crate::reload::{self, Standing};
+
+    let gone: Vec<_> = (0..9).map(|number| format!("{{name: g{number}}}")).collect();
+    let old = queues(&format!(
+        "{{name: a, maxapplications: 2}}, {{name: b, resources: {{max: {{vcore: 2}}}}}}, \
+         {{name: c, maxapplications: 2, resources: {{max: {{vcore: 2}}}}}}, {{name: d}}, \
+         {{name: e}}, {{name: gone, queues: [{}]}}",
+        gone.join(", ")
+    ));
+    let mut new = queues(
+        "{name: a, maxapplications: 1}, {name: b, resources: {max: {vcore: 1}}}, \
+         {name: c, maxapplications: 3, resources: {max: {vcore: 3}}}, \
+         {name: d, resources: {max: {memory: 1}}}, {name: e}, {name: made}",
+    );
+    queue(&mut new, "root.e").limits = vec![limit(&["*"], &[], 1, 0)];
+    let state = crate::object_state::ObjectState::Active;
+    let standing = |(path, config)| (path, Standing { config, state });
+    let mut tree: reload::Tree = reload::flat(&old[0].root).into_iter().map(standing).collect();
+    let made = Arc::new(QueueConfig::dynamic("root.made", true, None));
+    let made = Standing { config: made, state };
+    tree.insert(Arc::from("root.made"), made);
+    let changes = reload::changes(&tree, &reload::flat(&new[0].root));
+    let concerned = |most| {
+        let Concerned { paths, left_out } = Concerned::of(&tree, &changes, most);
+        let paths: Vec<_> = paths.iter().map(|path| path.trim_start_matches("root.")).collect();
+        (paths.join(" "), left_out)
+    };
+    assert_eq!(concerned(9), ("a b d e made gone".to_owned(), 0));
+    assert_eq!(concerned(2), ("a b".to_owned(), 4));
+}
+
+#[test]
+fn what_was_not_looked_at_is_said() {
+    let (old, new) = (queues("{name: a}"), queues("{name: a, maxapplications: 1}"));
+    let mut usage = usage(&[]);
+    usage.partitions.get_mut("default").unwrap().left_out = 7;
+    let expected = expect![[r"
+        partition default: usage of 7 queues was not looked at
+        root.a: maxapplications introduced: 1
+    "]];
+    expected.assert_eq(&between(&old, &new, Some(&usage)).to_string());
 }
 
 fn limit(users: &[&str], groups: &[&str], vcore: i64, max_applications: u64) -> LimitConfig {

@@ -61,7 +61,7 @@ pub use self::lanes::{HeldBack, LaneId};
 use self::lanes::{Lane, LaneKey, Lanes};
 use self::places::{Forest, Place, PlaceId};
 pub use self::reload::{LimitEvent, Reloaded};
-use self::tables::Tables;
+pub use self::tables::Tables;
 pub use self::views::{GroupUsage, PlaceUsage, UserUsage};
 use crate::config::QueueConfig;
 use crate::resources::{Limits, Resources};
@@ -90,7 +90,7 @@ impl LimitId {
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Trackers {
-    tables: Tables,
+    tables: Arc<Tables>,
     forest: Forest,
     lanes: Lanes,
     /// The step of the last reload that changed limits.
@@ -110,7 +110,7 @@ impl Trackers {
     /// Trackers for a queue tree: of everybody whom a limit names.
     pub fn new(root: &QueueConfig) -> Self {
         let mut trackers = Self::default();
-        trackers.reload(root, 0);
+        trackers.reload(&Arc::new(Tables::of(root)), 0);
         trackers
     }
 

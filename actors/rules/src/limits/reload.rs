@@ -11,8 +11,7 @@ use std::sync::Arc;
 use super::lanes::LaneId;
 use super::places::PlaceId;
 use super::tables::{Tables, upward};
-use super::{Joined, Subject, Trackers};
-use crate::config::QueueConfig;
+use super::{Joined, Place, Subject, Trackers};
 use crate::resources::Resources;
 
 /// What a reload did.
@@ -38,20 +37,32 @@ pub struct LimitEvent {
 }
 
 impl Trackers {
-    /// Makes the limits those of a queue tree. `loosening` numbers the step.
-    pub fn reload(&mut self, root: &QueueConfig, loosening: u64) -> Reloaded {
-        let tables = Tables::of(root);
-        let is_changed = tables != self.tables;
-        let old = std::mem::replace(&mut self.tables, tables);
-        if is_changed {
-            self.loosened = loosening;
-            for (path, subject) in self.tables.named() {
-                self.forest.place(&subject, path, &self.tables);
-            }
+    /// Makes these the limits. `loosening` numbers the step. `None`: they are as they were, which
+    /// costs one comparison.
+    pub fn reload(&mut self, tables: &Arc<Tables>, loosening: u64) -> Option<Reloaded> {
+        if self.tables == *tables {
+            return None;
+        }
+        let old = std::mem::replace(&mut self.tables, Arc::clone(tables));
+        self.loosened = loosening;
+        for (path, subject) in self.tables.named() {
+            self.forest.place(&subject, path, &self.tables);
         }
         let (events, changed) = self.apply_limits();
-        let leaves = if is_changed { self.settle_lanes(&old, &changed) } else { BTreeSet::new() };
-        Reloaded { leaves, events }
+        let leaves = self.settle_lanes(&old, &changed);
+        Some(Reloaded { leaves, events })
+    }
+
+    /// Every limit of somebody who is tracked: users by name, then groups by name, each from root
+    /// on, queues by path. (In `rest-events-metrics` 3.3, G1 and G3.)
+    pub fn limits(&self) -> Vec<LimitEvent> {
+        let places = self.forest.in_order().into_iter().map(|id| self.forest.get(id));
+        let limited = places.filter(|place| place.limit.is_some());
+        let event = |place: &Place| {
+            let (subject, path) = (place.subject.clone(), Arc::clone(&place.path));
+            LimitEvent { subject, path, is_set: true }
+        };
+        limited.map(event).collect()
     }
 
     /// Takes away who is neither named any more nor in use, and gives all others their limits. Tells

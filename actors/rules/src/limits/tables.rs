@@ -24,9 +24,10 @@ pub(super) struct Limit {
     pub(super) applications: u64,
 }
 
-/// The limits of all queues. Queues without any are not here.
+/// The limits of all queues, in the form in which they are looked up. Queues without any are not
+/// here. To be made where there is time: it costs as much as there are names.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Tables {
+pub struct Tables {
     by_path: BTreeMap<Arc<str>, QueueLimits>,
 }
 
@@ -41,7 +42,7 @@ struct QueueLimits {
 
 impl Tables {
     /// The tables of a queue tree.
-    pub(super) fn of(root: &QueueConfig) -> Self {
+    pub fn of(root: &QueueConfig) -> Self {
         let mut tables = Self::default();
         tables.add(root);
         tables

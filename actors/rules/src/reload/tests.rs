@@ -202,6 +202,25 @@ fn a_queue_of_another_type_is_in_use_while_dynamic_queues_are_below() {
 }
 
 #[test]
+fn of_a_queue_of_another_type_only_what_is_below_it_is_looked_at() {
+    let mut standing = tree(&root(
+        "{name: a, queues: [{name: x}]}, {name: a-b, queues: [{name: x}]}, {name: ab}, {name: z}",
+    ));
+    add_dynamic(&mut standing, &["root.a_c"]);
+    let wanted = changes(&standing, &root("{name: a}, {name: a-b, parent: true}, {name: ab}"));
+    let asked = std::cell::RefCell::new(Vec::new());
+    let none = |path: &str| {
+        asked.borrow_mut().push(path.to_owned());
+        0
+    };
+    assert_eq!(check(&standing, &wanted, none), Ok(()));
+    assert_eq!(asked.into_inner(), ["root.a", "root.a.x"]);
+    for others in ["root.a-b", "root.a-b.x", "root.ab", "root.a_c", "root.z", "root"] {
+        assert_eq!(check(&standing, &wanted, |path| usize::from(path == others)), Ok(()));
+    }
+}
+
+#[test]
 fn a_queue_with_applications_may_drain_and_change_otherwise() {
     let standing = tree(&root("{name: leaf}, {name: other}"));
     let wanted = changes(&standing, &root("{name: other, maxapplications: 1}"));

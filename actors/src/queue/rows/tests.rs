@@ -2,7 +2,7 @@
 //! forgotten, whatever the limits become meanwhile.
 
 use monoceros_rules::config::{ApplicationSortPolicy, LimitConfig, QueueConfig};
-use monoceros_rules::limits::Joined;
+use monoceros_rules::limits::{Joined, Tables};
 use monoceros_rules::order::{ApplicationKey, ApplicationView};
 use monoceros_rules::resources::{Limits, Resources};
 use monoceros_rules::waits::{Parked, WaitSet};
@@ -173,7 +173,9 @@ impl World {
             }
             Event::Reload(limits) => {
                 self.reloaded = self.step;
-                if !self.trackers.reload(&tree(limits), self.step).leaves.is_empty() {
+                let tables = Arc::new(Tables::of(&tree(limits)));
+                let reloaded = self.trackers.reload(&tables, self.step);
+                if reloaded.is_some_and(|reloaded| !reloaded.leaves.is_empty()) {
                     for it in &mut self.applications {
                         let Some(lane) = it.lane else { continue };
                         let joined = self.trackers.rejoin(lane, &it.id, &it.groups, &it.holds);

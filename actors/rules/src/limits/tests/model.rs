@@ -257,8 +257,10 @@ impl Pair {
         for limit in &self.model.limits {
             queue(&mut root, limit.path).limits.push(limit.config.clone());
         }
-        let reloaded = self.trackers.reload(&root, self.step);
-        let set = reloaded.events.iter().filter(|event| event.is_set);
+        let reloaded = self.trackers.reload(&Arc::new(Tables::of(&root)), self.step);
+        let Reloaded { leaves, events } = reloaded
+            .unwrap_or_else(|| Reloaded { events: self.trackers.limits(), ..Reloaded::default() });
+        let set = events.iter().filter(|event| event.is_set);
         let set: BTreeSet<_> = set.map(|e| (e.subject.clone(), e.path.to_string())).collect();
         let limited = self.model.places().into_iter();
         let limited = limited.filter(|(subject, path)| self.model.limit(path, subject).is_some());
@@ -270,7 +272,7 @@ impl Pair {
                 had.filter(|path| is_above(path, leaf))
                     .any(|path| self.model.limit(path, &group).is_none())
             });
-            if !reloaded.leaves.contains(leaf) {
+            if !leaves.contains(leaf) {
                 let member = &self.model.members[at];
                 for subject in member.subjects() {
                     for path in QUEUES.iter().filter(|path| is_above(path, leaf)) {

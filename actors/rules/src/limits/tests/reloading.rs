@@ -255,9 +255,10 @@ fn a_reload_is_a_loosening_for_every_lane_only_where_limits_change() {
     let mut world = World::new("root user=ann vcore=2");
     world.join("a", "ann", "root.a");
     let loosened = |world: &World| world.trackers.loosened(world.applications["a"].lane);
-    world.trackers.reload(&tree("root user=ann vcore=2"), 7);
+    let tables = |limits: &str| Arc::new(Tables::of(&tree(limits)));
+    assert_eq!(world.trackers.reload(&tables("root user=ann vcore=2"), 7), None);
     assert_eq!(loosened(&world), 0);
-    world.trackers.reload(&tree("root user=ann vcore=3"), 8);
+    assert!(world.trackers.reload(&tables("root user=ann vcore=3"), 8).is_some());
     assert_eq!(loosened(&world), 8);
 }
 
@@ -295,7 +296,8 @@ fn only_those_whose_limits_are_others_are_concerned_by_a_reload() {
         for (id, who, leaf) in applications {
             world.join(id, who, leaf);
         }
-        let reloaded = world.trackers.reload(&tree(after), 1);
+        let reloaded =
+            world.trackers.reload(&Arc::new(Tables::of(&tree(after))), 1).unwrap_or_default();
         let leaves: Vec<&str> = reloaded.leaves.iter().map(|leaf| &**leaf).collect();
         assert_eq!(leaves, expected, "{name}");
     }
