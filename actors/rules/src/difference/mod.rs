@@ -34,7 +34,7 @@ mod tests;
 mod usage;
 
 use std::borrow::{Borrow, Cow};
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 pub use self::usage::{PartitionUsage, Usage, Used};
 use crate::config::PartitionConfig;
@@ -139,22 +139,16 @@ impl Difference {
         summary
     }
 
-    /// As [`Self::summary`], in one text of about `bytes` at most; how many lines did not fit is said.
+    /// As [`Self::summary`], in one text of at most `bytes`, if as many lines as there are weights fit.
     pub fn told(&self, most: usize, bytes: usize) -> String {
-        let lines = self.summary(most);
-        let mut text = String::new();
-        for (shown, line) in lines.iter().enumerate() {
-            if text.len() + line.len() >= bytes {
-                let left = lines.len() - shown;
-                let lines = if left == 1 { "line" } else { "lines" };
-                let _ = write!(text, "... and {left} more {lines}");
+        let mut most = most.min(self.lines.len());
+        loop {
+            let text = self.summary(most).join("\n");
+            if text.len() <= bytes || most == 0 {
                 return text;
             }
-            text.push_str(line);
-            text.push('\n');
+            most = (most * bytes / text.len()).min(most - 1);
         }
-        text.pop();
-        text
     }
 
     /// How many sentences of each weight are shown when there is room for `most`: each has a share,
