@@ -1,8 +1,9 @@
 //! A queue configuration as a large site has it, in as many variants as are wanted.
 //!
 //! Four companies with three divisions of three teams with four leaves each, a parent for the queues
-//! of namespaces, limits for many users, and placement rules. [`variant`] changes a little of it, as
-//! an administrator would, and otherwise leaves it as [`base`] has it.
+//! of namespaces, and queues that nobody uses: guarantees, quotas, priorities and access lists at
+//! every level, limits for many users, and placement rules. [`variant`] changes a little of it, as an
+//! administrator would, and otherwise leaves it as [`base`] has it.
 
 use std::fmt::Write as _;
 
@@ -10,6 +11,8 @@ pub(crate) const COMPANIES: usize = 4;
 pub(crate) const DIVISIONS: usize = 3;
 pub(crate) const TEAMS: usize = 3;
 pub(crate) const LEAVES: usize = 4;
+/// All of these, the queues above them, that of namespaces and the spare ones.
+pub(crate) const QUEUES: usize = 5 + COMPANIES * (1 + DIVISIONS * (1 + TEAMS * (1 + LEAVES)));
 /// Users `u0`, `u1`, … are each named by some limit.
 pub(crate) const USERS: usize = 120;
 /// User `u7` is in the group `g7`, `u17` as well.
@@ -65,6 +68,17 @@ struct Change {
     namespaces_first: bool,
     /// What a namespace begins with, in cores.
     template_max: Option<usize>,
+    /// It begins in the order of arrival, and is promised something.
+    template_otherwise: bool,
+    /// What a leaf is promised in thousandths of a core, and a company in cores.
+    leaf_guaranteed: Option<([usize; 4], usize)>,
+    company_guaranteed: Option<(usize, usize)>,
+    /// How many of the groups may submit to a company.
+    access: Option<(usize, usize)>,
+    /// What a division adds to its priorities, which are then seen by nobody outside.
+    fenced: Option<([usize; 2], usize)>,
+    /// A queue that nobody uses has queues below it.
+    spare_is_parent: bool,
     /// The order of applications in all leaves of a company.
     sorted_otherwise: Option<usize>,
 }
@@ -81,7 +95,7 @@ pub(crate) fn variant(dice: &mut Dice) -> String {
     let few = [1, 2, 5, 400][dice.below(4)];
     let mut change = Change::default();
     for _ in 0..=dice.below(3) {
-        match dice.below(10) {
+        match dice.below(17) {
             0 => change.gone_leaf = Some(leaf),
             1 => change.gone_team = Some([company, division, team]),
             2 => change.leaf_max = Some((leaf, few)),
@@ -92,6 +106,14 @@ pub(crate) fn variant(dice: &mut Dice) -> String {
             7 => change.namespaces_first = true,
             // What a queue of a namespace begins with it keeps while it is not empty: always enough.
             8 => change.template_max = Some(400 + few),
+            9 => change.template_otherwise = true,
+            // All leaves of a division together stay below what that is promised.
+            10 => change.leaf_guaranteed = Some((leaf, 10 + dice.below(200))),
+            11 => change.company_guaranteed = Some((company, 2 + dice.below(40))),
+            12 => change.access = Some((company, dice.below(GROUPS))),
+            13 => change.fenced = Some(([company, division], dice.below(20))),
+            // As often as not, so that it is turned round and back again and again.
+            14 | 15 => change.spare_is_parent = true,
             _ => change.sorted_otherwise = Some(company),
         }
     }
@@ -107,15 +129,20 @@ fn written(change: &Change) -> String {
     let rules =
         if change.namespaces_first { [by_namespace, by_name] } else { [by_name, by_namespace] };
     text.extend(rules);
-    text.push_str("  queues:\n  - name: root\n    submitacl: '*'\n    limits:\n");
+    text.push_str("  queues:\n  - name: root\n    submitacl: alice\n    limits:\n");
     text.push_str("    - {limit: everybody, users: ['*'], maxresources: {vcore: 4000}}\n");
     text.push_str("    queues:\n");
+    let below = if change.spare_is_parent { ", queues: [{name: x}, {name: y}]" } else { "" };
+    let _ = writeln!(text, "    - {{name: spare, queues: [{{name: a{below}}}, {{name: b}}]}}");
     let cores = change.template_max.unwrap_or(500);
+    let (order, guaranteed) =
+        if change.template_otherwise { ("fifo", "guaranteed: {vcore: 1}, ") } else { ("fair", "") };
     let _ = writeln!(
         text,
-        "    - name: namespaces\n      parent: true\n      childtemplate:\n        maxapplications: \
-         100\n        properties: {{application.sort.policy: fair}}\n        resources: {{max: \
-         {{vcore: {cores}}}}}"
+        "    - name: namespaces\n      parent: true\n      submitacl: '{}'\n      childtemplate:\n        \
+         maxapplications: 100\n        properties: {{application.sort.policy: {order}}}\n        \
+         resources: {{{guaranteed}max: {{vcore: {cores}}}}}",
+        groups(GROUPS)
     );
     for company in 0..COMPANIES {
         write_company(&mut text, change, company);
@@ -123,11 +150,26 @@ fn written(change: &Change) -> String {
     text
 }
 
+/// The access list of the first `n` groups; every user is in one of all.
+fn groups(n: usize) -> String {
+    let names: Vec<String> = (0..n).map(|group| format!("g{group}")).collect();
+    format!(" {}", names.join(","))
+}
+
 fn write_company(text: &mut String, change: &Change, company: usize) {
-    let _ = writeln!(text, "    - name: company-{company}");
+    let guaranteed = change.company_guaranteed.filter(|(at, _)| *at == company);
+    let access = change.access.filter(|(at, _)| *at == company).map_or(GROUPS, |(_, n)| n);
+    let _ = writeln!(
+        text,
+        "    - name: company-{company}\n      submitacl: '{}'\n      adminacl: \
+         'boss-{company} heads'\n      resources: {{guaranteed: {{vcore: {}}}}}",
+        groups(access),
+        guaranteed.map_or(2, |(_, cores)| cores)
+    );
     if change.sorted_otherwise == Some(company) {
         text.push_str("      properties: {application.sort.policy: fair}\n");
     }
+    write_most(text, "      ", company, 5_000);
     write_limits(text, change, company);
     text.push_str("      queues:\n");
     for division in 0..DIVISIONS {
@@ -135,34 +177,61 @@ fn write_company(text: &mut String, change: &Change, company: usize) {
         let division_max = max.map_or(900, |(_, cores)| cores);
         let _ = writeln!(
             text,
-            "      - name: division-{division}\n        resources: {{max: {{vcore: {division_max}, memory: \
-             9T}}}}\n        queues:"
+            "      - name: division-{division}\n        resources: {{guaranteed: {{vcore: 500m}}, max: \
+             {{vcore: {division_max}, memory: 9T}}}}\n        adminacl: u{division},u5 g{division}"
         );
+        let fenced = change.fenced.filter(|(at, _)| *at == [company, division]);
+        let (fence, offset) =
+            fenced.map_or(("", division), |(_, n)| (", priority.policy: fence", n));
+        let _ = writeln!(text, "        properties: {{priority.offset: {offset}{fence}}}");
+        write_most(text, "        ", company, 4_000);
+        text.push_str("        queues:\n");
         for team in 0..TEAMS {
             if change.gone_team == Some([company, division, team]) {
                 continue;
             }
-            let _ = writeln!(text, "        - name: team-{team}\n          queues:");
+            let _ = writeln!(text, "        - name: team-{team}");
+            write_most(text, "          ", company, 3_000);
+            text.push_str("          queues:\n");
             for leaf in 0..LEAVES {
-                let at = [company, division, team, leaf];
-                if change.gone_leaf == Some(at) {
-                    continue;
-                }
-                let max = change.leaf_max.filter(|(changed, _)| *changed == at);
-                let most = change.leaf_applications.filter(|(changed, _)| *changed == at);
-                let _ = write!(text, "          - {{name: leaf-{leaf}");
-                // The others have none of their own, which keeps the text readable, and short.
-                if leaf == 0 || max.is_some() {
-                    let max = max.map_or(400, |(_, cores)| cores).min(division_max);
-                    let _ = write!(text, ", resources: {{max: {{vcore: {max}}}}}");
-                }
-                if let Some((_, most)) = most {
-                    let _ = write!(text, ", maxapplications: {most}");
-                }
-                text.push_str("}\n");
+                write_leaf(text, change, [company, division, team, leaf], division_max);
             }
         }
     }
+}
+
+/// One company says how many applications may run, as then all below it have to; it is always enough.
+fn write_most(text: &mut String, indent: &str, company: usize, most: usize) {
+    if company == 0 {
+        let _ = writeln!(text, "{indent}maxapplications: {most}");
+    }
+}
+
+/// What is not said keeps the text readable, and short.
+fn write_leaf(text: &mut String, change: &Change, at: [usize; 4], division_max: usize) {
+    let [company, _, team, leaf] = at;
+    if change.gone_leaf == Some(at) {
+        return;
+    }
+    let _ = write!(text, "          - {{name: leaf-{leaf}");
+    let max = change.leaf_max.filter(|(changed, _)| *changed == at).map(|(_, cores)| cores);
+    let max = max.or((leaf == 0).then_some(400)).map(|cores| cores.min(division_max));
+    let guaranteed = change.leaf_guaranteed.filter(|(changed, _)| *changed == at);
+    let guaranteed = guaranteed.map(|(_, n)| n).or((leaf == 1 && team != 1).then_some(20));
+    if max.is_some() || guaranteed.is_some() {
+        let max = max.map(|cores| format!("max: {{vcore: {cores}}}"));
+        let guaranteed = guaranteed.map(|n| format!("guaranteed: {{vcore: {n}m}}"));
+        let both: Vec<String> = max.into_iter().chain(guaranteed).collect();
+        let _ = write!(text, ", resources: {{{}}}", both.join(", "));
+    }
+    let most = change.leaf_applications.filter(|(changed, _)| *changed == at).map(|(_, n)| n);
+    if let Some(most) = most.or((company == 0).then_some(2_000)) {
+        let _ = write!(text, ", maxapplications: {most}");
+    }
+    if leaf == 2 && team == 0 {
+        text.push_str(", submitacl: 'u1,u2 g1', properties: {priority.offset: \"3\"}");
+    }
+    text.push_str("}\n");
 }
 
 fn write_limits(text: &mut String, change: &Change, company: usize) {

@@ -112,7 +112,7 @@ impl Application {
         self.lane = None;
     }
 
-    /// Limits may have changed: it may count for another group from now on (7.7), and be limited or
+    /// Limits of this leaf may have changed: it may count for another group from now on (7.7), and be limited or
     /// not.
     pub(super) fn rejoin_lane(&mut self, baton: &mut Baton) {
         let Some(lane) = &mut self.lane else { return };

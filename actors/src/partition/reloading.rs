@@ -118,10 +118,9 @@ impl Partition {
         let loosening = baton.books.loosen();
         let limits = baton.books.trackers.reload(&self.config.root, loosening);
         tell_limits(&limits.events, baton);
-        if limits.changed {
-            // Whoever is held by a limit, or is not any more, tells its leaf.
-            leaves.extend(baton.directory.all_queues().map(|entry| entry.facts.slot));
-        }
+        // Whoever is held by a limit, or is not any more, tells its leaf.
+        let by_path = &baton.directory.queue_by_path;
+        leaves.extend(limits.leaves.iter().filter_map(|leaf| by_path.get(leaf)));
         let queues = baton.directory.all_queues().rev();
         let drained: Vec<QueueSlot> = queues.map(|entry| entry.facts.slot).collect();
         for slot in drained {

@@ -823,3 +823,40 @@ fn a_release_that_helps_one_of_many_costs_each_leaf_one_look() {
     // checked when everything is settled.
     assert_eq!(many - few, 4 * 37, "{few} messages for 3 leaves, {many} for 40");
 }
+
+/// Messages to applications for a reload that changes a limit of one leaf of so many.
+async fn messages_of_a_reload(leaves: usize) -> u64 {
+    let mut world = World::new(How::Plain);
+    let queues = |vcores: u64| {
+        let mut text = format!("queue root.l0 limit users=* vcore={vcores}\n");
+        for number in 1..leaves {
+            writeln!(text, "queue root.l{number} limit users=* vcore=1").unwrap();
+        }
+        text
+    };
+    let mut text = format!("{}node n1 vcore=1000\n", queues(1));
+    for number in 0..leaves {
+        writeln!(text, "app a{number} in root.l{number} user ann").unwrap();
+        writeln!(text, "ask a{number} k x2 vcore=1").unwrap();
+    }
+    for step in Script::parse(&text).0 {
+        world.step(&step).await;
+    }
+    let before = messages_to(&world, "application");
+    for step in Script::parse(&format!("forget\n{}reload", queues(2))).0 {
+        world.step(&step).await;
+    }
+    let messages = messages_to(&world, "application") - before;
+    let queues = world.scheduler.queues("[rm]default").await.unwrap();
+    let placed = queues.allocated_resource.sorted();
+    let expected = i64::try_from(leaves + 1).ok();
+    assert_eq!(placed.first().map(|(_, quantity)| *quantity), expected, "{placed:?}");
+    messages
+}
+
+#[test]
+fn other_limits_of_one_leaf_are_nothing_to_those_who_are_in_others() {
+    let [few, many] = [3, 40].map(|leaves| in_virtual_time(messages_of_a_reload(leaves)));
+    // For each more: the books are checked after the reload, and when everything is settled.
+    assert_eq!(many - few, 2 * 37, "{few} messages for 3 leaves, {many} for 40");
+}

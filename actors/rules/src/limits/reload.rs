@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::lanes::LaneId;
+use super::places::PlaceId;
 use super::tables::{Tables, upward};
 use super::{Joined, Subject, Trackers};
 use crate::config::QueueConfig;
@@ -17,9 +18,9 @@ use crate::resources::Resources;
 /// What a reload did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// Whether any limit is another: then each application is to be asked about by
-    /// [`Trackers::rejoin`], and what is limited may have changed for every lane.
-    pub changed: bool,
+    /// Leaves with a lane that other limits apply to, or whose group lost the limit that it was
+    /// chosen by: each application there is to be asked about by [`Trackers::rejoin`].
+    pub leaves: BTreeSet<Arc<str>>,
     /// Every limit of somebody who is tracked, and every one that is gone: users by name, then
     /// groups by name, each from root on, queues by path. (In `rest-events-metrics` 3.3, G1 to G4.)
     pub events: Vec<LimitEvent>,
@@ -40,23 +41,22 @@ impl Trackers {
     /// Makes the limits those of a queue tree. `loosening` numbers the step.
     pub fn reload(&mut self, root: &QueueConfig, loosening: u64) -> Reloaded {
         let tables = Tables::of(root);
-        let changed = tables != self.tables;
+        let is_changed = tables != self.tables;
         let old = std::mem::replace(&mut self.tables, tables);
-        if changed {
+        if is_changed {
             self.loosened = loosening;
             for (path, subject) in self.tables.named() {
                 self.forest.place(&subject, path, &self.tables);
             }
         }
-        let events = self.apply_limits();
-        if changed {
-            self.settle_lanes(&old);
-        }
-        Reloaded { changed, events }
+        let (events, changed) = self.apply_limits();
+        let leaves = if is_changed { self.settle_lanes(&old, &changed) } else { BTreeSet::new() };
+        Reloaded { leaves, events }
     }
 
-    /// Takes away who is neither named any more nor in use, and gives all others their limits.
-    fn apply_limits(&mut self) -> Vec<LimitEvent> {
+    /// Takes away who is neither named any more nor in use, and gives all others their limits. Tells
+    /// also the places that have another.
+    fn apply_limits(&mut self) -> (Vec<LimitEvent>, BTreeSet<PlaceId>) {
         let mut places = Vec::new();
         for id in self.forest.in_order() {
             let place = self.forest.get(id);
@@ -65,7 +65,7 @@ impl Trackers {
         for (id, ..) in &places {
             self.forest.sweep(*id, &self.tables);
         }
-        let mut events = Vec::new();
+        let (mut events, mut changed) = (Vec::new(), BTreeSet::new());
         for (id, subject, path, old) in places {
             let mut limit = None;
             if self.forest.is_there(id) {
@@ -73,6 +73,7 @@ impl Trackers {
                 self.forest.get_mut(id).limit.clone_from(&limit);
                 if old != limit {
                     self.forest.mark(id);
+                    changed.insert(id);
                 }
             }
             let is_set = limit.is_some();
@@ -80,27 +81,37 @@ impl Trackers {
                 events.push(LimitEvent { subject, path, is_set });
             }
         }
-        events
+        (events, changed)
     }
 
     /// Notes which places limit each lane, and whether its group was chosen by a limit that is gone.
-    fn settle_lanes(&mut self, old: &Tables) {
+    /// Tells the leaves with a lane where any of that is another.
+    fn settle_lanes(&mut self, old: &Tables, changed: &BTreeSet<PlaceId>) -> BTreeSet<Arc<str>> {
+        let mut leaves = BTreeSet::new();
         let gone: BTreeSet<_> =
             old.named().filter(|(path, subject)| !self.tables.names(path, subject)).collect();
         for id in self.lanes.ids() {
             let (_, group, leaf) = &self.lanes.get(id).key;
-            let lost_limit = group.as_ref().is_some_and(|group| {
+            let leaf = Arc::clone(leaf);
+            let lost_limit = group.as_ref().filter(|_| !gone.is_empty()).is_some_and(|group| {
                 let subject = Subject::Group(Arc::clone(group));
-                upward(leaf).any(|path| gone.contains(&(&Arc::from(path), subject.clone())))
+                upward(&leaf).any(|path| gone.contains(&(&Arc::from(path), subject.clone())))
             });
-            self.lanes.get_mut(id).lost_limit = lost_limit;
+            let lane = self.lanes.get_mut(id);
+            lane.lost_limit = lost_limit;
+            let before = std::mem::take(&mut lane.limited);
             self.note_limited(id);
+            let limited = &self.lanes.get(id).limited;
+            if lost_limit || before != *limited || limited.iter().any(|it| changed.contains(it)) {
+                leaves.insert(leaf);
+            }
         }
+        leaves
     }
 
-    /// To be asked once for every application after a reload that changed limits, with what it uses:
-    /// `None` leaves it where it is. Otherwise its group was chosen anew, exactly its own usage moved
-    /// from the old group to the new one, and it is in another lane.
+    /// To be asked once for every application of [`Reloaded::leaves`], with what it uses: `None`
+    /// leaves it where it is. Otherwise its group was chosen anew, exactly its own usage moved from
+    /// the old group to the new one, and it is in another lane.
     ///
     /// A limit that is closer to its leaf than the one its group was chosen by does not move it
     /// (7.7.4).

@@ -173,7 +173,7 @@ impl World {
             }
             Event::Reload(limits) => {
                 self.reloaded = self.step;
-                if self.trackers.reload(&tree(limits), self.step).changed {
+                if !self.trackers.reload(&tree(limits), self.step).leaves.is_empty() {
                     for it in &mut self.applications {
                         let Some(lane) = it.lane else { continue };
                         let joined = self.trackers.rejoin(lane, &it.id, &it.groups, &it.holds);

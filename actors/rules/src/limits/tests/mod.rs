@@ -66,6 +66,7 @@ fn amount(words: &[&str]) -> Resources {
 
 struct Application {
     id: Arc<str>,
+    leaf: Arc<str>,
     groups: Vec<String>,
     lane: LaneId,
     group: Option<Arc<str>>,
@@ -165,9 +166,9 @@ impl World {
         let [id, user, leaf]: [Arc<str>; 3] = [id, name, leaf].map(Arc::from);
         let groups: Vec<String> = groups.collect();
         let Joined { lane, group } = self.trackers.join(&user, &groups, &id, &leaf);
-        let application =
-            Application { id: Arc::clone(&id), groups, lane, group, used: Resources::new() };
-        self.applications.insert(id, application);
+        let key = Arc::clone(&id);
+        let application = Application { id, leaf, groups, lane, group, used: Resources::new() };
+        self.applications.insert(key, application);
     }
 
     /// Changes what an application uses; it runs as long as that is anything.
@@ -196,11 +197,10 @@ impl World {
             let what = if event.is_set { "set" } else { "removed" };
             writeln!(self.said, "{what} {kind} {name} {}", event.path).unwrap();
         }
-        if !reloaded.changed {
-            writeln!(self.said, "nothing changed").unwrap();
-            return;
-        }
         for application in self.applications.values_mut() {
+            if !reloaded.leaves.contains(&application.leaf) {
+                continue;
+            }
             let Application { id, groups, lane, used, .. } = application;
             if let Some(joined) = self.trackers.rejoin(*lane, id, groups, used) {
                 application.lane = joined.lane;

@@ -52,6 +52,12 @@ struct Model {
     held_back: BTreeMap<LaneId, (HeldBack, bool)>,
 }
 
+/// What a limit limits: nothing but zeros is none.
+fn effective(limit: &LimitConfig) -> (Option<&Limits>, u64) {
+    let some = |limits: &&Limits| limits.entries().any(|(_, limit)| limit != 0);
+    (limit.max_resources.as_ref().filter(some), limit.max_applications)
+}
+
 /// Whether a path is that of a queue or of one above it.
 fn is_above(path: &str, leaf: &str) -> bool {
     leaf == path || leaf.starts_with(&format!("{path}."))
@@ -257,9 +263,6 @@ impl Pair {
         let limited = self.model.places().into_iter();
         let limited = limited.filter(|(subject, path)| self.model.limit(path, subject).is_some());
         assert_eq!(set, limited.collect());
-        if !reloaded.changed {
-            return;
-        }
         for at in 0..self.model.members.len() {
             let Member { id, lane, leaf, groups, group, .. } = &self.model.members[at];
             let is_lost = group.clone().map(Subject::Group).is_some_and(|group| {
@@ -267,6 +270,18 @@ impl Pair {
                 had.filter(|path| is_above(path, leaf))
                     .any(|path| self.model.limit(path, &group).is_none())
             });
+            if !reloaded.leaves.contains(leaf) {
+                let member = &self.model.members[at];
+                for subject in member.subjects() {
+                    for path in QUEUES.iter().filter(|path| is_above(path, leaf)) {
+                        let limits = [&before, &self.model].map(|it| it.limit(path, &subject));
+                        let effective = limits.map(|it| it.map(effective));
+                        assert_eq!(effective[0], effective[1], "{path} of {subject:?}");
+                    }
+                }
+                assert!(!is_lost, "{id} may have to move");
+                continue;
+            }
             let should = if is_lost { self.model.group(leaf, groups) } else { group.clone() };
             let used = self.model.members[at].used();
             let joined = self.trackers.rejoin(*lane, id, groups, &used);

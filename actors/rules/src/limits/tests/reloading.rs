@@ -34,7 +34,6 @@ fn s7_7_every_place_has_the_new_limit_and_every_named_one_a_tracker() {
             "set user ann root
              set group * root
              set group dev root
-             nothing changed
              a: *, map[vcore:5], may start",
         ),
         (
@@ -260,4 +259,44 @@ fn a_reload_is_a_loosening_for_every_lane_only_where_limits_change() {
     assert_eq!(loosened(&world), 0);
     world.trackers.reload(&tree("root user=ann vcore=3"), 8);
     assert_eq!(loosened(&world), 8);
+}
+
+#[test]
+fn only_those_whose_limits_are_others_are_concerned_by_a_reload() {
+    let before = "root group=dev vcore=9; root.a user=ann vcore=5; root.b user=* vcore=5";
+    let applications = [("a", "ann", "root.a"), ("b", "bob", "root.b"), ("c", "cid/dev", "root.c")];
+    let cases = [
+        ("the same", before, &[][..]),
+        (
+            "raised",
+            "root group=dev vcore=9; root.a user=ann vcore=6; root.b user=* vcore=5",
+            &["root.a"],
+        ),
+        ("gone", "root group=dev vcore=9; root.b user=* vcore=5", &["root.a"]),
+        (
+            "named",
+            "root group=dev vcore=9; root.a user=ann vcore=5; root.b user=bob,* vcore=5",
+            &[],
+        ),
+        (
+            "of one above",
+            "root user=bob,eve apps=1; root group=dev vcore=8; root.a user=ann vcore=5; root.b user=* vcore=5",
+            &["root.b", "root.c"],
+        ),
+        ("its group", "root.a user=ann vcore=5; root.b user=* vcore=5", &["root.c"]),
+        (
+            "nobody's",
+            "root group=dev,ops vcore=9; root.a user=ann vcore=5; root.b user=* vcore=5",
+            &[],
+        ),
+    ];
+    for (name, after, expected) in cases {
+        let mut world = World::new(before);
+        for (id, who, leaf) in applications {
+            world.join(id, who, leaf);
+        }
+        let reloaded = world.trackers.reload(&tree(after), 1);
+        let leaves: Vec<&str> = reloaded.leaves.iter().map(|leaf| &**leaf).collect();
+        assert_eq!(leaves, expected, "{name}");
+    }
 }
