@@ -12,18 +12,20 @@
 
 mod policies;
 mod watch;
+mod way;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use monoceros_actors::{OutcomeOfDefaults, SchedulerHandle};
 use monoceros_rules::config;
-use tokio::sync::watch as value;
+use tokio::sync::{Notify, watch as value};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 pub use self::policies::{Changes, PolicyFiles};
-use self::watch::{Place, keep_watching};
+use self::watch::keep_watching;
+use self::way::Place;
 use crate::files::Refresh;
 use crate::{input, validate};
 
@@ -34,6 +36,8 @@ pub struct QueuesFile {
     text: value::Sender<Arc<str>>,
     /// What was there at the last look, good or not; or why there was nothing.
     seen: Mutex<Result<String, String>>,
+    /// Whoever watches is to look anew.
+    hung_up: Notify,
 }
 
 impl QueuesFile {
@@ -44,7 +48,8 @@ impl QueuesFile {
             return Ok(None);
         }
         let (path, seen) = (path.to_owned(), Mutex::new(Ok(text.clone())));
-        Ok(Some(Arc::new(Self { path, text: value::Sender::new(text.into()), seen })))
+        let (text, hung_up) = (value::Sender::new(text.into()), Notify::new());
+        Ok(Some(Arc::new(Self { path, text, seen, hung_up })))
     }
 
     /// What it says, as far as that can be used.
@@ -83,11 +88,12 @@ impl QueuesFile {
     /// Reads the file again whenever it was changed, until `stop` is cancelled.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         let file = self.path.display();
-        if self.path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        if self.is_no_file() {
             return warn!(%file, "a queue configuration that is no file cannot be watched");
         }
         let place = Place::File(self.path.clone());
-        keep_watching(place, move || self.look(), stop).await;
+        let queues = Arc::clone(&self);
+        keep_watching(place, move || queues.look(), &self.hung_up, stop).await;
     }
 
     /// Looks whether the file says something else than at the last look, and takes that.
@@ -96,10 +102,14 @@ impl QueuesFile {
     /// so by SIGHUP.
     fn look(&self) {
         let file = self.path.display();
-        let found = match input::read_text(&self.path) {
-            Ok(text) if text.trim().is_empty() => Err("it is empty".to_owned()),
-            Ok(text) => Ok(text),
-            Err(reason) => Err(reason.to_string()),
+        let found = if self.is_no_file() {
+            Err("it is no file".to_owned())
+        } else {
+            match input::read_text(&self.path) {
+                Ok(text) if text.trim().is_empty() => Err("it is empty".to_owned()),
+                Ok(text) => Ok(text),
+                Err(reason) => Err(reason.to_string()),
+            }
         };
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen == found {
@@ -115,9 +125,14 @@ impl QueuesFile {
         }
     }
 
+    /// What is none, such as a pipe, may have no end, and nobody who writes.
+    fn is_no_file(&self) -> bool {
+        self.path.metadata().is_ok_and(|metadata| !metadata.is_file())
+    }
+
     fn reread(&self) {
         let file = self.path.display();
-        if self.path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        if self.is_no_file() {
             return warn!(%file, "a queue configuration that is no file cannot be read again");
         }
         match input::read_text(&self.path) {
@@ -175,5 +190,6 @@ impl Refresh for QueuesFile {
 
     fn hang_up(&self) {
         self.reread();
+        self.hung_up.notify_one();
     }
 }

@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use monoceros_rules::config::plain_name;
 use monoceros_rules::difference::{PartitionUsage, Usage, Used};
 use monoceros_rules::resources::{Name, Resources};
 use serde::Deserialize;
+use serde_json::Value;
 
 /// Bytes of the largest dump that is read: 1 GiB.
 const LARGEST_BYTES: u64 = 1 << 30;
@@ -19,14 +20,10 @@ const LARGEST_BYTES: u64 = 1 << 30;
 const DEFAULT: &str = "default";
 /// States of applications that are in no queue any more.
 const ENDED: [&str; 4] = ["Completed", "Failed", "Expired", "Rejected"];
-
-/// A whole dump, or the answer to a question for the queues of one partition.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Saved {
-    Tree(Queue),
-    Dump(Dump),
-}
+/// Fields that are named of an object that is nothing known.
+const MOST_FIELDS: usize = 5;
+const EXPECTED: &str = "expected is a state dump, which has `queues`, or the answer of \
+                        /ws/v1/partition/NAME/queues, which has `queuename`";
 
 #[derive(Default, Deserialize)]
 struct Dump {
@@ -103,13 +100,19 @@ pub fn load(path: &Path) -> anyhow::Result<Usage> {
     let size = path.metadata().with_context(|| format!("cannot read `{shown}`"))?.len();
     anyhow::ensure!(size <= LARGEST_BYTES, "cannot read `{shown}`: it is larger than 1 GiB");
     let bytes = std::fs::read(path).with_context(|| format!("cannot read `{shown}`"))?;
-    read(&bytes).with_context(|| format!("`{shown}` is not a state dump"))
+    read(&bytes).with_context(|| format!("`{shown}` does not tell what is in use"))
 }
 
 fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
-    let dump = match serde_json::from_slice(bytes)? {
-        Saved::Tree(queue) => Dump { queues: vec![queue], ..Dump::default() },
-        Saved::Dump(dump) => dump,
+    let saved: Value = serde_json::from_slice(bytes)?;
+    let dump = if saved.get("queuename").is_some() {
+        let context = "as the queues of a partition it makes no sense";
+        let queue = serde_json::from_value(saved).context(context)?;
+        Dump { queues: vec![queue], ..Dump::default() }
+    } else if saved.get("queues").is_some() {
+        serde_json::from_value(saved).context("as a state dump it makes no sense")?
+    } else {
+        bail!("{EXPECTED}; found {}", what_it_is(&saved));
     };
     let mut usage = Usage::default();
     for root in dump.queues {
@@ -140,6 +143,24 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
         used.applications = used.applications.max(used.running);
     }
     Ok(usage)
+}
+
+/// What was given instead, for somebody who took the wrong file.
+fn what_it_is(saved: &Value) -> String {
+    match saved {
+        Value::Object(fields) if fields.is_empty() => "an object without fields".to_owned(),
+        Value::Object(fields) => {
+            let names = fields.keys().take(MOST_FIELDS);
+            let names: Vec<_> = names.map(|name| format!("`{}`", name.escape_debug())).collect();
+            let more = if fields.len() > MOST_FIELDS { " and more" } else { "" };
+            format!("an object with {}{more}", names.join(", "))
+        }
+        Value::Array(_) => "a list".to_owned(),
+        Value::String(_) => "a text".to_owned(),
+        Value::Number(_) => "a number".to_owned(),
+        Value::Bool(_) => "a truth value".to_owned(),
+        Value::Null => "null".to_owned(),
+    }
 }
 
 fn partition_of<'u>(usage: &'u mut Usage, name: &str) -> &'u mut PartitionUsage {
@@ -205,8 +226,18 @@ mod tests {
     fn the_queues_of_one_partition_will_do_and_anything_else_is_refused() {
         let tree = r#"{"queuename": "root", "partition": "[rm]gpu", "runningApps": 3}"#;
         assert_eq!(read(tree.as_bytes()).unwrap().partitions["gpu"].queues["root"].running, 3);
-        for text in ["", "[]", "{}", r#"{"queues": 3}"#] {
-            read(text.as_bytes()).unwrap_err();
+        for (text, reason) in [
+            ("", "EOF while parsing"),
+            ("[]", "found a list"),
+            ("{}", "found an object without fields"),
+            (r#"{"a": 1, "b": 2}"#, "found an object with `a`, `b`"),
+            ("3", "/ws/v1/partition/NAME/queues"),
+            (r#"{"queues": 3}"#, "as a state dump it makes no sense: invalid type: integer `3`"),
+            (r#"{"queuename": []}"#, "as the queues of a partition it makes no sense"),
+            (r#"{"queues": [{"queuename": "root", "runningApps": "x"}]}"#, "invalid type: string"),
+        ] {
+            let error = format!("{:#}", read(text.as_bytes()).unwrap_err());
+            assert!(error.contains(reason), "{error}");
         }
     }
 }

@@ -195,7 +195,9 @@ fn a_comparison_needs_two_good_texts_and_a_dump_that_is_one() {
     let dump = TempFile::new("no-dump.json", "[]");
     let (code, _, stderr) = against(&good, &good, &["--usage", dump.path()]);
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("is not a state dump"), "{stderr}");
+    for part in ["expected is a state dump", "/ws/v1/partition/NAME/queues", "found a list"] {
+        assert!(stderr.contains(part), "{stderr}");
+    }
     let (code, _, _) = run(&["validate", "x.yaml", "--usage", "y.json"]);
     assert_eq!(code, Some(2), "usage of what?");
 }

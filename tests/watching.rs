@@ -8,6 +8,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use harness::{QUEUES, Service, registration};
 use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
@@ -245,6 +246,76 @@ async fn a_link_to_a_file_elsewhere_is_followed_when_that_changes() {
     let mut watching = Watching::start(&folder.file("queues.yaml")).await;
     fs::write(&file, queues(1)).unwrap();
     watching.until_read(1, &queues(1)).await;
+}
+
+/// As `mv w w_; mkdir w` does, for the directory of the file and for those above it.
+#[tokio::test]
+async fn a_directory_on_the_way_may_be_replaced_by_another_of_the_same_name() {
+    let folder = Folder::new("replaced");
+    let (above, inner) = (folder.file("above"), folder.file("above/inner"));
+    let file = inner.join("queues.yaml");
+    let write = |nth: usize| {
+        fs::create_dir_all(&inner).unwrap();
+        fs::write(&file, queues(nth)).unwrap();
+    };
+    write(0);
+    let mut watching = Watching::start(&file).await;
+    for (nth, replaced) in [(1, &inner), (3, &above), (5, &inner)] {
+        fs::rename(replaced, folder.file(&format!("old-{nth}"))).unwrap();
+        write(nth);
+        watching.until_read(nth, &queues(nth)).await;
+        write(nth + 1);
+        watching.until_read(nth + 1, &queues(nth + 1)).await;
+    }
+    fs::remove_dir_all(&above).unwrap();
+    watching.until_refused(1).await;
+    watching.service.hang_up();
+    watching.service.until_logged("queue configuration not read again", 1).await;
+    write(7);
+    watching.until_read(7, &queues(7)).await;
+}
+
+/// `queues.yaml` leads through `current`, which another link is renamed over.
+#[tokio::test]
+async fn a_link_on_the_way_may_be_swapped_and_what_it_leads_to_written() {
+    let folder = Folder::new("releases");
+    let release = |nth: usize| folder.file(&format!("release-{nth}"));
+    let swap = |nth: usize| {
+        fs::create_dir_all(release(nth)).unwrap();
+        fs::write(release(nth).join("q"), queues(nth)).unwrap();
+        symlink(format!("release-{nth}"), folder.file("new")).unwrap();
+        fs::rename(folder.file("new"), folder.file("current")).unwrap();
+    };
+    swap(0);
+    symlink("current/q", folder.file("queues.yaml")).unwrap();
+    let mut watching = Watching::start(&folder.file("queues.yaml")).await;
+    for nth in [1, 3] {
+        swap(nth);
+        watching.until_read(nth, &queues(nth)).await;
+        fs::write(release(nth).join("q"), queues(nth + 1)).unwrap();
+        watching.until_read(nth + 1, &queues(nth + 1)).await;
+    }
+    fs::remove_file(folder.file("queues.yaml")).unwrap();
+    fs::write(folder.file("queues.yaml"), queues(5)).unwrap();
+    watching.until_read(5, &queues(5)).await;
+}
+
+#[tokio::test]
+async fn a_pipe_in_place_of_the_file_is_refused_and_keeps_nobody_waiting() {
+    let folder = Folder::new("pipe");
+    let file = folder.file("queues.yaml");
+    fs::write(&file, queues(0)).unwrap();
+    let mut watching = Watching::start(&file).await;
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    watching.service.until_logged("it is no file", 1).await;
+    watching.service.hang_up();
+    watching.service.until_logged("that is no file cannot be read again", 1).await;
+    fs::remove_file(&file).unwrap();
+    for nth in [1, 2] {
+        fs::write(&file, queues(nth)).unwrap();
+        watching.until_read(nth, &queues(nth)).await;
+    }
 }
 
 #[tokio::test]

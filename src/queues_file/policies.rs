@@ -16,11 +16,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context as _;
 use monoceros_actors::SchedulerHandle;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::watch::{Place, is_yaml, keep_watching};
+use super::watch::keep_watching;
+use super::way::{Place, is_yaml};
 use super::{is_usable, tell};
 use crate::files::Refresh;
 use crate::input;
@@ -32,6 +34,8 @@ pub struct PolicyFiles {
     /// Held while somebody looks, which may take long on a mount that does not answer.
     turn: Mutex<()>,
     table: Mutex<Table>,
+    /// Whoever watches is to look anew.
+    hung_up: Notify,
 }
 
 #[derive(Debug)]
@@ -69,7 +73,7 @@ impl PolicyFiles {
         let (changes, receiver) = unbounded_channel();
         let table = Table { seen: BTreeMap::new(), usable: BTreeMap::new(), changes };
         let (turn, table) = (Mutex::default(), Mutex::new(table));
-        let files = Self { folder, turn, table };
+        let files = Self { folder, turn, table, hung_up: Notify::new() };
         files.look(Occasion::Meant);
         Ok((Arc::new(files), Changes(receiver)))
     }
@@ -104,7 +108,8 @@ impl PolicyFiles {
     /// Reads the files again whenever they were changed, until `stop` is cancelled.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
         let place = Place::Folder(self.folder.clone());
-        keep_watching(place, move || self.look(Occasion::Change), stop).await;
+        let files = Arc::clone(&self);
+        keep_watching(place, move || files.look(Occasion::Change), &self.hung_up, stop).await;
     }
 
     /// Looks which files say something else than at the last look, and takes that.
@@ -212,6 +217,7 @@ impl Refresh for PolicyFiles {
 
     fn hang_up(&self) {
         self.look(Occasion::Meant);
+        self.hung_up.notify_one();
     }
 }
 

@@ -3,25 +3,33 @@
 //! # What can happen to a file
 //! It is written in place, in one go or in several; it is replaced by renaming another over it; the
 //! link that it is leads elsewhere; or a link on the way to it does, as when Kubernetes swaps `..data`
-//! in a mounted ConfigMap. So the directory of the file is watched, and that of the file which its
-//! links lead to. The file may be gone for a while in each case. The same can happen to each file of
-//! a folder, and to the folder: so what that is in is watched, too.
+//! in a mounted `ConfigMap`, or a release `current`; or a directory on the way is replaced. So every
+//! directory on the [way](super::way) is watched. The file may be gone for a while in each case. The
+//! same can happen to each file of a folder, and to the folder.
 //!
-//! # Invariant
-//! [`Watch::settled`] returns only when nothing has happened for [`QUIET`] and no writer is known to
-//! have a file open: what is then read is not half of something, as far as the system can tell.
+//! # Invariants
+//! * [`Watch::settled`] returns only when nothing has happened for [`QUIET`] and no writer is known to
+//!   have a file open: what is then read is not half of something, as far as the system can tell.
+//! * What is read was watched before: no change falls between.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind};
-use notify::{Config, Event, EventKind, PollWatcher, RecommendedWatcher, RecursiveMode, Watcher};
+use notify::{
+    Config, ErrorKind, Event, EventKind, PollWatcher, RecommendedWatcher, RecursiveMode, Watcher,
+    WatcherKind,
+};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
+
+use super::way::{Place, Way};
 
 /// How long nothing may happen to the file before it is read. Editors and deployments take a few
 /// milliseconds between two steps.
@@ -30,14 +38,9 @@ const QUIET: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often is looked where the system does not tell.
 const POLL_EVERY: Duration = Duration::from_secs(5);
-
-/// What is watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    File(PathBuf),
-    /// Every `*.yaml` right in it. An absolute path, as those of happenings are.
-    Folder(PathBuf),
-}
+/// How often the way to the files may change while it is followed before the next happening is waited
+/// for: each change is one.
+const MOST_TRIES: usize = 8;
 
 /// Something happened to a file, or may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,69 +49,103 @@ enum Happening {
     Written(Vec<PathBuf>),
     /// Anything else; to anything, if no file is named.
     Changed(Vec<PathBuf>),
+    /// Somebody asks to look for other reasons.
+    Asked,
 }
 
-/// Calls `look` at once and whenever something was changed, until `stop` is cancelled.
+/// Calls `look` at once and whenever something was changed or `asked` for, until `stop` is cancelled.
 pub(super) async fn keep_watching(
     place: Place,
     look: impl Fn() + Clone + Send + 'static,
+    asked: &Notify,
     stop: CancellationToken,
 ) {
     let shown = place.path().display().to_string();
     let watch = async {
-        let mut watch = match Watch::begin(place) {
-            Ok(watch) => watch,
-            Err(reason) => {
-                return warn!(file = %shown, %reason, "changes of the file are noticed at SIGHUP alone");
-            }
-        };
-        info!(file = %shown, "changes of the queue configuration are noticed");
         loop {
-            // Files may be far away, on a mount that does not answer.
-            if spawn_blocking(look.clone()).await.is_err() {
-                warn!(file = %shown, "reading the queue configuration again has failed");
+            match Watch::begin(place.clone(), asked) {
+                Ok(watch) => {
+                    info!(file = %shown, "changes of the queue configuration are noticed");
+                    watch.keep_looking(&shown, &look).await;
+                    warn!(file = %shown, "changes of the file are noticed at SIGHUP alone from now on");
+                }
+                Err(reason) => {
+                    warn!(file = %shown, %reason, "changes of the file are noticed at SIGHUP alone");
+                }
             }
-            if !watch.settled().await {
-                let message = "changes of the file are noticed at SIGHUP alone from now on";
-                return warn!(file = %shown, message);
-            }
-            if let Err(reason) = watch.follow() {
-                warn!(file = %shown, %reason, "changes of the file may not be noticed");
-            }
+            asked.notified().await;
         }
     };
     stop.run_until_cancelled(watch).await;
 }
 
 /// See the module.
-struct Watch {
+struct Watch<'a> {
     place: Place,
+    /// As the way was when it was looked at last; for the thread that is told what happens.
+    way: Arc<Mutex<Way>>,
     watcher: Box<dyn Watcher + Send>,
+    /// The watcher looks for itself, and at the contents of all files of a directory.
+    polls: bool,
     watched: BTreeSet<PathBuf>,
     happenings: UnboundedReceiver<Happening>,
+    asked: &'a Notify,
 }
 
-impl Watch {
+impl<'a> Watch<'a> {
     /// Watches it from now on.
-    fn begin(place: Place) -> notify::Result<Self> {
+    fn begin(place: Place, asked: &'a Notify) -> notify::Result<Self> {
         let (tell, happenings) = unbounded_channel();
-        let watcher = watcher(&place, &tell)?;
-        let mut watch = Self { place, watcher, watched: BTreeSet::new(), happenings };
+        let way = Arc::new(Mutex::new(Way::default()));
+        let (watcher, kind) = watcher(&way, &tell)?;
+        let polls = kind == WatcherKind::PollWatcher;
+        let mut watch =
+            Self { place, way, watcher, polls, watched: BTreeSet::new(), happenings, asked };
         watch.follow()?;
         Ok(watch)
     }
 
-    /// Watches where the files are now: links may lead elsewhere than before, and a folder may be
-    /// another one of the same name.
-    fn follow(&mut self) -> notify::Result<()> {
-        let wanted = self.place.directories();
-        let again = self.place.folder();
-        let is_kept = |directory: &PathBuf| wanted.contains(directory) && again != Some(directory);
-        for gone in self.watched.iter().filter(|directory| !is_kept(directory)) {
-            // It is often gone with all that was in it.
-            let _ = self.watcher.unwatch(gone);
+    /// Looks at once and after each change, for as long as changes are told.
+    async fn keep_looking(mut self, shown: &str, look: &(impl Fn() + Clone + Send + 'static)) {
+        loop {
+            // Files may be far away, on a mount that does not answer.
+            if spawn_blocking(look.clone()).await.is_err() {
+                warn!(file = %shown, "reading the queue configuration again has failed");
+            }
+            if !self.settled().await {
+                return;
+            }
+            if let Err(reason) = self.follow() {
+                warn!(file = %shown, %reason, "changes of the file may not be noticed");
+            }
         }
-        self.watched.retain(is_kept);
+    }
+
+    /// Watches the way to the files as it is now.
+    ///
+    /// All anew: a directory may be another one of the same name.
+    fn follow(&mut self) -> notify::Result<()> {
+        for directory in std::mem::take(&mut self.watched) {
+            // It is often gone with all that was in it.
+            let _ = self.watcher.unwatch(&directory);
+        }
+        // While a part of the way is not watched yet, it may come to lead elsewhere.
+        for _ in 0..MOST_TRIES {
+            let way = self.place.way();
+            self.way.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&way);
+            self.watch(&way)?;
+            if self.place.way() == way {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Watches the directories of the way, those above first.
+    fn watch(&mut self, way: &Way) -> notify::Result<()> {
+        // Where it is looked, a directory that is replaced is seen by its contents.
+        let wanted = if self.polls { way.near().clone() } else { way.directories() };
+        let mut refused = None;
         for directory in wanted {
             if self.watched.contains(&directory) {
                 continue;
@@ -117,115 +154,98 @@ impl Watch {
                 Ok(()) => {
                     self.watched.insert(directory);
                 }
-                Err(error) if self.watched.is_empty() => return Err(error),
-                Err(error) => debug!(directory = %directory.display(), %error, "not watched"),
+                Err(error) => {
+                    debug!(directory = %directory.display(), %error, "not watched");
+                    // One that is not there will be noticed when it comes.
+                    if way.near().contains(&directory) && !is_missing(&error) {
+                        refused = Some(error);
+                    }
+                }
             }
         }
-        Ok(())
+        match refused {
+            Some(error) if way.near().is_disjoint(&self.watched) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Waits until something has happened and is over. False: nothing will be told any more.
     async fn settled(&mut self) -> bool {
-        let Some(mut last) = self.happenings.recv().await else { return false };
+        let Some(mut last) = self.next().await else { return false };
         let mut open = BTreeSet::new();
         loop {
             match last {
                 Happening::Written(files) => open.extend(files),
-                Happening::Changed(files) if files.is_empty() => open.clear(),
-                Happening::Changed(files) => open.retain(|file| !files.contains(file)),
+                Happening::Changed(changed) if changed.is_empty() => open.clear(),
+                Happening::Changed(changed) => {
+                    open.retain(|file: &PathBuf| {
+                        !changed.iter().any(|path| file.starts_with(path))
+                    });
+                    if self.lead_elsewhere(&changed) {
+                        // At once: whoever writes there is to be noticed. Why it fails, if it does,
+                        // is said when it is over.
+                        let _ = self.follow();
+                    }
+                }
+                Happening::Asked => {}
             }
             let patience = if open.is_empty() { QUIET } else { PATIENCE };
-            match timeout(patience, self.happenings.recv()).await {
+            match timeout(patience, self.next()).await {
                 Ok(Some(next)) => last = next,
                 Ok(None) => return false,
                 Err(_) => return true,
             }
         }
     }
-}
 
-impl Place {
-    fn path(&self) -> &PathBuf {
-        match self {
-            Self::File(path) | Self::Folder(path) => path,
+    /// Whether one of them is more than a file: a link or a directory on the way.
+    fn lead_elsewhere(&self, changed: &[PathBuf]) -> bool {
+        let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.iter().any(|changed| !way.ends_at(changed))
+    }
+
+    async fn next(&mut self) -> Option<Happening> {
+        tokio::select! {
+            happening = self.happenings.recv() => happening,
+            () = self.asked.notified() => Some(Happening::Asked),
         }
-    }
-
-    fn folder(&self) -> Option<&PathBuf> {
-        match self {
-            Self::File(_) => None,
-            Self::Folder(folder) => Some(folder),
-        }
-    }
-
-    /// Where the files are that it consists of, without links.
-    fn real_files(&self) -> Vec<PathBuf> {
-        match self {
-            Self::File(path) => path.canonicalize().into_iter().collect(),
-            Self::Folder(folder) => {
-                let files = folder.read_dir().into_iter().flatten().flatten();
-                let files = files.map(|entry| entry.path()).filter(|path| is_yaml(path));
-                files.filter_map(|path| path.canonicalize().ok()).collect()
-            }
-        }
-    }
-
-    /// The directories in which something happens when a file changes.
-    fn directories(&self) -> BTreeSet<PathBuf> {
-        let of = |path: &Path| match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
-        let above = of(self.path());
-        let folder = self.folder().filter(|folder| folder.is_dir()).cloned();
-        let real = self.real_files().into_iter().map(|file| of(&file));
-        std::iter::once(above).chain(folder).chain(real).collect()
-    }
-
-    /// Whether it is what is watched, a part of it, or a link on the way to either.
-    fn concerns(&self, changed: &Path, real_files: &[PathBuf]) -> bool {
-        let Some(name) = changed.file_name() else { return false };
-        let is_link_on_the_way = name.as_encoded_bytes().starts_with(b"..");
-        let is_named = match self {
-            Self::File(path) => Some(name) == path.file_name() || is_link_on_the_way,
-            Self::Folder(folder) if changed.parent() == Some(folder) => {
-                is_yaml(changed) || is_link_on_the_way
-            }
-            Self::Folder(folder) => changed == folder,
-        };
-        is_named || real_files.iter().any(|real| real == changed)
     }
 }
 
-/// Whether the file of a folder is one of those that count.
-pub(super) fn is_yaml(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "yaml")
+fn is_missing(error: &notify::Error) -> bool {
+    match &error.kind {
+        ErrorKind::PathNotFound => true,
+        ErrorKind::Io(error) => error.kind() == std::io::ErrorKind::NotFound,
+        _ => false,
+    }
 }
 
 /// By the system's notifications; where there are none to be had, by looking.
 fn watcher(
-    place: &Place,
+    way: &Arc<Mutex<Way>>,
     tell: &UnboundedSender<Happening>,
-) -> notify::Result<Box<dyn Watcher + Send>> {
-    match RecommendedWatcher::new(teller(place, tell), Config::default()) {
-        Ok(watcher) => Ok(Box::new(watcher)),
+) -> notify::Result<(Box<dyn Watcher + Send>, WatcherKind)> {
+    match RecommendedWatcher::new(teller(way, tell), Config::default()) {
+        Ok(watcher) => Ok((Box::new(watcher), RecommendedWatcher::kind())),
         Err(reason) => {
             let seconds = POLL_EVERY.as_secs();
             warn!(%reason, seconds, "the system does not tell of changed files, they are looked at");
             let config =
                 Config::default().with_poll_interval(POLL_EVERY).with_compare_contents(true);
-            Ok(Box::new(PollWatcher::new(teller(place, tell), config)?))
+            let watcher = PollWatcher::new(teller(way, tell), config)?;
+            Ok((Box::new(watcher), WatcherKind::PollWatcher))
         }
     }
 }
 
 fn teller(
-    place: &Place,
+    way: &Arc<Mutex<Way>>,
     tell: &UnboundedSender<Happening>,
 ) -> impl Fn(notify::Result<Event>) + Send + 'static {
-    let (place, tell) = (place.clone(), tell.clone());
+    let (way, tell) = (Arc::clone(way), tell.clone());
     move |event| {
-        if let Some(happening) = happening(&place, &event) {
+        let happening = happening(&way.lock().unwrap_or_else(PoisonError::into_inner), event);
+        if let Some(happening) = happening {
             // Whoever waited has gone.
             let _ = tell.send(happening);
         }
@@ -233,19 +253,14 @@ fn teller(
 }
 
 /// What an event means for the files; most mean nothing, such as those of their neighbours.
-fn happening(place: &Place, event: &notify::Result<Event>) -> Option<Happening> {
+fn happening(way: &Way, event: notify::Result<Event>) -> Option<Happening> {
     // An error, or a rescan, may have hidden anything.
     let Ok(event) = event else { return Some(Happening::Changed(Vec::new())) };
     if event.need_rescan() || event.paths.is_empty() {
         return Some(Happening::Changed(Vec::new()));
     }
-    if let EventKind::Access(AccessKind::Open(_) | AccessKind::Read) = event.kind {
-        // Most of them are our own: not worth another look at the folder.
-        return None;
-    }
-    let real_files = place.real_files();
-    let concerned = event.paths.iter().filter(|changed| place.concerns(changed, &real_files));
-    let files: Vec<_> = concerned.cloned().collect();
+    let mut files = event.paths;
+    files.retain(|changed| way.leads_through(changed));
     if files.is_empty() {
         return None;
     }
@@ -267,10 +282,10 @@ mod tests {
 
     #[test]
     fn neighbours_and_readers_mean_nothing() {
-        let file = Place::File("/etc/monoceros/queues.yaml".into());
-        let folder = Place::Folder("/etc/monoceros".into());
-        let of = |place: &Place, kind: EventKind, changed: &str| {
-            happening(place, &Ok(Event::new(kind).add_path(PathBuf::from(changed))))
+        let file = Place::File("/nowhere/monoceros/queues.yaml".into()).way();
+        let folder = Place::Folder("/nowhere/monoceros".into()).way();
+        let of = |way: &Way, kind: EventKind, changed: &str| {
+            happening(way, Ok(Event::new(kind).add_path(PathBuf::from(changed))))
         };
         let is_written = |paths| Some(Happening::Written(paths));
         let is_changed = |paths| Some(Happening::Changed(paths));
@@ -282,28 +297,47 @@ mod tests {
         for (kind, changed, to_file, to_folder) in [
             (
                 written,
-                "/etc/monoceros/queues.yaml",
+                "/nowhere/monoceros/queues.yaml",
                 is_written as fn(_) -> _,
                 is_written as fn(_) -> _,
             ),
-            (closed, "/etc/monoceros/queues.yaml", is_changed, is_changed),
-            (created, "/etc/monoceros/queues.yaml", is_changed, is_changed),
-            (created, "/etc/monoceros/..data", is_changed, is_changed),
-            (written, "/etc/monoceros/other.yaml", |_| None, is_written),
-            (created, "/etc/monoceros", |_| None, is_changed),
-            (closed, "/etc/monoceros/.queues.yaml.swp", |_| None, |_| None),
-            (written, "/etc/monoceros/other", |_| None, |_| None),
-            (read, "/etc/monoceros/queues.yaml", |_| None, |_| None),
-            (metadata, "/etc/monoceros/queues.yaml", |_| None, |_| None),
+            (closed, "/nowhere/monoceros/queues.yaml", is_changed, is_changed),
+            (created, "/nowhere/monoceros/queues.yaml", is_changed, is_changed),
+            (created, "/nowhere/monoceros/..data", |_| None, |_| None),
+            (written, "/nowhere/monoceros/other.yaml", |_| None, is_written),
+            (created, "/nowhere/monoceros", is_changed, is_changed),
+            (created, "/nowhere", is_changed, is_changed),
+            (closed, "/nowhere/monoceros/.queues.yaml.swp", |_| None, |_| None),
+            (written, "/nowhere/monoceros/other", |_| None, |_| None),
+            (read, "/nowhere/monoceros/queues.yaml", |_| None, |_| None),
+            (metadata, "/nowhere/monoceros/queues.yaml", |_| None, |_| None),
         ] {
             let paths = || vec![PathBuf::from(changed)];
             assert_eq!(of(&file, kind, changed), to_file(paths()), "{kind:?} of {changed}");
             assert_eq!(of(&folder, kind, changed), to_folder(paths()), "{kind:?} of {changed}");
         }
         assert_eq!(
-            happening(&file, &Err(notify::Error::generic("lost"))),
+            happening(&file, Err(notify::Error::generic("lost"))),
             Some(Happening::Changed(Vec::new())),
             "what was lost may have been about the file"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_has_it_looked_at_again() {
+        let (tell, mut looked) = unbounded_channel();
+        let look = move || tell.send(()).unwrap();
+        let (asked, stop) = (Arc::new(Notify::new()), CancellationToken::new());
+        let place = Place::File(std::env::temp_dir().join("monoceros-not-there/queues.yaml"));
+        let (notify, stopped) = (Arc::clone(&asked), stop.clone());
+        let watching =
+            tokio::spawn(async move { keep_watching(place, look, &notify, stopped).await });
+        for _ in 0..3 {
+            looked.recv().await.unwrap();
+            asked.notify_one();
+        }
+        looked.recv().await.unwrap();
+        stop.cancel();
+        watching.await.unwrap();
     }
 }

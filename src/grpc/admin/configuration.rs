@@ -30,6 +30,8 @@ const PERSIST: &str = "x-si-persist";
 
 /// Lines of an answer that tell what is different.
 const MOST_TOLD: usize = 1_000;
+/// Bytes of the text that has them: 64 KiB, far below what clients of gRPC take (4 MiB).
+const MOST_TOLD_BYTES: usize = 64 << 10;
 
 /// Whether a configuration is put in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +160,7 @@ pub(super) fn persists(metadata: &MetadataMap) -> Result<bool, Refusal> {
 fn accepted(update: ConfigurationUpdate) -> Response<si::UpdateConfigurationResponse> {
     let ConfigurationUpdate { old_config, old_checksum, new_checksum, difference, .. } = update;
     // The message has no other field for text; who looks at it only after a failure misses nothing.
-    let reason = difference.summary(MOST_TOLD).join("\n");
+    let reason = difference.told(MOST_TOLD, MOST_TOLD_BYTES);
     let message = si::UpdateConfigurationResponse { success: true, old_config, reason };
     let mut response = Response::new(message);
     for (key, checksum) in [(OLD_CHECKSUM, old_checksum), (NEW_CHECKSUM, new_checksum)] {

@@ -1,10 +1,12 @@
 //! Amounts side by side: what was raised, lowered, introduced or taken away.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::usage::Used;
-use super::{Line, Weight};
+use super::{LONGEST_LINE, Line, Weight};
 use crate::config::QueueConfig;
 use crate::quantity;
 use crate::resources::Limits;
@@ -40,8 +42,7 @@ impl Clauses {
             lines.entry(weight).or_default().push(text);
         }
         let line = move |(weight, texts): (Weight, Vec<String>)| {
-            let text = format!("{place}: {}", texts.join("; "));
-            Line { weight, text }
+            Line::new(weight, format!("{place}: {}", in_one_line(&texts)))
         };
         lines.into_iter().map(line).collect::<Vec<_>>().into_iter()
     }
@@ -83,7 +84,7 @@ impl Clauses {
             let told = &told[change as usize];
             if !told.is_empty() {
                 let weight = change.weight(absent);
-                self.say(weight, format!("{what} {}: {}", change.text(), told.join(", ")));
+                self.say(weight, format!("{what} {}: {}", change.text(), listed(told)));
             }
         }
     }
@@ -176,6 +177,62 @@ impl<'a> Allowance<'a> {
             exceeded.push(format!("{} of {} applications", used.running, self.applications));
         }
         exceeded
+    }
+}
+
+/// Names or amounts that one list has at most.
+const MOST_LISTED: usize = 5;
+/// Characters of the longest value that is told in full.
+const LONGEST_VALUE: usize = 80;
+
+/// The clauses, as many as have room.
+fn in_one_line(clauses: &[String]) -> String {
+    let mut line = String::new();
+    let mut length = 0;
+    for (told, clause) in clauses.iter().enumerate() {
+        let clause = shortened(clause, LONGEST_LINE * 2 / 3);
+        length += clause.chars().count();
+        // What stands before the clauses needs room, too.
+        if told > 0 && length > LONGEST_LINE * 4 / 5 {
+            let _ = write!(line, "; and {} more changes of this kind", clauses.len() - told);
+            break;
+        }
+        if told > 0 {
+            line.push_str("; ");
+        }
+        line.push_str(&clause);
+    }
+    line
+}
+
+/// `a, b, c`; of many the number of the rest.
+pub(super) fn listed(told: &[String]) -> String {
+    match told.get(..MOST_LISTED) {
+        Some(shown) if told.len() > MOST_LISTED => {
+            format!("{} and {} more", shown.join(", "), told.len() - MOST_LISTED)
+        }
+        _ => told.join(", "),
+    }
+}
+
+/// A text that may be of any length and have any characters, on one line.
+pub(super) fn value(text: &str) -> String {
+    let shortened = shortened(text, LONGEST_VALUE);
+    let is_plain = |c: char| !c.is_control();
+    shortened
+        .chars()
+        .map(|c| if is_plain(c) { c.to_string() } else { c.escape_default().to_string() })
+        .collect()
+}
+
+/// The text, or its beginning and how long it is.
+pub(super) fn shortened(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => {
+            let length = text.chars().count();
+            Cow::Owned(format!("{}... ({length} characters)", &text[..end]))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Weight;
-use super::amounts::{Absent, Allowance, Clauses, enumerate};
+use super::amounts::{Absent, Allowance, Clauses, enumerate, listed};
 use super::usage::{PartitionUsage, Used};
 use crate::config::{LimitConfig, QueueConfig};
 use crate::resources::Limits;
@@ -134,7 +134,7 @@ fn newly_above(
         let before = allowance(counts(was, kind, name));
         let exceeded = allowance(counts(is, kind, name)).newly_exceeded(&before, used);
         if !exceeded.is_empty() {
-            above.push(format!("{} ({})", kind.named(name), exceeded.join(", ")));
+            above.push(format!("{} ({})", kind.named(name), listed(&exceeded)));
         }
     }
     above

@@ -11,6 +11,8 @@
 //! * Configurations that mean the same give no sentence; whatever differs gives one at least.
 //! * Order and words depend on the configurations and the usage alone.
 //! * What a queue inherits is said where it is written, not again for each queue below.
+//! * No sentence is longer than [`LONGEST_LINE`], whatever names and values are configured: what there
+//!   is much of is counted, what is long is cut.
 //! * Nothing here decides: a sentence never says that a configuration is refused.
 //!
 //! ```
@@ -31,11 +33,14 @@ mod queues;
 mod tests;
 mod usage;
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 
 pub use self::usage::{Concerned, PartitionUsage, Usage, Used};
 use crate::config::PartitionConfig;
+
+/// Characters of the longest sentence, but for a remark on how long it was.
+pub const LONGEST_LINE: usize = 500;
 
 /// How much a change matters to those who use the cluster; the first matters most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +97,16 @@ pub struct Line {
     pub text: String,
 }
 
+impl Line {
+    fn new(weight: Weight, text: String) -> Self {
+        let text = match amounts::shortened(&text, LONGEST_LINE) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(shortened) => shortened,
+        };
+        Self { weight, text }
+    }
+}
+
 /// What is different, what matters most first; then by partition and path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
@@ -122,6 +137,18 @@ impl Difference {
             }
         }
         summary
+    }
+
+    /// As [`Self::summary`], in one text of at most `bytes`, if as many lines as there are weights fit.
+    pub fn told(&self, most: usize, bytes: usize) -> String {
+        let mut most = most.min(self.lines.len());
+        loop {
+            let text = self.summary(most).join("\n");
+            if text.len() <= bytes || most == 0 {
+                return text;
+            }
+            most = (most * bytes / text.len()).min(most - 1);
+        }
     }
 
     /// How many sentences of each weight are shown when there is room for `most`: each has a share,

@@ -4,11 +4,14 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::amounts::Clauses;
+use super::amounts::{Clauses, listed, shortened};
 use super::queues::{self, count_queues};
 use super::usage::{PartitionUsage, Usage};
 use super::{Line, Weight};
 use crate::config::{NodeOrder, NodeSortPolicy, PartitionConfig, RuleConfig};
+
+/// Characters of the placement rules that are told, of the new ones and of the old ones.
+const LONGEST_RULES: usize = 150;
 
 pub(super) fn between<P: Borrow<PartitionConfig>>(
     old: &[P],
@@ -43,13 +46,13 @@ pub(super) fn between<P: Borrow<PartitionConfig>>(
                     "{place}: no longer configured: its applications fail and its nodes go{}",
                     in_use(usage)
                 );
-                lines.push(Line { weight: Weight::Lost, text });
+                lines.push(Line::new(Weight::Lost, text));
             }
             (None, Some(&is)) => {
                 let count = count_queues(&new[is].borrow().root);
                 let queues = if count == 1 { "queue" } else { "queues" };
                 let text = format!("{place}: new, with {count} {queues}");
-                lines.push(Line { weight: Weight::Added, text });
+                lines.push(Line::new(Weight::Added, text));
             }
             (None, None) => {}
         }
@@ -71,15 +74,15 @@ fn left_out(place: &str, usage: Option<&PartitionUsage>) -> Option<Line> {
     let count = usage.map_or(0, |usage| usage.left_out);
     let queues = if count == 1 { "queue" } else { "queues" };
     let text = format!("{place}: usage of {count} {queues} was not looked at");
-    (count > 0).then_some(Line { weight: Weight::Over, text })
+    (count > 0).then_some(Line::new(Weight::Over, text))
 }
 
 fn compare(old: &PartitionConfig, new: &PartitionConfig, clauses: &mut Clauses) {
     if old.placement != new.placement {
         let text = format!(
             "applications that come are placed by {}, before by {}",
-            rules(&new.placement),
-            rules(&old.placement)
+            shortened(&rules(&new.placement), LONGEST_RULES),
+            shortened(&rules(&old.placement), LONGEST_RULES)
         );
         clauses.say(Weight::Changed, text);
     }
@@ -112,7 +115,7 @@ fn node_order(order: &NodeOrder) -> String {
     };
     let weights: Vec<_> =
         order.weights.iter().map(|(name, weight)| format!("{name} {weight}")).collect();
-    let _ = write!(text, " ({})", weights.join(", "));
+    let _ = write!(text, " ({})", listed(&weights));
     text
 }
 

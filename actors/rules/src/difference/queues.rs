@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::amounts::{Absent, Allowance, Clauses, enumerate};
+use super::amounts::{Absent, Allowance, Clauses, enumerate, listed, value};
 use super::usage::PartitionUsage;
 use super::{Line, Weight, limits};
 use crate::config::{Acl, QueueConfig, Template};
@@ -92,7 +92,7 @@ fn drained(prefix: &str, queue: &QueueConfig, usage: Option<&PartitionUsage>) ->
              the {count} in it have ended"
         ),
     };
-    Line { weight: Weight::Drained, text }
+    Line::new(Weight::Drained, text)
 }
 
 /// Says what is configured now and was not. It may be there for all that: made for an application,
@@ -114,16 +114,16 @@ fn planted(
     text.push_str(&with_those_below(queue));
     let max = queue.max.as_ref().map(Limits::sorted).unwrap_or_default();
     if !max.is_empty() {
-        let _ = write!(text, ", max {}", listed(&max));
+        let _ = write!(text, ", max {}", amounts(&max));
     }
     let guaranteed = queue.guaranteed.as_ref().map(Resources::sorted).unwrap_or_default();
     if !guaranteed.is_empty() {
-        let _ = write!(text, ", guaranteed {}", listed(&guaranteed));
+        let _ = write!(text, ", guaranteed {}", amounts(&guaranteed));
     }
     if queue.max_applications > 0 {
         let _ = write!(text, ", maxapplications {}", queue.max_applications);
     }
-    lines.push(Line { weight, text });
+    lines.push(Line::new(weight, text));
     let template = above.old.iter().rev().find_map(|queue| queue.template.as_deref());
     if let Some(usage) = usage {
         taken_up(prefix, queue, template, usage, lines);
@@ -155,7 +155,7 @@ fn taken_up(
 
 fn say_exceeded(exceeded: &[String], clauses: &mut Clauses) {
     if !exceeded.is_empty() {
-        let exceeded = exceeded.join(", ");
+        let exceeded = listed(exceeded);
         let text =
             format!("now below what is used: {exceeded}, nothing new starts until it is less");
         clauses.say(Weight::Over, text);
@@ -163,11 +163,11 @@ fn say_exceeded(exceeded: &[String], clauses: &mut Clauses) {
 }
 
 /// `memory 4Gi, vcore 2`.
-fn listed(amounts: &[(Arc<str>, i64)]) -> String {
+fn amounts(amounts: &[(Arc<str>, i64)]) -> String {
     let amounts = amounts
         .iter()
         .map(|(name, value)| format!("{name} {}", crate::quantity::written(name, *value)));
-    amounts.collect::<Vec<_>>().join(", ")
+    listed(&amounts.collect::<Vec<_>>())
 }
 
 fn compare(
@@ -309,9 +309,11 @@ fn changed_texts(
     for key in keys {
         let told = match (old.get(key), new.get(key)) {
             (old, new) if old == new || passes(key) => continue,
-            (Some(old), Some(new)) => format!("{key} from `{old}` to `{new}`"),
-            (None, Some(new)) => format!("{key} is `{new}`"),
-            (Some(old), None) => format!("{key} is gone (was `{old}`)"),
+            (Some(old), Some(new)) => {
+                format!("{} from `{}` to `{}`", value(key), value(old), value(new))
+            }
+            (None, Some(new)) => format!("{} is `{}`", value(key), value(new)),
+            (Some(old), None) => format!("{} is gone (was `{}`)", value(key), value(old)),
             (None, None) => continue,
         };
         changed.push(told);

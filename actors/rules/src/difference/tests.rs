@@ -441,6 +441,70 @@ fn much_of_a_kind_is_summed_up_and_what_matters_most_keeps_its_place() {
     assert_eq!(between(&old, &old, None).summary(5), Vec::<String>::new());
 }
 
+#[test]
+fn lines_and_the_whole_are_bounded_however_much_is_configured() {
+    let is_bounded = |difference: &Difference| {
+        // The remark on the length comes on top.
+        let is_short = |line: &Line| line.text.chars().count() <= LONGEST_LINE + 40;
+        assert!(difference.lines().iter().all(is_short), "{difference}");
+        assert!(!difference.is_empty());
+    };
+    let users = |vcore| {
+        let limits: Vec<_> =
+            (0..5_000).map(|user| limit(&[&format!("u{user:04}")], &[], vcore, 0)).collect();
+        with_limits(&limits)
+    };
+    let difference = between(&users(2), &users(1), None);
+    is_bounded(&difference);
+    expect![[r"
+        root.a: the limit of user u0000 on resources lowered: vcore from 2 to 1; the limit of user u0001 on resources lowered: vcore from 2 to 1; the limit of user u0002 on resources lowered: vcore from 2 to 1; the limit of user u0003 on resources lowered: vcore from 2 to 1; the limit of user u0004 on resources lowered: vcore from 2 to 1; the limit of user u0005 on resources lowered: vcore from 2 to 1; and 4994 more changes of this kind
+    "]]
+    .assert_eq(&difference.to_string());
+
+    let (old, mut new) = (queues("{name: a}"), queues("{name: a}"));
+    let a = queue(&mut new, "root.a");
+    a.properties.insert("long".to_owned(), "\u{e9}".repeat(1_000_000));
+    a.properties.insert("of lines".to_owned(), "one\ntwo".to_owned());
+    let difference = between(&old, &new, None);
+    is_bounded(&difference);
+    let text = difference.to_string();
+    let told = format!("long is `{}... (1000000 characters)`", "\u{e9}".repeat(80));
+    assert!(text.contains(&told) && text.contains(r"of lines is `one\ntwo`"), "{text}");
+
+    let names: Vec<_> = (0..200).map(|number| format!("r{number:03}")).collect();
+    let quantities: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    queue(&mut new, "root.a").max = Some(Limits::of(&quantities));
+    let a_list = names.join(" ");
+    queue(&mut new, "root.a").submit_acl = Acl::parse(&names.join(",")).unwrap();
+    new[0].resolver = a_list.clone();
+    let filter = FilterConfig { users: names.clone(), ..FilterConfig::default() };
+    let rule = RuleConfig { name: "user".into(), filter, ..RuleConfig::default() };
+    new[0].placement = vec![rule; 50];
+    let weights = names.iter().map(|name| (name.as_str().into(), 0.5));
+    new[0].node_order.weights.extend(weights);
+    let difference = between(&old, &new, None);
+    is_bounded(&difference);
+    let text = difference.to_string();
+    let told = "max introduced: r000 1, r001 1, r002 1, r003 1, r004 1 and 195 more";
+    assert!(text.contains(told), "{text}");
+    is_bounded(&between(&queues(""), &new, None));
+}
+
+#[test]
+fn what_does_not_fit_into_the_whole_is_counted() {
+    let many: Vec<_> = (0..100).map(|number| format!("{{name: q{number:03}}}")).collect();
+    let difference = between(&queues(""), &queues(&many.join(", ")), None);
+    assert_eq!(
+        difference.told(2, 1_000),
+        "root.q000: new\nroot.q001: new\n... and 98 more lines of what is new"
+    );
+    let text = difference.told(100, 200);
+    assert!(text.len() <= 200 && text.ends_with("more lines of what is new"), "{text}");
+    assert_eq!(difference.told(100, 0), "... and 100 more lines of what is new");
+    assert_eq!(difference.told(100, 10_000).lines().count(), 100);
+    assert_eq!(Difference::default().told(100, 32), "");
+}
+
 /// Changes of one field of the tree; each must be said.
 type Mutation = fn(&mut Vec<PartitionConfig>, &str);
 

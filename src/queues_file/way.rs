@@ -1,0 +1,180 @@
+//! Where a file is found: every name on the way to it, links followed.
+//!
+//! # Why the whole way
+//! What is read by a path changes with each name that the path leads through: a directory is replaced
+//! by another of the same name, or a link by one that leads elsewhere. Whoever knows the file alone
+//! holds on to what was there before.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// Links that are followed one after another: as many as Linux follows.
+const MOST_LINKS: usize = 40;
+
+/// What is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    File(PathBuf),
+    /// Every `*.yaml` right in it.
+    Folder(PathBuf),
+}
+
+impl Place {
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::File(path) | Self::Folder(path) => path,
+        }
+    }
+
+    /// The way to it as it is now.
+    pub(super) fn way(&self) -> Way {
+        let mut way = Way::default();
+        let end = way.follow(self.path());
+        if let Self::Folder(_) = self {
+            for entry in end.read_dir().into_iter().flatten().flatten() {
+                if is_yaml(&entry.path()) {
+                    way.follow(&entry.path());
+                }
+            }
+            way.near.insert(end.clone());
+            way.folder = Some(end);
+        }
+        way
+    }
+}
+
+/// Names on the way to files; all paths are absolute and without links before their last name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Way {
+    /// Each of them, with that of the file or folder.
+    names: BTreeSet<PathBuf>,
+    /// The last of each way.
+    ends: BTreeSet<PathBuf>,
+    /// The directories of links and files.
+    near: BTreeSet<PathBuf>,
+    /// Every `*.yaml` in it counts.
+    folder: Option<PathBuf>,
+}
+
+impl Way {
+    /// Adds the way to a path; the answer is where it ends, which need not be there.
+    fn follow(&mut self, path: &Path) -> PathBuf {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let mut at = PathBuf::from("/");
+        let mut left = steps(&absolute);
+        let mut n_links = 0;
+        while let Some(step) = left.pop() {
+            let name = match step {
+                Step::Root => {
+                    at = PathBuf::from("/");
+                    continue;
+                }
+                Step::Up => {
+                    at.pop();
+                    continue;
+                }
+                Step::Down(name) => name,
+            };
+            let entry = at.join(name);
+            let target = entry.read_link().ok();
+            if target.is_some() || left.is_empty() {
+                self.near.insert(at.clone());
+            }
+            match target {
+                Some(_) if n_links == MOST_LINKS => left.clear(),
+                Some(target) => {
+                    n_links += 1;
+                    left.extend(steps(&target));
+                }
+                None => at.clone_from(&entry),
+            }
+            self.names.insert(entry);
+        }
+        self.ends.insert(at.clone());
+        at
+    }
+
+    /// The directories in which something happens when a file is written or a link set.
+    pub(super) fn near(&self) -> &BTreeSet<PathBuf> {
+        &self.near
+    }
+
+    /// Those, and the directories in which they and all above them have their names.
+    pub(super) fn directories(&self) -> BTreeSet<PathBuf> {
+        let above = self.names.iter().filter_map(|name| name.parent());
+        above.map(Path::to_owned).chain(self.near.iter().cloned()).collect()
+    }
+
+    /// Whether no way goes on from there.
+    pub(super) fn ends_at(&self, path: &Path) -> bool {
+        self.ends.contains(path) && self.folder.as_deref() != Some(path)
+    }
+
+    /// Whether what is read may be another after something happened to this.
+    pub(super) fn leads_through(&self, changed: &Path) -> bool {
+        let is_in_folder = self.folder.is_some() && changed.parent() == self.folder.as_deref();
+        self.names.contains(changed) || (is_in_folder && is_yaml(changed))
+    }
+}
+
+/// One step of a path.
+enum Step {
+    Root,
+    Up,
+    Down(OsString),
+}
+
+/// The steps of a path, the first one last.
+fn steps(path: &Path) -> Vec<Step> {
+    let step = |component| match component {
+        Component::RootDir => Some(Step::Root),
+        Component::ParentDir => Some(Step::Up),
+        Component::Normal(name) => Some(Step::Down(name.to_owned())),
+        Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().rev().filter_map(step).collect()
+}
+
+/// Whether the file of a folder is one of those that count.
+pub(super) fn is_yaml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "yaml")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn every_link_is_followed_and_every_name_counts() {
+        let folder = std::env::temp_dir().join(format!("monoceros-way-{}", std::process::id()));
+        fs::create_dir_all(folder.join("releases/1")).unwrap();
+        let folder = folder.canonicalize().unwrap();
+        symlink("releases/1", folder.join("current")).unwrap();
+        symlink("./../current/q", folder.join("releases/link")).unwrap();
+        symlink("releases/link", folder.join("queues.yaml")).unwrap();
+        symlink("loop", folder.join("loop")).unwrap();
+
+        let way = Place::File(folder.join("queues.yaml")).way();
+        let inside =
+            ["queues.yaml", "releases", "releases/link", "current", "releases/1", "releases/1/q"];
+        for name in inside {
+            assert!(way.leads_through(&folder.join(name)), "{name}");
+        }
+        assert!(way.leads_through(&folder) && !way.leads_through(&folder.join("loop")));
+        let near = ["", "releases", "releases/1"].map(|name| folder.join(name));
+        assert_eq!(way.near(), &BTreeSet::from(near.map(|path| path.components().collect())));
+        assert!(way.directories().contains(Path::new("/")));
+
+        let way = Place::File(folder.join("loop/over")).way();
+        assert!(way.leads_through(&folder.join("loop")), "a loop ends");
+        let way = Place::Folder(folder.join("current")).way();
+        assert!(way.leads_through(&folder.join("releases/1/new.yaml")));
+        assert!(!way.leads_through(&folder.join("releases/1/new.txt")));
+        assert!(way.near().contains(&folder.join("releases/1")));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
