@@ -43,8 +43,8 @@ struct Application {
     #[serde(default)]
     partition: String,
     queue_name: String,
-    #[serde(default)]
-    application_state: String,
+    #[serde(default, rename = "applicationState")]
+    state: String,
 }
 
 #[derive(Deserialize)]
@@ -125,8 +125,8 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
     for Group { name, partition, queues } in dump.groups {
         take_place(queues, &name, &mut partition_of(&mut usage, &partition).groups)?;
     }
-    for Application { partition, queue_name, application_state } in dump.applications {
-        if ENDED.contains(&application_state.as_str()) {
+    for Application { partition, queue_name, state } in dump.applications {
+        if ENDED.contains(&state.as_str()) {
             continue;
         }
         let queues = &mut partition_of(&mut usage, &partition).queues;
