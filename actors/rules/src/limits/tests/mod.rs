@@ -189,7 +189,6 @@ impl World {
 
     fn reload(&mut self, root: &QueueConfig, step: u64) {
         let reloaded = self.trackers.reload(&Arc::new(Tables::of(root)), step);
-        let is_same = reloaded.is_none();
         let Reloaded { leaves, events } = reloaded
             .unwrap_or_else(|| Reloaded { events: self.trackers.limits(), ..Reloaded::default() });
         for event in &events {
@@ -199,9 +198,6 @@ impl World {
             };
             let what = if event.is_set { "set" } else { "removed" };
             writeln!(self.said, "{what} {kind} {name} {}", event.path).unwrap();
-        }
-        if is_same {
-            writeln!(self.said, "nothing changed").unwrap();
         }
         for application in self.applications.values_mut() {
             if !leaves.contains(&application.leaf) {
