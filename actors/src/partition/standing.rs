@@ -37,9 +37,6 @@ impl Partition {
             if state == ObjectState::Stopped {
                 self.give_up_all(baton);
             }
-            if state == ObjectState::Stopped {
-                self.give_up_all(baton);
-            }
         }
         // Whoever asked may have given up.
         let _ = change.reply.send(entered.map(|_| old).map_err(PartitionStateError::from));
