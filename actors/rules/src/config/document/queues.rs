@@ -2,22 +2,11 @@
 
 use super::keys::{self, KNOWN_ONLY};
 use super::{Cursor, Field, Limit, Located, Queue, QueueResources, Reader, Template, Texts};
+use crate::config::error::Place;
 
 impl Reader<'_> {
     pub(super) fn queue(&mut self, at: &Cursor<'_>) -> Queue {
-        let mut queue = Queue {
-            place: at.place(),
-            name: Field::Absent,
-            parent: false,
-            queues: Vec::new(),
-            resources: QueueResources::default(),
-            max_applications: Field::Absent,
-            properties: Vec::new(),
-            admin_acl: Field::Absent,
-            submit_acl: Field::Absent,
-            template: Field::Absent,
-            limits: Field::Absent,
-        };
+        let mut queue = Queue::at(at.place());
         for (key, at) in self.fields(at, &keys::QUEUE) {
             match key {
                 "name" => queue.name = self.text(&at),
@@ -100,6 +89,25 @@ impl Reader<'_> {
         match self.texts(at) {
             Field::Given(properties) => properties.value,
             Field::Absent | Field::Bad => Vec::new(),
+        }
+    }
+}
+
+impl Queue {
+    /// A queue of which nothing is written but where it stands.
+    pub(in crate::config) fn at(place: Place) -> Self {
+        Self {
+            place,
+            name: Field::Absent,
+            parent: false,
+            queues: Vec::new(),
+            resources: QueueResources::default(),
+            max_applications: Field::Absent,
+            properties: Vec::new(),
+            admin_acl: Field::Absent,
+            submit_acl: Field::Absent,
+            template: Field::Absent,
+            limits: Field::Absent,
         }
     }
 }

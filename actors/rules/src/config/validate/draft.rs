@@ -237,19 +237,8 @@ impl Draft {
 impl Queue {
     fn inserted_root(queues: Vec<Self>) -> Self {
         let place = Place::top();
-        Self {
-            name: Field::Given(Located { value: ROOT.to_owned(), place: place.clone() }),
-            place,
-            parent: true,
-            queues,
-            resources: QueueResources::default(),
-            max_applications: Field::Absent,
-            properties: Vec::new(),
-            admin_acl: Field::Absent,
-            submit_acl: Field::Absent,
-            template: Field::Absent,
-            limits: Field::Absent,
-        }
+        let name = Field::Given(Located { value: ROOT.to_owned(), place: place.clone() });
+        Self { name, parent: true, queues, ..Self::at(place) }
     }
 }
 
