@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::future::join_all;
+use monoceros_actors::partition_name::{plain_name, rm_id};
 use monoceros_actors::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, GroupSnapshot, NodeSnapshot, PartitionSnapshot,
     QueueSnapshot, ShownRule, UserSnapshot,
 };
 use monoceros_actors::{ReadError, SchedulerHandle};
-use monoceros_rules::config::{plain_name, rm_id};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;

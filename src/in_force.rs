@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use monoceros_actors::ConfigurationSnapshot;
-use monoceros_rules::config::{self, FREE_KEYS, Shown};
+use monoceros_actors::config;
+use monoceros_actors::config::{FREE_KEYS, Shown};
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;

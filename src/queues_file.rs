@@ -17,8 +17,8 @@ mod way;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use monoceros_actors::config;
 use monoceros_actors::{OutcomeOfDefaults, SchedulerHandle};
-use monoceros_rules::config;
 use tokio::sync::{Notify, watch as value};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};

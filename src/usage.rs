@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use monoceros_rules::config::plain_name;
-use monoceros_rules::difference::{PartitionUsage, Usage, Used};
-use monoceros_rules::resources::{Name, Resources};
+use monoceros_actors::config::difference::{PartitionUsage, Usage, Used};
+use monoceros_actors::partition_name::plain_name;
+use monoceros_actors::{Name, Resources};
 use serde::Deserialize;
 use serde_json::Value;
 

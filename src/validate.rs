@@ -5,8 +5,10 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use monoceros_rules::config::{self, Acl, Configuration, PartitionConfig, QueueConfig};
-use monoceros_rules::difference;
+use monoceros_actors::config;
+use monoceros_actors::config::difference;
+use monoceros_actors::config::{Acl, QueueConfig};
+use monoceros_actors::config::{Configuration, PartitionConfig};
 
 use crate::cli::ValidateArgs;
 use crate::{input, usage};

@@ -55,7 +55,7 @@ fn the_manual_has_each_setting_with_its_default() {
 
 #[test]
 fn the_manual_explains_each_reason_and_no_other() {
-    let rejections = include_str!("../actors/rules/src/rejection.rs");
+    let rejections = include_str!("../actors/rules/src/work/rejection.rs");
     let sent = codes(rejections, "[R_");
     let explained = codes(GRPC, "| `R_");
     assert_eq!(explained, sent);

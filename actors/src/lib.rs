@@ -112,8 +112,13 @@ pub use control::ResourceManagerControl;
 pub use events::{
     EventFilter, EventRange, EventReader, EventSubscription, History, StreamLimits, Streamed,
 };
-pub use monoceros_rules::identity::LookupError;
-pub use monoceros_rules::object_state::ObjectState;
+pub use monoceros_config as config;
+pub use monoceros_rules::queues::object_state::{ObjectState, Refused};
+pub use monoceros_rules::values::resources::{Limits, Name, Resources};
+pub use monoceros_rules::values::{names, partition_name};
+pub use monoceros_rules::work::application_state::ApplicationState;
+pub use monoceros_rules::work::identity::LookupError;
+pub use monoceros_rules::work::rejection::{Ignored, Rejection};
 pub use predicates::{
     AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, Scope,
     Verdict,

@@ -19,9 +19,9 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::rejection::{self, Ignored};
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::rejection::{self, Ignored};
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use crate::snapshot::QueueSnapshot;

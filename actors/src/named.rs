@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use monoceros_rules::allocations::ApplicationSlot;
+use monoceros_rules::work::allocations::ApplicationSlot;
 
 /// See the module. Both say the same.
 #[derive(Debug, Default)]

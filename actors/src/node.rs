@@ -22,11 +22,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::allocations::{AllocationId, Tags};
 use monoceros_rules::audit::NodeFact;
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::resources::Resources;
-use monoceros_rules::utilization::NodeFigures;
+use monoceros_rules::nodes::utilization::NodeFigures;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{AllocationId, Tags};
 use prometheus::IntGauge;
 
 use crate::baton::{Baton, Errand, NodeWork, Outcome, Purpose, Report};

@@ -6,8 +6,8 @@
 
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::audit::{Decision, Facts};
+use monoceros_rules::decide::predicates::WIDEST;
 use monoceros_rules::nodes::NodeOrder;
-use monoceros_rules::unsettled::WIDEST;
 
 use crate::baton::Saying;
 use crate::callback::ResourceManagerCallback;

@@ -11,7 +11,7 @@ use actix::prelude::*;
 
 use crate::partition::{Answers, Partition, Unasked};
 
-pub use monoceros_rules::unsettled::Scope;
+pub use monoceros_rules::decide::predicates::Scope;
 
 /// How the predicates of an RM are asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

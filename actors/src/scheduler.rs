@@ -10,11 +10,12 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use monoceros_config as config;
+use monoceros_config::ConfigErrors;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::Facts;
-use monoceros_rules::config::{self, ConfigErrors};
-use monoceros_rules::rejection::Ignored;
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::rejection::Ignored;
 use tokio::sync::{oneshot, watch};
 
 pub use self::configuration::{

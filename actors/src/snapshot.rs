@@ -15,9 +15,9 @@
 
 use std::collections::BTreeMap;
 
-use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::resources::{Limits, Resources};
-pub use monoceros_rules::utilization::Kind as RecommendationKind;
+pub use monoceros_rules::nodes::utilization::Kind as RecommendationKind;
+use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::work::application_state::ApplicationState;
 use serde::Serialize;
 
 mod application;
@@ -27,7 +27,7 @@ pub use application::{
     AllocationLogEntry, AllocationSnapshot, ApplicationSnapshot, AskSnapshot,
     ForeignAllocationSnapshot, PlaceholderData, ResourceHistory, StateLogEntry,
 };
-pub use monoceros_rules::placement::{ShownFilter, ShownRule};
+pub use monoceros_config::placement::{ShownFilter, ShownRule};
 pub use usage::{GroupSnapshot, UsageSnapshot, UserSnapshot};
 
 /// The only cluster name that clients ever saw.

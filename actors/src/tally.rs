@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::application::StateChange;
-use monoceros_rules::application_state::ApplicationState;
+use monoceros_rules::work::application::StateChange;
+use monoceros_rules::work::application_state::ApplicationState;
 use prometheus::HistogramTimer;
 
 use crate::metrics::{Kind, LocalCounts, Metrics};

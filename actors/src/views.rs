@@ -4,18 +4,19 @@ pub(crate) mod usage;
 
 use std::collections::BTreeMap;
 
-use monoceros_rules::allocations::{Allocation, Tags};
-use monoceros_rules::application::Application;
-use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::asks::Ask;
-use monoceros_rules::config::{
-    self, ApplicationSortPolicy, NodeSortPolicy, PreemptionPolicy, PriorityPolicy, Template,
-};
-use monoceros_rules::duration;
-use monoceros_rules::instant;
-use monoceros_rules::ledger::QueueLedger;
-use monoceros_rules::resources::{Limits, Resources};
-use monoceros_rules::shares::abs_used_capacity;
+use monoceros_config as config;
+use monoceros_rules::nodes::NodeSortPolicy;
+use monoceros_rules::order::keys::{ApplicationSortPolicy, PriorityPolicy};
+use monoceros_rules::order::ledger::QueueLedger;
+use monoceros_rules::order::shares::abs_used_capacity;
+use monoceros_rules::queues::{PreemptionPolicy, Template};
+use monoceros_rules::values::duration;
+use monoceros_rules::values::instant;
+use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::work::allocations::{Allocation, Tags};
+use monoceros_rules::work::application::Application;
+use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::asks::Ask;
 
 use crate::baton::{Baton, QueueCounts};
 use crate::node::{Foreign, Node};

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use monoceros_rules::config::{self, QueueConfig};
+use monoceros_actors::config;
+use monoceros_actors::config::QueueConfig;
 
 /// Reads a text, if it is one.
 pub fn configuration(data: &[u8]) {

@@ -170,7 +170,7 @@ async fn send<R>(requests: &mpsc::Sender<R>, request: R) -> Result<(), Lost> {
 mod tests {
     #[test]
     fn the_queues_of_the_demo_are_valid() {
-        let configuration = monoceros_rules::config::parse(super::QUEUES).unwrap();
+        let configuration = monoceros_actors::config::parse(super::QUEUES).unwrap();
         assert_eq!(configuration.warnings, []);
         assert_eq!(configuration.partitions.len(), 1);
     }

@@ -21,12 +21,12 @@ use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::http::request::Parts;
 use axum::response::Response;
+use monoceros_actors::config;
 use monoceros_actors::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, GroupSnapshot, NodeSnapshot, PartitionSnapshot,
     QueueSnapshot, ShownRule, UserSnapshot,
 };
 use monoceros_actors::{ConfigurationError, ConfigurationSnapshot, ReadError, SchedulerHandle};
-use monoceros_rules::config;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;

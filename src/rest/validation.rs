@@ -6,7 +6,7 @@
 
 use std::str;
 
-use monoceros_rules::config;
+use monoceros_actors::config;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
 

@@ -15,8 +15,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use monoceros_actors::config;
 use monoceros_actors::{Lookup, LookupError, SchedulerBuilder, UserGroupResolver};
-use monoceros_rules::config;
 use tokio::runtime::Handle;
 use tracing::info;
 

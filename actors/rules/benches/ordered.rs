@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeSlot, NodeSortPolicy};
-use monoceros_rules::ordered::{Bound, OrderedTree};
-use monoceros_rules::resources::{Name, Resources};
+use monoceros_rules::order::tree::{Bound, OrderedTree};
+use monoceros_rules::values::resources::{Name, Resources};
 
 const NODES: [u32; 3] = [1_000, 10_000, 100_000];
 

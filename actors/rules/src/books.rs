@@ -4,11 +4,11 @@
 //! on lives here, in one plain struct that travels with the step at work: whoever holds it may
 //! write, nobody else can, and the compiler sees to that.
 
-use crate::allocations::AllocationTable;
+use crate::decide::predicates::Unsettled;
 use crate::limits::Trackers;
 use crate::nodes::{NodeIndex, NodeOrder};
-use crate::resources::Resources;
-use crate::unsettled::Unsettled;
+use crate::values::resources::Resources;
+use crate::work::allocations::AllocationTable;
 
 /// See the module.
 #[derive(Debug)]

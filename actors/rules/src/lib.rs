@@ -4,38 +4,23 @@
 //! arguments, and the same input gives the same answer on every machine. The actors of
 //! `monoceros-actors` own the state and call these rules.
 //!
-//! Reading order: [`resources`] and [`shares`]; how things are ordered ([`ordered`], [`order`]); what
-//! is held where ([`ledger`], [`nodes`], [`allocations`], [`unsettled`], [`books`]); what waits
-//! ([`asks`], [`waits`], [`application`], [`application_state`]); who owns what ([`identity`], [`names`]) and
-//! uses how much ([`limits`]); what the operator writes ([`config`]) and changes ([`reload`],
-//! [`difference`], [`object_state`]).
+//! | room | what is in it |
+//! |---|---|
+//! | [`values`] | amounts, names, slots, epochs: the ground that everything stands on |
+//! | [`queues`] | what a queue is set to, and its life |
+//! | [`order`] | who comes first, what a queue holds, what waits below |
+//! | [`work`] | applications, their asks and allocations, and why one is refused |
+//! | [`nodes`] | which node is tried first, and whether any could hold an ask |
+//! | [`limits`] | who uses how much, and may |
+//! | [`decide`] | what is to be done next, or why nothing is |
+//! | [`books`], [`audit`] | what ties all of it together, and the full search that judges it |
 
-pub mod allocations;
-pub mod application;
-pub mod application_state;
-pub mod asks;
 pub mod audit;
 pub mod books;
-pub mod config;
-pub mod difference;
-pub mod duration;
-pub mod identity;
-pub mod instant;
-pub mod ledger;
+pub mod decide;
 pub mod limits;
-pub mod names;
 pub mod nodes;
-pub mod object_state;
 pub mod order;
-pub mod ordered;
-pub mod placement;
-pub mod quantity;
-pub mod quota_timer;
-pub mod rejection;
-pub mod reload;
-pub mod resources;
-pub mod scale_up;
-pub mod shares;
-pub mod unsettled;
-pub mod utilization;
-pub mod waits;
+pub mod queues;
+pub mod values;
+pub mod work;

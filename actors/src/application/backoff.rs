@@ -18,9 +18,9 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::asks::ClassId;
-use monoceros_rules::order::AskKey;
-use monoceros_rules::waits::{View, WaitSet};
+use monoceros_rules::order::keys::AskKey;
+use monoceros_rules::order::waits::{View, WaitSet};
+use monoceros_rules::work::asks::ClassId;
 
 use super::Application;
 use crate::baton::{Alarm, Baton};

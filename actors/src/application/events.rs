@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::asks::{Ask, AskSlot};
+use monoceros_rules::work::asks::{Ask, AskSlot};
 
 use super::Application;
 use crate::baton::Baton;

@@ -14,8 +14,8 @@
 use std::sync::Arc;
 
 use monoceros_rules::limits::{Joined, LaneId};
-use monoceros_rules::resources::Resources;
-use monoceros_rules::waits::View;
+use monoceros_rules::order::waits::View;
+use monoceros_rules::values::resources::Resources;
 
 use super::Application;
 use super::ops::Doing;

@@ -24,15 +24,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::allocations::{Allocation, AllocationId, ApplicationSlot, Form};
-use monoceros_rules::application::{Application as Book, StateChange};
-use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::asks::{AskSlot, ClassId, Standing};
 use monoceros_rules::audit::ApplicationFact;
-use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::order::{ApplicationKey, ApplicationView, AskKey};
-use monoceros_rules::waits::{Parked, View, WaitSet, Waits};
+use monoceros_rules::order::keys::{ApplicationKey, ApplicationView, AskKey};
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::order::waits::{Parked, View, WaitSet, Waits};
+use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Form};
+use monoceros_rules::work::application::{Application as Book, StateChange};
+use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::work::asks::{AskSlot, ClassId, Standing};
 
 use crate::baton::{
     Alarm, Allocated, Baton, Errand, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate, Saying,

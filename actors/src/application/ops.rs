@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::allocations::{Allocation, AllocationId, Form};
-use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::asks::{AskSlot, AskSpec, Standing};
-use monoceros_rules::ledger::LedgerDelta;
-use monoceros_rules::rejection::{Ignored, Rejection};
-use monoceros_rules::resources::Resources;
-use monoceros_rules::waits::WaitSet;
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
+use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::work::asks::{AskSlot, AskSpec, Standing};
+use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::Application;
 use crate::baton::{Allocated, Baton, Ending, NodeWork, Released, Saying};

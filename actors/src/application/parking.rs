@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::asks::{AskSlot, ClassId, Standing};
-use monoceros_rules::waits::{Parked, WaitSet};
+use monoceros_rules::order::waits::{Parked, WaitSet};
+use monoceros_rules::work::asks::{AskSlot, ClassId, Standing};
 
 use super::Application;
 use crate::baton::{Alarm, Baton};
@@ -26,7 +26,7 @@ impl Application {
     /// Every node that had room refused the ask, or the one it names did: it waits alone. `judged`
     /// is what [`View::now`] says; 0 stands for a loosening that is not known.
     ///
-    /// [`View::now`]: monoceros_rules::waits::View::now
+    /// [`View::now`]: monoceros_rules::order::waits::View::now
     pub(super) fn park_refused(&mut self, baton: &mut Baton, slot: AskSlot, judged: (u64, u64)) {
         self.tell_refusals(baton, slot);
         let ask = self.book.asks.ask(slot);

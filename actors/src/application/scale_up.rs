@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::scale_up::ApplicationWaiting;
+use monoceros_rules::decide::scale_up::ApplicationWaiting;
 
 use super::{Application, Blocked};
 use crate::baton::{Baton, RowKey, Saying};

@@ -23,12 +23,12 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::allocations::AllocationId;
-use monoceros_rules::asks::{AskSlot, ClassId, Standing};
-use monoceros_rules::ledger::LedgerDelta;
+use monoceros_rules::decide::predicates::{Next, Question, Try};
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::unsettled::{Next, Question, Try};
-use monoceros_rules::waits::{Parked, WaitSet};
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::order::waits::{Parked, WaitSet};
+use monoceros_rules::work::allocations::AllocationId;
+use monoceros_rules::work::asks::{AskSlot, ClassId, Standing};
 
 use super::Application;
 use super::ops::{Doing, Op};

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::Addr;
-use monoceros_rules::allocations::ApplicationSlot;
-use monoceros_rules::application_state::ApplicationState;
 use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::application_state::ApplicationState;
 
 use super::RowSlot;
 use crate::application::Application;

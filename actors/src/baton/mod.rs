@@ -27,9 +27,9 @@ use std::time::Duration;
 
 use actix::Addr;
 use monoceros_proto::si::v1::PredicatesArgs;
-use monoceros_rules::allocations::ApplicationSlot;
 use monoceros_rules::books::Books;
 use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::work::allocations::ApplicationSlot;
 
 use crate::callback::ResourceManagerCallback;
 use crate::events::{Event, Tracking};

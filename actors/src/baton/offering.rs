@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::Addr;
-use monoceros_rules::allocations::AllocationId;
-use monoceros_rules::asks::AskSlot;
-use monoceros_rules::ledger::LedgerDelta;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::{NodeIndex, NodeSlot};
-use monoceros_rules::order::{ApplicationKey, QueueKey};
-use monoceros_rules::resources::{Limits, Resources};
-use monoceros_rules::waits::{View, Waits};
+use monoceros_rules::order::keys::{ApplicationKey, QueueKey};
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::order::waits::{View, Waits};
+use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::work::allocations::AllocationId;
+use monoceros_rules::work::asks::AskSlot;
 
 use crate::application::Application;
 use crate::queue::QueueFacts;

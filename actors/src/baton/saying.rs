@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::allocations::{AllocationId, ApplicationSlot, Form, Tags};
-use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::asks::{Preemption, TaskGroup};
-use monoceros_rules::rejection::{Ignored, Rejection};
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form, Tags};
+use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::asks::{Preemption, TaskGroup};
+use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use crate::events::Event;
 use crate::partition::Awaited;

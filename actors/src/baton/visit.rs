@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use actix::Addr;
-use monoceros_rules::allocations::AllocationId;
-use monoceros_rules::ledger::LedgerDelta;
-use monoceros_rules::resources::Resources;
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::AllocationId;
 
 use super::{RowSlot, RowUpdate};
 use crate::application::Application;

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::Addr;
-use monoceros_rules::allocations::ApplicationSlot;
-use monoceros_rules::asks::ClassId;
 use monoceros_rules::audit::Facts;
+use monoceros_rules::decide::scale_up::ApplicationWaiting;
 use monoceros_rules::limits::{LaneId, LimitId};
-use monoceros_rules::resources::{Limits, Resources};
-use monoceros_rules::scale_up::ApplicationWaiting;
-use monoceros_rules::utilization::NodeFigures;
+use monoceros_rules::nodes::utilization::NodeFigures;
+use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::asks::ClassId;
 
 use super::{QueueSlot, RowUpdate};
 use crate::application::Application;

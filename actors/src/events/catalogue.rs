@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::{ChangeDetail as Detail, ChangeType as Change, Type};
-use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::rejection::Rejection;
-use monoceros_rules::resources::{Limits, Resources};
+use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::rejection::Rejection;
 
 /// Longest message, bytes (3.1).
 const MESSAGE_BYTES: usize = 1024;
@@ -344,7 +344,7 @@ fn cut(mut text: String) -> String {
 
 fn amount(resources: &Resources) -> si::Resource {
     let entries = resources.entries();
-    let quantity = |(name, value): (monoceros_rules::resources::Name, i64)| {
+    let quantity = |(name, value): (monoceros_rules::values::resources::Name, i64)| {
         (name.text().to_string(), si::Quantity { value })
     };
     si::Resource { resources: entries.map(quantity).collect() }

@@ -1,6 +1,6 @@
 //! The events of what partitions say.
 
-use monoceros_rules::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
 
 use super::{Event, Message, Row};
 use crate::baton::Saying;

@@ -1,7 +1,7 @@
 use std::fmt::Write;
 
 use expect_test::{expect, expect_file};
-use monoceros_rules::resources::Limits;
+use monoceros_rules::values::resources::Limits;
 use prometheus::TextEncoder;
 
 use super::*;

@@ -6,15 +6,16 @@
 use std::sync::Arc;
 
 use actix::Actor;
-use monoceros_rules::allocations::ApplicationSlot;
-use monoceros_rules::application::{Application as Book, NewApplication};
-use monoceros_rules::application_state::ApplicationState;
-use monoceros_rules::config::{ApplicationSortPolicy, PartitionConfig};
-use monoceros_rules::ledger;
-use monoceros_rules::object_state::ObjectState;
-use monoceros_rules::placement::{self, Obstacle, Placement, QueueTree, Refused, Submission};
-use monoceros_rules::rejection::Rejection;
-use monoceros_rules::resources::Limits;
+use monoceros_config::PartitionConfig;
+use monoceros_config::placement::{self, Obstacle, Placement, QueueTree, Refused, Submission};
+use monoceros_rules::order::keys::ApplicationSortPolicy;
+use monoceros_rules::order::ledger;
+use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::values::resources::Limits;
+use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::application::{Application as Book, NewApplication};
+use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::rejection::Rejection;
 
 use super::dynamic::to_be_planted;
 use super::early::Awaited;

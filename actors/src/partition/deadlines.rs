@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use monoceros_rules::allocations::ApplicationSlot;
+use monoceros_rules::work::allocations::ApplicationSlot;
 use tokio::time::Instant;
 
 use super::{Entry, Partition, Task};

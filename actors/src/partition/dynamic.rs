@@ -10,15 +10,17 @@
 //! * A dynamic leaf is there while an application is in it, and no longer than the interval after.
 //! * While no dynamic queue is empty, nothing waits to be cleaned and no deadline is armed.
 
+use monoceros_config::{dynamic_queue, recovery_queue};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::application::NewApplication;
-use monoceros_rules::config::{QueueConfig, RECOVERY, Template};
-use monoceros_rules::placement::{NamespaceTags, QueueTree, creation};
-use monoceros_rules::rejection::Rejection;
-use monoceros_rules::reload;
+use monoceros_config::placement::{NamespaceTags, QueueTree, creation};
+use monoceros_config::reload;
+use monoceros_rules::queues::{QueueConfig, Template};
+use monoceros_rules::values::names::RECOVERY;
+use monoceros_rules::work::application::NewApplication;
+use monoceros_rules::work::rejection::Rejection;
 
 use super::deadlines::CLEANING_INTERVAL;
 use super::{Partition, Task};
@@ -132,7 +134,7 @@ pub(super) fn to_be_planted(
     directory: &Directory,
 ) -> Result<Vec<Arc<QueueConfig>>, Rejection> {
     if path == RECOVERY {
-        return Ok(vec![Arc::new(QueueConfig::recovery())]);
+        return Ok(vec![Arc::new(recovery_queue())]);
     }
     let missing = creation(path, &new.user, &new.groups, directory).map_err(|error| {
         let (id, why, cause) = (Arc::clone(&new.id), error.to_string(), error.cause());
@@ -144,7 +146,7 @@ pub(super) fn to_be_planted(
     });
     let made = missing
         .iter()
-        .map(|queue| Arc::new(QueueConfig::dynamic(queue, queue == path, template.as_deref())));
+        .map(|queue| Arc::new(dynamic_queue(queue, queue == path, template.as_deref())));
     Ok(made.collect())
 }
 

@@ -16,9 +16,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::allocations::Form;
-use monoceros_rules::asks::AskSpec;
-use monoceros_rules::rejection::{Ignored, Rejection};
+use monoceros_rules::work::allocations::Form;
+use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::rejection::{Ignored, Rejection};
 use tokio::time::Instant;
 
 use super::{NewNode, Partition};

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::allocations::Form;
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::rejection::Rejection;
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::Form;
+use monoceros_rules::work::rejection::Rejection;
 
 use super::{ForeignRequest, Partition};
 use crate::baton::{Baton, Saying};

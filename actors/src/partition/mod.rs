@@ -35,11 +35,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use monoceros_config::PartitionConfig;
+use monoceros_config::placement::Placement;
 use monoceros_rules::books::Books;
-use monoceros_rules::config::PartitionConfig;
 use monoceros_rules::limits::Tables;
-use monoceros_rules::object_state::ObjectState;
-use monoceros_rules::placement::Placement;
+use monoceros_rules::queues::object_state::ObjectState;
 use tokio::time::Instant;
 
 use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::Actor;
-use monoceros_rules::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::rejection::{Ignored, Rejection};
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::work::rejection::{Ignored, Rejection};
 use tokio::time::Instant;
 
 use super::early::Awaited;

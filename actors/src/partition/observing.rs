@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::resources::Resources;
-use monoceros_rules::utilization::{self, NodeFigures, Observed};
+use monoceros_rules::nodes::utilization::{self, NodeFigures, Observed};
+use monoceros_rules::values::resources::Resources;
 
 use super::{Answer, Partition, Question, Read, Task};
 use crate::baton::{Baton, Purpose, Walk};

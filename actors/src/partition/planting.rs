@@ -9,9 +9,10 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::config::{PartitionConfig, QueueConfig};
+use monoceros_config::PartitionConfig;
 use monoceros_rules::nodes::NodeOrder;
-use monoceros_rules::object_state::ObjectState;
+use monoceros_rules::queues::QueueConfig;
+use monoceros_rules::queues::object_state::ObjectState;
 
 use super::{Partition, Task};
 use crate::baton::{Baton, Directory, Errand, QueueEntry, QueueSlot, RowSlot};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_config as config;
 use monoceros_rules::audit::Facts;
-use monoceros_rules::config;
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
 use tokio::sync::oneshot;
 
 use super::observing::Measurements;

@@ -21,12 +21,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_config::PartitionConfig;
+use monoceros_config::difference::{Concerned, PartitionUsage, Used};
+use monoceros_config::reload::{self, Change, Flat, Standing, Tree, TypeInUse};
 use monoceros_rules::audit::Facts;
-use monoceros_rules::config::PartitionConfig;
-use monoceros_rules::difference::{Concerned, PartitionUsage, Used};
 use monoceros_rules::limits::{LimitEvent, Subject, Tables};
-use monoceros_rules::object_state::ObjectState;
-use monoceros_rules::reload::{self, Change, Flat, Standing, Tree, TypeInUse};
+use monoceros_rules::queues::object_state::ObjectState;
 use tokio::time::Instant;
 
 use super::planting::uprooting;

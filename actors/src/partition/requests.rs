@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::allocations::Tags;
-use monoceros_rules::application::NewApplication;
-use monoceros_rules::rejection::Ignored;
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::Tags;
+use monoceros_rules::work::application::NewApplication;
+use monoceros_rules::work::rejection::Ignored;
 
 use super::early::Awaited;
 use super::{Partition, Preparing, StateChange, Task};

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::order::QueueKey;
-use monoceros_rules::resources::Limits;
-use monoceros_rules::scale_up::{self, QueueRoom};
+use monoceros_rules::decide::scale_up::{self, QueueRoom};
+use monoceros_rules::order::keys::QueueKey;
+use monoceros_rules::values::resources::Limits;
 
 use super::{Partition, Task, reads};
 use crate::baton::{Alarm, Baton, Purpose, QueueSlot, Walk};

@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::asks::AskSpec;
-use monoceros_rules::object_state::ObjectState;
-use monoceros_rules::rejection::Rejection;
+use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::rejection::Rejection;
 use tokio::sync::oneshot;
 
 use super::Partition;

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::allocations::{AllocationId, ApplicationSlot};
-use monoceros_rules::unsettled::Window;
+use monoceros_rules::decide::predicates::Window;
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 
 use super::{Entry, Partition, Task};
 use crate::application::Op;

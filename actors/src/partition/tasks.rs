@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::allocations::ApplicationSlot;
-use monoceros_rules::application::NewApplication;
-use monoceros_rules::config::QueueConfig;
+use monoceros_config::reload::TypeInUse;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::reload::TypeInUse;
-use monoceros_rules::resources::Limits;
+use monoceros_rules::queues::QueueConfig;
+use monoceros_rules::values::resources::Limits;
+use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::application::NewApplication;
 use tokio::time::Instant;
 
 use super::planting::uprooting;

@@ -27,9 +27,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_rules::limits::{HeldBack, LaneId, Trackers};
 use monoceros_rules::nodes::NodeIndex;
-use monoceros_rules::ordered::OrderedTree;
-use monoceros_rules::resources::{Limits, Resources};
-use monoceros_rules::waits::{View, WaitSet, Waits};
+use monoceros_rules::order::tree::OrderedTree;
+use monoceros_rules::order::waits::{View, WaitSet, Waits};
+use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::baton::{RowKey, RowSlot};
 

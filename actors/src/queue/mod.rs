@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::audit::QueueFact;
-use monoceros_rules::config::QueueConfig;
-use monoceros_rules::ledger::{self, LedgerDelta, QueueLedger};
 use monoceros_rules::limits::Trackers;
-use monoceros_rules::object_state::ObjectState;
-use monoceros_rules::order::{QueueKey, QueueView, exposed_priority};
-use monoceros_rules::resources::{Limits, Resources};
-use monoceros_rules::waits::{View, WaitSet, Waits};
+use monoceros_rules::order::keys::{QueueKey, QueueView, exposed_priority};
+use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
+use monoceros_rules::order::waits::{View, WaitSet, Waits};
+use monoceros_rules::queues::QueueConfig;
+use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::baton::{
     Baton, Errand, Frame, Purpose, QueueCounts, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate,

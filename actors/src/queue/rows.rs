@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use actix::Addr;
 use monoceros_rules::limits::{LaneId, Trackers};
-use monoceros_rules::order::MIN_PRIORITY;
-use monoceros_rules::ordered::{Bound, OrderedTree};
-use monoceros_rules::waits::{View, Waits};
+use monoceros_rules::order::keys::MIN_PRIORITY;
+use monoceros_rules::order::tree::{Bound, OrderedTree};
+use monoceros_rules::order::waits::{View, Waits};
 
 use super::Queue;
 use super::lanes::{Lanes, lower};

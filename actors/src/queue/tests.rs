@@ -6,7 +6,7 @@ fn queue(state: ObjectState) -> Queue {
     let facts = QueueFacts {
         slot: QueueSlot(1),
         parent: Some(QueueSlot(0)),
-        config: Arc::new(QueueConfig::dynamic("root.a", true, None)),
+        config: Arc::new(QueueConfig::bare("root.a", true)),
         state,
         fair_max: None,
         priority_first: true,

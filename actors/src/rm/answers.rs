@@ -8,8 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
-use monoceros_rules::allocations::Form;
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::Form;
 
 use crate::baton::{Allocated, Ending, Released, Saying};
 use crate::callback::ResourceManagerCallback;

@@ -6,10 +6,10 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::allocations::Tags;
-use monoceros_rules::asks::{Preemption, TaskGroup};
-use monoceros_rules::rejection::Rejection;
-use monoceros_rules::resources::{Name, Resources};
+use monoceros_rules::values::resources::{Name, Resources};
+use monoceros_rules::work::allocations::Tags;
+use monoceros_rules::work::asks::{Preemption, TaskGroup};
+use monoceros_rules::work::rejection::Rejection;
 
 /// Largest quantity of one item: a thousand of them still have a sum, so that one giant ask does
 /// not shut everybody else out of the partition.

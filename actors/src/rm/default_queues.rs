@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::config::{self, ConfigErrors};
+use monoceros_config as config;
+use monoceros_config::ConfigErrors;
 
 use super::Document;
 

@@ -7,9 +7,10 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::config::{self, ConfigErrors, ConfigWarning};
+use monoceros_config as config;
+use monoceros_config::reload;
+use monoceros_config::{ConfigErrors, ConfigWarning};
 use monoceros_rules::limits::Tables;
-use monoceros_rules::reload;
 
 use crate::partition::Wanted;
 

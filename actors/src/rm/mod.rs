@@ -40,8 +40,9 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use actix_rt::Arbiter;
+use monoceros_config as config;
+use monoceros_config::PartitionConfig;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::config::{self, PartitionConfig};
 use tokio::sync::oneshot;
 
 use crate::baton::Saying;

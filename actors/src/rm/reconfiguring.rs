@@ -16,11 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_config as config;
+use monoceros_config::difference::{Difference, PartitionUsage, Usage};
+use monoceros_config::reload::TypeInUse;
+use monoceros_config::{ConfigErrors, PartitionConfig};
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::config::{self, ConfigErrors, PartitionConfig};
-use monoceros_rules::difference::{Difference, PartitionUsage, Usage};
-use monoceros_rules::object_state::ObjectState;
-use monoceros_rules::reload::TypeInUse;
+use monoceros_rules::queues::object_state::ObjectState;
 use tokio::sync::oneshot;
 
 use super::{Document, Rm, Update};

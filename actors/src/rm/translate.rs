@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
+use monoceros_config as config;
+use monoceros_config::placement;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::allocations::Form;
-use monoceros_rules::application::NewApplication;
-use monoceros_rules::asks::AskSpec;
-use monoceros_rules::config;
-use monoceros_rules::identity::{Identity, UserError};
-use monoceros_rules::placement;
-use monoceros_rules::rejection::{Ignored, Rejection};
+use monoceros_rules::work::allocations::Form;
+use monoceros_rules::work::application::NewApplication;
+use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::identity::{Identity, UserError};
+use monoceros_rules::work::rejection::{Ignored, Rejection};
 use rustc_hash::FxHashMap;
 use tokio::sync::oneshot;
 

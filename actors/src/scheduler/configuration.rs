@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::Addr;
+use monoceros_config::difference::{self, Difference};
+use monoceros_config::reload::TypeInUse;
+use monoceros_config::{ConfigErrors, PartitionConfig};
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::config::{ConfigErrors, PartitionConfig};
-use monoceros_rules::difference::{self, Difference};
-use monoceros_rules::object_state::{ObjectState, Refused};
-use monoceros_rules::reload::TypeInUse;
+use monoceros_rules::queues::object_state::{ObjectState, Refused};
 use tokio::sync::oneshot;
 
 use super::SchedulerHandle;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
 use serde::{Serialize, Serializer};
 
 use super::is_default;

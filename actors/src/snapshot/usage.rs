@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use monoceros_rules::resources::{Limits, Resources};
+use monoceros_rules::values::resources::{Limits, Resources};
 use serde::Serialize;
 
 use super::is_default;

@@ -1,11 +1,12 @@
 //! What a queue shows of itself, and what it takes from above.
 
+use monoceros_config::dynamic_queue;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::config::{QueueConfig, QueueSettings};
-use monoceros_rules::ledger::LedgerDelta;
-use monoceros_rules::object_state::ObjectState;
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::queues::{QueueConfig, QueueSettings};
 
 use super::*;
 use crate::baton::QueueSlot;
@@ -30,7 +31,7 @@ fn shown(config: QueueConfig, used: &[(&str, i64)], children: Vec<QueueSnapshot>
 
 fn configured(path: &str, is_leaf: bool, max: &[(&str, i64)]) -> QueueConfig {
     let max = (!max.is_empty()).then(|| Limits::of(max));
-    QueueConfig { max, is_dynamic: false, ..QueueConfig::dynamic(path, is_leaf, None) }
+    QueueConfig { max, is_dynamic: false, ..dynamic_queue(path, is_leaf, None) }
 }
 
 #[test]
@@ -75,8 +76,8 @@ fn a_parent_shows_the_nearest_template_and_a_leaf_none() {
         template: template(most),
         ..configured(path, is_leaf, &[])
     };
-    let dynamic = QueueConfig::dynamic("root.own.d", false, None);
-    let leaf = QueueConfig::dynamic("root.own.d.l", true, template(2).as_deref());
+    let dynamic = dynamic_queue("root.own.d", false, None);
+    let leaf = dynamic_queue("root.own.d.l", true, template(2).as_deref());
     let dynamic = shown(dynamic, &[], vec![shown(leaf, &[], vec![])]);
     let own = shown(with("root.own", false, 2), &[], vec![dynamic]);
     let none = shown(configured("root.none", false, &[]), &[], vec![]);

@@ -375,7 +375,7 @@ impl World {
     /// Used and pending of root, cores.
     pub(crate) async fn used_and_pending(&self) -> (i64, i64) {
         let root = self.root().await;
-        let vcore = |amount: &monoceros_rules::resources::Resources| {
+        let vcore = |amount: &monoceros_rules::values::resources::Resources| {
             amount.sorted().first().map_or(0, |(_, quantity)| *quantity)
         };
         (vcore(&root.allocated_resource), vcore(&root.pending_resource))

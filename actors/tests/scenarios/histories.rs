@@ -3,8 +3,8 @@
 //!
 //! A failing history prints its script, made as short as possible: paste it into a test.
 
+use monoceros_config as config;
 use monoceros_proto::si::v1::TerminationType;
-use monoceros_rules::config;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 

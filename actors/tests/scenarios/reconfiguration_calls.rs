@@ -326,7 +326,7 @@ fn s2_8_s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one
         say(&scheduler, "rm", "node n1 vcore=2\napp a1 in root.a\nask a1 k1 vcore=1").await;
         update(&scheduler, "").await.unwrap();
         let default = scheduler.configuration("rm").await.unwrap().config;
-        assert_eq!(default, monoceros_rules::config::DEFAULT);
+        assert_eq!(default, monoceros_config::DEFAULT);
         let root = scheduler.queues("default").await.unwrap();
         let states: Vec<_> =
             root.children.iter().map(|queue| (&*queue.queue_name, &*queue.status)).collect();

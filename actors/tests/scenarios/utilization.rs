@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use monoceros_actors::{Scheduler, SchedulerHandle, UpdateError};
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
 
 use crate::ear::Ear;
 use crate::world::{ONE_LEAF, in_virtual_time, register, say};

@@ -11,12 +11,12 @@ use monoceros_actors::snapshot::QueueSnapshot;
 use monoceros_actors::{
     ObjectState, ResourceManagerCallback, Scheduler, SchedulerHandle, UpdateError,
 };
+use monoceros_config as config;
+use monoceros_config::reload::{self, Standing};
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::QueueFact;
-use monoceros_rules::config;
 use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
-use monoceros_rules::reload::{self, Standing};
-use monoceros_rules::resources::Resources;
+use monoceros_rules::values::resources::Resources;
 
 use crate::ear::{Answer, Ear, Predicates, Word};
 use crate::judge::Judge;

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use monoceros_actors::ApplicationState;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::application_state::ApplicationState;
 use tonic::{Request, Response, Status};
 use tracing::info;
 

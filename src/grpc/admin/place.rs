@@ -6,7 +6,7 @@
 //! who is neither does not learn whether it is there.
 
 use monoceros_actors::SchedulerHandle;
-use monoceros_rules::config::{plain_name, qualified_name};
+use monoceros_actors::partition_name::{plain_name, qualified_name};
 
 use super::refusal::Refusal;
 use crate::identity::Identity;

@@ -1,7 +1,7 @@
 //! Why a call of the admin or the metrics service is refused, and the status that says so.
 
+use monoceros_actors::Refused;
 use monoceros_actors::{ReadError, UpdateError};
-use monoceros_rules::object_state::Refused;
 use tonic::{Code, Status};
 
 use crate::grpc::end::{End, with_reason};
@@ -78,7 +78,7 @@ impl Refusal {
     pub(in crate::grpc) fn unread(error: ReadError, rm_id: &str) -> Self {
         match error {
             ReadError::PartitionNotFound(partition) => {
-                let plain = monoceros_rules::config::plain_name(&partition).to_owned();
+                let plain = monoceros_actors::config::plain_name(&partition).to_owned();
                 Self::PartitionUnknown { rm_id: rm_id.to_owned(), partition: plain }
             }
             ReadError::QueueNotFound(queue) => Self::QueueUnknown(queue),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use monoceros_actors::snapshot::{
     AllocationSnapshot, ApplicationSnapshot, AskSnapshot, NodeSnapshot, QueueSnapshot,
 };
+use monoceros_actors::{Limits, Resources};
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::resources::{Limits, Resources};
 
 /// A queue with `depth` levels of what is below it; zero is all of them.
 pub(super) fn queue(snapshot: QueueSnapshot, depth: u32) -> si::QueueInfo {

@@ -128,7 +128,7 @@ fn message(request: OutstandingRequest) -> si::OutstandingResourceRequest {
 
 #[cfg(test)]
 mod tests {
-    use monoceros_rules::resources::Resources;
+    use monoceros_actors::Resources;
 
     use super::*;
 

@@ -16,8 +16,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use monoceros_actors::config;
 use monoceros_proto::si::legacy::v0::Priority;
-use monoceros_rules::config;
 
 /// How many texts are kept of one key.
 const TEXTS: usize = 4;

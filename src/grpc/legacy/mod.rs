@@ -27,12 +27,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use monoceros_actors::Ignored;
 use monoceros_actors::snapshot::NodeRecommendation;
 use monoceros_actors::{SchedulerHandle, UpdateError};
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::legacy::v0::update_response::ActionFromScheduler;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::rejection::Ignored;
 
 use self::echo::Echoes;
 use self::options::Options;

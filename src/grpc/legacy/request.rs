@@ -6,12 +6,12 @@
 //! # Invariant
 //! * One item that cannot be translated is refused or ignored by itself; the others go on.
 
+use monoceros_actors::{Ignored, Rejection};
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::legacy::v0::allocation_release::TerminationType;
 use monoceros_proto::si::legacy::v0::priority::Priority;
 use monoceros_proto::si::legacy::v0::update_node_info::ActionFromRm;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::rejection::{Ignored, Rejection};
 
 use super::constraint::Constraint;
 use super::echo::{Echo, Echoes};

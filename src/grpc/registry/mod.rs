@@ -22,11 +22,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use monoceros_actors::Ignored;
 use monoceros_actors::{
     RegisterError, Removed, ResourceManagerCallback, SchedulerHandle, check_rm_id,
 };
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::rejection::Ignored;
 use tokio::sync::{RwLock, RwLockWriteGuard};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at};
 use tonic::metadata::AsciiMetadataValue;

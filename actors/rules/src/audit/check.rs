@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{AllocationFact, Facts};
-use crate::allocations::AllocationId;
-use crate::application_state::ApplicationState;
-use crate::object_state::ObjectState;
-use crate::order::{MIN_PRIORITY, exposed_priority};
-use crate::resources::{Limits, Resources};
+use crate::order::keys::{MIN_PRIORITY, exposed_priority};
+use crate::queues::object_state::ObjectState;
+use crate::values::resources::{Limits, Resources};
+use crate::work::allocations::AllocationId;
+use crate::work::application_state::ApplicationState;
 
 impl Facts {
     /// Everything that does not agree; empty when the books are right (section 12, invariants 1–8,

@@ -17,16 +17,16 @@ mod usage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::allocations::{AllocationId, ApplicationSlot};
-use crate::application_state::ApplicationState;
-use crate::asks::Asks;
 use crate::books::Books;
-use crate::config::QueueConfig;
-use crate::ledger::QueueLedger;
 use crate::limits::{GroupUsage, UserUsage};
 use crate::nodes::NodeSlot;
-use crate::object_state::ObjectState;
-use crate::resources::{Limits, Resources};
+use crate::order::ledger::QueueLedger;
+use crate::queues::QueueConfig;
+use crate::queues::object_state::ObjectState;
+use crate::values::resources::{Limits, Resources};
+use crate::work::allocations::{AllocationId, ApplicationSlot};
+use crate::work::application_state::ApplicationState;
+use crate::work::asks::Asks;
 
 /// What a queue says of itself.
 #[derive(Clone, Debug)]
@@ -102,7 +102,7 @@ pub struct AskFact {
 }
 
 impl ApplicationFact {
-    /// See [`crate::application::Application::may_run_soon`].
+    /// See [`crate::work::application::Application::may_run_soon`].
     fn may_run_soon(&self) -> bool {
         self.state == ApplicationState::Accepted && !self.unsettled.is_empty()
     }
@@ -110,7 +110,7 @@ impl ApplicationFact {
     /// The pending ones of an application's asks.
     pub fn asks(asks: &Asks) -> Vec<AskFact> {
         let pending = asks.iter().filter(|ask| ask.repeat > 0);
-        let fact = |ask: &crate::asks::Ask| AskFact {
+        let fact = |ask: &crate::work::asks::Ask| AskFact {
             key: Arc::clone(&ask.key),
             resources: ask.resources().clone(),
             repeat: ask.repeat,

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{ApplicationFact, AskFact, Decision, Facts, NodeFact, QueueFact};
-use crate::application_state::ApplicationState;
-use crate::ledger;
 use crate::nodes::NodeOrder;
-use crate::order::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
-use crate::resources::Limits;
+use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
+use crate::order::ledger;
+use crate::values::resources::Limits;
+use crate::work::application_state::ApplicationState;
 
 impl Facts {
     /// What a search of everything decides next; `passes` are the RM's predicates by ask key and

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::places::PlaceId;
 use super::slots::Slots;
-use crate::resources::Resources;
+use crate::values::resources::Resources;
 
 /// A lane of [`Trackers`](super::Trackers). Never given twice: what a leaf still keeps of a lane that
 /// is gone is not taken for another.

@@ -23,9 +23,9 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use monoceros_rules::config::{LimitConfig, QueueConfig};
+//! use monoceros_config::{LimitConfig, QueueConfig};
 //! use monoceros_rules::limits::Trackers;
-//! use monoceros_rules::resources::{Limits, Resources};
+//! use monoceros_rules::values::resources::{Limits, Resources};
 //!
 //! let limit = |user: &str, vcores, max_applications| LimitConfig {
 //!     users: vec![user.to_owned()],
@@ -33,9 +33,9 @@
 //!     max_applications,
 //!     ..LimitConfig::default()
 //! };
-//! let mut root = QueueConfig::dynamic("root", false, None);
+//! let mut root = QueueConfig::bare("root", false);
 //! root.limits.push(limit("*", 8, 0));
-//! root.children.push(QueueConfig::dynamic("root.etl", true, None));
+//! root.children.push(QueueConfig::bare("root.etl", true));
 //! root.children[0].limits.push(limit("ann", 6, 1));
 //!
 //! let mut trackers = Trackers::new(&root);
@@ -63,8 +63,8 @@ use self::places::{Forest, Place, PlaceId};
 pub use self::reload::{LimitEvent, Reloaded};
 pub use self::tables::Tables;
 pub use self::views::{GroupUsage, PlaceUsage, UserUsage};
-use crate::config::QueueConfig;
-use crate::resources::{Limits, Resources};
+use crate::queues::QueueConfig;
+use crate::values::resources::{Limits, Resources};
 
 /// Who is tracked. Users come before groups.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,7 +12,7 @@ use super::Subject;
 use super::lanes::{HeldBack, LaneId};
 use super::slots::Slots;
 use super::tables::{Limit, Tables, upward};
-use crate::resources::Resources;
+use crate::values::resources::Resources;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PlaceId(pub(super) u32);

@@ -12,7 +12,7 @@ use super::lanes::LaneId;
 use super::places::PlaceId;
 use super::tables::{Tables, upward};
 use super::{Joined, Place, Subject, Trackers};
-use crate::resources::Resources;
+use crate::values::resources::Resources;
 
 /// What a reload did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Subject;
-use crate::config::{LimitConfig, QueueConfig};
-use crate::resources::Limits;
+use crate::queues::{LimitConfig, QueueConfig};
+use crate::values::resources::Limits;
 
 /// The name that stands for everybody who is not named.
 const WILDCARD: &str = "*";

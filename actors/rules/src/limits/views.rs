@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::places::PlaceId;
 use super::{Subject, Trackers};
-use crate::resources::{Limits, Resources};
+use crate::values::resources::{Limits, Resources};
 
 /// A user who is tracked.
 #[derive(Clone, Debug, PartialEq, Eq)]

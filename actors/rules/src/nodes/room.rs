@@ -9,8 +9,8 @@
 
 use smallvec::SmallVec;
 
-use crate::ordered::Bound;
-use crate::resources::{Name, Resources};
+use crate::order::tree::Bound;
+use crate::values::resources::{Name, Resources};
 
 /// What a node has room for, or the most that nodes of each kind have.
 ///

@@ -1,7 +1,7 @@
 //! Which node is tried first: the score of a node (applications-and-scheduling chapter, section
 //! 3.7; queues-and-config chapter, section 2.3).
 
-use crate::resources::{Name, Resources, TooManyNames};
+use crate::values::resources::{Name, Resources, TooManyNames};
 
 /// How full a node should be to be tried first (`nodesortpolicy.type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

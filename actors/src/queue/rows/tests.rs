@@ -1,11 +1,12 @@
 //! Rows and lanes against a flat list: whoever goes first is the first of all who may, and nobody is
 //! forgotten, whatever the limits become meanwhile.
 
-use monoceros_rules::config::{ApplicationSortPolicy, LimitConfig, QueueConfig};
 use monoceros_rules::limits::{Joined, Tables};
-use monoceros_rules::order::{ApplicationKey, ApplicationView};
-use monoceros_rules::resources::{Limits, Resources};
-use monoceros_rules::waits::{Parked, WaitSet};
+use monoceros_rules::order::keys::ApplicationSortPolicy;
+use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
+use monoceros_rules::order::waits::{Parked, WaitSet};
+use monoceros_rules::queues::{LimitConfig, QueueConfig};
+use monoceros_rules::values::resources::{Limits, Resources};
 use proptest::prelude::*;
 
 use super::*;
@@ -53,8 +54,8 @@ fn vcores(quantity: i64) -> Resources {
 
 /// Limits, each of a user or group, on root or on the leaf.
 fn tree(limits: &[(bool, bool, usize, i64, u64)]) -> QueueConfig {
-    let mut root = QueueConfig::dynamic("root", false, None);
-    root.children.push(QueueConfig::dynamic("root.a", true, None));
+    let mut root = QueueConfig::bare("root", false);
+    root.children.push(QueueConfig::bare("root.a", true));
     for (on_root, of_user, whose, most, max_applications) in limits {
         let mut limit = LimitConfig {
             max_resources: Some(Limits::of(&[("vcore", *most)])),

@@ -1,7 +1,6 @@
 //! Limits in a few words: scripts of what applications do, and what trackers say of it.
 
 mod model;
-mod page;
 mod reloading;
 mod rows;
 mod waits;
@@ -10,12 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::*;
-use crate::config::LimitConfig;
+use crate::queues::LimitConfig;
 
 /// A queue tree with these limits, one per line or semicolon: the queue, then any of `user=a,b`,
 /// `group=a,*`, `apps=n`, and amounts as `vcore=n`.
 pub(crate) fn tree(limits: &str) -> QueueConfig {
-    let mut root = QueueConfig::dynamic("root", false, None);
+    let mut root = QueueConfig::bare("root", false);
     for line in limits.split([';', '\n']) {
         let mut words = line.split_whitespace();
         let Some(path) = words.next() else { continue };
@@ -46,7 +45,7 @@ pub(crate) fn queue<'a>(root: &'a mut QueueConfig, path: &str) -> &'a mut QueueC
         }
         let there = at.children.iter().position(|child| *child.path == *path);
         let place = there.unwrap_or_else(|| {
-            at.children.push(QueueConfig::dynamic(path, true, None));
+            at.children.push(QueueConfig::bare(path, true));
             at.children.len() - 1
         });
         at.is_leaf = false;

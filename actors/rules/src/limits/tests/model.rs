@@ -253,7 +253,7 @@ impl Pair {
     fn reload(&mut self, limits: Vec<WrittenLimit>) {
         let before = std::mem::replace(&mut self.model.limits, limits);
         let before = Model { limits: before, ..Model::default() };
-        let mut root = QueueConfig::dynamic("root", false, None);
+        let mut root = QueueConfig::bare("root", false);
         for limit in &self.model.limits {
             queue(&mut root, limit.path).limits.push(limit.config.clone());
         }

@@ -1,0 +1,228 @@
+//! The types that values have: mappings, lists, texts, counts, truths.
+
+use super::keys::{Keys, TEXTS, WEIGHTS, closest};
+use super::{Field, Located, Names, Texts};
+use crate::error::{Place, Report};
+use crate::scalars;
+use crate::yaml::{self, At, Node, Value};
+
+/// A value and the keys that lead to it.
+pub(super) struct Cursor<'n> {
+    pub(super) node: &'n Node,
+    pub(super) path: String,
+}
+
+impl Cursor<'_> {
+    pub(super) fn place(&self) -> Place {
+        self.node.at.place(&self.path)
+    }
+
+    pub(super) fn is_null(&self) -> bool {
+        matches!(self.node.value, Value::Scalar { is_null: true, .. })
+    }
+
+    /// What the value is, for the message that something else was expected.
+    fn kind(&self) -> String {
+        match &self.node.value {
+            Value::Scalar { text, .. } => format!("`{text}`"),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+pub(super) struct Reader<'r> {
+    pub(super) report: &'r mut Report,
+}
+
+impl Reader<'_> {
+    /// The known keys of a mapping with their values; every other key is reported.
+    pub(super) fn fields<'n>(
+        &mut self,
+        at: &Cursor<'n>,
+        keys: &Keys,
+    ) -> Vec<(&'n str, Cursor<'n>)> {
+        let mut fields = entries(at);
+        fields.retain(|(key, key_at, value)| {
+            if keys.known.contains(key) {
+                return true;
+            }
+            let instead = match closest(key, keys.known.iter().copied()) {
+                Some(close) => format!("did you mean `{close}`?"),
+                None => format!("known are: {}", keys.known.join(", ")),
+            };
+            let message = format!("unknown key `{key}` of {}; {instead}", keys.of);
+            self.report.error("E_CONF_PARSE", &key_at.place(&value.path), message);
+            false
+        });
+        fields.into_iter().map(|(key, _, value)| (key, value)).collect()
+    }
+
+    /// Whether the value has keys, or is null and could have; reported where it is not.
+    pub(super) fn is_mapping(&mut self, at: &Cursor<'_>, keys: &Keys) -> bool {
+        let is_mapping = matches!(at.node.value, Value::Map(_)) || at.is_null();
+        if !is_mapping {
+            let message = format!("{} has to be a mapping with keys, not {}", keys.of, at.kind());
+            self.wrong(at, message);
+        }
+        is_mapping
+    }
+
+    /// A list of mappings.
+    pub(super) fn list<T>(
+        &mut self,
+        at: &Cursor<'_>,
+        keys: &Keys,
+        each: impl Fn(&mut Self, &Cursor<'_>) -> T,
+    ) -> Field<Vec<T>> {
+        let Some(items) = self.items(at) else {
+            return if at.is_null() { Field::Absent } else { Field::Bad };
+        };
+        let mut list = Vec::with_capacity(items.len());
+        for at in &items {
+            if self.is_mapping(at, keys) {
+                list.push(each(self, at));
+            }
+        }
+        if list.is_empty() && !items.is_empty() {
+            return Field::Bad;
+        }
+        Field::Given(Located { value: list, place: at.place() })
+    }
+
+    /// A list of texts; null among them is an empty one.
+    pub(super) fn names(&mut self, at: &Cursor<'_>) -> Names {
+        let Some(items) = self.items(at) else {
+            return if at.is_null() { Field::Absent } else { Field::Bad };
+        };
+        let mut names = Vec::with_capacity(items.len());
+        let mut all_read = true;
+        for at in &items {
+            match self.text(at) {
+                Field::Given(name) => names.push(name),
+                Field::Absent | Field::Bad => all_read = false,
+            }
+        }
+        if !all_read {
+            return Field::Bad;
+        }
+        Field::Given(Located { value: names, place: at.place() })
+    }
+
+    /// The values of a list; none where it is null or, which is reported, something else.
+    fn items<'n>(&mut self, at: &Cursor<'n>) -> Option<Vec<Cursor<'n>>> {
+        let Value::List(items) = &at.node.value else {
+            if !at.is_null() {
+                self.wrong(at, format!("expected a list, not {}", at.kind()));
+            }
+            return None;
+        };
+        let at_number = |(number, node): (usize, &'n std::rc::Rc<Node>)| Cursor {
+            node,
+            path: format!("{}[{number}]", at.path),
+        };
+        Some(items.iter().enumerate().map(at_number).collect())
+    }
+
+    pub(super) fn text(&mut self, at: &Cursor<'_>) -> Field<String> {
+        let Value::Scalar { text, .. } = &at.node.value else {
+            self.wrong(at, format!("expected a text, not {}", at.kind()));
+            return Field::Bad;
+        };
+        Field::Given(Located { value: text.clone(), place: at.place() })
+    }
+
+    pub(super) fn texts(&mut self, at: &Cursor<'_>) -> Field<Texts> {
+        if at.is_null() {
+            return Field::Absent;
+        }
+        if !self.is_mapping(at, &TEXTS) {
+            return Field::Bad;
+        }
+        let mut texts = Vec::new();
+        let mut all_read = true;
+        for (key, _, value) in entries(at) {
+            match self.text(&value) {
+                Field::Given(text) => texts.push((key.to_owned(), text)),
+                Field::Absent | Field::Bad => all_read = false,
+            }
+        }
+        if all_read {
+            Field::Given(Located { value: texts, place: at.place() })
+        } else {
+            Field::Bad
+        }
+    }
+
+    pub(super) fn weights(&mut self, at: &Cursor<'_>) -> Vec<(String, Located<f64>)> {
+        let mut weights = Vec::new();
+        if !self.is_mapping(at, &WEIGHTS) {
+            return weights;
+        }
+        for (key, _, value) in entries(at) {
+            let weight = match &value.node.value {
+                Value::Scalar { text, .. } => text.parse().ok().filter(|w: &f64| w.is_finite()),
+                _ => None,
+            };
+            let Some(weight) = weight else {
+                let message = format!("the weight of `{key}` is a number, not {}", value.kind());
+                self.wrong(&value, message);
+                continue;
+            };
+            weights.push((key.to_owned(), Located { value: weight, place: value.place() }));
+        }
+        weights
+    }
+
+    /// A whole number of 0 or more.
+    pub(super) fn count(&mut self, at: &Cursor<'_>) -> Field<u64> {
+        if at.is_null() {
+            return Field::Absent;
+        }
+        if let Value::Scalar { text, .. } = &at.node.value
+            && let Some(value) = scalars::unsigned(text)
+        {
+            if text.parse().is_ok_and(|decimal: u64| decimal != value) {
+                let message = format!(
+                    "`{text}` begins with a zero and is read as octal, {value}; write it without"
+                );
+                self.report.warn(&at.place(), message);
+            }
+            return Field::Given(Located { value, place: at.place() });
+        }
+        let message =
+            format!("expected a whole number between 0 and {}, not {}", u64::MAX, at.kind());
+        self.wrong(at, message);
+        Field::Bad
+    }
+
+    /// Yes or no.
+    pub(super) fn truth(&mut self, at: &Cursor<'_>) -> Field<bool> {
+        let value = match &at.node.value {
+            Value::Scalar { is_null: true, .. } => return Field::Absent,
+            Value::Scalar { text, .. } => scalars::truth(text),
+            Value::List(_) | Value::Map(_) => None,
+        };
+        let Some(value) = value else {
+            self.wrong(at, format!("expected `true` or `false`, not {}", at.kind()));
+            return Field::Bad;
+        };
+        Field::Given(Located { value, place: at.place() })
+    }
+
+    fn wrong(&mut self, at: &Cursor<'_>, message: String) {
+        self.report.error("E_CONF_PARSE", &at.place(), message);
+    }
+}
+
+/// All keys of a mapping with their places and values; none where it is no mapping.
+fn entries<'n>(at: &Cursor<'n>) -> Vec<(&'n str, At, Cursor<'n>)> {
+    let Value::Map(entries) = &at.node.value else { return Vec::new() };
+    entries
+        .iter()
+        .map(|entry| {
+            let path = yaml::join(&at.path, &entry.key);
+            (&*entry.key, entry.key_at, Cursor { node: &entry.value, path })
+        })
+        .collect()
+}

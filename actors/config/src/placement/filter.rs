@@ -1,0 +1,89 @@
+//! Whom a rule is for (6.5).
+//!
+//! A list of one entry with a special character is a regular expression, any other entry a name.
+//! Names that nobody can have are dropped; a list that had only such names is not empty for that:
+//! it matches nobody.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+
+use crate::FilterConfig;
+use monoceros_rules::values::names;
+
+/// What makes a single entry a regular expression, as 6.5 lists it, which has no `]`. A dot alone
+/// does not: names have dots.
+const SPECIAL: &str = "^$*+?()[{}|";
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(super) struct Filter {
+    pub(super) denies: bool,
+    /// Nothing was listed.
+    pub(super) is_empty: bool,
+    pub(super) users: Names,
+    pub(super) groups: Names,
+}
+
+/// Users or groups.
+#[derive(Clone, Debug)]
+pub(super) enum Names {
+    Listed(BTreeSet<String>),
+    /// Searched anywhere in the name.
+    Matching(Regex),
+}
+
+impl Filter {
+    /// The filter, its errors, or both: `error` takes a code and a message.
+    pub(super) fn build(
+        config: &FilterConfig,
+        mut error: impl FnMut(&'static str, String),
+    ) -> Option<Self> {
+        let users = Names::build(&config.users, names::is_user);
+        let groups = Names::build(&config.groups, names::is_group);
+        if let Err(why) = &users {
+            error("E_FILTER_USER", format!("users of the filter: {why}"));
+        }
+        if let Err(why) = &groups {
+            error("E_FILTER_GROUP", format!("groups of the filter: {why}"));
+        }
+        let is_empty = config.users.is_empty() && config.groups.is_empty();
+        Some(Self { denies: config.denies, is_empty, users: users.ok()?, groups: groups.ok()? })
+    }
+
+    /// Whether the rule is for this user.
+    pub(super) fn passes(&self, user: &str, groups: &[String]) -> bool {
+        let is_meant = self.is_empty
+            || self.users.has(user)
+            || groups.iter().any(|group| self.groups.has(group));
+        is_meant != self.denies
+    }
+}
+
+impl Names {
+    fn build(entries: &[String], is_name: fn(&str) -> bool) -> Result<Self, String> {
+        if let [only] = entries {
+            if only.contains(|c| SPECIAL.contains(c)) {
+                return match Regex::new(only) {
+                    Ok(pattern) => Ok(Self::Matching(pattern)),
+                    Err(_) => Err(format!("`{only}` is not a regular expression")),
+                };
+            }
+            if !is_name(only) {
+                return Err(format!(
+                    "`{only}` is neither a name nor a regular expression (one of `{SPECIAL}` makes \
+                     it one)"
+                ));
+            }
+        }
+        let names = entries.iter().filter(|entry| is_name(entry));
+        Ok(Self::Listed(names.cloned().collect()))
+    }
+
+    fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Listed(names) => names.contains(name),
+            Self::Matching(pattern) => pattern.is_match(name),
+        }
+    }
+}

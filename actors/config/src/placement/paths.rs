@@ -1,0 +1,105 @@
+//! What can be said of rules before any application comes: whether the part of a path that is
+//! always the same leads somewhere in the configured queues (6.9).
+
+use super::{Placement, RuleError};
+use crate::RuleConfig;
+use monoceros_rules::queues::QueueConfig;
+
+/// Everything that is wrong with the rules, one error for one fault, in order: what
+/// [`Placement::build`] finds, and for the rules it finds nothing in, what `check_paths` does.
+pub fn check(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
+    let mut errors = Placement::build(rules).err().unwrap_or_default();
+    for error in check_paths(rules, root) {
+        let is_same = |other: &RuleError| {
+            other.code == "E_FIXED_QUALIFIED_PARENT"
+                && (other.rule, other.depth) == (error.rule, error.depth)
+        };
+        if let Some(other) = errors.iter_mut().find(|other| is_same(other)) {
+            *other = error;
+        } else if errors.iter().all(|other| other.rule != error.rule) {
+            errors.push(error);
+        }
+    }
+    errors.sort_by_key(RuleError::rank);
+    errors
+}
+
+/// The rules whose fixed beginning leads nowhere in the configured queues, or to a queue of the
+/// wrong kind. They are read as far as they are `fixed`, whatever else may be wrong with them.
+pub(super) fn check_paths(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
+    let checked = rules.iter().enumerate();
+    checked.filter_map(|(number, rule)| check_path(number, rule, root)).collect()
+}
+
+fn check_path(number: usize, rule: &RuleConfig, root: &QueueConfig) -> Option<RuleError> {
+    let mut chain: Vec<&RuleConfig> =
+        std::iter::successors(Some(rule), |rule| rule.parent.as_deref()).collect();
+    chain.reverse();
+    let outermost = chain.len() - 1;
+    let names: Vec<String> = chain.iter().map(|rule| rule.name.to_ascii_lowercase()).collect();
+    let shown = names.join("->");
+    let n_fixed = names.iter().take_while(|name| *name == "fixed").count();
+    let mut prefix = String::new();
+    for (level, rule) in chain.iter().enumerate().take(n_fixed) {
+        let value = rule.value.to_lowercase();
+        let qualified = value == "root" || value.starts_with("root.");
+        if value.is_empty() {
+            return None;
+        }
+        if level == 0 && qualified {
+            prefix = value;
+        } else if level == 0 {
+            prefix = format!("root.{value}");
+        } else if qualified {
+            let message = format!(
+                "rule {} (`{shown}`): `{}` is a whole path, but stands below `{prefix}`; write the \
+                 rest of the path only",
+                number + 1,
+                rule.value
+            );
+            let (code, depth) = ("E_RULE_QUALIFIED_INNER", outermost - level);
+            return Some(RuleError { code, rule: number, depth, message });
+        } else {
+            prefix = format!("{prefix}.{value}");
+        }
+    }
+    if prefix.is_empty() {
+        return None;
+    }
+    let (code, why) = fault(&prefix, rule.create, n_fixed < chain.len(), root)?;
+    let message = format!("rule {} (`{shown}`) leads to `{prefix}`: {why}", number + 1);
+    Some(RuleError { code, rule: number, depth: 0, message })
+}
+
+/// What is wrong with a path that begins with root, for a rule that goes on below it or ends there.
+fn fault(
+    prefix: &str,
+    create: bool,
+    has_more: bool,
+    root: &QueueConfig,
+) -> Option<(&'static str, String)> {
+    let mut queue = root;
+    for name in prefix.split('.').skip(1) {
+        if queue.is_leaf {
+            return Some(("E_RULE_LAST_IS_LEAF", format!("`{}` is a leaf queue", queue.path)));
+        }
+        let child = queue.children.iter().find(|child| child.name.eq_ignore_ascii_case(name));
+        let Some(child) = child else {
+            let why = format!("there is no `{name}` in `{}`, and `create` is not set", queue.path);
+            return (!create).then_some(("E_RULE_QUEUE_MISSING", why));
+        };
+        queue = child;
+    }
+    match (has_more, queue.is_leaf) {
+        (true, true) => Some((
+            "E_RULE_NOT_PARENT",
+            "it is a leaf queue, and the rule goes on below it; set `parent` on the queue"
+                .to_owned(),
+        )),
+        (false, false) => Some((
+            "E_RULE_NOT_LEAF",
+            "it is a parent queue, and applications run in leaves; name one of them".to_owned(),
+        )),
+        _ => None,
+    }
+}

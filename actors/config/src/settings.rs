@@ -1,0 +1,199 @@
+//! Queue properties: free text that a few keys give a meaning (queues-and-config chapter, 3.6).
+//!
+//! A bad value never fails a configuration, it falls back to the default, and a warning says so
+//! where it was written. Properties are inherited from the top down, except for those that speak of
+//! one queue alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::document::{Texts, closest};
+use super::error::{Place, Report};
+use super::{ApplicationSortPolicy, PreemptionPolicy, PriorityPolicy, QueueSettings};
+use monoceros_rules::values::duration;
+
+const SORT_POLICY: &str = "application.sort.policy";
+const SORT_PRIORITY: &str = "application.sort.priority";
+const PRIORITY_POLICY: &str = "priority.policy";
+const PRIORITY_OFFSET: &str = "priority.offset";
+const PREEMPTION_POLICY: &str = "preemption.policy";
+const PREEMPTION_DELAY: &str = "preemption.delay";
+const QUOTA_PREEMPTION_DELAY: &str = "quota.preemption.delay";
+const BACKOFF_ASKS: &str = "application.unschedasks.backoff";
+const BACKOFF_DELAY: &str = "application.unschedasks.backoff.delay";
+
+const KNOWN: [&str; 9] = [
+    SORT_POLICY,
+    SORT_PRIORITY,
+    PRIORITY_POLICY,
+    PRIORITY_OFFSET,
+    PREEMPTION_POLICY,
+    PREEMPTION_DELAY,
+    QUOTA_PREEMPTION_DELAY,
+    BACKOFF_ASKS,
+    BACKOFF_DELAY,
+];
+
+/// Two flags of a partition.
+pub(super) const PREEMPTION: &str = "preemption.enabled";
+pub(super) const QUOTA_PREEMPTION: &str = "preemption.quotapreemptionenabled";
+
+/// Whatever loads, is kept and shown, and changes nothing yet.
+const WITHOUT_EFFECT: [&str; 5] =
+    [PREEMPTION, QUOTA_PREEMPTION, PREEMPTION_POLICY, PREEMPTION_DELAY, QUOTA_PREEMPTION_DELAY];
+
+/// The properties in force: those of the parent as far as they are inherited, and its own.
+pub(super) fn effective(
+    parent: Option<&BTreeMap<String, String>>,
+    own: &Texts,
+) -> BTreeMap<String, String> {
+    let mut properties = parent.cloned().unwrap_or_default();
+    for (key, own_default) in
+        [(PRIORITY_POLICY, "default"), (PRIORITY_OFFSET, "0"), (PREEMPTION_POLICY, "default")]
+    {
+        if let Some(value) = properties.get_mut(key)
+            && !(key == PREEMPTION_POLICY
+                && preemption_policy(value) == Some(PreemptionPolicy::Disabled))
+        {
+            own_default.clone_into(value);
+        }
+    }
+    for (key, text) in own {
+        properties.insert(key.clone(), text.value.clone());
+    }
+    properties
+}
+
+/// What the properties in force of a configured queue mean.
+pub(super) fn managed(properties: &BTreeMap<String, String>, is_leaf: bool) -> QueueSettings {
+    let quota_delay = properties.get(QUOTA_PREEMPTION_DELAY).and_then(|text| delay(text));
+    QueueSettings {
+        quota_preemption_delay: quota_delay.unwrap_or_default(),
+        ..dynamic(properties, is_leaf)
+    }
+}
+
+/// What the properties in force of a queue mean that nobody configured: its maximum was not lowered
+/// by a configuration, so there is no time after which it has to be met.
+pub(super) fn dynamic(properties: &BTreeMap<String, String>, is_leaf: bool) -> QueueSettings {
+    let value = |key: &str| properties.get(key).map(String::as_str);
+    let default = QueueSettings::default();
+    let everywhere = QueueSettings {
+        priority_sort: value(SORT_PRIORITY).and_then(sort_priority).unwrap_or(true),
+        priority_policy: value(PRIORITY_POLICY).and_then(priority_policy).unwrap_or_default(),
+        priority_offset: value(PRIORITY_OFFSET).and_then(|text| text.parse().ok()).unwrap_or(0),
+        preemption: value(PREEMPTION_POLICY).and_then(preemption_policy).unwrap_or_default(),
+        ..default
+    };
+    if !is_leaf {
+        return QueueSettings { sort_policy: ApplicationSortPolicy::Fair, ..everywhere };
+    }
+    QueueSettings {
+        sort_policy: value(SORT_POLICY).and_then(sort_policy).unwrap_or_default(),
+        preemption_delay: value(PREEMPTION_DELAY)
+            .and_then(delay)
+            .unwrap_or(default.preemption_delay),
+        backoff_asks: value(BACKOFF_ASKS).and_then(count).unwrap_or(default.backoff_asks),
+        backoff_delay: value(BACKOFF_DELAY).and_then(delay).unwrap_or(default.backoff_delay),
+        ..everywhere
+    }
+}
+
+/// Warns where a property was written that does not say what its author may think.
+pub(super) fn check(own: &Texts, report: &mut Report) {
+    for (key, text) in own {
+        let value = &*text.value;
+        let (understood, instead) = match &**key {
+            SORT_POLICY if value == "stateaware" => {
+                report.warn(&text.place, "`stateaware` is an old name; `fifo` is used");
+                continue;
+            }
+            SORT_POLICY => (sort_policy(value).is_some(), "`fifo` or `fair`; `fifo` is used"),
+            SORT_PRIORITY => {
+                (sort_priority(value).is_some(), "`enabled` or `disabled`; `enabled` is used")
+            }
+            PRIORITY_POLICY => {
+                (priority_policy(value).is_some(), "`default` or `fence`; `default` is used")
+            }
+            PRIORITY_OFFSET => {
+                (value.parse::<i32>().is_ok(), "a whole number of 32 bits; 0 is used")
+            }
+            PREEMPTION_POLICY => (
+                preemption_policy(value).is_some(),
+                "`default`, `fence` or `disabled`; `default` is used",
+            ),
+            PREEMPTION_DELAY | BACKOFF_DELAY => {
+                (delay(value).is_some(), "a time above zero such as `30s` or `1h30m`; 30s is used")
+            }
+            QUOTA_PREEMPTION_DELAY => (
+                delay(value).is_some(),
+                "a time above zero such as `30s` or `1h30m`; without one, there is no such \
+                 preemption",
+            ),
+            BACKOFF_ASKS => (count(value).is_some(), "a whole number of 0 or more; 0 is used"),
+            unknown => {
+                if let Some(close) = closest(unknown, KNOWN.into_iter()) {
+                    let message = format!(
+                        "the property `{unknown}` has no meaning here; did you mean `{close}`?"
+                    );
+                    report.warn(&text.place, message);
+                }
+                continue;
+            }
+        };
+        if !understood {
+            report.warn(&text.place, format!("`{key}` is `{value}`, which is not {instead}"));
+        }
+        warn_of_no_effect(key, &text.place, report);
+    }
+}
+
+/// Warns where `key` is one of those that change nothing yet.
+pub(super) fn warn_of_no_effect(key: &str, place: &Place, report: &mut Report) {
+    if WITHOUT_EFFECT.contains(&key) {
+        report.warn(place, format!("`{key}` is kept and shown, and has no effect yet"));
+    }
+}
+
+fn sort_policy(text: &str) -> Option<ApplicationSortPolicy> {
+    match text {
+        "" | "fifo" | "stateaware" => Some(ApplicationSortPolicy::Fifo),
+        "fair" => Some(ApplicationSortPolicy::Fair),
+        _ => None,
+    }
+}
+
+fn sort_priority(text: &str) -> Option<bool> {
+    match text.to_lowercase().as_str() {
+        "enabled" => Some(true),
+        "disabled" => Some(false),
+        _ => None,
+    }
+}
+
+fn priority_policy(text: &str) -> Option<PriorityPolicy> {
+    match text.to_lowercase().as_str() {
+        "" | "default" => Some(PriorityPolicy::Default),
+        "fence" => Some(PriorityPolicy::Fence),
+        _ => None,
+    }
+}
+
+fn preemption_policy(text: &str) -> Option<PreemptionPolicy> {
+    match text.to_lowercase().as_str() {
+        "" | "default" => Some(PreemptionPolicy::Default),
+        "fence" => Some(PreemptionPolicy::Fence),
+        "disabled" => Some(PreemptionPolicy::Disabled),
+        _ => None,
+    }
+}
+
+/// A duration above zero.
+fn delay(text: &str) -> Option<Duration> {
+    duration::parse(text).ok().filter(|delay| !delay.is_zero())
+}
+
+/// A whole number in decimal digits, which a sign is not.
+fn count(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}

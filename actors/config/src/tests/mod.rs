@@ -1,0 +1,51 @@
+//! The tables of sections 2.8 and 3.10, what a report looks like, what is shown of a configuration,
+//! and what no text may bring about.
+
+mod hostile;
+mod limits;
+mod limits_page;
+mod messages;
+mod partitions;
+mod properties;
+mod queues;
+mod reports;
+mod rules;
+mod shown;
+mod templates;
+mod yaml;
+
+use super::*;
+
+/// The codes of all errors, in the order they are reported; none where the text is fine.
+fn codes(text: &str) -> Vec<&'static str> {
+    match parse(text) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.0.iter().map(|error| error.code).collect(),
+    }
+}
+
+/// The only error of a text, as it is shown.
+fn only_error(text: &str) -> String {
+    let errors = parse(text).unwrap_err();
+    assert_eq!(errors.0.len(), 1, "{errors}");
+    errors.to_string()
+}
+
+fn parsed(text: &str) -> Configuration {
+    parse(text).unwrap_or_else(|errors| panic!("{errors}\n{text}"))
+}
+
+/// A partition whose root holds the given queues, written in flow style.
+fn below_root(queues: &str) -> String {
+    format!("partitions: [{{queues: [{{name: root, queues: [{queues}]}}]}}]")
+}
+
+/// The queue at a path below the root of the first partition.
+fn queue<'c>(configuration: &'c Configuration, path: &str) -> &'c QueueConfig {
+    let mut queue = &configuration.partitions[0].root;
+    for name in path.split('.').skip(1) {
+        queue = (queue.children.iter().find(|child| &*child.name == name))
+            .unwrap_or_else(|| panic!("no `{name}` of `{path}`"));
+    }
+    queue
+}

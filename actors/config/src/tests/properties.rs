@@ -1,0 +1,186 @@
+//! Section 3.6: what the properties of queues mean. Those of sorting and priority are in `queues`.
+
+use std::time::Duration;
+
+use super::*;
+use crate::reload::{self, Change, Standing};
+use monoceros_rules::queues::object_state::ObjectState;
+
+/// The settings of a leaf with one property, and the number of warnings that are about its value.
+fn leaf_with(key: &str, value: &str) -> (QueueSettings, usize) {
+    let text = below_root(&format!("{{name: a, properties: {{{key}: \"{value}\"}}}}"));
+    let configuration = parsed(&text);
+    let about_value = |w: &&ConfigWarning| !w.message.contains("no effect yet");
+    let n_warnings = configuration.warnings.iter().filter(about_value).count();
+    (queue(&configuration, "root.a").settings, n_warnings)
+}
+
+/// What `of` is in a parent with these properties, and in a leaf below it with those.
+fn inherited<T>(parent: &str, leaf: &str, of: fn(&QueueSettings) -> T) -> (T, T) {
+    let configuration = parsed(&below_root(&format!(
+        "{{name: p, properties: {{{parent}}}, queues: [{{name: a, properties: {{{leaf}}}}}]}}"
+    )));
+    let at = |path: &str| of(&queue(&configuration, path).settings);
+    (at("root.p"), at("root.p.a"))
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn s3_10_preemption_delay_falls_back_to_30_seconds() {
+    for (value, seconds, n_warnings) in [
+        ("-1s", 30, 1),
+        ("xxxx", 30, 1),
+        ("10", 30, 1),
+        ("0", 30, 1),
+        ("0s", 30, 1),
+        ("", 30, 1),
+        ("1m30s", 90, 0),
+        ("1.5h", 5400, 0),
+        ("+2s", 2, 0),
+    ] {
+        let (settings, warnings) = leaf_with("preemption.delay", value);
+        assert_eq!(settings.preemption_delay, seconds * SECOND, "`{value}`");
+        assert_eq!(warnings, n_warnings, "`{value}`");
+    }
+}
+
+#[test]
+fn s3_10_quota_preemption_delay_is_inherited_and_overridden() {
+    let delay = |s: &QueueSettings| s.quota_preemption_delay;
+    let parent = "quota.preemption.delay: 15s";
+    assert_eq!(inherited(parent, "", delay), (15 * SECOND, 15 * SECOND));
+    assert_eq!(inherited(parent, "quota.preemption.delay: 10s", delay), (15 * SECOND, 10 * SECOND));
+    for (value, n_warnings) in [("0s", 1), ("-5s", 1), ("soon", 1)] {
+        let (settings, warnings) = leaf_with("quota.preemption.delay", value);
+        assert_eq!((settings.quota_preemption_delay, warnings), (Duration::ZERO, n_warnings));
+    }
+}
+
+#[test]
+fn s3_10_preemption_policy_is_passed_on_only_where_it_is_disabled() {
+    use PreemptionPolicy::{Default, Disabled, Fence};
+    let policy = |s: &QueueSettings| s.preemption;
+    for (parent, leaf, expected) in [
+        ("preemption.policy: fence", "", (Fence, Default)),
+        ("preemption.policy: disabled", "", (Disabled, Disabled)),
+        ("preemption.policy: DISABLED", "", (Disabled, Disabled)),
+        ("preemption.policy: default", "", (Default, Default)),
+        ("preemption.policy: wall", "", (Default, Default)),
+        ("preemption.policy: \"\"", "", (Default, Default)),
+        ("preemption.policy: disabled", "preemption.policy: fence", (Disabled, Fence)),
+        ("preemption.policy: disabled", "preemption.policy: default", (Disabled, Default)),
+        ("", "preemption.policy: Fence", (Default, Fence)),
+    ] {
+        assert_eq!(inherited(parent, leaf, policy), expected, "`{parent}` above `{leaf}`");
+    }
+    assert_eq!(leaf_with("preemption.policy", "wall").1, 1, "a bad value is warned of");
+    let configuration = parsed(&below_root(
+        "{name: p, properties: {preemption.policy: fence}, queues: [{name: a}]}",
+    ));
+    let shown = &queue(&configuration, "root.p.a").properties["preemption.policy"];
+    assert_eq!(shown, "default");
+}
+
+#[test]
+fn s3_6_delays_of_leaves_reach_them_through_parents_and_mean_nothing_there() {
+    let delay = |s: &QueueSettings| s.preemption_delay;
+    assert_eq!(inherited("preemption.delay: 5s", "", delay), (30 * SECOND, 5 * SECOND));
+    assert_eq!(
+        inherited("preemption.delay: 5s", "preemption.delay: never", delay),
+        (30 * SECOND, 30 * SECOND),
+        "a bad value is the default, not what is inherited"
+    );
+    let backoff = |s: &QueueSettings| (s.backoff_asks, s.backoff_delay);
+    assert_eq!(
+        inherited(
+            "application.unschedasks.backoff: 7, application.unschedasks.backoff.delay: 1m",
+            "",
+            backoff
+        ),
+        ((0, 30 * SECOND), (7, 60 * SECOND))
+    );
+}
+
+#[test]
+fn s3_6_the_values_of_back_off() {
+    for (value, expected, n_warnings) in [
+        ("0", 0, 0),
+        ("5", 5, 0),
+        ("18446744073709551615", u64::MAX, 0),
+        ("-1", 0, 1),
+        ("+1", 0, 1),
+        ("1.5", 0, 1),
+        ("many", 0, 1),
+        ("", 0, 1),
+    ] {
+        let (settings, warnings) = leaf_with("application.unschedasks.backoff", value);
+        assert_eq!((settings.backoff_asks, warnings), (expected, n_warnings), "`{value}`");
+    }
+    for (value, seconds, n_warnings) in [("1m", 60, 0), ("0s", 30, 1), ("x", 30, 1)] {
+        let (settings, warnings) = leaf_with("application.unschedasks.backoff.delay", value);
+        assert_eq!((settings.backoff_delay, warnings), (seconds * SECOND, n_warnings), "`{value}`");
+    }
+}
+
+/// What the partition does with the change: `s3_10_a_property_that_a_reload_removes_is_back_to_its_default`
+/// of the scenarios.
+#[test]
+fn s3_10_a_reload_without_a_property_sets_its_default() {
+    let flat = |queue: &str| reload::flat(&parsed(&below_root(queue)).partitions[0].root);
+    let standing = |config| Standing { config, state: ObjectState::Active };
+    for (key, value) in [
+        ("application.sort.policy", "fair"),
+        ("application.sort.priority", "disabled"),
+        ("priority.policy", "fence"),
+        ("priority.offset", "7"),
+        ("preemption.policy", "fence"),
+        ("preemption.delay", "1s"),
+        ("quota.preemption.delay", "1s"),
+        ("application.unschedasks.backoff", "1"),
+        ("application.unschedasks.backoff.delay", "1s"),
+    ] {
+        let before = flat(&format!("{{name: a, properties: {{{key}: {value}}}}}"));
+        assert_ne!(before["root.a"].settings, QueueSettings::default(), "{key}");
+        let tree = before.into_iter().map(|(path, config)| (path, standing(config))).collect();
+        let changes = reload::changes(&tree, &flat("{name: a}"));
+        let [Change::Set(after)] = &*changes else { panic!("{key}: {changes:?}") };
+        assert_eq!(after.settings, QueueSettings::default(), "{key}");
+        assert!(after.properties.is_empty(), "{key}");
+    }
+}
+
+#[test]
+fn s3_6_root_has_its_own_properties_and_passes_them_on() {
+    let text = "partitions: [{queues: [{name: root, properties: {preemption.delay: 5s, \
+                priority.offset: 3}, queues: [{name: a}]}]}]";
+    let configuration = parsed(text);
+    assert_eq!(queue(&configuration, "root").settings.priority_offset, 3);
+    assert_eq!(queue(&configuration, "root.a").settings.priority_offset, 0);
+    assert_eq!(queue(&configuration, "root.a").settings.preemption_delay, 5 * SECOND);
+}
+
+#[test]
+fn what_has_no_effect_yet_says_so_where_it_stands() {
+    let text = "
+partitions:
+  - preemption: {enabled: yes, quotapreemptionenabled: true}
+    queues:
+      - name: root
+        childtemplate: {properties: {preemption.delay: 1s}}
+        properties:
+          preemption.policy: fence
+          preemption.delay: 1s
+          quota.preemption.delay: 1s
+          application.sort.policy: fifo
+";
+    let configuration = parsed(text);
+    let warned: Vec<usize> = configuration.warnings.iter().map(|w| w.line).collect();
+    assert_eq!(warned, [3, 3, 6, 8, 9, 10]);
+    for warning in &configuration.warnings {
+        assert!(warning.message.contains("has no effect yet"), "{warning}");
+    }
+    let off = "partitions: [{preemption: {enabled: false, quotapreemptionenabled: null}, queues: \
+               []}]";
+    assert_eq!(parsed(off).warnings, [], "what is not wanted is not missed");
+}

@@ -1,0 +1,268 @@
+//! A queue on its way from what was written to what it means: names, access lists, numbers of
+//! applications (2.6, 3.2, 3.5, 3.8). Resources, limits and templates are in files of their own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Field, Limit, Located, Queue, settings};
+use crate::document::{self, QueueResources};
+use crate::error::{Place, Report};
+use crate::shown::ShownQueue;
+use monoceros_rules::order::ledger;
+use monoceros_rules::queues::{Acl, LimitConfig, QueueConfig, Template};
+use monoceros_rules::values::names::{is_queue_name, is_reserved};
+use monoceros_rules::values::resources::{Limits, Resources};
+
+const ROOT: &str = "root";
+
+/// See the module.
+pub(super) struct Draft {
+    /// Without its children.
+    pub(super) raw: Queue,
+    /// The name as written; empty where there is none.
+    pub(super) name: String,
+    /// The path as written, for messages.
+    pub(super) path: String,
+    pub(super) is_root: bool,
+    pub(super) admin_acl: Acl,
+    pub(super) submit_acl: Acl,
+    pub(super) guaranteed: Resources,
+    /// None until it was needed for the first time.
+    pub(super) max: Option<Limits>,
+    /// One for each of the limits that were written.
+    pub(super) limits: Vec<LimitConfig>,
+    pub(super) template: Option<Arc<Template>>,
+    pub(super) children: Vec<Draft>,
+}
+
+impl Draft {
+    /// The root queue among the top-level ones, or one inserted above them (2.6).
+    pub(super) fn root_of(mut queues: Vec<Queue>, report: &mut Report) -> Self {
+        let is_root = |queue: &Queue| queue.name.text().eq_ignore_ascii_case(ROOT);
+        if let [only] = &*queues
+            && is_root(only)
+        {
+            let mut root = queues.pop().expect("there is one");
+            let QueueResources { guaranteed, max } = &mut root.resources;
+            for (key, resources) in [("guaranteed", guaranteed), ("max", max)] {
+                if let Field::Given(Located { place, .. }) = resources {
+                    let message = format!(
+                        "the root queue cannot have `{key}`: what it offers is what the nodes have"
+                    );
+                    report.error("E_ROOT_RESOURCES", place, message);
+                }
+                *resources = Field::Absent;
+            }
+            root.parent = true;
+            return Self::of(root, "");
+        }
+        if let Some(beside) = queues.iter().find(|queue| is_root(queue)) {
+            let message = "`root` is not the only queue at the top, so that it became \
+                           `root.root`; move the other queues below it";
+            report.warn(&beside.place, message);
+        }
+        Self::of(Queue::inserted_root(queues), "")
+    }
+
+    fn of(mut raw: Queue, parent: &str) -> Self {
+        let is_root = parent.is_empty();
+        let name = if is_root { ROOT.to_owned() } else { raw.name.text().to_owned() };
+        let path = match (parent, &*name) {
+            ("", _) => name.clone(),
+            (_, "") => format!("{parent}.(unnamed)"),
+            _ => format!("{parent}.{name}"),
+        };
+        let children = std::mem::take(&mut raw.queues);
+        Self {
+            children: children.into_iter().map(|child| Self::of(child, &path)).collect(),
+            raw,
+            name,
+            path,
+            is_root,
+            admin_acl: Acl::default(),
+            submit_acl: Acl::default(),
+            guaranteed: Resources::new(),
+            max: None,
+            limits: Vec::new(),
+            template: None,
+        }
+    }
+
+    /// Access lists and limits, then the names of the children, then the same for each child. The
+    /// root is at level 0.
+    pub(super) fn check_structure(&mut self, level: usize, report: &mut Report) {
+        self.admin_acl = acl(&self.raw.admin_acl, report);
+        self.submit_acl = acl(&self.raw.submit_acl, report);
+        self.check_limits(report);
+        let mut first_lines = HashMap::new();
+        for child in &self.children {
+            child.check_name(&self.path, level + 1, &mut first_lines, report);
+        }
+        for child in &mut self.children {
+            child.check_structure(level + 1, report);
+        }
+    }
+
+    fn check_name(
+        &self,
+        parent: &str,
+        level: usize,
+        first_lines: &mut HashMap<String, usize>,
+        report: &mut Report,
+    ) {
+        if self.raw.name.is_bad() {
+            return;
+        }
+        let place = self.raw.name.place_or(&self.raw.place);
+        let name = &self.name;
+        if !is_queue_name(name) {
+            let dots = if name.contains('.') {
+                "; for a user name, write `_dot_` for each dot"
+            } else {
+                ""
+            };
+            let message = format!(
+                "`{name}` is not a queue name: it takes 1 to 64 characters of a-z A-Z 0-9 _ : # / \
+                 @ -{dots}"
+            );
+            report.error("E_QUEUE_NAME", place, message);
+            return;
+        }
+        if level == 1 && is_reserved(name) {
+            let message = format!(
+                "the queue `{name}` below root belongs to the scheduler; choose another name of 1 \
+                 to 64 characters of a-z A-Z 0-9 _ : # / @ -"
+            );
+            report.error("E_QUEUE_NAME", place, message);
+            return;
+        }
+        if let Some(line) = first_lines.get(&name.to_ascii_lowercase()) {
+            let message = format!(
+                "`{parent}` already has a queue `{name}` at level {level}, on line {line}; case \
+                 does not count"
+            );
+            report.error("E_QUEUE_DUP", place, message);
+        } else {
+            first_lines.insert(name.to_ascii_lowercase(), place.line);
+        }
+    }
+
+    /// Where a parent limits its applications, each child does, and to no more (3.5).
+    pub(super) fn check_max_applications(&self, report: &mut Report) {
+        let own = self.max_applications();
+        for child in &self.children {
+            if child.raw.max_applications.is_bad() {
+                continue;
+            }
+            let place = child.raw.max_applications.place_or(&child.raw.place);
+            let (limit, parent, path) = (child.max_applications(), &self.path, &child.path);
+            if own != 0 && limit == 0 {
+                let message = format!(
+                    "queue `{path}` has maxapplications 0, unlimited, below `{parent}` with {own}; \
+                     write 1 to {own}"
+                );
+                report.error("E_MAXAPPS_CHILD_UNSET", place, message);
+            } else if own != 0 && limit > own {
+                let message = format!(
+                    "queue `{path}` has maxapplications {limit}, more than `{parent}` with {own}"
+                );
+                report.error("E_MAXAPPS_CHILD_LARGER", place, message);
+            }
+        }
+        for child in &self.children {
+            child.check_max_applications(report);
+        }
+    }
+
+    /// 0 is unlimited.
+    pub(super) fn max_applications(&self) -> u64 {
+        self.raw.max_applications.value().copied().unwrap_or(0)
+    }
+
+    /// Whether applications live here (3.3).
+    pub(super) fn is_leaf(&self) -> bool {
+        !self.raw.parent && self.children.is_empty()
+    }
+
+    pub(super) fn check_properties(&self, report: &mut Report) {
+        settings::check(&self.raw.properties, report);
+        for child in &self.children {
+            child.check_properties(report);
+        }
+    }
+
+    pub(super) fn build(&self, parent: Option<&QueueConfig>) -> QueueConfig {
+        let name = self.name.to_ascii_lowercase();
+        let path = parent.map_or_else(|| name.clone(), |parent| format!("{}.{name}", parent.path));
+        let is_leaf = self.is_leaf();
+        let inherited = parent.map(|parent| &parent.properties);
+        let properties = settings::effective(inherited, &self.raw.properties);
+        let mut queue = QueueConfig {
+            name: Arc::from(name),
+            path: Arc::from(path),
+            is_leaf,
+            max: self.max.as_ref().and_then(|max| ledger::stored_limits(&max.as_resources())),
+            guaranteed: ledger::stored_guaranteed(&self.guaranteed),
+            max_applications: self.max_applications(),
+            submit_acl: self.submit_acl.clone(),
+            admin_acl: self.admin_acl.clone(),
+            settings: settings::managed(&properties, is_leaf),
+            properties,
+            template: self.template.clone(),
+            limits: self.limits.clone(),
+            is_dynamic: false,
+            children: Vec::new(),
+        };
+        queue.children = self.children.iter().map(|child| child.build(Some(&queue))).collect();
+        queue
+    }
+
+    pub(super) fn shown(&self) -> ShownQueue {
+        let raw = &self.raw;
+        ShownQueue {
+            name: self.name.clone(),
+            parent: raw.parent,
+            resources: raw.resources.shown(),
+            max_applications: self.max_applications(),
+            properties: super::templates::shown_texts(&raw.properties),
+            admin_acl: raw.admin_acl.text().to_owned(),
+            submit_acl: raw.submit_acl.text().to_owned(),
+            child_template: raw.template.value().map(document::Template::shown).unwrap_or_default(),
+            queues: self.children.iter().map(Self::shown).collect(),
+            limits: raw.limits.listed().iter().map(Limit::shown).collect(),
+        }
+    }
+}
+
+impl Queue {
+    fn inserted_root(queues: Vec<Self>) -> Self {
+        let place = Place::top();
+        let name = Field::Given(Located { value: ROOT.to_owned(), place: place.clone() });
+        Self { name, parent: true, queues, ..Self::at(place) }
+    }
+}
+
+/// Reads an access list; nobody where it cannot be read.
+fn acl(text: &Field<String>, report: &mut Report) -> Acl {
+    let Field::Given(Located { value: text, place }) = text else { return Acl::default() };
+    match Acl::parse_with_dropped(text) {
+        Ok((acl, dropped)) => {
+            for name in dropped {
+                let what = match name {
+                    "" => "an empty name".to_owned(),
+                    _ => format!("`{name}`, which nobody can be called,"),
+                };
+                let message = format!(
+                    "{what} in the access list `{text}` is left out; users come before the space, \
+                     groups after it"
+                );
+                report.warn(place, message);
+            }
+            acl
+        }
+        Err(error) => {
+            report.error("E_ACL_SPACES", place, error.to_string());
+            Acl::default()
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What was written → what it means, every rule of the chapter held (2.3 to 2.7, 3.1 to 3.9, 6.9).
+//!
+//! Each partition goes through the checks in the order of section 2.4. A check whose input already
+//! failed is skipped: what cannot be read counts as not written, so that the faults that follow
+//! from it stay hidden until it is corrected. What 2.4 does not list, the contents of child
+//! templates, comes last.
+
+mod draft;
+mod inherited;
+mod limits;
+mod resources;
+mod rules;
+mod templates;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use self::draft::Draft;
+use super::document::{Document, Field, Limit, Located, Partition, Queue, closest};
+use super::error::{Place, Report};
+use super::settings;
+use super::shown::{ShownNodeOrder, ShownPartition, ShownPreemption, ShownResolver};
+use super::{NodeOrder, NodeSortPolicy, PartitionConfig, PreemptionFlags};
+use monoceros_rules::values::resources::Limits;
+
+pub(super) const DEFAULT_PARTITION: &str = "default";
+
+/// The resolvers of section 8.1; the empty one gives each user the group of the same name, and so
+/// does `test`, which is for tests only.
+const RESOLVERS: [&str; 4] = ["", "os", "ldap", "test"];
+
+/// Checks all partitions. The result is worth something only where no error was reported.
+pub(super) fn partitions(
+    document: Document,
+    report: &mut Report,
+) -> Vec<(PartitionConfig, ShownPartition)> {
+    let (partitions, place) = match document.partitions {
+        Field::Bad => return Vec::new(),
+        Field::Absent => (Vec::new(), Place::top()),
+        Field::Given(Located { value, place }) => (value, place),
+    };
+    if partitions.is_empty() {
+        report.error(
+            "E_NO_PARTITIONS",
+            &place,
+            "there is no partition: list one under `partitions`",
+        );
+    }
+    let mut first_lines = HashMap::new();
+    partitions.into_iter().map(|raw| partition(raw, &mut first_lines, report)).collect()
+}
+
+/// The sequence of 2.4.
+fn partition(
+    mut raw: Partition,
+    first_lines: &mut HashMap<String, usize>,
+    report: &mut Report,
+) -> (PartitionConfig, ShownPartition) {
+    let name = partition_name(&raw, first_lines, report);
+    let queues = match std::mem::take(&mut raw.queues) {
+        Field::Given(queues) => Some(queues.value),
+        Field::Bad => None,
+        Field::Absent => {
+            let message = "the partition has no `queues`; an empty list, `queues: []`, would do";
+            report.error("E_NO_QUEUES", &raw.place, message);
+            None
+        }
+    };
+    let is_known = queues.is_some();
+    let mut root = Draft::root_of(queues.unwrap_or_default(), report);
+    if is_known {
+        root.take_partition_limits(&raw.limits, report);
+        root.check_structure(0, report);
+        root.check_resources(&Limits::unlimited(), report);
+    }
+    let mut in_templates = Report::default();
+    root.read_templates(&mut in_templates);
+    let built = root.build(None);
+    let placement = rules::check(&raw.placement, is_known.then_some(&built), report);
+    let node_order = node_order(&raw, report);
+    if is_known {
+        root.check_max_applications(report);
+        inherited::check(&root, report);
+    }
+    report.append(in_templates);
+    root.check_properties(report);
+    let config = PartitionConfig {
+        name: Arc::from(&*name),
+        placement,
+        preemption: preemption(&raw, report),
+        resolver: resolver(&raw, report),
+        node_order,
+        root: built,
+    };
+    let shown = shown(name, &raw, &root);
+    (config, shown)
+}
+
+fn partition_name(
+    raw: &Partition,
+    first_lines: &mut HashMap<String, usize>,
+    report: &mut Report,
+) -> String {
+    let (name, place) = match &raw.name {
+        Field::Bad => return String::new(),
+        Field::Absent => ("", &raw.place),
+        Field::Given(Located { value, place }) => (&**value, place),
+    };
+    if name.contains(['[', ']']) {
+        let message = format!("the partition name `{name}` must not contain `[` or `]`");
+        report.error("E_PARTITION_IDENT", place, message);
+    }
+    let name = if name.is_empty() || name.eq_ignore_ascii_case(DEFAULT_PARTITION) {
+        DEFAULT_PARTITION
+    } else {
+        name
+    };
+    if let Some(line) = first_lines.get(&name.to_lowercase()) {
+        let message = format!(
+            "there already is a partition `{name}`, on line {line}; case does not count, and no \
+             name means `{DEFAULT_PARTITION}`"
+        );
+        report.error("E_PARTITION_DUP", place, message);
+    } else {
+        first_lines.insert(name.to_lowercase(), place.line);
+    }
+    name.to_owned()
+}
+
+fn node_order(raw: &Partition, report: &mut Report) -> NodeOrder {
+    let policy = match &raw.node_order_policy {
+        Field::Absent | Field::Bad => NodeSortPolicy::default(),
+        Field::Given(Located { value, place }) => match &**value {
+            "" | "fair" => NodeSortPolicy::Fair,
+            "binpacking" => NodeSortPolicy::BinPacking,
+            unknown => {
+                let message = format!(
+                    "`{unknown}` is not a node sort policy; write `fair` or `binpacking`, in lower \
+                     case"
+                );
+                report.error("E_NODESORT_POLICY", place, message);
+                NodeSortPolicy::default()
+            }
+        },
+    };
+    let mut by_name = BTreeMap::new();
+    for (name, Located { value, place }) in &raw.node_order_weights {
+        if *value < 0.0 {
+            let message = format!("the weight of `{name}` is {value}; it has to be 0 or more");
+            report.error("E_NODESORT_WEIGHT", place, message);
+        }
+        by_name.insert(name.clone(), *value);
+    }
+    if by_name.is_empty() {
+        by_name = BTreeMap::from([("memory".to_owned(), 1.0), ("vcore".to_owned(), 1.0)]);
+    }
+    NodeOrder { policy, weights: by_name.into_iter().collect() }
+}
+
+fn preemption(raw: &Partition, report: &mut Report) -> PreemptionFlags {
+    for (key, flag) in [
+        (settings::PREEMPTION, &raw.preemption),
+        (settings::QUOTA_PREEMPTION, &raw.quota_preemption),
+    ] {
+        if let Field::Given(flag) = flag
+            && flag.value
+        {
+            settings::warn_of_no_effect(key, &flag.place, report);
+        }
+    }
+    let default = PreemptionFlags::default();
+    PreemptionFlags {
+        enabled: raw.preemption.value().copied().unwrap_or(default.enabled),
+        quota: raw.quota_preemption.value().copied().unwrap_or(default.quota),
+    }
+}
+
+fn resolver(raw: &Partition, report: &mut Report) -> String {
+    if let Field::Given(Located { value, place }) = &raw.resolver
+        && !RESOLVERS.contains(&&**value)
+    {
+        let instead = match closest(value, ["os", "ldap"].into_iter()) {
+            Some(close) => format!("did you mean `{close}`?"),
+            None => "write `os` or `ldap`, or leave it out".to_owned(),
+        };
+        let message = format!(
+            "`{value}` is not a user group resolver, so that each user is in one group, of the \
+             same name; {instead}"
+        );
+        report.warn(place, message);
+    }
+    raw.resolver.text().to_owned()
+}
+
+fn shown(name: String, raw: &Partition, root: &Draft) -> ShownPartition {
+    ShownPartition {
+        name,
+        queues: vec![root.shown()],
+        placement_rules: raw.placement.iter().map(rules::shown).collect(),
+        limits: raw.limits.listed().iter().map(Limit::shown).collect(),
+        preemption: ShownPreemption {
+            enabled: raw.preemption.value().copied(),
+            quota_preemption_enabled: raw.quota_preemption.value().copied(),
+        },
+        node_sort_policy: ShownNodeOrder {
+            r#type: raw.node_order_policy.text().to_owned(),
+            resource_weights: raw
+                .node_order_weights
+                .iter()
+                .map(|(name, weight)| (name.clone(), weight.value))
+                .collect(),
+        },
+        user_group_resolver: ShownResolver { r#type: raw.resolver.text().to_owned() },
+    }
+}

@@ -1,0 +1,147 @@
+//! The placement rules of a partition (6.1, 6.5, 6.9).
+//!
+//! What rules mean is known by [`crate::placement`], which is asked here, so that what validates
+//! also loads; here each of its errors gets its place in the text.
+
+use super::Located;
+use crate::document::{Field, Filter, Rule};
+use crate::error::{Place, Report};
+use crate::placement::{self, Placement, RuleError};
+use crate::shown::{ShownFilter, ShownRule};
+use crate::{FilterConfig, RuleConfig};
+use monoceros_rules::queues::QueueConfig;
+use monoceros_rules::values::names;
+
+/// Checks the rules by themselves and, where the queues could be read, against those below `root`.
+pub(super) fn check(
+    rules: &[Rule],
+    root: Option<&QueueConfig>,
+    report: &mut Report,
+) -> Vec<RuleConfig> {
+    let configs: Vec<RuleConfig> = rules.iter().map(config).collect();
+    let mut errors: Vec<RuleError> =
+        rules.iter().enumerate().flat_map(|(number, rule)| bad_filters(number, rule)).collect();
+    errors.extend(match root {
+        Some(root) => placement::check(&configs, root),
+        None => Placement::build(&configs).err().unwrap_or_default(),
+    });
+    errors.sort_by_key(RuleError::rank);
+    for RuleError { code, rule, depth, message } in errors {
+        let chain = std::iter::successors(rules.get(rule), |rule| rule.parent.as_deref());
+        if let Some(rule) = chain.take(depth + 1).last()
+            && let Some(place) = rule.place_of(code)
+        {
+            report.error(code, place, message);
+        }
+    }
+    for rule in rules {
+        warn_of_filters(rule, report);
+    }
+    configs.into_iter().map(in_lower_case).collect()
+}
+
+/// A rule with the name it is known by; until then it bears the one that its author wrote, which is
+/// what errors repeat.
+fn in_lower_case(mut rule: RuleConfig) -> RuleConfig {
+    rule.name.make_ascii_lowercase();
+    rule.parent = rule.parent.map(|parent| Box::new(in_lower_case(*parent)));
+    rule
+}
+
+/// The filters along the chain of a rule whose type there is not.
+fn bad_filters(number: usize, rule: &Rule) -> Vec<RuleError> {
+    let chain = std::iter::successors(Some(rule), |rule| rule.parent.as_deref());
+    let mut errors = Vec::new();
+    for (depth, rule) in chain.enumerate() {
+        let kind = rule.filter.kind.text();
+        if !["", "allow", "deny"].iter().any(|known| known.eq_ignore_ascii_case(kind)) {
+            let message = format!(
+                "rule {}: `{kind}` is not the type of a filter; write `allow` or `deny`",
+                number + 1
+            );
+            errors.push(RuleError { code: "E_FILTER_TYPE", rule: number, depth, message });
+        }
+    }
+    errors
+}
+
+/// Warns of filters along the chain of a rule that let pass whom their author hardly means (6.5).
+fn warn_of_filters(rule: &Rule, report: &mut Report) {
+    let filter = &rule.filter;
+    let (users, groups) = (filter.users.listed(), filter.groups.listed());
+    if filter.kind.text().eq_ignore_ascii_case("deny") && users.is_empty() && groups.is_empty() {
+        let message = "the filter denies everybody, so that its rule is never used; list `users` or \
+                       `groups`";
+        report.warn(filter.kind.place_or(&rule.place), message);
+    }
+    for (word, names, is_name) in
+        [("user", users, names::is_user as fn(&str) -> bool), ("group", groups, names::is_group)]
+    {
+        // One alone that is neither a name nor an expression is an error.
+        let left_out = names.iter().filter(|name| !is_name(&name.value));
+        for Located { value, place } in left_out.filter(|_| names.len() > 1) {
+            let message = format!(
+                "`{value}` is not the name of a {word} and is left out of the filter; a regular \
+                 expression has to be the only entry"
+            );
+            report.warn(place, message);
+        }
+    }
+    if let Some(parent) = &rule.parent {
+        warn_of_filters(parent, report);
+    }
+}
+
+impl Rule {
+    /// Where to correct an error; none where what it speaks of could not be read.
+    fn place_of(&self, code: &str) -> Option<&Place> {
+        let filter = self.filter.place.as_ref().unwrap_or(&self.place);
+        match code {
+            "E_FILTER_TYPE" => Some(self.filter.kind.place_or(filter)),
+            "E_FILTER_USER" => Some(self.filter.users.place_or(filter)),
+            "E_FILTER_GROUP" => Some(self.filter.groups.place_or(filter)),
+            "E_RULE_NAME" | "E_RULE_UNKNOWN" | "E_RULE_RECOVERY" => {
+                (!self.name.is_bad()).then(|| self.name.place_or(&self.place))
+            }
+            // The rest is about what was written as a value; a path that leads nowhere too.
+            _ => (!self.value.is_bad()).then(|| self.value.place_or(&self.place)),
+        }
+    }
+}
+
+fn config(rule: &Rule) -> RuleConfig {
+    RuleConfig {
+        parent: rule.parent.as_ref().map(|parent| Box::new(config(parent))),
+        name: rule.name.text().to_owned(),
+        create: rule.create,
+        filter: filter(&rule.filter),
+        value: rule.value.text().to_owned(),
+    }
+}
+
+fn filter(filter: &Filter) -> FilterConfig {
+    FilterConfig {
+        denies: filter.kind.text().eq_ignore_ascii_case("deny"),
+        users: names(&filter.users),
+        groups: names(&filter.groups),
+    }
+}
+
+fn names(names: &Field<Vec<Located<String>>>) -> Vec<String> {
+    names.listed().iter().map(|name| name.value.clone()).collect()
+}
+
+/// A rule as it was written.
+pub(super) fn shown(rule: &Rule) -> ShownRule {
+    ShownRule {
+        name: rule.name.text().to_owned(),
+        create: rule.create,
+        filter: ShownFilter {
+            r#type: rule.filter.kind.text().to_owned(),
+            users: names(&rule.filter.users),
+            groups: names(&rule.filter.groups),
+        },
+        parent: rule.parent.as_ref().map(|parent| Box::new(shown(parent))),
+        value: rule.value.text().to_owned(),
+    }
+}

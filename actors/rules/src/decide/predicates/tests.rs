@@ -1,0 +1,219 @@
+//! What is void, against a log of everything that happened; how a try goes on.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::nodes::NodeOrder;
+use crate::work::allocations::{Allocation, AllocationTable, Form};
+
+const NODES: usize = 3;
+
+fn vcore(quantity: i64) -> Resources {
+    Resources::of(&[("vcore", quantity)])
+}
+
+fn index(nodes: usize) -> (NodeIndex, Vec<NodeSlot>) {
+    let mut index = NodeIndex::new(NodeOrder::default());
+    let slots = (0..nodes).map(|number| {
+        index.insert(Arc::from(format!("n{number:04}")), vcore(4), vcore(4), true).unwrap()
+    });
+    let slots = slots.collect();
+    (index, slots)
+}
+
+/// Some application and placement.
+fn placement(node: NodeSlot) -> (ApplicationSlot, AllocationId) {
+    let id = AllocationTable::new().insert(Allocation {
+        application: ApplicationSlot(0),
+        key: Arc::from("k"),
+        uuid: Arc::from("k"),
+        question: None,
+        node,
+        resources: Resources::new(),
+        priority: 0,
+        placeholder: false,
+        originator: false,
+        form: Form::Ask,
+        created_ns: 0,
+        bound_ns: 0,
+        released: false,
+        deadline: None,
+        tags: None,
+    });
+    (ApplicationSlot(0), id)
+}
+
+#[derive(Clone, Debug)]
+enum Happening {
+    /// A question is asked.
+    Ask,
+    /// Something was placed or ended on a node.
+    Change(usize),
+    /// The oldest question is answered.
+    Answer(Scope, usize),
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    let scope = prop_oneof![Just(Scope::Topology), Just(Scope::Node), Just(Scope::Static)];
+    prop_oneof![
+        2 => Just(Happening::Ask),
+        1 => (0..NODES).prop_map(Happening::Change),
+        2 => (scope, 0..NODES).prop_map(|(scope, node)| Happening::Answer(scope, node)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn an_answer_is_void_exactly_if_what_it_rests_on_changed_since_the_question(
+        history in prop::collection::vec(happening(), 1..60),
+    ) {
+        let (_, nodes) = index(NODES);
+        let mut unsettled = Unsettled::default();
+        // What happened so far: the node of each change.
+        let mut log: Vec<usize> = Vec::new();
+        let mut asked: BTreeMap<u64, usize> = BTreeMap::new();
+        for happening in history {
+            match happening {
+                Happening::Ask => {
+                    let number =
+                        unsettled.ask(placement(nodes[0]), Vec::new(), false, 0);
+                    prop_assert!(asked.insert(number, log.len()).is_none(), "never given twice");
+                }
+                Happening::Change(node) => {
+                    unsettled.changed(nodes[node]);
+                    log.push(node);
+                }
+                Happening::Answer(scope, node) => {
+                    let Some((number, since)) = asked.pop_first() else { continue };
+                    let question = unsettled.take(number).unwrap();
+                    let later = &log[since..];
+                    let expected = match scope {
+                        Scope::Topology => !later.is_empty(),
+                        Scope::Node => later.contains(&node),
+                        Scope::Static => false,
+                    };
+                    prop_assert_eq!(unsettled.is_void(&question, scope, nodes[node]), expected);
+                    prop_assert!(unsettled.take(number).is_none());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_window_stays_between_one_and_what_was_configured(
+        most in 1_usize..100,
+        answers in prop::collection::vec(prop::collection::vec(any::<bool>(), 0..5), 0..40),
+    ) {
+        let mut window = Window::new(most);
+        for together in answers {
+            let before = window.room(0);
+            let any_void = together.contains(&true);
+            for void in &together {
+                window.answered(*void);
+            }
+            window.end_of_answers();
+            let expected = match (any_void, together.is_empty()) {
+                (true, _) => (before / 2).max(1),
+                (false, true) => before,
+                (false, false) => (before + 1).min(most),
+            };
+            prop_assert_eq!(window.room(0), expected);
+            prop_assert!((1..=most).contains(&expected));
+        }
+    }
+
+    /// However wide the questions are, each node is asked once, in order.
+    #[test]
+    fn a_try_asks_every_node_that_fits_once_and_in_order(
+        nodes in 1_usize..200,
+        widest in 1_usize..70,
+        full in prop::collection::btree_set(0_usize..200, 0..50),
+    ) {
+        let (mut index, slots) = index(nodes);
+        for at in full.iter().filter(|at| **at < nodes) {
+            index.update(slots[*at], None, &vcore(0));
+        }
+        let fitting: Vec<NodeSlot> =
+            index.iter().filter(|slot| index.available(*slot).holds(&vcore(1))).collect();
+        let mut trying = Try::new(0, index.growth());
+        let mut asked = Vec::new();
+        let mut last_width = 0;
+        loop {
+            let candidates = trying.candidates(&index, &vcore(1));
+            if candidates.is_empty() {
+                break;
+            }
+            prop_assert!(candidates.len() <= widest.max(1));
+            last_width = last_width.max(candidates.len());
+            let ids: Vec<_> = candidates.iter().map(|slot| Arc::clone(index.id(*slot))).collect();
+            trying.refused_by(&ids, widest);
+            asked.extend(candidates);
+        }
+        prop_assert_eq!(asked, fitting);
+        let nothing = Unsettled::default();
+        prop_assert_eq!(trying.out_of_candidates(&nothing, &index, &vcore(1)), Next::Nothing);
+    }
+}
+
+#[test]
+fn after_a_refusal_a_question_names_16_then_twice_as_many_each_time() {
+    let (index, _) = index(2_000);
+    let mut trying = Try::new(0, index.growth());
+    let mut widths = Vec::new();
+    loop {
+        let candidates = trying.candidates(&index, &vcore(1));
+        if candidates.is_empty() {
+            break;
+        }
+        widths.push(candidates.len());
+        let ids: Vec<_> = candidates.iter().map(|slot| Arc::clone(index.id(*slot))).collect();
+        trying.refused_by(&ids, 512);
+    }
+    assert_eq!(widths, [1, 16, 32, 64, 128, 256, 512, 512, 479]);
+}
+
+#[test]
+fn several_answers_to_equally_wide_questions_widen_the_next_once() {
+    let (index, _) = index(100);
+    let mut trying = Try::new(0, index.growth());
+    let first = [Arc::clone(index.id(index.first_fit(&vcore(1)).unwrap()))];
+    for _ in 0..64 {
+        trying.refused_by(&first, 512);
+    }
+    assert_eq!(trying.candidates(&index, &vcore(1)).len(), 16);
+}
+
+#[test]
+fn a_node_that_grew_meanwhile_is_a_reason_to_begin_anew_and_what_came_back_is_not() {
+    let (mut index, slots) = index(2);
+    let unsettled = Unsettled::default();
+    let mut trying = Try::new(0, index.growth());
+    let ids: Vec<_> = index.by_id().map(|slot| Arc::clone(index.id(slot))).collect();
+    trying.refused_by(&ids, 512);
+    index.update(slots[0], None, &vcore(3));
+    index.take_back(slots[0], &vcore(4));
+    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), Next::Nothing);
+    index.touch(slots[1]);
+    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), Next::Anew);
+}
+
+#[test]
+fn a_node_that_was_not_asked_because_it_was_held_is_worth_waiting_for() {
+    let (mut index, slots) = index(2);
+    let mut unsettled = Unsettled::default();
+    let held = Arc::clone(index.id(slots[1]));
+    index.update(slots[1], None, &vcore(0));
+    let number = unsettled.ask(placement(slots[1]), vec![Arc::clone(&held)], false, 0);
+    let mut trying = Try::new(0, index.growth());
+    trying.refused_by(&[Arc::clone(index.id(slots[0]))], 512);
+    assert!(trying.candidates(&index, &vcore(1)).is_empty());
+    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), Next::Returns);
+    trying.refused_by(&[held], 512);
+    assert_eq!(
+        trying.out_of_candidates(&unsettled, &index, &vcore(1)),
+        Next::Nothing,
+        "it refused, too"
+    );
+    unsettled.take(number);
+    assert!(unsettled.is_empty());
+}

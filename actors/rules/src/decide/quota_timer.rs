@@ -1,0 +1,133 @@
+//! When a queue above its maximum begins to give up what is too much (queues-and-config chapter,
+//! 4.11; applications-and-scheduling chapter, 6.3).
+//!
+//! A maximum that is lowered below what is used takes nothing away at once: the queue first has the
+//! time `quota.preemption.delay` to shrink by itself. One [`QuotaTimer`] per queue keeps when that
+//! time is over. It is asked when the queue is configured anew, when something is charged to it
+//! without a look at its maximum, and by the scan that looks for queues that are due.
+//!
+//! # Not wired in
+//! Nothing uses this module yet but its tests: no queue has such a timer until quota preemption
+//! exists, and until then the settings it would obey are kept, shown, and have no effect. Whether a
+//! queue is managed and whether its partition wants quota preemption will be for the engine to know;
+//! of others nothing is to be asked.
+//!
+//! # Invariants
+//! * A start time is set only for a queue above its maximum with a delay, and the first one counts:
+//!   lowering the maximum again while it is set does not put it off.
+//! * While a run goes on nothing moves the timer; it fires once for each time that it was set.
+//!
+//! ```
+//! use monoceros_rules::decide::quota_timer::{Quota, QuotaTimer};
+//! use monoceros_rules::values::resources::{Limits, Resources};
+//! let (wide, narrow) = (Limits::of(&[("vcore", 20)]), Limits::of(&[("vcore", 10)]));
+//! let (old, new) = (Quota::of(&wide, 60), Quota::of(&narrow, 60));
+//! let used = Resources::of(&[("vcore", 18)]);
+//! let mut timer = QuotaTimer::default();
+//! timer.reconfigured(old, new, &used, 1_000);
+//! assert!(!timer.fires(new, &used, 1_059));
+//! assert!(timer.fires(new, &used, 1_060));
+//! ```
+
+use crate::values::resources::{Limits, Resources};
+
+/// What a queue is configured with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quota<'a> {
+    /// Its stored maximum.
+    pub max: Option<&'a Limits>,
+    /// How long it may stay above, in nanoseconds; 0 is for ever.
+    pub delay_ns: i64,
+}
+
+/// The timer of one queue. See the module.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuotaTimer {
+    start_ns: Option<i64>,
+    is_running: bool,
+}
+
+impl QuotaTimer {
+    /// When the queue is due, in nanoseconds; may be in the past.
+    pub fn start_ns(&self) -> Option<i64> {
+        self.start_ns
+    }
+
+    /// Whether a run goes on.
+    pub fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    /// The queue is configured anew, or its properties were derived again.
+    pub fn reconfigured(&mut self, old: Quota<'_>, new: Quota<'_>, used: &Resources, now_ns: i64) {
+        if self.is_running {
+            return;
+        }
+        if new.delay_ns == 0 || !new.is_exceeded_by(used) {
+            self.start_ns = None;
+            return;
+        }
+        self.start_ns = match self.start_ns {
+            Some(start) => {
+                // What was waited for stays waited for; the same delay moves nothing.
+                Some(start.saturating_add(new.delay_ns.saturating_sub(old.delay_ns)))
+            }
+            None if new.is_lower_than(old) || (old.delay_ns == 0 && old.max == new.max) => {
+                Some(now_ns.saturating_add(new.delay_ns))
+            }
+            None => None,
+        };
+    }
+
+    /// Something was charged without a look at the maximum: recovered, placed by the RM itself, or
+    /// grown in place. `used` includes it.
+    pub fn charged_unchecked(&mut self, quota: Quota<'_>, used: &Resources, now_ns: i64) {
+        let is_unset = self.start_ns.is_none() && !self.is_running;
+        if is_unset && quota.delay_ns != 0 && quota.is_exceeded_by(used) {
+            self.start_ns = Some(now_ns.saturating_add(quota.delay_ns));
+        }
+    }
+
+    /// Whether the queue is due. If so, it runs from now on, until [`Self::ended`]; a queue that is
+    /// back below its maximum is not waited for any more.
+    #[must_use = "a queue that is due runs"]
+    pub fn fires(&mut self, quota: Quota<'_>, used: &Resources, now_ns: i64) -> bool {
+        if self.is_running {
+            return false;
+        }
+        if !quota.is_exceeded_by(used) {
+            self.start_ns = None;
+        }
+        self.is_running = self.start_ns.is_some_and(|start| start <= now_ns);
+        self.is_running
+    }
+
+    /// The run is over, whatever it achieved.
+    pub fn ended(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl<'a> Quota<'a> {
+    /// A maximum with a delay in nanoseconds.
+    pub fn of(max: &'a Limits, delay_ns: i64) -> Self {
+        Self { max: Some(max), delay_ns }
+    }
+
+    /// Whether more is used of some name than the maximum says. What it does not name is not
+    /// limited, nor is anything without a maximum.
+    fn is_exceeded_by(self, used: &Resources) -> bool {
+        self.max.is_some_and(|max| max.entries().any(|(name, limit)| used.get(name) > limit))
+    }
+
+    /// Whether any name is limited more than before. A name that was not limited was unlimited
+    /// (D39): a first maximum is a lower one.
+    fn is_lower_than(self, old: Self) -> bool {
+        let before = |name| old.max.and_then(|max| max.find(name));
+        let Some(max) = self.max else { return false };
+        max.entries().any(|(name, limit)| before(name).is_none_or(|old| limit < old))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,158 @@
+//! For which requests more machines would help (applications chapter, 3.8).
+//!
+//! A request that was tried, fits every quota above it but root's (root grows with the machines) and
+//! every limit of its user and group, and still waits would run if there were a machine for it.
+//! Requests are counted in the order in which they would be placed, and each takes its share of what
+//! quotas and limits leave, so that no more is asked for than they will let run; one that does not fit
+//! is passed over.
+//!
+//! # Invariants
+//! * What is counted below a queue fits what that queue has left, and what is counted of a user or a
+//!   group, in whichever queues, what their limits leave.
+//! * Nothing that was passed over would fit beside what was counted.
+//!
+//! ```
+//! use monoceros_rules::values::resources::{Limits, Resources};
+//! use monoceros_rules::decide::scale_up::times;
+//! let left = Limits::of(&[("vcore", 7)]);
+//! assert_eq!(times(&left, &Resources::of(&[("vcore", 2), ("memory", 99)])), 3);
+//! ```
+
+use std::collections::BTreeMap;
+
+use crate::limits::LimitId;
+use crate::order::keys::{ApplicationKey, QueueKey};
+use crate::values::resources::{Limits, Resources};
+use crate::work::allocations::ApplicationSlot;
+use crate::work::asks::ClassId;
+
+/// What a queue has left.
+#[derive(Clone, Debug)]
+pub struct QueueRoom {
+    /// The place of its parent in the list of queues; `None`: it is root, whose room is not asked.
+    pub parent: Option<usize>,
+    /// Its place among its siblings.
+    pub key: QueueKey,
+    /// Its own maximum without what is allocated.
+    pub left: Limits,
+}
+
+/// Requests of equal shape that were tried and wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Their class.
+    pub class: ClassId,
+    /// What each allocation takes.
+    pub resources: Resources,
+    /// How many allocations are outstanding.
+    pub count: u64,
+}
+
+/// What an application waits for.
+#[derive(Clone, Debug)]
+pub struct ApplicationWaiting {
+    /// Which one.
+    pub application: ApplicationSlot,
+    /// The place of its leaf in the list of queues.
+    pub leaf: usize,
+    /// Its place in its leaf.
+    pub key: ApplicationKey,
+    /// The limits of its user and group.
+    pub limits: Vec<LimitId>,
+    /// In the order in which they are tried.
+    pub classes: Vec<Waiting>,
+}
+
+/// So many allocations of a class would run on more machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose.
+    pub application: ApplicationSlot,
+    /// Of its asks.
+    pub class: ClassId,
+    /// At least one; the first ones of the class.
+    pub count: u64,
+}
+
+/// How many allocations of each class more machines would let run, in the order of scheduling.
+/// `limits` is what those of users and groups leave.
+pub fn wanted(
+    mut queues: Vec<QueueRoom>,
+    mut limits: BTreeMap<LimitId, Limits>,
+    applications: Vec<ApplicationWaiting>,
+) -> Vec<Wanted> {
+    let mut by_leaf: Vec<Vec<ApplicationWaiting>> = vec![Vec::new(); queues.len()];
+    for application in applications {
+        by_leaf[application.leaf].push(application);
+    }
+    let mut wanted = Vec::new();
+    for leaf in in_order(&queues) {
+        let mut applications = std::mem::take(&mut by_leaf[leaf]);
+        applications.sort_by(|a, b| a.key.cmp(&b.key));
+        let path = path(&queues, leaf);
+        for application in applications {
+            for waiting in application.classes {
+                let by_queues = path.iter().map(|queue| &queues[*queue].left);
+                let by_limits = application.limits.iter().filter_map(|limit| limits.get(limit));
+                let room = by_queues.chain(by_limits).map(|left| times(left, &waiting.resources));
+                let count = room.min().unwrap_or(u64::MAX).min(waiting.count);
+                if count == 0 {
+                    continue;
+                }
+                let taken = waiting.resources.times(i64::try_from(count).unwrap_or(i64::MAX));
+                for queue in &path {
+                    queues[*queue].left.take(&taken);
+                }
+                for limit in &application.limits {
+                    if let Some(left) = limits.get_mut(limit) {
+                        left.take(&taken);
+                    }
+                }
+                let (application, class) = (application.application, waiting.class);
+                wanted.push(Wanted { application, class, count });
+            }
+        }
+    }
+    wanted
+}
+
+/// How often an amount fits, beside itself.
+pub fn times(left: &Limits, resources: &Resources) -> u64 {
+    let wanted = resources.entries().filter(|(_, quantity)| *quantity > 0);
+    let fit = wanted.filter_map(|(name, quantity)| Some(left.find(name)?.max(0) / quantity));
+    fit.min().map_or(u64::MAX, i64::unsigned_abs)
+}
+
+/// The queues from root on, each before what is below it, siblings in their order.
+fn in_order(queues: &[QueueRoom]) -> Vec<usize> {
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); queues.len()];
+    let mut to_visit = Vec::new();
+    for (at, queue) in queues.iter().enumerate() {
+        match queue.parent {
+            Some(parent) => children[parent].push(at),
+            None => to_visit.push(at),
+        }
+    }
+    let mut order = Vec::with_capacity(queues.len());
+    while let Some(queue) = to_visit.pop() {
+        order.push(queue);
+        let below = &mut children[queue];
+        below.sort_by(|a, b| queues[*b].key.cmp(&queues[*a].key));
+        to_visit.append(below);
+    }
+    order
+}
+
+/// A queue and those above it, without root.
+fn path(queues: &[QueueRoom], leaf: usize) -> Vec<usize> {
+    let mut path = Vec::new();
+    let mut at = leaf;
+    while let Some(parent) = queues[at].parent {
+        path.push(at);
+        at = parent;
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests;

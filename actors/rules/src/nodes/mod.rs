@@ -1,0 +1,452 @@
+//! The node index of a partition: which node is tried first, and whether any could hold an ask
+//! (applications-and-scheduling chapter, sections 3.4, 3.7, 8.3 and 8.4).
+//!
+//! # Why
+//! A partition of a hundred thousand machines places an ask by one descent of an
+//! [`OrderedTree`]: its key is the node's score, its bound what is
+//! free. The index also remembers which nodes *grew* lately, so that an ask that found no node is
+//! not tried again before one of them could take it.
+//!
+//! # Slots and labels
+//! A node is known by its [`NodeSlot`], a small number; ids are looked at when a node comes or
+//! goes. Equal scores are ordered by id, yet no comparison reads a string: each node carries a
+//! number, its *label*, and labels ascend as the ids do (`labels.rs`).
+//!
+//! # Invariants
+//! * Nodes are in order of (score, id), for the totals and availabilities last told.
+//! * [`NodeIndex::capacity`] is the sum of all totals, of closed nodes too.
+//! * [`NodeIndex::may_hold`] and [`NodeIndex::may_hold_since`] never say `false` of an ask that an
+//!   open node (that grew since) holds now.
+//! * A change that only lowers what is available is not a growth.
+//! * What a placement held while it waited for its predicate and gives back is a *return*: a growth
+//!   for whoever found no room meanwhile, and none for whoever was refused with the room in hand.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use monoceros_rules::nodes::{NodeIndex, NodeOrder};
+//! use monoceros_rules::values::resources::Resources;
+//!
+//! let vcores = |n| Resources::of(&[("vcore", n)]);
+//! let mut nodes = NodeIndex::new(NodeOrder::default());
+//! let n1 = nodes.insert(Arc::from("n1"), vcores(4), vcores(4), true)?;
+//! let n2 = nodes.insert(Arc::from("n2"), vcores(4), vcores(2), true)?;
+//! assert_eq!(nodes.first_fit(&vcores(1)), Some(n1), "the emptier one first");
+//!
+//! nodes.update(n1, None, &vcores(1));
+//! assert_eq!(nodes.first_fit(&vcores(1)), Some(n2));
+//! assert_eq!(nodes.first_fit(&vcores(3)), None);
+//!
+//! let mark = nodes.growth();
+//! nodes.update(n1, None, &vcores(2));
+//! assert!(!nodes.may_hold_since(mark, &vcores(3)), "grown, but not enough");
+//! # Ok::<(), monoceros_rules::nodes::NodeExists>(())
+//! ```
+
+mod growth;
+mod labels;
+mod room;
+mod score;
+#[cfg(test)]
+mod tests;
+pub mod utilization;
+
+use std::sync::Arc;
+
+use crate::order::tree::OrderedTree;
+use crate::values::resources::{Name, Resources};
+
+use growth::Growths;
+use labels::Labels;
+use room::Room;
+pub use score::{NodeOrder, NodeSortPolicy};
+
+/// How many of the nodes that grew are looked at for one question; beyond it the answer is that
+/// of the maximum over all nodes.
+const LOOKED_AT: usize = 64;
+
+/// A node in the index, for as long as it is there; the slot of a removed node is given to
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeSlot(u32);
+
+impl NodeSlot {
+    /// The slot as a place in a table beside the index. Small: removed slots are used again.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A node of this id is in the index already.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("node `{0}` exists already")]
+pub struct NodeExists(pub Arc<str>);
+
+/// The nodes of a partition in the order in which they are tried.
+///
+/// Functions that take a [`NodeSlot`] panic where it is not, or no longer, that of a node.
+#[derive(Debug)]
+pub struct NodeIndex {
+    order: NodeOrder,
+    slots: Vec<Option<Entry>>,
+    free_slots: Vec<NodeSlot>,
+    labels: Labels,
+    tree: OrderedTree<Key, NodeSlot, Room>,
+    capacity: Capacity,
+    /// Growths and returns so far.
+    grown: u64,
+    growths: Growths,
+    returns: Growths,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: Arc<str>,
+    total: Resources,
+    available: Resources,
+    open: bool,
+    key: Key,
+}
+
+/// The place of a node in the order: its score, then its label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    /// [`score::ordered_bits`] of the score.
+    score: u64,
+    label: u64,
+}
+
+impl NodeIndex {
+    /// An index without nodes.
+    pub fn new(order: NodeOrder) -> Self {
+        Self {
+            order,
+            slots: Vec::new(),
+            free_slots: Vec::new(),
+            labels: Labels::default(),
+            tree: OrderedTree::new(),
+            capacity: Capacity::default(),
+            grown: 0,
+            growths: Growths::default(),
+            returns: Growths::default(),
+        }
+    }
+
+    /// Adds a node. An open one counts as a growth.
+    pub fn insert(
+        &mut self,
+        id: Arc<str>,
+        total: Resources,
+        available: Resources,
+        open: bool,
+    ) -> Result<NodeSlot, NodeExists> {
+        if self.labels.slot_of(&id).is_some() {
+            return Err(NodeExists(id));
+        }
+        let slot = self.free_slots.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            NodeSlot(u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 nodes"))
+        });
+        let key = Key { score: 0, label: self.label(&id, slot) };
+        self.capacity.change(&total, 1);
+        let mut entry = Entry { id, total, available, open, key };
+        entry.rescore(&self.order);
+        self.tree.insert(entry.key, slot, entry.room());
+        self.slots[slot.index()] = Some(entry);
+        if open {
+            self.log_growth(slot);
+        }
+        Ok(slot)
+    }
+
+    /// Takes a node out; its slot may be given to the next one that comes.
+    pub fn remove(&mut self, slot: NodeSlot) {
+        let entry = self.slots[slot.index()].take().expect("a removed slot is that of a node");
+        self.tree.remove(&entry.key).expect("every node is in the tree");
+        self.labels.remove(&entry.id);
+        self.capacity.change(&entry.total, -1);
+        self.growths.forget(slot);
+        self.returns.forget(slot);
+        self.free_slots.push(slot);
+    }
+
+    /// Tells what a node has available, and its total where that changed. On an open node a
+    /// quantity of either that is larger than before counts as a growth; amounts below zero count
+    /// as zero here, since they hold nothing either way.
+    pub fn update(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) {
+        if self.change(slot, total, available) {
+            self.log_growth(slot);
+        }
+    }
+
+    /// Tells what a node has available after a placement that was never settled gave back what it
+    /// held. What is larger than before is a return and no growth.
+    pub fn take_back(&mut self, slot: NodeSlot, available: &Resources) {
+        if self.change(slot, None, available) {
+            self.grown += 1;
+            self.returns.log(slot, self.grown);
+        }
+    }
+
+    /// Whether an open node has more of something now.
+    fn change(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) -> bool {
+        let entry = entry_mut(&mut self.slots, slot);
+        let mut grew = !entry.available.holds(available);
+        if let Some(total) = total {
+            grew |= !entry.total.holds(total);
+            self.capacity.change(&entry.total, -1);
+            self.capacity.change(total, 1);
+            entry.total.clone_from(total);
+        }
+        entry.available.clone_from(available);
+        let old = entry.rescore(&self.order);
+        let known = self.tree.rekey(&old, entry.key, entry.room());
+        debug_assert!(known, "every node is in the tree");
+        grew && entry.open
+    }
+
+    fn log_growth(&mut self, slot: NodeSlot) {
+        self.grown += 1;
+        self.growths.log(slot, self.grown);
+    }
+
+    /// Opens a node for searches or closes it (draining or not ready). Opening counts as a growth.
+    pub fn set_open(&mut self, slot: NodeSlot, open: bool) {
+        let entry = entry_mut(&mut self.slots, slot);
+        if entry.open == open {
+            return;
+        }
+        entry.open = open;
+        let known = self.tree.set_bound(&entry.key, entry.room());
+        debug_assert!(known, "every node is in the tree");
+        if open {
+            self.log_growth(slot);
+        }
+    }
+
+    /// Orders all nodes anew.
+    pub fn set_order(&mut self, order: NodeOrder) {
+        self.order = order;
+        for entry in self.slots.iter_mut().flatten() {
+            let old = entry.rescore(&self.order);
+            let known = self.tree.rekey(&old, entry.key, entry.room());
+            debug_assert!(known, "every node is in the tree");
+        }
+    }
+
+    /// The first open node, in order, whose available and total amounts both hold the ask.
+    pub fn first_fit(&self, ask: &Resources) -> Option<NodeSlot> {
+        self.tree.first(|room| room.holds(ask)).map(|(_, slot, _)| *slot)
+    }
+
+    /// The next one after a node, which need not fit itself.
+    pub fn next_fit(&self, after: NodeSlot, ask: &Resources) -> Option<NodeSlot> {
+        let after = &self.entry(after).key;
+        self.tree.first_after(after, |room| room.holds(ask)).map(|(_, slot, _)| *slot)
+    }
+
+    /// Up to `most` open nodes that hold the ask, in order, without those of which `passed_over` is
+    /// true. The search begins behind `after`, which need not fit itself and may be gone; where
+    /// there is none behind it, at the first node.
+    pub fn fits(
+        &self,
+        ask: &Resources,
+        after: Option<&str>,
+        most: usize,
+        passed_over: impl Fn(&str) -> bool,
+    ) -> Vec<NodeSlot> {
+        let from = |first: Option<NodeSlot>| {
+            std::iter::successors(first, |slot| self.next_fit(*slot, ask))
+                .filter(|slot| !passed_over(self.id(*slot)))
+                .take(most)
+                .collect::<Vec<_>>()
+        };
+        let after = after.and_then(|id| self.slot_of(id));
+        let behind = after.map(|slot| from(self.next_fit(slot, ask))).unwrap_or_default();
+        if behind.is_empty() { from(self.first_fit(ask)) } else { behind }
+    }
+
+    /// Whether the most that open nodes have of each resource holds the ask, be it on different
+    /// nodes of those that are short of the same: `false` is certain, `true` is not.
+    pub fn may_hold(&self, ask: &Resources) -> bool {
+        self.tree.bound().is_some_and(|room| room.holds(ask))
+    }
+
+    /// The number of growths so far: anything that can make a node acceptable (a new open node,
+    /// more available or in total, opened, [touched](Self::touch)), and of
+    /// [returns](Self::take_back).
+    pub fn growth(&self) -> u64 {
+        self.grown
+    }
+
+    /// Counts as a growth of the node where it is open: an attribute of it changed, or what a
+    /// predicate said of it is void.
+    pub fn touch(&mut self, slot: NodeSlot) {
+        if self.entry(slot).open {
+            self.log_growth(slot);
+        }
+    }
+
+    /// Whether an open node that grew after the growth number `mark` could hold `least` with what
+    /// it has available now. `false` is certain. `true` is too while no more than 64 nodes grew
+    /// since; beyond, it is the answer of [`Self::may_hold`].
+    pub fn may_hold_since(&self, mark: u64, least: &Resources) -> bool {
+        mark < self.grown
+            && self.may_hold(least)
+            && (self.one_holds_since(&self.growths, mark, least)
+                || self.one_holds_since(&self.returns, mark, least))
+    }
+
+    /// [`Self::may_hold_since`] of growths alone, without returns.
+    pub fn may_hold_grown_since(&self, mark: u64, least: &Resources) -> bool {
+        mark < self.grown
+            && self.may_hold(least)
+            && self.one_holds_since(&self.growths, mark, least)
+    }
+
+    fn one_holds_since(&self, growths: &Growths, mark: u64, least: &Resources) -> bool {
+        for (looked_at, (slot, grown)) in growths.newest_first().enumerate() {
+            if grown <= mark {
+                return false;
+            }
+            if looked_at == LOOKED_AT || self.entry(slot).holds(least) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The node of this id.
+    pub fn slot_of(&self, id: &str) -> Option<NodeSlot> {
+        self.labels.slot_of(id)
+    }
+
+    /// The id of a node.
+    pub fn id(&self, slot: NodeSlot) -> &Arc<str> {
+        &self.entry(slot).id
+    }
+
+    /// What a node has in all.
+    pub fn total(&self, slot: NodeSlot) -> &Resources {
+        &self.entry(slot).total
+    }
+
+    /// What a node has left, as last told; may be negative.
+    pub fn available(&self, slot: NodeSlot) -> &Resources {
+        &self.entry(slot).available
+    }
+
+    /// Whether searches may find the node.
+    pub fn is_open(&self, slot: NodeSlot) -> bool {
+        self.entry(slot).open
+    }
+
+    /// The score of a node; nodes are tried from the lowest score to the highest.
+    pub fn score(&self, slot: NodeSlot) -> f64 {
+        let entry = self.entry(slot);
+        self.order.score(&entry.total, &entry.available)
+    }
+
+    /// The number of nodes.
+    pub fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    /// Whether there are no nodes.
+    pub fn is_empty(&self) -> bool {
+        self.tree.is_empty()
+    }
+
+    /// The sum of the totals of all nodes, without names of which there is nothing.
+    pub fn capacity(&self) -> &Resources {
+        &self.capacity.shown
+    }
+
+    /// All nodes in the order in which they are tried, closed ones included.
+    pub fn iter(&self) -> impl Iterator<Item = NodeSlot> {
+        self.tree.iter().map(|(_, slot, _)| *slot)
+    }
+
+    /// All nodes in order of their ids.
+    pub fn by_id(&self) -> impl Iterator<Item = NodeSlot> {
+        self.labels.slots()
+    }
+
+    /// Gives a new id its label, and moves the nodes that had to make room for it.
+    fn label(&mut self, id: &Arc<str>, slot: NodeSlot) -> u64 {
+        let inserted = self.labels.insert(Arc::clone(id), slot);
+        // All out before the first goes in again: one may get the label another still has.
+        for (moved, _) in &inserted.moved {
+            let key = self.entry(*moved).key;
+            let known = self.tree.remove(&key);
+            debug_assert!(known.is_some(), "every node is in the tree");
+        }
+        for &(moved, label) in &inserted.moved {
+            let entry = entry_mut(&mut self.slots, moved);
+            entry.key.label = label;
+            self.tree.insert(entry.key, moved, entry.room());
+        }
+        inserted.label
+    }
+
+    fn entry(&self, slot: NodeSlot) -> &Entry {
+        self.slots[slot.index()].as_ref().expect("a slot is that of a node")
+    }
+
+    /// Panics unless every invariant of the module holds.
+    #[cfg(test)]
+    fn check(&self) {
+        self.tree.check();
+        assert_eq!(self.tree.len(), self.by_id().count());
+        for (key, slot, room) in self.tree.iter() {
+            let entry = self.entry(*slot);
+            assert_eq!((*key, room), (entry.key, &entry.room()));
+            assert_eq!(self.slot_of(&entry.id), Some(*slot));
+        }
+    }
+}
+
+/// Not a method, so that the tree can be changed while the entry is at hand.
+fn entry_mut(slots: &mut [Option<Entry>], slot: NodeSlot) -> &mut Entry {
+    slots[slot.index()].as_mut().expect("a slot is that of a node")
+}
+
+impl Entry {
+    fn holds(&self, ask: &Resources) -> bool {
+        self.open && self.available.holds(ask) && self.total.holds(ask)
+    }
+
+    /// Scores the node as it is now; returns the key it had.
+    fn rescore(&mut self, order: &NodeOrder) -> Key {
+        let old = self.key;
+        self.key.score = score::ordered_bits(order.score(&self.total, &self.available));
+        old
+    }
+
+    fn room(&self) -> Room {
+        if self.open { Room::open(&self.total, &self.available) } else { Room::closed() }
+    }
+}
+
+/// The sum of all totals. Sums are wider than the totals, so that one at the end of its range
+/// leaves no trace once its node has gone.
+#[derive(Debug, Default)]
+struct Capacity {
+    sums: Vec<(Name, i128)>,
+    shown: Resources,
+}
+
+impl Capacity {
+    fn change(&mut self, total: &Resources, times: i128) {
+        for (name, quantity) in total.entries() {
+            let at = self.sums.iter().position(|sum| sum.0 == name).unwrap_or_else(|| {
+                self.sums.push((name, 0));
+                self.sums.len() - 1
+            });
+            let sum = &mut self.sums[at].1;
+            *sum += times * i128::from(quantity);
+            let most = if *sum < 0 { i64::MIN } else { i64::MAX };
+            self.shown.set(name, i64::try_from(*sum).unwrap_or(most));
+        }
+        self.shown.prune();
+    }
+}

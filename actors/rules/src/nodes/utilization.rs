@@ -1,0 +1,212 @@
+//! What is really used, as somebody measures it, and what that says of nodes (scheduler-interface
+//! chapter, 3.10).
+//!
+//! Measurements never change what is accounted: a node has what its allocations leave, whatever runs
+//! on it. They are kept for a while and compared.
+//!
+//! # Invariants
+//! * The newest measurement counts, whatever the order in which they come.
+//! * A node is called overloaded after three measurements in a row that say so, none of them older
+//!   than [`KEPT_NS`] when the next came.
+//!
+//! ```
+//! use monoceros_rules::values::resources::Resources;
+//! use monoceros_rules::nodes::utilization::{Kind, NodeFigures, recommendations};
+//! let vcores = |n| Resources::of(&[("vcore", n)]);
+//! let node = NodeFigures {
+//!     capacity: vcores(4),
+//!     allocated: vcores(3),
+//!     others: vcores(2),
+//!     is_draining: false,
+//!     is_empty: false,
+//! };
+//! assert_eq!(recommendations(&node, None), [(Kind::Overcommitted, vcores(5))]);
+//! ```
+
+use crate::values::resources::Resources;
+
+/// How long a measurement is kept, ns.
+pub const KEPT_NS: i64 = 300_000_000_000;
+
+/// How many measurements in a row make an overload.
+const OVERLOADS: u32 = 3;
+
+/// The newest measurement of something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// What was used.
+    pub usage: Resources,
+    /// When it was measured, ns since the epoch; whoever measured says so.
+    pub at_ns: i64,
+    /// When it came, ns since the epoch.
+    heard_ns: i64,
+    /// How many measurements in a row said that the node was overloaded.
+    overloads: u32,
+}
+
+impl Observed {
+    /// The measurement that follows `earlier`, if there is one that is still kept. `capacity` is a
+    /// node's, of which a measurement may be more. `None`: the earlier one is newer.
+    pub fn after(
+        earlier: Option<&Self>,
+        usage: Resources,
+        at_ns: i64,
+        now_ns: i64,
+        capacity: Option<&Resources>,
+    ) -> Option<Self> {
+        let earlier = earlier.filter(|earlier| earlier.is_kept(now_ns));
+        if earlier.is_some_and(|earlier| earlier.at_ns > at_ns) {
+            return None;
+        }
+        let before = earlier.map_or(0, |earlier| earlier.overloads);
+        let is_over = capacity.is_some_and(|capacity| is_over(&usage, capacity));
+        let overloads = if is_over { before.saturating_add(1) } else { 0 };
+        Some(Self { usage, at_ns, heard_ns: now_ns, overloads })
+    }
+
+    /// Whether it still counts.
+    pub fn is_kept(&self, now_ns: i64) -> bool {
+        now_ns.saturating_sub(self.heard_ns) < KEPT_NS
+    }
+}
+
+/// Whether more was used of something than the node has of it. Of what a node has none, it is not
+/// asked for any.
+fn is_over(usage: &Resources, capacity: &Resources) -> bool {
+    capacity.entries().any(|(name, quantity)| usage.get(name) > quantity)
+}
+
+/// Why a node should have another size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// More is accounted on it than it has.
+    Overcommitted,
+    /// It drains and is empty: it can go.
+    Drained,
+    /// More is used on it than it has.
+    ObservedOverload,
+}
+
+impl Kind {
+    /// As clients know it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Overcommitted => "OVERCOMMITTED",
+            Self::Drained => "DRAINED",
+            Self::ObservedOverload => "OBSERVED_OVERLOAD",
+        }
+    }
+}
+
+/// What is accounted of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeFigures {
+    /// What it has.
+    pub capacity: Resources,
+    /// What this scheduler placed there.
+    pub allocated: Resources,
+    /// What anybody else uses.
+    pub others: Resources,
+    /// It takes no new allocations.
+    pub is_draining: bool,
+    /// This scheduler placed nothing there.
+    pub is_empty: bool,
+}
+
+/// What size the node should have, and why; `observed` is still kept.
+pub fn recommendations(node: &NodeFigures, observed: Option<&Observed>) -> Vec<(Kind, Resources)> {
+    let mut recommendations = Vec::new();
+    let accounted = node.allocated.plus(&node.others).pruned();
+    if accounted.entries().any(|(name, quantity)| quantity > node.capacity.get(name)) {
+        recommendations.push((Kind::Overcommitted, accounted));
+    }
+    if node.is_draining && node.is_empty {
+        recommendations.push((Kind::Drained, Resources::new()));
+    }
+    if let Some(observed) = observed.filter(|observed| observed.overloads >= OVERLOADS) {
+        let mut left = Resources::new();
+        for (name, quantity) in node.capacity.entries() {
+            // What is used beside what is allocated can be promised to nobody.
+            let used = observed.usage.get(name).saturating_sub(node.allocated.get(name)).max(0);
+            left.set(name, quantity.saturating_sub(used).max(0));
+        }
+        recommendations.push((Kind::ObservedOverload, left));
+    }
+    recommendations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vcores(n: i64) -> Resources {
+        Resources::of(&[("vcore", n)])
+    }
+
+    fn measured(earlier: Option<&Observed>, usage: i64, at_ns: i64) -> Option<Observed> {
+        Observed::after(earlier, vcores(usage), at_ns, at_ns, Some(&vcores(4)))
+    }
+
+    fn node() -> NodeFigures {
+        NodeFigures { capacity: vcores(4), allocated: vcores(3), ..NodeFigures::default() }
+    }
+
+    #[test]
+    fn the_newest_measurement_counts_and_nothing_older_than_five_minutes() {
+        let first = measured(None, 1, 10).unwrap();
+        assert_eq!(measured(Some(&first), 2, 9), None);
+        assert_eq!(measured(Some(&first), 2, 10).unwrap().usage, vcores(2));
+        assert!(first.is_kept(10 + KEPT_NS - 1));
+        assert!(!first.is_kept(10 + KEPT_NS));
+        let late = Observed::after(Some(&first), vcores(2), 9, 10 + KEPT_NS, None);
+        assert_eq!(late.unwrap().usage, vcores(2), "the earlier one is not kept any more");
+    }
+
+    #[test]
+    fn three_measurements_in_a_row_make_an_overload() {
+        let mut last = None;
+        let mut calls = Vec::new();
+        for (at, usage) in [5, 5, 4, 5, 6, 7].into_iter().enumerate() {
+            last = measured(last.as_ref(), usage, i64::try_from(at).unwrap());
+            calls.push(recommendations(&node(), last.as_ref()));
+        }
+        let overload = vec![(Kind::ObservedOverload, vcores(0))];
+        assert_eq!(calls.pop(), Some(overload), "4 without the 4 that nobody asked for");
+        assert!(calls.iter().all(Vec::is_empty));
+        let after = Observed::after(last.as_ref(), vcores(9), 9, 9 + KEPT_NS, Some(&vcores(4)));
+        assert_eq!(recommendations(&node(), after.as_ref()), [], "it begins anew");
+    }
+
+    #[test]
+    fn what_a_node_has_none_of_does_not_overload_it_and_less_use_gives_no_more() {
+        let gpu = Resources::of(&[("gpu", 9)]);
+        let observed = Observed::after(None, gpu, 0, 0, Some(&vcores(4))).unwrap();
+        assert_eq!(observed.overloads, 0);
+        let capacity = Resources::of(&[("vcore", 4), ("memory", 8)]);
+        let node = NodeFigures {
+            allocated: Resources::of(&[("vcore", 1), ("memory", 8)]),
+            capacity: capacity.clone(),
+            ..NodeFigures::default()
+        };
+        let usage = Resources::of(&[("vcore", 5), ("memory", 1)]);
+        let mut last = None;
+        for at in 0..3 {
+            last = Observed::after(last.as_ref(), usage.clone(), at, at, Some(&capacity));
+        }
+        let left = Resources::of(&[("vcore", 0), ("memory", 8)]);
+        assert_eq!(recommendations(&node, last.as_ref()), [(Kind::ObservedOverload, left)]);
+    }
+
+    #[test]
+    fn a_node_that_is_full_is_not_overcommitted_and_one_that_drains_goes_when_it_is_empty() {
+        let full = NodeFigures { others: vcores(1), ..node() };
+        assert_eq!(recommendations(&full, None), []);
+        let over = NodeFigures { others: Resources::of(&[("gpu", 1)]), ..node() };
+        let all = Resources::of(&[("vcore", 3), ("gpu", 1)]);
+        assert_eq!(recommendations(&over, None), [(Kind::Overcommitted, all)]);
+        let drains = NodeFigures { is_draining: true, ..node() };
+        assert_eq!(recommendations(&drains, None), []);
+        let empty = NodeFigures { is_empty: true, allocated: Resources::new(), ..drains };
+        assert_eq!(recommendations(&empty, None), [(Kind::Drained, Resources::new())]);
+    }
+}

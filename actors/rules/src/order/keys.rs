@@ -1,0 +1,246 @@
+//! Who comes first: sort keys of queues, applications and asks (queues-and-config chapter,
+//! section 5; applications-and-scheduling chapter, sections 2.3 and 7).
+//!
+//! # Keys, not comparisons
+//! Children are kept in an ordered structure and re-keyed when something changed, so each order is
+//! a value that holds all it compares. A key is rebuilt at every level for every allocation:
+//! floats become integers of the same order, the switch between priority first and fairness first
+//! is decided once while building, and nothing is allocated for up to four resource names.
+//!
+//! # Invariants
+//! * Every order is total, and two keys are equal only when path, id or arrival are: the same
+//!   children sort alike from any starting order, on any machine.
+//! * Less means earlier.
+//! * Keys of one parent are built with one setting; keys of different settings compare, too, but
+//!   it means nothing.
+//!
+//! # Larger pending first
+//! The specification compares pendings only where one is at least as large in every name; with
+//! ties broken by path that is cyclic. Here the alphabetically first name that differs decides,
+//! which agrees wherever the specification does decide.
+//!
+//! ```
+//! use monoceros_rules::order::keys::AskKey;
+//! let mut asks = vec![AskKey::new(0, 5, 1), AskKey::new(0, 3, 2), AskKey::new(9, 8, 3)];
+//! asks.sort();
+//! assert_eq!(asks[0], AskKey::new(9, 8, 3), "the higher priority comes first, then the older");
+//! ```
+
+use std::cmp::{Ordering, Reverse};
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::order::shares::{self, Share};
+use crate::values::resources::{Limits, Resources};
+
+/// The priority of whatever has no pending ask.
+pub const MIN_PRIORITY: i32 = i32::MIN;
+
+/// What a queue makes of the priorities below it (`priority.policy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PriorityPolicy {
+    /// Adds the queue's offset to the highest priority below.
+    #[default]
+    Default,
+    /// Shows the queue's offset alone, whatever the priorities below.
+    Fence,
+}
+
+/// How a leaf orders its applications (`application.sort.policy`; `stateaware` is fifo).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApplicationSortPolicy {
+    /// The older application first.
+    #[default]
+    Fifo,
+    /// The application that uses less first.
+    Fair,
+}
+
+/// The priority a queue shows to its parent (applications-and-scheduling chapter, section 7.1).
+/// A queue without pending asks gains no rank from its policy or offset.
+pub fn exposed_priority(raw: i32, policy: PriorityPolicy, offset: i32) -> i32 {
+    match policy {
+        _ if raw == MIN_PRIORITY => MIN_PRIORITY,
+        PriorityPolicy::Fence => offset,
+        PriorityPolicy::Default => raw.saturating_add(offset),
+    }
+}
+
+/// What decides the place of a queue among its siblings.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueView<'a> {
+    /// The priority it shows, see [`exposed_priority`].
+    pub priority: i32,
+    /// Its usage, unsettled placements included.
+    pub allocated: &'a Resources,
+    /// Its own guarantee.
+    pub guaranteed: Option<&'a Resources>,
+    /// Its own fair maximum.
+    pub fair_max: Option<&'a Limits>,
+    /// What it waits for.
+    pub pending: &'a Resources,
+    /// Its full path.
+    pub path: &'a Arc<str>,
+}
+
+/// The place of a queue among its siblings (section 5.2).
+// The derived order is that of the fields.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueKey {
+    // Descending priority and ascending fair share, in the order the parent wants.
+    first: i64,
+    second: i64,
+    pending: LargerFirst,
+    path: Arc<str>,
+}
+
+impl QueueKey {
+    /// Builds the key; `priority_first` is the parent's `application.sort.priority`.
+    pub fn new(priority_first: bool, queue: &QueueView<'_>) -> Self {
+        let priority = descending(queue.priority);
+        let share = shares::fair_share(queue.allocated, queue.guaranteed, queue.fair_max);
+        let share = Share::of(share).rank();
+        let (first, second) = if priority_first { (priority, share) } else { (share, priority) };
+        let pending = LargerFirst(queue.pending.clone());
+        Self { first, second, pending, path: Arc::clone(queue.path) }
+    }
+
+    /// The path of the queue.
+    pub fn path(&self) -> &Arc<str> {
+        &self.path
+    }
+}
+
+/// What decides the place of an application in its leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct ApplicationView<'a> {
+    /// The highest priority among its pending asks, else [`MIN_PRIORITY`].
+    pub priority: i32,
+    /// When it was submitted, in nanoseconds; moved back to its oldest request (section 5.3).
+    pub submitted: i64,
+    /// Its usage without placeholders, unsettled placements included.
+    pub allocated: &'a Resources,
+    /// The guarantee of the leaf, of which usage is a share.
+    pub guaranteed: Option<&'a Resources>,
+    /// Its id.
+    pub id: &'a Arc<str>,
+}
+
+/// The place of an application in its leaf (section 5.3).
+// The derived order is that of the fields; those a policy does not want are zero or empty.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ApplicationKey {
+    first: i64,
+    usage: Usage,
+    second: i64,
+    third: i64,
+    id: Arc<str>,
+}
+
+impl ApplicationKey {
+    /// Builds the key; policy and `priority_first` are the leaf's.
+    pub fn new(
+        policy: ApplicationSortPolicy,
+        priority_first: bool,
+        application: &ApplicationView<'_>,
+    ) -> Self {
+        let priority = descending(application.priority);
+        let submitted = application.submitted;
+        let (usage, [first, second, third]) = match (policy, priority_first) {
+            (ApplicationSortPolicy::Fifo, true) => (Usage::default(), [priority, submitted, 0]),
+            (ApplicationSortPolicy::Fifo, false) => (Usage::default(), [submitted, priority, 0]),
+            (ApplicationSortPolicy::Fair, true) => {
+                (Usage::of(application), [priority, submitted, 0])
+            }
+            (ApplicationSortPolicy::Fair, false) => {
+                (Usage::of(application), [0, priority, submitted])
+            }
+        };
+        Self { first, usage, second, third, id: Arc::clone(application.id) }
+    }
+
+    /// The id of the application.
+    pub fn id(&self) -> &Arc<str> {
+        &self.id
+    }
+}
+
+/// The place of an ask in its application (applications-and-scheduling chapter, end of
+/// section 2.3).
+// The derived order is that of the fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AskKey {
+    priority: Reverse<i32>,
+    created: i64,
+    arrival: u64,
+}
+
+impl AskKey {
+    /// Higher `priority` first, then earlier creation (any unit, the same for all asks), then
+    /// earlier `arrival`, a number given out once.
+    pub fn new(priority: i32, created: i64, arrival: u64) -> Self {
+        Self { priority: Reverse(priority), created, arrival }
+    }
+
+    /// The priority of the ask.
+    pub fn priority(&self) -> i32 {
+        self.priority.0
+    }
+}
+
+/// A number that is smaller for a higher priority.
+fn descending(priority: i32) -> i64 {
+    -i64::from(priority)
+}
+
+/// A pending amount; the larger one is less. Absent and zero are the same.
+#[derive(Clone, Debug)]
+struct LargerFirst(Resources);
+
+impl Ord for LargerFirst {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.0.alphabetical(&self.0)
+    }
+}
+
+/// Shares of a total, descending; the order is that of [`shares::compare_shares`].
+#[derive(Clone, Debug, Default)]
+struct Usage(SmallVec<[Share; 4]>);
+
+impl Usage {
+    fn of(application: &ApplicationView<'_>) -> Self {
+        let shares = shares::shares(application.allocated, application.guaranteed);
+        Self(shares.into_iter().rev().map(Share::of).collect())
+    }
+}
+
+impl Ord for Usage {
+    fn cmp(&self, other: &Self) -> Ordering {
+        shares::compare_descending(self.0.iter().copied(), other.0.iter().copied())
+    }
+}
+
+/// Equality and partial order of a type follow from its total order.
+macro_rules! equal_where_ordered_equal {
+    ($($type:ty),*) => {$(
+        impl PartialOrd for $type {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl PartialEq for $type {
+            fn eq(&self, other: &Self) -> bool {
+                self.cmp(other).is_eq()
+            }
+        }
+
+        impl Eq for $type {}
+    )*};
+}
+
+equal_where_ordered_equal!(LargerFirst, Usage);
+
+#[cfg(test)]
+mod tests;

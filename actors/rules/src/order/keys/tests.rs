@@ -1,0 +1,460 @@
+//! The rows of the specification about order, and the orders against their definition.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+
+/// One quantity for two names, as the tables write "500 (both types)".
+fn both(quantity: i64) -> Resources {
+    Resources::of(&[("memory", quantity), ("vcore", quantity)])
+}
+
+/// What a [`QueueView`] borrows.
+#[derive(Clone, Debug)]
+struct Queue {
+    priority: i32,
+    allocated: Resources,
+    guaranteed: Option<Resources>,
+    fair_max: Option<Limits>,
+    pending: Resources,
+    path: Arc<str>,
+}
+
+impl Queue {
+    fn key(&self, priority_first: bool) -> QueueKey {
+        let view = QueueView {
+            priority: self.priority,
+            allocated: &self.allocated,
+            guaranteed: self.guaranteed.as_ref(),
+            fair_max: self.fair_max.as_ref(),
+            pending: &self.pending,
+            path: &self.path,
+        };
+        QueueKey::new(priority_first, &view)
+    }
+
+    fn share(&self) -> f64 {
+        shares::fair_share(&self.allocated, self.guaranteed.as_ref(), self.fair_max.as_ref())
+    }
+}
+
+fn queue(number: usize, used: i64, guaranteed: Option<i64>, priority: i32) -> Queue {
+    Queue {
+        priority,
+        allocated: both(used),
+        guaranteed: guaranteed.map(both),
+        fair_max: Some(both(1000).into()),
+        pending: both(1),
+        path: Arc::from(format!("root.q{number}")),
+    }
+}
+
+fn queues(used: [i64; 4], guaranteed: Option<[i64; 4]>, priorities: [i32; 4]) -> Vec<Queue> {
+    (0..4).map(|n| queue(n, used[n], guaranteed.map(|g| g[n]), priorities[n])).collect()
+}
+
+/// The numbers of the queues in order, `3210` for q3, q2, q1, q0; from either starting order.
+fn sorted(queues: &[Queue], priority_first: bool) -> String {
+    let text = |mut keys: Vec<QueueKey>| -> String {
+        keys.sort();
+        keys.iter().map(|key| key.path().chars().last().unwrap()).collect()
+    };
+    let forward = text(queues.iter().map(|queue| queue.key(priority_first)).collect());
+    let backward = text(queues.iter().rev().map(|queue| queue.key(priority_first)).collect());
+    assert_eq!(forward, backward, "the order depends on where it started");
+    forward
+}
+
+#[test]
+fn s5_5_queues_are_ordered_by_priority_and_fair_share() {
+    const GUARANTEED: Option<[i64; 4]> = Some([500, 300, 200, 200]);
+    let cases = [
+        ([300, 200, 100, 100], GUARANTEED, [1, 1, 1, 3], "3201", "3201"),
+        ([200, 300, 100, 100], GUARANTEED, [1, 1, 1, 3], "3021", "0321"),
+        ([300, 200, 100, 100], None, [1, 0, 2, 3], "3201", "3210"),
+    ];
+    for (used, guaranteed, priorities, with_priority, without) in cases {
+        let queues = queues(used, guaranteed, priorities);
+        assert_eq!(sorted(&queues, true), with_priority, "{used:?}, priority first");
+        assert_eq!(sorted(&queues, false), without, "{used:?}, fairness first");
+    }
+}
+
+#[test]
+fn s5_5_of_equals_the_queue_with_more_pending_is_first() {
+    let mut few = queue(0, 100, None, 0);
+    let mut many = queue(1, 100, None, 0);
+    few.pending = both(5);
+    many.pending = both(10);
+    assert_eq!(sorted(&[few.clone(), many.clone()], true), "10");
+    few.pending = Resources::of(&[("vcore", 99)]);
+    assert_eq!(sorted(&[few.clone(), many.clone()], true), "10", "memory decides before vcore");
+    few.pending = Resources::of(&[("gpu.example/a100", 1), ("vcore", 1)]);
+    assert_eq!(sorted(&[few.clone(), many.clone()], true), "01", "gpu comes before memory");
+    few.pending = both(10);
+    many.pending.set(crate::values::resources::Name::intern("zero").unwrap(), 0);
+    assert_eq!(sorted(&[few, many], true), "01", "an explicit zero is no difference: by path");
+}
+
+#[test]
+fn s5_5_each_queue_is_measured_by_its_own_fair_maximum() {
+    let mut narrow = queue(0, 100, None, 0);
+    let mut wide = queue(1, 150, None, 0);
+    narrow.fair_max = Some(both(200).into());
+    wide.fair_max = Some(both(1000).into());
+    assert_eq!(sorted(&[narrow, wide], true), "10");
+}
+
+#[test]
+fn s5_5_a_fenced_queue_without_pending_asks_is_behind_an_unfenced_one() {
+    let mut fenced = queue(0, 0, None, exposed_priority(MIN_PRIORITY, PriorityPolicy::Fence, 100));
+    let open = queue(1, 500, None, exposed_priority(-5, PriorityPolicy::Default, 0));
+    assert_eq!(sorted(&[fenced.clone(), open.clone()], true), "10");
+    fenced.priority = exposed_priority(1000, PriorityPolicy::Fence, 0);
+    assert_eq!(sorted(&[fenced, open], true), "01");
+}
+
+#[test]
+fn s5_5_a_queue_shows_its_priority_by_policy_and_offset() {
+    use PriorityPolicy::{Default, Fence};
+    let cases = [
+        (MIN_PRIORITY, Default, 7, MIN_PRIORITY),
+        (MIN_PRIORITY, Fence, 7, MIN_PRIORITY),
+        (20, Default, 5, 25),
+        (1000, Fence, 0, 0),
+        (0, Fence, 3, 3),
+        (i32::MAX - 9, Default, 100, i32::MAX),
+        (10, Default, i32::MAX, i32::MAX),
+        (-10, Default, i32::MIN, i32::MIN),
+    ];
+    for (raw, policy, offset, expected) in cases {
+        assert_eq!(exposed_priority(raw, policy, offset), expected, "{raw} {policy:?} {offset}");
+    }
+    let through = |raw, offsets: &[i32]| {
+        offsets.iter().fold(raw, |raw, offset| exposed_priority(raw, Default, *offset))
+    };
+    assert_eq!(through(0, &[1, 2, 3]), 6);
+    assert_eq!(through(0, &[3, 5]), 8);
+    assert_eq!(through(5, &[3, 5]), 13);
+    let fenced = exposed_priority(5, Fence, 3);
+    assert_eq!((fenced, exposed_priority(fenced, Default, 5)), (3, 8));
+}
+
+/// What an [`ApplicationView`] borrows.
+#[derive(Clone, Debug)]
+struct Application {
+    priority: i32,
+    submitted: i64,
+    allocated: Resources,
+    id: Arc<str>,
+}
+
+impl Application {
+    fn key(
+        &self,
+        policy: ApplicationSortPolicy,
+        priority_first: bool,
+        guaranteed: Option<&Resources>,
+    ) -> ApplicationKey {
+        let view = ApplicationView {
+            priority: self.priority,
+            submitted: self.submitted,
+            allocated: &self.allocated,
+            guaranteed,
+            id: &self.id,
+        };
+        ApplicationKey::new(policy, priority_first, &view)
+    }
+}
+
+/// One case: (submitted, priority, used vcore) of a0, a1, …, and the order expected.
+struct Leaf {
+    claim: &'static str,
+    policy: ApplicationSortPolicy,
+    priority_first: bool,
+    applications: &'static [(i64, i32, i64)],
+    expected: &'static str,
+}
+
+#[test]
+fn s5_5_applications_are_ordered_by_policy_and_priority() {
+    use ApplicationSortPolicy::{Fair, Fifo};
+    let cases = [
+        Leaf {
+            claim: "fifo without priority is by age",
+            policy: Fifo,
+            priority_first: false,
+            applications: &[(3, 0, 0), (1, 0, 0), (2, 0, 0), (0, 0, 0)],
+            expected: "3120",
+        },
+        Leaf {
+            claim: "of one age the higher priority is first",
+            policy: Fifo,
+            priority_first: false,
+            applications: &[(7, 3, 0), (7, 0, 0), (7, 5, 0)],
+            expected: "201",
+        },
+        Leaf {
+            claim: "an older low one comes before a newer high one while priority is disabled",
+            policy: Fifo,
+            priority_first: false,
+            applications: &[(2, 9, 0), (1, 0, 0)],
+            expected: "10",
+        },
+        Leaf {
+            claim: "fair is ascending usage",
+            policy: Fair,
+            priority_first: false,
+            applications: &[(0, 0, 400), (0, 0, 300), (0, 0, 200), (0, 0, 100)],
+            expected: "3210",
+        },
+        Leaf {
+            claim: "negative usage is the least",
+            policy: Fair,
+            priority_first: false,
+            applications: &[(0, 0, 100), (0, 0, 0), (0, 0, -100)],
+            expected: "210",
+        },
+        Leaf {
+            claim: "priority first goes over usage",
+            policy: Fair,
+            priority_first: true,
+            applications: &[(0, 0, 100), (0, 5, 400), (0, 0, 0)],
+            expected: "120",
+        },
+        Leaf {
+            claim: "priority first goes over age",
+            policy: Fifo,
+            priority_first: true,
+            applications: &[(0, 0, 0), (1, 0, 0), (2, 5, 0)],
+            expected: "201",
+        },
+        Leaf {
+            claim: "of equal usage the older is first, then the id decides",
+            policy: Fair,
+            priority_first: true,
+            applications: &[(2, 0, 7), (1, 0, 7), (1, 0, 7)],
+            expected: "120",
+        },
+        Leaf {
+            claim: "of equal usage priority comes before age",
+            policy: Fair,
+            priority_first: false,
+            applications: &[(1, 0, 7), (2, 4, 7)],
+            expected: "10",
+        },
+    ];
+    for leaf in cases {
+        let mut keys: Vec<ApplicationKey> = leaf
+            .applications
+            .iter()
+            .enumerate()
+            .map(|(number, &(submitted, priority, used))| {
+                let allocated = Resources::of(&[("vcore", used)]);
+                let id = Arc::from(number.to_string());
+                let application = Application { priority, submitted, allocated, id };
+                application.key(leaf.policy, leaf.priority_first, None)
+            })
+            .collect();
+        keys.sort();
+        let order: String = keys.iter().map(|key| &**key.id()).collect();
+        assert_eq!(order, leaf.expected, "{}", leaf.claim);
+    }
+}
+
+#[test]
+fn s5_3_usage_is_a_share_of_the_guarantee_of_the_leaf() {
+    let application = |id: &str, entries| Application {
+        priority: 0,
+        submitted: 0,
+        allocated: Resources::of(entries),
+        id: Arc::from(id),
+    };
+    let cores = application("cores", &[("vcore", 50)]);
+    let bytes = application("bytes", &[("memory", 100)]);
+    let key =
+        |app: &Application, guaranteed| app.key(ApplicationSortPolicy::Fair, true, guaranteed);
+    assert!(key(&cores, None) < key(&bytes, None));
+    let guaranteed = Resources::of(&[("vcore", 100), ("memory", 1000)]);
+    assert!(key(&cores, Some(&guaranteed)) > key(&bytes, Some(&guaranteed)));
+}
+
+#[test]
+fn asks_are_ordered_by_priority_then_age_then_arrival() {
+    let expected = [
+        AskKey::new(9, 8, 4),
+        AskKey::new(1, 1, 9),
+        AskKey::new(1, 2, 0),
+        AskKey::new(1, 2, 1),
+        AskKey::new(-3, 0, 2),
+        AskKey::new(i32::MIN, 0, 3),
+    ];
+    let mut keys = expected;
+    keys.reverse();
+    keys.sort();
+    assert_eq!(keys, expected);
+}
+
+// Few distinct values, so that ties and cycles are likely.
+fn amounts() -> impl Strategy<Value = Resources> {
+    let name = select(vec!["memory", "vcore", "aa.example/x", "zz.example/y", "nn"]);
+    prop::collection::vec((name, -1..4_i64), 0..4).prop_map(|entries| Resources::of(&entries))
+}
+
+fn any_queue() -> impl Strategy<Value = Queue> {
+    let maybe = || prop::option::of(amounts());
+    (0..2_i32, amounts(), maybe(), maybe(), amounts(), 0..3_u8).prop_map(
+        |(priority, allocated, guaranteed, fair_max, pending, path)| Queue {
+            priority,
+            allocated,
+            guaranteed,
+            fair_max: fair_max.map(Limits::from),
+            pending,
+            path: Arc::from(format!("root.{path}")),
+        },
+    )
+}
+
+fn any_application() -> impl Strategy<Value = Application> {
+    (0..2_i32, 0..2_i64, amounts(), 0..3_u8).prop_map(|(priority, submitted, allocated, id)| {
+        Application { priority, submitted, allocated, id: Arc::from(id.to_string()) }
+    })
+}
+
+fn any_policy() -> impl Strategy<Value = ApplicationSortPolicy> {
+    select(vec![ApplicationSortPolicy::Fifo, ApplicationSortPolicy::Fair])
+}
+
+/// `left − right` is strictly greater than zero, as key 3 of section 5.2 says it.
+fn clearly_larger(left: &Resources, right: &Resources) -> bool {
+    left.minus(right).is_positive()
+}
+
+/// Section 5.2 word by word; equal where it leaves the order open.
+fn queues_as_written(priority_first: bool, left: &Queue, right: &Queue) -> Ordering {
+    let priority = right.priority.cmp(&left.priority);
+    let share = left.share().total_cmp(&right.share());
+    let lead = if priority_first { priority.then(share) } else { share.then(priority) };
+    lead.then_with(|| {
+        clearly_larger(&right.pending, &left.pending)
+            .cmp(&clearly_larger(&left.pending, &right.pending))
+    })
+}
+
+/// Section 5.3 word by word.
+fn applications_as_written(
+    policy: ApplicationSortPolicy,
+    priority_first: bool,
+    guaranteed: Option<&Resources>,
+    left: &Application,
+    right: &Application,
+) -> Ordering {
+    let priority = right.priority.cmp(&left.priority);
+    let age = left.submitted.cmp(&right.submitted);
+    let by_policy = match policy {
+        ApplicationSortPolicy::Fifo => age,
+        ApplicationSortPolicy::Fair => {
+            shares::comp_usage_ratio(&left.allocated, &right.allocated, guaranteed)
+        }
+    };
+    let lead = if priority_first { priority.then(by_policy) } else { by_policy.then(priority) };
+    lead.then(age).then_with(|| left.id.cmp(&right.id))
+}
+
+/// Antisymmetry and transitivity of any three, and one result of sorting from any start.
+fn is_a_total_order<K: Ord + Clone + std::fmt::Debug>(keys: &[K; 3]) -> Result<(), TestCaseError> {
+    const STARTS: [[usize; 3]; 6] =
+        [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for [a, b, c] in STARTS {
+        let (a, b, c) = (&keys[a], &keys[b], &keys[c]);
+        prop_assert_eq!(a.cmp(b), b.cmp(a).reverse());
+        prop_assert_eq!(a == b, a.cmp(b).is_eq());
+        prop_assert!(!(a <= b && b <= c) || a <= c, "{:?} <= {:?} <= {:?}", a, b, c);
+        prop_assert!(a != b || a.cmp(c) == b.cmp(c));
+    }
+    let sorted = |start: [usize; 3]| {
+        let mut keys = start.map(|at| keys[at].clone());
+        keys.sort();
+        keys
+    };
+    for start in STARTS {
+        prop_assert_eq!(sorted(start), sorted(STARTS[0]));
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn the_order_of_queues_is_total(
+        queues in prop::array::uniform3(any_queue()), priority_first in any::<bool>(),
+    ) {
+        is_a_total_order(&queues.map(|queue| queue.key(priority_first)))?;
+    }
+
+    #[test]
+    fn the_order_of_applications_is_total(
+        applications in prop::array::uniform3(any_application()),
+        guaranteed in prop::option::of(amounts()),
+        policy in any_policy(),
+        priority_first in any::<bool>(),
+    ) {
+        let guaranteed = guaranteed.as_ref();
+        is_a_total_order(&applications.map(|app| app.key(policy, priority_first, guaranteed)))?;
+    }
+
+    #[test]
+    fn the_order_of_asks_is_total(
+        asks in prop::array::uniform3((0..2_i32, 0..2_i64, 0..2_u64)),
+    ) {
+        let key = |(priority, created, arrival)| AskKey::new(priority, created, arrival);
+        is_a_total_order(&asks.map(key))?;
+    }
+
+    #[test]
+    fn queues_are_ordered_as_written_wherever_something_is_written(
+        left in any_queue(), right in any_queue(), priority_first in any::<bool>(),
+    ) {
+        let order = left.key(priority_first).cmp(&right.key(priority_first));
+        let written = queues_as_written(priority_first, &left, &right);
+        if written.is_ne() {
+            prop_assert_eq!(order, written);
+        } else if left.pending.same_amount(&right.pending) {
+            prop_assert_eq!(order, left.path.cmp(&right.path));
+        } else {
+            prop_assert!(order.is_ne());
+        }
+    }
+
+    #[test]
+    fn applications_are_ordered_as_written(
+        left in any_application(),
+        right in any_application(),
+        guaranteed in prop::option::of(amounts()),
+        policy in any_policy(),
+        priority_first in any::<bool>(),
+    ) {
+        let guaranteed = guaranteed.as_ref();
+        let order = left
+            .key(policy, priority_first, guaranteed)
+            .cmp(&right.key(policy, priority_first, guaranteed));
+        let written = applications_as_written(policy, priority_first, guaranteed, &left, &right);
+        prop_assert_eq!(order, written);
+    }
+
+    #[test]
+    fn pendings_are_compared_by_the_alphabetically_first_difference(
+        left in amounts(), right in amounts(),
+    ) {
+        let mut texts: Vec<_> = left.sorted().into_iter().chain(right.sorted()).collect();
+        texts.sort();
+        let value = |amount: &Resources, text: &str| {
+            amount.sorted().iter().find(|(name, _)| &**name == text).map_or(0, |(_, q)| *q)
+        };
+        let written = texts
+            .iter()
+            .map(|(text, _)| value(&left, text).cmp(&value(&right, text)))
+            .find(|order| order.is_ne());
+        prop_assert_eq!(left.alphabetical(&right), written.unwrap_or(Ordering::Equal));
+    }
+}

@@ -1,0 +1,271 @@
+//! What one queue has used, waits for and may use (queues-and-config chapter, sections 4.6 and
+//! 4.7).
+//!
+//! # One queue at a time
+//! Each queue owns one [`QueueLedger`], which knows neither parent nor children. What concerns a
+//! path is done by whoever walks it: headroom is handed down, each ledger narrows what its parent had
+//! left, and an ask that does not fit it changes nothing; what is decided climbs as one
+//! [`LedgerDelta`] from leaf to root, and every ledger applies the same.
+//!
+//! # Why no release is refused
+//! The specification lets a release fail when some queue of the path uses less than is released
+//! (4.6). Here none can: what is released is an allocation that the application holds, it was added
+//! to every queue of the path with one delta, so each of them uses at least as much. A release of
+//! what nobody holds finds no allocation and makes no delta. So nothing asks beforehand.
+//!
+//! # Invariants
+//! * Used, pending and preempting amounts hold only quantities above zero; the running count is at
+//!   least zero. A delta that would break this is cut, and [`Clamped`] says by how much.
+//! * Applying deltas and then their reverse leaves a ledger as it was, in any order in which none
+//!   was cut.
+//! * Where every delta is applied to a whole path, and none is cut at its leaf, none is cut above.
+//! * An ask fits the headroom of a chain exactly when it would take no queue of the chain above its
+//!   maximum in a name that it asks for.
+//!
+//! # When things go wrong
+//! A cut delta means that a path was charged unevenly, a fault of the caller. It is no reason to
+//! stop: the ledger stays valid, the caller logs what was cut.
+//!
+//! ```
+//! use monoceros_rules::order::ledger::{LedgerDelta, QueueLedger};
+//! use monoceros_rules::values::resources::{Limits, Resources};
+//! let mut etl = QueueLedger::default();
+//! etl.max = Some(Limits::of(&[("vcore", 4)]));
+//! let delta = LedgerDelta { allocated: Resources::of(&[("vcore", 3)]), ..LedgerDelta::default() };
+//! assert!(etl.apply(&delta).is_none(), "nothing was cut");
+//! assert_eq!(etl.headroom(&Limits::unlimited()), Limits::of(&[("vcore", 1)]));
+//! assert!(!etl.headroom(&Limits::unlimited()).allows(&Resources::of(&[("vcore", 2)])));
+//! ```
+
+use std::fmt;
+
+use crate::values::resources::{Limits, Resources};
+
+/// The accounts of one queue, all descendants included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueLedger {
+    /// The stored maximum (see [`stored_limits`]); for root the total of all nodes. `None` limits
+    /// nothing.
+    pub max: Option<Limits>,
+    /// The stored guarantee.
+    pub guaranteed: Option<Resources>,
+    /// How many applications may run at once; 0 is unlimited.
+    pub max_running: u64,
+    allocated: Resources,
+    pending: Resources,
+    preempting: Resources,
+    running: u64,
+    starting: u64,
+}
+
+/// A change of totals on its way from an application to root. Quantities are signed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LedgerDelta {
+    /// Change of what is used, unsettled placements included.
+    pub allocated: Resources,
+    /// Change of what is asked for and not yet placed.
+    pub pending: Resources,
+    /// Change of what was chosen to be preempted and is still held.
+    pub preempting: Resources,
+    /// Change of the number of running applications.
+    pub running: i64,
+    /// Change of the number of applications that have still to start and hold placements that are
+    /// not settled.
+    pub starting: i64,
+}
+
+/// By how much a delta would have taken totals below zero. For the caller to log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clamped {
+    /// What was not there of the used amount.
+    pub allocated: Resources,
+    /// What was not there of the pending amount.
+    pub pending: Resources,
+    /// What was not there of the preempting amount.
+    pub preempting: Resources,
+    /// How many running applications were not there.
+    pub running: u64,
+    /// How many starting applications were not there.
+    pub starting: u64,
+}
+
+impl QueueLedger {
+    /// What the queue uses, unsettled placements included.
+    pub fn allocated(&self) -> &Resources {
+        &self.allocated
+    }
+
+    /// What is asked for below and not yet placed.
+    pub fn pending(&self) -> &Resources {
+        &self.pending
+    }
+
+    /// What is held by victims of preemption.
+    pub fn preempting(&self) -> &Resources {
+        &self.preempting
+    }
+
+    /// How many applications run. Recovered ones may take it above the maximum.
+    pub fn running(&self) -> u64 {
+        self.running
+    }
+
+    /// How many applications hold nothing but placements that wait for their predicate: each may
+    /// run in a moment, and counts against the maximum.
+    pub fn starting(&self) -> u64 {
+        self.starting
+    }
+
+    /// What may still be placed here when the parent has `parent` left; of root's parent and of an
+    /// absent quota, [`Limits::unlimited`]. Negative in what the queue is over.
+    ///
+    /// *Max headroom* is the same recursion that starts below root.
+    #[must_use]
+    pub fn headroom(&self, parent: &Limits) -> Limits {
+        let mut headroom = parent.clone();
+        self.narrow(&mut headroom);
+        headroom
+    }
+
+    /// [`Self::headroom`] in place; allocates nothing for a maximum of up to four names.
+    pub fn narrow(&self, headroom: &mut Limits) {
+        if let Some(max) = &self.max {
+            headroom.narrow(&max.less(&self.allocated));
+        }
+    }
+
+    /// Books a change, without any check of the maximum: checks come before, by the headroom of the
+    /// whole path, and recovered or resized allocations have none. Answers what had to be cut.
+    #[must_use = "what was cut must be logged"]
+    pub fn apply(&mut self, delta: &LedgerDelta) -> Option<Clamped> {
+        let clamped = Clamped {
+            allocated: change(&mut self.allocated, &delta.allocated),
+            pending: change(&mut self.pending, &delta.pending),
+            preempting: change(&mut self.preempting, &delta.preempting),
+            running: missing_count(self.running, delta.running),
+            starting: missing_count(self.starting, delta.starting),
+        };
+        self.running = self.running.saturating_add_signed(delta.running);
+        self.starting = self.starting.saturating_add_signed(delta.starting);
+        (!clamped.is_nothing()).then_some(clamped)
+    }
+
+    /// Whether there is room for one more application that does not count yet (`canRun` at this
+    /// level; all levels must agree). Only applications that are still to start need it: one that
+    /// counts already, running or starting, goes on.
+    pub fn has_room_to_run(&self) -> bool {
+        let counted = self.running.saturating_add(self.starting);
+        self.max_running == 0 || counted < self.max_running
+    }
+}
+
+impl LedgerDelta {
+    /// Whether it changes nothing.
+    pub fn is_nothing(&self) -> bool {
+        self.allocated.is_zero()
+            && self.pending.is_zero()
+            && self.preempting.is_zero()
+            && self.running == 0
+            && self.starting == 0
+    }
+
+    /// What undoes this delta.
+    #[must_use]
+    pub fn reversed(&self) -> Self {
+        Self {
+            allocated: self.allocated.times(-1),
+            pending: self.pending.times(-1),
+            preempting: self.preempting.times(-1),
+            running: self.running.saturating_neg(),
+            starting: self.starting.saturating_neg(),
+        }
+    }
+}
+
+impl Clamped {
+    fn is_nothing(&self) -> bool {
+        self.allocated.is_empty()
+            && self.pending.is_empty()
+            && self.preempting.is_empty()
+            && self.running == 0
+            && self.starting == 0
+    }
+}
+
+impl fmt::Display for Clamped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { allocated, pending, preempting, running, starting } = self;
+        write!(
+            f,
+            "allocated {allocated}, pending {pending}, preempting {preempting}, running {running}, \
+             starting {starting}"
+        )
+    }
+}
+
+/// The limits that are kept of configured ones: a maximum without a quantity above zero is no
+/// maximum (section 3.4), so `memory: 0` alone limits nothing. Worth a warning where something was
+/// configured.
+pub fn stored_limits(configured: &Resources) -> Option<Limits> {
+    configured.is_positive().then(|| configured.clone().into())
+}
+
+/// The guarantee that is kept of a configured one, by the rule of [`stored_limits`].
+pub fn stored_guaranteed(configured: &Resources) -> Option<Resources> {
+    configured.is_positive().then(|| configured.clone())
+}
+
+/// What limits a queue with its own maximum below a parent with that effective maximum. The least
+/// counts of each name, so a path may be taken from either end.
+///
+/// The *configured maximum*, which sizes gangs, is the same recursion with `None` for root.
+pub fn effective_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Limits> {
+    let (Some(parent), Some(own)) = (parent, own) else {
+        return parent.or(own).cloned();
+    };
+    let mut effective = parent.clone();
+    effective.narrow(own);
+    Some(effective)
+}
+
+/// What stands for a missing guarantee when shares are computed: the parent's fair maximum, in
+/// which the queue's own entries win even where they are larger. Root's is its maximum. A parent
+/// without a fair maximum has children without.
+pub fn fair_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Limits> {
+    let parent = parent?;
+    let Some(own) = own.filter(|_| !parent.is_unlimited()) else {
+        return Some(parent.clone());
+    };
+    let mut fair = parent.as_resources();
+    for (name, limit) in own.entries() {
+        fair.set(name, limit);
+    }
+    Some(fair.into())
+}
+
+/// What a count of zero at least could not give.
+fn missing_count(count: u64, delta: i64) -> u64 {
+    if delta < 0 { delta.unsigned_abs().saturating_sub(count) } else { 0 }
+}
+
+/// Adds `delta` and answers what a total of zero at least could not give.
+fn change(total: &mut Resources, delta: &Resources) -> Resources {
+    let mut missing = Resources::new();
+    if delta.is_empty() {
+        return missing;
+    }
+    total.add(delta);
+    if total.has_negative() {
+        for (name, quantity) in total.entries().filter(|(_, quantity)| *quantity < 0) {
+            missing.set(name, quantity.saturating_neg());
+        }
+        for (name, _) in missing.entries() {
+            total.set(name, 0);
+        }
+    }
+    total.prune();
+    missing
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! The one ordered structure of the scheduler: a B-tree in order of a key, whose inner nodes carry
+//! a *bound* of what lies below them.
+//!
+//! # Why
+//! Nodes, the children of a queue and the ask classes of an application all answer the same
+//! question: "which is the first, in order, that may fit?". Whether an entry may fit is read off
+//! its bound (for nodes: what is free; for queues and classes: the least that waits). A bound that
+//! covers a whole subtree lets the search step over that subtree, so that ten thousand full nodes
+//! in front of the first free one cost a few comparisons, and nothing is ever sorted per attempt.
+//!
+//! # What a caller may rely on
+//! A test handed to [`OrderedTree::first`] must be *monotonic*: where it passes a bound, it passes
+//! every bound that covers it. Then the answer is the one a scan of all entries would give. The
+//! test may well pass the bound of a subtree in which no single entry passes (one node has the
+//! memory, another the cores); such a subtree is searched in vain, which costs time and nothing
+//! else.
+//!
+//! # Invariants
+//! * Keys ascend strictly, and every key lies where the separators above it lead.
+//! * Every bound of a subtree equals the join of the bounds of its entries: never stale, and never
+//!   wider than it need be.
+//! * All leaves are equally deep, and but for the root every node is at least a quarter full: the
+//!   depth is logarithmic whatever was removed.
+//!
+//! ```
+//! use monoceros_rules::order::tree::{Bound, OrderedTree};
+//!
+//! #[derive(Clone, PartialEq)]
+//! struct MostFree(u32);
+//! impl Bound for MostFree {
+//!     fn join(&mut self, other: &Self) {
+//!         self.0 = self.0.max(other.0);
+//!     }
+//! }
+//!
+//! let mut nodes = OrderedTree::new();
+//! nodes.insert(10, "n1", MostFree(1));
+//! nodes.insert(20, "n2", MostFree(4));
+//! nodes.insert(30, "n3", MostFree(8));
+//! assert_eq!(nodes.first(|free| free.0 >= 2).map(|(_, name, _)| *name), Some("n2"));
+//! assert!(nodes.rekey(&20, 40, MostFree(3)));
+//! assert_eq!(nodes.first(|free| free.0 >= 2).map(|(_, name, _)| *name), Some("n3"));
+//! assert_eq!(nodes.rank(&40), 2);
+//! ```
+
+mod change;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use node::{Node, Walk};
+
+/// What a search may learn about an entry, or about all entries below a node, without looking at
+/// each.
+///
+/// Joining must be commutative, associative and idempotent under `==`: equal sets of entries have
+/// equal bounds, in whatever order they were joined.
+pub trait Bound: Clone + PartialEq {
+    /// Widens this bound so that it also covers `other`.
+    fn join(&mut self, other: &Self);
+
+    /// Whether joining `other` would change nothing.
+    fn covers(&self, other: &Self) -> bool {
+        let mut joined = self.clone();
+        joined.join(other);
+        joined == *self
+    }
+
+    /// The join of `parts` where it is not this bound, which is the join of `parts` and of `gone`.
+    ///
+    /// Worth a rule of its own where entries often change: it may look only at what rests on
+    /// `gone`, which most often is nothing. Where the answer is none, no bound further up changes.
+    fn without<'a>(
+        &self,
+        gone: &Self,
+        mut parts: impl Iterator<Item = &'a Self> + Clone,
+    ) -> Option<Self>
+    where
+        Self: 'a,
+    {
+        let _ = gone;
+        let mut joined = parts.next()?.clone();
+        for part in parts {
+            if joined == *self {
+                return None;
+            }
+            joined.join(part);
+        }
+        (joined != *self).then_some(joined)
+    }
+}
+
+/// Entries of a value and a bound, in order of a unique key.
+#[derive(Clone, Debug)]
+pub struct OrderedTree<K, V, B> {
+    root: Node<K, V, B>,
+    /// The join of all entries; none while there are none.
+    bound: Option<B>,
+}
+
+impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
+    /// A tree without entries.
+    pub fn new() -> Self {
+        Self { root: Node::empty(), bound: None }
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
+        self.root.len()
+    }
+
+    /// Whether there are no entries.
+    pub fn is_empty(&self) -> bool {
+        self.bound.is_none()
+    }
+
+    /// Drops every entry.
+    pub fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Adds an entry. Keys are unique: a key that is there already is a mistake of the caller,
+    /// which debug builds assert; in release builds the new entry replaces the old one.
+    pub fn insert(&mut self, key: K, value: V, bound: B) {
+        match &mut self.bound {
+            None => {
+                self.bound = Some(bound.clone());
+                self.root.start(key, value, bound);
+            }
+            Some(total) => {
+                self.root.insert(total, key, value, bound);
+                self.root.settle_root();
+            }
+        }
+    }
+
+    /// Takes the entry of `key` out.
+    pub fn remove(&mut self, key: &K) -> Option<(V, B)> {
+        let removed = self.root.remove(self.bound.as_mut()?, key)?;
+        self.root.settle_root();
+        if self.root.len() == 0 {
+            self.bound = None;
+        }
+        Some((removed.value, removed.bound))
+    }
+
+    /// The value and the bound of `key`.
+    pub fn get(&self, key: &K) -> Option<(&V, &B)> {
+        self.root.get(key)
+    }
+
+    /// The value of `key`, to be changed in place.
+    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+        self.root.get_mut(key)
+    }
+
+    /// Gives the entry of `key` another bound; `false` where there is none.
+    pub fn set_bound(&mut self, key: &K, bound: B) -> bool {
+        let Some(total) = &mut self.bound else { return false };
+        self.root.set_bound(total, key, bound).is_some()
+    }
+
+    /// Moves the entry of `old` to `new`, with another bound and the same value; `false`, and
+    /// nothing changed, where there is no `old`. As for [`Self::insert`], `new` must be free (or
+    /// equal to `old`).
+    ///
+    /// Nothing above the lowest node that both keys share is searched twice, and a key that stays
+    /// in its leaf is moved within it.
+    pub fn rekey(&mut self, old: &K, new: K, bound: B) -> bool {
+        let Some(total) = &mut self.bound else { return false };
+        let moved = self.root.rekey(total, old, new, bound).is_some();
+        self.root.settle_root();
+        moved
+    }
+
+    /// The join of the bounds of all entries.
+    pub fn bound(&self) -> Option<&B> {
+        self.bound.as_ref()
+    }
+
+    /// The first entry, in order, whose bound passes. See the head of the module for what the
+    /// test must be like.
+    pub fn first(&self, passes: impl Fn(&B) -> bool) -> Option<(&K, &V, &B)> {
+        self.bound.as_ref().filter(|total| passes(total))?;
+        self.root.first(None, &passes)
+    }
+
+    /// The first entry strictly after `key` (which need not be there) whose bound passes.
+    pub fn first_after(&self, key: &K, passes: impl Fn(&B) -> bool) -> Option<(&K, &V, &B)> {
+        self.bound.as_ref().filter(|total| passes(total))?;
+        self.root.first(Some(key), &passes)
+    }
+
+    /// How many entries come before `key`, which need not be there.
+    pub fn rank(&self, key: &K) -> usize {
+        self.root.rank(key)
+    }
+
+    /// All entries in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&K, &V, &B)> {
+        Walk::new(&self.root)
+    }
+
+    /// Panics unless every invariant of the module holds.
+    #[cfg(test)]
+    pub(crate) fn check(&self)
+    where
+        K: std::fmt::Debug,
+    {
+        let total = self.root.check(None, None, true);
+        assert!(total == self.bound, "the bound of all entries is their join");
+        assert_eq!(self.iter().count(), self.len());
+    }
+}
+
+impl<K: Ord + Clone, V, B: Bound> Default for OrderedTree<K, V, B> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

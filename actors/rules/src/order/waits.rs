@@ -1,0 +1,273 @@
+//! Who waits for what: the bound that lets an offer skip whatever cannot use it.
+//!
+//! Nothing is polled and nobody keeps a list of sleepers. What waits stays where it is in the order
+//! of its queue and is skipped by a bound: [`WaitSet`] for one ask class or one application,
+//! [`Waits`] for a child of a queue. A tree of rows joins the bounds of what is below, so that one
+//! comparison skips thousands.
+//!
+//! # The rule
+//! A class that was tried in vain is [`Parked`]: it says what it wants at least and up to which
+//! *loosening* it was tried. There are two kinds of obstacle, and each has a counter that rises
+//! whenever an obstacle of its kind may have become smaller:
+//!
+//! * **quota** (`short`): a release, a raised maximum, more nodes. Every queue remembers the number
+//!   of the last loosening that went through it; an offer carries the largest on its path
+//!   ([`View::stamp`]). A class that was short is looked at again when that is above its mark *and*
+//!   the least that waits fits the headroom.
+//! * **node room** (`roomless`): the node index counts growths. A class that found no node is looked
+//!   at again when a node that grew after its mark can hold the least that waits *and* the headroom
+//!   allows it.
+//!
+//! A class that a predicate refused on every node with room (`refused`) is a case of the second kind
+//! for which only a true growth counts, not the return of what a placement in the air held: it had
+//! such room in hand. If returns counted, two refused asks would wake each other for ever.
+//!
+//! Everything else that may cure a cause (a new ask, a named node appearing, a deadline) makes the
+//! class [`WaitSet::Due`] outright, and `Due` swallows whatever it is joined with.
+//!
+//! # Why nobody is forgotten
+//! Marks only move forward when the class itself was tried, and a join keeps the *oldest* mark and
+//! the *least* want: a bound errs only towards looking again. What is looked at in vain once too
+//! often is stopped by [`Parked::judged`]: the same child is not visited twice while nothing at all
+//! was loosened. The property tests compare every skip with a full search.
+
+use crate::nodes::NodeIndex;
+use crate::order::tree::Bound;
+use crate::values::resources::{Limits, Resources};
+
+/// What an offer knows where it stands, to decide whether something below can use it.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// Room by quota for whatever is below.
+    pub headroom: &'a Limits,
+    /// The latest quota loosening on the path from root to here.
+    pub stamp: u64,
+    /// Whether every queue on the path has room for one more running application.
+    pub may_start: bool,
+    /// The node index; `None` asks about quota alone.
+    pub nodes: Option<&'a NodeIndex>,
+}
+
+/// What waits below in one respect: nothing, something that must be looked at, or only what was
+/// tried in vain.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum WaitSet {
+    /// Nothing waits.
+    #[default]
+    Nothing,
+    /// Something waits that was not tried since it changed.
+    Due,
+    /// Everything that waits was tried in vain.
+    Parked(Box<Parked>),
+}
+
+/// The bound over asks that were tried in vain.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parked {
+    /// The component-wise least of what waits for quota.
+    pub short: Option<Resources>,
+    /// The loosening up to which all of `short` was tried; the oldest of what was joined.
+    pub quota_mark: u64,
+    /// The component-wise least of what waits for room on a node.
+    pub roomless: Option<Resources>,
+    /// The growth of the node index up to which all of `roomless` was tried; the oldest.
+    pub node_mark: u64,
+    /// The component-wise least of what was refused on every node that had room.
+    pub refused: Option<Resources>,
+    /// The growth of the node index up to which all of `refused` was tried; the oldest.
+    pub refused_mark: u64,
+    /// Quota loosening and node growth of the last visit in vain; the oldest of what was joined.
+    pub judged: (u64, u64),
+}
+
+impl Parked {
+    /// An ask that did not fit the headroom of an offer with this `view`.
+    pub fn short(ask: &Resources, view: &View<'_>) -> Self {
+        let judged = view.now();
+        Self { short: Some(ask.clone()), quota_mark: view.stamp, judged, ..Self::default() }
+    }
+
+    /// An ask that fitted the headroom but found no node.
+    pub fn roomless(ask: &Resources, view: &View<'_>) -> Self {
+        let judged = view.now();
+        Self { roomless: Some(ask.clone()), node_mark: judged.1, judged, ..Self::default() }
+    }
+
+    /// An ask that was refused on every node with room, when [`View::now`] said `judged`; 0 stands
+    /// for a loosening that is not known.
+    pub fn refused(ask: &Resources, judged: (u64, u64)) -> Self {
+        Self { refused: Some(ask.clone()), refused_mark: judged.1, judged, ..Self::default() }
+    }
+
+    /// An ask that waits for something named, which makes it due when it comes.
+    pub fn named(view: &View<'_>) -> Self {
+        Self { judged: view.now(), ..Self::default() }
+    }
+
+    fn may(&self, view: &View<'_>) -> bool {
+        let (stamp, growth) = view.now();
+        if stamp <= self.judged.0 && growth <= self.judged.1 {
+            return false;
+        }
+        self.quota_may(view) || self.room_may(view) || self.refused_may(view)
+    }
+
+    fn quota_may(&self, view: &View<'_>) -> bool {
+        view.stamp > self.quota_mark
+            && self.short.as_ref().is_some_and(|least| view.headroom.allows(least))
+    }
+
+    fn room_may(&self, view: &View<'_>) -> bool {
+        let (Some(least), Some(nodes)) = (&self.roomless, view.nodes) else {
+            return false;
+        };
+        nodes.growth() > self.node_mark
+            && view.headroom.allows(least)
+            && nodes.may_hold_since(self.node_mark, least)
+    }
+
+    fn refused_may(&self, view: &View<'_>) -> bool {
+        let (Some(least), Some(nodes)) = (&self.refused, view.nodes) else {
+            return false;
+        };
+        view.headroom.allows(least) && nodes.may_hold_grown_since(self.refused_mark, least)
+    }
+
+    fn join(&mut self, other: &Self) {
+        join_least(&mut self.short, &mut self.quota_mark, other.short.as_ref(), other.quota_mark);
+        join_least(
+            &mut self.roomless,
+            &mut self.node_mark,
+            other.roomless.as_ref(),
+            other.node_mark,
+        );
+        join_least(
+            &mut self.refused,
+            &mut self.refused_mark,
+            other.refused.as_ref(),
+            other.refused_mark,
+        );
+        self.judged.0 = self.judged.0.min(other.judged.0);
+        self.judged.1 = self.judged.1.min(other.judged.1);
+    }
+}
+
+fn join_least(
+    mine: &mut Option<Resources>,
+    mark: &mut u64,
+    other: Option<&Resources>,
+    theirs: u64,
+) {
+    match (mine.as_mut(), other) {
+        (_, None) => {}
+        (None, Some(least)) => {
+            *mine = Some(least.clone());
+            *mark = theirs;
+        }
+        (Some(mine), Some(least)) => {
+            mine.lower_to(least);
+            *mark = (*mark).min(theirs);
+        }
+    }
+}
+
+impl View<'_> {
+    /// The counters as they stand: the loosening on this path and the growth of the node index.
+    pub fn now(&self) -> (u64, u64) {
+        (self.stamp, self.nodes.map_or(0, NodeIndex::growth))
+    }
+}
+
+impl WaitSet {
+    /// Whether something that waits here may be able to use an offer with this view. `false` is
+    /// certain, `true` is not.
+    pub fn may(&self, view: &View<'_>) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Due => true,
+            Self::Parked(parked) => parked.may(view),
+        }
+    }
+
+    /// The same after an offer was declined when [`View::now`] said `last_vain`: each part may have
+    /// been skipped for a reason of its own, and the join of the parts must not call for another
+    /// visit before anything was loosened.
+    #[must_use]
+    pub fn declined(mut self, last_vain: (u64, u64)) -> Self {
+        if let Self::Parked(parked) = &mut self {
+            parked.judged.0 = parked.judged.0.max(last_vain.0);
+            parked.judged.1 = parked.judged.1.max(last_vain.1);
+        }
+        self
+    }
+
+    /// What a queue tells its parent of what waits below it.
+    ///
+    /// What the queue's own quota holds back is left out: no loosening above can help it, and a
+    /// loosening of the queue itself comes past here: if its own last loosening (`own.stamp`) may
+    /// have helped something, the queue is due. `last_vain` is what [`View::now`] said when the
+    /// queue last declined an offer.
+    #[must_use]
+    pub fn as_seen_from_above(&self, own: &View<'_>, last_vain: (u64, u64)) -> Self {
+        let Self::Parked(mut seen) = self.clone().declined(last_vain) else {
+            return self.clone();
+        };
+        if own.stamp > seen.judged.0 && seen.quota_may(own) {
+            return Self::Due;
+        }
+        if seen.short.as_ref().is_some_and(|least| !own.headroom.allows(least)) {
+            seen.short = None;
+        }
+        Self::Parked(seen)
+    }
+}
+
+impl Bound for WaitSet {
+    fn join(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Due, _) | (_, Self::Nothing) => {}
+            (_, Self::Due) => *self = Self::Due,
+            (Self::Nothing, Self::Parked(_)) => *self = other.clone(),
+            (Self::Parked(mine), Self::Parked(theirs)) => mine.join(theirs),
+        }
+    }
+}
+
+/// What waits below a row of a queue, apart for applications that run and those that have still to
+/// start: the latter count only while one more application may run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Waits {
+    /// Of applications that have started.
+    pub running: WaitSet,
+    /// Of applications that are Accepted and hold nothing yet.
+    pub starting: WaitSet,
+}
+
+impl Waits {
+    /// See [`WaitSet::may`].
+    pub fn may(&self, view: &View<'_>) -> bool {
+        self.running.may(view) || (view.may_start && self.starting.may(view))
+    }
+
+    /// See [`WaitSet::as_seen_from_above`]; `own.may_start` is the queue's own room for one more
+    /// running application.
+    #[must_use]
+    pub fn as_seen_from_above(&self, own: &View<'_>, last_vain: (u64, u64)) -> Self {
+        let starting = if own.may_start {
+            self.starting.as_seen_from_above(own, last_vain)
+        } else {
+            WaitSet::Nothing
+        };
+        Self { running: self.running.as_seen_from_above(own, last_vain), starting }
+    }
+}
+
+impl Bound for Waits {
+    fn join(&mut self, other: &Self) {
+        self.running.join(&other.running);
+        self.starting.join(&other.starting);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! What a queue is: its settings after a configuration was checked, who may use it, and its life.
+//!
+//! # Why here
+//! Reading and checking a configuration is a crate of its own, beside this one. What it yields is
+//! read by every decision: so these types stand here, on the ground that both share, and are made
+//! there.
+//!
+//! # Invariants
+//! * Names and paths are lower case; siblings have different names.
+//! * No queue is guaranteed more than it may use, no `max` exceeds one above it.
+
+mod acl;
+pub mod object_state;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::acl::{Acl, AclError};
+use crate::order::keys::{ApplicationSortPolicy, PriorityPolicy};
+use crate::values::names::RECOVERY;
+use crate::values::resources::{Limits, Resources};
+
+/// One queue with everything below it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueConfig {
+    /// The last part of the path.
+    pub name: Arc<str>,
+    /// From the root, separated by dots.
+    pub path: Arc<str>,
+    /// Whether applications live here; queues with children and those marked `parent` hold none.
+    pub is_leaf: bool,
+    /// What the queue may use at most. None also where only zeros were written (3.4).
+    pub max: Option<Limits>,
+    /// What the queue is promised. None also where only zeros were written (3.4).
+    pub guaranteed: Option<Resources>,
+    /// How many applications may run at once; 0 is unlimited.
+    pub max_applications: u64,
+    /// Who may submit here and below.
+    pub submit_acl: Acl,
+    /// Who may submit to and administer this queue and those below.
+    pub admin_acl: Acl,
+    /// The properties in force: inherited ones and its own.
+    pub properties: BTreeMap<String, String>,
+    /// What the properties mean.
+    pub settings: QueueSettings,
+    /// What dynamic leaves below it are made of, as written here; without one, the nearest above
+    /// counts (3.7).
+    pub template: Option<Arc<Template>>,
+    /// What users and groups may use here and below, in the order they were written (3.9).
+    pub limits: Vec<LimitConfig>,
+    /// Whether it is there because an application needed it, and not because it was configured.
+    pub is_dynamic: bool,
+    /// In the order they were written.
+    pub children: Vec<QueueConfig>,
+}
+
+/// What a dynamic leaf begins with (3.7).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template {
+    /// 0 is unlimited.
+    pub max_applications: u64,
+    /// Its properties; it inherits none.
+    pub properties: BTreeMap<String, String>,
+    /// None also where only zeros were written.
+    pub max: Option<Limits>,
+    /// None also where only zeros were written.
+    pub guaranteed: Option<Resources>,
+}
+
+/// What each of some users and of some groups may use of a queue (3.9). `*` among the users is
+/// every user who is not named on this queue, one by one; among the groups it is all of the other
+/// users together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LimitConfig {
+    /// What its author called it.
+    pub description: String,
+    /// Names, or `*`.
+    pub users: Vec<String>,
+    /// Names, or `*`.
+    pub groups: Vec<String>,
+    /// What is not named is unlimited; an explicit zero is nothing.
+    pub max_resources: Option<Limits>,
+    /// How many applications may run at once; 0 is unlimited.
+    pub max_applications: u64,
+}
+
+/// What the properties of a queue mean (3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// How children or applications are ordered; parents are always fair.
+    pub sort_policy: ApplicationSortPolicy,
+    /// Whether priority comes before the policy.
+    pub priority_sort: bool,
+    /// Whether priorities below are compared with those outside.
+    pub priority_policy: PriorityPolicy,
+    /// What is added to every priority below.
+    pub priority_offset: i32,
+    /// Who may preempt whom across this queue.
+    pub preemption: PreemptionPolicy,
+    /// How old an ask is before it preempts.
+    pub preemption_delay: Duration,
+    /// How long a queue may stay above a maximum that was lowered; 0: for ever.
+    pub quota_preemption_delay: Duration,
+    /// After how many asks without a node in one pass an application is left alone; 0: never.
+    pub backoff_asks: u64,
+    /// For how long.
+    pub backoff_delay: Duration,
+}
+
+/// Who may preempt whom across a queue (`preemption.policy`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PreemptionPolicy {
+    /// As the guarantees say.
+    #[default]
+    Default,
+    /// What is below preempts nothing outside.
+    Fence,
+    /// What is below neither preempts nor is preempted.
+    Disabled,
+}
+
+impl Default for QueueSettings {
+    /// Of a queue without properties.
+    fn default() -> Self {
+        Self {
+            sort_policy: ApplicationSortPolicy::Fifo,
+            priority_sort: true,
+            priority_policy: PriorityPolicy::Default,
+            priority_offset: 0,
+            preemption: PreemptionPolicy::Default,
+            preemption_delay: Duration::from_secs(30),
+            quota_preemption_delay: Duration::ZERO,
+            backoff_asks: 0,
+            backoff_delay: Duration::from_secs(30),
+        }
+    }
+}
+
+impl QueueConfig {
+    /// A queue of which nothing is set: without limits, open to nobody.
+    pub fn bare(path: &str, is_leaf: bool) -> Self {
+        let name = path.rsplit_once('.').map_or(path, |(_, name)| name);
+        Self {
+            name: Arc::from(name),
+            path: Arc::from(path),
+            is_leaf,
+            max: None,
+            guaranteed: None,
+            max_applications: 0,
+            submit_acl: Acl::default(),
+            admin_acl: Acl::default(),
+            properties: BTreeMap::new(),
+            settings: QueueSettings::default(),
+            template: None,
+            limits: Vec::new(),
+            is_dynamic: false,
+            children: Vec::new(),
+        }
+    }
+
+    /// Whether this is the queue [`RECOVERY`].
+    pub fn is_recovery(&self) -> bool {
+        *self.path == *RECOVERY
+    }
+
+    /// The path of the queue above; none for the root.
+    pub fn parent_path(&self) -> Option<&str> {
+        self.path.rsplit_once('.').map(|(parent, _)| parent)
+    }
+}

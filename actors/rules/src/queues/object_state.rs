@@ -1,0 +1,133 @@
+//! The life of a queue or a partition as a table (queues-and-config chapter, section 4.3).
+//!
+//! # Invariants
+//! * A refused event changes nothing: [`ObjectState::on`] takes the state by value and the caller
+//!   keeps what it had.
+//! * An event that leads to the state something is in already is in order and no transition.
+//!
+//! ```
+//! use monoceros_rules::queues::object_state::{ObjectEvent, ObjectState};
+//! assert_eq!(ObjectState::Active.on(ObjectEvent::Remove), Ok(ObjectState::Draining));
+//! assert!(ObjectState::Draining.on(ObjectEvent::Stop).is_err());
+//! ```
+
+use std::fmt;
+
+/// What a queue or a partition still does. The texts are those that dashboards know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectState {
+    /// Everything.
+    #[default]
+    Active,
+    /// It takes no new applications (a partition: nor nodes); those it has go on.
+    Draining,
+    /// It takes nothing new, and nothing is decided for it.
+    Stopped,
+}
+
+/// What can happen to a queue or a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectEvent {
+    /// It is to go once it is empty.
+    Remove,
+    /// It is wanted (again).
+    Start,
+    /// It is to do nothing for now.
+    Stop,
+}
+
+/// The event has no meaning in this state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{event}` is refused in state `{state}`")]
+pub struct Refused {
+    /// Where it is, and stays.
+    pub state: ObjectState,
+    /// What was refused.
+    pub event: ObjectEvent,
+}
+
+impl ObjectState {
+    /// The state after `event`.
+    pub fn on(self, event: ObjectEvent) -> Result<Self, Refused> {
+        match (self, event) {
+            (Self::Active | Self::Draining, ObjectEvent::Remove) => Ok(Self::Draining),
+            (_, ObjectEvent::Start) => Ok(Self::Active),
+            (Self::Active | Self::Stopped, ObjectEvent::Stop) => Ok(Self::Stopped),
+            (state, event) => Err(Refused { state, event }),
+        }
+    }
+
+    /// The event that leads here.
+    pub fn entered_by(self) -> ObjectEvent {
+        match self {
+            Self::Active => ObjectEvent::Start,
+            Self::Draining => ObjectEvent::Remove,
+            Self::Stopped => ObjectEvent::Stop,
+        }
+    }
+
+    /// Whether a queue in this state may be chosen by the one above it: only a stopped one may not.
+    pub fn is_scheduled(self) -> bool {
+        self != Self::Stopped
+    }
+
+    /// The text of the state.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Active => "Active",
+            Self::Draining => "Draining",
+            Self::Stopped => "Stopped",
+        }
+    }
+}
+
+impl fmt::Display for ObjectState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text())
+    }
+}
+
+impl fmt::Display for ObjectEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Remove => "remove",
+            Self::Start => "start",
+            Self::Stop => "stop",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s4_3_every_cell_of_the_table_is_as_written() {
+        use ObjectEvent::{Remove, Start, Stop};
+        use ObjectState::{Active, Draining, Stopped};
+        let table = [
+            (Active, [Some(Draining), Some(Active), Some(Stopped)]),
+            (Draining, [Some(Draining), Some(Active), None]),
+            (Stopped, [None, Some(Active), Some(Stopped)]),
+        ];
+        for (state, row) in table {
+            for (event, to) in [Remove, Start, Stop].into_iter().zip(row) {
+                assert_eq!(state.on(event).ok(), to, "{event} in {state}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_state_is_entered_by_its_event() {
+        for state in [ObjectState::Active, ObjectState::Draining, ObjectState::Stopped] {
+            assert_eq!(state.on(state.entered_by()), Ok(state), "repeating changes nothing");
+            assert_eq!(ObjectState::Active.on(state.entered_by()), Ok(state));
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_state_and_event() {
+        let refused = ObjectState::Stopped.on(ObjectEvent::Remove).unwrap_err();
+        assert_eq!(refused.to_string(), "`remove` is refused in state `Stopped`");
+    }
+}

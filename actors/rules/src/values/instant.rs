@@ -1,0 +1,72 @@
+//! Points in time, for people.
+//!
+//! ```
+//! # use monoceros_rules::values::instant::rfc3339;
+//! assert_eq!(rfc3339(1_792_324_800_250_000_000), "2026-10-18T12:00:00.25Z");
+//! ```
+
+const SECOND_NS: i64 = 1_000_000_000;
+const DAY_S: i64 = 24 * 60 * 60;
+
+/// RFC 3339 in UTC of a time in ns since the epoch, with as many digits of a second as it has, one
+/// at least.
+pub fn rfc3339(ns: i64) -> String {
+    let (seconds, fraction) = (ns.div_euclid(SECOND_NS), ns.rem_euclid(SECOND_NS));
+    let (year, month, day) = date(seconds.div_euclid(DAY_S));
+    let of_day = seconds.rem_euclid(DAY_S);
+    let (hour, minute, second) = (of_day / 3600, of_day / 60 % 60, of_day % 60);
+    let fraction = format!("{fraction:09}");
+    let fraction = fraction.trim_end_matches('0');
+    let fraction = if fraction.is_empty() { "0" } else { fraction };
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction}Z")
+}
+
+/// Year, month and day of month, of a day since the epoch.
+fn date(mut day: i64) -> (i64, i64, i64) {
+    // Times of 64 bits end in 2262, so counting years is short.
+    let mut year = 1970;
+    while day < 0 {
+        year -= 1;
+        day += days_of(year);
+    }
+    while day >= days_of(year) {
+        day -= days_of(year);
+        year += 1;
+    }
+    let february = days_of(year) - 337;
+    let mut month = 1;
+    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+    }
+    (year, month, day + 1)
+}
+
+fn days_of(year: i64) -> i64 {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    if is_leap { 366 } else { 365 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_times() {
+        for (ns, text) in [
+            (0, "1970-01-01T00:00:00.0Z"),
+            (-1, "1969-12-31T23:59:59.999999999Z"),
+            (951_782_400 * SECOND_NS, "2000-02-29T00:00:00.0Z"),
+            (951_868_800 * SECOND_NS, "2000-03-01T00:00:00.0Z"),
+            (1_709_251_199 * SECOND_NS + 5_000_000, "2024-02-29T23:59:59.005Z"),
+            (4_107_542_400 * SECOND_NS, "2100-03-01T00:00:00.0Z"),
+            (i64::MAX, "2262-04-11T23:47:16.854775807Z"),
+            (i64::MIN, "1677-09-21T00:12:43.145224192Z"),
+        ] {
+            assert_eq!(rfc3339(ns), text);
+        }
+    }
+}

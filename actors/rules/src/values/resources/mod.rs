@@ -1,0 +1,239 @@
+//! Quantities by name, as every other rule uses them (queues-and-config chapter, section 1).
+//!
+//! # Two readings of an absent name
+//! In counted amounts ([`Resources`]: usage, requests, node capacity) an absent name means *none*.
+//! In quotas and headroom ([`Limits`]) an absent name means *unlimited*, and an explicit zero means
+//! *nothing*. The same numbers with two readings are two types, so that no comparison can pick the
+//! wrong one.
+//!
+//! # Representation
+//! Names are interned once per process ([`Name`]); a value is a small vector of `(name, quantity)`
+//! sorted by interned number, inline up to four entries. Requests usually name a prefix of what a
+//! node offers, so that a comparison is one short walk without hashing or strings. The interned
+//! number depends on who spoke first, so **no decision may depend on it**: everything that is shown
+//! or summed in floating point goes by [`Resources::sorted`], in order of the text.
+//!
+//! # Invariants
+//! * Entries are strictly ascending by name.
+//! * Every sum saturates at the ends of `i64`; nothing here wraps or panics.
+//!
+//! ```
+//! use monoceros_rules::values::resources::{Limits, Resources};
+//! let node = Resources::of(&[("memory", 10), ("vcore", 4)]);
+//! let ask = Resources::of(&[("memory", 8)]);
+//! assert!(node.holds(&ask));
+//! let quota = Limits::of(&[("vcore", 0)]);
+//! assert!(quota.allows(&ask), "memory is not named, hence unlimited");
+//! ```
+
+mod arithmetic;
+mod compare;
+mod names;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use smallvec::SmallVec;
+
+pub use self::arithmetic::BelowZero;
+pub use self::compare::{equal, equal_or_zero};
+pub use self::names::{Name, TooManyNames};
+
+type Entries = SmallVec<[(Name, i64); 4]>;
+
+/// A counted amount: usage, request or capacity. A name that is absent counts as zero, yet absent
+/// and an explicit zero are told apart (`==` compares them as different; see
+/// [`Resources::same_amount`]).
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Resources(Entries);
+
+/// What may be used at most. A name that is absent is unlimited, an explicit zero allows nothing;
+/// values may be negative (headroom of something that is over its quota).
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Limits(Entries);
+
+impl Resources {
+    /// Nothing of anything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Builds an amount from texts; for tests, examples and constants. A repeated name: the last
+    /// one counts. Panics when the table of names is full.
+    pub fn of(entries: &[(&str, i64)]) -> Self {
+        let mut resources = Self::new();
+        for (name, quantity) in entries {
+            resources.set(Name::intern(name).expect("the name table has room"), *quantity);
+        }
+        resources
+    }
+
+    /// The quantity of `name`; zero where it is absent.
+    pub fn get(&self, name: Name) -> i64 {
+        self.find(name).unwrap_or(0)
+    }
+
+    /// The quantity of `name` where it is present.
+    pub fn find(&self, name: Name) -> Option<i64> {
+        find(&self.0, name)
+    }
+
+    /// Sets one quantity, an explicit zero included.
+    pub fn set(&mut self, name: Name, quantity: i64) {
+        set(&mut self.0, name, quantity);
+    }
+
+    /// The entries that are present, in interned order (never in an order a reader may see).
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (Name, i64)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The entries in order of their texts: for people, and for sums in floating point.
+    pub fn sorted(&self) -> Vec<(Arc<str>, i64)> {
+        sorted(&self.0)
+    }
+
+    /// Whether no name is present at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Limits {
+    /// No limit on anything.
+    pub fn unlimited() -> Self {
+        Self::default()
+    }
+
+    /// Builds limits from texts; for tests, examples and constants.
+    pub fn of(entries: &[(&str, i64)]) -> Self {
+        Self(Resources::of(entries).0)
+    }
+
+    /// The limit on `name`, or none.
+    pub fn find(&self, name: Name) -> Option<i64> {
+        find(&self.0, name)
+    }
+
+    /// The entries that are limited, in interned order.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (Name, i64)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The entries in order of their texts.
+    pub fn sorted(&self) -> Vec<(Arc<str>, i64)> {
+        sorted(&self.0)
+    }
+
+    /// Whether nothing is limited.
+    pub fn is_unlimited(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The limits read as an amount: absent becomes zero.
+    pub fn as_resources(&self) -> Resources {
+        Resources(self.0.clone())
+    }
+}
+
+impl From<Resources> for Limits {
+    fn from(resources: Resources) -> Self {
+        Self(resources.0)
+    }
+}
+
+fn find(entries: &Entries, name: Name) -> Option<i64> {
+    // Up to four or five entries a scan beats a binary search.
+    entries.iter().find(|entry| entry.0 == name).map(|entry| entry.1)
+}
+
+fn set(entries: &mut Entries, name: Name, quantity: i64) {
+    match entries.binary_search_by_key(&name, |entry| entry.0) {
+        Ok(at) => entries[at].1 = quantity,
+        Err(at) => entries.insert(at, (name, quantity)),
+    }
+}
+
+/// Every name of either side with the quantities where they are present.
+fn merged<'a>(
+    left: &'a Entries,
+    right: &'a Entries,
+) -> impl Iterator<Item = (Name, Option<i64>, Option<i64>)> + 'a {
+    let (mut l, mut r) = (0, 0);
+    std::iter::from_fn(move || {
+        let next = match (left.get(l), right.get(r)) {
+            (None, None) => return None,
+            (Some(&(name, q)), None) => (name, Some(q), None),
+            (None, Some(&(name, q))) => (name, None, Some(q)),
+            (Some(&(ln, lq)), Some(&(rn, rq))) => match ln.cmp(&rn) {
+                std::cmp::Ordering::Less => (ln, Some(lq), None),
+                std::cmp::Ordering::Greater => (rn, None, Some(rq)),
+                std::cmp::Ordering::Equal => (ln, Some(lq), Some(rq)),
+            },
+        };
+        l += usize::from(next.1.is_some());
+        r += usize::from(next.2.is_some());
+        Some(next)
+    })
+}
+
+fn sorted(entries: &Entries) -> Vec<(Arc<str>, i64)> {
+    let mut named: Vec<_> = entries.iter().map(|&(name, q)| (name.text(), q)).collect();
+    named.sort();
+    named
+}
+
+fn write_text(entries: &Entries, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str("map[")?;
+    for (at, (name, quantity)) in sorted(entries).iter().enumerate() {
+        write!(f, "{}{name}:{quantity}", if at == 0 { "" } else { " " })?;
+    }
+    f.write_str("]")
+}
+
+fn serialize<S: Serializer>(entries: &Entries, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut map = serializer.serialize_map(Some(entries.len()))?;
+    for (name, quantity) in sorted(entries) {
+        map.serialize_entry(&*name, &quantity)?;
+    }
+    map.end()
+}
+
+impl fmt::Display for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_text(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_text(&self.0, f)
+    }
+}
+
+impl fmt::Display for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_text(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_text(&self.0, f)
+    }
+}
+
+impl Serialize for Resources {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize(&self.0, serializer)
+    }
+}
+
+impl Serialize for Limits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serialize(&self.0, serializer)
+    }
+}

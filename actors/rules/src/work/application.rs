@@ -1,0 +1,267 @@
+//! One application: its state, its asks, what it holds (applications chapter, sections 1, 2 and 5).
+//!
+//! The actor owns one of these and tells others what changed; which event follows from which change
+//! (1.2) is decided here.
+//!
+//! # Invariants
+//! * `allocated` is the sum of its allocations in the table, those included that wait for their
+//!   predicate, without zero entries.
+//! * Accepted never holds an allocation that is settled; Completing neither holds nor asks for
+//!   anything. (Both may hold placeholders once there are gangs.)
+//! * A terminal application holds nothing and asks for nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::values::resources::Resources;
+use crate::work::allocations::{AllocationId, Tags};
+use crate::work::application_state::{ApplicationEvent, ApplicationState, Transition};
+use crate::work::asks::Asks;
+
+/// What an RM says of an application when it submits it.
+#[derive(Clone, Debug)]
+pub struct NewApplication {
+    /// Unique among the active applications of the partition.
+    pub id: Arc<str>,
+    /// The queue it wants, as sent.
+    pub queue: String,
+    /// Who owns it.
+    pub user: Arc<str>,
+    /// The user's groups, in order of resolution.
+    pub groups: Vec<String>,
+    /// As sent.
+    pub tags: Option<Tags>,
+    /// What its placeholders want together; nothing, if it is no gang.
+    pub placeholder_ask: Resources,
+}
+
+/// A state that was entered: to be told to the RM and counted by the queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateChange {
+    /// The state before.
+    pub from: ApplicationState,
+    /// The state now.
+    pub to: ApplicationState,
+    /// What led there.
+    pub event: ApplicationEvent,
+}
+
+impl StateChange {
+    /// What it does to the number of running applications on the path.
+    pub fn running(self) -> i64 {
+        let is_running = |state| i64::from(state == ApplicationState::Running);
+        is_running(self.to) - is_running(self.from)
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Application {
+    /// As submitted.
+    pub id: Arc<str>,
+    /// Canonical path of its leaf.
+    pub queue: Arc<str>,
+    /// Who owns it.
+    pub user: Arc<str>,
+    /// The user's groups.
+    pub groups: Vec<String>,
+    /// As submitted.
+    pub tags: Option<Tags>,
+    /// Submission time, moved back to the oldest ask's creation, ns since the epoch.
+    pub submitted_ns: i64,
+    /// The latest entry into Running, ns since the epoch.
+    pub started_ns: Option<i64>,
+    /// Entry into a terminal state, ns since the epoch.
+    pub finished_ns: Option<i64>,
+    /// What it asks for.
+    pub asks: Asks,
+    /// Its allocations by UUID.
+    pub allocations: FxHashMap<Arc<str>, AllocationId>,
+    /// Its placements that wait for their predicate.
+    pub unsettled: BTreeSet<AllocationId>,
+    state: ApplicationState,
+    log: Vec<(i64, ApplicationState)>,
+    allocated: Resources,
+    peak: Resources,
+}
+
+impl Application {
+    /// A new application in a leaf.
+    pub fn new(new: NewApplication, queue: Arc<str>, now_ns: i64) -> Self {
+        Self {
+            id: new.id,
+            queue,
+            user: new.user,
+            groups: new.groups,
+            tags: new.tags,
+            submitted_ns: now_ns,
+            started_ns: None,
+            finished_ns: None,
+            asks: Asks::new(),
+            allocations: FxHashMap::default(),
+            unsettled: BTreeSet::new(),
+            state: ApplicationState::New,
+            log: Vec::new(),
+            allocated: Resources::new(),
+            peak: Resources::new(),
+        }
+    }
+
+    /// Its state.
+    pub fn state(&self) -> ApplicationState {
+        self.state
+    }
+
+    /// The states it entered, oldest first, with times in ns since the epoch.
+    pub fn log(&self) -> &[(i64, ApplicationState)] {
+        &self.log
+    }
+
+    /// What its allocations and unsettled placements hold together.
+    pub fn allocated(&self) -> &Resources {
+        &self.allocated
+    }
+
+    /// The component-wise peak of [`Self::allocated`].
+    pub fn peak(&self) -> &Resources {
+        &self.peak
+    }
+
+    /// Whether it counts among those that have still to start (3.2): one with a placement in the
+    /// air has its place among the running ones already.
+    pub fn is_starting(&self) -> bool {
+        self.has_not_run() && self.unsettled.is_empty()
+    }
+
+    /// Whether it will run once a placement is settled, and is not among those that do.
+    pub fn may_run_soon(&self) -> bool {
+        self.has_not_run() && !self.unsettled.is_empty()
+    }
+
+    fn has_not_run(&self) -> bool {
+        matches!(self.state, ApplicationState::New | ApplicationState::Accepted)
+    }
+
+    /// Moves the submission back to an older ask or allocation (1.4). Says whether it moved.
+    pub fn submitted_no_later_than(&mut self, created_ns: i64) -> bool {
+        let moves = created_ns < self.submitted_ns;
+        self.submitted_ns = self.submitted_ns.min(created_ns);
+        moves
+    }
+
+    /// An ask was added (1.2 a).
+    pub fn ask_added(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
+        if matches!(self.state, ApplicationState::New | ApplicationState::Completing) {
+            self.fire(ApplicationEvent::Run, now_ns, changes);
+        }
+    }
+
+    /// A real allocation is booked (1.2 b and c, D1): whatever the state, it runs afterwards.
+    pub fn booked(&mut self, resources: &Resources, now_ns: i64, changes: &mut Vec<StateChange>) {
+        self.allocated.add(resources);
+        self.runs(now_ns, changes);
+    }
+
+    /// A placement holds what it needs and waits for its predicate.
+    pub fn held(&mut self, placement: AllocationId, resources: &Resources) {
+        self.allocated.add(resources);
+        self.unsettled.insert(placement);
+    }
+
+    /// Its predicate passed: [`Self::booked`] from now on.
+    pub fn settled(
+        &mut self,
+        placement: AllocationId,
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
+        self.unsettled.remove(&placement);
+        self.runs(now_ns, changes);
+    }
+
+    /// It was taken back.
+    pub fn refunded(&mut self, placement: AllocationId, resources: &Resources) {
+        self.unsettled.remove(&placement);
+        self.unbooked(resources);
+    }
+
+    fn runs(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
+        self.peak.raise_to(&self.allocated);
+        self.fire(ApplicationEvent::Run, now_ns, changes);
+        if self.state == ApplicationState::Accepted {
+            self.fire(ApplicationEvent::Run, now_ns, changes);
+        }
+    }
+
+    /// An allocation grew or shrank in place (2.5).
+    pub fn resized(&mut self, delta: &Resources) {
+        self.allocated.add(delta);
+        self.allocated.prune();
+        self.peak.raise_to(&self.allocated);
+    }
+
+    /// An allocation left. Call [`Self::judge`] once everything of the step has left.
+    pub fn unbooked(&mut self, resources: &Resources) {
+        self.allocated.subtract(resources);
+        self.allocated.prune();
+    }
+
+    /// Asks or allocations left: completes or fails where nothing is left (1.2, D2).
+    pub fn judge(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
+        let holds = !self.allocations.is_empty() || !self.unsettled.is_empty();
+        if holds || !self.asks.pending().is_zero() {
+            return;
+        }
+        match self.state {
+            ApplicationState::Failing => self.fire(ApplicationEvent::Fail, now_ns, changes),
+            ApplicationState::Accepted | ApplicationState::Running => {
+                self.fire(ApplicationEvent::Complete, now_ns, changes);
+            }
+            ApplicationState::New
+            | ApplicationState::Resuming
+            | ApplicationState::Completing
+            | ApplicationState::Completed
+            | ApplicationState::Failed
+            | ApplicationState::Rejected
+            | ApplicationState::Expired => {}
+        }
+    }
+
+    /// Fires an event; a refusal leaves the state as it is (1.1).
+    pub fn fire(&mut self, event: ApplicationEvent, now_ns: i64, changes: &mut Vec<StateChange>) {
+        let Ok(Transition::To(to)) = self.state.on(event) else {
+            return;
+        };
+        let from = std::mem::replace(&mut self.state, to);
+        self.log.push((now_ns, to));
+        match to {
+            ApplicationState::Running => self.started_ns = Some(now_ns),
+            state if state.is_terminated() => self.finished_ns = Some(now_ns),
+            _ => {}
+        }
+        changes.push(StateChange { from, to, event });
+    }
+
+    /// A UUID for the next allocation of an ask, which is still outstanding or waits for its
+    /// predicate: its key while that is free, else `key#n`.
+    pub fn next_uuid(&mut self, slot: crate::work::asks::AskSlot) -> Arc<str> {
+        let ask = self.asks.ask(slot);
+        let still_to_come = ask.repeat as usize + ask.unsettled.len();
+        let single = still_to_come == 1 && ask.next_uuid == 1 && ask.live.is_empty();
+        let key = Arc::clone(&ask.key);
+        if single && !self.allocations.contains_key(&key) {
+            return key;
+        }
+        let mut number = ask.next_uuid;
+        loop {
+            let uuid: Arc<str> = Arc::from(format!("{key}#{number}"));
+            number += 1;
+            if !self.allocations.contains_key(&uuid) {
+                self.asks.ask_mut(slot).next_uuid = number;
+                return uuid;
+            }
+        }
+    }
+}

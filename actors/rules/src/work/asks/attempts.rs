@@ -1,0 +1,159 @@
+//! How far a pass came: which asks were tried, and where it ends because too many found no node
+//! (applications chapter, 3.3 steps 1, 4 and 7).
+//!
+//! A pass tries asks in their order, and a class is tried once for all of its members. So what was
+//! tried of a class depends on where the pass ended: without back-off it comes to every member of
+//! every class, with it to those up to the ask that was one too many. Each ask counts as one, however
+//! many allocations of it are outstanding.
+
+use std::sync::Arc;
+
+use super::{AskKey, AskSlot, Asks, Class, ClassId};
+use crate::decide::scale_up::Waiting;
+use crate::order::waits::{View, WaitSet};
+
+impl Asks {
+    /// Where a pass ends that comes to `next` now, or has tried everything: at the ask with which
+    /// `limit` asks before `next` have found no node, if another one is pending after it. `limit` is
+    /// above 0.
+    ///
+    /// What stands before `next` and fits the headroom was tried, now or before, and had no node;
+    /// what needs a node of its own is not counted.
+    pub fn last_of_pass(
+        &self,
+        limit: u64,
+        view: &View<'_>,
+        next: Option<ClassId>,
+    ) -> Option<AskKey> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        if self.len() <= limit {
+            return None;
+        }
+        let end = next.map(|class| self.class(class).key);
+        let is_before = |key: &AskKey| end.is_none_or(|end| *key < end);
+        let roomless = |class: &&Class| {
+            class.shape.required_node.is_none() && view.headroom.allows(&class.shape.resources)
+        };
+        let before = self.order.iter().take_while(|(key, ..)| is_before(key));
+        let classes = before.map(|(_, class, _)| self.class(*class)).filter(roomless);
+        let classes: Vec<&Class> = classes.collect();
+        if classes.iter().map(|class| class.members.len()).sum::<usize>() < limit {
+            return None;
+        }
+        // Members of one class may stand before and after those of another.
+        let firsts =
+            classes.iter().flat_map(|class| class.keys().take(limit).take_while(is_before));
+        let mut firsts: Vec<AskKey> = firsts.collect();
+        if firsts.len() < limit {
+            return None;
+        }
+        let (_, last, _) = firsts.select_nth_unstable(limit - 1);
+        let last = *last;
+        let is_followed = next.is_some()
+            || self.order.iter().any(|(_, class, _)| last < self.class(*class).last_key());
+        is_followed.then_some(last)
+    }
+
+    /// What was tried and waits, class by class in order. A class that was tried in vain was so as
+    /// a whole, its first member for all, but no further than up to `reached`, if the last pass ended
+    /// there; of one that is due, only members that were tried before count.
+    pub fn tried(&self, reached: Option<AskKey>) -> Vec<Waiting> {
+        let mut tried = Vec::new();
+        for (_, id, waits) in self.order.iter() {
+            let class = self.class(*id);
+            let is_whole = self.is_tried_as_one(class, waits)
+                && reached.is_none_or(|reached| class.last_key() <= reached);
+            let count = if is_whole {
+                class.outstanding
+            } else {
+                let members = self.tried_members(class, waits, reached);
+                members.map(|slot| u64::from(self.ask(slot).repeat)).sum()
+            };
+            if count > 0 {
+                let resources = class.shape.resources.clone();
+                tried.push(Waiting { class: *id, resources, count });
+            }
+        }
+        tried
+    }
+
+    /// The members of a class that have its first `count` tried allocations outstanding, each with
+    /// how many of them it has. `reached` as in [`Self::tried`].
+    pub fn first_tried(
+        &self,
+        class: ClassId,
+        count: u64,
+        reached: Option<AskKey>,
+    ) -> Vec<(AskSlot, u64)> {
+        let class = self.class(class);
+        let Some((_, waits)) = self.order.get(&class.key) else { return Vec::new() };
+        let (mut tried, mut left) = (Vec::new(), count);
+        for slot in self.tried_members(class, waits, reached) {
+            if left == 0 {
+                break;
+            }
+            let taken = left.min(u64::from(self.ask(slot).repeat));
+            tried.push((slot, taken));
+            left -= taken;
+        }
+        tried
+    }
+
+    /// Marks those of [`Self::first_tried`] that the RM is to be told of, and returns them: each
+    /// is told once in its life, and one that may use only one node never.
+    pub fn signal(&mut self, class: ClassId, count: u64, reached: Option<AskKey>) -> Vec<Arc<str>> {
+        let entry = self.class(class);
+        if entry.unsignalled == 0 || entry.shape.required_node.is_some() {
+            return Vec::new();
+        }
+        let mut keys = Vec::new();
+        for (slot, _) in self.first_tried(class, count, reached) {
+            let ask = self.ask_mut(slot);
+            if !std::mem::replace(&mut ask.signalled, true) {
+                keys.push(Arc::clone(&ask.key));
+            }
+        }
+        let entry = self.classes[class.0 as usize].as_mut().expect("a named class is in use");
+        entry.unsignalled -= keys.len();
+        keys
+    }
+
+    /// Whether what became of its first member holds for the class.
+    fn is_tried_as_one(&self, class: &Class, waits: &WaitSet) -> bool {
+        let first = class.members.values().next();
+        let is_tried = first.is_some_and(|slot| self.ask(*slot).lacks_machines());
+        is_tried && matches!(waits, WaitSet::Parked(_))
+    }
+
+    fn tried_members<'a>(
+        &'a self,
+        class: &'a Class,
+        waits: &WaitSet,
+        reached: Option<AskKey>,
+    ) -> impl Iterator<Item = AskSlot> + 'a {
+        let as_one = self.is_tried_as_one(class, waits);
+        let members = class.keys().zip(class.members.values());
+        members
+            .filter(move |(key, slot)| {
+                let is_reached = reached.is_none_or(|reached| *key <= reached);
+                (as_one && is_reached) || self.ask(**slot).lacks_machines()
+            })
+            .map(|(_, slot)| *slot)
+    }
+}
+
+impl Class {
+    /// Of its members, in their order.
+    fn keys(&self) -> impl Iterator<Item = AskKey> {
+        let priority = self.shape.priority;
+        let key = move |(created, arrival): &(i64, u64)| AskKey::new(priority, *created, *arrival);
+        self.members.keys().map(key)
+    }
+
+    /// Of its last member.
+    fn last_key(&self) -> AskKey {
+        self.members.last_key_value().map_or(self.key, |((created, arrival), _)| {
+            AskKey::new(self.shape.priority, *created, *arrival)
+        })
+    }
+}

@@ -1,0 +1,382 @@
+//! Asks against a model that sorts and adds everything anew.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::nodes::{NodeIndex, NodeOrder};
+use crate::order::waits::Parked;
+use crate::values::resources::Limits;
+
+fn spec(key: &str, vcore: i64) -> AskSpec {
+    AskSpec {
+        key: Arc::from(key),
+        resources: Resources::of(&[("vcore", vcore)]),
+        repeat: 1,
+        priority: 0,
+        created_ns: None,
+        required_node: None,
+        originator: false,
+        preemption: Preemption::Itself,
+        task_group: None,
+        execution_timeout_ms: None,
+        form: Form::Ask,
+        tags: None,
+    }
+}
+
+/// The keys of the first members of all classes, in order.
+fn first_members(asks: &Asks) -> Vec<String> {
+    asks.classes().map(|(_, slot, _)| asks.ask(slot).key.to_string()).collect()
+}
+
+fn view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
+    View { headroom, stamp: 1, may_start: true, nodes: Some(nodes) }
+}
+
+#[test]
+fn asks_of_one_shape_are_one_class_that_stands_where_its_first_member_does() {
+    let mut asks = Asks::new();
+    asks.put(spec("a", 1), 10, 1);
+    asks.put(spec("b", 2), 20, 2);
+    asks.put(spec("c", 1), 30, 3);
+    assert_eq!(first_members(&asks), ["a", "b"]);
+    let a = asks.slot_of("a").unwrap();
+    asks.take_one(a);
+    assert_eq!(first_members(&asks), ["b", "c"], "c is the first of its class now");
+    asks.put(AskSpec { created_ns: Some(5), ..spec("d", 1) }, 40, 4);
+    assert_eq!(first_members(&asks), ["d", "b"], "the class moves forward with an older member");
+}
+
+#[test]
+fn who_joins_a_parked_class_makes_it_due() {
+    let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
+    let view = view(&headroom, &nodes);
+    let mut asks = Asks::new();
+    let (a, _) = asks.put(spec("a", 1), 10, 1);
+    let parked = Parked::roomless(asks.ask(a).resources(), &view);
+    asks.set_waits(asks.class_of(a).unwrap(), WaitSet::Parked(Box::new(parked)));
+    assert_eq!(asks.first(&view), None);
+    asks.put(spec("b", 1), 20, 2);
+    assert!(asks.first(&view).is_some_and(|(_, slot)| slot == a), "the first member is tried");
+}
+
+#[test]
+fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
+    let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
+    let view = view(&headroom, &nodes);
+    let mut asks = Asks::new();
+    let (a, _) = asks.put(AskSpec { repeat: 3, ..spec("a", 1) }, 10, 1);
+    asks.put(spec("b", 1), 20, 2);
+    asks.put(spec("c", 1), 30, 3);
+    assert_eq!(asks.tried(None), [], "nothing was tried");
+    let class = asks.class_of(a).unwrap();
+    let park = |asks: &mut Asks| {
+        asks.ask_mut(a).attempted = true;
+        let parked = Parked::roomless(asks.ask(a).resources(), &view);
+        asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
+    };
+    park(&mut asks);
+    let tried = |asks: &Asks| asks.tried(None).iter().map(|tried| tried.count).collect::<Vec<_>>();
+    assert_eq!(tried(&asks), [5]);
+    let told = |asks: &mut Asks, count: u64| {
+        let told = asks.signal(class, count, None);
+        told.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut asks, 2), ["a"], "two of the three of `a` fit");
+    assert_eq!(told(&mut asks, 4), ["b"]);
+    assert_eq!(told(&mut asks, 4), Vec::<String>::new());
+    asks.put(spec("d", 1), 40, 4);
+    assert_eq!(tried(&asks), [3], "of a class that is due only `a` was tried for certain");
+    park(&mut asks);
+    asks.take_one(a);
+    assert_eq!(tried(&asks), [5]);
+    assert_eq!(told(&mut asks, 9), ["c", "d"]);
+    let b = asks.slot_of("b").unwrap();
+    asks.withdraw(b);
+    asks.resize(asks.slot_of("c").unwrap(), Resources::of(&[("vcore", 2)]));
+    assert_eq!(told(&mut asks, 9), Vec::<String>::new());
+}
+
+#[test]
+fn an_ask_that_is_singled_out_leaves_its_class_as_it_was() {
+    let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
+    let view = view(&headroom, &nodes);
+    let mut asks = Asks::new();
+    let (a, _) = asks.put(spec("a", 1), 10, 1);
+    let (b, _) = asks.put(spec("b", 1), 20, 2);
+    let parked = Parked::roomless(asks.ask(a).resources(), &view);
+    asks.single_out(a, WaitSet::Parked(Box::new(parked)));
+    assert_ne!(asks.class_of(a), asks.class_of(b));
+    assert!(asks.first(&view).is_some_and(|(_, slot)| slot == b));
+    asks.put(spec("a", 1), 30, 3);
+    assert_eq!(asks.class_of(a), asks.class_of(b), "an ask sent anew is one of many again");
+}
+
+#[test]
+fn an_ask_is_remembered_until_it_is_done() {
+    let mut asks = Asks::new();
+    let (a, _) = asks.put(spec("a", 1), 10, 1);
+    asks.drop_if_done(a);
+    assert_eq!(asks.slot_of("a"), Some(a), "something is outstanding");
+    asks.take_one(a);
+    assert_eq!(asks.slot_of("a"), Some(a), "the caller has still to note what lives");
+    asks.drop_if_done(a);
+    assert_eq!((asks.slot_of("a"), asks.len()), (None, 0));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Put {
+        key: u8,
+        vcore: i64,
+        memory: Option<i64>,
+        repeat: u32,
+        priority: i32,
+        created: Option<i64>,
+        node: bool,
+    },
+    Take(u8),
+    Withdraw(u8),
+    Resize(u8, i64),
+    GiveBack(u8),
+    SingleOut(u8),
+    Done(u8),
+}
+
+#[derive(Clone, Debug)]
+struct ModelAsk {
+    resources: Resources,
+    repeat: u32,
+    priority: i32,
+    created: i64,
+    sequence: u64,
+    node: bool,
+    /// Singled out, under this number.
+    single: u64,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = || 0..5_u8;
+    let put = (
+        key(),
+        0..3_i64,
+        prop::option::of(0..2_i64),
+        0..3_u32,
+        0..2,
+        prop::option::of(0..9_i64),
+        any::<bool>(),
+    )
+        .prop_map(|(key, vcore, memory, repeat, priority, created, node)| Op::Put {
+            key,
+            vcore,
+            memory,
+            repeat,
+            priority,
+            created,
+            node,
+        });
+    prop_oneof![
+        6 => put,
+        4 => key().prop_map(Op::Take),
+        1 => key().prop_map(Op::Withdraw),
+        1 => (key(), 0..3_i64).prop_map(|(key, vcore)| Op::Resize(key, vcore)),
+        1 => key().prop_map(Op::GiveBack),
+        2 => key().prop_map(Op::SingleOut),
+        1 => key().prop_map(Op::Done),
+    ]
+}
+
+#[derive(Default)]
+struct Model {
+    asks: BTreeMap<u8, ModelAsk>,
+}
+
+impl Model {
+    fn pending(&self) -> Resources {
+        let mut sum = Resources::new();
+        for ask in self.asks.values() {
+            sum.add(&ask.resources.times(i64::from(ask.repeat)));
+        }
+        sum.pruned()
+    }
+
+    /// The first member of each class, in order.
+    fn first_members(&self) -> Vec<String> {
+        let mut pending: Vec<_> = self.asks.iter().filter(|(_, ask)| ask.repeat > 0).collect();
+        pending.sort_by_key(|(_, ask)| AskKey::new(ask.priority, ask.created, ask.sequence));
+        let mut seen = Vec::new();
+        pending.retain(|(_, ask)| {
+            let shape = (ask.resources.clone(), ask.priority, ask.node, ask.single);
+            let is_new = !seen.contains(&shape);
+            seen.push(shape);
+            is_new
+        });
+        pending.into_iter().map(|(key, _)| key.to_string()).collect()
+    }
+}
+
+impl Model {
+    /// Pass by pass, ask by ask, as the applications chapter has it (3.3): where a pass ends that
+    /// comes to `end`, if what it came to before has no node.
+    fn last_of_pass(&self, limit: u64, headroom: &Limits, end: Option<AskKey>) -> Option<AskKey> {
+        let pending = self.asks.values().filter(|ask| ask.repeat > 0);
+        let key = |ask: &ModelAsk| AskKey::new(ask.priority, ask.created, ask.sequence);
+        let mut in_order: Vec<_> = pending.map(|ask| (key(ask), ask)).collect();
+        in_order.sort_by_key(|(key, _)| *key);
+        let (mut n_unplaceable, mut last) = (0, None);
+        for (key, ask) in in_order {
+            if n_unplaceable >= limit {
+                return last;
+            }
+            if Some(key) == end {
+                return None;
+            }
+            if !ask.node && headroom.allows(&ask.resources) {
+                n_unplaceable += 1;
+                last = Some(key);
+            }
+        }
+        None
+    }
+}
+
+fn apply(asks: &mut Asks, model: &mut Model, op: Op, now: i64) -> Result<(), TestCaseError> {
+    let sequence = u64::try_from(now).unwrap();
+    let before = model.pending();
+    let slot_of = |asks: &Asks, key: u8| asks.slot_of(&key.to_string());
+    let change = match op {
+        Op::Put { key, vcore, memory, repeat, priority, created, node } => {
+            let mut entries = vec![("vcore", vcore)];
+            entries.extend(memory.map(|memory| ("memory", memory)));
+            let resources = Resources::of(&entries);
+            let required_node = node.then(|| Arc::from("n"));
+            let spec = AskSpec {
+                resources: resources.clone(),
+                repeat,
+                priority,
+                created_ns: created,
+                required_node,
+                ..spec(&key.to_string(), 0)
+            };
+            let old = model.asks.get(&key).map(|ask| ask.created);
+            let created = created.or(old).unwrap_or(now);
+            let ask = ModelAsk { resources, repeat, priority, created, sequence, node, single: 0 };
+            model.asks.insert(key, ask);
+            asks.put(spec, now, sequence).1
+        }
+        Op::Take(key) => {
+            let Some(ask) = model.asks.get_mut(&key).filter(|ask| ask.repeat > 0) else {
+                return Ok(());
+            };
+            ask.repeat -= 1;
+            let taken = ask.resources.clone();
+            asks.take_one(slot_of(asks, key).unwrap());
+            taken.times(-1)
+        }
+        Op::Withdraw(key) => {
+            let Some(slot) = slot_of(asks, key) else { return Ok(()) };
+            model.asks.remove(&key);
+            asks.withdraw(slot).times(-1)
+        }
+        Op::Resize(key, vcore) => {
+            let Some(ask) = model.asks.get_mut(&key) else { return Ok(()) };
+            ask.resources = Resources::of(&[("vcore", vcore)]);
+            ask.single = 0;
+            asks.resize(slot_of(asks, key).unwrap(), Resources::of(&[("vcore", vcore)]))
+        }
+        Op::GiveBack(key) => {
+            let Some(ask) = model.asks.get_mut(&key) else { return Ok(()) };
+            ask.repeat += 1;
+            asks.give_back(slot_of(asks, key).unwrap())
+        }
+        Op::SingleOut(key) => {
+            let Some(ask) = model.asks.get_mut(&key).filter(|ask| ask.repeat > 0) else {
+                return Ok(());
+            };
+            ask.single = ask.sequence;
+            asks.single_out(slot_of(asks, key).unwrap(), WaitSet::Due);
+            Resources::new()
+        }
+        Op::Done(key) => {
+            let Some(slot) = slot_of(asks, key) else { return Ok(()) };
+            asks.drop_if_done(slot);
+            if model.asks[&key].repeat == 0 {
+                model.asks.remove(&key);
+            }
+            Resources::new()
+        }
+    };
+    prop_assert!(change.same_amount(&model.pending().minus(&before)), "change of pending {change}");
+    Ok(())
+}
+
+fn passes_end_as_in(model: &Model, asks: &Asks) -> Result<(), TestCaseError> {
+    let (headroom, nodes) = (Limits::of(&[("vcore", 1)]), NodeIndex::new(NodeOrder::default()));
+    let view = view(&headroom, &nodes);
+    let classes: Vec<ClassId> = asks.order.iter().map(|(_, class, _)| *class).collect();
+    for next in classes.into_iter().map(Some).chain([None]) {
+        let end = next.map(|class| asks.class(class).key);
+        for limit in 1..=5 {
+            prop_assert_eq!(
+                asks.last_of_pass(limit, &view, next),
+                model.last_of_pass(limit, &headroom, end),
+                "limit {} before {:?}",
+                limit,
+                end
+            );
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_behind_the_end_of_a_pass_was_not_tried() {
+    let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
+    let view = view(&headroom, &nodes);
+    let mut asks = Asks::new();
+    for (at, (key, vcore)) in (1..).zip([("a", 1), ("b", 2), ("c", 1), ("d", 2), ("e", 1)]) {
+        asks.put(AskSpec { repeat: 2, ..spec(key, vcore) }, at, at.unsigned_abs());
+    }
+    for key in ["a", "b"] {
+        let slot = asks.slot_of(key).unwrap();
+        let parked = Parked::roomless(asks.ask(slot).resources(), &view);
+        asks.set_waits(asks.class_of(slot).unwrap(), WaitSet::Parked(Box::new(parked)));
+        asks.ask_mut(slot).attempted = true;
+    }
+    let reached = asks.last_of_pass(3, &view, None);
+    assert_eq!(reached, Some(AskKey::new(0, 3, 3)), "c is the third, and d follows");
+    let counts =
+        |asks: &Asks, reached| asks.tried(reached).iter().map(|it| it.count).collect::<Vec<_>>();
+    assert_eq!(counts(&asks, reached), [4, 2], "a, c and b");
+    assert_eq!(counts(&asks, None), [6, 4]);
+    let of_first = asks.class_of(asks.slot_of("a").unwrap()).unwrap();
+    assert_eq!(asks.signal(of_first, 9, reached), [Arc::from("a"), Arc::from("c")]);
+    assert_eq!(asks.signal(of_first, 9, None), [Arc::from("e")]);
+    let a = asks.slot_of("a").unwrap();
+    asks.withdraw(a);
+    assert_eq!(counts(&asks, reached), [2, 2], "b, and c speaks for its class from now on");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn pending_classes_and_order_are_those_of_a_model(ops in prop::collection::vec(op(), 0..40)) {
+        let (mut asks, mut model) = (Asks::new(), Model::default());
+        for (now, op) in (1..).zip(ops) {
+            apply(&mut asks, &mut model, op, now)?;
+            prop_assert_eq!(asks.pending(), &model.pending());
+            prop_assert_eq!(first_members(&asks), model.first_members());
+            prop_assert_eq!(asks.len(), model.asks.len());
+            let highest = model.asks.values().filter(|ask| ask.repeat > 0).map(|ask| ask.priority);
+            prop_assert_eq!(asks.priority(), highest.max().unwrap_or(MIN_PRIORITY));
+            for ask in asks.iter() {
+                let slot = asks.slot_of(&ask.key).unwrap();
+                prop_assert_eq!(asks.class_of(slot).is_some(), ask.repeat > 0);
+            }
+            let is_idle = asks.pending_keys(None).is_empty();
+            prop_assert_eq!(asks.waits() == WaitSet::Nothing, is_idle);
+            passes_end_as_in(&model, &asks)?;
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Why something an RM sent was not accepted: the sentences and codes of the interface
+//! (scheduler-interface chapter, section 4).
+//!
+//! A reason on the wire is `<sentence> [<code>]`: people read the sentence, programs the bracket.
+//! Every sentence names the object it is about.
+
+use std::sync::Arc;
+
+use crate::queues::object_state::ObjectState;
+use crate::work::identity::UserError;
+
+/// A reason with its code. `Display` gives the text for the wire.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// V9: the application's id is empty or too long.
+    #[error("applicationID {0} [R_APP_ID]")]
+    ApplicationId(&'static str),
+    /// V10: the id is that of an active application.
+    #[error("application `{0}` already existed [R_APP_EXISTS]")]
+    ApplicationExists(Arc<str>),
+    /// V12: an application names no partition of this RM.
+    #[error("application `{id}`: partition doesn't exist: `{partition}` [R_PARTITION_UNKNOWN]")]
+    PartitionOfApplication {
+        /// Of the application.
+        id: Arc<str>,
+        /// As sent.
+        partition: String,
+    },
+    /// V24: an ask or an allocation names none.
+    #[error("allocation `{key}`: Failed to find partition `{partition}` [R_PARTITION_UNKNOWN]")]
+    PartitionOfAllocation {
+        /// Of the ask or allocation.
+        key: Arc<str>,
+        /// As sent.
+        partition: String,
+    },
+    /// V45: a node names none.
+    #[error("node `{id}`: failed to find partition `{partition}` [R_PARTITION_UNKNOWN]")]
+    PartitionOfNode {
+        /// Of the node.
+        id: Arc<str>,
+        /// As sent.
+        partition: String,
+    },
+    /// V13: the user cannot be resolved.
+    #[error("application `{id}`: {why} [R_USER {}]", .why.cause())]
+    User {
+        /// Of the application.
+        id: Arc<str>,
+        /// What is wrong with the user.
+        why: UserError,
+    },
+    /// V15: no queue for the application.
+    #[error("application `{id}`: {why} [R_PLACEMENT {cause}]")]
+    Placement {
+        /// Of the application.
+        id: Arc<str>,
+        /// In words.
+        why: String,
+        /// The cause's code.
+        cause: &'static str,
+    },
+    /// V15: the queue runs no applications.
+    #[error(
+        "application `{id}`: queue `{queue}` cannot run applications, it is not a leaf [R_NOT_LEAF]"
+    )]
+    NotLeaf {
+        /// Of the application.
+        id: Arc<str>,
+        /// The queue it named.
+        queue: String,
+    },
+    /// V15: the queue that was found for it is not there and cannot be made.
+    #[error("application `{id}`: {why} [R_QUEUE_CREATE {cause}]")]
+    QueueCreate {
+        /// Of the application.
+        id: Arc<str>,
+        /// In words.
+        why: String,
+        /// The cause's code.
+        cause: &'static str,
+    },
+    /// V16: the queue does not order its applications by age, so that two gangs could wait for
+    /// each other for ever.
+    #[error(
+        "application `{id}`: task groups need a fifo queue, queue `{queue}` has an unsupported sort \
+         type [R_GANG_SORT]"
+    )]
+    GangSort {
+        /// Of the application.
+        id: Arc<str>,
+        /// The path of its queue.
+        queue: Arc<str>,
+    },
+    /// V16: its placeholders together are more than its queue may ever have.
+    #[error(
+        "application `{id}`: its task groups ask for {ask}, more than the maximum of queue `{queue}`, \
+         {max} [R_GANG_TOO_LARGE]"
+    )]
+    GangTooLarge {
+        /// Of the application.
+        id: Arc<str>,
+        /// The path of its queue.
+        queue: Arc<str>,
+        /// All placeholders together.
+        ask: String,
+        /// The least of the maxima from the queue up to below root.
+        max: String,
+    },
+    /// V18, V45, V57: the partition takes none for now.
+    #[error(
+        "{what} `{id}`: partition `{partition}` is stopped{} [R_PARTITION_STOPPED]",
+        unless_stopped(*.state)
+    )]
+    PartitionStopped {
+        /// Application, node or allocation.
+        what: &'static str,
+        /// Of the one that came.
+        id: Arc<str>,
+        /// Where.
+        partition: Arc<str>,
+        /// The state that the partition is in.
+        state: ObjectState,
+    },
+    /// V21: the key is empty or too long.
+    #[error("allocationKey {0} [R_KEY]")]
+    Key(&'static str),
+    /// V22, V23: no such active application.
+    #[error("failed to find application `{0}` [R_APP_UNKNOWN]")]
+    ApplicationUnknown(Arc<str>),
+    /// V56: the application takes no more asks.
+    #[error("application `{id}` is {state} and takes no more asks [R_APP_STATE]")]
+    ApplicationState {
+        /// Of the application.
+        id: Arc<str>,
+        /// Its state.
+        state: &'static str,
+    },
+    /// V25: nothing is asked for.
+    #[error("allocation contains no resources: `{0}` [R_NO_RESOURCE]")]
+    NoResource(Arc<str>),
+    /// V17: less than nothing is announced for placeholders.
+    #[error("negative placeholderAsk: `{0}` [R_NEGATIVE_RESOURCE]")]
+    NegativePlaceholders(Arc<str>),
+    /// V26: less than nothing is asked for.
+    #[error("allocation contains negative resources: `{0}` [R_NEGATIVE_RESOURCE]")]
+    NegativeResource(Arc<str>),
+    /// V27: the sum of everything promised does not fit a 64-bit quantity.
+    #[error("resource overflow: `{0}` [R_OVERFLOW]")]
+    Overflow(Arc<str>),
+    /// V29: the number of allocations is out of range.
+    #[error(
+        "invalid ask `{key}`: maxAllocations is {repeat}, it must be from 1 to {limit} [R_REPEAT]"
+    )]
+    Repeat {
+        /// Of the ask.
+        key: Arc<str>,
+        /// As sent.
+        repeat: i32,
+        /// The most one ask may repeat.
+        limit: u32,
+    },
+    /// V28: a placeholder of no task group.
+    #[error("placeholder without task group: `{0}` [R_PLACEHOLDER_NO_TG]")]
+    PlaceholderWithoutGroup(Arc<str>),
+    /// V30, V35: no such node.
+    #[error("failed to find node `{0}` [R_NODE_UNKNOWN]")]
+    NodeUnknown(Arc<str>),
+    /// V34, V35: the node is missing.
+    #[error("{0} [R_NODE_MISSING]")]
+    NodeMissing(String),
+    /// V44: the node itself is not valid.
+    #[error("node `{id}`: {why} [R_NODE_INVALID]")]
+    NodeInvalid {
+        /// As sent.
+        id: Arc<str>,
+        /// What is wrong.
+        why: String,
+    },
+    /// V45: the id is in use.
+    #[error("node `{id}` already exists in partition `{partition}` [R_NODE_EXISTS]")]
+    NodeExists {
+        /// Of the node.
+        id: Arc<str>,
+        /// Where.
+        partition: Arc<str>,
+    },
+    /// V53: an action that is not defined.
+    #[error("node `{id}`: unknown action {action} [R_NODE_ACTION]")]
+    NodeAction {
+        /// Of the node.
+        id: Arc<str>,
+        /// As sent.
+        action: i32,
+    },
+    /// An ask whose placement constraint would have no effect (1.9).
+    #[error(
+        "`{key}` has a placement constraint on {what}, which is not applied yet [R_CONSTRAINT]"
+    )]
+    Constraint {
+        /// Of the ask.
+        key: Arc<str>,
+        /// What it is about.
+        what: &'static str,
+    },
+    /// A part of the interface that this version does not schedule.
+    #[error("`{id}`: {what} is not supported yet [R_UNSUPPORTED]")]
+    Unsupported {
+        /// The application or ask.
+        id: Arc<str>,
+        /// The feature.
+        what: &'static str,
+    },
+    /// More resource names than the process can hold.
+    #[error("`{id}`: {why} [R_OVERFLOW]")]
+    Names {
+        /// The application, ask or node.
+        id: Arc<str>,
+        /// The text of the table.
+        why: String,
+    },
+}
+
+/// The code of a reason as it travels: what follows the last bracket, without a cause beside it.
+/// Empty for a text without one.
+pub fn code_of(reason: &str) -> &str {
+    let Some((_, code)) = reason.rsplit_once('[') else { return "" };
+    code.trim_end_matches(']').split(' ').next().unwrap_or_default()
+}
+
+/// Why something an RM sent had no effect, where the interface has no answer for it: counted and
+/// logged, nothing else (section 4, level G).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    /// V8: a value of `extraConfig` that cannot be read.
+    ExtraConfig,
+    /// V19: the removal of an application that is not there.
+    RemovalOfUnknown,
+    /// V32: an allocation is reported on another node than the one it was placed on, or in a size
+    /// that cannot be counted.
+    AllocationChange,
+    /// V38: a release of what is not there.
+    ReleaseOfUnknown,
+    /// V38: a release that names neither an application nor an allocation.
+    ReleaseOfNothing,
+    /// V42: a termination type that is not defined.
+    TerminationType,
+    /// V48: a change of a node that is not there.
+    NodeUnknown,
+    /// V49: a change of a node to amounts that cannot be.
+    NodeUpdate,
+    /// W5: an action on a node that is not defined, in the oldest dialect.
+    NodeAction,
+    /// X2: a class of priority that is not configured.
+    PriorityClass,
+    /// 3.10: a report of use that cannot be counted, or of something unknown.
+    UtilizationReport,
+}
+
+impl Ignored {
+    /// The value of the label.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::ExtraConfig => "G_EXTRA_CONFIG",
+            Self::RemovalOfUnknown => "G_REMOVAL_UNKNOWN",
+            Self::AllocationChange => "G_ALLOCATION_CHANGE",
+            Self::ReleaseOfUnknown => "G_RELEASE_UNKNOWN",
+            Self::ReleaseOfNothing => "G_RELEASE_OF_NOTHING",
+            Self::TerminationType => "G_TERMINATION_TYPE",
+            Self::NodeUnknown => "G_NODE_UNKNOWN",
+            Self::NodeUpdate => "G_NODE_UPDATE",
+            Self::NodeAction => "G_NODE_ACTION",
+            Self::PriorityClass => "G_PRIORITY_CLASS",
+            Self::UtilizationReport => "G_UTILIZATION",
+        }
+    }
+}
+
+/// The state that says why nothing is taken, where "stopped" does not say it already.
+fn unless_stopped(state: ObjectState) -> String {
+    if state == ObjectState::Stopped { String::new() } else { format!(": {state}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_code_of_a_reason_is_the_first_word_of_its_bracket() {
+        let id: Arc<str> = Arc::from("a[b]");
+        let unknown = Rejection::ApplicationUnknown(Arc::clone(&id)).to_string();
+        assert_eq!(code_of(&unknown), "R_APP_UNKNOWN");
+        let placement = Rejection::Placement { id, why: "no".to_owned(), cause: "E_X" };
+        assert_eq!(code_of(&placement.to_string()), "R_PLACEMENT");
+        assert_eq!(code_of("no bracket"), "");
+    }
+
+    #[test]
+    fn a_partition_that_takes_nothing_names_its_state_unless_it_is_stopped() {
+        let refusal = |state| {
+            let (id, partition) = (Arc::from("n1"), Arc::from("default"));
+            Rejection::PartitionStopped { what: "node", id, partition, state }.to_string()
+        };
+        let stopped = "node `n1`: partition `default` is stopped [R_PARTITION_STOPPED]";
+        assert_eq!(refusal(ObjectState::Stopped), stopped);
+        let draining = "node `n1`: partition `default` is stopped: Draining [R_PARTITION_STOPPED]";
+        assert_eq!(refusal(ObjectState::Draining), draining);
+    }
+}
