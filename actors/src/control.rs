@@ -1,4 +1,4 @@
-//! Steering one session of an RM: what whoever carries its messages has to say beside them.
+//! Control one session of an RM: what whoever carries its messages has to say beside them.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use actix::prelude::*;
 
 use crate::callback::RmState;
 use crate::predicates::{Invalidation, Predicates};
-use crate::rm::{Diagnose, Rm, Steer, Steering};
+use crate::rm::{ApplyControl, Control, Diagnose, Rm};
 
 /// Steers the session that was current when it was made; once that is over, nothing happens.
 /// Calls return at once and are obeyed in order, ahead of requests that still wait their turn.
@@ -21,34 +21,34 @@ impl ResourceManagerControl {
     /// Holds: from now on nothing is decided for the RM, while requests, releases and timers go on.
     /// Placements that wait for a predicate are taken back. `false` lets it go on.
     pub fn hold(&self, hold: bool) {
-        self.steer(Steering::Hold(hold));
+        self.control(Control::Hold(hold));
     }
 
     /// Sets how the RM's predicates are asked.
     pub fn set_predicates(&self, predicates: Predicates) {
-        self.steer(Steering::Predicates(predicates));
+        self.control(Control::Predicates(predicates));
     }
 
     /// From now on asks wait so long for an application that has not come yet. None for an RM
     /// whose requests all come in one order.
     pub fn set_reorder_window(&self, window: Duration) {
-        self.steer(Steering::ReorderWindow(window));
+        self.control(Control::ReorderWindow(window));
     }
 
     /// Whether a release with a termination type that is not defined is ignored; otherwise it
     /// counts as one that the RM wanted.
     pub fn set_strict_enums(&self, strict: bool) {
-        self.steer(Steering::StrictEnums(strict));
+        self.control(Control::StrictEnums(strict));
     }
 
     /// Tries again what predicates refused.
     pub fn invalidate(&self, invalidation: Invalidation) {
-        self.steer(Steering::Invalidate(invalidation));
+        self.control(Control::Invalidate(invalidation));
     }
 
     /// Sets how many items may wait so in one partition, instead of 10,000.
     pub fn set_reorder_items(&self, items: usize) {
-        self.steer(Steering::ReorderItems(items));
+        self.control(Control::ReorderItems(items));
     }
 
     /// Has the RM begin to tell its own state; none where its callback has none to tell.
@@ -56,7 +56,7 @@ impl ResourceManagerControl {
         self.0.send(Diagnose).await.ok().flatten()
     }
 
-    fn steer(&self, steering: Steering) {
-        self.0.do_send(Steer(steering));
+    fn control(&self, control: Control) {
+        self.0.do_send(ApplyControl(control));
     }
 }

@@ -78,7 +78,7 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Reading order: [`scheduler`], [`callback`], [`users`], then the actors from the door inwards: `rm_proxy`,
+//! Reading order: [`scheduler`], [`callback`], [`users`], then the actors from the inbox inwards: `rm_proxy`,
 //! `rm`, `partition`, `queue`, `application`, `node`, `outlet`; what travels between them is `baton`.
 
 pub mod callback;

@@ -43,7 +43,7 @@ use scraped::Scraped;
 /// What an actor is, as a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are those of the actors")]
-pub enum Kind {
+pub enum ActorKind {
     RmProxy,
     Rm,
     Partition,
@@ -236,7 +236,7 @@ impl Predicates {
     }
 }
 
-type PerKind<T> = [T; Kind::ALL.len()];
+type PerKind<T> = [T; ActorKind::ALL.len()];
 
 /// The states that `yunikorn_scheduler_application_total` shows.
 const COUNTED: [ApplicationState; 6] = [
@@ -257,7 +257,7 @@ const ACTOR_BUCKETS: [f64; 11] = [
 
 const DECISION_BUCKETS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
-impl Kind {
+impl ActorKind {
     /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 7] = [
         Self::RmProxy,
@@ -306,13 +306,13 @@ impl Metrics {
     }
 
     /// To be called by each actor from `started`.
-    pub fn actor_started(&self, kind: Kind) {
+    pub fn actor_started(&self, kind: ActorKind) {
         self.starts[kind as usize].inc();
     }
 
     /// To be called by each actor from `stopped`, which runs after a panic too: then the thread
     /// is unwinding, and a panic is counted as well.
-    pub fn actor_stopped(&self, kind: Kind) {
+    pub fn actor_stopped(&self, kind: ActorKind) {
         self.stops[kind as usize].inc();
         if std::thread::panicking() {
             self.panics[kind as usize].inc();
@@ -382,7 +382,7 @@ impl Metrics {
 
     fn with(scraped: Scraped) -> Self {
         let mut make = Maker::default();
-        let kinds = Kind::ALL.map(Kind::text);
+        let kinds = ActorKind::ALL.map(ActorKind::text);
         let [allocated, released, rejected, errors] = make.counters(
             "yunikorn_scheduler_container_allocation_attempt_total",
             "Allocations and releases sent to RMs, asks and allocations that were refused, and \

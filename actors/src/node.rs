@@ -29,9 +29,9 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Tags};
 use prometheus::IntGauge;
 
-use crate::baton::{Baton, Errand, NodeWork, Outcome, Purpose, Report};
-use crate::events::{Event, Message, Row};
-use crate::metrics::{Kind, Metrics};
+use crate::baton::{Baton, Errand, NodeWork, Outcome, Purpose, VisitReport};
+use crate::events::{Event, EventKind, Message};
+use crate::metrics::{ActorKind, Metrics};
 
 /// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
 ///
@@ -56,7 +56,7 @@ pub(crate) struct Visit(pub(crate) Box<Baton>);
 pub(crate) struct Walk(pub(crate) Box<Baton>);
 
 /// What an RM may change of a node.
-pub(crate) enum Change {
+pub(crate) enum NodeChange {
     /// Capacity, use by others and attributes; what is `None` stays.
     Update {
         total: Option<Resources>,
@@ -247,15 +247,15 @@ impl Node {
         foreign.fold(self.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources))
     }
 
-    fn change(&mut self, change: Change, baton: &mut Baton) -> Report {
+    fn change(&mut self, change: NodeChange, baton: &mut Baton) -> VisitReport {
         match change {
-            Change::Update { total, occupied, attributes } => {
+            NodeChange::Update { total, occupied, attributes } => {
                 let was_ready = self.ready;
                 self.set_ready(is_ready(&attributes));
                 if was_ready != self.ready {
                     let text = if self.ready { "ready: true" } else { "ready: false" };
-                    let event = |at| Event::of(Row::NodeReady, &self.id, at);
-                    baton.happens(|at| event(at).saying(Message::Says(text)));
+                    let event = |at| Event::of(EventKind::NodeReady, &self.id, at);
+                    baton.happens(|at| event(at).with_message(Message::Says(text)));
                 }
                 self.attributes.remove("ready");
                 let changeable = |(name, _): &(String, String)| !FIXED.contains(&name.as_str());
@@ -264,49 +264,49 @@ impl Node {
                 baton.books.nodes.touch(self.slot);
                 if let Some(occupied) = occupied.filter(|new| !new.same_amount(&self.occupied)) {
                     self.occupied = occupied;
-                    let event = |at| Event::of(Row::NodeOccupied, &self.id, at);
+                    let event = |at| Event::of(EventKind::NodeOccupied, &self.id, at);
                     baton.happens(|at| event(at).amount(&self.occupied));
                 }
                 if let Some(total) = total {
                     let changed = !total.same_amount(&self.total);
                     self.total = total;
                     if changed {
-                        let event = |at| Event::of(Row::NodeCapacity, &self.id, at);
+                        let event = |at| Event::of(EventKind::NodeCapacity, &self.id, at);
                         baton.happens(|at| event(at).amount(&self.total));
                     }
                 }
                 self.recount(baton);
             }
-            Change::Drain(draining) => {
+            NodeChange::Drain(draining) => {
                 if self.draining != draining {
                     baton.happens(|at| Event::schedulable(&self.id, !draining, at));
                 }
                 self.set_draining(draining);
                 baton.books.nodes.set_open(self.slot, self.is_open());
             }
-            Change::Leave => {
+            NodeChange::Leave => {
                 let mut stranded = std::mem::take(&mut self.holds);
                 stranded.sort_unstable();
-                return Report { stranded, ..Report::default() };
+                return VisitReport { stranded, ..VisitReport::default() };
             }
-            Change::Foreign { key, resources, tags, preemptable } => {
+            NodeChange::Foreign { key, resources, tags, preemptable } => {
                 let since_ns = baton.now_ns;
                 if !self.foreign.contains_key(&key) {
-                    let event = |at| Event::of(Row::NodeAllocationAdded, &self.id, at);
+                    let event = |at| Event::of(EventKind::NodeAllocationAdded, &self.id, at);
                     baton.happens(|at| event(at).referring(&key).amount(&resources));
                 }
                 self.foreign.insert(key, Foreign { resources, tags, preemptable, since_ns });
                 self.recount(baton);
             }
-            Change::ForeignGone(key) => {
+            NodeChange::ForeignGone(key) => {
                 if let Some(gone) = self.foreign.remove(&key) {
-                    let event = |at| Event::of(Row::NodeAllocationRemoved, &self.id, at);
+                    let event = |at| Event::of(EventKind::NodeAllocationRemoved, &self.id, at);
                     baton.happens(|at| event(at).referring(&key).amount(&gone.resources));
                     self.recount(baton);
                 }
             }
         }
-        Report { given_up: self.given_up(baton), ..Report::default() }
+        VisitReport { given_up: self.given_up(baton), ..VisitReport::default() }
     }
 
     /// After a change that is not that of one allocation.
@@ -389,7 +389,7 @@ impl Actor for Node {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(Kind::Node);
+        self.metrics.actor_started(ActorKind::Node);
         self.metrics.nodes.active.inc();
         if self.draining {
             self.metrics.nodes.draining.inc();
@@ -401,7 +401,7 @@ impl Actor for Node {
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(Kind::Node);
+        self.metrics.actor_stopped(ActorKind::Node);
         self.metrics.nodes.active.dec();
         self.set_draining(false);
         self.set_ready(true);
@@ -412,7 +412,7 @@ impl Handler<Place> for Node {
     type Result = ();
 
     fn handle(&mut self, Place(mut baton): Place, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Node);
+        let _timer = baton.tally.message(ActorKind::Node);
         let trying = baton.tally.node_try();
         let outcome = self.place(&mut baton);
         let placing = baton.placing.as_mut().expect("the node leaves it in hand");
@@ -423,7 +423,7 @@ impl Handler<Place> for Node {
             timer.stop_and_discard();
         }
         let application = Arc::clone(&placing.application);
-        baton.tally.post(Kind::Application);
+        baton.tally.post(ActorKind::Application);
         application.do_send(crate::application::Placed(baton));
     }
 }
@@ -432,7 +432,7 @@ impl Handler<Work> for Node {
     type Result = ();
 
     fn handle(&mut self, Work(mut baton): Work, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Node);
+        let _timer = baton.tally.message(ActorKind::Node);
         // Everything in a row that is for this node is done at once.
         while baton.node_work.last().is_some_and(|(slot, _)| *slot == self.slot) {
             let (_, work) = baton.node_work.pop().expect("just seen");
@@ -446,7 +446,7 @@ impl Handler<Visit> for Node {
     type Result = ();
 
     fn handle(&mut self, Visit(mut baton): Visit, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Node);
+        let _timer = baton.tally.message(ActorKind::Node);
         let Errand::Node(change) = std::mem::take(&mut baton.errand) else {
             unreachable!("a node is visited with a change");
         };
@@ -460,7 +460,7 @@ impl Handler<Walk> for Node {
     type Result = ();
 
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Node);
+        let _timer = baton.tally.message(ActorKind::Node);
         match baton.walk.purpose {
             Purpose::Refresh
             | Purpose::LookAgain

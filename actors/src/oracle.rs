@@ -9,7 +9,7 @@ use monoceros_rules::audit::{Decision, Facts};
 use monoceros_rules::decide::predicates::WIDEST;
 use monoceros_rules::nodes::NodeOrder;
 
-use crate::baton::Saying;
+use crate::baton::Notice;
 use crate::callback::ResourceManagerCallback;
 use crate::partition::DECISIONS_PER_TRIP;
 
@@ -87,10 +87,10 @@ impl Oracle {
     }
 
     /// The offer is home: did it decide what was foreseen?
-    pub(crate) fn compare(&mut self, said: &[Saying], fruitless: bool) {
+    pub(crate) fn compare(&mut self, notices: &[Notice], fruitless: bool) {
         let Foreseen::Next(foreseen) = std::mem::take(&mut self.foreseen) else { return };
-        let decided = said.iter().find_map(|saying| match saying {
-            Saying::Allocated(allocated) => Some(Decision {
+        let decided = notices.iter().find_map(|notice| match notice {
+            Notice::Allocated(allocated) => Some(Decision {
                 application: allocated.application.clone(),
                 key: allocated.key.clone(),
                 node: allocated.node.clone(),

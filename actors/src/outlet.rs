@@ -9,18 +9,18 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 
-use crate::baton::Saying;
-use crate::metrics::{Kind, Metrics};
-use crate::rm::{PartitionClosed, PartitionLost, Rm, Said};
+use crate::baton::Notice;
+use crate::metrics::{ActorKind, Metrics};
+use crate::rm::{Notices, PartitionClosed, PartitionLost, Rm};
 use crate::tally::Tally;
 
-/// At most so many sayings cross in one message.
+/// At most so many notices cross in one message.
 const BATCH: usize = 512;
 
 /// What a step said. From the partition.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Say(pub(crate) Vec<Saying>);
+pub(crate) struct Publish(pub(crate) Vec<Notice>);
 
 /// The partition closes: the last that is said.
 #[derive(Message)]
@@ -36,7 +36,7 @@ struct Flush;
 pub(crate) struct Outlet {
     partition: Arc<str>,
     rm: Addr<Rm>,
-    waiting: Vec<Saying>,
+    waiting: Vec<Notice>,
     flush_is_due: bool,
     tally: Tally,
 }
@@ -50,8 +50,8 @@ impl Outlet {
         if self.waiting.is_empty() {
             return;
         }
-        let sayings = std::mem::take(&mut self.waiting);
-        self.rm.do_send(Said { partition: Arc::clone(&self.partition), sayings });
+        let notices = std::mem::take(&mut self.waiting);
+        self.rm.do_send(Notices { partition: Arc::clone(&self.partition), notices });
     }
 }
 
@@ -59,12 +59,12 @@ impl Actor for Outlet {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.tally.shared().actor_started(Kind::Outlet);
+        self.tally.shared().actor_started(ActorKind::Outlet);
         ctx.set_mailbox_capacity(0);
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.tally.shared().actor_stopped(Kind::Outlet);
+        self.tally.shared().actor_stopped(ActorKind::Outlet);
         if std::thread::panicking() {
             // What it had to say is lost: nothing that comes after would make sense to the RM.
             self.rm.do_send(PartitionLost { partition: Arc::clone(&self.partition) });
@@ -72,15 +72,15 @@ impl Actor for Outlet {
     }
 }
 
-impl Handler<Say> for Outlet {
+impl Handler<Publish> for Outlet {
     type Result = ();
 
-    fn handle(&mut self, Say(sayings): Say, ctx: &mut Self::Context) {
-        let _timer = self.tally.message(Kind::Outlet);
+    fn handle(&mut self, Publish(notices): Publish, ctx: &mut Self::Context) {
+        let _timer = self.tally.message(ActorKind::Outlet);
         if self.waiting.is_empty() {
-            self.waiting = sayings;
+            self.waiting = notices;
         } else {
-            self.waiting.extend(sayings);
+            self.waiting.extend(notices);
         }
         if self.waiting.len() >= BATCH {
             self.send();

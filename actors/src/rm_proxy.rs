@@ -1,4 +1,4 @@
-//! The front door: one actor that routes each RM's messages to its [`Rm`].
+//! The front inbox: one actor that routes each RM's messages to its [`Rm`].
 //!
 //! # Invariants
 //! * At most one live `Rm` has an id; a registration silences the earlier session before the new one
@@ -16,10 +16,10 @@ use tokio::sync::oneshot;
 
 use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
-use crate::metrics::{Kind, Metrics};
+use crate::metrics::{ActorKind, Metrics};
 use crate::partition::Partition;
 use crate::rm::{
-    Beginning, ChangeState, DefaultsOf, Document, InForce, Reconfigure, Rm, Roster, Silence,
+    ChangeState, DefaultsOf, Document, InForce, Reconfigure, Rm, Roster, SessionParams, Silence,
     Supersede, Update, policy_group, warn_of_unused,
 };
 use crate::tally::Tally;
@@ -88,7 +88,7 @@ pub(crate) struct ListPartitions;
 #[rtype(result = "Vec<Addr<Rm>>")]
 pub(crate) struct ListRms;
 
-/// The session of an RM, to steer it.
+/// The session of an RM, to control it.
 #[derive(Message)]
 #[rtype(result = "Result<Addr<Rm>, UpdateError>")]
 pub(crate) struct FindRm(pub(crate) String);
@@ -182,12 +182,12 @@ impl Actor for RmProxy {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(Kind::RmProxy);
+        self.metrics.actor_started(ActorKind::RmProxy);
         ctx.set_mailbox_capacity(0);
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(Kind::RmProxy);
+        self.metrics.actor_stopped(ActorKind::RmProxy);
     }
 }
 
@@ -195,7 +195,7 @@ impl Handler<Register> for RmProxy {
     type Result = ();
 
     fn handle(&mut self, register: Register, _ctx: &mut Self::Context) {
-        let _timer = self.tally.message(Kind::RmProxy);
+        let _timer = self.tally.message(ActorKind::RmProxy);
         let Register { request, document, callback } = register;
         let policy_group = policy_group(&request).to_owned();
         let document = document.unwrap_or_else(|| self.settings.default_queues.of(&policy_group));
@@ -212,7 +212,7 @@ impl Handler<Register> for RmProxy {
         let rm_id: Arc<str> = Arc::from(request.rm_id.as_str());
         let mut build_info = request.build_info;
         build_info.insert("rmId".to_owned(), request.rm_id.clone());
-        let (address, roster, silence) = Rm::start_with(Beginning {
+        let (address, roster, silence) = Rm::start_with(SessionParams {
             id: &rm_id,
             build_info,
             in_force,
@@ -249,7 +249,7 @@ impl Handler<Route> for RmProxy {
     type Result = ();
 
     fn handle(&mut self, Route { rm_id, update }: Route, _ctx: &mut Self::Context) {
-        let _timer = self.tally.message(Kind::RmProxy);
+        let _timer = self.tally.message(ActorKind::RmProxy);
         if self.sessions.get(&rm_id).is_some_and(|session| !session.address.connected()) {
             // Its Rm panicked: it must register again.
             self.sessions.remove(&rm_id);

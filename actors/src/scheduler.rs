@@ -427,7 +427,7 @@ impl SchedulerHandle {
         for rm in self.proxy.send(ListRms).await.unwrap_or_default() {
             let (taken, _) = oneshot::channel();
             let (reply, settled) = oneshot::channel();
-            rm.do_send(Update { body: Body::Settle(reply), taken });
+            rm.do_send(Update { body: Body::Barrier(reply), taken });
             // An RM that ends has nothing left to decide.
             let _ = settled.await;
         }
@@ -436,7 +436,7 @@ impl SchedulerHandle {
     /// As [`Self::settle`], for what one RM sent.
     pub async fn settle_resource_manager(&self, rm_id: &str) -> Result<(), UpdateError> {
         let (reply, settled) = oneshot::channel();
-        self.update(rm_id.to_owned(), Body::Settle(reply)).await?;
+        self.update(rm_id.to_owned(), Body::Barrier(reply)).await?;
         settled.await.map_err(|_| UpdateError::Stopped)
     }
 

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeMap;
 
-pub use monoceros_rules::nodes::utilization::Kind as RecommendationKind;
+pub use monoceros_rules::nodes::utilization::RecommendationKind;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::application_state::ApplicationState;
 use serde::Serialize;

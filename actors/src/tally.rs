@@ -9,7 +9,7 @@ use monoceros_rules::work::application::StateChange;
 use monoceros_rules::work::application_state::ApplicationState;
 use prometheus::HistogramTimer;
 
-use crate::metrics::{Kind, LocalCounts, Metrics};
+use crate::metrics::{ActorKind, LocalCounts, Metrics};
 
 /// See the module.
 pub(crate) struct Tally {
@@ -28,13 +28,13 @@ impl Tally {
 
     /// A handler of `kind` begins; what it returns is kept until the handler ends.
     #[must_use = "the timer ends when it is dropped"]
-    pub(crate) fn message(&mut self, kind: Kind) -> Option<HistogramTimer> {
+    pub(crate) fn message(&mut self, kind: ActorKind) -> Option<HistogramTimer> {
         self.posted = None;
         self.counts.message(kind)
     }
 
     /// The baton is about to be sent to an actor of `kind`.
-    pub(crate) fn post(&mut self, kind: Kind) {
+    pub(crate) fn post(&mut self, kind: ActorKind) {
         self.posted = self.counts.mailed(kind);
     }
 

@@ -44,13 +44,13 @@ pub struct ConfigErrors(pub Vec<ConfigError>);
 
 /// A place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) line: usize,
     pub(super) column: usize,
     pub(super) path: String,
 }
 
-impl Place {
+impl Location {
     /// The top of the text.
     pub(super) fn top() -> Self {
         Self { line: 1, column: 1, path: String::new() }
@@ -65,8 +65,13 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn error(&mut self, code: &'static str, place: &Place, message: impl Into<String>) {
-        let Place { line, column, path } = place.clone();
+    pub(super) fn error(
+        &mut self,
+        code: &'static str,
+        place: &Location,
+        message: impl Into<String>,
+    ) {
+        let Location { line, column, path } = place.clone();
         self.errors.push(ConfigError {
             code,
             line,
@@ -82,8 +87,8 @@ impl Report {
         self.warnings.append(&mut later.warnings);
     }
 
-    pub(super) fn warn(&mut self, place: &Place, message: impl Into<String>) {
-        let Place { line, column, path } = place.clone();
+    pub(super) fn warn(&mut self, place: &Location, message: impl Into<String>) {
+        let Location { line, column, path } = place.clone();
         self.warnings.push(ConfigWarning { line, column, path, message: one_line(message.into()) });
     }
 }

@@ -20,22 +20,22 @@
 //!   there as configured and Active, and every other one that is left is Draining or dynamic.
 //! * Trees that agree give no change.
 //! * Changes of one queue come after those of the queues it stands on: drained are the deepest
-//!   first, planted parents before children.
+//!   first, added parents before children.
 //!
 //! ```
 //! use monoceros_rules::queues::object_state::ObjectState;
-//! use monoceros_config::reload::{self, Standing, Tree};
+//! use monoceros_config::reload::{self, StandingQueue, Tree};
 //!
 //! let flat = |queues: &str| {
 //!     let text = format!("partitions: [{{queues: [{{name: root, queues: [{queues}]}}]}}]");
 //!     reload::flat(&monoceros_config::parse(&text).unwrap().partitions[0].root)
 //! };
-//! let standing = |config| Standing { config, state: ObjectState::Active };
+//! let standing = |config| StandingQueue { config, state: ObjectState::Active };
 //! let before = flat("{name: a}, {name: b}").into_iter();
 //! let tree: Tree = before.map(|(path, config)| (path, standing(config))).collect();
 //! let changes = reload::changes(&tree, &flat("{name: b, maxapplications: 2}, {name: c}"));
 //! let shown: Vec<String> = changes.iter().map(ToString::to_string).collect();
-//! assert_eq!(shown, ["drain root.a", "set root.b", "plant root.c"]);
+//! assert_eq!(shown, ["drain root.a", "set root.b", "add root.c"]);
 //! ```
 
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ use monoceros_rules::queues::object_state::ObjectState;
 
 /// A queue as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct StandingQueue {
     /// As it was last configured, its children left out.
     pub config: Arc<QueueConfig>,
     /// Whether it is still configured.
@@ -57,28 +57,28 @@ pub struct Standing {
 
 /// The queues of a partition by path. The path of a queue is longer than that of its parent and
 /// begins with it: parents come before children.
-pub type Tree = BTreeMap<Arc<str>, Standing>;
+pub type Tree = BTreeMap<Arc<str>, StandingQueue>;
 
 /// Every queue of a configuration by its path, its children left out.
 pub type Flat = BTreeMap<Arc<str>, Arc<QueueConfig>>;
 
 /// One thing to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum QueueChange {
     /// No longer configured: it takes nothing new and goes once it is empty.
     Drain(Arc<str>),
     /// Other settings, or configured again: it is Active with these.
     Set(Arc<QueueConfig>),
-    /// New, below a queue that is there or was planted before.
-    Plant(Arc<QueueConfig>),
+    /// New, below a queue that is there or was added before.
+    Add(Arc<QueueConfig>),
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for QueueChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Drain(path) => write!(f, "drain {path}"),
             Self::Set(config) => write!(f, "set {}", config.path),
-            Self::Plant(config) => write!(f, "plant {}", config.path),
+            Self::Add(config) => write!(f, "add {}", config.path),
         }
     }
 }
@@ -102,34 +102,34 @@ pub struct TypeInUse {
 }
 
 /// What makes `wanted` of the queues as they stand, in one pass over both.
-pub fn changes(tree: &Tree, wanted: &Flat) -> Vec<Change> {
-    let (mut drained, mut set, mut planted) = (Vec::new(), Vec::new(), Vec::new());
+pub fn changes(tree: &Tree, wanted: &Flat) -> Vec<QueueChange> {
+    let (mut drained, mut set, mut added) = (Vec::new(), Vec::new(), Vec::new());
     let mut wanted = wanted.iter().peekable();
     for (path, standing) in tree {
         while let Some((_, config)) = wanted.next_if(|(other, _)| *other < path) {
-            planted.push(Change::Plant(Arc::clone(config)));
+            added.push(QueueChange::Add(Arc::clone(config)));
         }
         let is_active = standing.state == ObjectState::Active;
         match wanted.next_if(|(other, _)| *other == path) {
             Some((_, config)) if !is_active || standing.config != *config => {
-                set.push(Change::Set(Arc::clone(config)));
+                set.push(QueueChange::Set(Arc::clone(config)));
             }
             None if standing.state != ObjectState::Draining && !standing.config.is_dynamic => {
-                drained.push(Change::Drain(Arc::clone(path)));
+                drained.push(QueueChange::Drain(Arc::clone(path)));
             }
             _ => {}
         }
     }
-    planted.extend(wanted.map(|(_, config)| Change::Plant(Arc::clone(config))));
+    added.extend(wanted.map(|(_, config)| QueueChange::Add(Arc::clone(config))));
     drained.reverse();
-    drained.into_iter().chain(set).chain(planted).collect()
+    drained.into_iter().chain(set).chain(added).collect()
 }
 
 /// Whether the changes leave every application in a leaf and no queue below one; `applications`
 /// counts those that a queue has itself.
 pub fn check(
     tree: &Tree,
-    changes: &[Change],
+    changes: &[QueueChange],
     applications: impl Fn(&str) -> usize,
 ) -> Result<(), TypeInUse> {
     let inhabitant = |path: &str| {
@@ -141,7 +141,7 @@ pub fn check(
         below.any(|(_, standing)| standing.config.is_dynamic).then_some("dynamic queues")
     };
     for change in changes {
-        let Change::Set(config) = change else { continue };
+        let QueueChange::Set(config) = change else { continue };
         let was_leaf = tree.get(&config.path).is_none_or(|standing| standing.config.is_leaf);
         if was_leaf != config.is_leaf
             && let Some(what) = inhabitant(&config.path)
@@ -156,7 +156,10 @@ pub fn check(
 
 /// The queues below one, and no look at any other: those whose paths go on with a dot stand together
 /// in the order of paths, wherever the queue itself is.
-fn below<'t>(tree: &'t Tree, path: &str) -> impl Iterator<Item = (&'t str, &'t Standing)> + Clone {
+fn below<'t>(
+    tree: &'t Tree,
+    path: &str,
+) -> impl Iterator<Item = (&'t str, &'t StandingQueue)> + Clone {
     let prefix = format!("{path}.");
     let from = tree.range::<str, _>((Bound::Included(&*prefix), Bound::Unbounded));
     from.map(|(path, standing)| (&**path, standing))

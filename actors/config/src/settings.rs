@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::document::{Texts, closest};
-use super::error::{Place, Report};
+use super::error::{Location, Report};
 use super::{ApplicationSortPolicy, PreemptionPolicy, PriorityPolicy, QueueSettings};
 use monoceros_rules::values::duration;
 
@@ -149,7 +149,7 @@ pub(super) fn check(own: &Texts, report: &mut Report) {
 }
 
 /// Warns where `key` is one of those that change nothing yet.
-pub(super) fn warn_of_no_effect(key: &str, place: &Place, report: &mut Report) {
+pub(super) fn warn_of_no_effect(key: &str, place: &Location, report: &mut Report) {
     if WITHOUT_EFFECT.contains(&key) {
         report.warn(place, format!("`{key}` is kept and shown, and has no effect yet"));
     }

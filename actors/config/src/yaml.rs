@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, Tag};
 
-use super::error::{Place, Report};
+use super::error::{Location, Report};
 use super::scalars;
 
 /// How deep values may nest; a level of queues takes two.
@@ -78,8 +78,8 @@ impl At {
         Self { line: span.start.line(), column: span.start.col() + 1 }
     }
 
-    pub(super) fn place(self, path: &str) -> Place {
-        Place { line: self.line, column: self.column, path: path.to_owned() }
+    pub(super) fn place(self, path: &str) -> Location {
+        Location { line: self.line, column: self.column, path: path.to_owned() }
     }
 }
 

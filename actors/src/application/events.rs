@@ -6,25 +6,25 @@ use monoceros_rules::work::asks::{Ask, AskSlot};
 
 use super::Application;
 use crate::baton::Baton;
-use crate::events::{Event, Message, Row};
+use crate::events::{Event, EventKind, Message};
 
 /// How long the refusals of one ask are not told again, ns (rest-events-metrics chapter, Q5).
 const REFUSALS_NS: i64 = 15_000_000_000;
 
 impl Application {
     /// An event about this application.
-    pub(super) fn event(&self, row: Row, at_ns: i64) -> Event {
+    pub(super) fn event(&self, row: EventKind, at_ns: i64) -> Event {
         Event::of(row, &self.book.id, at_ns).in_queue(&self.book.queue)
     }
 
     /// An event about one of its asks.
-    fn request(&self, row: Row, ask: &Ask, at_ns: i64) -> Event {
+    fn request(&self, row: EventKind, ask: &Ask, at_ns: i64) -> Event {
         Event::of(row, &ask.key, at_ns).referring(&self.book.id).amount(ask.resources())
     }
 
     /// It leaves its queue.
     pub(super) fn unplaced(&self, at_ns: i64) -> Event {
-        Event::of(Row::QueueAppRemoved, &self.book.queue, at_ns).referring(&self.book.id)
+        Event::of(EventKind::QueueAppRemoved, &self.book.queue, at_ns).referring(&self.book.id)
     }
 
     /// The ask, tried, does not fit its queues. It speaks for its class.
@@ -38,7 +38,7 @@ impl Application {
         let available = Box::new(frame.headroom.clone());
         let message = Message::OverQuota { queue: Arc::clone(&self.book.queue), available };
         let ask = self.book.asks.ask(slot);
-        baton.happens(|at| self.request(Row::OverQuota, ask, at).saying(message));
+        baton.happens(|at| self.request(EventKind::OverQuota, ask, at).with_message(message));
     }
 
     /// The ask fits its queues.
@@ -46,7 +46,7 @@ impl Application {
         if std::mem::take(&mut self.book.asks.ask_mut(slot).over_quota) {
             let ask = self.book.asks.ask(slot);
             let message = Message::WithinQuota { queue: Arc::clone(&self.book.queue) };
-            baton.happens(|at| self.request(Row::WithinQuota, ask, at).saying(message));
+            baton.happens(|at| self.request(EventKind::WithinQuota, ask, at).with_message(message));
         }
     }
 
@@ -60,15 +60,15 @@ impl Application {
         let available = Box::new(baton.books.trackers.headroom(lane));
         let ask = self.book.asks.ask(slot);
         let message = Message::OverUserQuota { available };
-        baton.happens(|at| self.request(Row::OverUserQuota, ask, at).saying(message));
+        baton.happens(|at| self.request(EventKind::OverUserQuota, ask, at).with_message(message));
     }
 
     /// The ask fits what its user and group have left.
     pub(super) fn within_user_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
         if std::mem::take(&mut self.book.asks.ask_mut(slot).over_user_quota) {
             let ask = self.book.asks.ask(slot);
-            let event = |at| self.request(Row::WithinUserQuota, ask, at);
-            baton.happens(|at| event(at).saying(Message::WithinUserQuota));
+            let event = |at| self.request(EventKind::WithinUserQuota, ask, at);
+            baton.happens(|at| event(at).with_message(Message::WithinUserQuota));
         }
     }
 
@@ -84,6 +84,8 @@ impl Application {
         ask.refusal_told_ns = Some(baton.now_ns);
         let ask = self.book.asks.ask(slot);
         let message = Message::Refused(reasons);
-        baton.happens(|at| self.request(Row::RefusedByPredicates, ask, at).saying(message));
+        baton.happens(|at| {
+            self.request(EventKind::RefusedByPredicates, ask, at).with_message(message)
+        });
     }
 }

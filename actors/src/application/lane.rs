@@ -18,13 +18,13 @@ use monoceros_rules::order::waits::View;
 use monoceros_rules::values::resources::Resources;
 
 use super::Application;
-use super::ops::Doing;
-use crate::baton::{Baton, Saying};
-use crate::events::{Event, Row};
+use super::ops::VisitEffects;
+use crate::baton::{Baton, Notice};
+use crate::events::{Event, EventKind};
 use crate::queue::Narrowed;
 
 /// The lane that an application is in.
-pub(super) struct Lane {
+pub(super) struct JoinedLane {
     pub(super) id: LaneId,
     /// The group that the application counts for.
     pub(super) group: Option<Arc<str>>,
@@ -62,8 +62,8 @@ impl Application {
         let Joined { lane: id, group } =
             trackers.join(&book.user, &book.groups, &book.id, &book.queue);
         let is_limited = trackers.is_limited(id);
-        self.lane = Some(Lane { id, group, is_limited, counts: false });
-        self.tell_link(Row::UserGroupLinked, baton);
+        self.lane = Some(JoinedLane { id, group, is_limited, counts: false });
+        self.tell_link(EventKind::UserGroupLinked, baton);
     }
 
     /// A placement of it is booked, or waits for its predicate.
@@ -77,7 +77,7 @@ impl Application {
 
     /// A visit is over: what it changed counts for user and group, and whoever has nothing left
     /// leaves the lane.
-    pub(super) fn settle_lane(&mut self, baton: &mut Baton, doing: &mut Doing) {
+    pub(super) fn settle_lane(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let holds = !self.book.allocations.is_empty() || !self.book.unsettled.is_empty();
         let waits = !self.book.asks.pending().is_empty();
         let Some(lane) = &mut self.lane else {
@@ -85,30 +85,30 @@ impl Application {
             return;
         };
         let (id, books) = (lane.id, &mut baton.books);
-        let change = doing.delta.allocated.clone().pruned();
+        let change = effects.delta.allocated.clone().pruned();
         let stops = lane.counts && !holds && (!waits || self.book.is_starting());
         if stops || change.has_negative() {
-            doing.loosening = books.loosen();
+            effects.loosening = books.loosen();
         }
         if !change.is_empty() {
-            let loosening = if change.has_negative() { doing.loosening } else { 0 };
+            let loosening = if change.has_negative() { effects.loosening } else { 0 };
             books.trackers.charge(id, &change, loosening);
         }
         if stops {
             lane.counts = false;
-            books.trackers.stop(id, &self.book.id, doing.loosening);
+            books.trackers.stop(id, &self.book.id, effects.loosening);
         } else if holds && !std::mem::replace(&mut lane.counts, true) {
             books.trackers.start(id, &self.book.id);
         }
         if holds || waits {
-            baton.said.append(&mut doing.discharged);
+            baton.notices.append(&mut effects.discharged);
             return;
         }
         books.trackers.leave(id, &self.book.id);
-        let last = doing.discharged.pop();
-        baton.said.append(&mut doing.discharged);
-        self.tell_link(Row::UserGroupUnlinked, baton);
-        baton.said.extend(last);
+        let last = effects.discharged.pop();
+        baton.notices.append(&mut effects.discharged);
+        self.tell_link(EventKind::UserGroupUnlinked, baton);
+        baton.notices.extend(last);
         self.lane = None;
     }
 
@@ -124,12 +124,12 @@ impl Application {
         }
         lane.is_limited = trackers.is_limited(lane.id);
         if is_elsewhere {
-            self.tell_link(Row::UserGroupLinked, baton);
+            self.tell_link(EventKind::UserGroupLinked, baton);
         }
     }
 
     /// Tied to its group from now on, or not any more.
-    fn tell_link(&self, row: Row, baton: &mut Baton) {
+    fn tell_link(&self, row: EventKind, baton: &mut Baton) {
         if let Some(group) = self.group() {
             baton.happens(|at| Event::of(row, group, at).referring(&self.book.id));
         }
@@ -141,29 +141,41 @@ impl Application {
     }
 
     /// User and group use more. What is said of a placement says so itself.
-    pub(super) fn tell_charge(&self, change: &Resources, baton: &mut Baton, doing: &mut Doing) {
-        baton.said.append(&mut doing.discharged);
+    pub(super) fn tell_charge(
+        &self,
+        change: &Resources,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        baton.notices.append(&mut effects.discharged);
         let queue = &self.book.queue;
         baton.happens(|at| {
-            Event::of(Row::UserCharged, &self.book.user, at).referring(queue).amount(change)
+            Event::of(EventKind::UserCharged, &self.book.user, at).referring(queue).amount(change)
         });
         if let Some(group) = self.group() {
-            let event = |at| Event::of(Row::GroupCharged, group, at);
+            let event = |at| Event::of(EventKind::GroupCharged, group, at);
             baton.happens(|at| event(at).referring(queue).amount(change));
         }
     }
 
     /// User and group use less. That of the group waits until it is known whether the application
     /// leaves it: the tie ends before the last of it (rest-events-metrics chapter, 3.4).
-    pub(super) fn tell_discharge(&self, change: &Resources, baton: &mut Baton, doing: &mut Doing) {
+    pub(super) fn tell_discharge(
+        &self,
+        change: &Resources,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
         let queue = &self.book.queue;
         baton.happens(|at| {
-            Event::of(Row::UserDischarged, &self.book.user, at).referring(queue).amount(change)
+            Event::of(EventKind::UserDischarged, &self.book.user, at)
+                .referring(queue)
+                .amount(change)
         });
         if let Some(group) = self.group().filter(|_| baton.tracking.is_on()) {
-            let event = Event::of(Row::GroupDischarged, group, baton.now_ns);
+            let event = Event::of(EventKind::GroupDischarged, group, baton.now_ns);
             let event = event.referring(queue).amount(change);
-            doing.discharged.push(Saying::Happened(Box::new(event)));
+            effects.discharged.push(Notice::Happened(Box::new(event)));
         }
     }
 }

@@ -35,10 +35,10 @@ use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationStat
 use monoceros_rules::work::asks::{AskSlot, ClassId, Standing};
 
 use crate::baton::{
-    Alarm, Allocated, Baton, Errand, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate, Saying,
+    Alarm, Allocated, Baton, Errand, Notice, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate,
 };
-use crate::events::Row;
-use crate::metrics::{Kind, Metrics};
+use crate::events::EventKind;
+use crate::metrics::{ActorKind, Metrics};
 use crate::partition::COMPLETING_TIMEOUT;
 use crate::queue::{Queue, QueueFacts};
 use backoff::Backoff;
@@ -81,7 +81,7 @@ pub(crate) struct Application {
     row: Option<RowSlot>,
     me: Option<Arc<Addr<Self>>>,
     /// Where the limits of its user and group are; none while it neither asks nor holds.
-    lane: Option<lane::Lane>,
+    lane: Option<lane::JoinedLane>,
     /// What keeps it from starting.
     blocked: Blocked,
     /// Loosening and growth when it last declined an offer.
@@ -294,7 +294,7 @@ impl Application {
     }
 
     fn ask_node(mut baton: Box<Baton>, node: NodeSlot) {
-        baton.tally.post(Kind::Node);
+        baton.tally.post(ActorKind::Node);
         let address = baton.directory.node(node).cloned().expect("the index names live nodes");
         address.do_send(crate::node::Place(baton));
     }
@@ -363,7 +363,7 @@ impl Application {
             node = %allocated.node,
             "placed"
         );
-        baton.said.push(Saying::Allocated(Box::new(allocated)));
+        baton.notices.push(Notice::Allocated(Box::new(allocated)));
     }
 
     /// After a decision: goes on while nobody else comes first. `priority` is what it was before,
@@ -412,7 +412,7 @@ impl Application {
     /// Gives the offer back to the leaf.
     fn rise(&mut self, mut baton: Box<Baton>) {
         baton.offer.rising = self.update();
-        baton.tally.post(Kind::Queue);
+        baton.tally.post(ActorKind::Queue);
         self.leaf.do_send(crate::queue::Rise(baton));
     }
 
@@ -425,7 +425,7 @@ impl Application {
             baton.tally.state_change(change);
             let counts = baton.directory.counts(self.leaf_facts.slot);
             counts.moved(Some(change.from), Some(change.to));
-            baton.said.push(Saying::ApplicationUpdated {
+            baton.notices.push(Notice::ApplicationUpdated {
                 id: Arc::clone(&self.book.id),
                 state: change.to,
                 at_ns: baton.now_ns,
@@ -444,7 +444,7 @@ impl Application {
                 ApplicationState::Completed | ApplicationState::Failed => {
                     baton.ended.push((self.slot, self.row));
                     baton.happens(|at| self.unplaced(at));
-                    baton.happens(|at| self.event(Row::AppUnlinked, at));
+                    baton.happens(|at| self.event(EventKind::AppUnlinked, at));
                 }
                 _ => {}
             }
@@ -458,7 +458,7 @@ impl Application {
         self.book.fire(ApplicationEvent::Fail, baton.now_ns, &mut self.changes);
         for change in std::mem::take(&mut self.changes) {
             baton.tally.state_change(change);
-            baton.said.push(Saying::ApplicationUpdated {
+            baton.notices.push(Notice::ApplicationUpdated {
                 id: Arc::clone(&self.book.id),
                 state: change.to,
                 at_ns: baton.now_ns,
@@ -493,13 +493,13 @@ impl Actor for Application {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(Kind::Application);
+        self.metrics.actor_started(ActorKind::Application);
         ctx.set_mailbox_capacity(0);
         self.me = Some(Arc::new(ctx.address()));
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(Kind::Application);
+        self.metrics.actor_stopped(ActorKind::Application);
         self.metrics.application_lost(self.book.state());
     }
 }
@@ -508,7 +508,7 @@ impl Handler<Offer> for Application {
     type Result = ();
 
     fn handle(&mut self, Offer(mut baton): Offer, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Application);
+        let _timer = baton.tally.message(ActorKind::Application);
         self.consider(baton);
     }
 }
@@ -517,7 +517,7 @@ impl Handler<Placed> for Application {
     type Result = ();
 
     fn handle(&mut self, Placed(mut baton): Placed, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Application);
+        let _timer = baton.tally.message(ActorKind::Application);
         let mut placing = baton.placing.take().expect("a node answers with the placement in hand");
         if placing.outcome == Outcome::Held {
             if baton.offer.asks_later {
@@ -563,42 +563,42 @@ impl Handler<Visit> for Application {
     type Result = ();
 
     fn handle(&mut self, Visit(mut baton): Visit, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Application);
+        let _timer = baton.tally.message(ActorKind::Application);
         let Errand::Application(ops) = std::mem::take(&mut baton.errand) else {
             unreachable!("an application is visited with something to do");
         };
-        let mut doing = ops::Doing::default();
+        let mut effects = ops::VisitEffects::default();
         let may_run_soon = self.book.may_run_soon();
         for op in ops {
-            self.apply(op, &mut baton, &mut doing);
+            self.apply(op, &mut baton, &mut effects);
         }
-        if doing.judge {
+        if effects.judge {
             let now_ns = baton.now_ns;
             self.book.judge(now_ns, &mut self.changes);
         }
-        self.settle_lane(&mut baton, &mut doing);
-        doing.delta.running += self.tell_changes(&mut baton);
-        baton.said.append(&mut doing.happened);
-        doing.delta.starting += i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
-        self.climb(baton, doing);
+        self.settle_lane(&mut baton, &mut effects);
+        effects.delta.running += self.tell_changes(&mut baton);
+        baton.notices.append(&mut effects.happened);
+        effects.delta.starting += i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
+        self.climb(baton, effects);
     }
 }
 
 impl Application {
     /// Sends a visit on to the nodes it concerns and up the queues, if anything changed.
-    fn climb(&mut self, mut baton: Box<Baton>, mut doing: ops::Doing) {
+    fn climb(&mut self, mut baton: Box<Baton>, mut effects: ops::VisitEffects) {
         // Nodes take the last first, and what was held first may have been released later.
         baton.node_work.reverse();
-        if doing.touched || !doing.delta.is_nothing() {
-            let loosens = doing.loosens || doing.delta.running + doing.delta.starting < 0;
+        if effects.touched || !effects.delta.is_nothing() {
+            let loosens = effects.loosens || effects.delta.running + effects.delta.starting < 0;
             if self.book.asks.pending().is_empty() {
                 baton.directory.named.forget(self.slot);
             }
-            if loosens && doing.loosening == 0 {
-                doing.loosening = baton.books.loosen();
+            if loosens && effects.loosening == 0 {
+                effects.loosening = baton.books.loosen();
             }
-            baton.climb.loosens = doing.loosening;
-            baton.climb.delta = prune(doing.delta);
+            baton.climb.loosens = effects.loosening;
+            baton.climb.delta = prune(effects.delta);
             baton.climb.update = self.update();
             baton.climb.leaf = Some(Arc::clone(&self.leaf));
         }
@@ -616,7 +616,7 @@ impl Handler<Attached> for Application {
     type Result = ();
 
     fn handle(&mut self, Attached { mut baton, row }: Attached, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Application);
+        let _timer = baton.tally.message(ActorKind::Application);
         self.row = Some(row);
         baton.go_home();
     }
@@ -626,7 +626,7 @@ impl Handler<Walk> for Application {
     type Result = ();
 
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Application);
+        let _timer = baton.tally.message(ActorKind::Application);
         match baton.walk.purpose {
             Purpose::Load | Purpose::LookAgain | Purpose::Room | Purpose::Figures => {}
             Purpose::Waiting => self.say_waiting(&mut baton),

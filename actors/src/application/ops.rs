@@ -1,7 +1,7 @@
 //! What an RM (or a deadline) may want of an application: asks, existing allocations, releases.
 //!
 //! Each [`Op`] is applied to the application at once; what it means for nodes is left as
-//! [`NodeWork`] on the baton, what it means for queues is gathered in [`Doing`] and climbs once for
+//! [`NodeWork`] on the baton, what it means for queues is gathered in [`VisitEffects`] and climbs once for
 //! the whole visit (applications chapter, 2.3–2.6, 5.2, 5.3).
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use monoceros_rules::work::asks::{AskSlot, AskSpec, Standing};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::Application;
-use crate::baton::{Allocated, Baton, Ending, NodeWork, Released, Saying};
-use crate::events::{Event, Row};
+use crate::baton::{Allocated, Baton, Ending, NodeWork, Notice, Released};
+use crate::events::{Event, EventKind};
 use crate::predicates::{Invalidation, QuestionId, Verdict};
 
 /// One thing to do. See the module.
@@ -90,19 +90,19 @@ pub(crate) enum Cause {
 
 impl Cause {
     /// The event that says why an allocation ended.
-    fn row(self) -> Row {
+    fn event(self) -> EventKind {
         match self {
-            Self::Stopped | Self::SchedulingFailed => Row::AllocationCancelled,
-            Self::ConfirmedPreemption => Row::AllocationPreempted,
-            Self::ConfirmedReplacement => Row::AllocationReplaced,
-            Self::ConfirmedTimeout => Row::AllocationTimedOut,
+            Self::Stopped | Self::SchedulingFailed => EventKind::AllocationCancelled,
+            Self::ConfirmedPreemption => EventKind::AllocationPreempted,
+            Self::ConfirmedReplacement => EventKind::AllocationReplaced,
+            Self::ConfirmedTimeout => EventKind::AllocationTimedOut,
         }
     }
 }
 
 /// What the ops of one visit add up to.
 #[derive(Default)]
-pub(crate) struct Doing {
+pub(crate) struct VisitEffects {
     pub(crate) delta: LedgerDelta,
     /// The row in the leaf may have changed.
     pub(crate) touched: bool,
@@ -112,66 +112,66 @@ pub(crate) struct Doing {
     pub(crate) judge: bool,
     /// Events of this visit. They follow the states that are entered in it (rest-events-metrics
     /// chapter, 3.4).
-    pub(super) happened: Vec<Saying>,
+    pub(super) happened: Vec<Notice>,
     /// Events of a group that uses less, until it is known whether the application leaves it.
-    pub(super) discharged: Vec<Saying>,
+    pub(super) discharged: Vec<Notice>,
     /// The number of the loosening that the visit is, once it has one.
     pub(super) loosening: u64,
     /// Promised in this visit and not yet in the books.
     promised: Resources,
 }
 
-impl Doing {
+impl VisitEffects {
     fn happens(&mut self, baton: &Baton, event: impl FnOnce(i64) -> Event) {
         if baton.tracking.is_on() {
-            self.happened.push(Saying::Happened(Box::new(event(baton.now_ns))));
+            self.happened.push(Notice::Happened(Box::new(event(baton.now_ns))));
         }
     }
 }
 
 impl Application {
-    pub(super) fn apply(&mut self, op: Op, baton: &mut Baton, doing: &mut Doing) {
+    pub(super) fn apply(&mut self, op: Op, baton: &mut Baton, effects: &mut VisitEffects) {
         match op {
-            Op::Ask(spec) => self.ask(*spec, baton, doing),
-            Op::Unified(spec) => self.unified(*spec, baton, doing),
-            Op::Existing(existing) => self.existing(*existing, baton, doing),
+            Op::Ask(spec) => self.ask(*spec, baton, effects),
+            Op::Unified(spec) => self.unified(*spec, baton, effects),
+            Op::Existing(existing) => self.existing(*existing, baton, effects),
             Op::Refused { spec, uuid, reason } => {
                 let is_allocated = match &uuid {
                     Some(uuid) => self.book.allocations.contains_key(uuid),
                     None => spec.form == Form::Unified && self.is_allocated(&spec.key),
                 };
                 if is_allocated {
-                    baton.said.push(Saying::Ignored(Ignored::AllocationChange));
+                    baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
                 } else {
                     self.reject(&spec, reason, baton);
                 }
             }
             Op::WithdrawAsks(key) => {
-                if self.withdraw(key.as_ref(), None, baton, doing) == 0 {
-                    baton.said.push(Saying::Ignored(Ignored::ReleaseOfUnknown));
+                if self.withdraw(key.as_ref(), None, baton, effects) == 0 {
+                    baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
                 }
             }
-            Op::Release { which, cause } => self.release(&which, cause, baton, doing),
-            Op::Remove => self.remove(baton, doing),
-            Op::WakeNamed(node) => doing.touched |= self.book.asks.wake_named(&node),
+            Op::Release { which, cause } => self.release(&which, cause, baton, effects),
+            Op::Remove => self.remove(baton, effects),
+            Op::WakeNamed(node) => effects.touched |= self.book.asks.wake_named(&node),
             Op::WakeNamedByReturn(node) => {
-                doing.touched |= self.book.asks.wake_named_by_return(&node);
+                effects.touched |= self.book.asks.wake_named_by_return(&node);
             }
-            Op::Retry { key, retry } => self.retry(&key, retry, doing),
-            Op::BackoffOver { until_ns } => doing.touched |= self.end_backoff(until_ns),
+            Op::Retry { key, retry } => self.retry(&key, retry, effects),
+            Op::BackoffOver { until_ns } => effects.touched |= self.end_backoff(until_ns),
             Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton),
-            Op::Stranded(ids) => self.stranded(&ids, baton, doing),
+            Op::Stranded(ids) => self.stranded(&ids, baton, effects),
             Op::Overdue(id) => self.overdue(id, baton),
-            Op::Answered { question, verdict } => self.answered(question, verdict, baton, doing),
-            Op::GiveUp(ids) => self.give_up(&ids, baton, doing),
-            Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, doing),
+            Op::Answered { question, verdict } => self.answered(question, verdict, baton, effects),
+            Op::GiveUp(ids) => self.give_up(&ids, baton, effects),
+            Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, effects),
         }
     }
 
     fn reject(&self, spec: &AskSpec, reason: Rejection, baton: &mut Baton) {
         let names_nothing = matches!(reason, Rejection::NodeUnknown(_));
         baton.tally.ask_rejected(!names_nothing);
-        baton.said.push(Saying::AskRejected {
+        baton.notices.push(Notice::AskRejected {
             form: spec.form,
             key: Arc::clone(&spec.key),
             application: Arc::clone(&self.book.id),
@@ -179,48 +179,53 @@ impl Application {
         });
     }
 
-    fn may_take(&self, spec: &AskSpec, baton: &Baton, doing: &Doing) -> Result<(), Rejection> {
+    fn may_take(
+        &self,
+        spec: &AskSpec,
+        baton: &Baton,
+        effects: &VisitEffects,
+    ) -> Result<(), Rejection> {
         if self.book.state() == ApplicationState::Failing || self.book.state().is_terminated() {
             let (id, state) = (Arc::clone(&self.book.id), self.book.state().text());
             return Err(Rejection::ApplicationState { id, state });
         }
-        if !baton.books.can_promise(&doing.promised, &spec.resources, spec.repeat.max(1)) {
+        if !baton.books.can_promise(&effects.promised, &spec.resources, spec.repeat.max(1)) {
             return Err(Rejection::Overflow(Arc::clone(&spec.key)));
         }
         Ok(())
     }
 
-    fn ask(&mut self, spec: AskSpec, baton: &mut Baton, doing: &mut Doing) {
-        if let Err(reason) = self.may_take(&spec, baton, doing) {
+    fn ask(&mut self, spec: AskSpec, baton: &mut Baton, effects: &mut VisitEffects) {
+        if let Err(reason) = self.may_take(&spec, baton, effects) {
             self.reject(&spec, reason, baton);
             return;
         }
         if let Some(slot) = self.book.asks.slot_of(&spec.key) {
-            self.give_up_ask(slot, baton, doing);
+            self.give_up_ask(slot, baton, effects);
         }
         self.join_lane(baton);
         let (created_ns, now_ns) = (spec.created_ns, baton.now_ns);
         let sequence = baton.books.arrival();
         let (slot, pending) = self.book.asks.put(spec, now_ns, sequence);
         let ask = self.book.asks.ask(slot);
-        doing.happens(baton, |at| {
-            self.event(Row::AskAdded, at).referring(&ask.key).amount(ask.resources())
+        effects.happens(baton, |at| {
+            self.event(EventKind::AskAdded, at).referring(&ask.key).amount(ask.resources())
         });
-        doing.promised.add(&pending);
-        doing.delta.pending.add(&pending);
-        doing.touched = true;
+        effects.promised.add(&pending);
+        effects.delta.pending.add(&pending);
+        effects.touched = true;
         if let Some(created_ns) = created_ns {
             self.book.submitted_no_later_than(created_ns);
         }
         self.book.ask_added(now_ns, &mut self.changes);
     }
 
-    fn unified(&mut self, spec: AskSpec, baton: &mut Baton, doing: &mut Doing) {
+    fn unified(&mut self, spec: AskSpec, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(slot) = self.book.asks.slot_of(&spec.key) else {
-            self.ask(spec, baton, doing);
+            self.ask(spec, baton, effects);
             return;
         };
-        if let Err(reason) = self.resize(slot, &spec.resources, baton, doing) {
+        if let Err(reason) = self.resize(slot, &spec.resources, baton, effects) {
             self.reject_change(slot, &spec, reason, baton);
         }
     }
@@ -237,7 +242,7 @@ impl Application {
         } else {
             tracing::warn!(application = %self.book.id, ask = %spec.key, %reason,
                 "change of what is allocated ignored");
-            baton.said.push(Saying::Ignored(Ignored::AllocationChange));
+            baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
         }
     }
 
@@ -248,7 +253,7 @@ impl Application {
         slot: AskSlot,
         to: &Resources,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) -> Result<(), Rejection> {
         let ask = self.book.asks.ask(slot);
         let unsettled = i64::try_from(ask.unsettled.len()).unwrap_or(i64::MAX);
@@ -258,18 +263,18 @@ impl Application {
         for held in live.iter().filter_map(|id| baton.books.allocations.get(*id)) {
             growth.add(&to.minus(&held.resources));
         }
-        if !baton.books.can_promise(&doing.promised, &growth, 1) {
+        if !baton.books.can_promise(&effects.promised, &growth, 1) {
             return Err(Rejection::Overflow(Arc::clone(&ask.key)));
         }
         if !to.same_amount(ask.resources()) {
-            self.give_up_ask(slot, baton, doing);
+            self.give_up_ask(slot, baton, effects);
             let pending = self.book.asks.resize(slot, to.clone());
-            doing.touched = true;
-            doing.promised.add(&pending);
-            doing.delta.pending.add(&pending);
+            effects.touched = true;
+            effects.promised.add(&pending);
+            effects.delta.pending.add(&pending);
         }
         for id in live {
-            self.resize_allocation(id, to, baton, doing);
+            self.resize_allocation(id, to, baton, effects);
         }
         Ok(())
     }
@@ -279,7 +284,7 @@ impl Application {
         id: AllocationId,
         to: &Resources,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) {
         let Some(entry) = baton.books.allocations.get_mut(id) else { return };
         let change = to.minus(&entry.resources).pruned();
@@ -289,16 +294,16 @@ impl Application {
         entry.resources = to.clone();
         let node = entry.node;
         self.book.resized(&change);
-        self.tell_charge(&change, baton, doing);
-        doing.loosens |= change.has_negative();
-        doing.touched = true;
-        doing.promised.add(&change);
-        doing.delta.allocated.add(&change);
+        self.tell_charge(&change, baton, effects);
+        effects.loosens |= change.has_negative();
+        effects.touched = true;
+        effects.promised.add(&change);
+        effects.delta.allocated.add(&change);
         baton.node_work.push((node, NodeWork::Resize(change)));
     }
 
     /// An allocation that exists, whatever quota and room say (2.4).
-    fn existing(&mut self, existing: Existing, baton: &mut Baton, doing: &mut Doing) {
+    fn existing(&mut self, existing: Existing, baton: &mut Baton, effects: &mut VisitEffects) {
         let Existing { spec, uuid, node } = existing;
         let Some(node_slot) = baton.books.nodes.slot_of(&node) else {
             self.reject(&spec, Rejection::NodeUnknown(node), baton);
@@ -309,9 +314,9 @@ impl Application {
             if there != Some(node_slot) {
                 tracing::warn!(application = %self.book.id, allocation = %uuid, %node,
                     "an allocation is said to be on another node than it was placed on, ignored");
-                baton.said.push(Saying::Ignored(Ignored::AllocationChange));
+                baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
             }
-            self.resize_known(id, &spec, baton, doing);
+            self.resize_known(id, &spec, baton, effects);
             return;
         }
         // In today's form the key is the identity: it runs, though under another UUID (V32).
@@ -322,16 +327,16 @@ impl Application {
             if !is_there {
                 tracing::warn!(application = %self.book.id, ask = %spec.key, %node,
                     "an allocation is said to be on another node than it was placed on, ignored");
-                baton.said.push(Saying::Ignored(Ignored::AllocationChange));
+                baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
             }
-            if let Err(reason) = self.resize(slot, &spec.resources, baton, doing) {
+            if let Err(reason) = self.resize(slot, &spec.resources, baton, effects) {
                 self.reject_change(slot, &spec, reason, baton);
             }
             return;
         }
         // Whether the RM means what waits for its predicate, or another one: it knows, not we.
         if let Some(slot) = self.book.asks.slot_of(&spec.key) {
-            self.give_up_ask(slot, baton, doing);
+            self.give_up_ask(slot, baton, effects);
         }
         // In today's form the size is that of the key; by UUID it is that of this allocation alone,
         // so that nothing can go wrong with what a node brings along once the node is accepted.
@@ -340,12 +345,12 @@ impl Application {
             .asks
             .slot_of(&spec.key)
             .filter(|slot| spec.form == Form::Unified && self.book.asks.ask(*slot).repeat > 0);
-        let fits = self.may_take(&spec, baton, doing).and_then(|()| match same_key {
-            Some(slot) => self.resize(slot, &spec.resources, baton, doing),
+        let fits = self.may_take(&spec, baton, effects).and_then(|()| match same_key {
+            Some(slot) => self.resize(slot, &spec.resources, baton, effects),
             None => Ok(()),
         });
         match fits {
-            Ok(()) => self.book_existing(spec, uuid, node_slot, baton, doing),
+            Ok(()) => self.book_existing(spec, uuid, node_slot, baton, effects),
             Err(reason) => self.reject(&spec, reason, baton),
         }
     }
@@ -366,23 +371,23 @@ impl Application {
         id: AllocationId,
         spec: &AskSpec,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) {
         let known = self.book.asks.slot_of(&spec.key).filter(|_| spec.form == Form::Unified);
         if let Some(slot) = known {
-            if let Err(reason) = self.resize(slot, &spec.resources, baton, doing) {
+            if let Err(reason) = self.resize(slot, &spec.resources, baton, effects) {
                 self.reject_change(slot, spec, reason, baton);
             }
             return;
         }
         let Some(entry) = baton.books.allocations.get(id) else { return };
         let growth = spec.resources.minus(&entry.resources);
-        if baton.books.can_promise(&doing.promised, &growth, 1) {
-            self.resize_allocation(id, &spec.resources, baton, doing);
+        if baton.books.can_promise(&effects.promised, &growth, 1) {
+            self.resize_allocation(id, &spec.resources, baton, effects);
         } else {
             tracing::warn!(application = %self.book.id, allocation = %entry.uuid,
                 "change of what is allocated ignored: it is more than can be counted");
-            baton.said.push(Saying::Ignored(Ignored::AllocationChange));
+            baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
         }
     }
 
@@ -392,7 +397,7 @@ impl Application {
         uuid: Arc<str>,
         node: monoceros_rules::nodes::NodeSlot,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) {
         self.join_lane(baton);
         let now_ns = baton.now_ns;
@@ -405,7 +410,7 @@ impl Application {
             Some(slot) if self.book.asks.ask(slot).repeat > 0 => {
                 let taken = self.book.asks.ask(slot).resources().clone();
                 self.book.asks.take_one(slot);
-                doing.delta.pending.subtract(&taken);
+                effects.delta.pending.subtract(&taken);
                 slot
             }
             Some(slot) => slot,
@@ -436,18 +441,18 @@ impl Application {
         self.book.allocations.insert(Arc::clone(&uuid), id);
         baton.books.unsettled.changed(node);
         baton.node_work.push((node, NodeWork::Hold(id, resources.clone())));
-        doing.promised.add(&resources);
-        doing.delta.allocated.add(&resources);
-        doing.touched = true;
+        effects.promised.add(&resources);
+        effects.delta.allocated.add(&resources);
+        effects.touched = true;
         baton.tally.recovered();
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;
         self.book.booked(&resources, now_ns, &mut self.changes);
-        doing.delta.running += self.tell_changes(baton);
+        effects.delta.running += self.tell_changes(baton);
         let node = Arc::clone(baton.books.nodes.id(node));
         if form == Form::Unified {
-            baton.said.append(&mut doing.discharged);
+            baton.notices.append(&mut effects.discharged);
             let application = Arc::clone(&self.book.id);
-            baton.said.push(Saying::Allocated(Box::new(Allocated {
+            baton.notices.push(Notice::Allocated(Box::new(Allocated {
                 application,
                 key,
                 uuid,
@@ -465,12 +470,12 @@ impl Application {
             })));
         } else {
             baton.happens(|at| {
-                let added = Event::of(Row::NodeAllocationAdded, &node, at);
+                let added = Event::of(EventKind::NodeAllocationAdded, &node, at);
                 added.referring(&uuid).amount(&resources)
             });
-            self.tell_charge(&resources, baton, doing);
+            self.tell_charge(&resources, baton, effects);
             baton.happens(|at| {
-                self.event(Row::AllocationAdded, at).referring(&uuid).amount(&resources)
+                self.event(EventKind::AllocationAdded, at).referring(&uuid).amount(&resources)
             });
         }
     }
@@ -482,7 +487,7 @@ impl Application {
         key: Option<&Arc<str>>,
         form: Option<Form>,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) -> usize {
         let mut n_withdrawn = 0;
         let keys = match key {
@@ -492,23 +497,29 @@ impl Application {
         for key in keys {
             let Some(slot) = self.book.asks.slot_of(&key) else { continue };
             let shape = self.book.asks.ask(slot).resources().clone();
-            self.give_up_ask(slot, baton, doing);
+            self.give_up_ask(slot, baton, effects);
             let pending = self.book.asks.withdraw(slot);
             if pending.is_empty() {
                 continue;
             }
-            doing.happens(baton, |at| {
-                self.event(Row::AskRemoved, at).referring(&key).amount(&shape)
+            effects.happens(baton, |at| {
+                self.event(EventKind::AskRemoved, at).referring(&key).amount(&shape)
             });
-            doing.delta.pending.subtract(&pending);
-            doing.touched = true;
-            doing.judge = true;
+            effects.delta.pending.subtract(&pending);
+            effects.touched = true;
+            effects.judge = true;
             n_withdrawn += 1;
         }
         n_withdrawn
     }
 
-    fn release(&mut self, which: &Which, cause: Cause, baton: &mut Baton, doing: &mut Doing) {
+    fn release(
+        &mut self,
+        which: &Which,
+        cause: Cause,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
         let ids: Vec<AllocationId> = match which {
             Which::Uuid(uuid) => self.book.allocations.get(uuid).copied().into_iter().collect(),
             Which::Key(key) => match self.book.asks.slot_of(key) {
@@ -521,21 +532,23 @@ impl Application {
         for id in ids {
             let answer = (cause == Cause::Stopped).then_some("released by the resource manager");
             if cause == Cause::SchedulingFailed && self.may_wait_again(id, baton) {
-                self.give_back(id, baton, doing);
+                self.give_back(id, baton, effects);
             } else {
-                self.unbook(id, cause.row(), answer, baton, doing);
+                self.unbook(id, cause.event(), answer, baton, effects);
             }
         }
         let n_withdrawn = if matches!(cause, Cause::ConfirmedTimeout | Cause::SchedulingFailed) {
             0
         } else {
             match which {
-                Which::Uuid(key) | Which::Key(key) => self.withdraw_named(which, key, baton, doing),
-                Which::All => self.withdraw(None, Some(Form::Unified), baton, doing),
+                Which::Uuid(key) | Which::Key(key) => {
+                    self.withdraw_named(which, key, baton, effects)
+                }
+                Which::All => self.withdraw(None, Some(Form::Unified), baton, effects),
             }
         };
         if n_ended + n_withdrawn == 0 {
-            baton.said.push(Saying::Ignored(Ignored::ReleaseOfUnknown));
+            baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
         }
     }
 
@@ -546,12 +559,12 @@ impl Application {
         which: &Which,
         key: &Arc<str>,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) -> usize {
         let Some(slot) = self.book.asks.slot_of(key) else { return 0 };
         let unified = self.book.asks.ask(slot).form == Form::Unified;
         if unified || matches!(which, Which::Key(_)) {
-            return self.withdraw(Some(key), None, baton, doing);
+            return self.withdraw(Some(key), None, baton, effects);
         }
         0
     }
@@ -574,30 +587,30 @@ impl Application {
     fn unbook(
         &mut self,
         id: AllocationId,
-        row: Row,
+        row: EventKind,
         answer: Option<&'static str>,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) -> Option<AskSlot> {
         let entry = baton.books.allocations.remove(id)?;
         baton.disarmed.extend(entry.deadline);
         self.book.allocations.remove(&entry.uuid);
         self.book.unbooked(&entry.resources);
-        doing.delta.allocated.subtract(&entry.resources);
-        doing.loosens = true;
-        doing.touched = true;
-        doing.judge = true;
-        self.tell_discharge(&entry.resources, baton, doing);
+        effects.delta.allocated.subtract(&entry.resources);
+        effects.loosens = true;
+        effects.touched = true;
+        effects.judge = true;
+        self.tell_discharge(&entry.resources, baton, effects);
         baton.tally.released();
         baton.directory.counts(self.leaf_facts.slot).released += 1;
-        let ends_with_node = row == Row::AllocationLostNode;
-        doing.happens(baton, |at| {
+        let ends_with_node = row == EventKind::AllocationLostNode;
+        effects.happens(baton, |at| {
             self.event(row, at).referring(&entry.uuid).amount(&entry.resources)
         });
         if !ends_with_node {
-            doing.happens(baton, |at| {
+            effects.happens(baton, |at| {
                 let node = baton.books.nodes.id(entry.node);
-                let gone = Event::of(Row::NodeAllocationRemoved, node, at);
+                let gone = Event::of(EventKind::NodeAllocationRemoved, node, at);
                 gone.referring(&entry.uuid).amount(&entry.resources)
             });
         }
@@ -607,15 +620,17 @@ impl Application {
             let ask = self.book.asks.ask(slot);
             let is_over = ask.live.is_empty() && ask.unsettled.is_empty() && ask.repeat == 0;
             let ends = is_over && !ask.withdrawn;
-            if ends && !ends_with_node && row != Row::AllocationTimedOut {
-                doing.happens(baton, |at| {
-                    self.event(Row::AskRemoved, at).referring(&ask.key).amount(ask.resources())
+            if ends && !ends_with_node && row != EventKind::AllocationTimedOut {
+                effects.happens(baton, |at| {
+                    self.event(EventKind::AskRemoved, at)
+                        .referring(&ask.key)
+                        .amount(ask.resources())
                 });
             }
             self.book.asks.drop_if_done(slot);
         }
         if let Some(message) = answer {
-            baton.said.push(Saying::Released(Box::new(Released {
+            baton.notices.push(Notice::Released(Box::new(Released {
                 application: Arc::clone(&self.book.id),
                 key: entry.key,
                 uuid: entry.uuid,
@@ -629,38 +644,38 @@ impl Application {
     }
 
     /// The RM could not bind it: off every holder, and pending again (5.2).
-    fn give_back(&mut self, id: AllocationId, baton: &mut Baton, doing: &mut Doing) {
+    fn give_back(&mut self, id: AllocationId, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(entry) = baton.books.allocations.get(id) else { return };
         // Outstanding first, so that the ask is not dropped as done when its allocation leaves.
         if let Some(slot) = self.book.asks.slot_of(&entry.key) {
             let pending = self.book.asks.give_back(slot);
-            doing.promised.add(&pending);
-            doing.delta.pending.add(&pending);
+            effects.promised.add(&pending);
+            effects.delta.pending.add(&pending);
         }
-        self.unbook(id, Row::AllocationCancelled, None, baton, doing);
+        self.unbook(id, EventKind::AllocationCancelled, None, baton, effects);
     }
 
     /// Everything it asked for and holds goes (1.5); the partition forgets it after this step.
-    fn remove(&mut self, baton: &mut Baton, doing: &mut Doing) {
-        self.withdraw(None, None, baton, doing);
-        doing.happens(baton, |at| self.unplaced(at));
-        doing.happens(baton, |at| self.event(Row::AppUnlinked, at));
+    fn remove(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        self.withdraw(None, None, baton, effects);
+        effects.happens(baton, |at| self.unplaced(at));
+        effects.happens(baton, |at| self.event(EventKind::AppUnlinked, at));
         let message = Some("application removed by the resource manager");
         for id in self.all_allocations() {
-            self.unbook(id, Row::AllocationCancelled, message, baton, doing);
+            self.unbook(id, EventKind::AllocationCancelled, message, baton, effects);
         }
         if self.book.state() == ApplicationState::Running {
-            doing.delta.running -= 1;
+            effects.delta.running -= 1;
         }
         let counts = baton.directory.counts(self.leaf_facts.slot);
         counts.moved(Some(self.book.state()), None);
-        doing.judge = false;
-        doing.touched = true;
+        effects.judge = false;
+        effects.touched = true;
         baton.ended.push((self.slot, self.row));
     }
 
     /// `retry` numbers the refusal that the deadline belongs to: a later one has its own.
-    fn retry(&mut self, key: &Arc<str>, retry: u32, doing: &mut Doing) {
+    fn retry(&mut self, key: &Arc<str>, retry: u32, effects: &mut VisitEffects) {
         let Some(slot) = self.book.asks.slot_of(key) else { return };
         let Some(class) = self.book.asks.class_of(slot) else { return };
         let ask = self.book.asks.ask_mut(slot);
@@ -668,7 +683,7 @@ impl Application {
             ask.retried_by_time = true;
             ask.standing = Standing::Fresh;
             self.book.asks.set_waits(class, WaitSet::Due);
-            doing.touched = true;
+            effects.touched = true;
         }
     }
 
@@ -680,13 +695,19 @@ impl Application {
     }
 
     /// The node took its holdings with it: everything but the node lets go (5.4).
-    fn stranded(&mut self, ids: &[AllocationId], baton: &mut Baton, doing: &mut Doing) {
+    fn stranded(&mut self, ids: &[AllocationId], baton: &mut Baton, effects: &mut VisitEffects) {
         for id in ids {
             let Some(entry) = baton.books.allocations.get(*id) else { continue };
             if entry.question.is_some() {
-                self.give_up(&[*id], baton, doing);
+                self.give_up(&[*id], baton, effects);
             } else {
-                self.unbook(*id, Row::AllocationLostNode, Some("node removed"), baton, doing);
+                self.unbook(
+                    *id,
+                    EventKind::AllocationLostNode,
+                    Some("node removed"),
+                    baton,
+                    effects,
+                );
             }
             // The entry on the node is gone with the node.
             baton.node_work.pop();
@@ -706,6 +727,6 @@ impl Application {
             ending: Ending::Timeout,
             message: "execution timeout",
         };
-        baton.said.push(Saying::Released(Box::new(released)));
+        baton.notices.push(Notice::Released(Box::new(released)));
     }
 }

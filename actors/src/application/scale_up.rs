@@ -6,8 +6,8 @@ use std::sync::Arc;
 use monoceros_rules::decide::scale_up::ApplicationWaiting;
 
 use super::{Application, Blocked};
-use crate::baton::{Baton, RowKey, Saying};
-use crate::events::Row;
+use crate::baton::{Baton, Notice, RowKey};
+use crate::events::EventKind;
 use crate::snapshot::OutstandingRequest;
 
 impl Application {
@@ -44,7 +44,7 @@ impl Application {
         for (class, count) in baton.walk.wanted.remove(&self.slot).unwrap_or_default() {
             for key in self.book.asks.signal(class, count, reached) {
                 let application = Arc::clone(&self.book.id);
-                baton.said.push(Saying::WantsMachines { application, key });
+                baton.notices.push(Notice::WantsMachines { application, key });
             }
         }
     }
@@ -80,12 +80,20 @@ impl Application {
         let was = std::mem::replace(&mut self.blocked, blocked);
         if was.by_queue != blocked.by_queue {
             let is_blocked = blocked.by_queue;
-            let row = if is_blocked { Row::AppBlockedByQueue } else { Row::AppRunnableByQueue };
+            let row = if is_blocked {
+                EventKind::AppBlockedByQueue
+            } else {
+                EventKind::AppRunnableByQueue
+            };
             baton.happens(|at| self.event(row, at));
         }
         if was.by_quota != blocked.by_quota {
             let is_blocked = blocked.by_quota;
-            let row = if is_blocked { Row::AppBlockedByQuota } else { Row::AppRunnableByQuota };
+            let row = if is_blocked {
+                EventKind::AppBlockedByQuota
+            } else {
+                EventKind::AppRunnableByQuota
+            };
             baton.happens(|at| self.event(row, at));
         }
     }

@@ -5,7 +5,7 @@
 //! An offer picks a node as it always does; the node holds the amount and asks nobody. The placement
 //! is booked *unsettled*: what is pending shrinks, application and queues count it as allocated, so
 //! that order and quota see it, and the question leaves. It has no UUID, its application enters no
-//! state, and no release can name it. The answer comes in by the door and is an [`Op`] here:
+//! state, and no release can name it. The answer enters through the inbox and is an [`Op`] here:
 //!
 //! * passed by the first candidate: it is an allocation;
 //! * passed by another: so it is, there, if that node still has room;
@@ -19,11 +19,11 @@
 //! * A placement that became impossible (its ask withdrawn or changed, its node gone) is cancelled in
 //!   the step that made it so. An answer to it finds nothing.
 //! * The RM is told of every question that was cancelled, and of every answer that counted on an
-//!   assumption of its own and was not taken ([`Saying::Withdrawn`]).
+//!   assumption of its own and was not taken ([`Notice::Withdrawn`]).
 
 use std::sync::Arc;
 
-use monoceros_rules::decide::predicates::{Next, Question, Try};
+use monoceros_rules::decide::predicates::{OpenQuestion, SearchEnd, Try};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Parked, WaitSet};
@@ -31,8 +31,8 @@ use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::asks::{AskSlot, ClassId, Standing};
 
 use super::Application;
-use super::ops::{Doing, Op};
-use crate::baton::{Baton, NodeWork, Placing, Saying};
+use super::ops::{Op, VisitEffects};
+use crate::baton::{Baton, NodeWork, Notice, Placing};
 use crate::predicates::{AnswerSink, Invalidation, PredicateQuestion, QuestionId, Scope, Verdict};
 
 /// Most different reasons that are kept of the refusals of one ask.
@@ -65,7 +65,7 @@ impl Application {
             candidates = nodes.len(),
             "predicate asked"
         );
-        baton.said.push(Saying::Asked(Box::new(PredicateQuestion {
+        baton.notices.push(Notice::Asked(Box::new(PredicateQuestion {
             id: QuestionId(number),
             application: Arc::clone(&self.book.id),
             key: Arc::clone(&placing.key),
@@ -108,14 +108,14 @@ impl Application {
             Some(trying) if ask.required_node().is_none() => {
                 trying.out_of_candidates(&books.unsettled, &books.nodes, ask.resources())
             }
-            _ => Next::Nothing,
+            _ => SearchEnd::Nothing,
         };
         match next {
-            Next::Anew => {
+            SearchEnd::Anew => {
                 self.book.asks.ask_mut(slot).standing = Standing::Fresh;
                 self.book.asks.set_waits(class, WaitSet::Due);
             }
-            Next::Returns => {
+            SearchEnd::Returns => {
                 let (refused, roomless) =
                     (Parked::refused(ask.resources(), judged), ask.resources());
                 let parked =
@@ -133,7 +133,7 @@ impl Application {
                 baton.directory.refused.insert(self.slot);
                 self.arm_retry(baton, slot);
             }
-            Next::Nothing => {
+            SearchEnd::Nothing => {
                 self.book.asks.ask_mut(slot).attempted = true;
                 self.park_refused(baton, slot, judged);
             }
@@ -146,26 +146,26 @@ impl Application {
         QuestionId(number): QuestionId,
         verdict: Option<Verdict>,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) {
         let Some(question) = baton.books.unsettled.get(number) else { return };
         match verdict {
             Some(Verdict::Passed { position, scope, assumed })
                 if position < question.candidates.len() =>
             {
-                self.passed(number, (position, scope, assumed), baton, doing);
+                self.passed(number, (position, scope, assumed), baton, effects);
             }
             Some(Verdict::Failed { reasons }) => {
                 baton.tally.predicate_failed();
                 tracing::debug!(application = %self.book.id, question = number, ?reasons,
                     "refused by predicate");
-                self.failed(number, reasons, baton, doing);
+                self.failed(number, reasons, baton, effects);
             }
             Some(Verdict::Presumed { reasons }) => {
                 baton.tally.predicate_unanswered();
                 tracing::debug!(application = %self.book.id, question = number, ?reasons,
                     "taken as refused by predicate for want of an answer");
-                if let Some(slot) = self.failed(number, reasons, baton, doing) {
+                if let Some(slot) = self.failed(number, reasons, baton, effects) {
                     self.book.asks.ask_mut(slot).unanswered = true;
                 }
             }
@@ -173,13 +173,13 @@ impl Application {
                 baton.tally.predicate_unanswered();
                 // Whoever has no time for an answer is to be asked less.
                 baton.books.unsettled.window.answered(true);
-                self.refund(number, baton, doing);
+                self.refund(number, baton, effects);
             }
             verdict => {
                 tracing::error!(application = %self.book.id, question = number, ?verdict,
                     "no answer that makes sense, taken as a refusal for now");
                 baton.tally.predicate_unanswered();
-                if let Some((slot, question)) = self.refund(number, baton, doing) {
+                if let Some((slot, question)) = self.refund(number, baton, effects) {
                     self.park_refused(baton, slot, (0, question.growth));
                 }
             }
@@ -192,7 +192,7 @@ impl Application {
         number: u64,
         (position, scope, assumed): (usize, Scope, bool),
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) {
         let books = &baton.books;
         let Some(question) = books.unsettled.get(number) else { return };
@@ -202,18 +202,18 @@ impl Application {
         baton.books.unsettled.window.answered(is_void);
         baton.tally.predicate_passed(is_void);
         if let Some(node) = takes_it {
-            self.settle_there(number, node, assumed, baton, doing);
+            self.settle_there(number, node, assumed, baton, effects);
             return;
         }
         let refunded = if assumed {
             // What it assumed does not hold, and its other answers may rest on it.
-            let refunded = self.cancel(number, baton, doing);
+            let refunded = self.cancel(number, baton, effects);
             if let Some(node) = node {
                 baton.books.unsettled.changed(node);
             }
             refunded
         } else {
-            self.refund(number, baton, doing)
+            self.refund(number, baton, effects)
         };
         if let Some((slot, question)) = refunded.filter(|_| !is_void && position > 0) {
             let refused = &question.candidates[..position];
@@ -227,7 +227,7 @@ impl Application {
         node: NodeSlot,
         assumed: bool,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) {
         let Some(question) = baton.books.unsettled.take(number) else { return };
         let id = question.allocation;
@@ -248,8 +248,8 @@ impl Application {
         self.book.asks.settle_one(slot, id);
         let allocated = self.bind(baton, slot, id, uuid);
         self.book.settled(id, baton.now_ns, &mut self.changes);
-        doing.delta.running += self.tell_changes(baton);
-        baton.said.append(&mut doing.discharged);
+        effects.delta.running += self.tell_changes(baton);
+        baton.notices.append(&mut effects.discharged);
         Self::tell_allocated(baton, allocated);
     }
 
@@ -259,9 +259,9 @@ impl Application {
         number: u64,
         reasons: Vec<(String, u32)>,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) -> Option<AskSlot> {
-        let (slot, question) = self.refund(number, baton, doing)?;
+        let (slot, question) = self.refund(number, baton, effects)?;
         baton.tally.refused();
         self.note_reasons(slot, reasons, baton);
         if self.book.asks.ask(slot).is_resting() {
@@ -309,19 +309,19 @@ impl Application {
         &mut self,
         number: u64,
         baton: &mut Baton,
-        doing: &mut Doing,
-    ) -> Option<(AskSlot, Question)> {
+        effects: &mut VisitEffects,
+    ) -> Option<(AskSlot, OpenQuestion)> {
         let question = baton.books.unsettled.take(number)?;
         let id = question.allocation;
         let entry = baton.books.allocations.remove(id)?;
         let slot = self.book.asks.slot_of(&entry.key);
         let slot = slot.expect("an ask stays while a placement of it waits");
         self.book.refunded(id, &entry.resources);
-        doing.delta.allocated.subtract(&entry.resources);
+        effects.delta.allocated.subtract(&entry.resources);
         let pending = self.book.asks.take_back(slot, id);
-        doing.delta.pending.add(&pending);
-        doing.loosens = true;
-        doing.touched = true;
+        effects.delta.pending.add(&pending);
+        effects.loosens = true;
+        effects.touched = true;
         baton.node_work.push((entry.node, NodeWork::Return(id, entry.resources)));
         Some((slot, question))
     }
@@ -331,20 +331,25 @@ impl Application {
         &mut self,
         number: u64,
         baton: &mut Baton,
-        doing: &mut Doing,
-    ) -> Option<(AskSlot, Question)> {
-        let refunded = self.refund(number, baton, doing)?;
+        effects: &mut VisitEffects,
+    ) -> Option<(AskSlot, OpenQuestion)> {
+        let refunded = self.refund(number, baton, effects)?;
         baton.tally.predicate_cancelled();
-        baton.said.push(Saying::Withdrawn(QuestionId(number)));
+        baton.notices.push(Notice::Withdrawn(QuestionId(number)));
         Some(refunded)
     }
 
     /// Cancels these placements, as far as they are unsettled.
-    pub(super) fn give_up(&mut self, ids: &[AllocationId], baton: &mut Baton, doing: &mut Doing) {
+    pub(super) fn give_up(
+        &mut self,
+        ids: &[AllocationId],
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
         for id in ids {
             let entry = baton.books.allocations.get(*id);
             let Some(number) = entry.and_then(|entry| entry.question) else { continue };
-            let Some((_, question)) = self.cancel(number, baton, doing) else { continue };
+            let Some((_, question)) = self.cancel(number, baton, effects) else { continue };
             // The RM may have assumed any of these, and answered others on top of it.
             for candidate in &question.candidates {
                 if let Some(node) = baton.books.nodes.slot_of(candidate) {
@@ -355,9 +360,14 @@ impl Application {
     }
 
     /// Cancels every placement of an ask that waits for its predicate.
-    pub(super) fn give_up_ask(&mut self, slot: AskSlot, baton: &mut Baton, doing: &mut Doing) {
+    pub(super) fn give_up_ask(
+        &mut self,
+        slot: AskSlot,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
         let unsettled = self.book.asks.ask(slot).unsettled.clone();
-        self.give_up(&unsettled, baton, doing);
+        self.give_up(&unsettled, baton, effects);
     }
 
     /// What predicates said may be wrong by now.
@@ -365,11 +375,11 @@ impl Application {
         &mut self,
         invalidation: &Invalidation,
         baton: &mut Baton,
-        doing: &mut Doing,
+        effects: &mut VisitEffects,
     ) {
         let keys = &invalidation.keys;
         let is_meant = |key: &str| invalidation.all || keys.iter().any(|meant| meant == key);
-        doing.touched |= self.book.asks.wake_refused(|ask| is_meant(&ask.key));
+        effects.touched |= self.book.asks.wake_refused(|ask| is_meant(&ask.key));
         if self.book.asks.any_refused() {
             baton.directory.refused.insert(self.slot);
         }
@@ -378,7 +388,7 @@ impl Application {
 
 /// Whether the placement can be settled on the node: it holds it and has not run out of what it
 /// takes, or has room for it.
-fn takes(question: &Question, node: NodeSlot, baton: &Baton) -> bool {
+fn takes(question: &OpenQuestion, node: NodeSlot, baton: &Baton) -> bool {
     let (books, nodes) = (&baton.books, &baton.books.nodes);
     let Some(entry) = books.allocations.get(question.allocation) else { return false };
     let available = nodes.available(node);

@@ -17,8 +17,8 @@
 //! A partition that closes in order disarms the guard first.
 
 mod directory;
+mod notice;
 mod offering;
-mod saying;
 mod visit;
 mod walk;
 
@@ -33,15 +33,15 @@ use monoceros_rules::work::allocations::ApplicationSlot;
 
 use crate::callback::ResourceManagerCallback;
 use crate::events::{Event, Tracking};
-use crate::metrics::Kind;
+use crate::metrics::ActorKind;
 use crate::partition::Partition;
 use crate::rm::{PartitionLost, Rm};
 use crate::tally::Tally;
 
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
+pub(crate) use notice::{Alarm, Allocated, Ending, Notice, Released};
 pub(crate) use offering::{Frame, Offering, Outcome, Placing, RowKey, RowSlot, RowUpdate};
-pub(crate) use saying::{Alarm, Allocated, Ending, Released, Saying};
-pub(crate) use visit::{Climbing, Errand, NodeWork, Report};
+pub(crate) use visit::{Climbing, Errand, NodeWork, VisitReport};
 pub(crate) use walk::{Purpose, Walk};
 
 /// Owns the books while a step is under way. See the module.
@@ -51,7 +51,7 @@ pub(crate) struct Baton {
     /// The time of this step, ns since the epoch.
     pub(crate) now_ns: i64,
     /// What the step has to say to the RM, in order.
-    pub(crate) said: Vec<Saying>,
+    pub(crate) notices: Vec<Notice>,
     /// What the step wants to be reminded of, and in how long.
     pub(crate) alarms: Vec<(Duration, Alarm)>,
     /// Applications that entered a terminal state, or were removed, in this step.
@@ -109,7 +109,7 @@ impl Baton {
     /// Says an event, if any are wanted; it is given the time.
     pub(crate) fn happens(&mut self, event: impl FnOnce(i64) -> Event) {
         if self.tracking.is_on() {
-            self.said.push(Saying::Happened(Box::new(event(self.now_ns))));
+            self.notices.push(Notice::Happened(Box::new(event(self.now_ns))));
         }
     }
 
@@ -156,7 +156,7 @@ impl Baton {
     }
 
     pub(crate) fn go_home(mut self: Box<Self>) {
-        self.tally.post(Kind::Partition);
+        self.tally.post(ActorKind::Partition);
         let home = Arc::clone(&self.home);
         home.do_send(crate::partition::Home(self));
     }

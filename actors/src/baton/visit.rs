@@ -23,16 +23,16 @@ pub(crate) enum Errand {
     /// To a queue: an application or a queue leaves it.
     Detach { row: RowSlot },
     /// To a queue: one more is to grow below it.
-    Plant { facts: Box<QueueFacts> },
+    AddQueue { facts: Box<QueueFacts> },
     /// To a node.
-    Node(crate::node::Change),
+    Node(crate::node::NodeChange),
     /// What a visit brought home.
-    Done(Report),
+    Done(VisitReport),
 }
 
 /// What a visit brings home beside what it said.
 #[derive(Default)]
-pub(crate) struct Report {
+pub(crate) struct VisitReport {
     /// Of a node that leaves: what was on it, by application.
     pub(crate) stranded: Vec<AllocationId>,
     /// Of a node that must not take them any more: what is not settled.

@@ -19,7 +19,7 @@ const MESSAGE_BYTES: usize = 1024;
 
 /// A row of the catalogue; the comment names it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Row {
+pub(crate) enum EventKind {
     /// Q1.
     OverQuota,
     /// Q2.
@@ -116,7 +116,7 @@ pub(crate) enum Row {
     GroupDischarged,
 }
 
-impl Row {
+impl EventKind {
     /// The numbers of the row.
     pub(crate) fn kind(self) -> (Type, Change, Detail) {
         use Change::{Add, None, Remove, Set};
@@ -216,7 +216,7 @@ pub(crate) enum Message {
 /// Something that happened to an object of a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
-    pub(crate) row: Row,
+    pub(crate) row: EventKind,
     /// ns since the epoch.
     pub(crate) at_ns: i64,
     pub(crate) object: Arc<str>,
@@ -228,7 +228,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    pub(crate) fn of(row: Row, object: &Arc<str>, at_ns: i64) -> Self {
+    pub(crate) fn of(row: EventKind, object: &Arc<str>, at_ns: i64) -> Self {
         Self {
             row,
             at_ns,
@@ -243,7 +243,7 @@ impl Event {
     /// A node may take allocations, or may not (N3).
     pub(crate) fn schedulable(node: &Arc<str>, is_open: bool, at_ns: i64) -> Self {
         let text = if is_open { "schedulable: true" } else { "schedulable: false" };
-        Self::of(Row::NodeSchedulable, node, at_ns).saying(Message::Says(text))
+        Self::of(EventKind::NodeSchedulable, node, at_ns).with_message(Message::Says(text))
     }
 
     /// The other object that it is about.
@@ -266,7 +266,7 @@ impl Event {
     }
 
     #[must_use]
-    pub(crate) fn saying(mut self, message: Message) -> Self {
+    pub(crate) fn with_message(mut self, message: Message) -> Self {
         self.message = message;
         self
     }
@@ -355,9 +355,9 @@ mod tests {
     use super::*;
 
     fn event(message: Message) -> Event {
-        Event::of(Row::RefusedByPredicates, &Arc::from("k"), 7)
+        Event::of(EventKind::RefusedByPredicates, &Arc::from("k"), 7)
             .referring(&Arc::from("app"))
-            .saying(message)
+            .with_message(message)
     }
 
     #[test]
@@ -382,7 +382,7 @@ mod tests {
     fn older_readers_find_the_group_and_the_reason() {
         let record = event(Message::Nothing).record();
         assert_eq!((record.group_id.as_str(), record.reason.as_str()), ("app", ""));
-        let added = Event::of(Row::AskAdded, &Arc::from("app"), 7)
+        let added = Event::of(EventKind::AskAdded, &Arc::from("app"), 7)
             .in_queue(&Arc::from("root.a"))
             .referring(&Arc::from("k"))
             .amount(&Resources::of(&[("vcore", 1)]))

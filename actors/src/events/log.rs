@@ -93,10 +93,10 @@ impl Follower {
 
 /// The ring and its followers, shared by whoever writes and whoever reads.
 #[derive(Debug)]
-pub(super) struct Log(Mutex<Held>);
+pub(super) struct Log(Mutex<StoredEvent>);
 
 #[derive(Debug)]
-struct Held {
+struct StoredEvent {
     ring: Ring,
     followers: Vec<Follower>,
 }
@@ -104,10 +104,10 @@ struct Held {
 impl Log {
     pub(super) fn new(capacity: usize) -> Self {
         let ring = Ring { entries: VecDeque::new(), next: 0, capacity };
-        Self(Mutex::new(Held { ring, followers: Vec::new() }))
+        Self(Mutex::new(StoredEvent { ring, followers: Vec::new() }))
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, StoredEvent> {
         // Nothing in here is half done when a holder panics: entries are whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -25,7 +25,7 @@ use std::time::Duration;
 use monoceros_proto::si::v1::EventRecord;
 
 use crate::metrics::Metrics;
-pub(crate) use catalogue::{Event, Message, Row};
+pub(crate) use catalogue::{Event, EventKind, Message};
 pub(crate) use gather::gather;
 use log::{Entry, Log};
 pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
@@ -277,7 +277,7 @@ mod tests {
         log.apply_extra_config(&extra(&[("event.requestCapacity", "5")]));
         let rm: Arc<str> = Arc::from("rm");
         let mut store = EventStore::new(&rm, &log, &metrics);
-        let event = Event::of(Row::AppNew, &rm, 0);
+        let event = Event::of(EventKind::AppNew, &rm, 0);
         assert!(!store.arm(), "there is nothing to tell");
         store.add(vec![event.clone(); 4]);
         assert!(store.arm());

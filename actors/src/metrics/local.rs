@@ -15,7 +15,7 @@ use std::sync::Arc;
 use prometheus::local::{LocalHistogram, LocalIntCounter};
 use prometheus::{HistogramTimer, IntCounter, IntGauge};
 
-use super::{Kind, Metrics, PerKind};
+use super::{ActorKind, Metrics, PerKind};
 
 /// One in how many things is timed. A prime: if the number of messages of a step divided it, the
 /// same hop of each step would be timed, and the others never.
@@ -128,14 +128,14 @@ impl LocalCounts {
     /// Counts a message that an actor of `kind` begins to handle. Keep the timer, where there is
     /// one, to the end of the handler: dropping it takes the time.
     #[must_use = "the timer ends when it is dropped"]
-    pub fn message(&mut self, kind: Kind) -> Option<HistogramTimer> {
+    pub fn message(&mut self, kind: ActorKind) -> Option<HistogramTimer> {
         self.messages[kind as usize].inc();
         self.sample().then(|| self.shared.handler_seconds[kind as usize].start_timer())
     }
 
     /// To be put into a message for an actor of `kind`, whose handler drops it first of all.
     #[must_use = "the timer ends when it is dropped"]
-    pub fn mailed(&mut self, kind: Kind) -> Option<HistogramTimer> {
+    pub fn mailed(&mut self, kind: ActorKind) -> Option<HistogramTimer> {
         self.sample().then(|| self.shared.mailbox_wait_seconds[kind as usize].start_timer())
     }
 

@@ -132,14 +132,14 @@ fn counts_of_a_thread_arrive_with_the_flush_and_with_the_drop() {
     let metrics = Metrics::new();
     let mut counts = LocalCounts::new(Arc::clone(&metrics));
     for _ in 0..SAMPLE_EVERY * 2 {
-        let _timer = counts.message(Kind::Queue);
+        let _timer = counts.message(ActorKind::Queue);
     }
     counts.placed.inc();
     counts.offer_came_home(3);
-    assert_eq!(metrics.messages[Kind::Queue as usize].get(), 0);
+    assert_eq!(metrics.messages[ActorKind::Queue as usize].get(), 0);
     counts.flush();
-    assert_eq!(metrics.messages[Kind::Queue as usize].get(), u64::from(SAMPLE_EVERY * 2));
-    assert_eq!(metrics.handler_seconds[Kind::Queue as usize].get_sample_count(), 2);
+    assert_eq!(metrics.messages[ActorKind::Queue as usize].get(), u64::from(SAMPLE_EVERY * 2));
+    assert_eq!(metrics.handler_seconds[ActorKind::Queue as usize].get_sample_count(), 2);
     assert_eq!(metrics.offer_decisions.get_sample_count(), 1);
     counts.placed.inc();
     drop(counts);
@@ -151,7 +151,7 @@ fn every_hop_of_a_regular_step_is_timed_sooner_or_later() {
     let metrics = Metrics::new();
     let mut counts = LocalCounts::new(Arc::clone(&metrics));
     for _ in 0..SAMPLE_EVERY {
-        for kind in Kind::ALL {
+        for kind in ActorKind::ALL {
             let _timer = counts.message(kind);
         }
     }
@@ -165,11 +165,11 @@ fn a_panic_is_counted_as_a_stop_too() {
     struct Probe(Arc<Metrics>);
     impl Drop for Probe {
         fn drop(&mut self) {
-            self.0.actor_stopped(Kind::Node);
+            self.0.actor_stopped(ActorKind::Node);
         }
     }
     let metrics = Metrics::new();
-    metrics.actor_started(Kind::Node);
+    metrics.actor_started(ActorKind::Node);
     let probe = Probe(Arc::clone(&metrics));
     let outcome = std::thread::spawn(move || {
         let _probe = probe;
@@ -177,8 +177,8 @@ fn a_panic_is_counted_as_a_stop_too() {
     })
     .join();
     assert!(outcome.is_err());
-    metrics.actor_stopped(Kind::Node);
-    let node = Kind::Node as usize;
+    metrics.actor_stopped(ActorKind::Node);
+    let node = ActorKind::Node as usize;
     let read = [&metrics.starts, &metrics.stops, &metrics.panics].map(|family| family[node].get());
     assert_eq!(read, [1, 2, 1]);
 }

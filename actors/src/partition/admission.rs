@@ -1,6 +1,6 @@
 //! Who may join which leaf (applications chapter, 1.4; queues-and-config chapter, 4.12).
 //!
-//! The rules of the partition name a path ([`Placement`]). What of it is missing is planted, then
+//! The rules of the partition name a path ([`Placement`]). What of it is missing is added, then
 //! the application joins, all in one step: nothing is cleaned away between the two.
 
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use monoceros_rules::work::application::{Application as Book, NewApplication};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Rejection;
 
-use super::dynamic::to_be_planted;
+use super::dynamic::missing_queues;
 use super::early::Awaited;
 use super::{Partition, Task};
 use crate::application::Application;
-use crate::baton::{ApplicationEntry, Baton, Directory, QueueSlot, Saying};
-use crate::events::{Event, Message, Row};
+use crate::baton::{ApplicationEntry, Baton, Directory, Notice, QueueSlot};
+use crate::events::{Event, EventKind, Message};
 
 /// The rules of a configuration that was checked.
 pub(super) fn placement(config: &PartitionConfig) -> Placement {
@@ -37,9 +37,9 @@ impl Partition {
             .and_then(|()| self.place(&new, directory));
         match found {
             Ok((_, Some(leaf))) => self.join(new, leaf, baton),
-            Ok((path, None)) => match to_be_planted(&path, &new, directory) {
+            Ok((path, None)) => match missing_queues(&path, &new, directory) {
                 Ok(missing) => {
-                    self.agenda.extend(missing.into_iter().map(Task::Plant));
+                    self.agenda.extend(missing.into_iter().map(Task::AddQueue));
                     self.agenda.push_back(Task::Join(Box::new(new), Arc::from(path)));
                 }
                 Err(reason) => self.reject(&new.id, reason, baton),
@@ -92,25 +92,25 @@ impl Partition {
         let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
         let slot = enter_directory(new, leaf, baton);
         self.agenda.push_back(Task::Attach(slot));
-        baton.happens(|at| Event::of(Row::AppNew, &id, at).in_queue(&queue));
-        baton.happens(|at| Event::of(Row::QueueAppAdded, &queue, at).referring(&id));
+        baton.happens(|at| Event::of(EventKind::AppNew, &id, at).in_queue(&queue));
+        baton.happens(|at| Event::of(EventKind::QueueAppAdded, &queue, at).referring(&id));
         baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
         baton.tally.application_new();
-        baton.said.push(Saying::ApplicationPlaced { id: Arc::clone(&id), queue: Some(queue) });
-        baton.said.push(Saying::ApplicationAccepted(Arc::clone(&id)));
+        baton.notices.push(Notice::ApplicationPlaced { id: Arc::clone(&id), queue: Some(queue) });
+        baton.notices.push(Notice::ApplicationAccepted(Arc::clone(&id)));
         self.join_early(&Awaited::Application(id), baton);
     }
 
     fn reject(&mut self, id: &Arc<str>, reason: Rejection, baton: &mut Baton) {
         baton.directory.rejected += 1;
-        baton.happens(|at| Event::of(Row::AppNew, id, at));
+        baton.happens(|at| Event::of(EventKind::AppNew, id, at));
         baton.happens(|at| {
             let why = Message::Rejected(Box::new(reason.clone()));
-            Event::of(Row::AppState(ApplicationState::Rejected), id, at).saying(why)
+            Event::of(EventKind::AppState(ApplicationState::Rejected), id, at).with_message(why)
         });
         baton.tally.application_rejected();
         let exists = matches!(reason, Rejection::ApplicationExists(_));
-        baton.said.push(Saying::ApplicationRejected { id: Arc::clone(id), reason });
+        baton.notices.push(Notice::ApplicationRejected { id: Arc::clone(id), reason });
         if !exists {
             self.application_gone(id, baton);
         }

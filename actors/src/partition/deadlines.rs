@@ -112,7 +112,7 @@ impl Handler<Ring> for Partition {
                 break;
             }
             self.due.remove(&entry.key().1);
-            self.door.push_back(Entry::Alarm(entry.remove()));
+            self.inbox.push_back(Entry::Alarm(entry.remove()));
         }
         self.turn(ctx);
     }

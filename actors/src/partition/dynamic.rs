@@ -70,7 +70,7 @@ impl Partition {
             }
             let left_ns = since_ns.saturating_add(interval).saturating_sub(baton.now_ns);
             if left_ns <= 0 {
-                self.agenda.push_back(Task::Uproot(slot));
+                self.agenda.push_back(Task::RemoveQueue(slot));
             } else {
                 self.empty.since.insert(slot, since_ns);
                 next = Some(next.map_or(left_ns, |least| least.min(left_ns)));
@@ -128,7 +128,7 @@ impl Partition {
 }
 
 /// The queues that are missing for the application's leaf to be there, those above first.
-pub(super) fn to_be_planted(
+pub(super) fn missing_queues(
     path: &str,
     new: &NewApplication,
     directory: &Directory,

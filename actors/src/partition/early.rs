@@ -23,8 +23,8 @@ use tokio::time::Instant;
 
 use super::{NewNode, Partition};
 use crate::application::{Cause, Op, Which};
-use crate::baton::{Alarm, Baton, Saying};
-use crate::node::Change;
+use crate::baton::{Alarm, Baton, Notice};
+use crate::node::NodeChange;
 
 /// Items that may wait unless set otherwise; beyond, they are rejected at once.
 const ITEMS_MAX: usize = 10_000;
@@ -63,7 +63,7 @@ enum What {
     /// A node with allocations of applications that are not all there.
     Node(Box<NewNode>),
     /// Something that concerns a node that waits.
-    Change(Arc<str>, Change),
+    NodeChange(Arc<str>, NodeChange),
 }
 
 impl Early {
@@ -145,7 +145,7 @@ impl Early {
             waiting.retain(|item| {
                 let released = match &item.what {
                     What::Op(of, early) => of == application && releases(op, early),
-                    What::Node(_) | What::Change(..) => false,
+                    What::Node(_) | What::NodeChange(..) => false,
                 };
                 *items -= usize::from(released);
                 !released
@@ -207,8 +207,8 @@ impl Partition {
         baton: &mut Baton,
     ) {
         let (asks, others): (Vec<Op>, Vec<Op>) = ops.into_iter().partition(|op| spec(op).is_some());
-        let ignored = others.iter().map(|_| Saying::Ignored(Ignored::ReleaseOfUnknown));
-        baton.said.extend(ignored);
+        let ignored = others.iter().map(|_| Notice::Ignored(Ignored::ReleaseOfUnknown));
+        baton.notices.extend(ignored);
         let awaited = Awaited::Application(Arc::clone(id));
         if !self.early.takes(&awaited, asks.len()) {
             reject(id, &asks, baton);
@@ -241,12 +241,12 @@ impl Partition {
     pub(super) fn change_waits(
         &mut self,
         id: &Arc<str>,
-        change: Change,
+        change: NodeChange,
         baton: &mut Baton,
-    ) -> Option<Change> {
+    ) -> Option<NodeChange> {
         let Some(application) = self.early.nodes.get(id).cloned() else { return Some(change) };
         let until = self.until(None);
-        let what = What::Change(Arc::clone(id), change);
+        let what = What::NodeChange(Arc::clone(id), change);
         self.early.put(Awaited::Application(application), what, until, baton);
         None
     }
@@ -258,7 +258,7 @@ impl Partition {
         for Waiting { what, until } in self.early.take(&awaited) {
             let concerned = match &what {
                 What::Node(new) => new.id == *id,
-                What::Change(node, _) => node == id,
+                What::NodeChange(node, _) => node == id,
                 What::Op(..) => false,
             };
             if concerned {
@@ -290,7 +290,7 @@ impl Partition {
                     }
                 },
                 What::Node(new) => self.create_node(new, Some(until), baton),
-                What::Change(id, change) => self.change_node(&id, change, baton),
+                What::NodeChange(id, change) => self.change_node(&id, change, baton),
             }
         }
         if let Some((id, until, ops)) = ops {
@@ -334,9 +334,9 @@ impl Partition {
             (What::Node(new), Awaited::Application(id) | Awaited::Node(id)) => {
                 baton.tally.shared().nodes.failed.inc();
                 let reason = Rejection::ApplicationUnknown(Arc::clone(id));
-                baton.said.push(Saying::NodeRejected { id: new.id, reason });
+                baton.notices.push(Notice::NodeRejected { id: new.id, reason });
             }
-            (What::Change(node, _), _) => self.node_unknown(&node, baton),
+            (What::NodeChange(node, _), _) => self.node_unknown(&node, baton),
         }
     }
 }
@@ -354,7 +354,7 @@ pub(super) fn reject_with(
 ) {
     for spec in ops.iter().filter_map(spec) {
         baton.tally.ask_rejected(false);
-        baton.said.push(Saying::AskRejected {
+        baton.notices.push(Notice::AskRejected {
             form: spec.form,
             key: Arc::clone(&spec.key),
             application: Arc::clone(id),

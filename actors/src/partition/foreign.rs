@@ -12,8 +12,8 @@ use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::rejection::Rejection;
 
 use super::{ForeignRequest, Partition};
-use crate::baton::{Baton, Saying};
-use crate::node::Change;
+use crate::baton::{Baton, Notice};
+use crate::node::NodeChange;
 
 /// By key, where it is and what it takes. See the module.
 #[derive(Default)]
@@ -72,26 +72,26 @@ impl Partition {
             Err(reason) => {
                 baton.tally.ask_rejected(false);
                 let (form, application) = (Form::Unified, Arc::from(""));
-                baton.said.push(Saying::AskRejected { form, key, application, reason });
+                baton.notices.push(Notice::AskRejected { form, key, application, reason });
                 return;
             }
         };
         let old = self.foreign.put(Arc::clone(&key), slot, resources.clone());
         if let Some(old) = old.filter(|old| *old != slot) {
-            let gone = Change::ForeignGone(Arc::clone(&key));
+            let gone = NodeChange::ForeignGone(Arc::clone(&key));
             baton.books.unsettled.changed(old);
             self.visit_node(old, gone, baton);
         }
         if old != Some(slot) {
             baton.books.unsettled.changed(slot);
         }
-        let change = Change::Foreign { key, resources, tags, preemptable };
+        let change = NodeChange::Foreign { key, resources, tags, preemptable };
         self.visit_node(slot, change, baton);
     }
 
     pub(super) fn foreign_gone(&mut self, key: &Arc<str>, baton: &mut Baton) {
         if let Some(slot) = self.foreign.remove(key) {
-            let gone = Change::ForeignGone(Arc::clone(key));
+            let gone = NodeChange::ForeignGone(Arc::clone(key));
             baton.books.unsettled.changed(slot);
             self.visit_node(slot, gone, baton);
         }

@@ -1,4 +1,4 @@
-//! A partition: the door that everything enters by, and the home of the books.
+//! A partition: the inbox that everything enters by, and the home of the books.
 //!
 //! # Why an actor
 //! Whatever can change a partition enters here, in a queue, and runs as one *step* at a time: the
@@ -15,19 +15,19 @@
 //!   the latest when nothing else is left to do at once.
 
 mod admission;
+mod control;
 mod deadlines;
 mod dynamic;
 mod early;
 mod foreign;
 mod nodes;
 mod observing;
-mod planting;
+mod queue_lifecycle;
 mod reads;
 mod reloading;
 mod requests;
 mod scale_up;
 mod standing;
-mod steering;
 mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -42,38 +42,38 @@ use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
 use tokio::time::Instant;
 
-use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Offering, Saying, Walk};
+use crate::baton::{Alarm, Baton, Climbing, Directory, Errand, Guard, Notice, Offering, Walk};
 use crate::callback::ResourceManagerCallback;
 use crate::clock::Clock;
-use crate::events::{Event, Row, Tracking};
-use crate::metrics::{Kind, Metrics};
+use crate::events::{Event, EventKind, Tracking};
+use crate::metrics::{ActorKind, Metrics};
 use crate::oracle::{Oracle, Watch};
-use crate::outlet::{Outlet, Say};
+use crate::outlet::{Outlet, Publish};
 use crate::predicates::{QuestionId, Verdict};
-use crate::rm::{Credit, Intake, Rm, Settling, Steering};
+use crate::rm::{Barrier, Control, Credit, Intake, Rm};
 use crate::tally::Tally;
+use control::Controls;
+pub(crate) use control::{Answers, Unasked};
 pub(crate) use deadlines::{
     BACKOFF_LEAST, COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX,
 };
 pub(crate) use early::Awaited;
 use early::Early;
 pub(crate) use observing::Measurements;
-use planting::{node_order, plant};
+use queue_lifecycle::{add_queue, node_order};
 pub(crate) use reads::{Answer, Question, Read};
 use reloading::Proposal;
 pub(crate) use reloading::{Conclude, Preparing, Wanted};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
 pub(crate) use scale_up::Room;
 pub(crate) use standing::StateChange;
-use steering::Steered;
-pub(crate) use steering::{Answers, Unasked};
 use tasks::Task;
 
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
-/// Sayings after which the outlet gets them though more steps follow at once.
-const SAYINGS_TOGETHER: usize = 64;
-/// Sayings on their way to the RM above which nothing new is decided.
+/// Notices after which the outlet gets them though more steps follow at once.
+const NOTICES_TOGETHER: usize = 64;
+/// Notices on their way to the RM above which nothing new is decided.
 const OUTSTANDING_MAX: usize = 65_536;
 
 /// Requests of the RM, in order. The Rm hands in a bounded number ahead and learns by
@@ -87,10 +87,10 @@ pub(crate) struct Requests(pub(crate) Vec<Request>);
 #[rtype(result = "()")]
 pub(crate) struct Home(pub(crate) Box<Baton>);
 
-/// The RM has taken this many sayings.
+/// The RM has taken this many notices.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Heard(pub(crate) usize);
+pub(crate) struct Ack(pub(crate) usize);
 
 /// The partition ends: everything in it stops, without a word to the RM.
 #[derive(Message)]
@@ -108,7 +108,7 @@ enum Entry {
     ChunkDone,
     Alarm(Alarm),
     Read(Box<Read>),
-    Steering(Steering),
+    Control(Control),
     /// No verdict: the question never reached the RM.
     Answers(Vec<(QuestionId, Option<Verdict>)>),
 }
@@ -136,7 +136,7 @@ pub(crate) struct Partition {
     placement: Placement,
     clock: Clock,
     baton: Option<Box<Baton>>,
-    door: VecDeque<Entry>,
+    inbox: VecDeque<Entry>,
     agenda: VecDeque<Task>,
     /// Something may be decidable: no offer has come home in vain since the last step.
     may_decide: bool,
@@ -158,8 +158,8 @@ pub(crate) struct Partition {
     outlet: Addr<Outlet>,
     outstanding: usize,
     rm: Addr<Rm>,
-    /// To be passed on when an offer has come home in vain and the door is empty.
-    settling: Vec<Arc<Settling>>,
+    /// To be passed on when an offer has come home in vain and the inbox is empty.
+    barriers: Vec<Arc<Barrier>>,
     watch: Watch,
     oracle: Oracle,
     scale_up: scale_up::Signal,
@@ -170,7 +170,7 @@ pub(crate) struct Partition {
     state_since_ns: i64,
     /// A configuration that is wanted: nothing happens until it is known whether it comes.
     proposal: Option<Proposal>,
-    steered: Steered,
+    controls: Controls,
     closing: bool,
     metrics: Arc<Metrics>,
 }
@@ -184,7 +184,7 @@ pub(crate) struct View<'a> {
 }
 
 /// What a partition is made of.
-pub(crate) struct Making {
+pub(crate) struct PartitionParams {
     pub(crate) name: Arc<str>,
     /// How many partitions its RM had before it in this session.
     pub(crate) nth: u64,
@@ -201,12 +201,22 @@ pub(crate) struct Making {
 
 impl Partition {
     /// A partition with its queues, on the present arbiter.
-    pub(crate) fn new(making: Making, ctx: &mut Context<Self>) -> Self {
-        let Making { name, nth, config, rm, callback, clock, metrics, watch, tracking, .. } =
-            making;
+    pub(crate) fn new(params: PartitionParams, ctx: &mut Context<Self>) -> Self {
+        let PartitionParams {
+            name,
+            nth,
+            config,
+            rm,
+            callback,
+            clock,
+            metrics,
+            watch,
+            tracking,
+            ..
+        } = params;
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
-        plant(&config.root, None, true, &metrics, &mut directory);
+        add_queue(&config.root, None, true, &metrics, &mut directory);
         let guard = Guard { rm: rm.clone(), partition: Arc::clone(&name), armed: true };
         let mut books = Books::new(node_order(&config));
         books.unsettled.widest = watch.candidates_per_question;
@@ -215,7 +225,7 @@ impl Partition {
             books,
             directory,
             now_ns: clock.now_ns(),
-            said: Vec::new(),
+            notices: Vec::new(),
             alarms: Vec::new(),
             ended: Vec::new(),
             woken: Vec::new(),
@@ -241,7 +251,7 @@ impl Partition {
             config,
             clock,
             baton: Some(baton),
-            door: VecDeque::new(),
+            inbox: VecDeque::new(),
             agenda: VecDeque::new(),
             may_decide: false,
             turn: Turn::Door,
@@ -253,12 +263,12 @@ impl Partition {
             timer: None,
             foreign: foreign::ForeignTable::default(),
             observed: observing::ObservedTable::default(),
-            early: Early::new(making.reorder_window),
-            intake: making.intake,
+            early: Early::new(params.reorder_window),
+            intake: params.intake,
             outlet,
             outstanding: 0,
             rm,
-            settling: Vec::new(),
+            barriers: Vec::new(),
             oracle: Oracle::default(),
             watch,
             scale_up: scale_up::Signal::default(),
@@ -266,7 +276,7 @@ impl Partition {
             state: ObjectState::Active,
             state_since_ns: clock.now_ns(),
             proposal: None,
-            steered: Steered::default(),
+            controls: Controls::default(),
             closing: false,
             metrics,
         }
@@ -278,7 +288,7 @@ impl Partition {
         let queues = baton.directory.all_queues();
         let paths: Vec<_> = queues.map(|entry| Arc::clone(&entry.facts.config.path)).collect();
         for path in paths {
-            baton.happens(|at| Event::of(Row::QueueAdded, &path, at));
+            baton.happens(|at| Event::of(EventKind::QueueAdded, &path, at));
         }
         let limits = Arc::new(Tables::of(&self.config.root));
         let limits = baton.books.trackers.reload(&limits, 0).unwrap_or_default();
@@ -322,7 +332,7 @@ impl Partition {
             let may_offer = can_decide && has_room;
             // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
             let is_offers_turn =
-                self.turn == Turn::Offer || self.door.is_empty() || self.oracle.has_foreseen();
+                self.turn == Turn::Offer || self.inbox.is_empty() || self.oracle.has_foreseen();
             if may_offer && is_offers_turn && !self.capacity_changed {
                 if self.watch.oracle && !self.oracle.has_foreseen() {
                     self.baton = Some(baton);
@@ -334,11 +344,11 @@ impl Partition {
                 continue;
             }
             self.turn = Turn::Offer;
-            let Some(entry) = self.door.pop_front() else {
+            let Some(entry) = self.inbox.pop_front() else {
                 let waits = can_decide || !baton.books.unsettled.is_empty();
-                if !self.settling.is_empty() && !waits && self.early.is_empty() {
-                    let settled = std::mem::take(&mut self.settling).into_iter();
-                    baton.said.extend(settled.map(Saying::Settled));
+                if !self.barriers.is_empty() && !waits && self.early.is_empty() {
+                    let settled = std::mem::take(&mut self.barriers).into_iter();
+                    baton.notices.extend(settled.map(Notice::Barrier));
                     self.speak(&mut baton);
                 }
                 baton.tally.flush();
@@ -354,7 +364,7 @@ impl Partition {
     /// once for all of a request.
     fn node_is_next(&self) -> bool {
         use Request::{ChangeNode, CreateNode, RemoveNode};
-        let next = self.door.front();
+        let next = self.inbox.front();
         matches!(next, Some(Entry::Request(CreateNode(_) | ChangeNode { .. } | RemoveNode(_))))
     }
 
@@ -362,7 +372,7 @@ impl Partition {
         self.trip = Trip::Offer;
         baton.offer = Offering {
             budget: self.budget(&baton),
-            asks_later: self.steered.asks_later(),
+            asks_later: self.controls.asks_later(),
             rise_to: usize::MAX,
             frames: std::mem::take(&mut baton.offer.frames),
             ..Offering::default()
@@ -376,8 +386,10 @@ impl Partition {
     fn enter(&mut self, entry: Entry, baton: &mut Baton) {
         match entry {
             Entry::Request(request) => {
-                let is_quiet =
-                    matches!(request, Request::Settle(_) | Request::Say(_) | Request::Prepare(_));
+                let is_quiet = matches!(
+                    request,
+                    Request::Barrier(_) | Request::Notice(_) | Request::Prepare(_)
+                );
                 self.may_decide |= !is_quiet;
                 self.request(request, baton);
             }
@@ -389,7 +401,7 @@ impl Partition {
                 self.alarm(alarm, baton);
             }
             Entry::Read(read) => self.read(read, baton),
-            Entry::Steering(steering) => self.steer(steering, baton),
+            Entry::Control(control) => self.control(control, baton),
             Entry::Answers(answers) => self.answers(answers, baton),
         }
     }
@@ -397,22 +409,22 @@ impl Partition {
     /// Whether the outlet may wait for what further steps say. A step of its own for each of many
     /// short ones would wake the RM's thread each time.
     fn may_say_more(&self, baton: &Baton) -> bool {
-        let goes_on = match self.door.front() {
+        let goes_on = match self.inbox.front() {
             // Puts what it says itself in an order of its own.
             None | Some(Entry::Request(Request::RemoveNode(_))) => false,
             Some(_) => !self.closing && self.proposal.is_none() && !self.watch.oracle,
         };
-        goes_on && baton.said.len() < SAYINGS_TOGETHER
+        goes_on && baton.notices.len() < NOTICES_TOGETHER
     }
 
     /// Hands what was said since the last time to the outlet.
     fn speak(&mut self, baton: &mut Baton) {
-        if baton.said.is_empty() {
+        if baton.notices.is_empty() {
             return;
         }
         baton.tally.in_flight(baton.books.unsettled.len());
-        self.outstanding += baton.said.len();
-        self.outlet.do_send(Say(std::mem::take(&mut baton.said)));
+        self.outstanding += baton.notices.len();
+        self.outlet.do_send(Publish(std::mem::take(&mut baton.notices)));
     }
 }
 
@@ -420,13 +432,13 @@ impl Actor for Partition {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(Kind::Partition);
+        self.metrics.actor_started(ActorKind::Partition);
         self.begin();
         self.turn(ctx);
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(Kind::Partition);
+        self.metrics.actor_stopped(ActorKind::Partition);
     }
 }
 
@@ -434,8 +446,8 @@ impl Handler<Requests> for Partition {
     type Result = ();
 
     fn handle(&mut self, Requests(requests): Requests, ctx: &mut Self::Context) {
-        self.door.extend(requests.into_iter().map(Entry::Request));
-        self.door.push_back(Entry::ChunkDone);
+        self.inbox.extend(requests.into_iter().map(Entry::Request));
+        self.inbox.push_back(Entry::ChunkDone);
         self.turn(ctx);
     }
 }
@@ -444,12 +456,12 @@ impl Handler<Home> for Partition {
     type Result = ();
 
     fn handle(&mut self, Home(mut baton): Home, ctx: &mut Self::Context) {
-        let timer = baton.tally.message(Kind::Partition);
+        let timer = baton.tally.message(ActorKind::Partition);
         if std::mem::take(&mut self.trip) == Trip::Offer {
             self.may_decide = !baton.offer.fruitless;
             let decided = baton.offer.decided;
             if self.watch.oracle {
-                self.oracle.compare(&baton.said, baton.offer.fruitless);
+                self.oracle.compare(&baton.notices, baton.offer.fruitless);
             }
             baton.tally.offer_home(decided);
             if baton.offer.fruitless {
@@ -462,10 +474,10 @@ impl Handler<Home> for Partition {
     }
 }
 
-impl Handler<Heard> for Partition {
+impl Handler<Ack> for Partition {
     type Result = ();
 
-    fn handle(&mut self, Heard(count): Heard, ctx: &mut Self::Context) {
+    fn handle(&mut self, Ack(count): Ack, ctx: &mut Self::Context) {
         self.outstanding = self.outstanding.saturating_sub(count);
         self.turn(ctx);
     }
@@ -476,7 +488,7 @@ impl Handler<Close> for Partition {
 
     fn handle(&mut self, _: Close, ctx: &mut Self::Context) {
         self.closing = true;
-        self.door.clear();
+        self.inbox.clear();
         self.turn(ctx);
     }
 }
@@ -494,7 +506,7 @@ impl Handler<Read> for Partition {
     type Result = ();
 
     fn handle(&mut self, read: Read, ctx: &mut Self::Context) {
-        self.door.push_back(Entry::Read(Box::new(read)));
+        self.inbox.push_back(Entry::Read(Box::new(read)));
         self.turn(ctx);
     }
 }

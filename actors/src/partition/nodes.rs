@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::early::Awaited;
 use super::{NewNode, Partition, Task};
 use crate::application::Op;
-use crate::baton::{Baton, Errand, Saying};
-use crate::events::{Event, Message, Row};
-use crate::node::{Change, Node};
+use crate::baton::{Baton, Errand, Notice};
+use crate::events::{Event, EventKind, Message};
+use crate::node::{Node, NodeChange};
 
 impl Partition {
     /// A node joins with everything that is on it, or not at all (D42). It may wait for an
@@ -37,7 +37,7 @@ impl Partition {
         if let Err(reason) = checked {
             baton.happens(|at| added(&new.id, &new.total, at));
             baton.tally.shared().nodes.failed.inc();
-            baton.said.push(Saying::NodeRejected { id: new.id, reason });
+            baton.notices.push(Notice::NodeRejected { id: new.id, reason });
             return;
         }
         let NewNode { id, attributes, total, occupied, existing, draining } = *new;
@@ -57,7 +57,7 @@ impl Partition {
         }
         nodes[slot.index()] = Some(Arc::new(node.start()));
         baton.wake_named(&id);
-        baton.said.push(Saying::NodeAccepted(Arc::clone(&id)));
+        baton.notices.push(Notice::NodeAccepted(Arc::clone(&id)));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
         for (application, existing) in existing {
             let slot = baton.directory.application_by_id[&application];
@@ -96,22 +96,22 @@ impl Partition {
         Ok(())
     }
 
-    pub(super) fn change_node(&mut self, id: &Arc<str>, change: Change, baton: &mut Baton) {
+    pub(super) fn change_node(&mut self, id: &Arc<str>, change: NodeChange, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             if self.change_waits(id, change, baton).is_some() {
                 self.node_unknown(id, baton);
             }
             return;
         };
-        if let Change::Update { total: Some(total), .. } = &change {
+        if let NodeChange::Update { total: Some(total), .. } = &change {
             let (capacity, old) = (baton.books.nodes.capacity(), baton.books.nodes.total(slot));
             if let Err(reason) = check_capacity(id, capacity, old, total) {
                 tracing::warn!(node = %id, %reason, "node update ignored");
-                baton.said.push(Saying::Ignored(Ignored::NodeUpdate));
+                baton.notices.push(Notice::Ignored(Ignored::NodeUpdate));
                 return;
             }
         }
-        if let Change::Update { total: Some(total), .. } = &change {
+        if let NodeChange::Update { total: Some(total), .. } = &change {
             self.capacity_changed |= !total.same_amount(baton.books.nodes.total(slot));
         }
         self.visit_node(slot, change, baton);
@@ -121,15 +121,15 @@ impl Partition {
     pub(super) fn node_unknown(&self, id: &Arc<str>, baton: &mut Baton) {
         if self.intake.rejects_node_updates {
             let (id, reason) = (Arc::clone(id), Rejection::NodeUnknown(Arc::clone(id)));
-            baton.said.push(Saying::NodeRejected { id, reason });
+            baton.notices.push(Notice::NodeRejected { id, reason });
         } else {
             tracing::warn!(node = %id, "change of an unknown node ignored");
-            baton.said.push(Saying::Ignored(Ignored::NodeUnknown));
+            baton.notices.push(Notice::Ignored(Ignored::NodeUnknown));
         }
     }
 
     /// Changes a node, and takes from it what waits for its predicate and must not stay.
-    pub(super) fn visit_node(&mut self, slot: NodeSlot, change: Change, baton: &Baton) {
+    pub(super) fn visit_node(&mut self, slot: NodeSlot, change: NodeChange, baton: &Baton) {
         self.agenda.push_back(Task::VisitNode(slot, change));
         if !baton.books.unsettled.is_empty() {
             self.agenda.push_back(Task::GiveUpReported);
@@ -147,7 +147,7 @@ impl Partition {
         baton.books.nodes.set_open(slot, false);
         baton.happens(|at| Event::schedulable(id, false, at));
         self.foreign.forget_node(slot);
-        self.agenda.push_back(Task::VisitNode(slot, Change::Leave));
+        self.agenda.push_back(Task::VisitNode(slot, NodeChange::Leave));
         self.agenda.push_back(Task::Strand);
         self.agenda.push_back(Task::ForgetNode(slot));
         self.capacity_changed = true;
@@ -169,10 +169,10 @@ impl Partition {
 
     pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
         // One message tells everything that is released, whichever application it was of (5.4).
-        baton.said.sort_by_key(|saying| !matches!(saying, Saying::Released(_)));
+        baton.notices.sort_by_key(|notice| !matches!(notice, Notice::Released(_)));
         let id = Arc::clone(baton.books.nodes.id(slot));
         let removed = Message::Says("node removed from its partition");
-        baton.happens(|at| Event::of(Row::NodeRemoved, &id, at).saying(removed));
+        baton.happens(|at| Event::of(EventKind::NodeRemoved, &id, at).with_message(removed));
         baton.books.unsettled.changed(slot);
         baton.books.nodes.remove(slot);
         baton.tally.shared().nodes.decommissioned.inc();
@@ -185,7 +185,7 @@ impl Partition {
 /// The event of a node that comes (N1), also where it is refused.
 fn added(id: &Arc<str>, total: &Resources, at_ns: i64) -> Event {
     let text = Message::Says("node added to its partition");
-    Event::of(Row::NodeAdded, id, at_ns).amount(total).saying(text)
+    Event::of(EventKind::NodeAdded, id, at_ns).amount(total).with_message(text)
 }
 
 /// The capacity of all nodes together must stay a quantity.

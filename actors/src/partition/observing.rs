@@ -124,7 +124,8 @@ impl Partition {
         for (node, figures) in figures {
             let observed = self.observed.nodes.get(&node);
             for (kind, recommended) in utilization::recommendations(&figures, observed) {
-                let observed = observed.filter(|_| kind == utilization::Kind::ObservedOverload);
+                let observed =
+                    observed.filter(|_| kind == utilization::RecommendationKind::ObservedOverload);
                 let at_ns = observed.map_or(now_ns, |observed| observed.at_ns);
                 let node = node.to_string();
                 all.push(NodeRecommendation { node, kind, recommended, at_ns });

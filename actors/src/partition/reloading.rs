@@ -8,7 +8,7 @@
 //!
 //! # In one step
 //! The change itself is one step, and no offer sees half of it: what the directory knows is changed
-//! at once, queues that are empty and no longer configured go, new ones are planted, and a walk from
+//! at once, queues that are empty and no longer configured go, new ones are added, and a walk from
 //! the leaves to root gives the queues their settings and makes keys and bounds anew: it passes by
 //! those of which something changed, and those above them. It counts as a loosening: whoever was
 //! tried in vain is looked at again once, as far as it fits.
@@ -23,17 +23,17 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_config::PartitionConfig;
 use monoceros_config::difference::{Concerned, PartitionUsage, Used};
-use monoceros_config::reload::{self, Change, Flat, Standing, Tree, TypeInUse};
+use monoceros_config::reload::{self, Flat, QueueChange, StandingQueue, Tree, TypeInUse};
 use monoceros_rules::audit::Facts;
 use monoceros_rules::limits::{LimitEvent, Subject, Tables};
 use monoceros_rules::queues::object_state::ObjectState;
 use tokio::time::Instant;
 
-use super::planting::uprooting;
+use super::queue_lifecycle::removal_if_over;
 use super::tasks::Task;
 use super::{Partition, admission, node_order};
-use crate::baton::{Baton, Directory, Purpose, QueueSlot, Saying, Walk};
-use crate::events::{Event, Row};
+use crate::baton::{Baton, Directory, Notice, Purpose, QueueSlot, Walk};
+use crate::events::{Event, EventKind};
 use crate::predicates::QuestionId;
 use crate::queue::QueueFacts;
 use crate::rm::Prepared;
@@ -68,7 +68,7 @@ pub(crate) enum Conclude {
 /// See [`Partition::proposal`].
 pub(super) struct Proposal {
     wanted: Option<Wanted>,
-    changes: Vec<Change>,
+    changes: Vec<QueueChange>,
     /// Queues that may use less and were not asked what they use.
     left_out: usize,
     /// Since when the partition has stood still.
@@ -138,11 +138,11 @@ impl Partition {
         let queues = baton.directory.all_queues().rev();
         let drained: Vec<QueueSlot> = queues.map(|entry| entry.facts.slot).collect();
         for slot in drained {
-            self.agenda.extend(uprooting(slot, baton));
+            self.agenda.extend(removal_if_over(slot, baton));
         }
         for change in changes {
-            if let Change::Plant(config) = change {
-                self.agenda.push_back(Task::Plant(config));
+            if let QueueChange::Add(config) = change {
+                self.agenda.push_back(Task::AddQueue(config));
             }
         }
         self.agenda.push_back(Task::Refresh(leaves));
@@ -174,11 +174,11 @@ impl Partition {
         entries.sort_by(|a, b| b.id.cmp(&a.id));
         let applications = entries.into_iter().map(|entry| Arc::clone(&entry.address)).collect();
         let unsettled = baton.books.unsettled.iter();
-        baton.said.extend(unsettled.map(|(number, _)| Saying::Withdrawn(QuestionId(number))));
+        baton.notices.extend(unsettled.map(|(number, _)| Notice::Withdrawn(QuestionId(number))));
         baton.walk = Walk { purpose: Purpose::Dismiss, applications, ..Walk::default() };
         self.agenda.push_back(Task::Walk);
         self.closing = true;
-        self.door.clear();
+        self.inbox.clear();
     }
 }
 
@@ -227,17 +227,17 @@ fn applications_below(directory: &Directory) -> Vec<u64> {
 pub(super) fn tell_limits(limits: &[LimitEvent], baton: &mut Baton) {
     for LimitEvent { subject, path, is_set } in limits {
         let (row, whose) = match (subject, is_set) {
-            (Subject::User(name), true) => (Row::UserLimitSet, name),
-            (Subject::User(name), false) => (Row::UserLimitRemoved, name),
-            (Subject::Group(name), true) => (Row::GroupLimitSet, name),
-            (Subject::Group(name), false) => (Row::GroupLimitRemoved, name),
+            (Subject::User(name), true) => (EventKind::UserLimitSet, name),
+            (Subject::User(name), false) => (EventKind::UserLimitRemoved, name),
+            (Subject::Group(name), true) => (EventKind::GroupLimitSet, name),
+            (Subject::Group(name), false) => (EventKind::GroupLimitRemoved, name),
         };
         baton.happens(|at| Event::of(row, whose, at).referring(path));
     }
 }
 
 /// Whether the changes leave every application in a leaf.
-fn could(tree: &Tree, changes: &[Change], directory: &Directory) -> Result<(), TypeInUse> {
+fn could(tree: &Tree, changes: &[QueueChange], directory: &Directory) -> Result<(), TypeInUse> {
     let applications = |path: &str| {
         let slot = directory.queue_by_path.get(path);
         slot.map_or(0, |slot| directory.queue(*slot).applications)
@@ -247,8 +247,10 @@ fn could(tree: &Tree, changes: &[Change], directory: &Directory) -> Result<(), T
 
 /// The queues as they stand.
 fn standing(directory: &Directory) -> Tree {
-    let standing =
-        |facts: &QueueFacts| Standing { config: Arc::clone(&facts.config), state: facts.state };
+    let standing = |facts: &QueueFacts| StandingQueue {
+        config: Arc::clone(&facts.config),
+        state: facts.state,
+    };
     // In the order of the tree that is made, which costs less.
     let queues = directory.queue_by_path.iter();
     queues.map(|(path, slot)| (Arc::clone(path), standing(&directory.queue(*slot).facts))).collect()
@@ -256,13 +258,13 @@ fn standing(directory: &Directory) -> Tree {
 
 /// Notes for every queue that is there what it is to be; the queues hear of it when they are
 /// refreshed. Returns the leaves that treat their applications otherwise.
-fn settle_directory(changes: &[Change], directory: &mut Directory) -> BTreeSet<QueueSlot> {
+fn settle_directory(changes: &[QueueChange], directory: &mut Directory) -> BTreeSet<QueueSlot> {
     let mut treated_otherwise = BTreeSet::new();
     for change in changes {
         let (path, config) = match change {
-            Change::Drain(path) => (path, None),
-            Change::Set(config) => (&config.path, Some(config)),
-            Change::Plant(_) => continue,
+            QueueChange::Drain(path) => (path, None),
+            QueueChange::Set(config) => (&config.path, Some(config)),
+            QueueChange::Add(_) => continue,
         };
         let Some(slot) = directory.queue_by_path.get(path).copied() else { continue };
         let entry = directory.queue_mut(slot);

@@ -11,9 +11,9 @@ use monoceros_rules::work::rejection::Ignored;
 use super::early::Awaited;
 use super::{Partition, Preparing, StateChange, Task};
 use crate::application::{Existing, Op};
-use crate::baton::{Baton, Saying};
-use crate::node::Change;
-use crate::rm::Settling;
+use crate::baton::{Baton, Notice};
+use crate::node::NodeChange;
+use crate::rm::Barrier;
 
 /// One request of an RM, translated. Each is one step.
 pub(crate) enum Request {
@@ -27,21 +27,21 @@ pub(crate) enum Request {
     CreateNode(Box<NewNode>),
     ChangeNode {
         id: Arc<str>,
-        change: Change,
+        change: NodeChange,
     },
     RemoveNode(Arc<str>),
     /// Something placed by others.
     Foreign(Box<ForeignRequest>),
     ForeignGone(Arc<str>),
     /// What the translation refused already.
-    Say(Saying),
+    Notice(Notice),
     /// A configuration is wanted: could this partition have it? Nothing happens until the answer is
     /// [concluded](super::Conclude).
     Prepare(Preparing),
     /// Another state.
     ChangeState(StateChange),
     /// Pass this on once nothing is left to decide.
-    Settle(Arc<Settling>),
+    Barrier(Arc<Barrier>),
 }
 
 impl Request {
@@ -81,7 +81,7 @@ impl Partition {
                 if let Some(slot) = baton.directory.application_by_id.get(&id) {
                     self.agenda.push_back(Task::Visit(*slot, vec![Op::Remove]));
                 } else {
-                    baton.said.push(Saying::Ignored(Ignored::RemovalOfUnknown));
+                    baton.notices.push(Notice::Ignored(Ignored::RemovalOfUnknown));
                 }
                 self.application_gone(&id, baton);
             }
@@ -93,19 +93,19 @@ impl Partition {
             Request::ForeignGone(key) => self.foreign_gone(&key, baton),
             Request::Prepare(preparing) => self.prepare(preparing, baton),
             Request::ChangeState(change) => self.change_state(change, baton),
-            Request::Settle(settling) => self.settling.push(settling),
-            Request::Say(saying) => {
-                if let Saying::ApplicationRejected { id, .. } = &saying {
+            Request::Barrier(barriers) => self.barriers.push(barriers),
+            Request::Notice(notice) => {
+                if let Notice::ApplicationRejected { id, .. } = &notice {
                     baton.directory.rejected += 1;
                     baton.tally.application_rejected();
                     if !baton.directory.application_by_id.contains_key(id) {
                         self.application_gone(id, baton);
                     }
                 }
-                if matches!(saying, Saying::AskRejected { .. }) {
+                if matches!(notice, Notice::AskRejected { .. }) {
                     baton.tally.ask_rejected(false);
                 }
-                baton.said.push(saying);
+                baton.notices.push(notice);
             }
         }
     }

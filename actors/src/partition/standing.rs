@@ -44,7 +44,7 @@ impl Partition {
 
     /// Whether anything may be decided at all.
     pub(super) fn decides(&self) -> bool {
-        !self.steered.is_on_hold() && self.state != ObjectState::Stopped
+        !self.controls.is_on_hold() && self.state != ObjectState::Stopped
     }
 
     /// Whether the partition takes new applications and nodes.

@@ -13,19 +13,19 @@ use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::NewApplication;
 use tokio::time::Instant;
 
-use super::planting::uprooting;
+use super::queue_lifecycle::removal_if_over;
 use super::scale_up::Audience;
 use super::{Partition, Read, node_order, reads};
 use crate::Removed;
 use crate::application::Op;
-use crate::baton::{Baton, Errand, Purpose, QueueSlot, RowSlot, Saying, Walk};
-use crate::node::Change;
+use crate::baton::{Baton, Errand, Notice, Purpose, QueueSlot, RowSlot, Walk};
+use crate::node::NodeChange;
 use crate::rm::PartitionClosed;
 
 /// What a step has still to do.
 pub(super) enum Task {
     Visit(ApplicationSlot, Vec<Op>),
-    VisitNode(NodeSlot, Change),
+    VisitNode(NodeSlot, NodeChange),
     Attach(ApplicationSlot),
     Detach(ApplicationSlot, RowSlot),
     /// The node's holdings came home: let their applications know.
@@ -52,9 +52,9 @@ pub(super) enum Task {
     /// What a dynamic leaf is to be was noted: it and those above take it in.
     Refit(QueueSlot, bool),
     /// A queue is to grow below one that is there.
-    Plant(Arc<QueueConfig>),
+    AddQueue(Arc<QueueConfig>),
     /// An empty queue goes.
-    Uproot(QueueSlot),
+    RemoveQueue(QueueSlot),
     /// Goes through the actors that the baton's walk lists.
     Walk,
     /// The queues said what they have left, for the scale-up signal.
@@ -103,11 +103,11 @@ impl Partition {
                 baton.directory.free_applications.push(slot.0);
                 baton.directory.named.forget(slot);
                 let id = Arc::clone(&entry.id);
-                baton.said.push(Saying::ApplicationPlaced { id, queue: None });
+                baton.notices.push(Notice::ApplicationPlaced { id, queue: None });
                 let queue = baton.directory.queue_mut(entry.leaf);
                 queue.applications -= 1;
                 let leaf = Arc::clone(&queue.address);
-                self.agenda.extend(uprooting(entry.leaf, &baton));
+                self.agenda.extend(removal_if_over(entry.leaf, &baton));
                 self.may_be_empty(entry.leaf, &mut baton);
                 baton.directory.refused.remove(&slot);
                 entry.address.do_send(crate::Halt);
@@ -137,12 +137,12 @@ impl Partition {
                 Self::refit(slot, treats_otherwise, baton);
                 return None;
             }
-            Task::Plant(config) => {
-                Self::plant(config, baton);
+            Task::AddQueue(config) => {
+                Self::add_queue(config, baton);
                 return None;
             }
-            Task::Uproot(slot) => {
-                self.uproot(slot, baton);
+            Task::RemoveQueue(slot) => {
+                self.remove_queue(slot, baton);
                 return None;
             }
             Task::Walk => {
@@ -156,7 +156,7 @@ impl Partition {
                 let mut facts = std::mem::take(&mut baton.walk.facts);
                 facts.take_books(&baton.books);
                 let order = node_order(&self.config);
-                if self.steered.asks_later() {
+                if self.controls.asks_later() {
                     self.oracle.only_check(&facts);
                 } else {
                     self.oracle.foresee(&facts, &order, &*baton.callback);

@@ -61,12 +61,12 @@ impl Narrowed {
 /// See the module.
 #[derive(Default)]
 pub(super) struct Lanes {
-    lanes: BTreeMap<LaneId, Lane>,
+    lanes: BTreeMap<LaneId, LaneRows>,
     order: OrderedTree<RowKey, LaneId, Waits>,
 }
 
 #[derive(Default)]
-struct Lane {
+struct LaneRows {
     rows: OrderedTree<RowKey, RowSlot, Waits>,
     /// What it stands under among the lanes; none until it is settled.
     head: Option<RowKey>,
@@ -240,7 +240,7 @@ pub(super) fn lower(least: &mut Option<RowKey>, other: Option<RowKey>) {
     }
 }
 
-impl Lane {
+impl LaneRows {
     /// What waits here as it is seen from above, and what it holds back.
     fn seen(&self, id: LaneId, trackers: &Trackers) -> (Waits, HeldBack) {
         let waits = self.rows.bound().cloned().unwrap_or_default();

@@ -30,8 +30,8 @@ use monoceros_rules::values::resources::{Limits, Resources};
 use crate::baton::{
     Baton, Errand, Frame, Purpose, QueueCounts, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate,
 };
-use crate::events::{Event, Message, Row};
-use crate::metrics::{Kind, Metrics};
+use crate::events::{Event, EventKind, Message};
+use crate::metrics::{ActorKind, Metrics};
 use crate::partition::Room;
 use crate::snapshot::QueueSnapshot;
 pub(crate) use lanes::Narrowed;
@@ -191,11 +191,11 @@ impl Queue {
         baton.offer.runner_up = runner_up;
         match child {
             Child::Queue(queue) => {
-                baton.tally.post(Kind::Queue);
+                baton.tally.post(ActorKind::Queue);
                 queue.do_send(Offer(baton));
             }
             Child::Application(application) => {
-                baton.tally.post(Kind::Application);
+                baton.tally.post(ActorKind::Application);
                 application.do_send(crate::application::Offer(baton));
             }
         }
@@ -209,7 +209,7 @@ impl Queue {
             return;
         };
         baton.offer.rising = Some(self.update(*row));
-        baton.tally.post(Kind::Queue);
+        baton.tally.post(ActorKind::Queue);
         parent.do_send(Rise(baton));
     }
 
@@ -315,22 +315,22 @@ impl Queue {
         let (config, ledger) = (&self.facts.config, &self.ledger);
         if config.is_leaf != before.is_leaf {
             let text = if config.is_leaf { "leaf queue: true" } else { "leaf queue: false" };
-            let event = |at| Event::of(Row::QueueType, &config.path, at);
-            baton.happens(|at| event(at).saying(Message::Says(text)));
+            let event = |at| Event::of(EventKind::QueueType, &config.path, at);
+            baton.happens(|at| event(at).with_message(Message::Says(text)));
         }
         if ledger.max != before.max {
             let max = ledger.max.as_ref().map(Limits::as_resources).unwrap_or_default();
-            baton.happens(|at| Event::of(Row::QueueMax, &config.path, at).amount(&max));
+            baton.happens(|at| Event::of(EventKind::QueueMax, &config.path, at).amount(&max));
         }
         if ledger.guaranteed != before.guaranteed {
             let guaranteed = ledger.guaranteed.clone().unwrap_or_default();
-            let event = |at| Event::of(Row::QueueGuaranteed, &config.path, at);
+            let event = |at| Event::of(EventKind::QueueGuaranteed, &config.path, at);
             baton.happens(|at| event(at).amount(&guaranteed));
         }
     }
 
     /// Starts a queue below this one.
-    fn plant(&mut self, mut facts: QueueFacts, baton: &mut Baton) {
+    fn add_queue(&mut self, mut facts: QueueFacts, baton: &mut Baton) {
         facts.fair_max = ledger::fair_max(self.facts.fair_max.as_ref(), facts.config.max.as_ref());
         let facts = Arc::new(facts);
         let me = Arc::clone(&baton.directory.queue(self.facts.slot).address);
@@ -339,7 +339,11 @@ impl Queue {
         let address = Arc::new(Self::new(Arc::clone(&facts), Some((me, row)), metrics).start());
         let given = self.rows.add(Child::Queue(Arc::clone(&address)));
         debug_assert_eq!(given, row, "the next row is the one that is given next");
-        let added = if facts.config.is_dynamic { Row::DynamicQueueAdded } else { Row::QueueAdded };
+        let added = if facts.config.is_dynamic {
+            EventKind::DynamicQueueAdded
+        } else {
+            EventKind::QueueAdded
+        };
         baton.happens(|at| Event::of(added, &facts.config.path, at));
         baton.directory.enter_queue(QueueEntry::new(facts, address, Some(row)));
     }
@@ -384,12 +388,12 @@ impl Actor for Queue {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(Kind::Queue);
+        self.metrics.actor_started(ActorKind::Queue);
         ctx.set_mailbox_capacity(0);
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(Kind::Queue);
+        self.metrics.actor_stopped(ActorKind::Queue);
     }
 }
 
@@ -397,7 +401,7 @@ impl Handler<Offer> for Queue {
     type Result = ();
 
     fn handle(&mut self, Offer(mut baton): Offer, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Queue);
+        let _timer = baton.tally.message(ActorKind::Queue);
         let above = baton.offer.frames.last();
         let mut headroom = above.map_or_else(Limits::unlimited, |frame| frame.headroom.clone());
         self.ledger.narrow(&mut headroom);
@@ -423,7 +427,7 @@ impl Handler<Rise> for Queue {
     type Result = ();
 
     fn handle(&mut self, Rise(mut baton): Rise, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Queue);
+        let _timer = baton.tally.message(ActorKind::Queue);
         let offer = &mut baton.offer;
         let update = offer.rising.take().expect("a rising offer says who it comes from");
         let here = offer.frames.len();
@@ -452,7 +456,7 @@ impl Handler<Climb> for Queue {
     type Result = ();
 
     fn handle(&mut self, Climb(mut baton): Climb, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Queue);
+        let _timer = baton.tally.message(ActorKind::Queue);
         let update = baton.climb.update.take().expect("a climb says who it comes from");
         let delta = std::mem::take(&mut baton.climb.delta);
         self.absorb(update, &delta, &mut baton.books.trackers);
@@ -471,7 +475,7 @@ impl Handler<Membership> for Queue {
     type Result = ();
 
     fn handle(&mut self, Membership(mut baton): Membership, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Queue);
+        let _timer = baton.tally.message(ActorKind::Queue);
         match std::mem::take(&mut baton.errand) {
             Errand::Attach { address } => {
                 let row = self.rows.add(Child::Application(Arc::clone(&address)));
@@ -481,8 +485,8 @@ impl Handler<Membership> for Queue {
                 self.rows.remove(row);
                 baton.go_home();
             }
-            Errand::Plant { facts } => {
-                self.plant(*facts, &mut baton);
+            Errand::AddQueue { facts } => {
+                self.add_queue(*facts, &mut baton);
                 baton.go_home();
             }
             _ => unreachable!("a queue is visited to join or to leave"),
@@ -494,7 +498,7 @@ impl Handler<Walk> for Queue {
     type Result = ();
 
     fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(Kind::Queue);
+        let _timer = baton.tally.message(ActorKind::Queue);
         let slot = self.facts.slot;
         match baton.walk.purpose {
             Purpose::Refresh => {

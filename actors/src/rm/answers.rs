@@ -1,6 +1,6 @@
 //! What partitions say, as the interface's messages.
 //!
-//! Sayings go out in the order they were said. What stands side by side and is of one kind is one
+//! Notices go out in the order they were said. What stands side by side and is of one kind is one
 //! message, as long as a client that reads the message's lists in their usual order (new, rejected,
 //! released) sees them in that order, too (scheduler-interface chapter, 1.9).
 
@@ -11,7 +11,7 @@ use monoceros_proto::si::v1::update_container_scheduling_state_request::Scheduli
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 
-use crate::baton::{Allocated, Ending, Released, Saying};
+use crate::baton::{Allocated, Ending, Notice, Released};
 use crate::callback::ResourceManagerCallback;
 use crate::predicates::{PredicateQuestion, QuestionId};
 
@@ -27,12 +27,12 @@ struct Batch {
     states: Vec<si::UpdateContainerSchedulingStateRequest>,
     questions: Vec<PredicateQuestion>,
     withdrawn: Vec<QuestionId>,
-    kind: Option<Kind>,
+    kind: Option<BatchKind>,
     stage: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum BatchKind {
     Allocation,
     Application,
     Node,
@@ -42,8 +42,8 @@ enum Kind {
 }
 
 impl Batch {
-    /// Sends what there is unless the next saying may join it.
-    fn turn_to(&mut self, kind: Kind, stage: u8, callback: &dyn ResourceManagerCallback) {
+    /// Sends what there is unless the next notice may join it.
+    fn turn_to(&mut self, kind: BatchKind, stage: u8, callback: &dyn ResourceManagerCallback) {
         if self.kind != Some(kind) || stage < self.stage {
             self.send(callback);
         }
@@ -55,17 +55,17 @@ impl Batch {
         let Some(kind) = self.kind.take() else { return };
         let Self { allocation, application, node, states, questions, withdrawn, .. } =
             std::mem::take(self);
-        if kind == Kind::Question {
+        if kind == BatchKind::Question {
             ask(callback, questions);
             return;
         }
         let tell = || match kind {
-            Kind::Allocation => callback.update_allocation(allocation),
-            Kind::Application => callback.update_application(application),
-            Kind::Node => callback.update_node(node),
-            Kind::States => callback.update_container_scheduling_state(states),
-            Kind::Withdrawal => callback.cancel_predicates(withdrawn),
-            Kind::Question => unreachable!("asked above"),
+            BatchKind::Allocation => callback.update_allocation(allocation),
+            BatchKind::Application => callback.update_application(application),
+            BatchKind::Node => callback.update_node(node),
+            BatchKind::States => callback.update_container_scheduling_state(states),
+            BatchKind::Withdrawal => callback.cancel_predicates(withdrawn),
+            BatchKind::Question => unreachable!("asked above"),
         };
         guarded(tell);
     }
@@ -94,17 +94,17 @@ pub(super) fn guarded(tell: impl FnOnce()) {
 pub(super) fn deliver(
     callback: &dyn ResourceManagerCallback,
     partition: &str,
-    sayings: Vec<Saying>,
+    notices: Vec<Notice>,
 ) {
     let mut batch = Batch::default();
-    for saying in sayings {
-        match saying {
-            Saying::Allocated(allocated) => {
-                batch.turn_to(Kind::Allocation, 0, callback);
+    for notice in notices {
+        match notice {
+            Notice::Allocated(allocated) => {
+                batch.turn_to(BatchKind::Allocation, 0, callback);
                 batch.allocation.new.push(allocation(*allocated, partition));
             }
-            Saying::AskRejected { form, key, application, reason } => {
-                batch.turn_to(Kind::Allocation, 1, callback);
+            Notice::AskRejected { form, key, application, reason } => {
+                batch.turn_to(BatchKind::Allocation, 1, callback);
                 let (allocation_key, application_id) = (key.to_string(), application.to_string());
                 let reason = reason.to_string();
                 match form {
@@ -120,28 +120,28 @@ pub(super) fn deliver(
                     }
                 }
             }
-            Saying::Released(released) => {
-                batch.turn_to(Kind::Allocation, 2, callback);
+            Notice::Released(released) => {
+                batch.turn_to(BatchKind::Allocation, 2, callback);
                 batch.allocation.released.push(release(*released, partition));
             }
-            Saying::ApplicationPlaced { id, queue } => {
+            Notice::ApplicationPlaced { id, queue } => {
                 batch.send(callback);
                 callback.application_placed(partition, &id, queue.as_deref());
             }
-            Saying::Ignored(_) => {}
-            Saying::ApplicationAccepted(id) => {
-                batch.turn_to(Kind::Application, 0, callback);
+            Notice::Ignored(_) => {}
+            Notice::ApplicationAccepted(id) => {
+                batch.turn_to(BatchKind::Application, 0, callback);
                 let accepted = si::AcceptedApplication { application_id: id.to_string() };
                 batch.application.accepted.push(accepted);
             }
-            Saying::ApplicationRejected { id, reason } => {
-                batch.turn_to(Kind::Application, 0, callback);
+            Notice::ApplicationRejected { id, reason } => {
+                batch.turn_to(BatchKind::Application, 0, callback);
                 let (application_id, reason) = (id.to_string(), reason.to_string());
                 let rejected = si::RejectedApplication { application_id, reason };
                 batch.application.rejected.push(rejected);
             }
-            Saying::ApplicationUpdated { id, state, at_ns, message, .. } => {
-                batch.turn_to(Kind::Application, 1, callback);
+            Notice::ApplicationUpdated { id, state, at_ns, message, .. } => {
+                batch.turn_to(BatchKind::Application, 1, callback);
                 batch.application.updated.push(si::UpdatedApplication {
                     application_id: id.to_string(),
                     state: state.text().to_owned(),
@@ -149,17 +149,17 @@ pub(super) fn deliver(
                     message: message.to_owned(),
                 });
             }
-            Saying::NodeAccepted(id) => {
-                batch.turn_to(Kind::Node, 0, callback);
+            Notice::NodeAccepted(id) => {
+                batch.turn_to(BatchKind::Node, 0, callback);
                 batch.node.accepted.push(si::AcceptedNode { node_id: id.to_string() });
             }
-            Saying::NodeRejected { id, reason } => {
-                batch.turn_to(Kind::Node, 0, callback);
+            Notice::NodeRejected { id, reason } => {
+                batch.turn_to(BatchKind::Node, 0, callback);
                 let (node_id, reason) = (id.to_string(), reason.to_string());
                 batch.node.rejected.push(si::RejectedNode { node_id, reason });
             }
-            Saying::WantsMachines { application, key } => {
-                batch.turn_to(Kind::States, 0, callback);
+            Notice::WantsMachines { application, key } => {
+                batch.turn_to(BatchKind::States, 0, callback);
                 batch.states.push(si::UpdateContainerSchedulingStateRequest {
                     application_id: application.to_string(),
                     allocation_key: key.to_string(),
@@ -167,30 +167,30 @@ pub(super) fn deliver(
                     reason: NO_NODE.to_owned(),
                 });
             }
-            Saying::Asked(question) => {
-                batch.turn_to(Kind::Question, 0, callback);
+            Notice::Asked(question) => {
+                batch.turn_to(BatchKind::Question, 0, callback);
                 batch.questions.push(*question);
             }
-            Saying::Withdrawn(question) => {
-                batch.turn_to(Kind::Withdrawal, 0, callback);
+            Notice::Withdrawn(question) => {
+                batch.turn_to(BatchKind::Withdrawal, 0, callback);
                 batch.withdrawn.push(question);
             }
-            Saying::Settled(settling) => {
+            Notice::Barrier(barriers) => {
                 batch.send(callback);
-                drop(settling);
+                drop(barriers);
             }
-            Saying::Happened(_) => debug_assert!(false, "events are gathered before"),
+            Notice::Happened(_) => debug_assert!(false, "events are gathered before"),
         }
     }
     batch.send(callback);
 }
 
-/// The code of what a saying refuses.
-pub(super) fn refusal(saying: &Saying) -> Option<String> {
-    match saying {
-        Saying::AskRejected { reason, .. }
-        | Saying::ApplicationRejected { reason, .. }
-        | Saying::NodeRejected { reason, .. } => Some(reason.to_string()),
+/// The code of what a notice refuses.
+pub(super) fn refusal(notice: &Notice) -> Option<String> {
+    match notice {
+        Notice::AskRejected { reason, .. }
+        | Notice::ApplicationRejected { reason, .. }
+        | Notice::NodeRejected { reason, .. } => Some(reason.to_string()),
         _ => None,
     }
 }

@@ -4,10 +4,10 @@
 //! The order of an RM's requests is kept across all three request kinds, and everything its
 //! partitions say leaves through one callback. Both are state of this session alone; a session that
 //! is superseded falls silent at once, whatever its partitions still have to say and whatever is in
-//! its mailbox: the front door, which lives on the same thread, sets its [`Silence`].
+//! its mailbox: the front inbox, which lives on the same thread, sets its [`Silence`].
 //!
 //! # Invariants
-//! * A partition has at most [`CHUNKS_AHEAD`] chunks of at most [`CHUNK`] items in its door; what is
+//! * A partition has at most [`CHUNKS_AHEAD`] chunks of at most [`CHUNK`] items in its inbox; what is
 //!   beyond waits here, and beyond [`Intake::waiting_items`] the senders wait.
 //! * The callback gets what a partition said in the order it was said.
 //! * What is sent to a lost partition is dropped: its RM will report everything anew, and must not
@@ -29,7 +29,7 @@ pub(crate) use reconfiguring::{
     ChangeState, Comparison, Effect, InForce, Outcome, Prepared, ReadConfiguration, Reconfigure,
     policy_group,
 };
-pub(crate) use translate::Settling;
+pub(crate) use translate::Barrier;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -45,22 +45,24 @@ use monoceros_config::PartitionConfig;
 use monoceros_proto::si::v1 as si;
 use tokio::sync::oneshot;
 
-use crate::baton::Saying;
+use crate::baton::Notice;
 use crate::callback::{ResourceManagerCallback, RmState, StateDump};
 use crate::clock::Clock;
 use crate::events::{COLLECTED_FOR, EventStore, gather};
-use crate::metrics::{Kind, Metrics};
-use crate::partition::{Abandon, Close, Heard, Making, Partition, Request, Requests, Wanted};
+use crate::metrics::{ActorKind, Metrics};
+use crate::partition::{
+    Abandon, Ack, Close, Partition, PartitionParams, Request, Requests, Wanted,
+};
 use crate::predicates::{Invalidation, Predicates};
 use crate::rm_proxy::{PartitionEntry, Taken};
 use crate::tally::Tally;
 use crate::users::{Answers, PartitionUsers, Users};
 use crate::{ConfigurationError, Removed, Settings, Threads};
-use reconfiguring::{HeldBack, Reconfiguration};
+use reconfiguring::{Deferred, Reconfiguration};
 use resolving::Resolving;
 pub(crate) use unused::warn_of_unused;
 
-/// Items of one chunk, and chunks in the door of a partition.
+/// Items of one chunk, and chunks in the inbox of a partition.
 pub(crate) const CHUNK: usize = 256;
 const CHUNKS_AHEAD: usize = 2;
 
@@ -70,7 +72,7 @@ pub(crate) enum Body {
     Application(si::ApplicationRequest),
     Node(si::NodeRequest),
     /// Tell when everything before this has been decided and said.
-    Settle(oneshot::Sender<()>),
+    Barrier(oneshot::Sender<()>),
 }
 
 /// A request of this RM; `taken` is answered once there is room for more.
@@ -84,9 +86,9 @@ pub(crate) struct Update {
 /// A partition said something. From its outlet.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Said {
+pub(crate) struct Notices {
     pub(crate) partition: Arc<str>,
-    pub(crate) sayings: Vec<Saying>,
+    pub(crate) notices: Vec<Notice>,
 }
 
 /// A partition is done with a chunk.
@@ -117,16 +119,16 @@ pub(crate) struct PartitionClosed {
 /// [`ResourceManagerControl`]: crate::ResourceManagerControl
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Steer(pub(crate) Steering);
+pub(crate) struct ApplyControl(pub(crate) Control);
 
 /// What has the RM to tell of itself? Asked by those who dump the whole state.
 #[derive(Message)]
 #[rtype(result = "Option<RmState>")]
 pub(crate) struct Diagnose;
 
-/// See [`Steer`].
+/// See [`ApplyControl`].
 #[derive(Clone, Debug)]
-pub(crate) enum Steering {
+pub(crate) enum Control {
     Hold(bool),
     Predicates(Predicates),
     Invalidate(Invalidation),
@@ -136,7 +138,7 @@ pub(crate) enum Steering {
 }
 
 /// Whether the callback of a session is to hear nothing more. Shared by the session and the front
-/// door, on one thread: once it is set, no word is on its way any more.
+/// inbox, on one thread: once it is set, no word is on its way any more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Silence(Rc<Cell<bool>>);
 
@@ -151,7 +153,7 @@ impl Silence {
 }
 
 /// The partitions of a session as reads find them. Written by the session and read by the front
-/// door, on one thread.
+/// inbox, on one thread.
 #[derive(Clone, Default)]
 pub(crate) struct Roster(Rc<RefCell<Vec<PartitionEntry>>>);
 
@@ -177,7 +179,7 @@ pub(crate) struct Supersede {
 }
 
 /// What a session begins with.
-pub(crate) struct Beginning<'a> {
+pub(crate) struct SessionParams<'a> {
     pub(crate) id: &'a Arc<str>,
     pub(crate) build_info: BTreeMap<String, String>,
     pub(crate) in_force: InForce,
@@ -188,7 +190,7 @@ pub(crate) struct Beginning<'a> {
     pub(crate) users: &'a Rc<Users>,
 }
 
-struct Held {
+struct PartitionLink {
     address: Addr<Partition>,
     arbiter: Option<Arbiter>,
     waiting: VecDeque<Vec<Request>>,
@@ -203,7 +205,7 @@ pub(crate) struct Rm {
     address: Addr<Self>,
     callback: Arc<dyn ResourceManagerCallback>,
     users: Rc<Users>,
-    partitions: BTreeMap<Arc<str>, Held>,
+    partitions: BTreeMap<Arc<str>, PartitionLink>,
     /// Also those that are gone.
     partitions_so_far: u64,
     /// Partitions whose books are gone, until the RM registers again.
@@ -224,13 +226,13 @@ pub(crate) struct Rm {
     /// A request that waits for the owners of its applications.
     resolving: Option<Resolving>,
     /// What waits until that or the reconfiguration is done, in order.
-    held_back: VecDeque<HeldBack>,
+    deferred: VecDeque<Deferred>,
     roster: Roster,
     build_info: Arc<BTreeMap<String, String>>,
     clock: Clock,
     settings: Settings,
-    /// The last of each kind of steering that lasts: new partitions are steered by it, too.
-    steered: Vec<Steering>,
+    /// The last of each kind of control that lasts: new partitions are told of it, too.
+    controls: Vec<Control>,
     /// Items with unknown numbers in enumerations are ignored rather than taken for the mildest.
     strict_enums: bool,
     tally: Tally,
@@ -238,16 +240,16 @@ pub(crate) struct Rm {
 
 impl Rm {
     /// Starts the session with all its partitions.
-    pub(crate) fn start_with(beginning: Beginning<'_>) -> (Addr<Self>, Roster, Silence) {
-        let Beginning { id, build_info, in_force, callback, .. } = beginning;
+    pub(crate) fn start_with(params: SessionParams<'_>) -> (Addr<Self>, Roster, Silence) {
+        let SessionParams { id, build_info, in_force, callback, .. } = params;
         let document = in_force.document();
         let (roster, silence) = (Roster::default(), Silence::default());
-        let (clock, settings) = (beginning.clock, beginning.settings.clone());
+        let (clock, settings) = (params.clock, params.settings.clone());
         let rm = |address| Self {
             id: Arc::clone(id),
             address,
             callback,
-            users: Rc::clone(beginning.users),
+            users: Rc::clone(params.users),
             partitions: BTreeMap::new(),
             partitions_so_far: 0,
             lost: BTreeSet::new(),
@@ -258,17 +260,17 @@ impl Rm {
             leave: None,
             default_queues: settings.default_queues.of(in_force.policy_group()),
             in_force,
-            events: EventStore::new(id, &settings.events, beginning.metrics),
+            events: EventStore::new(id, &settings.events, params.metrics),
             reconfiguration: None,
             resolving: None,
-            held_back: VecDeque::new(),
+            deferred: VecDeque::new(),
             roster: roster.clone(),
             build_info: Arc::new(build_info),
             clock,
             settings,
-            steered: Vec::new(),
+            controls: Vec::new(),
             strict_enums: false,
-            tally: Tally::new(beginning.metrics),
+            tally: Tally::new(params.metrics),
         };
         let address = Self::create(|ctx| {
             ctx.set_mailbox_capacity(0);
@@ -291,7 +293,7 @@ impl Rm {
         let users = self.users.of(&name, &config.resolver);
         let nth = self.partitions_so_far;
         self.partitions_so_far += 1;
-        let making = Making {
+        let params = PartitionParams {
             name: Arc::clone(&name),
             nth,
             config,
@@ -310,12 +312,12 @@ impl Rm {
         };
         let address = match &arbiter {
             Some(arbiter) => {
-                Partition::start_in_arbiter(&arbiter.handle(), |ctx| Partition::new(making, ctx))
+                Partition::start_in_arbiter(&arbiter.handle(), |ctx| Partition::new(params, ctx))
             }
-            None => Partition::create(|ctx| Partition::new(making, ctx)),
+            None => Partition::create(|ctx| Partition::new(params, ctx)),
         };
-        for steering in &self.steered {
-            address.do_send(Steer(steering.clone()));
+        for control in &self.controls {
+            address.do_send(ApplyControl(control.clone()));
         }
         self.roster.add(PartitionEntry {
             rm_id: Arc::clone(&self.id),
@@ -324,30 +326,30 @@ impl Rm {
             address: address.clone(),
         });
         let waiting = VecDeque::new();
-        let held = Held { address, arbiter, waiting, waiting_items: 0, ahead: 0, users };
+        let held = PartitionLink { address, arbiter, waiting, waiting_items: 0, ahead: 0, users };
         self.partitions.insert(name, held);
     }
 
     /// Counts what was refused and what had no effect.
-    fn count(&self, sayings: &[Saying]) {
+    fn count(&self, notices: &[Notice]) {
         let metrics = self.tally.shared();
-        for saying in sayings {
-            if let Saying::Ignored(reason) = saying {
+        for notice in notices {
+            if let Notice::Ignored(reason) = notice {
                 metrics.count_ignored(&self.id, self.callback.dialect(), *reason);
-            } else if let Some(reason) = answers::refusal(saying) {
+            } else if let Some(reason) = answers::refusal(notice) {
                 metrics.count_rejected(&self.id, self.callback.dialect(), &reason);
             }
         }
     }
 
     /// Tells the callback; `partition` is the one that speaks, with the RM's prefix.
-    fn deliver(&mut self, partition: &str, sayings: Vec<Saying>) {
-        self.count(&sayings);
-        if self.silence.reigns() || sayings.is_empty() {
+    fn deliver(&mut self, partition: &str, notices: Vec<Notice>) {
+        self.count(&notices);
+        if self.silence.reigns() || notices.is_empty() {
             return;
         }
-        let (sayings, events) = gather(sayings, self.events.tracking().is_on());
-        answers::deliver(&*self.callback, config::plain_name(partition), sayings);
+        let (notices, events) = gather(notices, self.events.tracking().is_on());
+        answers::deliver(&*self.callback, config::plain_name(partition), notices);
         self.events.add(events);
     }
 
@@ -370,7 +372,7 @@ impl Rm {
             Body::Allocation(request) => self.translate_allocation(request),
             Body::Application(request) => self.translate_application(request, answers),
             Body::Node(request) => self.translate_node(request),
-            Body::Settle(reply) => self.translate_settle(reply),
+            Body::Barrier(reply) => self.translate_barrier(reply),
         };
         self.deliver("", translated.refused);
         self.hand_in(translated.chunks);
@@ -426,7 +428,7 @@ impl Rm {
         self.partitions.contains_key(name) || self.lost.contains(name)
     }
 
-    fn stop_arbiter(held: &Held) {
+    fn stop_arbiter(held: &PartitionLink) {
         if let Some(arbiter) = &held.arbiter {
             arbiter.stop();
         }
@@ -448,11 +450,11 @@ impl Actor for Rm {
     type Context = Context<Self>;
 
     fn started(&mut self, _ctx: &mut Self::Context) {
-        self.tally.shared().actor_started(Kind::Rm);
+        self.tally.shared().actor_started(ActorKind::Rm);
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.tally.shared().actor_stopped(Kind::Rm);
+        self.tally.shared().actor_stopped(ActorKind::Rm);
         for held in self.partitions.values() {
             // Only after a panic: in order, the last partition ends first.
             held.address.do_send(Close);
@@ -465,9 +467,9 @@ impl Handler<Update> for Rm {
     type Result = ();
 
     fn handle(&mut self, update: Update, ctx: &mut Self::Context) {
-        let _timer = self.tally.message(Kind::Rm);
+        let _timer = self.tally.message(ActorKind::Rm);
         if self.holds_back() {
-            self.held_back.push_back(HeldBack::Update(update));
+            self.deferred.push_back(Deferred::Update(update));
         } else {
             self.take_up(update);
             self.arm_events(ctx);
@@ -480,7 +482,7 @@ impl Handler<Credit> for Rm {
     type Result = ();
 
     fn handle(&mut self, Credit { partition }: Credit, _ctx: &mut Self::Context) {
-        let _timer = self.tally.message(Kind::Rm);
+        let _timer = self.tally.message(ActorKind::Rm);
         if let Some(held) = self.partitions.get_mut(&partition) {
             held.ahead = held.ahead.saturating_sub(1);
         }
@@ -488,40 +490,40 @@ impl Handler<Credit> for Rm {
     }
 }
 
-impl Handler<Said> for Rm {
+impl Handler<Notices> for Rm {
     type Result = ();
 
-    fn handle(&mut self, Said { partition, sayings }: Said, ctx: &mut Self::Context) {
-        let _timer = self.tally.message(Kind::Rm);
-        let count = sayings.len();
-        self.deliver(&partition, sayings);
+    fn handle(&mut self, Notices { partition, notices }: Notices, ctx: &mut Self::Context) {
+        let _timer = self.tally.message(ActorKind::Rm);
+        let count = notices.len();
+        self.deliver(&partition, notices);
         self.arm_events(ctx);
         if let Some(held) = self.partitions.get(&partition) {
-            held.address.do_send(Heard(count));
+            held.address.do_send(Ack(count));
         }
         self.tally.flush();
     }
 }
 
-impl Handler<Steer> for Rm {
+impl Handler<ApplyControl> for Rm {
     type Result = ();
 
-    fn handle(&mut self, Steer(steering): Steer, _ctx: &mut Self::Context) {
-        let _timer = self.tally.message(Kind::Rm);
-        match &steering {
-            Steering::StrictEnums(strict) => {
+    fn handle(&mut self, ApplyControl(control): ApplyControl, _ctx: &mut Self::Context) {
+        let _timer = self.tally.message(ActorKind::Rm);
+        match &control {
+            Control::StrictEnums(strict) => {
                 self.strict_enums = *strict;
                 return;
             }
-            Steering::Invalidate(_) => {}
+            Control::Invalidate(_) => {}
             lasting => {
                 let kind = std::mem::discriminant(lasting);
-                self.steered.retain(|earlier| std::mem::discriminant(earlier) != kind);
-                self.steered.push(lasting.clone());
+                self.controls.retain(|earlier| std::mem::discriminant(earlier) != kind);
+                self.controls.push(lasting.clone());
             }
         }
         for held in self.partitions.values() {
-            held.address.do_send(Steer(steering.clone()));
+            held.address.do_send(ApplyControl(control.clone()));
         }
     }
 }
@@ -530,7 +532,7 @@ impl Handler<Diagnose> for Rm {
     type Result = MessageResult<Diagnose>;
 
     fn handle(&mut self, _: Diagnose, _ctx: &mut Self::Context) -> Self::Result {
-        let _timer = self.tally.message(Kind::Rm);
+        let _timer = self.tally.message(ActorKind::Rm);
         let begin = || self.callback.state_dump().map(StateDump::rm_state);
         let state = catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
             tracing::error!(rm = %self.id, "state dump panicked");
@@ -602,8 +604,8 @@ impl Handler<Supersede> for Rm {
         if let Some(resolving) = self.resolving.take() {
             let _ = resolving.taken.send(Err(not_here()));
         }
-        for held_back in self.held_back.drain(..) {
-            if let HeldBack::Update(update) = held_back {
+        for deferred in self.deferred.drain(..) {
+            if let Deferred::Update(update) = deferred {
                 let _ = update.taken.send(Err(not_here()));
             }
         }

@@ -130,7 +130,7 @@ pub(crate) struct Prepared {
 }
 
 /// What came while a configuration was on its way, or a request waited for its owners.
-pub(super) enum HeldBack {
+pub(super) enum Deferred {
     Update(Update),
     Reconfigure(Reconfigure),
     ChangeState(ChangeState),
@@ -165,12 +165,12 @@ impl Rm {
     /// Does what was held back, until something holds the rest back again.
     pub(super) fn go_on(&mut self) {
         while !self.holds_back()
-            && let Some(held_back) = self.held_back.pop_front()
+            && let Some(deferred) = self.deferred.pop_front()
         {
-            match held_back {
-                HeldBack::Update(update) => self.take_up(update),
-                HeldBack::Reconfigure(reconfigure) => self.reconfigure(reconfigure),
-                HeldBack::ChangeState(change) => self.change_state(change),
+            match deferred {
+                Deferred::Update(update) => self.take_up(update),
+                Deferred::Reconfigure(reconfigure) => self.reconfigure(reconfigure),
+                Deferred::ChangeState(change) => self.change_state(change),
             }
         }
     }
@@ -383,7 +383,7 @@ impl Handler<Reconfigure> for Rm {
     type Result = ();
 
     fn handle(&mut self, reconfigure: Reconfigure, ctx: &mut Self::Context) {
-        self.held_back.push_back(HeldBack::Reconfigure(reconfigure));
+        self.deferred.push_back(Deferred::Reconfigure(reconfigure));
         self.go_on();
         self.arm_events(ctx);
     }
@@ -393,7 +393,7 @@ impl Handler<ChangeState> for Rm {
     type Result = ();
 
     fn handle(&mut self, change: ChangeState, ctx: &mut Self::Context) {
-        self.held_back.push_back(HeldBack::ChangeState(change));
+        self.deferred.push_back(Deferred::ChangeState(change));
         self.go_on();
         self.arm_events(ctx);
     }

@@ -9,7 +9,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::task::JoinSet;
 
 use super::{Body, Rm, Update};
-use crate::metrics::Kind;
+use crate::metrics::ActorKind;
 use crate::rm_proxy::Taken;
 use crate::users::{Answers, Questions};
 
@@ -69,7 +69,7 @@ impl Handler<Resolved> for Rm {
     type Result = ();
 
     fn handle(&mut self, Resolved(later): Resolved, ctx: &mut Self::Context) {
-        let _timer = self.tally.message(Kind::Rm);
+        let _timer = self.tally.message(ActorKind::Rm);
         // The session may have ended.
         let Some(resolving) = self.resolving.take() else { return };
         self.users.learn(&later);

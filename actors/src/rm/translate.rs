@@ -22,9 +22,9 @@ use super::checks::{
 };
 use super::{CHUNK, Rm};
 use crate::application::{Cause, Existing, Op, Which};
-use crate::baton::Saying;
+use crate::baton::Notice;
 use crate::events::Event;
-use crate::node::Change;
+use crate::node::NodeChange;
 use crate::partition::{ForeignRequest, NewNode, Request};
 use crate::users::Answers;
 
@@ -36,7 +36,7 @@ pub(super) struct Translated {
     /// For each partition, in order.
     pub(super) chunks: Vec<(Arc<str>, Vec<Request>)>,
     /// What names no partition of this RM: answered at once.
-    pub(super) refused: Vec<Saying>,
+    pub(super) refused: Vec<Notice>,
 }
 
 /// Gathers the requests of one message, grouped by application.
@@ -44,7 +44,7 @@ struct Gathering {
     chunks: Vec<(Arc<str>, Vec<Request>)>,
     /// The chunk under construction of each partition, and where its applications are in it.
     open: Vec<(Arc<str>, Open)>,
-    refused: Vec<Saying>,
+    refused: Vec<Notice>,
     /// The partition that the last item named: the next one mostly names it, too.
     last: Option<(String, Arc<str>)>,
 }
@@ -81,7 +81,7 @@ impl Gathering {
     }
 
     fn ignore(&mut self, reason: Ignored) {
-        self.refused.push(Saying::Ignored(reason));
+        self.refused.push(Notice::Ignored(reason));
     }
 
     fn open(&mut self, partition: &Arc<str>) -> &mut Open {
@@ -146,7 +146,7 @@ impl Rm {
 
     fn ask(&self, ask: si::AllocationAsk, gathering: &mut Gathering) {
         let (key, application) = (Arc::from(ask.allocation_key), Arc::from(ask.application_id));
-        let reject = |reason| Saying::AskRejected {
+        let reject = |reason| Notice::AskRejected {
             form: Form::Ask,
             key: Arc::clone(&key),
             application: Arc::clone(&application),
@@ -165,7 +165,7 @@ impl Rm {
             .and_then(|repeat| Ok((repeat, wanted(&key, ask.resource_ask.as_ref())?)));
         let (repeat, resources) = match checked {
             Ok(checked) => checked,
-            Err(reason) => return gathering.request(&partition, Request::Say(reject(reason))),
+            Err(reason) => return gathering.request(&partition, Request::Notice(reject(reason))),
         };
         let attributes = intake.attributes(&ask.tags);
         let policy = ask.preemption_policy.as_ref();
@@ -191,7 +191,7 @@ impl Rm {
         let form = if uuid.is_empty() { Form::Unified } else { Form::Recovered };
         let key: Arc<str> = Arc::from(allocation.allocation_key.as_str());
         let application: Arc<str> = Arc::from(allocation.application_id.as_str());
-        let reject = |reason| Saying::AskRejected {
+        let reject = |reason| Notice::AskRejected {
             form,
             key: Arc::clone(&key),
             application: Arc::clone(&application),
@@ -207,17 +207,17 @@ impl Rm {
                 Ok(foreign) => {
                     gathering.request(&partition, Request::Foreign(Box::new(foreign)));
                 }
-                Err(reason) => gathering.request(&partition, Request::Say(reject(reason))),
+                Err(reason) => gathering.request(&partition, Request::Notice(reject(reason))),
             }
             return;
         }
         let node = allocation.node_id.clone();
         match spec_of(allocation, form, &self.settings.intake) {
-            Err(reason) => gathering.request(&partition, Request::Say(reject(reason))),
+            Err(reason) => gathering.request(&partition, Request::Notice(reject(reason))),
             Ok(spec) if node.is_empty() && form == Form::Recovered => {
                 let text = format!("recovered allocation without node: `{}`", spec.key);
                 let reason = Rejection::NodeMissing(text);
-                gathering.request(&partition, Request::Say(reject(reason)));
+                gathering.request(&partition, Request::Notice(reject(reason)));
             }
             Ok(spec) if node.is_empty() => {
                 gathering.op(&partition, application, Op::Unified(Box::new(spec)));
@@ -300,7 +300,7 @@ impl Rm {
         let mut gathering = Gathering::new();
         for new in request.new {
             let id: Arc<str> = Arc::from(new.application_id.as_str());
-            let reject = |reason| Saying::ApplicationRejected { id: Arc::clone(&id), reason };
+            let reject = |reason| Notice::ApplicationRejected { id: Arc::clone(&id), reason };
             let Some(partition) = self.partition(&new.partition_name, &mut gathering) else {
                 let (id, partition) = (Arc::clone(&id), new.partition_name);
                 let reason = Rejection::PartitionOfApplication { id, partition };
@@ -312,7 +312,7 @@ impl Rm {
             let owner = |ugi, forced| held.users.owner(ugi, forced, answers);
             let request = match new_application(new, &self.settings.intake, owner) {
                 Ok(new) => Request::AddApplication(Box::new(new)),
-                Err(reason) => Request::Say(reject(reason)),
+                Err(reason) => Request::Notice(reject(reason)),
             };
             gathering.request(&partition, request);
         }
@@ -338,7 +338,7 @@ impl Rm {
     fn node(&self, mut node: si::NodeInfo, gathering: &mut Gathering) {
         use si::node_info::ActionFromRm as Action;
         let id: Arc<str> = Arc::from(std::mem::take(&mut node.node_id));
-        let reject = |reason| Saying::NodeRejected { id: Arc::clone(&id), reason };
+        let reject = |reason| Notice::NodeRejected { id: Arc::clone(&id), reason };
         let named = node.attributes.get(NODE_PARTITION).map_or("", String::as_str);
         let action = Action::try_from(node.action).unwrap_or(Action::UnknownActionFromRm);
         let Some(partition) = self.partition(named, gathering) else {
@@ -357,13 +357,13 @@ impl Rm {
         let request = match action {
             Action::UnknownActionFromRm => {
                 let action = node.action;
-                Request::Say(reject(Rejection::NodeAction { id: Arc::clone(&id), action }))
+                Request::Notice(reject(Rejection::NodeAction { id: Arc::clone(&id), action }))
             }
             Action::Create | Action::CreateDrain => {
                 let draining = action == Action::CreateDrain;
                 match new_node(Arc::clone(&id), node, draining, &partition, &self.settings.intake) {
                     Ok(new) => Request::CreateNode(Box::new(new)),
-                    Err(reason) => Request::Say(reject(reason)),
+                    Err(reason) => Request::Notice(reject(reason)),
                 }
             }
             Action::Update => {
@@ -374,7 +374,7 @@ impl Rm {
                         let attributes = node.attributes;
                         Request::ChangeNode {
                             id: Arc::clone(&id),
-                            change: Change::Update { total, occupied, attributes },
+                            change: NodeChange::Update { total, occupied, attributes },
                         }
                     }
                     Err(reason) => {
@@ -384,10 +384,10 @@ impl Rm {
                 }
             }
             Action::DrainNode => {
-                Request::ChangeNode { id: Arc::clone(&id), change: Change::Drain(true) }
+                Request::ChangeNode { id: Arc::clone(&id), change: NodeChange::Drain(true) }
             }
             Action::DrainToSchedulable => {
-                Request::ChangeNode { id: Arc::clone(&id), change: Change::Drain(false) }
+                Request::ChangeNode { id: Arc::clone(&id), change: NodeChange::Drain(false) }
             }
             Action::Decomission => Request::RemoveNode(Arc::clone(&id)),
         };
@@ -395,26 +395,27 @@ impl Rm {
     }
 
     /// The event of a node that comes, though to no partition (N3).
-    fn schedulable(&self, id: &Arc<str>, open: bool) -> Option<Saying> {
+    fn schedulable(&self, id: &Arc<str>, open: bool) -> Option<Notice> {
         let event = || Event::schedulable(id, open, self.clock.now_ns());
-        self.events.tracking().is_on().then(|| Saying::Happened(Box::new(event())))
+        self.events.tracking().is_on().then(|| Notice::Happened(Box::new(event())))
     }
 
     /// A mark for every partition; the reply comes when the last has been passed on.
-    pub(super) fn translate_settle(&self, reply: oneshot::Sender<()>) -> Translated {
-        let reply = Arc::new(Settling { reply: Some(reply) });
-        let chunk = |name: &Arc<str>| (Arc::clone(name), vec![Request::Settle(Arc::clone(&reply))]);
+    pub(super) fn translate_barrier(&self, reply: oneshot::Sender<()>) -> Translated {
+        let reply = Arc::new(Barrier { reply: Some(reply) });
+        let chunk =
+            |name: &Arc<str>| (Arc::clone(name), vec![Request::Barrier(Arc::clone(&reply))]);
         Translated { chunks: self.partitions.keys().map(chunk).collect(), refused: Vec::new() }
     }
 }
 
 /// Answers when the last copy is gone.
 #[derive(Debug)]
-pub(crate) struct Settling {
+pub(crate) struct Barrier {
     reply: Option<oneshot::Sender<()>>,
 }
 
-impl Drop for Settling {
+impl Drop for Barrier {
     fn drop(&mut self) {
         if let Some(reply) = self.reply.take() {
             let _ = reply.send(());

@@ -12,7 +12,7 @@ use monoceros_actors::{
     ObjectState, ResourceManagerCallback, Scheduler, SchedulerHandle, UpdateError,
 };
 use monoceros_config as config;
-use monoceros_config::reload::{self, Standing};
+use monoceros_config::reload::{self, StandingQueue};
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::QueueFact;
 use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
@@ -308,7 +308,7 @@ impl World {
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
         let standing = |queue: &QueueFact| {
             let (config, state) = (Arc::clone(&queue.config), queue.state);
-            (Arc::clone(&queue.config.path), Standing { config, state })
+            (Arc::clone(&queue.config.path), StandingQueue { config, state })
         };
         let tree: reload::Tree = facts.queues.iter().map(standing).collect();
         let root = &config::parse(text).unwrap().partitions[0].root;

@@ -69,18 +69,25 @@ impl Clauses {
             let text = |value: i64| quantity::written(name, value);
             let (change, told_as) = match (old.get(name), new.get(name)) {
                 (Some(&old), Some(&new)) if old > new => {
-                    (Change::Lowered, format!("{name} from {} to {}", text(old), text(new)))
+                    (AmountChange::Lowered, format!("{name} from {} to {}", text(old), text(new)))
                 }
                 (Some(&old), Some(&new)) if old < new => {
-                    (Change::Raised, format!("{name} from {} to {}", text(old), text(new)))
+                    (AmountChange::Raised, format!("{name} from {} to {}", text(old), text(new)))
                 }
-                (None, Some(&new)) => (Change::Introduced, format!("{name} {}", text(new))),
-                (Some(&old), None) => (Change::Removed, format!("{name} (was {})", text(old))),
+                (None, Some(&new)) => (AmountChange::Introduced, format!("{name} {}", text(new))),
+                (Some(&old), None) => {
+                    (AmountChange::Removed, format!("{name} (was {})", text(old)))
+                }
                 _ => continue,
             };
             told[change as usize].push(told_as);
         }
-        for change in [Change::Lowered, Change::Raised, Change::Introduced, Change::Removed] {
+        for change in [
+            AmountChange::Lowered,
+            AmountChange::Raised,
+            AmountChange::Introduced,
+            AmountChange::Removed,
+        ] {
             let told = &told[change as usize];
             if !told.is_empty() {
                 let weight = change.weight(absent);
@@ -115,14 +122,14 @@ pub(super) enum Absent {
 }
 
 #[derive(Clone, Copy)]
-enum Change {
+enum AmountChange {
     Lowered,
     Raised,
     Introduced,
     Removed,
 }
 
-impl Change {
+impl AmountChange {
     fn text(self) -> &'static str {
         match self {
             Self::Lowered => "lowered",

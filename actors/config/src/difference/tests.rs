@@ -276,7 +276,7 @@ fn a_queue_that_is_there_without_being_configured_is_not_new() {
 
 #[test]
 fn usage_is_asked_of_lowered_queues_first_and_once_of_a_branch_that_drains() {
-    use crate::reload::{self, Standing};
+    use crate::reload::{self, StandingQueue};
 
     let gone: Vec<_> = (0..9).map(|number| format!("{{name: g{number}}}")).collect();
     let old = queues(&format!(
@@ -292,10 +292,10 @@ fn usage_is_asked_of_lowered_queues_first_and_once_of_a_branch_that_drains() {
     );
     queue(&mut new, "root.e").limits = vec![limit(&["*"], &[], 1, 0)];
     let state = monoceros_rules::queues::object_state::ObjectState::Active;
-    let standing = |(path, config)| (path, Standing { config, state });
+    let standing = |(path, config)| (path, StandingQueue { config, state });
     let mut tree: reload::Tree = reload::flat(&old[0].root).into_iter().map(standing).collect();
     let made = Arc::new(dynamic_queue("root.made", true, None));
-    let made = Standing { config: made, state };
+    let made = StandingQueue { config: made, state };
     tree.insert(Arc::from("root.made"), made);
     let changes = reload::changes(&tree, &reload::flat(&new[0].root));
     let concerned = |most| {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::reload::{Change, Standing, Tree};
+use crate::reload::{QueueChange, StandingQueue, Tree};
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::resources::Resources;
@@ -53,12 +53,12 @@ pub struct Concerned {
 
 impl Concerned {
     /// At most `most` queues of those that the changes of `tree` concern.
-    pub fn of(tree: &Tree, changes: &[Change], most: usize) -> Self {
+    pub fn of(tree: &Tree, changes: &[QueueChange], most: usize) -> Self {
         let drained: BTreeSet<&str> = changes
             .iter()
             .filter_map(|change| match change {
-                Change::Drain(path) => Some(&**path),
-                Change::Set(_) | Change::Plant(_) => None,
+                QueueChange::Drain(path) => Some(&**path),
+                QueueChange::Set(_) | QueueChange::Add(_) => None,
             })
             .collect();
         let is_below_drained =
@@ -66,9 +66,9 @@ impl Concerned {
         let [mut lowered, mut taken_up, mut tops] = [const { Vec::new() }; 3];
         for change in changes {
             match change {
-                Change::Drain(path) if !is_below_drained(path) => tops.push(Arc::clone(path)),
-                Change::Set(config) => {
-                    let Some(Standing { config: was, state }) = tree.get(&config.path) else {
+                QueueChange::Drain(path) if !is_below_drained(path) => tops.push(Arc::clone(path)),
+                QueueChange::Set(config) => {
+                    let Some(StandingQueue { config: was, state }) = tree.get(&config.path) else {
                         continue;
                     };
                     let path = Arc::clone(&config.path);
@@ -78,7 +78,7 @@ impl Concerned {
                         taken_up.push(path);
                     }
                 }
-                Change::Drain(_) | Change::Plant(_) => {}
+                QueueChange::Drain(_) | QueueChange::Add(_) => {}
             }
         }
         let mut paths = lowered;

@@ -13,14 +13,14 @@ mod reader;
 
 pub(super) use self::keys::closest;
 use self::reader::{Cursor, Reader};
-use super::error::{Place, Report};
+use super::error::{Location, Report};
 use super::yaml::Node;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub(super) struct Located<T> {
     pub(super) value: T,
-    pub(super) place: Place,
+    pub(super) place: Location,
 }
 
 /// What became of one key.
@@ -41,7 +41,7 @@ pub(super) struct Document {
 
 #[derive(Debug)]
 pub(super) struct Partition {
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) name: Field<String>,
     pub(super) queues: Field<Vec<Queue>>,
     pub(super) placement: Vec<Rule>,
@@ -56,7 +56,7 @@ pub(super) struct Partition {
 /// A placement rule.
 #[derive(Debug)]
 pub(super) struct Rule {
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) name: Field<String>,
     pub(super) create: bool,
     pub(super) filter: Filter,
@@ -68,7 +68,7 @@ pub(super) struct Rule {
 #[derive(Debug, Default)]
 pub(super) struct Filter {
     /// Of the mapping; none where there is none.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<Location>,
     pub(super) kind: Field<String>,
     pub(super) users: Names,
     pub(super) groups: Names,
@@ -76,7 +76,7 @@ pub(super) struct Filter {
 
 #[derive(Debug)]
 pub(super) struct Queue {
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) name: Field<String>,
     pub(super) parent: bool,
     pub(super) queues: Vec<Queue>,
@@ -107,7 +107,7 @@ pub(super) struct Template {
 /// What some users and groups may use.
 #[derive(Clone, Debug)]
 pub(super) struct Limit {
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) description: Field<String>,
     pub(super) users: Names,
     pub(super) groups: Names,
@@ -152,7 +152,7 @@ impl<T> Field<T> {
     }
 
     /// Where it stands, if anything was written; `or` otherwise.
-    pub(super) fn place_or<'f>(&'f self, or: &'f Place) -> &'f Place {
+    pub(super) fn place_or<'f>(&'f self, or: &'f Location) -> &'f Location {
         match self {
             Self::Given(located) => &located.place,
             Self::Absent | Self::Bad => or,

@@ -2,7 +2,7 @@
 
 use super::keys::{self, KNOWN_ONLY};
 use super::{Cursor, Field, Limit, Located, Queue, QueueResources, Reader, Template, Texts};
-use crate::error::Place;
+use crate::error::Location;
 
 impl Reader<'_> {
     pub(super) fn queue(&mut self, at: &Cursor<'_>) -> Queue {
@@ -95,7 +95,7 @@ impl Reader<'_> {
 
 impl Queue {
     /// A queue of which nothing is written but where it stands.
-    pub(crate) fn at(place: Place) -> Self {
+    pub(crate) fn at(place: Location) -> Self {
         Self {
             place,
             name: Field::Absent,

@@ -2,7 +2,7 @@
 
 use super::keys::{Keys, TEXTS, WEIGHTS, closest};
 use super::{Field, Located, Names, Texts};
-use crate::error::{Place, Report};
+use crate::error::{Location, Report};
 use crate::scalars;
 use crate::yaml::{self, At, Node, Value};
 
@@ -13,7 +13,7 @@ pub(super) struct Cursor<'n> {
 }
 
 impl Cursor<'_> {
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Location {
         self.node.at.place(&self.path)
     }
 

@@ -13,27 +13,28 @@ fn root(queues: &str) -> QueueConfig {
 
 /// The queues of a configuration as they stand when a partition begins with it.
 fn tree(root: &QueueConfig) -> Tree {
-    let standing = |config| Standing { config, state: ObjectState::Active };
+    let standing = |config| StandingQueue { config, state: ObjectState::Active };
     flat(root).into_iter().map(|(path, config)| (path, standing(config))).collect()
 }
 
 /// What makes `wanted` of the queues as they stand.
-fn changes(tree: &Tree, wanted: &QueueConfig) -> Vec<Change> {
+fn changes(tree: &Tree, wanted: &QueueConfig) -> Vec<QueueChange> {
     super::changes(tree, &flat(wanted))
 }
 
 /// Carries the changes out as a partition does. What then drains and is empty is to be taken
 /// away.
-fn apply(tree: &mut Tree, changes: &[Change]) {
+fn apply(tree: &mut Tree, changes: &[QueueChange]) {
     for change in changes {
         match change {
-            Change::Drain(path) => {
+            QueueChange::Drain(path) => {
                 if let Some(standing) = tree.get_mut(path) {
                     standing.state = ObjectState::Draining;
                 }
             }
-            Change::Set(config) | Change::Plant(config) => {
-                let standing = Standing { config: Arc::clone(config), state: ObjectState::Active };
+            QueueChange::Set(config) | QueueChange::Add(config) => {
+                let standing =
+                    StandingQueue { config: Arc::clone(config), state: ObjectState::Active };
                 tree.insert(Arc::clone(&config.path), standing);
             }
         }
@@ -62,7 +63,7 @@ fn add_dynamic(tree: &mut Tree, paths: &[&str]) {
             }
             let config = Arc::new(dynamic_queue(above, end == path.len(), None));
             let state = ObjectState::Active;
-            tree.insert(Arc::clone(&config.path), Standing { config, state });
+            tree.insert(Arc::clone(&config.path), StandingQueue { config, state });
         }
     }
 }
@@ -89,9 +90,9 @@ fn queues_drain_from_the_deepest_and_are_planted_from_the_top() {
         drain root.a.y
         drain root.a.x
         drain root.a
-        plant root.c
-        plant root.c.x
-        plant root.c.x.deep"]]
+        add root.c
+        add root.c.x
+        add root.c.x.deep"]]
     .assert_eq(&between(old, new));
 }
 

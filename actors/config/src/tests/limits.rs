@@ -324,17 +324,17 @@ fn many_limits_in_many_queues_take_no_product_of_both() {
 /// One queue of the model: the one above it, none for root, and what it allows whom: memory and
 /// number of applications, 0 for none.
 #[derive(Clone, Debug)]
-struct Place {
+struct Location {
     above: Option<usize>,
     allows: Vec<(&'static str, u32, u32)>,
 }
 
 /// Queues, each below an earlier one, that limit some of three names, `*` last.
-fn places() -> impl Strategy<Value = Vec<Place>> {
+fn places() -> impl Strategy<Value = Vec<Location>> {
     let allowed = prop::option::weighted(0.5, (0..4_u32, 0..4_u32));
     let one = (any::<prop::sample::Index>(), prop::array::uniform3(allowed));
     prop::collection::vec(one, 1..9).prop_map(|raw| {
-        let place = |(number, (above, allowed)): (usize, (prop::sample::Index, [_; 3]))| Place {
+        let place = |(number, (above, allowed)): (usize, (prop::sample::Index, [_; 3]))| Location {
             above: (number > 0).then(|| above.index(number)),
             allows: ["u", "v", "*"]
                 .into_iter()
@@ -348,7 +348,7 @@ fn places() -> impl Strategy<Value = Vec<Place>> {
     })
 }
 
-fn write(places: &[Place], at: usize) -> String {
+fn write(places: &[Location], at: usize) -> String {
     let limits: Vec<String> = (places[at].allows.iter())
         .map(|(name, memory, n)| {
             let resources = if *memory == 0 {
@@ -368,15 +368,15 @@ fn write(places: &[Place], at: usize) -> String {
 }
 
 /// Looks upward from each entry for the nearest queue that names the same, else `*`.
-fn faults(places: &[Place]) -> Vec<&'static str> {
-    fn find(places: &[Place], at: usize, name: &str) -> Option<(usize, u32, u32)> {
+fn faults(places: &[Location]) -> Vec<&'static str> {
+    fn find(places: &[Location], at: usize, name: &str) -> Option<(usize, u32, u32)> {
         let entry = places[at].allows.iter().find(|entry| entry.0 == name);
         entry
             .map(|(_, memory, n)| (at, *memory, *n))
             .or_else(|| find(places, places[at].above?, name))
     }
     /// What of memory counts for those below `at`; 0 is unlimited.
-    fn memory(places: &[Place], at: usize, name: &str) -> u32 {
+    fn memory(places: &[Location], at: usize, name: &str) -> u32 {
         let (_, own, _) = find(places, at, name).unwrap();
         let inherited = places[at]
             .above

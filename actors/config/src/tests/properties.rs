@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::reload::{self, Change, Standing};
+use crate::reload::{self, QueueChange, StandingQueue};
 use monoceros_rules::queues::object_state::ObjectState;
 
 /// The settings of a leaf with one property, and the number of warnings that are about its value.
@@ -128,7 +128,7 @@ fn s3_6_the_values_of_back_off() {
 #[test]
 fn s3_10_a_reload_without_a_property_sets_its_default() {
     let flat = |queue: &str| reload::flat(&parsed(&below_root(queue)).partitions[0].root);
-    let standing = |config| Standing { config, state: ObjectState::Active };
+    let standing = |config| StandingQueue { config, state: ObjectState::Active };
     for (key, value) in [
         ("application.sort.policy", "fair"),
         ("application.sort.priority", "disabled"),
@@ -144,7 +144,7 @@ fn s3_10_a_reload_without_a_property_sets_its_default() {
         assert_ne!(before["root.a"].settings, QueueSettings::default(), "{key}");
         let tree = before.into_iter().map(|(path, config)| (path, standing(config))).collect();
         let changes = reload::changes(&tree, &flat("{name: a}"));
-        let [Change::Set(after)] = &*changes else { panic!("{key}: {changes:?}") };
+        let [QueueChange::Set(after)] = &*changes else { panic!("{key}: {changes:?}") };
         assert_eq!(after.settings, QueueSettings::default(), "{key}");
         assert!(after.properties.is_empty(), "{key}");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Field, Limit, Located, Queue, settings};
 use crate::document::{self, QueueResources};
-use crate::error::{Place, Report};
+use crate::error::{Location, Report};
 use crate::shown::ShownQueue;
 use monoceros_rules::order::ledger;
 use monoceros_rules::queues::{Acl, LimitConfig, QueueConfig, Template};
@@ -236,7 +236,7 @@ impl Draft {
 
 impl Queue {
     fn inserted_root(queues: Vec<Self>) -> Self {
-        let place = Place::top();
+        let place = Location::top();
         let name = Field::Given(Located { value: ROOT.to_owned(), place: place.clone() });
         Self { name, parent: true, queues, ..Self::at(place) }
     }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use self::draft::Draft;
 use super::document::{Document, Field, Limit, Located, Partition, Queue, closest};
-use super::error::{Place, Report};
+use super::error::{Location, Report};
 use super::settings;
 use super::shown::{ShownNodeOrder, ShownPartition, ShownPreemption, ShownResolver};
 use super::{NodeOrder, NodeSortPolicy, PartitionConfig, PreemptionFlags};
@@ -36,7 +36,7 @@ pub(super) fn partitions(
 ) -> Vec<(PartitionConfig, ShownPartition)> {
     let (partitions, place) = match document.partitions {
         Field::Bad => return Vec::new(),
-        Field::Absent => (Vec::new(), Place::top()),
+        Field::Absent => (Vec::new(), Location::top()),
         Field::Given(Located { value, place }) => (value, place),
     };
     if partitions.is_empty() {

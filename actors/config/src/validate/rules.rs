@@ -5,7 +5,7 @@
 
 use super::Located;
 use crate::document::{Field, Filter, Rule};
-use crate::error::{Place, Report};
+use crate::error::{Location, Report};
 use crate::placement::{self, Placement, RuleError};
 use crate::shown::{ShownFilter, ShownRule};
 use crate::{FilterConfig, RuleConfig};
@@ -94,7 +94,7 @@ fn warn_of_filters(rule: &Rule, report: &mut Report) {
 
 impl Rule {
     /// Where to correct an error; none where what it speaks of could not be read.
-    fn place_of(&self, code: &str) -> Option<&Place> {
+    fn place_of(&self, code: &str) -> Option<&Location> {
         let filter = self.filter.place.as_ref().unwrap_or(&self.place);
         match code {
             "E_FILTER_TYPE" => Some(self.filter.kind.place_or(filter)),

@@ -57,7 +57,7 @@ pub enum Scope {
 
 /// What waits for an answer.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct OpenQuestion {
     /// The placement in the table; it holds the first candidate.
     pub allocation: AllocationId,
     /// Whose it is.
@@ -75,7 +75,7 @@ pub struct Question {
 /// Everything that waits for an answer. See the module.
 #[derive(Debug)]
 pub struct Unsettled {
-    questions: BTreeMap<u64, Question>,
+    questions: BTreeMap<u64, OpenQuestion>,
     last_number: u64,
     changes: u64,
     /// The last change of each node, by the index of its slot.
@@ -144,23 +144,24 @@ impl Unsettled {
     ) -> u64 {
         self.last_number += 1;
         let asked_at = self.changes;
-        let question = Question { allocation, application, candidates, required, growth, asked_at };
+        let question =
+            OpenQuestion { allocation, application, candidates, required, growth, asked_at };
         self.questions.insert(self.last_number, question);
         self.last_number
     }
 
     /// An open question.
-    pub fn get(&self, number: u64) -> Option<&Question> {
+    pub fn get(&self, number: u64) -> Option<&OpenQuestion> {
         self.questions.get(&number)
     }
 
     /// Takes a question out; whoever does settles or refunds its placement.
-    pub fn take(&mut self, number: u64) -> Option<Question> {
+    pub fn take(&mut self, number: u64) -> Option<OpenQuestion> {
         self.questions.remove(&number)
     }
 
     /// Every open question with its number, in the order of asking.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Question)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &OpenQuestion)> {
         self.questions.iter().map(|(number, question)| (*number, question))
     }
 
@@ -174,7 +175,7 @@ impl Unsettled {
     }
 
     /// Whether the answer that the node passes is void by now.
-    pub fn is_void(&self, question: &Question, scope: Scope, node: NodeSlot) -> bool {
+    pub fn is_void(&self, question: &OpenQuestion, scope: Scope, node: NodeSlot) -> bool {
         let last = match scope {
             Scope::Topology => self.changes,
             Scope::Node => self.last_change.get(node.index()).copied().unwrap_or(0),
@@ -307,20 +308,20 @@ impl Try {
         unsettled: &Unsettled,
         nodes: &NodeIndex,
         ask: &Resources,
-    ) -> Next {
+    ) -> SearchEnd {
         if nodes.may_hold_grown_since(self.mark, ask) {
-            Next::Anew
+            SearchEnd::Anew
         } else if unsettled.may_return(nodes, ask, |id| self.refused.contains(id)) {
-            Next::Returns
+            SearchEnd::Returns
         } else {
-            Next::Nothing
+            SearchEnd::Nothing
         }
     }
 }
 
 /// See [`Try::out_of_candidates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum SearchEnd {
     /// A node grew while the others were asked, perhaps one that had refused.
     Anew,
     /// A node that was not asked is held by a placement that waits.

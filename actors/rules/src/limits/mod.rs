@@ -23,7 +23,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use monoceros_config::{LimitConfig, QueueConfig};
+//! use monoceros_rules::queues::{LimitConfig, QueueConfig};
 //! use monoceros_rules::limits::Trackers;
 //! use monoceros_rules::values::resources::{Limits, Resources};
 //!

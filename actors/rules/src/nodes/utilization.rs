@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use monoceros_rules::values::resources::Resources;
-//! use monoceros_rules::nodes::utilization::{Kind, NodeFigures, recommendations};
+//! use monoceros_rules::nodes::utilization::{RecommendationKind, NodeFigures, recommendations};
 //! let vcores = |n| Resources::of(&[("vcore", n)]);
 //! let node = NodeFigures {
 //!     capacity: vcores(4),
@@ -20,7 +20,7 @@
 //!     is_draining: false,
 //!     is_empty: false,
 //! };
-//! assert_eq!(recommendations(&node, None), [(Kind::Overcommitted, vcores(5))]);
+//! assert_eq!(recommendations(&node, None), [(RecommendationKind::Overcommitted, vcores(5))]);
 //! ```
 
 use crate::values::resources::Resources;
@@ -78,7 +78,7 @@ fn is_over(usage: &Resources, capacity: &Resources) -> bool {
 
 /// Why a node should have another size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum RecommendationKind {
     /// More is accounted on it than it has.
     Overcommitted,
     /// It drains and is empty: it can go.
@@ -87,7 +87,7 @@ pub enum Kind {
     ObservedOverload,
 }
 
-impl Kind {
+impl RecommendationKind {
     /// As clients know it.
     pub fn text(self) -> &'static str {
         match self {
@@ -114,14 +114,17 @@ pub struct NodeFigures {
 }
 
 /// What size the node should have, and why; `observed` is still kept.
-pub fn recommendations(node: &NodeFigures, observed: Option<&Observed>) -> Vec<(Kind, Resources)> {
+pub fn recommendations(
+    node: &NodeFigures,
+    observed: Option<&Observed>,
+) -> Vec<(RecommendationKind, Resources)> {
     let mut recommendations = Vec::new();
     let accounted = node.allocated.plus(&node.others).pruned();
     if accounted.entries().any(|(name, quantity)| quantity > node.capacity.get(name)) {
-        recommendations.push((Kind::Overcommitted, accounted));
+        recommendations.push((RecommendationKind::Overcommitted, accounted));
     }
     if node.is_draining && node.is_empty {
-        recommendations.push((Kind::Drained, Resources::new()));
+        recommendations.push((RecommendationKind::Drained, Resources::new()));
     }
     if let Some(observed) = observed.filter(|observed| observed.overloads >= OVERLOADS) {
         let mut left = Resources::new();
@@ -130,7 +133,7 @@ pub fn recommendations(node: &NodeFigures, observed: Option<&Observed>) -> Vec<(
             let used = observed.usage.get(name).saturating_sub(node.allocated.get(name)).max(0);
             left.set(name, quantity.saturating_sub(used).max(0));
         }
-        recommendations.push((Kind::ObservedOverload, left));
+        recommendations.push((RecommendationKind::ObservedOverload, left));
     }
     recommendations
 }
@@ -170,7 +173,7 @@ mod tests {
             last = measured(last.as_ref(), usage, i64::try_from(at).unwrap());
             calls.push(recommendations(&node(), last.as_ref()));
         }
-        let overload = vec![(Kind::ObservedOverload, vcores(0))];
+        let overload = vec![(RecommendationKind::ObservedOverload, vcores(0))];
         assert_eq!(calls.pop(), Some(overload), "4 without the 4 that nobody asked for");
         assert!(calls.iter().all(Vec::is_empty));
         let after = Observed::after(last.as_ref(), vcores(9), 9, 9 + KEPT_NS, Some(&vcores(4)));
@@ -194,7 +197,10 @@ mod tests {
             last = Observed::after(last.as_ref(), usage.clone(), at, at, Some(&capacity));
         }
         let left = Resources::of(&[("vcore", 0), ("memory", 8)]);
-        assert_eq!(recommendations(&node, last.as_ref()), [(Kind::ObservedOverload, left)]);
+        assert_eq!(
+            recommendations(&node, last.as_ref()),
+            [(RecommendationKind::ObservedOverload, left)]
+        );
     }
 
     #[test]
@@ -203,10 +209,13 @@ mod tests {
         assert_eq!(recommendations(&full, None), []);
         let over = NodeFigures { others: Resources::of(&[("gpu", 1)]), ..node() };
         let all = Resources::of(&[("vcore", 3), ("gpu", 1)]);
-        assert_eq!(recommendations(&over, None), [(Kind::Overcommitted, all)]);
+        assert_eq!(recommendations(&over, None), [(RecommendationKind::Overcommitted, all)]);
         let drains = NodeFigures { is_draining: true, ..node() };
         assert_eq!(recommendations(&drains, None), []);
         let empty = NodeFigures { is_empty: true, allocated: Resources::new(), ..drains };
-        assert_eq!(recommendations(&empty, None), [(Kind::Drained, Resources::new())]);
+        assert_eq!(
+            recommendations(&empty, None),
+            [(RecommendationKind::Drained, Resources::new())]
+        );
     }
 }

@@ -6,7 +6,7 @@
 //! loads.
 //!
 //! ```
-//! use monoceros_config::Acl;
+//! use monoceros_rules::queues::Acl;
 //! let acl = Acl::parse("alice ops,dev").unwrap();
 //! assert!(acl.allows("alice", &["staff"]));
 //! assert!(acl.allows("bob", &["dev"]));

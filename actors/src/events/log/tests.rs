@@ -1,13 +1,14 @@
 use proptest::prelude::*;
 
-use super::super::catalogue::Row;
+use super::super::catalogue::EventKind;
 use super::*;
 
 /// Events whose objects are their ids.
 fn fill(log: &Log, count: u64) {
     let first = log.held().ring.next;
     let name = |id: u64| Arc::from(id.to_string());
-    let events = (first..first + count).map(|id| Event::of(Row::AppNew, &name(id), 0)).collect();
+    let events =
+        (first..first + count).map(|id| Event::of(EventKind::AppNew, &name(id), 0)).collect();
     log.append(&Arc::from("rm"), events);
 }
 
@@ -94,7 +95,7 @@ async fn a_reader_gets_only_the_types_and_the_rm_it_named() {
     let of_type = |types| EventFilter { types, rm_id: None };
     let of_rm = |rm: &str| EventFilter { types: vec![], rm_id: Some(rm.to_owned()) };
     fill(&log, 3);
-    let node = Event::of(Row::NodeAdded, &Arc::from("3"), 0);
+    let node = Event::of(EventKind::NodeAdded, &Arc::from("3"), 0);
     log.append(&Arc::from("other"), vec![node]);
     fill(&log, 1);
     let mut nodes = log.follow(History::Last(9), of_type(vec![Type::Node]));

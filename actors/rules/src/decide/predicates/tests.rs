@@ -44,7 +44,7 @@ fn placement(node: NodeSlot) -> (ApplicationSlot, AllocationId) {
 }
 
 #[derive(Clone, Debug)]
-enum Happening {
+enum Event {
     /// A question is asked.
     Ask,
     /// Something was placed or ended on a node.
@@ -53,12 +53,12 @@ enum Happening {
     Answer(Scope, usize),
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn happening() -> impl Strategy<Value = Event> {
     let scope = prop_oneof![Just(Scope::Topology), Just(Scope::Node), Just(Scope::Static)];
     prop_oneof![
-        2 => Just(Happening::Ask),
-        1 => (0..NODES).prop_map(Happening::Change),
-        2 => (scope, 0..NODES).prop_map(|(scope, node)| Happening::Answer(scope, node)),
+        2 => Just(Event::Ask),
+        1 => (0..NODES).prop_map(Event::Change),
+        2 => (scope, 0..NODES).prop_map(|(scope, node)| Event::Answer(scope, node)),
     ]
 }
 
@@ -74,16 +74,16 @@ proptest! {
         let mut asked: BTreeMap<u64, usize> = BTreeMap::new();
         for happening in history {
             match happening {
-                Happening::Ask => {
+                Event::Ask => {
                     let number =
                         unsettled.ask(placement(nodes[0]), Vec::new(), false, 0);
                     prop_assert!(asked.insert(number, log.len()).is_none(), "never given twice");
                 }
-                Happening::Change(node) => {
+                Event::Change(node) => {
                     unsettled.changed(nodes[node]);
                     log.push(node);
                 }
-                Happening::Answer(scope, node) => {
+                Event::Answer(scope, node) => {
                     let Some((number, since)) = asked.pop_first() else { continue };
                     let question = unsettled.take(number).unwrap();
                     let later = &log[since..];
@@ -151,7 +151,7 @@ proptest! {
         }
         prop_assert_eq!(asked, fitting);
         let nothing = Unsettled::default();
-        prop_assert_eq!(trying.out_of_candidates(&nothing, &index, &vcore(1)), Next::Nothing);
+        prop_assert_eq!(trying.out_of_candidates(&nothing, &index, &vcore(1)), SearchEnd::Nothing);
     }
 }
 
@@ -192,9 +192,9 @@ fn a_node_that_grew_meanwhile_is_a_reason_to_begin_anew_and_what_came_back_is_no
     trying.refused_by(&ids, 512);
     index.update(slots[0], None, &vcore(3));
     index.take_back(slots[0], &vcore(4));
-    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), Next::Nothing);
+    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), SearchEnd::Nothing);
     index.touch(slots[1]);
-    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), Next::Anew);
+    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), SearchEnd::Anew);
 }
 
 #[test]
@@ -207,11 +207,11 @@ fn a_node_that_was_not_asked_because_it_was_held_is_worth_waiting_for() {
     let mut trying = Try::new(0, index.growth());
     trying.refused_by(&[Arc::clone(index.id(slots[0]))], 512);
     assert!(trying.candidates(&index, &vcore(1)).is_empty());
-    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), Next::Returns);
+    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), SearchEnd::Returns);
     trying.refused_by(&[held], 512);
     assert_eq!(
         trying.out_of_candidates(&unsettled, &index, &vcore(1)),
-        Next::Nothing,
+        SearchEnd::Nothing,
         "it refused, too"
     );
     unsettled.take(number);

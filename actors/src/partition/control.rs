@@ -16,7 +16,7 @@ use super::{Entry, Partition, Task};
 use crate::application::Op;
 use crate::baton::{Baton, Errand};
 use crate::predicates::{Invalidation, PredicateAnswer, Predicates, QuestionId, Verdict};
-use crate::rm::{Steer, Steering};
+use crate::rm::{ApplyControl, Control};
 
 /// Answers to questions about placements. From whoever was asked.
 #[derive(Message)]
@@ -30,13 +30,13 @@ pub(crate) struct Unasked(pub(crate) Vec<QuestionId>);
 
 /// What a partition was told beside the requests of its RM.
 #[derive(Debug, Default)]
-pub(super) struct Steered {
+pub(super) struct Controls {
     /// Nothing is decided for now.
     on_hold: bool,
     predicates: Predicates,
 }
 
-impl Steered {
+impl Controls {
     /// Whether decisions must wait for somebody to lift a hold.
     pub(super) fn is_on_hold(&self) -> bool {
         self.on_hold || self.predicates == Predicates::Hold
@@ -52,7 +52,7 @@ impl Partition {
     /// How many placements the next offer may decide; none: there must be no offer.
     pub(super) fn budget(&self, baton: &Baton) -> u32 {
         let most = self.watch.decisions_per_trip;
-        match self.steered.predicates {
+        match self.controls.predicates {
             Predicates::Local => most,
             Predicates::Remote { .. } => {
                 most.min(u32::try_from(baton.books.unsettled.room()).unwrap_or(u32::MAX))
@@ -61,23 +61,23 @@ impl Partition {
         }
     }
 
-    pub(super) fn steer(&mut self, steering: Steering, baton: &mut Baton) {
-        match steering {
-            Steering::Hold(hold) => self.steered.on_hold = hold,
-            Steering::Predicates(predicates) => self.set_predicates(predicates, baton),
-            Steering::Invalidate(invalidation) => self.invalidate(invalidation, baton),
-            Steering::ReorderWindow(window) => {
+    pub(super) fn control(&mut self, control: Control, baton: &mut Baton) {
+        match control {
+            Control::Hold(hold) => self.controls.on_hold = hold,
+            Control::Predicates(predicates) => self.set_predicates(predicates, baton),
+            Control::Invalidate(invalidation) => self.invalidate(invalidation, baton),
+            Control::ReorderWindow(window) => {
                 self.early.set_window(window);
                 return;
             }
-            Steering::ReorderItems(items) => {
+            Control::ReorderItems(items) => {
                 self.early.set_items_max(items);
                 return;
             }
             // Of what the Rm does itself.
-            Steering::StrictEnums(_) => return,
+            Control::StrictEnums(_) => return,
         }
-        if self.steered.is_on_hold() || !self.steered.asks_later() {
+        if self.controls.is_on_hold() || !self.controls.asks_later() {
             self.give_up_all(baton);
         }
         self.may_decide = true;
@@ -90,7 +90,7 @@ impl Partition {
     }
 
     fn set_predicates(&mut self, predicates: Predicates, baton: &mut Baton) {
-        let before = std::mem::replace(&mut self.steered.predicates, predicates);
+        let before = std::mem::replace(&mut self.controls.predicates, predicates);
         let unsettled = &mut baton.books.unsettled;
         if let Predicates::Remote { in_flight } = predicates
             && unsettled.window.most() != in_flight.max(1)
@@ -173,11 +173,11 @@ impl Partition {
     }
 }
 
-impl Handler<Steer> for Partition {
+impl Handler<ApplyControl> for Partition {
     type Result = ();
 
-    fn handle(&mut self, Steer(steering): Steer, ctx: &mut Self::Context) {
-        self.door.push_back(Entry::Steering(steering));
+    fn handle(&mut self, ApplyControl(control): ApplyControl, ctx: &mut Self::Context) {
+        self.inbox.push_back(Entry::Control(control));
         self.turn(ctx);
     }
 }
@@ -187,7 +187,7 @@ impl Handler<Answers> for Partition {
 
     fn handle(&mut self, Answers(answers): Answers, ctx: &mut Self::Context) {
         let answers = answers.into_iter().map(|answer| (answer.id, Some(answer.verdict)));
-        self.door.push_back(Entry::Answers(answers.collect()));
+        self.inbox.push_back(Entry::Answers(answers.collect()));
         self.turn(ctx);
     }
 }
@@ -197,7 +197,7 @@ impl Handler<Unasked> for Partition {
 
     fn handle(&mut self, Unasked(questions): Unasked, ctx: &mut Self::Context) {
         let unasked = questions.into_iter().map(|question| (question, None));
-        self.door.push_back(Entry::Answers(unasked.collect()));
+        self.inbox.push_back(Entry::Answers(unasked.collect()));
         self.turn(ctx);
     }
 }

@@ -16,7 +16,7 @@ use monoceros_rules::queues::object_state::ObjectState;
 
 use super::{Partition, Task};
 use crate::baton::{Baton, Directory, Errand, QueueEntry, QueueSlot, RowSlot};
-use crate::events::{Event, Row};
+use crate::events::{Event, EventKind};
 use crate::metrics::Metrics;
 use crate::queue::{AddQueue, Queue, QueueFacts};
 
@@ -26,7 +26,7 @@ pub(super) fn node_order(config: &PartitionConfig) -> NodeOrder {
 }
 
 /// Starts the actor of a queue and of all below it, parents before children.
-pub(super) fn plant(
+pub(super) fn add_queue(
     config: &QueueConfig,
     parent: Option<(QueueSlot, Arc<Addr<Queue>>, RowSlot)>,
     priority_first: bool,
@@ -54,16 +54,16 @@ pub(super) fn plant(
     for (row, child) in children.iter().enumerate() {
         let row = RowSlot(u32::try_from(row).expect("the children of a queue fit u32"));
         let above = (slot, Arc::clone(&address), row);
-        plant(child, Some(above), config.settings.priority_sort, metrics, directory);
+        add_queue(child, Some(above), config.settings.priority_sort, metrics, directory);
     }
 }
 
 impl Partition {
     /// Sends the baton to the queue that `config` is to grow below.
-    pub(super) fn plant(config: Arc<QueueConfig>, mut baton: Box<Baton>) {
+    pub(super) fn add_queue(config: Arc<QueueConfig>, mut baton: Box<Baton>) {
         let directory = &baton.directory;
         let above = config.parent_path().and_then(|path| directory.queue_by_path.get(path));
-        let above = *above.expect("a queue is planted after the one above it");
+        let above = *above.expect("a queue is added after the one above it");
         let parent = directory.queue(above);
         let facts = QueueFacts {
             slot: directory.next_queue_slot(Some(above)),
@@ -74,16 +74,20 @@ impl Partition {
             config,
         };
         let address = Arc::clone(&parent.address);
-        baton.errand = Errand::Plant { facts: Box::new(facts) };
+        baton.errand = Errand::AddQueue { facts: Box::new(facts) };
         address.do_send(crate::queue::Membership(baton));
     }
 
     /// Takes an empty queue off, and has the one above go if that was the last it waited for.
-    pub(super) fn uproot(&mut self, slot: QueueSlot, mut baton: Box<Baton>) {
+    pub(super) fn remove_queue(&mut self, slot: QueueSlot, mut baton: Box<Baton>) {
         let entry = baton.directory.forget_queue(slot);
         self.empty.forget(slot);
         let config = &entry.facts.config;
-        let removed = if config.is_dynamic { Row::DynamicQueueRemoved } else { Row::QueueRemoved };
+        let removed = if config.is_dynamic {
+            EventKind::DynamicQueueRemoved
+        } else {
+            EventKind::QueueRemoved
+        };
         baton.happens(|at| Event::of(removed, &config.path, at));
         entry.address.do_send(crate::Halt);
         let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {
@@ -92,17 +96,17 @@ impl Partition {
         let parent = baton.directory.queue(above);
         let address = Arc::clone(&parent.address);
         if parent.facts.config.is_dynamic && parent.is_empty() {
-            self.agenda.push_back(Task::Uproot(above));
+            self.agenda.push_back(Task::RemoveQueue(above));
         }
-        self.agenda.extend(uprooting(above, &baton));
+        self.agenda.extend(removal_if_over(above, &baton));
         baton.errand = Errand::Detach { row };
         address.do_send(crate::queue::Membership(baton));
     }
 }
 
 /// That the queue goes, if it drains and nothing is left in it.
-pub(super) fn uprooting(slot: QueueSlot, baton: &Baton) -> Option<Task> {
+pub(super) fn removal_if_over(slot: QueueSlot, baton: &Baton) -> Option<Task> {
     let entry = baton.directory.queue(slot);
     let is_over = entry.facts.state == ObjectState::Draining && entry.is_empty();
-    is_over.then_some(Task::Uproot(slot))
+    is_over.then_some(Task::RemoveQueue(slot))
 }

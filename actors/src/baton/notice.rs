@@ -11,12 +11,12 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 use crate::events::Event;
 use crate::partition::Awaited;
 use crate::predicates::{PredicateQuestion, QuestionId};
-use crate::rm::Settling;
+use crate::rm::Barrier;
 
 /// A partition tells its RM something.
 #[derive(Debug)]
-pub(crate) enum Saying {
-    /// Said before the acceptance, and without a queue once the application has left.
+pub(crate) enum Notice {
+    /// Notices before the acceptance, and without a queue once the application has left.
     ApplicationPlaced {
         id: Arc<str>,
         queue: Option<Arc<str>>,
@@ -51,7 +51,7 @@ pub(crate) enum Saying {
         application: Arc<str>,
         key: Arc<str>,
     },
-    /// Something to be told as an event. What other sayings stand for as well (a placement, a
+    /// Something to be told as an event. What other notices stand for as well (a placement, a
     /// state that is entered) is not said again.
     Happened(Box<Event>),
     /// Something had no effect and has no answer: it is counted.
@@ -61,7 +61,7 @@ pub(crate) enum Saying {
     /// It is not wanted any more.
     Withdrawn(QuestionId),
     /// Everything before this was decided and said.
-    Settled(Arc<Settling>),
+    Barrier(Arc<Barrier>),
 }
 
 #[derive(Debug)]
