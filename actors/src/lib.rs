@@ -81,37 +81,43 @@
 //! Reading order: [`scheduler`], [`callback`], [`users`], then the actors from the inbox inwards: `rm_proxy`,
 //! `rm`, `partition`, `queue`, `application`, `node`, `outlet`; what travels between them is `baton`.
 
-pub mod callback;
-pub mod control;
+mod api;
 pub mod events;
-pub mod predicates;
-pub mod scheduler;
-pub mod users;
 
 pub mod metrics;
 pub mod snapshot;
 
 mod application;
-mod baton;
 mod clock;
-mod named;
+mod front;
 mod node;
-mod oracle;
 mod outlet;
 mod partition;
 mod queue;
-mod rm;
-mod rm_proxy;
+mod step;
 mod tally;
 mod views;
 
 use actix::Message;
 
-pub use callback::{ResourceManagerCallback, RmState, StateDump};
-pub use control::ResourceManagerControl;
+pub use api::callback::{ResourceManagerCallback, RmState, StateDump};
+pub use api::control::ResourceManagerControl;
+pub use api::predicates::{
+    AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, Scope,
+    Verdict,
+};
+pub(crate) use api::scheduler::Settings;
+pub use api::scheduler::{
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
+    PartitionStateError, ReadError, RegisterError, Removed, Scheduler, SchedulerBuilder,
+    SchedulerHandle, StartError, Threads, UpdateError,
+};
+pub use api::users::{Lookup, UserGroupResolver};
+pub use api::{callback, control, predicates, scheduler, users};
 pub use events::{
     EventFilter, EventRange, EventReader, EventSubscription, History, StreamLimits, Streamed,
 };
+pub use front::rm_proxy::check_rm_id;
 pub use monoceros_config as config;
 pub use monoceros_rules::queues::object_state::{ObjectState, Refused};
 pub use monoceros_rules::values::resources::{Limits, Name, Resources};
@@ -119,18 +125,6 @@ pub use monoceros_rules::values::{names, partition_name};
 pub use monoceros_rules::work::application_state::ApplicationState;
 pub use monoceros_rules::work::identity::LookupError;
 pub use monoceros_rules::work::rejection::{Ignored, Rejection};
-pub use predicates::{
-    AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, Scope,
-    Verdict,
-};
-pub use rm_proxy::check_rm_id;
-pub(crate) use scheduler::Settings;
-pub use scheduler::{
-    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
-    PartitionStateError, ReadError, RegisterError, Removed, Scheduler, SchedulerBuilder,
-    SchedulerHandle, StartError, Threads, UpdateError,
-};
-pub use users::{Lookup, UserGroupResolver};
 
 /// The actor ends; what is behind this in its mailbox is dropped.
 #[derive(Clone, Copy, Debug, Message)]

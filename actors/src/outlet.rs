@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 
-use crate::baton::Notice;
+use crate::front::rm::{Notices, PartitionClosed, PartitionLost, Rm};
 use crate::metrics::{ActorKind, Metrics};
-use crate::rm::{Notices, PartitionClosed, PartitionLost, Rm};
+use crate::step::Notice;
 use crate::tally::Tally;
 
 /// At most so many notices cross in one message.

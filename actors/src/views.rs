@@ -18,16 +18,16 @@ use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::Ask;
 
-use crate::baton::{Baton, QueueCounts};
+use crate::front::rm_proxy::PartitionEntry;
 use crate::node::{Foreign, Node};
 use crate::partition::View;
 use crate::queue::QueueFacts;
-use crate::rm_proxy::PartitionEntry;
 use crate::snapshot::{
     AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
     ForeignAllocationSnapshot, NodeSnapshot, NodeSortingPolicy, PartitionCapacity,
     PartitionSnapshot, QueueSnapshot, StateLogEntry, TemplateSnapshot,
 };
+use crate::step::{Baton, QueueCounts};
 
 pub(crate) fn cluster(
     entry: &PartitionEntry,

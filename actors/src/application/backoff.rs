@@ -23,8 +23,8 @@ use monoceros_rules::order::waits::{View, WaitSet};
 use monoceros_rules::work::asks::ClassId;
 
 use super::Application;
-use crate::baton::{Alarm, Baton};
 use crate::partition::BACKOFF_LEAST;
+use crate::step::{Alarm, Baton};
 
 /// What is left of a pass that ended before its end.
 pub(super) struct Backoff {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use monoceros_rules::work::asks::{Ask, AskSlot};
 
 use super::Application;
-use crate::baton::Baton;
 use crate::events::{Event, EventKind, Message};
+use crate::step::Baton;
 
 /// How long the refusals of one ask are not told again, ns (rest-events-metrics chapter, Q5).
 const REFUSALS_NS: i64 = 15_000_000_000;

@@ -19,9 +19,9 @@ use monoceros_rules::values::resources::Resources;
 
 use super::Application;
 use super::ops::VisitEffects;
-use crate::baton::{Baton, Notice};
 use crate::events::{Event, EventKind};
 use crate::queue::Narrowed;
+use crate::step::{Baton, Notice};
 
 /// The lane that an application is in.
 pub(super) struct JoinedLane {

@@ -34,13 +34,13 @@ use monoceros_rules::work::application::{Application as Book, StateChange};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::work::asks::{AskSlot, ClassId, Standing};
 
-use crate::baton::{
-    Alarm, Allocated, Baton, Errand, Notice, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate,
-};
 use crate::events::EventKind;
 use crate::metrics::{ActorKind, Metrics};
 use crate::partition::COMPLETING_TIMEOUT;
 use crate::queue::{Queue, QueueFacts};
+use crate::step::{
+    Alarm, Allocated, Baton, Errand, Notice, Outcome, Placing, Purpose, RowKey, RowSlot, RowUpdate,
+};
 use backoff::Backoff;
 pub(crate) use ops::{Cause, Existing, Op, Which};
 

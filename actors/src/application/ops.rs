@@ -15,9 +15,9 @@ use monoceros_rules::work::asks::{AskSlot, AskSpec, Standing};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::Application;
-use crate::baton::{Allocated, Baton, Ending, NodeWork, Notice, Released};
+use crate::api::predicates::{Invalidation, QuestionId, Verdict};
 use crate::events::{Event, EventKind};
-use crate::predicates::{Invalidation, QuestionId, Verdict};
+use crate::step::{Allocated, Baton, Ending, NodeWork, Notice, Released};
 
 /// One thing to do. See the module.
 pub(crate) enum Op {

@@ -6,8 +6,8 @@ use monoceros_rules::order::waits::{Parked, WaitSet};
 use monoceros_rules::work::asks::{AskSlot, ClassId, Standing};
 
 use super::Application;
-use crate::baton::{Alarm, Baton};
 use crate::partition::{PREDICATE_RETRY, PREDICATE_RETRY_MAX};
+use crate::step::{Alarm, Baton};
 
 impl Application {
     /// No node has room for the class: it waits for one to grow, or for the one it names.

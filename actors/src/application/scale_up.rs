@@ -6,9 +6,9 @@ use std::sync::Arc;
 use monoceros_rules::decide::scale_up::ApplicationWaiting;
 
 use super::{Application, Blocked};
-use crate::baton::{Baton, Notice, RowKey};
 use crate::events::EventKind;
 use crate::snapshot::OutstandingRequest;
+use crate::step::{Baton, Notice, RowKey};
 
 impl Application {
     /// What was tried and waits; and whether the application itself waits to be let run.

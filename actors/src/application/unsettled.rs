@@ -32,8 +32,10 @@ use monoceros_rules::work::asks::{AskSlot, ClassId, Standing};
 
 use super::Application;
 use super::ops::{Op, VisitEffects};
-use crate::baton::{Baton, NodeWork, Notice, Placing};
-use crate::predicates::{AnswerSink, Invalidation, PredicateQuestion, QuestionId, Scope, Verdict};
+use crate::api::predicates::{
+    AnswerSink, Invalidation, PredicateQuestion, QuestionId, Scope, Verdict,
+};
+use crate::step::{Baton, NodeWork, Notice, Placing};
 
 /// Most different reasons that are kept of the refusals of one ask.
 const REASONS_MAX: usize = 64;

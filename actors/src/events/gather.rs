@@ -3,7 +3,7 @@
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
 
 use super::{Event, EventKind, Message};
-use crate::baton::Notice;
+use crate::step::Notice;
 
 /// Takes the events out of what was said, in order, with those that other notices stand for.
 /// Without tracking there are none.

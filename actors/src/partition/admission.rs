@@ -21,8 +21,8 @@ use super::dynamic::missing_queues;
 use super::early::Awaited;
 use super::{Partition, Task};
 use crate::application::Application;
-use crate::baton::{ApplicationEntry, Baton, Directory, Notice, QueueSlot};
 use crate::events::{Event, EventKind, Message};
+use crate::step::{ApplicationEntry, Baton, Directory, Notice, QueueSlot};
 
 /// The rules of a configuration that was checked.
 pub(super) fn placement(config: &PartitionConfig) -> Placement {

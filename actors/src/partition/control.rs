@@ -13,10 +13,10 @@ use monoceros_rules::decide::predicates::Window;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 
 use super::{Entry, Partition, Task};
+use crate::api::predicates::{Invalidation, PredicateAnswer, Predicates, QuestionId, Verdict};
 use crate::application::Op;
-use crate::baton::{Baton, Errand};
-use crate::predicates::{Invalidation, PredicateAnswer, Predicates, QuestionId, Verdict};
-use crate::rm::{ApplyControl, Control};
+use crate::front::rm::{ApplyControl, Control};
+use crate::step::{Baton, Errand};
 
 /// Answers to questions about placements. From whoever was asked.
 #[derive(Message)]

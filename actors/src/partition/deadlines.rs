@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{Entry, Partition, Task};
 use crate::application::Op;
-use crate::baton::{Alarm, Baton};
+use crate::step::{Alarm, Baton};
 
 /// How long an application stays Completing (applications chapter, 0.1).
 pub(crate) const COMPLETING_TIMEOUT: Duration = Duration::from_secs(30);

@@ -24,8 +24,8 @@ use monoceros_rules::work::rejection::Rejection;
 
 use super::deadlines::CLEANING_INTERVAL;
 use super::{Partition, Task};
-use crate::baton::{Alarm, Baton, Directory, Purpose, QueueSlot, Walk};
 use crate::queue::QueueFacts;
+use crate::step::{Alarm, Baton, Directory, Purpose, QueueSlot, Walk};
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -23,8 +23,8 @@ use tokio::time::Instant;
 
 use super::{NewNode, Partition};
 use crate::application::{Cause, Op, Which};
-use crate::baton::{Alarm, Baton, Notice};
 use crate::node::NodeChange;
+use crate::step::{Alarm, Baton, Notice};
 
 /// Items that may wait unless set otherwise; beyond, they are rejected at once.
 const ITEMS_MAX: usize = 10_000;

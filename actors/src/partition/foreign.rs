@@ -12,8 +12,8 @@ use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::rejection::Rejection;
 
 use super::{ForeignRequest, Partition};
-use crate::baton::{Baton, Notice};
 use crate::node::NodeChange;
+use crate::step::{Baton, Notice};
 
 /// By key, where it is and what it takes. See the module.
 #[derive(Default)]

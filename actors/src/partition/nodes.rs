@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use super::early::Awaited;
 use super::{NewNode, Partition, Task};
 use crate::application::Op;
-use crate::baton::{Baton, Errand, Notice};
 use crate::events::{Event, EventKind, Message};
 use crate::node::{Node, NodeChange};
+use crate::step::{Baton, Errand, Notice};
 
 impl Partition {
     /// A node joins with everything that is on it, or not at all (D42). It may wait for an

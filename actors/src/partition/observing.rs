@@ -9,9 +9,9 @@ use monoceros_rules::nodes::utilization::{self, NodeFigures, Observed};
 use monoceros_rules::values::resources::Resources;
 
 use super::{Answer, Partition, Question, Read, Task};
-use crate::baton::{Baton, Purpose, Walk};
 use crate::node::Node;
 use crate::snapshot::NodeRecommendation;
+use crate::step::{Baton, Purpose, Walk};
 
 /// Measurements of one time.
 #[derive(Debug)]

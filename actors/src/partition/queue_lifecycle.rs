@@ -15,10 +15,10 @@ use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
 
 use super::{Partition, Task};
-use crate::baton::{Baton, Directory, Errand, QueueEntry, QueueSlot, RowSlot};
 use crate::events::{Event, EventKind};
 use crate::metrics::Metrics;
 use crate::queue::{AddQueue, Queue, QueueFacts};
+use crate::step::{Baton, Directory, Errand, QueueEntry, QueueSlot, RowSlot};
 
 /// The configured order of nodes.
 pub(super) fn node_order(config: &PartitionConfig) -> NodeOrder {

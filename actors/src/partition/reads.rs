@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 use super::observing::Measurements;
 use super::scale_up::Audience;
 use super::{Partition, Task, View};
-use crate::baton::{Baton, Purpose, Walk};
 use crate::snapshot::{
     ApplicationSnapshot, GroupSnapshot, NodeRecommendation, NodeSnapshot, OutstandingRequest,
     PartitionSnapshot, QueueSnapshot, ShownRule, UserSnapshot,
 };
+use crate::step::{Baton, Purpose, Walk};
 use crate::views::usage;
 
 /// What is asked.

@@ -32,11 +32,11 @@ use tokio::time::Instant;
 use super::queue_lifecycle::removal_if_over;
 use super::tasks::Task;
 use super::{Partition, admission, node_order};
-use crate::baton::{Baton, Directory, Notice, Purpose, QueueSlot, Walk};
+use crate::api::predicates::QuestionId;
 use crate::events::{Event, EventKind};
-use crate::predicates::QuestionId;
+use crate::front::rm::Prepared;
 use crate::queue::QueueFacts;
-use crate::rm::Prepared;
+use crate::step::{Baton, Directory, Notice, Purpose, QueueSlot, Walk};
 
 /// Queues that are asked what they use before they change: each costs the partition a moment.
 const MOST_CONCERNED: usize = 500;

@@ -11,9 +11,9 @@ use monoceros_rules::work::rejection::Ignored;
 use super::early::Awaited;
 use super::{Partition, Preparing, StateChange, Task};
 use crate::application::{Existing, Op};
-use crate::baton::{Baton, Notice};
+use crate::front::rm::Barrier;
 use crate::node::NodeChange;
-use crate::rm::Barrier;
+use crate::step::{Baton, Notice};
 
 /// One request of an RM, translated. Each is one step.
 pub(crate) enum Request {

@@ -20,7 +20,7 @@ use monoceros_rules::order::keys::QueueKey;
 use monoceros_rules::values::resources::Limits;
 
 use super::{Partition, Task, reads};
-use crate::baton::{Alarm, Baton, Purpose, QueueSlot, Walk};
+use crate::step::{Alarm, Baton, Purpose, QueueSlot, Walk};
 
 /// How long after an offer in vain the RM is told, and how often at most (0.1).
 const SIGNAL_INTERVAL: Duration = Duration::from_secs(1);

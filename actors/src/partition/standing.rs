@@ -16,7 +16,7 @@ use super::Partition;
 use super::early::reject_with;
 use crate::PartitionStateError;
 use crate::application::Op;
-use crate::baton::Baton;
+use crate::step::Baton;
 
 /// The partition is to be in another state. Answered with the one it was in.
 pub(crate) struct StateChange {

@@ -18,9 +18,9 @@ use super::scale_up::Audience;
 use super::{Partition, Read, node_order, reads};
 use crate::Removed;
 use crate::application::Op;
-use crate::baton::{Baton, Errand, Notice, Purpose, QueueSlot, RowSlot, Walk};
+use crate::front::rm::PartitionClosed;
 use crate::node::NodeChange;
-use crate::rm::PartitionClosed;
+use crate::step::{Baton, Errand, Notice, Purpose, QueueSlot, RowSlot, Walk};
 
 /// What a step has still to do.
 pub(super) enum Task {

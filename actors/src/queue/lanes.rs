@@ -31,7 +31,7 @@ use monoceros_rules::order::tree::OrderedTree;
 use monoceros_rules::order::waits::{View, WaitSet, Waits};
 use monoceros_rules::values::resources::{Limits, Resources};
 
-use crate::baton::{RowKey, RowSlot};
+use crate::step::{RowKey, RowSlot};
 
 /// What an offer leaves to the applications of a lane.
 pub(crate) struct Narrowed {

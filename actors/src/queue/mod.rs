@@ -27,13 +27,13 @@ use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::resources::{Limits, Resources};
 
-use crate::baton::{
-    Baton, Errand, Frame, Purpose, QueueCounts, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate,
-};
 use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Metrics};
 use crate::partition::Room;
 use crate::snapshot::QueueSnapshot;
+use crate::step::{
+    Baton, Errand, Frame, Purpose, QueueCounts, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate,
+};
 pub(crate) use lanes::Narrowed;
 use rows::{Child, Rows};
 

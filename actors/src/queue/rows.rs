@@ -15,7 +15,7 @@ use monoceros_rules::order::waits::{View, Waits};
 use super::Queue;
 use super::lanes::{Lanes, lower};
 use crate::application::Application;
-use crate::baton::{RowKey, RowSlot, RowUpdate};
+use crate::step::{RowKey, RowSlot, RowUpdate};
 
 /// Who is below a row.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::queues::{QueueConfig, QueueSettings};
 
 use super::*;
-use crate::baton::QueueSlot;
+use crate::step::QueueSlot;
 
 /// A queue as its actor shows it, which uses so much of its maximum.
 fn shown(config: QueueConfig, used: &[(&str, i64)], children: Vec<QueueSnapshot>) -> QueueSnapshot {

@@ -8,10 +8,10 @@ use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::{Preemption, TaskGroup};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
+use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::events::Event;
+use crate::front::rm::Barrier;
 use crate::partition::Awaited;
-use crate::predicates::{PredicateQuestion, QuestionId};
-use crate::rm::Barrier;
 
 /// A partition tells its RM something.
 #[derive(Debug)]

@@ -22,23 +22,23 @@ pub use self::configuration::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
     PartitionStateError, Removed,
 };
-use crate::callback::ResourceManagerCallback;
+use crate::api::callback::ResourceManagerCallback;
+use crate::api::control::ResourceManagerControl;
+use crate::api::users::{Resolvers, UserGroupResolver};
 use crate::clock::wall_clock_ns;
-use crate::control::ResourceManagerControl;
 use crate::events::{EventLog, EventReader, EventSettings, StreamLimits};
-use crate::metrics::{CallbackMetrics, Metrics};
-use crate::oracle::Watch;
-use crate::partition::{Answer, Question, Read};
-use crate::rm::{Body, DefaultQueues, Intake, Update};
-use crate::rm_proxy::{
+use crate::front::rm::{Body, DefaultQueues, Intake, Update};
+use crate::front::rm_proxy::{
     Deregister, FindRm, ListPartitions, ListRms, PartitionEntry, Register, RmProxy, Route,
     Shutdown, check_rm_id,
 };
+use crate::metrics::{CallbackMetrics, Metrics};
+use crate::partition::oracle::Watch;
+use crate::partition::{Answer, Question, Read};
 use crate::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
     QueueSnapshot,
 };
-use crate::users::{Resolvers, UserGroupResolver};
 
 /// On which threads the actors live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,9 +9,9 @@ use monoceros_proto::si::v1 as si;
 use tokio::task::JoinSet;
 
 use super::{Body, Rm, Update};
+use crate::api::users::{Answers, Questions};
+use crate::front::rm_proxy::Taken;
 use crate::metrics::ActorKind;
-use crate::rm_proxy::Taken;
-use crate::users::{Answers, Questions};
 
 /// A request that waits for its owners.
 pub(super) struct Resolving {

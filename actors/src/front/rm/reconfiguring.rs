@@ -25,10 +25,10 @@ use monoceros_rules::queues::object_state::ObjectState;
 use tokio::sync::oneshot;
 
 use super::{Document, Rm, Update};
-use crate::partition::{Conclude, Preparing, Request, StateChange, Wanted};
-use crate::scheduler::{
+use crate::api::scheduler::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError,
 };
+use crate::partition::{Conclude, Preparing, Request, StateChange, Wanted};
 
 /// The policy group of a registration that names none.
 const POLICY_GROUP: &str = "queues";

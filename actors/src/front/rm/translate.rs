@@ -21,12 +21,12 @@ use super::checks::{
     Intake, amount, check_placeholder, counted, first_of, preemption, shared, task_group, wanted,
 };
 use super::{CHUNK, Rm};
+use crate::api::users::Answers;
 use crate::application::{Cause, Existing, Op, Which};
-use crate::baton::Notice;
 use crate::events::Event;
 use crate::node::NodeChange;
 use crate::partition::{ForeignRequest, NewNode, Request};
-use crate::users::Answers;
+use crate::step::Notice;
 
 const FOREIGN: &str = "foreign";
 const NODE_PARTITION: &str = "si/node-partition";

@@ -15,7 +15,7 @@
 //!
 //! # When things go wrong
 //! A predicate that panics counts as a refusal. If this actor is lost, the baton in its hands is lost
-//! with it, and that tells the Rm (see [`crate::baton`]).
+//! with it, and that tells the Rm (see [`crate::step`]).
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,9 +29,9 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Tags};
 use prometheus::IntGauge;
 
-use crate::baton::{Baton, Errand, NodeWork, Outcome, Purpose, VisitReport};
 use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Metrics};
+use crate::step::{Baton, Errand, NodeWork, Outcome, Purpose, VisitReport};
 
 /// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
 ///

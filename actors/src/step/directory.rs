@@ -14,9 +14,9 @@ use monoceros_rules::work::application_state::ApplicationState;
 
 use super::RowSlot;
 use crate::application::Application;
-use crate::named::Named;
 use crate::node::Node;
 use crate::queue::{Queue, QueueFacts};
+use crate::step::named::Named;
 
 /// A queue of this partition: its place in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -8,7 +8,7 @@ use monoceros_proto::si::v1::{
     PreemptionPredicatesArgs, PreemptionPredicatesResponse, UpdateContainerSchedulingStateRequest,
 };
 
-use crate::predicates::{PredicateAnswer, PredicateQuestion, QuestionId, Scope, Verdict};
+use crate::api::predicates::{PredicateAnswer, PredicateQuestion, QuestionId, Scope, Verdict};
 
 /// The RM's side of the embedding API.
 ///

@@ -13,7 +13,6 @@
 //! * What is sent to a lost partition is dropped: its RM will report everything anew, and must not
 //!   take anything for rejected.
 
-mod answers;
 mod checks;
 mod default_queues;
 mod document;
@@ -45,18 +44,19 @@ use monoceros_config::PartitionConfig;
 use monoceros_proto::si::v1 as si;
 use tokio::sync::oneshot;
 
-use crate::baton::Notice;
-use crate::callback::{ResourceManagerCallback, RmState, StateDump};
+use super::answers;
+use crate::api::callback::{ResourceManagerCallback, RmState, StateDump};
+use crate::api::predicates::{Invalidation, Predicates};
+use crate::api::users::{Answers, PartitionUsers, Users};
 use crate::clock::Clock;
 use crate::events::{COLLECTED_FOR, EventStore, gather};
+use crate::front::rm_proxy::{PartitionEntry, Taken};
 use crate::metrics::{ActorKind, Metrics};
 use crate::partition::{
     Abandon, Ack, Close, Partition, PartitionParams, Request, Requests, Wanted,
 };
-use crate::predicates::{Invalidation, Predicates};
-use crate::rm_proxy::{PartitionEntry, Taken};
+use crate::step::Notice;
 use crate::tally::Tally;
-use crate::users::{Answers, PartitionUsers, Users};
 use crate::{ConfigurationError, Removed, Settings, Threads};
 use reconfiguring::{Deferred, Reconfiguration};
 use resolving::Resolving;

@@ -14,11 +14,11 @@ use tokio::sync::oneshot;
 
 use super::SchedulerHandle;
 use crate::UpdateError;
-use crate::rm::{
+use crate::front::rm::{
     ChangeState, Comparison, DefaultsOf, Document, Effect, Outcome, ReadConfiguration, Reconfigure,
     Rm,
 };
-use crate::rm_proxy::{
+use crate::front::rm_proxy::{
     ChangePartition, Concerned, Configure, Deregister, FindOnlyRm, OfferPolicyQueues,
     SetDefaultQueues,
 };

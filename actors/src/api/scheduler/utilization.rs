@@ -5,8 +5,8 @@ use std::sync::Arc;
 use monoceros_proto::si::v1 as si;
 
 use super::{SchedulerHandle, ask};
+use crate::front::rm::measured;
 use crate::partition::{Answer, Measurements, Question};
-use crate::rm::measured;
 use crate::snapshot::NodeRecommendation;
 use crate::{ReadError, UpdateError};
 

@@ -14,16 +14,16 @@ use actix::prelude::*;
 use monoceros_proto::si::v1::RegisterResourceManagerRequest;
 use tokio::sync::oneshot;
 
-use crate::callback::ResourceManagerCallback;
+use crate::api::callback::ResourceManagerCallback;
+use crate::api::users::Users;
 use crate::clock::Clock;
-use crate::metrics::{ActorKind, Metrics};
-use crate::partition::Partition;
-use crate::rm::{
+use crate::front::rm::{
     ChangeState, DefaultsOf, Document, InForce, Reconfigure, Rm, Roster, SessionParams, Silence,
     Supersede, Update, policy_group, warn_of_unused,
 };
+use crate::metrics::{ActorKind, Metrics};
+use crate::partition::Partition;
 use crate::tally::Tally;
-use crate::users::Users;
 use crate::{RegisterError, Removed, Settings, UpdateError};
 
 /// An RM registers, for the first time or again. From the embedding API.

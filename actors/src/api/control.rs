@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use actix::prelude::*;
 
-use crate::callback::RmState;
-use crate::predicates::{Invalidation, Predicates};
-use crate::rm::{ApplyControl, Control, Diagnose, Rm};
+use crate::api::callback::RmState;
+use crate::api::predicates::{Invalidation, Predicates};
+use crate::front::rm::{ApplyControl, Control, Diagnose, Rm};
 
 /// Steers the session that was current when it was made; once that is over, nothing happens.
 /// Calls return at once and are obeyed in order, ahead of requests that still wait their turn.

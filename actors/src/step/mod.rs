@@ -17,8 +17,9 @@
 //! A partition that closes in order disarms the guard first.
 
 mod directory;
+pub(crate) mod named;
 mod notice;
-mod offering;
+mod offer;
 mod visit;
 mod walk;
 
@@ -31,16 +32,16 @@ use monoceros_rules::books::Books;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::ApplicationSlot;
 
-use crate::callback::ResourceManagerCallback;
+use crate::api::callback::ResourceManagerCallback;
 use crate::events::{Event, Tracking};
+use crate::front::rm::{PartitionLost, Rm};
 use crate::metrics::ActorKind;
 use crate::partition::Partition;
-use crate::rm::{PartitionLost, Rm};
 use crate::tally::Tally;
 
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
 pub(crate) use notice::{Alarm, Allocated, Ending, Notice, Released};
-pub(crate) use offering::{Frame, Offering, Outcome, Placing, RowKey, RowSlot, RowUpdate};
+pub(crate) use offer::{Frame, Offering, Outcome, Placing, RowKey, RowSlot, RowUpdate};
 pub(crate) use visit::{Climbing, Errand, NodeWork, VisitReport};
 pub(crate) use walk::{Purpose, Walk};
 

@@ -9,9 +9,9 @@ use monoceros_rules::audit::{Decision, Facts};
 use monoceros_rules::decide::predicates::WIDEST;
 use monoceros_rules::nodes::NodeOrder;
 
-use crate::baton::Notice;
-use crate::callback::ResourceManagerCallback;
+use crate::api::callback::ResourceManagerCallback;
 use crate::partition::DECISIONS_PER_TRIP;
+use crate::step::Notice;
 
 /// How a partition works, and how closely it is watched.
 #[derive(Clone, Debug)]

@@ -11,9 +11,9 @@ use monoceros_proto::si::v1::update_container_scheduling_state_request::Scheduli
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 
-use crate::baton::{Allocated, Ending, Notice, Released};
-use crate::callback::ResourceManagerCallback;
-use crate::predicates::{PredicateQuestion, QuestionId};
+use crate::api::callback::ResourceManagerCallback;
+use crate::api::predicates::{PredicateQuestion, QuestionId};
+use crate::step::{Allocated, Ending, Notice, Released};
 
 /// What an RM is told of a request for which more machines would help.
 const NO_NODE: &str = "request fits in its queue and no node has room for it";
