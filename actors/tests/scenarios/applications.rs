@@ -1,4 +1,4 @@
-//! Applications: states, admission, removal (applications chapter, 1.7).
+//! Applications: states, admission, removal. Each message of a state is part of the interface, and so is each silence.
 
 use expect_test::expect;
 
@@ -292,7 +292,7 @@ fn one_id_twice_in_one_message_is_accepted_once() {
     );
 }
 
-/// D3: after a release of everything the timer runs.
+/// The timer of `Completing` runs also when one release ended everything.
 #[test]
 fn after_a_release_of_everything_it_completes_in_time() {
     check(

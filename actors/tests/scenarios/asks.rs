@@ -1,4 +1,4 @@
-//! Asks and allocations: added, changed, recovered, withdrawn (applications chapter, 2.10).
+//! Asks and allocations: added, changed, recovered, withdrawn.
 
 use expect_test::expect;
 
@@ -638,7 +638,7 @@ fn a_timeout_changed_later_counts_for_later_allocations() {
     );
 }
 
-/// D36: keys belong to their application.
+/// A key names an allocation within its application only.
 #[test]
 fn equal_keys_of_two_applications_are_two_allocations() {
     check(

@@ -1,5 +1,5 @@
-//! Applications that are left alone for a while (queues-and-config chapter, 5.4; applications chapter,
-//! 3.3 and 3.9).
+//! Applications that are left alone for a while because too many of their asks found no node: without such a pause, one application
+//! with thousands of hopeless asks costs a search for each of them whenever a node changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use monoceros_actors::Scheduler;
 use crate::ear::Ear;
 use crate::world::{check, in_virtual_time, register, say};
 
-/// The row of the table in 3.9, with a third ask that has a node.
+/// The third ask has a node, and waits all the same.
 #[test]
-fn s5_4_with_two_asks_that_find_no_node_the_third_is_not_tried_for_half_a_minute() {
+fn with_two_asks_that_find_no_node_the_third_is_not_tried_for_half_a_minute() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=2
@@ -54,7 +54,7 @@ fn s5_4_with_two_asks_that_find_no_node_the_third_is_not_tried_for_half_a_minute
 }
 
 #[test]
-fn s5_4_as_many_as_may_find_no_node_and_no_more_are_not_left_alone() {
+fn as_many_as_may_find_no_node_and_no_more_are_not_left_alone() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=2
@@ -78,7 +78,7 @@ fn s5_4_as_many_as_may_find_no_node_and_no_more_are_not_left_alone() {
 
 /// What was found to have no node before counts again in each pass, and is not searched for.
 #[test]
-fn s5_4_each_decision_begins_a_new_pass_that_counts_from_the_first_ask() {
+fn each_decision_begins_a_new_pass_that_counts_from_the_first_ask() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=2
@@ -108,7 +108,7 @@ fn s5_4_each_decision_begins_a_new_pass_that_counts_from_the_first_ask() {
 }
 
 #[test]
-fn s5_4_asks_of_one_shape_count_one_by_one_and_several_allocations_of_one_ask_as_one() {
+fn asks_of_one_shape_count_one_by_one_and_several_allocations_of_one_ask_as_one() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=3
@@ -132,7 +132,7 @@ fn s5_4_asks_of_one_shape_count_one_by_one_and_several_allocations_of_one_ask_as
 }
 
 #[test]
-fn s5_4_what_a_quota_holds_back_and_what_needs_a_node_of_its_own_is_not_counted() {
+fn what_a_quota_holds_back_and_what_needs_a_node_of_its_own_is_not_counted() {
     check(
         "
         queue root.a max gpu=1 prop application.unschedasks.backoff=1 limit users=ada disk=1
@@ -155,7 +155,7 @@ fn s5_4_what_a_quota_holds_back_and_what_needs_a_node_of_its_own_is_not_counted(
 }
 
 #[test]
-fn s5_4_what_predicates_refuse_everywhere_is_counted() {
+fn what_predicates_refuse_everywhere_is_counted() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=2 prop application.unschedasks.backoff.delay=10s
@@ -186,7 +186,7 @@ fn s5_4_what_predicates_refuse_everywhere_is_counted() {
 }
 
 #[test]
-fn s5_4_a_configuration_without_back_off_ends_it() {
+fn a_configuration_without_back_off_ends_it() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=1 prop application.unschedasks.backoff.delay=1h
@@ -230,7 +230,7 @@ fn s5_4_a_configuration_without_back_off_ends_it() {
 
 /// The deadline of the first is none of the second, which has its id and its place.
 #[test]
-fn s5_4_an_application_that_comes_again_begins_anew() {
+fn an_application_that_comes_again_begins_anew() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=1
@@ -266,7 +266,7 @@ fn s5_4_an_application_that_comes_again_begins_anew() {
 }
 
 #[test]
-fn s5_4_until_when_is_shown_and_a_tenth_of_a_second_is_the_least() {
+fn until_when_is_shown_and_a_tenth_of_a_second_is_the_least() {
     const QUEUES: &str = "
         queue root.a prop application.unschedasks.backoff=1 prop application.unschedasks.backoff.delay=90s
         queue root.b prop application.unschedasks.backoff=1 prop application.unschedasks.backoff.delay=1ns

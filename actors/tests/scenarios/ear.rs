@@ -142,7 +142,7 @@ impl Ear {
 
 impl ResourceManagerCallback for Ear {
     fn update_allocation(&self, response: si::AllocationResponse) {
-        // The order in which clients go through a message (scheduler-interface chapter, 1.9).
+        // Clients go through the lists of a message in this order.
         self.hear(response.new.into_iter().map(Word::Allocated));
         self.hear(response.rejected.into_iter().map(Word::AskRejected));
         self.hear(response.rejected_allocations.into_iter().map(Word::AllocationRejected));

@@ -1,5 +1,4 @@
-//! What is told as events (rest-events-metrics chapter, section 3): the codes of each row, and the
-//! order of 3.4.
+//! What is told as events: which change tells which event with which codes, and in what order the events of one step come.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};

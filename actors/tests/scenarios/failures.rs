@@ -1,4 +1,4 @@
-//! What breaks, and what goes on (applications chapter, 9.6; the design, section 4).
+//! What breaks, and what goes on: a partition or callback that is lost takes nothing of the others with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

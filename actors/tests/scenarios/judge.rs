@@ -1,6 +1,6 @@
-//! What a resource manager may hold a scheduler to, from the messages alone (applications chapter,
-//! section 12): one answer for each thing added, nothing placed twice, no rejection after an
-//! allocation, releases answered once, states along the diagram.
+//! What a resource manager may hold a scheduler to, from the messages alone: one answer for each thing added, nothing placed twice, no
+//! rejection after an allocation, releases answered once, states along the diagram. A scenario compares only what it expects; the judge
+//! sees also what nobody thought of.
 //!
 //! # How it knows what to expect
 //! Lines of one item that are waited for are judged strictly: the picture before the line says what
@@ -29,7 +29,7 @@ struct Live {
     node: String,
 }
 
-/// The picture that a resource manager has of its partition. See the module.
+/// The picture that a resource manager has of its partition, and what was wrong in what it was told.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
     /// Active applications with their states.
@@ -162,7 +162,7 @@ impl Judge {
                     self.wrong.push(format!("{id:?} is on an unknown node"));
                 }
                 if self.live.insert(id.clone(), live).is_some() && self.strict {
-                    self.wrong.push(format!("invariant 14: {id:?} is placed twice"));
+                    self.wrong.push(format!("{id:?} is placed twice"));
                 }
             }
             Word::Released(gone) => self.releases(gone),
@@ -225,7 +225,7 @@ impl Judge {
         answer(&mut self.wishes, &id, &mut self.wrong);
         let is_it = |placed: &Placed| placed.app == app && placed.key == key;
         if self.strict && self.placed.iter().any(is_it) {
-            self.wrong.push(format!("invariant 24: {id:?} is rejected after an allocation"));
+            self.wrong.push(format!("{id:?} is rejected after an allocation"));
         }
     }
 
@@ -240,12 +240,12 @@ impl Judge {
         };
         let events = [ApplicationEvent::Run, ApplicationEvent::Complete, ApplicationEvent::Fail];
         if !events.into_iter().any(leads) {
-            self.wrong.push(format!("invariant 22: {id} goes from {old} to {state}"));
+            self.wrong.push(format!("{id} goes from {old} to {state}, which the diagram does not have"));
         }
         if state_of(state).is_terminated() {
             self.apps.remove(id);
             if self.strict && self.live.keys().any(|(app, _)| app == id) {
-                self.wrong.push(format!("invariant 21: {id} is {state} and holds something"));
+                self.wrong.push(format!("{id} is {state} and holds something"));
             }
         } else {
             self.apps.insert(id.to_owned(), state.to_owned());
@@ -267,12 +267,12 @@ impl Judge {
                 self.live.remove(&id);
                 self.ending.remove(&id);
                 if !self.owed.remove(&id) && self.strict {
-                    self.wrong.push(format!("invariant 25: nobody asked to release {id:?}"));
+                    self.wrong.push(format!("nobody asked to release {id:?}"));
                 }
             }
             Ok(TerminationType::Timeout) => {
                 if !self.ending.insert(id.clone()) {
-                    self.wrong.push(format!("invariant 15: {id:?} is told to end twice"));
+                    self.wrong.push(format!("{id:?} is told to end twice"));
                 }
             }
             other => self.wrong.push(format!("{id:?} is released with {other:?}")),
@@ -287,13 +287,13 @@ impl Judge {
             self.settles_item(item);
         }
         for (id, count) in &self.new_apps {
-            self.wrong.push(format!("invariant 24: {count} answers for {id} are missing"));
+            self.wrong.push(format!("{count} answers for {id} are missing"));
         }
         for (id, count) in &self.new_nodes {
-            self.wrong.push(format!("invariant 24: {count} answers for {id} are missing"));
+            self.wrong.push(format!("{count} answers for {id} are missing"));
         }
         for id in std::mem::take(&mut self.owed) {
-            self.wrong.push(format!("invariant 25: the release of {id:?} is not answered"));
+            self.wrong.push(format!("the release of {id:?} is not answered"));
         }
         self.new_apps.clear();
         self.new_nodes.clear();
@@ -366,7 +366,7 @@ impl Judge {
             for name in placed.names.iter().filter_map(|name| Name::intern(name).ok()) {
                 if node.available.get(name) < 0 {
                     let id = &node.id;
-                    self.wrong.push(format!("invariant 8: too much {name} was placed on {id}"));
+                    self.wrong.push(format!("too much {name} was placed on {id}"));
                 }
                 let mut at = Some(app.leaf);
                 while let Some(queue) =
@@ -377,7 +377,7 @@ impl Judge {
                     let max = if is_root { Some(max.unwrap_or(0)) } else { max };
                     if max.is_some_and(|max| queue.ledger.allocated().get(name) > max) {
                         let path = &queue.config.path;
-                        self.wrong.push(format!("invariant 8: {path} is over its {name}"));
+                        self.wrong.push(format!("{path} is over its {name}"));
                     }
                     at = queue.parent;
                 }
@@ -386,7 +386,7 @@ impl Judge {
         }
     }
 
-    /// Nobody is tracked who neither uses anything nor is limited (7.4).
+    /// Nobody is tracked who neither uses anything nor is limited.
     fn check_tracked(&mut self, facts: &Facts) {
         let users = facts.users.iter().map(|user| (&user.name, &user.queues, &user.groups));
         let idle = users.filter(|(_, queues, groups)| is_idle(queues) && groups.is_empty());
@@ -402,7 +402,7 @@ impl Judge {
     }
 }
 
-/// Which limits of user or group are exceeded (invariant 8), by what the trackers show.
+/// Which limits of user or group are exceeded, by what the trackers show.
 fn over_limits(app: &ApplicationFact, name: Name, facts: &Facts) -> Vec<String> {
     let mut wrong = Vec::new();
     let user = facts.users.iter().filter(|user| user.name == app.user);
@@ -414,7 +414,7 @@ fn over_limits(app: &ApplicationFact, name: Name, facts: &Facts) -> Vec<String> 
         let max = place.max_resources.as_ref().and_then(|max| max.find(name));
         if max.is_some_and(|max| place.usage.get(name) > max) {
             let path = &place.path;
-            wrong.push(format!("invariant 8: {whose} is over its {name} at {path}"));
+            wrong.push(format!("{whose} is over its {name} at {path}"));
         }
         let leaf = facts.queues.iter().find(|queue| queue.slot == app.leaf);
         let is_above = |place: &&PlaceUsage| {
@@ -447,7 +447,7 @@ fn answer<K: Ord + Clone + std::fmt::Debug>(
             open.remove(key);
         }
         Some(count) => *count -= 1,
-        None => wrong.push(format!("invariant 24: {key:?} is answered and was not asked")),
+        None => wrong.push(format!("{key:?} is answered and was not asked")),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What users and groups may use, in a live scheduler (queues-and-config chapter, section 7): the
-//! rows of 7.9 and what follows from them for who goes first and who is woken.
+//! What users and groups may use, in a live scheduler: which limit counts for whom (`docs/limits.md`), and what follows for who goes
+//! first and who is woken.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::script::Script;
 use crate::world::{How, World, check, in_virtual_time};
 
 #[test]
-fn s7_9_a_named_limit_counts_for_its_user_and_the_wildcard_for_each_of_the_others() {
+fn a_named_limit_counts_for_its_user_and_the_wildcard_for_each_of_the_others() {
     check(
         "
         queue root.a limit users=ann vcore=4 limit users=* vcore=2
@@ -48,7 +48,7 @@ fn s7_9_a_named_limit_counts_for_its_user_and_the_wildcard_for_each_of_the_other
 }
 
 #[test]
-fn s7_9_a_user_has_no_more_than_its_group_leaves() {
+fn a_user_has_no_more_than_its_group_leaves() {
     check(
         "
         queue root.a limit users=ann groups=dev vcore=4 limit groups=ops vcore=2
@@ -71,7 +71,7 @@ fn s7_9_a_user_has_no_more_than_its_group_leaves() {
 }
 
 #[test]
-fn s7_9_one_running_application_of_a_user_keeps_the_next_from_starting() {
+fn one_running_application_of_a_user_keeps_the_next_from_starting() {
     check(
         "
         queue root.a limit users=ann apps=1 limit groups=dev apps=100
@@ -109,7 +109,7 @@ fn s7_9_one_running_application_of_a_user_keeps_the_next_from_starting() {
 }
 
 #[test]
-fn s7_9_the_group_is_that_of_the_closest_limit_above() {
+fn the_group_is_that_of_the_closest_limit_above() {
     check(
         "
         queue root limit groups=test_root vcore=3
@@ -146,7 +146,7 @@ fn s7_9_the_group_is_that_of_the_closest_limit_above() {
 }
 
 #[test]
-fn s7_9_without_the_group_of_the_parent_it_is_that_of_root() {
+fn without_the_group_of_the_parent_it_is_that_of_root() {
     check(
         "
         queue root limit groups=test_root vcore=3
@@ -173,7 +173,7 @@ fn s7_9_without_the_group_of_the_parent_it_is_that_of_root() {
 }
 
 #[test]
-fn s7_9_a_wildcard_on_the_leaf_comes_before_a_named_group_above() {
+fn a_wildcard_on_the_leaf_comes_before_a_named_group_above() {
     check(
         "
         queue root limit groups=dev vcore=9
@@ -197,7 +197,7 @@ fn s7_9_a_wildcard_on_the_leaf_comes_before_a_named_group_above() {
 }
 
 #[test]
-fn s7_9_all_who_count_for_the_wildcard_group_share_its_limit() {
+fn all_who_count_for_the_wildcard_group_share_its_limit() {
     check(
         "
         queue root.a limit groups=other vcore=1 limit groups=* vcore=3
@@ -229,7 +229,7 @@ fn s7_9_all_who_count_for_the_wildcard_group_share_its_limit() {
 }
 
 #[test]
-fn s7_9_applications_of_one_user_count_for_the_groups_of_their_queues() {
+fn applications_of_one_user_count_for_the_groups_of_their_queues() {
     check(
         "
         queue root.a limit groups=dev vcore=1
@@ -260,7 +260,7 @@ fn s7_9_applications_of_one_user_count_for_the_groups_of_their_queues() {
 }
 
 #[test]
-fn s7_9_a_group_that_is_limited_later_takes_only_applications_that_come_later() {
+fn a_group_that_is_limited_later_takes_only_applications_that_come_later() {
     check(
         "
         queue root limit groups=dev vcore=9
@@ -338,7 +338,7 @@ fn who_moves_to_an_older_group_by_a_reload_is_not_forgotten() {
 }
 
 #[test]
-fn s7_9_a_limit_below_what_is_used_takes_nothing_and_gives_nothing() {
+fn a_limit_below_what_is_used_takes_nothing_and_gives_nothing() {
     check(
         "
         queue root.a limit users=ann vcore=5
@@ -376,7 +376,7 @@ fn s7_9_a_limit_below_what_is_used_takes_nothing_and_gives_nothing() {
 }
 
 #[test]
-fn s7_9_what_is_used_below_counts_against_the_limit_of_the_parent() {
+fn what_is_used_below_counts_against_the_limit_of_the_parent() {
     check(
         "
         queue root.p limit users=ann vcore=2
@@ -412,7 +412,7 @@ fn s7_9_what_is_used_below_counts_against_the_limit_of_the_parent() {
 }
 
 #[test]
-fn s7_9_limits_of_leaf_and_parent_count_together() {
+fn limits_of_leaf_and_parent_count_together() {
     check(
         "
         queue root.p limit users=ann gpu=1
@@ -439,7 +439,7 @@ fn s7_9_limits_of_leaf_and_parent_count_together() {
 }
 
 #[test]
-fn s7_9_a_limit_of_zero_blocks_what_it_names() {
+fn a_limit_of_zero_blocks_what_it_names() {
     check(
         "
         queue root.a limit users=ann memory=5 gpu=0
@@ -464,7 +464,7 @@ fn s7_9_a_limit_of_zero_blocks_what_it_names() {
 }
 
 #[test]
-fn s7_9_without_the_wildcard_whoever_is_not_named_is_not_limited() {
+fn without_the_wildcard_whoever_is_not_named_is_not_limited() {
     check(
         "
         queue root.a limit users=ann vcore=1 limit users=* vcore=1
@@ -687,7 +687,7 @@ const ONE: &str = "
 ";
 
 #[test]
-fn s7_9_who_uses_nothing_is_forgotten_unless_a_limit_names_him() {
+fn who_uses_nothing_is_forgotten_unless_a_limit_names_him() {
     let rows = [
         ("queue root.a", &["user ann"][..], &[][..]),
         ("queue root.a limit users=ann vcore=4", &["user ann"], &["user ann"]),
@@ -709,7 +709,7 @@ fn s7_9_who_uses_nothing_is_forgotten_unless_a_limit_names_him() {
 }
 
 #[test]
-fn s7_9_a_user_whom_only_checks_saw_leaves_nothing_behind() {
+fn a_user_whom_only_checks_saw_leaves_nothing_behind() {
     let text = "
         app a1 in root.a user ann groups dev
         ask a1 k vcore=1

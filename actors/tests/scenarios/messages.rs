@@ -1,4 +1,4 @@
-//! What is in the messages (scheduler-interface chapter, 1.9; applications chapter, 1.2).
+//! What is in the messages, field by field, where a script shows only a line of it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Nodes come, change and leave (applications chapter, 8.8).
+//! Nodes come, change and leave. What they offer is what the root queue may use, so each change of a node is a change of quotas, too.
 
 use expect_test::expect;
 
@@ -175,7 +175,7 @@ fn of_what_a_node_has_none_it_says_nothing() {
     );
 }
 
-/// D41: as if draining, by a flag of its own.
+/// The node is left alone as if it drained, by a flag that draining and its end do not touch.
 #[test]
 fn a_node_that_is_not_ready_gets_only_what_requires_it() {
     check(
@@ -232,7 +232,7 @@ fn an_overcommitted_node_still_gives_what_it_has() {
     );
 }
 
-/// D18: use by others counts in the order.
+/// What other schedulers use counts in the order of nodes.
 #[test]
 fn a_node_that_others_use_is_tried_later() {
     check(
@@ -286,7 +286,7 @@ fn a_node_comes_with_what_is_on_it() {
     );
 }
 
-/// D42: all or nothing.
+/// A node comes with all its allocations or not at all.
 #[test]
 fn a_node_with_one_bad_allocation_is_refused_without_a_trace() {
     check(

@@ -1,4 +1,4 @@
-//! Several partitions of one resource manager (queues-and-config chapter, 2.7).
+//! Several partitions of one resource manager: each has its own nodes, queues and users, and a request of one never reaches another.
 
 use std::sync::Arc;
 

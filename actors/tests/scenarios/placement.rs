@@ -1,5 +1,5 @@
-//! Applications go where the rules say, and queues come and go with them (queues-and-config
-//! chapter, sections 3.7, 4 and 6).
+//! Applications go where the placement rules say, and dynamic queues come and go with them. Each rule is tried beside its code; these
+//! scenarios show that a live partition obeys.
 
 use expect_test::expect;
 
@@ -17,9 +17,8 @@ pub(crate) const OPEN: &str = "submitacl: '*', ";
 /// Whatever is asked for is made.
 pub(crate) const PROVIDED: &str = "{name: provided, create: true}";
 
-// The rows of 6.11 are tried one by one beside the rules; these show that the partition obeys.
 #[test]
-fn s6_11_rules_make_queues_with_their_parents() {
+fn rules_make_queues_with_their_parents() {
     let before = config(
         "{name: provided, create: true, parent: {name: user, create: true}}, \
          {name: tag, value: Namespace, create: true, parent: {name: fixed, value: ns, \
@@ -76,7 +75,7 @@ fn s6_11_rules_make_queues_with_their_parents() {
 }
 
 #[test]
-fn s6_11_a_draining_queue_and_one_without_access_leave_it_to_the_next_rule() {
+fn a_draining_queue_and_one_without_access_leave_it_to_the_next_rule() {
     let before = config(
         "{name: provided, create: true}, {name: fixed, value: spare}",
         "",
@@ -124,7 +123,7 @@ fn s6_11_a_draining_queue_and_one_without_access_leave_it_to_the_next_rule() {
 }
 
 #[test]
-fn s6_11_forced_applications_go_to_recovery_when_nothing_else_fits() {
+fn forced_applications_go_to_recovery_when_nothing_else_fits() {
     let before = config(
         PROVIDED,
         "submitacl: '*', childtemplate: {maxapplications: 1, resources: {max: {vcore: 1}}}, ",
@@ -169,7 +168,7 @@ fn s6_11_forced_applications_go_to_recovery_when_nothing_else_fits() {
 }
 
 #[test]
-fn s4_15_templates_of_dynamic_leaves() {
+fn a_dynamic_leaf_has_what_the_template_above_it_says() {
     let before = config(
         PROVIDED,
         "submitacl: '*', childtemplate: {maxapplications: 3, \
@@ -251,7 +250,7 @@ fn quota(name: &str, vcore: i64) -> String {
 }
 
 #[test]
-fn s4_15_namespace_tags_on_dynamic_leaves() {
+fn namespace_tags_limit_dynamic_leaves() {
     let varied = varied();
     let (max, guaranteed) = ("namespace.resourceQuota", "Namespace.resourceGuaranteed");
     check(
@@ -325,7 +324,7 @@ fn s4_15_namespace_tags_on_dynamic_leaves() {
 }
 
 #[test]
-fn s4_15_gangs_are_admitted_by_policy_and_configured_maxima() {
+fn gangs_are_admitted_by_policy_and_configured_maxima() {
     let varied = varied();
     let max = "namespace.resourcequota";
     check(
@@ -366,7 +365,7 @@ fn s4_15_gangs_are_admitted_by_policy_and_configured_maxima() {
 }
 
 #[test]
-fn s4_5_a_dynamic_queue_goes_ten_seconds_after_its_last_application() {
+fn a_dynamic_queue_goes_ten_seconds_after_its_last_application() {
     let varied = varied();
     check(
         &format!(
@@ -426,7 +425,7 @@ fn s4_5_a_dynamic_queue_goes_ten_seconds_after_its_last_application() {
 }
 
 #[test]
-fn s4_15_what_is_marked_and_cleaned() {
+fn what_was_dropped_from_the_configuration_goes_once_it_and_all_below_are_empty() {
     let before = config(PROVIDED, OPEN, "{name: p, queues: [{name: a}]}, {name: keep}");
     let after = config(PROVIDED, OPEN, "{name: keep}");
     check(
@@ -475,7 +474,7 @@ fn s4_15_what_is_marked_and_cleaned() {
 }
 
 #[test]
-fn s4_8_a_dynamic_queue_that_is_configured_keeps_its_applications_and_nothing_else() {
+fn a_dynamic_queue_that_is_configured_keeps_its_applications_and_nothing_else() {
     let before = config(
         PROVIDED,
         "submitacl: '*', childtemplate: {maxapplications: 4, resources: {max: {vcore: 2m}}}, ",
@@ -532,7 +531,7 @@ fn s4_8_a_dynamic_queue_that_is_configured_keeps_its_applications_and_nothing_el
 }
 
 #[test]
-fn s9_5_an_unknown_rule_is_refused_and_the_old_ones_stay() {
+fn an_unknown_rule_is_refused_and_the_old_ones_stay() {
     let before = config("{name: user, create: true}", OPEN, "");
     let after = config("{name: group}", OPEN, "{name: new}");
     let later = config("{name: fixed, value: new}", OPEN, "{name: new}");

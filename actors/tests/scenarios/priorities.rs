@@ -1,4 +1,4 @@
-//! Priorities (applications chapter, 7.3; queues-and-config chapter, 5.5).
+//! Priorities: of asks, applications and queues, with offsets and fences on the way up to root.
 
 use expect_test::expect;
 
@@ -338,7 +338,7 @@ fn a_fifo_leaf_serves_the_oldest_first() {
     );
 }
 
-/// Section 5.5, first row: shares of guarantees, and q3 has the higher priority.
+/// The shares of the guarantees are 0.6, 0.67, 0.5 and 0.5, and q3 has the higher priority.
 #[test]
 fn queues_go_by_priority_then_share_of_their_guarantee() {
     check(

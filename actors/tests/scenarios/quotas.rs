@@ -1,12 +1,11 @@
-//! Headroom, quotas and running applications (queues chapter, 4.15).
+//! Headroom, quotas and running applications: what every queue from leaf to root still allows, and who may start.
 
 use expect_test::expect;
 
 use crate::world::check;
 
-/// Section 4.15, row 6.
 #[test]
-fn s4_15_headroom_is_the_least_that_a_queue_and_those_above_leave() {
+fn headroom_is_the_least_that_a_queue_and_those_above_leave() {
     check(
         "
         queue root.p max vcore=20 memory=8
@@ -37,9 +36,9 @@ fn s4_15_headroom_is_the_least_that_a_queue_and_those_above_leave() {
     );
 }
 
-/// Section 4.15, row 7: what a node without capacity holds was recovered.
+/// What a node without capacity holds was recovered.
 #[test]
-fn s4_15_headroom_without_capacity_is_what_the_quotas_leave() {
+fn headroom_without_capacity_is_what_the_quotas_leave() {
     check(
         "
         queue root.p max vcore=20 memory=10
@@ -70,9 +69,9 @@ fn s4_15_headroom_without_capacity_is_what_the_quotas_leave() {
     );
 }
 
-/// Section 4.15, row 8: without usage the headroom is the effective maximum.
+/// Without usage the headroom is the effective maximum.
 #[test]
-fn s4_15_the_effective_maximum_is_the_least_of_each_type_on_the_path() {
+fn the_effective_maximum_is_the_least_of_each_type_on_the_path() {
     check(
         "
         queue root.p max gpu=2
@@ -89,9 +88,9 @@ fn s4_15_the_effective_maximum_is_the_least_of_each_type_on_the_path() {
     );
 }
 
-/// Section 4.15, row 9: 420 of 1200 is less than 400 of 1000, and 420 of 1000 would be more.
+/// 420 of the queue's own 1200 is a smaller share than 400 of the root's 1000; 420 of 1000 would be a larger one.
 #[test]
-fn s4_15_a_maximum_above_that_of_the_root_counts_for_the_share() {
+fn a_maximum_above_that_of_the_root_counts_for_the_share() {
     check(
         "
         queue root.other
@@ -121,10 +120,9 @@ fn s4_15_a_maximum_above_that_of_the_root_counts_for_the_share() {
     );
 }
 
-/// Section 4.15, row 10: memory counts by the root's maximum (0.50), so root.other with 0.40 is
-/// first; of its own maximum root.tier has 0.10 only.
+/// Memory counts by the root's maximum (0.50), so root.other with 0.40 is first; of its own maximum root.tier has 0.10 only.
 #[test]
-fn s4_15_a_type_without_a_maximum_of_its_own_is_shared_by_the_one_above() {
+fn a_type_without_a_maximum_of_its_own_is_shared_by_the_one_above() {
     check(
         "
         queue root.other
@@ -154,9 +152,8 @@ fn s4_15_a_type_without_a_maximum_of_its_own_is_shared_by_the_one_above() {
     );
 }
 
-/// Section 4.15, row 11.
 #[test]
-fn s4_15_a_type_that_no_node_offers_is_never_placed() {
+fn a_type_that_no_node_offers_is_never_placed() {
     check(
         "
         queue root.a
@@ -174,9 +171,8 @@ fn s4_15_a_type_that_no_node_offers_is_never_placed() {
     );
 }
 
-/// Section 4.15, row 12.
 #[test]
-fn s4_15_a_type_that_a_quota_does_not_name_is_not_limited_by_it() {
+fn a_type_that_a_quota_does_not_name_is_not_limited_by_it() {
     check(
         "
         queue root.a max vcore=1
@@ -199,9 +195,8 @@ fn s4_15_a_type_that_a_quota_does_not_name_is_not_limited_by_it() {
     );
 }
 
-/// Section 4.15, row 13.
 #[test]
-fn s4_15_a_queue_above_its_quota_still_takes_what_asks_for_another_type() {
+fn a_queue_above_its_quota_still_takes_what_asks_for_another_type() {
     check(
         "
         queue root.a max vcore=1 memory=0
@@ -227,10 +222,9 @@ fn s4_15_a_queue_above_its_quota_still_takes_what_asks_for_another_type() {
     );
 }
 
-/// Section 4.15, row 14: no queue can hold less than what is released, because nothing is released
-/// that is not held: what was released already, or never placed, changes no queue.
+/// Nothing is released that is not held, so no queue falls below zero: a second release, or one of what was never placed, changes none.
 #[test]
-fn s4_15_a_release_of_more_than_is_held_changes_no_queue() {
+fn a_release_of_more_than_is_held_changes_no_queue() {
     check(
         "
         queue root.p.a
@@ -267,7 +261,7 @@ fn s4_15_a_release_of_more_than_is_held_changes_no_queue() {
     );
 }
 
-/// Section 3.4: a maximum of nothing only is no maximum.
+/// A maximum that is zero in all that it names is no maximum.
 #[test]
 fn a_maximum_of_zeros_alone_limits_nothing() {
     check(
@@ -287,9 +281,8 @@ fn a_maximum_of_zeros_alone_limits_nothing() {
     );
 }
 
-/// Section 4.15, row 17 (D34).
 #[test]
-fn s4_15_what_is_recovered_may_exceed_the_most_that_run_and_stops_others_only() {
+fn what_is_recovered_may_exceed_the_most_that_run_and_stops_others_only() {
     check(
         "
         queue root.a maxapps=2
@@ -340,9 +333,9 @@ fn s4_15_what_is_recovered_may_exceed_the_most_that_run_and_stops_others_only() 
     );
 }
 
-/// Section 4.7: all levels must agree, and those that run are never stopped.
+/// All levels must agree that an application may start, and those that run are never stopped.
 #[test]
-fn s4_15_a_parent_counts_the_applications_of_all_its_leaves() {
+fn a_parent_counts_the_applications_of_all_its_leaves() {
     check(
         "
         queue root.p maxapps=2

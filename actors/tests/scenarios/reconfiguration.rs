@@ -1,5 +1,5 @@
-//! Another configuration while everything runs, and the states of a partition (queues-and-config
-//! chapter, 4.8, 4.15 and 9.5; applications chapter, 9.4, 9.5 and 9.7).
+//! Another configuration while everything runs, and the states of a partition. A reload changes what is decided from the next step on
+//! and takes nothing away from what runs.
 
 use expect_test::expect;
 
@@ -73,7 +73,7 @@ fn a_maximum_raised_above_a_leaf_is_used_at_once() {
 }
 
 #[test]
-fn s3_10_a_property_that_a_reload_removes_is_back_to_its_default() {
+fn a_property_that_a_reload_removes_is_back_to_its_default() {
     check(
         "
         queue root.a prop application.sort.policy=fair prop priority.offset=7
@@ -132,7 +132,7 @@ fn s3_10_a_property_that_a_reload_removes_is_back_to_its_default() {
 }
 
 #[test]
-fn s4_8_a_maximum_below_what_is_used_takes_nothing_away_and_lets_nothing_in() {
+fn a_maximum_below_what_is_used_takes_nothing_away_and_lets_nothing_in() {
     check(
         "
         queue root.a max vcore=4
@@ -203,9 +203,8 @@ fn more_applications_may_run_at_once_when_the_limit_is_raised() {
     );
 }
 
-/// The limit of root is applied on reload, too (section 2.6).
 #[test]
-fn s2_6_the_limit_of_running_applications_of_the_root_is_applied() {
+fn the_limit_of_running_applications_of_the_root_is_applied_on_reload_too() {
     check(
         "
         queue root maxapps=1
@@ -341,7 +340,7 @@ fn another_order_of_a_parent_makes_the_keys_of_its_children_anew() {
 }
 
 #[test]
-fn s9_5_another_order_of_nodes_is_used_by_the_next_step() {
+fn another_order_of_nodes_is_used_by_the_next_step() {
     check(
         "
         order fair vcore=1
@@ -417,9 +416,9 @@ fn a_queue_without_applications_goes_at_once() {
     );
 }
 
-/// Section 4.15, row 2: only what drains is cleaned up.
+/// Of configured queues only what drains is cleaned up.
 #[test]
-fn s4_15_a_configured_queue_stays_however_long_it_is_empty() {
+fn a_configured_queue_stays_however_long_it_is_empty() {
     check(
         "
         queue root.p.x
@@ -440,7 +439,7 @@ fn s4_15_a_configured_queue_stays_however_long_it_is_empty() {
 }
 
 #[test]
-fn s4_15_s9_5_a_queue_with_an_application_drains_and_goes_with_it() {
+fn a_queue_with_an_application_drains_and_goes_with_it() {
     check(
         "
         queue root.a
@@ -487,7 +486,7 @@ fn s4_15_s9_5_a_queue_with_an_application_drains_and_goes_with_it() {
 }
 
 #[test]
-fn s4_15_s9_5_a_draining_queue_that_comes_back_goes_on_with_what_it_has() {
+fn a_draining_queue_that_comes_back_goes_on_with_what_it_has() {
     check(
         "
         queue root.a
@@ -648,7 +647,7 @@ fn queues_come_and_go_many_times() {
 // ------------------------------------------------------------------------- leaves become parents
 
 #[test]
-fn s4_8_a_leaf_with_applications_does_not_become_a_parent() {
+fn a_leaf_with_applications_does_not_become_a_parent() {
     check(
         "
         queue root.a max vcore=2
@@ -713,7 +712,7 @@ fn an_empty_leaf_becomes_a_parent_and_an_empty_parent_a_leaf() {
 }
 
 #[test]
-fn s4_8_a_parent_of_applications_does_not_become_a_leaf() {
+fn a_parent_of_applications_does_not_become_a_leaf() {
     check(
         "
         queue root.a.x

@@ -69,7 +69,7 @@ async fn paths(scheduler: &SchedulerHandle, partition: &str) -> Vec<String> {
 }
 
 #[test]
-fn s9_5_an_update_before_a_registration_or_of_nobody_is_an_error() {
+fn an_update_before_a_registration_or_of_nobody_is_an_error() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let nobody = scheduler.update_configuration(configure("", ONE)).await;
@@ -88,7 +88,7 @@ fn s9_5_an_update_before_a_registration_or_of_nobody_is_an_error() {
 }
 
 #[test]
-fn s9_5_the_same_text_twice_is_applied_once_and_the_extra_part_each_time() {
+fn the_same_text_twice_is_applied_once_and_the_extra_part_each_time() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let before = scheduler.configuration("").await.unwrap();
@@ -113,7 +113,7 @@ fn s9_5_the_same_text_twice_is_applied_once_and_the_extra_part_each_time() {
 }
 
 #[test]
-fn s9_5_a_text_that_is_not_valid_changes_neither_queues_nor_the_extra_part() {
+fn a_text_that_is_not_valid_changes_neither_queues_nor_the_extra_part() {
     in_virtual_time(async {
         let (scheduler, ear) = begin(ONE).await;
         say(&scheduler, "rm", "node n1 vcore=4\napp a1 in root.a").await;
@@ -137,7 +137,7 @@ fn s9_5_a_text_that_is_not_valid_changes_neither_queues_nor_the_extra_part() {
 }
 
 #[test]
-fn s9_5_each_fault_is_answered_and_all_of_a_text_at_once() {
+fn each_fault_is_answered_and_all_of_a_text_at_once() {
     let rule = ONE.replace("    queues:\n", "    placementrules: [{name: oracle}]\n    queues:\n");
     let template = ONE.replace(
         "{ name: a }",
@@ -173,7 +173,7 @@ fn s9_5_each_fault_is_answered_and_all_of_a_text_at_once() {
 }
 
 #[test]
-fn s9_5_a_text_that_differs_in_white_space_is_applied_and_means_the_same() {
+fn a_text_that_differs_in_white_space_is_applied_and_means_the_same() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let spaced = update(&scheduler, &format!("\n{ONE}\n\n")).await.unwrap();
@@ -186,7 +186,7 @@ fn s9_5_a_text_that_differs_in_white_space_is_applied_and_means_the_same() {
 }
 
 #[test]
-fn s9_5_white_space_or_limits_alone_are_applied_without_an_event_of_a_queue() {
+fn white_space_or_limits_alone_are_applied_without_an_event_of_a_queue() {
     let limited = |vcore: u8| {
         let limit = format!("{{limit: all, users: ['*'], maxresources: {{vcore: {vcore}m}}}}");
         ONE.replace("{ name: a }", &format!("{{ name: a, limits: [ {limit} ] }}"))
@@ -218,7 +218,7 @@ fn s9_5_white_space_or_limits_alone_are_applied_without_an_event_of_a_queue() {
 }
 
 #[test]
-fn s9_5_flags_of_preemption_hold_from_the_next_step_on() {
+fn flags_of_preemption_hold_from_the_next_step_on() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let flags = async || {
@@ -236,7 +236,7 @@ fn s9_5_flags_of_preemption_hold_from_the_next_step_on() {
 }
 
 #[test]
-fn s9_4_a_bad_text_makes_no_partition_and_a_mended_one_may_follow() {
+fn a_bad_text_makes_no_partition_and_a_mended_one_may_follow() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let registration = |config: &str| si::RegisterResourceManagerRequest {
@@ -299,7 +299,7 @@ fn what_is_only_validated_has_no_effect() {
 }
 
 #[test]
-fn s9_1_another_policy_group_is_refused_and_the_same_one_may_be_named() {
+fn another_policy_group_is_refused_and_the_same_one_may_be_named() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let of = |group: &str| si::UpdateConfigurationRequest {
@@ -316,7 +316,7 @@ fn s9_1_another_policy_group_is_refused_and_the_same_one_may_be_named() {
 }
 
 #[test]
-fn s2_8_s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one() {
+fn an_empty_text_means_the_configuration_of_a_registration_without_one() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(ONE).await;
         let old_form =
@@ -448,7 +448,7 @@ fn a_queue_made_on_demand_that_is_configured_below_its_use_says_so() {
 }
 
 #[test]
-fn s9_1_other_queues_of_a_policy_group_reach_those_of_it_who_brought_none() {
+fn other_queues_of_a_policy_group_reach_those_of_it_who_brought_none() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().default_queues(ONE).start_local().unwrap();
         let join = async |rm: &str, group: &str, config: &str| {
@@ -491,7 +491,7 @@ fn s9_1_other_queues_of_a_policy_group_reach_those_of_it_who_brought_none() {
 }
 
 #[test]
-fn s9_5_a_partition_that_is_not_configured_any_more_tells_its_last_and_is_unknown() {
+fn a_partition_that_is_not_configured_any_more_tells_its_last_and_is_unknown() {
     in_virtual_time(async {
         let (scheduler, ear) = begin(TWO).await;
         say(
@@ -570,7 +570,7 @@ fn applications_of_a_removed_partition_hear_why() {
 }
 
 #[test]
-fn s9_5_if_one_partition_cannot_change_none_does() {
+fn if_one_partition_cannot_change_none_does() {
     in_virtual_time(async {
         let (scheduler, _ear) = begin(TWO).await;
         say(&scheduler, "rm", "app g1 in root.a partition gpu").await;

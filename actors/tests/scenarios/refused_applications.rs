@@ -1,11 +1,10 @@
-//! Applications that are refused or ignored, item by item: rows V9 to V20 of the scheduler-interface
-//! chapter, section 4, that can be told in process. What is refused changes nothing.
+//! Applications that are refused or ignored, item by item, as a resource manager hears it; what is refused changes nothing.
+//! The reasons are those of `docs/grpc.md#why-an-item-was-refused`.
 
 use expect_test::expect;
 
 use crate::world::{check, too_long};
 
-// V9.
 #[test]
 fn an_application_without_a_usable_id_is_rejected() {
     let id = too_long();
@@ -29,7 +28,6 @@ fn an_application_without_a_usable_id_is_rejected() {
     );
 }
 
-// V10 and V11.
 #[test]
 fn an_id_twice_in_one_message_is_accepted_once() {
     check(
@@ -49,7 +47,6 @@ fn an_id_twice_in_one_message_is_accepted_once() {
     );
 }
 
-// V12.
 #[test]
 fn an_application_in_an_unknown_partition_is_rejected() {
     check(
@@ -73,7 +70,6 @@ fn an_application_in_an_unknown_partition_is_rejected() {
     );
 }
 
-// V13 and V14.
 #[test]
 fn an_application_of_nobody_needs_force() {
     check(
@@ -94,7 +90,6 @@ fn an_application_of_nobody_needs_force() {
     );
 }
 
-// V15.
 #[test]
 fn an_application_that_no_queue_takes_is_rejected() {
     check(
@@ -125,7 +120,6 @@ fn an_application_that_no_queue_takes_is_rejected() {
     );
 }
 
-// V15 and 6.7 of the queues-and-config chapter.
 #[test]
 fn what_runs_already_and_has_no_queue_is_recovered_in_one_that_goes_with_the_last() {
     check(
@@ -211,7 +205,6 @@ fn what_runs_already_and_has_no_queue_is_recovered_in_one_that_goes_with_the_las
     );
 }
 
-// V19.
 #[test]
 fn the_removal_of_an_unknown_application_is_ignored() {
     check(
@@ -229,7 +222,6 @@ fn the_removal_of_an_unknown_application_is_ignored() {
     );
 }
 
-// V20 (applications chapter, 1.5).
 #[test]
 fn a_removed_application_says_no_more_of_its_states() {
     check(

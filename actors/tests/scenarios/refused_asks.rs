@@ -1,11 +1,10 @@
-//! Asks, allocations and releases that are refused or ignored, item by item: rows V21 to V43 of the scheduler-interface
-//! chapter, section 4, that can be told in process. What is refused changes nothing.
+//! Asks, allocations and releases that are refused or ignored, item by item, as a resource manager hears it; what is refused changes
+//! nothing. The reasons are those of `docs/grpc.md#why-an-item-was-refused`.
 
 use expect_test::expect;
 
 use crate::world::{check, too_long};
 
-// V21.
 #[test]
 fn an_ask_without_a_usable_key_is_rejected() {
     let key = too_long();
@@ -47,7 +46,6 @@ fn an_ask_without_a_usable_key_is_rejected() {
     );
 }
 
-// V22 and V23; row 3 of the applications chapter, 2.10.
 #[test]
 fn an_ask_of_an_unknown_application_is_rejected() {
     check(
@@ -80,7 +78,6 @@ fn an_ask_of_an_unknown_application_is_rejected() {
     );
 }
 
-// V24.
 #[test]
 fn an_ask_for_an_unknown_partition_is_rejected() {
     check(
@@ -113,7 +110,6 @@ fn an_ask_for_an_unknown_partition_is_rejected() {
     );
 }
 
-// V25 and V26.
 #[test]
 fn an_allocation_of_nothing_or_less_is_rejected_in_every_form() {
     check(
@@ -157,7 +153,6 @@ fn an_allocation_of_nothing_or_less_is_rejected_in_every_form() {
     );
 }
 
-// V27.
 #[test]
 fn an_amount_that_cannot_be_counted_is_rejected() {
     check(
@@ -194,7 +189,6 @@ fn an_amount_that_cannot_be_counted_is_rejected() {
     );
 }
 
-// V27, for what others placed.
 #[test]
 fn what_others_placed_is_rejected_when_it_cannot_be_counted() {
     check(
@@ -230,7 +224,6 @@ fn what_others_placed_is_rejected_when_it_cannot_be_counted() {
     );
 }
 
-// V28 (D6).
 #[test]
 fn a_placeholder_without_a_task_group_is_rejected() {
     check(
@@ -256,7 +249,6 @@ fn a_placeholder_without_a_task_group_is_rejected() {
     );
 }
 
-// V29.
 #[test]
 fn an_ask_repeats_from_once_to_ten_thousand_times() {
     check(
@@ -282,7 +274,6 @@ fn an_ask_repeats_from_once_to_ten_thousand_times() {
     );
 }
 
-// V30.
 #[test]
 fn an_allocation_on_an_unknown_node_is_rejected() {
     check(
@@ -309,7 +300,6 @@ fn an_allocation_on_an_unknown_node_is_rejected() {
     );
 }
 
-// V31.
 #[test]
 fn an_allocation_that_exists_is_taken_on_a_node_that_takes_nothing_new() {
     check(
@@ -339,7 +329,6 @@ fn an_allocation_that_exists_is_taken_on_a_node_that_takes_nothing_new() {
     );
 }
 
-// V32.
 #[test]
 fn of_a_known_request_only_the_resources_change() {
     check(
@@ -371,7 +360,6 @@ fn of_a_known_request_only_the_resources_change() {
     );
 }
 
-// V34.
 #[test]
 fn an_allocation_with_a_uuid_needs_a_node() {
     check(
@@ -389,7 +377,6 @@ fn an_allocation_with_a_uuid_needs_a_node() {
     );
 }
 
-// V35 to V37.
 #[test]
 fn what_others_placed_needs_a_node_and_may_be_nothing() {
     check(
@@ -424,7 +411,6 @@ fn what_others_placed_needs_a_node_and_may_be_nothing() {
     );
 }
 
-// V38.
 #[test]
 fn a_release_of_what_is_unknown_is_ignored() {
     check(
@@ -453,7 +439,6 @@ fn a_release_of_what_is_unknown_is_ignored() {
     );
 }
 
-// V39.
 #[test]
 fn a_release_of_a_pending_request_drops_it_without_a_reply() {
     check(
@@ -477,7 +462,6 @@ fn a_release_of_a_pending_request_drops_it_without_a_reply() {
     );
 }
 
-// V43.
 #[test]
 fn a_release_without_an_application_means_what_others_placed() {
     check(

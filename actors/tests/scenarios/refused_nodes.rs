@@ -1,11 +1,10 @@
-//! Nodes that are refused or ignored, item by item: rows V44 to V54 of the scheduler-interface
-//! chapter, section 4, that can be told in process. What is refused changes nothing.
+//! Nodes that are refused or ignored, item by item, as a resource manager hears it; what is refused changes nothing.
+//! The reasons are those of `docs/grpc.md#why-an-item-was-refused`.
 
 use expect_test::expect;
 
 use crate::world::{check, too_long};
 
-// V44.
 #[test]
 fn a_node_without_a_usable_id_or_with_negative_amounts_is_rejected() {
     let id = too_long();
@@ -35,7 +34,6 @@ fn a_node_without_a_usable_id_or_with_negative_amounts_is_rejected() {
     );
 }
 
-// V45.
 #[test]
 fn a_node_that_exists_or_names_an_unknown_partition_is_rejected() {
     check(
@@ -61,7 +59,6 @@ fn a_node_that_exists_or_names_an_unknown_partition_is_rejected() {
     );
 }
 
-// V46.
 #[test]
 fn a_node_without_capacity_hosts_nothing() {
     check(
@@ -84,7 +81,6 @@ fn a_node_without_capacity_hosts_nothing() {
     );
 }
 
-// V47.
 #[test]
 fn a_node_is_rejected_for_the_first_bad_allocation_that_it_holds() {
     check(
@@ -112,7 +108,6 @@ fn a_node_is_rejected_for_the_first_bad_allocation_that_it_holds() {
     );
 }
 
-// V48.
 #[test]
 fn a_change_of_an_unknown_node_is_ignored() {
     check(
@@ -135,7 +130,6 @@ fn a_change_of_an_unknown_node_is_ignored() {
     );
 }
 
-// V49.
 #[test]
 fn a_negative_capacity_is_ignored_and_a_small_one_is_taken() {
     check(
@@ -166,7 +160,6 @@ fn a_negative_capacity_is_ignored_and_a_small_one_is_taken() {
     );
 }
 
-// V50.
 #[test]
 fn a_node_that_is_not_ready_takes_nothing_until_it_is() {
     check(
@@ -197,7 +190,6 @@ fn a_node_that_is_not_ready_takes_nothing_until_it_is() {
     );
 }
 
-// V52.
 #[test]
 fn a_node_that_leaves_releases_what_it_holds_and_is_not_answered() {
     check(
@@ -228,7 +220,6 @@ fn a_node_that_leaves_releases_what_it_holds_and_is_not_answered() {
     );
 }
 
-// V53.
 #[test]
 fn an_unknown_action_on_a_node_is_rejected() {
     check(
@@ -249,7 +240,6 @@ fn an_unknown_action_on_a_node_is_rejected() {
     );
 }
 
-// V54.
 #[test]
 fn what_one_message_says_of_a_node_is_done_in_order() {
     check(
@@ -268,7 +258,6 @@ fn what_one_message_says_of_a_node_is_done_in_order() {
     );
 }
 
-// The last case of the section (VT5).
 #[test]
 fn a_good_item_after_a_bad_one_is_processed() {
     check(

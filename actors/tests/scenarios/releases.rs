@@ -1,4 +1,4 @@
-//! Releases and what follows from them (applications chapter, 5.6).
+//! Releases and what follows from them: which are answered, what they leave pending, and who gets the room.
 
 use expect_test::expect;
 
@@ -60,7 +60,7 @@ fn a_release_without_a_type_or_with_an_unknown_one_is_a_stop() {
     );
 }
 
-/// V40, V41: what the core never asked for is removed without a word.
+/// A release is removed without a word if it says that the scheduler asked for it, whether the scheduler did or not.
 #[test]
 fn a_confirmation_that_nobody_waits_for_removes_in_silence() {
     check(
@@ -270,8 +270,7 @@ fn a_recovered_allocation_that_could_not_be_bound_is_pending() {
     );
 }
 
-/// What is reported in the end is what runs there already, under another UUID: it is not told again
-/// (scheduler-interface chapter, V32).
+/// The allocation that is reported in the end runs there already, under another UUID, so it is not told again.
 #[test]
 fn a_node_that_leaves_releases_what_is_on_it() {
     check(

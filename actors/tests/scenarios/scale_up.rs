@@ -1,4 +1,5 @@
-//! Requests for which more machines would help (applications chapter, 3.8).
+//! Requests for which more machines would help. An autoscaler buys machines for what it hears, so a request is told once, and not
+//! at all if a quota or its user's limit would hold it back on any number of machines.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -283,7 +284,7 @@ fn no_more_is_asked_for_a_user_than_its_limits_leave_in_all_queues_together() {
 }
 
 #[test]
-fn s5_4_what_a_back_off_leaves_alone_asks_for_no_machines() {
+fn what_a_back_off_leaves_alone_asks_for_no_machines() {
     in_virtual_time(async {
         let world = World::new("queue root.a prop application.unschedasks.backoff=2").await;
         world.say("node n1 vcore=1 ; node n2 vcore=1 ; node n3 vcore=1\napp a1 in root.a").await;

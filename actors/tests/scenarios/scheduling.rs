@@ -1,4 +1,4 @@
-//! Which ask goes where (applications chapter, 3.9).
+//! Which ask goes where: what is tried first, on which nodes, and what it does not hold up when it finds none.
 
 use expect_test::expect;
 
@@ -198,7 +198,7 @@ fn who_runs_is_counted_at_every_level() {
     );
 }
 
-/// D34: recovered applications are counted although they are too many.
+/// Recovered applications are counted although they are more than may run; only others wait for it.
 #[test]
 fn recovered_applications_may_be_more_than_may_run() {
     check(

@@ -1,4 +1,5 @@
-//! Resource managers come, come again and go (applications chapter, 9.7).
+//! Resource managers come, come again and go. A session ends with everything that it brought; the next one starts from nothing, and
+//! no message of one session reaches another.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use monoceros_proto::si::v1 as si;
 use crate::ear::Ear;
 use crate::world::{check, check_plain, in_virtual_time};
 
-/// D27.
+/// Each resource manager has partitions, nodes, applications and users of its own, whatever their names.
 #[test]
 fn two_rms_with_equal_ids_never_meet() {
     check(
@@ -150,7 +151,7 @@ fn what_an_earlier_session_sent_last_is_not_answered_to_the_new_one() {
     );
 }
 
-/// D43.
+/// A configuration is checked before anything of the earlier session is given up.
 #[test]
 fn a_registration_that_is_refused_leaves_the_earlier_one() {
     check(
@@ -287,7 +288,6 @@ fn requests_of_an_unknown_rm_are_refused_by_name() {
     });
 }
 
-/// V6.
 #[test]
 fn an_rm_has_an_id_of_up_to_128_bytes_without_brackets() {
     in_virtual_time(async {

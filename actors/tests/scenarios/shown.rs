@@ -1,5 +1,4 @@
-//! What is shown of queues that come and go, and of what users and groups use
-//! (rest-events-metrics chapter, 1.8 and 4.3).
+//! What is shown of queues that come and go, and of what users and groups use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +52,7 @@ async fn queue(scheduler: &SchedulerHandle, path: &str) -> Option<QueueSnapshot>
 }
 
 #[test]
-fn s4_14_the_series_of_a_dynamic_queue_come_and_go_with_it() {
+fn the_series_of_a_dynamic_queue_come_and_go_with_it() {
     in_virtual_time(async {
         let scheduler = started(
             "

@@ -1,4 +1,5 @@
-//! Who comes first among queues and applications (queues chapter, 5.5).
+//! Who comes first among queues and applications: by priority, share of guarantee or maximum, age and use, as the policy of the parent
+//! or leaf says.
 
 use expect_test::expect;
 
@@ -34,9 +35,9 @@ const GUARANTEED: [&str; 4] = [
 ];
 const LIMITED: [&str; 4] = ["max vcore=1000 memory=1000"; 4];
 
-/// Section 5.5, row 1: shares 0.6, 0.67, 0.5, 0.5.
+/// The shares are 0.6, 0.67, 0.5 and 0.5.
 #[test]
-fn s5_5_queues_go_by_priority_and_then_by_share_of_their_guarantee() {
+fn queues_go_by_priority_and_then_by_share_of_their_guarantee() {
     check(
         &four("", GUARANTEED, [300, 200, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -61,9 +62,9 @@ fn s5_5_queues_go_by_priority_and_then_by_share_of_their_guarantee() {
     );
 }
 
-/// Section 5.5, row 1.
+/// As above, with shares of 0.6, 0.67, 0.5 and 0.5.
 #[test]
-fn s5_5_queues_go_by_share_and_then_by_priority_where_the_parent_says_so() {
+fn queues_go_by_share_and_then_by_priority_where_the_parent_says_so() {
     check(
         &four(BY_SHARE, GUARANTEED, [300, 200, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -88,9 +89,9 @@ fn s5_5_queues_go_by_share_and_then_by_priority_where_the_parent_says_so() {
     );
 }
 
-/// Section 5.5, row 2: shares 0.4, 1.0, 0.5, 0.5.
+/// The shares are 0.4, 1.0, 0.5 and 0.5.
 #[test]
-fn s5_5_a_higher_priority_comes_before_a_smaller_share() {
+fn a_higher_priority_comes_before_a_smaller_share() {
     check(
         &four("", GUARANTEED, [200, 300, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -115,9 +116,9 @@ fn s5_5_a_higher_priority_comes_before_a_smaller_share() {
     );
 }
 
-/// Section 5.5, row 2.
+/// As above, with shares of 0.4, 1.0, 0.5 and 0.5.
 #[test]
-fn s5_5_a_smaller_share_comes_before_a_higher_priority_where_the_parent_says_so() {
+fn a_smaller_share_comes_before_a_higher_priority_where_the_parent_says_so() {
     check(
         &four(BY_SHARE, GUARANTEED, [200, 300, 100, 100], [1, 1, 1, 3]),
         &expect![[r#"
@@ -142,9 +143,8 @@ fn s5_5_a_smaller_share_comes_before_a_higher_priority_where_the_parent_says_so(
     );
 }
 
-/// Section 5.5, row 3.
 #[test]
-fn s5_5_queues_without_guarantee_share_their_maximum() {
+fn queues_without_guarantee_share_their_maximum() {
     check(
         &four(BY_SHARE, LIMITED, [300, 200, 100, 100], [1, 0, 2, 3]),
         &expect![[r#"
@@ -169,9 +169,8 @@ fn s5_5_queues_without_guarantee_share_their_maximum() {
     );
 }
 
-/// Section 5.5, row 3.
 #[test]
-fn s5_5_queues_without_guarantee_go_by_priority_first() {
+fn queues_without_guarantee_go_by_priority_first() {
     check(
         &four("", LIMITED, [300, 200, 100, 100], [1, 0, 2, 3]),
         &expect![[r#"
@@ -196,9 +195,9 @@ fn s5_5_queues_without_guarantee_go_by_priority_first() {
     );
 }
 
-/// Section 5.5, row 4; among equals the path decides (5.2, key 4).
+/// Where pending is equal, too, the path decides.
 #[test]
-fn s5_5_of_equal_queues_the_one_with_more_pending_goes_first() {
+fn of_equal_queues_the_one_with_more_pending_goes_first() {
     check(
         "
         queue root.a
@@ -230,9 +229,9 @@ fn s5_5_of_equal_queues_the_one_with_more_pending_goes_first() {
     );
 }
 
-/// Section 5.5, row 5: shares 0.3, 0.5, 0.1, 0.8, and then the same in other places.
+/// The shares are 0.3, 0.5, 0.1 and 0.8, and then the same in other places.
 #[test]
-fn s5_5_each_queue_is_compared_with_its_own_maximum() {
+fn each_queue_is_compared_with_its_own_maximum() {
     let used = [300, 200, 100, 100];
     let limits = [
         "max vcore=1000 memory=1000",
@@ -293,9 +292,9 @@ fn s5_5_each_queue_is_compared_with_its_own_maximum() {
     );
 }
 
-/// Section 5.5, row 6: root.a uses nothing, is guaranteed much, and wants nothing.
+/// `root.a` uses nothing, is guaranteed much, and wants nothing.
 #[test]
-fn s5_5_a_queue_with_nothing_pending_holds_nothing_back() {
+fn a_queue_with_nothing_pending_holds_nothing_back() {
     check(
         "
         queue root.a guaranteed vcore=4
@@ -317,9 +316,9 @@ fn s5_5_a_queue_with_nothing_pending_holds_nothing_back() {
     );
 }
 
-/// Section 5.5, row 7: with the priority as the last key only.
+/// The priority is the last key only.
 #[test]
-fn s5_5_applications_of_a_fifo_leaf_go_by_age_where_priority_is_off() {
+fn applications_of_a_fifo_leaf_go_by_age_where_priority_is_off() {
     check(
         "
         queue root.a prop application.sort.priority=disabled
@@ -358,9 +357,9 @@ fn s5_5_applications_of_a_fifo_leaf_go_by_age_where_priority_is_off() {
     );
 }
 
-/// Section 5.3: the age of an application is that of its oldest ask.
+/// The age of an application is that of its oldest ask.
 #[test]
-fn s5_3_an_older_ask_makes_its_application_older() {
+fn an_older_ask_makes_its_application_older() {
     check(
         "
         queue root.a
@@ -387,9 +386,9 @@ fn s5_3_an_older_ask_makes_its_application_older() {
     );
 }
 
-/// Section 5.5, row 8; equal ones go by id (D29).
+/// Of one age and priority, the lower id goes first.
 #[test]
-fn s5_5_applications_of_one_age_go_by_priority_and_then_by_id() {
+fn applications_of_one_age_go_by_priority_and_then_by_id() {
     check(
         "
         queue root.a
@@ -425,9 +424,8 @@ fn s5_5_applications_of_one_age_go_by_priority_and_then_by_id() {
     );
 }
 
-/// Section 5.5, row 9.
 #[test]
-fn s5_5_applications_of_a_fair_leaf_go_by_usage() {
+fn applications_of_a_fair_leaf_go_by_usage() {
     check(
         "
         queue root.a prop application.sort.policy=fair
@@ -472,9 +470,9 @@ fn s5_5_applications_of_a_fair_leaf_go_by_usage() {
     );
 }
 
-/// Section 5.3: usage counts by the guarantee of the leaf, 0.5 of memory against 0.1 of cores.
+/// Usage is a share of the guarantee of the leaf: 0.5 of memory against 0.1 of cores.
 #[test]
-fn s5_3_applications_of_a_fair_leaf_share_its_guarantee() {
+fn applications_of_a_fair_leaf_share_its_guarantee() {
     check(
         "
         queue root.a guaranteed vcore=1000 memory=10 prop application.sort.policy=fair
@@ -503,9 +501,8 @@ fn s5_3_applications_of_a_fair_leaf_share_its_guarantee() {
     );
 }
 
-/// Section 5.5, row 11.
 #[test]
-fn s5_5_an_application_of_higher_priority_goes_first_whatever_its_age_and_usage() {
+fn an_application_of_higher_priority_goes_first_whatever_its_age_and_usage() {
     check(
         "
         queue root.a prop application.sort.policy=fair
@@ -533,9 +530,8 @@ fn s5_5_an_application_of_higher_priority_goes_first_whatever_its_age_and_usage(
     );
 }
 
-/// Section 5.5, rows 12 and 13.
 #[test]
-fn s5_5_a_queue_shows_nothing_without_pending_and_never_more_than_the_highest() {
+fn a_queue_shows_nothing_without_pending_and_never_more_than_the_highest() {
     check(
         "
         queue root.a prop priority.policy=fence prop priority.offset=3
@@ -556,9 +552,8 @@ fn s5_5_a_queue_shows_nothing_without_pending_and_never_more_than_the_highest() 
     );
 }
 
-/// Section 5.5, row 14.
 #[test]
-fn s5_5_an_application_with_nothing_pending_holds_nothing_back() {
+fn an_application_with_nothing_pending_holds_nothing_back() {
     check(
         "
         queue root.a
@@ -582,9 +577,8 @@ fn s5_5_an_application_with_nothing_pending_holds_nothing_back() {
     );
 }
 
-/// The example of section 5.1.
 #[test]
-fn s5_1_offsets_of_leaf_and_parent_add_to_the_highest_application() {
+fn offsets_of_leaf_and_parent_add_to_the_highest_application() {
     check(
         "
         queue root.p prop priority.offset=5

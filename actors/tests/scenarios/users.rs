@@ -1,5 +1,4 @@
-//! Owners of applications and their groups, where a resolver is asked that may be slow, fail or
-//! never answer (queues-and-config chapter, section 8).
+//! Owners of applications and their groups, where a resolver is asked that may be slow, fail or never answer.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -239,7 +238,7 @@ fn the_users_of_one_request_are_looked_up_together_and_each_once() {
 }
 
 #[test]
-fn s8_5_the_resolver_is_not_called_for_supplied_groups_and_they_are_used_unchanged() {
+fn the_resolver_is_not_called_for_supplied_groups_and_they_are_used_unchanged() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         assert_eq!(cluster.submit(vec![app("hangs", &["g2", "g1"])]).await, ["hangs accepted"]);
@@ -255,7 +254,7 @@ fn s8_5_the_resolver_is_not_called_for_supplied_groups_and_they_are_used_unchang
 }
 
 #[test]
-fn s8_5_a_user_who_cannot_be_resolved_is_rejected_and_forced_in_nogroup() {
+fn a_user_who_cannot_be_resolved_is_rejected_and_forced_in_nogroup() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         for (user, seconds) in [("fails", 0), ("panics", 0), ("hangs", 10)] {
@@ -279,7 +278,7 @@ fn s8_5_a_user_who_cannot_be_resolved_is_rejected_and_forced_in_nogroup() {
 }
 
 #[test]
-fn s8_5_a_failure_is_remembered_for_30_s() {
+fn a_failure_is_remembered_for_30_seconds() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         let rejected = ["fails rejected: R_USER E_USER_RESOLVE"];
@@ -295,7 +294,7 @@ fn s8_5_a_failure_is_remembered_for_30_s() {
 }
 
 #[test]
-fn s8_5_after_301_s_a_user_is_resolved_again_and_no_group_is_doubled() {
+fn after_301_seconds_a_user_is_resolved_again_and_no_group_is_doubled() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         let other = cluster.other().await;
@@ -327,7 +326,7 @@ fn what_grows_too_old_while_others_are_looked_up_is_looked_up_too() {
 }
 
 #[test]
-fn s9_5_another_resolver_type_is_ignored_until_a_restart() {
+fn another_resolver_type_is_ignored_until_a_restart() {
     in_virtual_time(async {
         let cluster = Cluster::new().await;
         let config = SCRIPTED.replace("type: scripted", "type: ''");

@@ -1,4 +1,5 @@
-//! Who waits and who is looked at again (applications chapter, 3.1 and invariants 27 and 28).
+//! Who waits and who is looked at again: whatever could be placed is placed without a further word of the resource manager, and what
+//! could not be is not tried for ever.
 
 use expect_test::expect;
 

@@ -151,7 +151,7 @@ struct Side {
     is_lost: bool,
 }
 
-/// A scheduler and its resource managers. See the module.
+/// A scheduler that plays a script, and its resource managers, each with an ear and a judge.
 pub(crate) struct World {
     pub(crate) scheduler: SchedulerHandle,
     sides: BTreeMap<String, Side>,
@@ -355,7 +355,7 @@ impl World {
         let partition = format!("[{}]default", self.present);
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
         if let Some(decision) = facts.next_decision(&|_, _| true, &order) {
-            self.played.wrong.push(format!("invariant 27: {decision:?} is not made"));
+            self.played.wrong.push(format!("nothing more is decided, but this could be placed: {decision:?}"));
         }
     }
 
