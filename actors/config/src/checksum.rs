@@ -1,4 +1,4 @@
-//! The checksum that tells whether a configuration is a new one (queues-and-config chapter, 9.3).
+//! The checksum that tells whether a configuration is a new one: the same text again is applied only once.
 
 use std::fmt::Write as _;
 
@@ -49,12 +49,12 @@ mod tests {
     const TEXT: &str = "partitions:\n  - name: default\n    queues: []\n";
 
     #[test]
-    fn s9_3_a_checksum_is_sha_256_in_upper_case_hex() {
+    fn a_checksum_is_sha_256_in_upper_case_hex() {
         assert_eq!(of("abc"), "BA7816BF8F01CFEA414140DE5DAE2223B00361A396177A9CB410FF61F20015AD");
     }
 
     #[test]
-    fn s9_5_a_checksum_entry_does_not_change_the_checksum() {
+    fn a_checksum_entry_does_not_change_the_checksum() {
         let entry = format!("checksum: {}", of("anything"));
         assert_eq!(of(&format!("{TEXT}{entry}")), of(TEXT));
         assert_eq!(of(&format!("{entry}{TEXT}")), of(TEXT));
@@ -73,13 +73,13 @@ mod tests {
     }
 
     #[test]
-    fn s9_3_anything_else_changes_the_checksum() {
+    fn anything_else_changes_the_checksum() {
         assert_ne!(of(&format!("{TEXT}\n")), of(TEXT));
         assert_ne!(of(&format!("# why\n{TEXT}")), of(TEXT));
     }
 
     #[test]
-    fn s9_3_a_value_that_is_cut_inside_a_character_is_no_trouble() {
+    fn a_value_that_is_cut_inside_a_character_is_no_trouble() {
         assert_eq!(of(&format!("checksum: {}é", "0".repeat(63))).len(), DIGITS);
     }
 }

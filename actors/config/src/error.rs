@@ -12,7 +12,7 @@ const LONGEST: usize = 2_000;
 /// One fault of a configuration. Shown on one line, its code in brackets at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The symbolic code, `E_…`, of the chapter on queues and configuration.
+    /// The symbolic code, `E_…`, by which programs and `docs/configuration.md` name it.
     pub code: &'static str,
     /// The line, counted from 1.
     pub line: usize,

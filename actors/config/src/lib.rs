@@ -1,9 +1,8 @@
-//! The queue configuration: its text is checked once, into values that need no further check
-//! (queues-and-config chapter, sections 2 and 3).
+//! The queue configuration: its text is checked once, into values that need no further check.
 //!
 //! # How it is read
 //! Text → tree of values with their places (`yaml`) → what was written, keys known and types right
-//! (`document`) → what it means, every rule of the chapter held (`validate`). Each step collects
+//! (`document`) → what it means, every rule held (`validate`). Each step collects
 //! all faults it finds, so that one answer names them all, the one to look at first on top.
 //!
 //! # Invariants
@@ -68,7 +67,7 @@ pub use self::shown::{
 };
 
 /// The configuration to use where the supplied text is empty: open to everybody, and a leaf for
-/// each namespace is made below root when it is needed (2.2).
+/// each namespace is made below root when it is needed.
 pub const DEFAULT: &str = include_str!("../../../config/queues.yaml");
 
 /// A checked queue configuration.
@@ -90,11 +89,11 @@ pub struct PartitionConfig {
     /// `default`, or the name as it was written.
     pub name: Arc<str>,
     /// Which applications go where, in order, as written; empty: where they name a queue that is
-    /// there (section 6).
+    /// there.
     pub placement: Vec<RuleConfig>,
     /// What may be preempted at all.
     pub preemption: PreemptionFlags,
-    /// Who says which groups a user is in (`usergroupresolver.type`, section 8.1), as written.
+    /// Who says which groups a user is in (`usergroupresolver.type`), as written.
     pub resolver: String,
     /// In which order nodes are tried.
     pub node_order: NodeOrder,
@@ -102,7 +101,7 @@ pub struct PartitionConfig {
     pub root: QueueConfig,
 }
 
-/// A placement rule as written (6.1).
+/// A placement rule as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleConfig {
     /// Lower case.
@@ -117,7 +116,7 @@ pub struct RuleConfig {
     pub value: String,
 }
 
-/// The users and groups that a placement rule is for, as written (6.5).
+/// The users and groups that a placement rule is for, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterConfig {
     /// Whether the rule is for everybody but those listed.
@@ -128,7 +127,7 @@ pub struct FilterConfig {
     pub groups: Vec<String>,
 }
 
-/// What preemption is allowed in a partition (2.3).
+/// What preemption is allowed in a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreemptionFlags {
     /// For queues below their guarantee.

@@ -1,4 +1,4 @@
-//! Queue properties: free text that a few keys give a meaning (queues-and-config chapter, 3.6).
+//! Queue properties: free text that a few keys give a meaning.
 //!
 //! A bad value never fails a configuration, it falls back to the default, and a warning says so
 //! where it was written. Properties are inherited from the top down, except for those that speak of

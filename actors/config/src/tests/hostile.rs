@@ -242,7 +242,7 @@ proptest! {
     }
 }
 
-/// A tree that holds every rule of section 3, and the text for it. Whatever a queue may use is what
+/// A tree of queues that keeps every rule, and the text for it. Whatever a queue may use is what
 /// its parent may, less one, so that everything below fits.
 fn tree(depth: u32) -> impl Strategy<Value = Generated> {
     let leaf = (any::<bool>(), 0..4_u32, any::<bool>(), any::<bool>())

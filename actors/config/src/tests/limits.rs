@@ -1,4 +1,4 @@
-//! Sections 2.5 and 3.9: limits of users and groups.
+//! Limits of users and groups.
 
 use monoceros_rules::values::resources::Limits;
 
@@ -21,7 +21,7 @@ fn limits_of(text: &str, path: &str) -> Vec<LimitConfig> {
 }
 
 #[test]
-fn s2_8_limits_of_the_partition_are_those_of_its_root() {
+fn limits_of_the_partition_are_those_of_its_root() {
     let limits = "[{limit: all, users: [bob, '*'], maxapplications: 3}]";
     for queues in ["[{name: root}]", "[]", "[{name: a}]", "[{name: root, limits: []}]"] {
         let text = format!("partitions: [{{limits: {limits}, queues: {queues}}}]");
@@ -35,7 +35,7 @@ fn s2_8_limits_of_the_partition_are_those_of_its_root() {
 }
 
 #[test]
-fn s2_8_limits_of_partition_and_root_are_the_same_or_refused() {
+fn limits_of_partition_and_root_are_the_same_or_refused() {
     let text = |partition: &str, root: &str| {
         format!(
             "partitions: [{{limits: [{partition}], queues: [{{name: root, limits: [{root}]}}]}}]"
@@ -61,43 +61,43 @@ fn s2_8_limits_of_partition_and_root_are_the_same_or_refused() {
 }
 
 #[test]
-fn s3_9_the_rows_of_the_table_in_their_order() {
+fn an_entry_needs_somebody_and_something_and_names_each_once() {
     let max = "maxapplications: 1";
     for (limits, expected) in [
-        // 1
+        // Somebody must be named.
         (format!("{{limit: x, {max}}}"), "E_LIMIT_NO_SUBJECT"),
         (format!("{{users: [], groups: [], {max}}}"), "E_LIMIT_NO_SUBJECT"),
-        // 2
+        // Names of users.
         (format!("{{users: [\"1a\"], {max}}}"), "E_LIMIT_USER_NAME"),
         (format!("{{users: [\"\"], {max}}}"), "E_LIMIT_USER_NAME"),
         (format!("{{users: [null], {max}}}"), "E_LIMIT_USER_NAME"),
         (format!("{{users: [\"a$b\"], {max}}}"), "E_LIMIT_USER_NAME"),
         (format!("{{users: [\"**\"], {max}}}"), "E_LIMIT_USER_NAME"),
         (format!("{{users: [\"a:b#c/d_e.f@g-h$\"], {max}}}"), ""),
-        // 3
+        // A user is named once on a queue.
         (format!("{{users: [bob, bob], {max}}}"), "E_LIMIT_USER_DUP"),
         (format!("{{users: [bob], {max}}}, {{users: [bob], {max}}}"), "E_LIMIT_USER_DUP"),
         (format!("{{users: [\"*\"], {max}}}, {{users: [\"*\"], {max}}}"), "E_LIMIT_USER_DUP"),
         (format!("{{users: [bob, Bob], {max}}}"), ""),
-        // 4
+        // After the wildcard nobody is named.
         (format!("{{users: [\"*\", bob], {max}}}"), "E_LIMIT_USER_AFTER_WILDCARD"),
         (
             format!("{{users: [\"*\"], {max}}}, {{users: [bob], {max}}}"),
             "E_LIMIT_USER_AFTER_WILDCARD",
         ),
-        // 5
+        // Names of groups.
         (format!("{{groups: [\"a@b\"], {max}}}"), "E_LIMIT_GROUP_NAME"),
         (format!("{{groups: [\"a$\"], {max}}}"), "E_LIMIT_GROUP_NAME"),
         (format!("{{groups: [\"a:b_c.d-e\"], {max}}}"), ""),
-        // 6
+        // A group is named once on a queue, and not after the wildcard.
         (format!("{{groups: [dev, dev], {max}}}"), "E_LIMIT_GROUP_DUP"),
         (format!("{{groups: [dev, \"*\", \"*\"], {max}}}"), "E_LIMIT_GROUP_DUP"),
         (format!("{{groups: [dev, \"*\", ops], {max}}}"), "E_LIMIT_GROUP_AFTER_WILDCARD"),
-        // 7
+        // The wildcard is not the only group.
         (format!("{{groups: [\"*\"], {max}}}"), "E_LIMIT_GROUP_ONLY_WILDCARD"),
         (format!("{{users: [bob], groups: [\"*\"], {max}}}"), "E_LIMIT_GROUP_ONLY_WILDCARD"),
         (format!("{{groups: [dev], {max}}}, {{groups: [\"*\"], {max}}}"), ""),
-        // 8
+        // Quantities can be read, and are not all zero.
         ("{users: [a], maxresources: {memory: 1.5}}".to_owned(), "E_QTY_INVALID"),
         ("{users: [a], maxresources: {memory: 4K}}".to_owned(), "E_QTY_SUFFIX"),
         ("{users: [a], maxresources: {memory: 99E}}".to_owned(), "E_QTY_OVERFLOW"),
@@ -106,7 +106,7 @@ fn s3_9_the_rows_of_the_table_in_their_order() {
             "{users: [a], maxresources: {memory: 0}, maxapplications: 1}".to_owned(),
             "E_LIMIT_RES_ZERO",
         ),
-        // 9
+        // Something must be limited.
         ("{users: [a]}".to_owned(), "E_LIMIT_EMPTY"),
         ("{users: [a], maxresources: {}, maxapplications: 0}".to_owned(), "E_LIMIT_EMPTY"),
         // A name is the same for users and groups without being the same.
@@ -119,7 +119,7 @@ fn s3_9_the_rows_of_the_table_in_their_order() {
 }
 
 #[test]
-fn s3_9_rows_10_and_11_nobody_may_use_more_than_the_queue() {
+fn nobody_may_use_more_than_the_queue() {
     let leaf = |queue: &str, limit: &str| {
         tree("", &format!("{{name: a, {queue}, limits: [{{users: [u], {limit}}}]}}"))
     };
@@ -144,7 +144,7 @@ fn s3_9_rows_10_and_11_nobody_may_use_more_than_the_queue() {
 }
 
 #[test]
-fn s3_9_a_max_that_cannot_be_read_is_told_once_and_at_the_limit_that_needs_it() {
+fn a_max_that_cannot_be_read_is_told_once_and_at_the_limit_that_needs_it() {
     let text = tree(
         "",
         "{name: a, resources: {guaranteed: {vcore: x}, max: {memory: 5X}}, limits: [{users: [u], \
@@ -163,7 +163,7 @@ fn s3_9_a_max_that_cannot_be_read_is_told_once_and_at_the_limit_that_needs_it() 
 }
 
 #[test]
-fn s3_10_limits_of_users_and_groups() {
+fn a_wildcard_comes_last_and_zeros_alone_are_no_limit() {
     let max = "maxapplications: 1";
     for (limit, expected) in [
         ("users: [\"*\", bob], maxapplications: 1", "E_LIMIT_USER_AFTER_WILDCARD"),
@@ -193,7 +193,7 @@ fn s3_10_limits_of_users_and_groups() {
 }
 
 #[test]
-fn s3_10_limits_are_compared_with_those_above() {
+fn nobody_may_use_more_than_a_queue_above_allows() {
     let two = |root: &str, leaf: &str| {
         tree(&format!("{{{root}}}"), &format!("{{name: a, limits: [{{{leaf}}}]}}"))
     };
@@ -233,7 +233,7 @@ fn s3_10_limits_are_compared_with_those_above() {
 }
 
 #[test]
-fn s3_9_what_holds_above_is_carried_through_queues_that_do_not_mention_it() {
+fn what_holds_above_is_carried_through_queues_that_do_not_mention_it() {
     let three = |root: &str, middle: &str, leaf: &str| {
         tree(
             root,
@@ -278,7 +278,7 @@ fn s3_9_what_holds_above_is_carried_through_queues_that_do_not_mention_it() {
 }
 
 #[test]
-fn s3_9_limits_of_one_queue_are_not_compared_with_each_other() {
+fn limits_of_one_queue_are_not_compared_with_each_other() {
     let text = on_a_leaf(
         "{users: [u], maxapplications: 9}, {groups: [g], maxapplications: 7}, {users: [\"*\"], \
          maxapplications: 1}",
@@ -287,7 +287,7 @@ fn s3_9_limits_of_one_queue_are_not_compared_with_each_other() {
 }
 
 #[test]
-fn s2_4_all_resources_are_compared_before_any_number_of_applications() {
+fn all_resources_are_compared_before_any_number_of_applications() {
     let limit = |n: u32, who: &str| {
         format!("{{{who}, maxresources: {{memory: {n}}}, maxapplications: {n}}}")
     };
@@ -421,7 +421,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn s3_9_walking_down_finds_what_looking_up_from_each_entry_does(places in places()) {
+    fn walking_down_finds_what_looking_up_from_each_entry_does(places in places()) {
         let text = format!("partitions: [{{queues: [{}]}}]", write(&places, 0));
         let mut found = codes(&text);
         found.sort_unstable();

@@ -1,4 +1,4 @@
-//! What the message of each error has to mention (2.4), and that each code is in the manual.
+//! What the message of each error has to mention, and that each code is in the manual.
 
 use super::*;
 
@@ -194,7 +194,7 @@ fn whole(text: &str) -> String {
 }
 
 #[test]
-fn s2_4_each_message_mentions_what_it_is_about() {
+fn each_message_mentions_what_it_is_about() {
     for (text, code, parts) in FAULTS {
         let errors = parse(&whole(text)).unwrap_err();
         let Some(error) = errors.0.iter().find(|error| error.code == *code) else {

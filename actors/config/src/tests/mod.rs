@@ -1,5 +1,5 @@
-//! The tables of sections 2.8 and 3.10, what a report looks like, what is shown of a configuration,
-//! and what no text may bring about.
+//! Each rule of `docs/configuration.md` with texts that keep and break it, what a report looks like, what is shown of a
+//! configuration, and what no text may bring about.
 
 mod hostile;
 mod limits;

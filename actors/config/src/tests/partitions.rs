@@ -1,9 +1,9 @@
-//! Sections 2.1 to 2.7: documents, partitions and roots.
+//! Documents, partitions and roots.
 
 use super::*;
 
 #[test]
-fn s2_2_the_default_configuration_makes_a_queue_for_each_namespace() {
+fn the_default_configuration_makes_a_queue_for_each_namespace() {
     let configuration = parsed(DEFAULT);
     assert_eq!(configuration.warnings, []);
     let [partition] = &*configuration.partitions else { panic!("one partition") };
@@ -20,15 +20,14 @@ fn s2_2_the_default_configuration_makes_a_queue_for_each_namespace() {
     assert!(partition.root.submit_acl.allows("anyone", &[""; 0]));
 }
 
-/// An update with it is in `s2_8_s9_5_an_empty_text_means_the_configuration_of_a_registration_without_one`
-/// of the scenarios.
+/// What an update with it does is in the scenarios, `an_empty_text_means_the_configuration_of_a_registration_without_one`.
 #[test]
-fn s2_8_empty_text_has_no_partitions_and_the_caller_takes_the_default() {
+fn empty_text_has_no_partitions_and_the_caller_takes_the_default() {
     assert_eq!(parsed("").partitions, []);
 }
 
 #[test]
-fn s9_2_text_without_a_partition_is_refused() {
+fn text_without_a_partition_is_refused() {
     for text in [
         "# only a comment\n",
         "---\n...\n",
@@ -43,7 +42,7 @@ fn s9_2_text_without_a_partition_is_refused() {
 }
 
 #[test]
-fn s2_8_a_partition_needs_queues_and_an_empty_list_will_do() {
+fn a_partition_needs_queues_and_an_empty_list_will_do() {
     assert_eq!(codes("partitions: [{name: default}]"), ["E_NO_QUEUES"]);
     assert_eq!(codes("partitions: [{queues: null}]"), ["E_NO_QUEUES"]);
     assert_eq!(codes("partitions: [null]"), ["E_NO_QUEUES"]);
@@ -52,7 +51,7 @@ fn s2_8_a_partition_needs_queues_and_an_empty_list_will_do() {
 }
 
 #[test]
-fn s2_8_partition_names_differ_by_more_than_case() {
+fn partition_names_differ_by_more_than_case() {
     for (first, second) in
         [("default", "DEFAULT"), ("\"\"", "default"), ("part1", "PART1"), ("null", "Default")]
     {
@@ -65,7 +64,7 @@ fn s2_8_partition_names_differ_by_more_than_case() {
 }
 
 #[test]
-fn s2_3_default_is_lower_case_and_other_names_keep_their_case() {
+fn default_is_lower_case_and_other_names_keep_their_case() {
     let configuration =
         parsed("partitions: [{name: DeFault, queues: []}, {name: GPU, queues: []}]");
     let names: Vec<&str> = configuration.partitions.iter().map(|p| &*p.name).collect();
@@ -73,7 +72,7 @@ fn s2_3_default_is_lower_case_and_other_names_keep_their_case() {
 }
 
 #[test]
-fn s2_7_a_partition_name_has_no_brackets() {
+fn a_partition_name_has_no_brackets() {
     for name in ["[rm]p", "p]", "a[b"] {
         let text = format!("partitions: [{{name: \"{name}\", queues: []}}]");
         assert_eq!(codes(&text), ["E_PARTITION_IDENT"], "{name}");
@@ -81,7 +80,7 @@ fn s2_7_a_partition_name_has_no_brackets() {
 }
 
 #[test]
-fn s2_8_an_unknown_key_is_refused_wherever_it_stands() {
+fn an_unknown_key_is_refused_wherever_it_stands() {
     for text in [
         "partition: []\npartitions: [{queues: []}]",
         "partitions: [{queues: [], statedumpfilepath: /tmp}]",
@@ -101,7 +100,7 @@ fn s2_8_an_unknown_key_is_refused_wherever_it_stands() {
 }
 
 #[test]
-fn s2_8_preemption_flags_and_the_resolver_are_mappings() {
+fn preemption_flags_and_the_resolver_are_mappings() {
     let flags = |text: &str| {
         parsed(&format!("partitions: [{{queues: [], preemption: {text}}}]"))
             .partitions
@@ -132,7 +131,7 @@ fn s2_8_preemption_flags_and_the_resolver_are_mappings() {
 }
 
 #[test]
-fn s2_3_a_resolver_that_nobody_knows_is_kept_and_warned_of() {
+fn a_resolver_that_nobody_knows_is_kept_and_warned_of() {
     let read = |resolver: &str| {
         let mut read =
             parsed(&format!("partitions: [{{queues: [], usergroupresolver: {resolver}}}]"));
@@ -155,7 +154,7 @@ fn s2_3_a_resolver_that_nobody_knows_is_kept_and_warned_of() {
 }
 
 #[test]
-fn s2_8_node_order() {
+fn the_order_of_nodes_has_a_known_type_and_weights_that_count() {
     let order = |policy: &str| format!("partitions: [{{queues: [], nodesortpolicy: {policy}}}]");
     assert_eq!(codes(&order("fair")), ["E_CONF_PARSE"], "a plain text is no mapping");
     for policy in ["Fair", "BINPACKING", "random"] {
@@ -183,7 +182,7 @@ fn s2_8_node_order() {
 }
 
 #[test]
-fn s2_8_the_root_offers_what_the_nodes_have() {
+fn the_root_offers_what_the_nodes_have() {
     for resources in ["{max: {}}", "{guaranteed: {}}", "{max: {memory: 1}}"] {
         for name in ["root", "ROOT"] {
             let text =
@@ -196,7 +195,7 @@ fn s2_8_the_root_offers_what_the_nodes_have() {
 }
 
 #[test]
-fn s2_8_a_single_top_queue_by_another_name_goes_below_an_inserted_root() {
+fn a_single_top_queue_by_another_name_goes_below_an_inserted_root() {
     let configuration = parsed("partitions: [{queues: [{name: prod, submitacl: \"*\"}]}]");
     let root = &configuration.partitions[0].root;
     assert!(!root.is_leaf);
@@ -205,7 +204,7 @@ fn s2_8_a_single_top_queue_by_another_name_goes_below_an_inserted_root() {
 }
 
 #[test]
-fn s2_8_root_beside_another_queue_becomes_its_sibling_and_says_so() {
+fn root_beside_another_queue_becomes_its_sibling_and_says_so() {
     let configuration = parsed("partitions: [{queues: [{name: root}, {name: a}]}]");
     assert_eq!(&*queue(&configuration, "root.root").path, "root.root");
     assert_eq!(&*queue(&configuration, "root.a").path, "root.a");
@@ -213,7 +212,7 @@ fn s2_8_root_beside_another_queue_becomes_its_sibling_and_says_so() {
 }
 
 #[test]
-fn s2_6_root_may_be_spelled_in_any_case_and_is_a_parent_without_children() {
+fn root_may_be_spelled_in_any_case_and_is_a_parent_without_children() {
     let configuration =
         parsed("partitions: [{queues: [{name: Root, parent: no, maxapplications: 7}]}]");
     let root = &configuration.partitions[0].root;
@@ -222,7 +221,7 @@ fn s2_6_root_may_be_spelled_in_any_case_and_is_a_parent_without_children() {
 }
 
 #[test]
-fn s2_1_duplicate_keys_are_refused() {
+fn duplicate_keys_are_refused() {
     let text = below_root("{name: a, name: b}");
     assert_eq!(codes(&text), ["E_CONF_PARSE"]);
     assert!(only_error(&text).contains("`name` is here twice"));
@@ -230,7 +229,7 @@ fn s2_1_duplicate_keys_are_refused() {
 }
 
 #[test]
-fn s2_1_booleans_have_the_spellings_of_both_yaml_versions() {
+fn booleans_have_the_spellings_of_both_yaml_versions() {
     let is_leaf = |word: &str| {
         let configuration = parsed(&below_root(&format!("{{name: a, parent: {word}}}")));
         queue(&configuration, "root.a").is_leaf
@@ -248,7 +247,7 @@ fn s2_1_booleans_have_the_spellings_of_both_yaml_versions() {
 }
 
 #[test]
-fn s2_1_counts_are_whole_and_not_negative() {
+fn counts_are_whole_and_not_negative() {
     let count = |text: &str| below_root(&format!("{{name: a, maxapplications: {text}}}"));
     for (text, expected, n_warnings) in [
         ("5", 5, 0),
@@ -272,7 +271,7 @@ fn s2_1_counts_are_whole_and_not_negative() {
 }
 
 #[test]
-fn s2_1_scalars_keep_their_text() {
+fn scalars_keep_their_text() {
     let text = below_root(
         "{name: 2024, properties: {a: 1e3, b: null, c: 0x1F, d: \"null\", e: yes, f: ~}}",
     );
@@ -285,7 +284,7 @@ fn s2_1_scalars_keep_their_text() {
 }
 
 #[test]
-fn s2_1_a_value_of_the_wrong_kind_is_reported_once() {
+fn a_value_of_the_wrong_kind_is_reported_once() {
     for text in [
         "- partitions",
         "just text",
@@ -307,7 +306,7 @@ fn s2_1_a_value_of_the_wrong_kind_is_reported_once() {
 }
 
 #[test]
-fn s2_1_only_the_first_document_is_read_and_the_rest_is_told() {
+fn only_the_first_document_is_read_and_the_rest_is_told() {
     let configuration = parsed("partitions: [{queues: []}]\n---\nnonsense: [\n");
     assert_eq!(configuration.warnings.len(), 1);
     assert_eq!(configuration.warnings[0].line, 2);

@@ -1,4 +1,4 @@
-//! Section 3.6: what the properties of queues mean. Those of sorting and priority are in `queues`.
+//! What the properties of queues mean. Those of sorting and priority are in `queues`.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn inherited<T>(parent: &str, leaf: &str, of: fn(&QueueSettings) -> T) -> (T, T)
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn s3_10_preemption_delay_falls_back_to_30_seconds() {
+fn preemption_delay_falls_back_to_30_seconds() {
     for (value, seconds, n_warnings) in [
         ("-1s", 30, 1),
         ("xxxx", 30, 1),
@@ -46,7 +46,7 @@ fn s3_10_preemption_delay_falls_back_to_30_seconds() {
 }
 
 #[test]
-fn s3_10_quota_preemption_delay_is_inherited_and_overridden() {
+fn quota_preemption_delay_is_inherited_and_overridden() {
     let delay = |s: &QueueSettings| s.quota_preemption_delay;
     let parent = "quota.preemption.delay: 15s";
     assert_eq!(inherited(parent, "", delay), (15 * SECOND, 15 * SECOND));
@@ -58,7 +58,7 @@ fn s3_10_quota_preemption_delay_is_inherited_and_overridden() {
 }
 
 #[test]
-fn s3_10_preemption_policy_is_passed_on_only_where_it_is_disabled() {
+fn preemption_policy_is_passed_on_only_where_it_is_disabled() {
     use PreemptionPolicy::{Default, Disabled, Fence};
     let policy = |s: &QueueSettings| s.preemption;
     for (parent, leaf, expected) in [
@@ -83,7 +83,7 @@ fn s3_10_preemption_policy_is_passed_on_only_where_it_is_disabled() {
 }
 
 #[test]
-fn s3_6_delays_of_leaves_reach_them_through_parents_and_mean_nothing_there() {
+fn delays_of_leaves_reach_them_through_parents_and_mean_nothing_there() {
     let delay = |s: &QueueSettings| s.preemption_delay;
     assert_eq!(inherited("preemption.delay: 5s", "", delay), (30 * SECOND, 5 * SECOND));
     assert_eq!(
@@ -103,7 +103,7 @@ fn s3_6_delays_of_leaves_reach_them_through_parents_and_mean_nothing_there() {
 }
 
 #[test]
-fn s3_6_the_values_of_back_off() {
+fn a_bad_back_off_is_none_and_warns() {
     for (value, expected, n_warnings) in [
         ("0", 0, 0),
         ("5", 5, 0),
@@ -123,10 +123,9 @@ fn s3_6_the_values_of_back_off() {
     }
 }
 
-/// What the partition does with the change: `s3_10_a_property_that_a_reload_removes_is_back_to_its_default`
-/// of the scenarios.
+/// What a live partition does with the change is in the scenarios, `a_property_that_a_reload_removes_is_back_to_its_default`.
 #[test]
-fn s3_10_a_reload_without_a_property_sets_its_default() {
+fn a_reload_without_a_property_sets_its_default() {
     let flat = |queue: &str| reload::flat(&parsed(&below_root(queue)).partitions[0].root);
     let standing = |config| StandingQueue { config, state: ObjectState::Active };
     for (key, value) in [
@@ -151,7 +150,7 @@ fn s3_10_a_reload_without_a_property_sets_its_default() {
 }
 
 #[test]
-fn s3_6_root_has_its_own_properties_and_passes_them_on() {
+fn root_has_its_own_properties_and_passes_them_on() {
     let text = "partitions: [{queues: [{name: root, properties: {preemption.delay: 5s, \
                 priority.offset: 3}, queues: [{name: a}]}]}]";
     let configuration = parsed(text);

@@ -1,4 +1,4 @@
-//! Section 3: queues, their resources, properties and access.
+//! Queues, their names, resources, properties and access.
 
 use monoceros_rules::values::resources::{Limits, Resources};
 
@@ -29,7 +29,7 @@ fn resources(guaranteed: &str, max: &str) -> String {
 }
 
 #[test]
-fn s3_10_queue_names() {
+fn a_queue_name_is_short_and_has_neither_dots_nor_spaces() {
     let named = |name: &str| below_root(&format!("{{name: \"{name}\"}}"));
     for name in ["a".repeat(64).as_str(), "a-b_c:d#e/f@g", "0"] {
         assert_eq!(codes(&named(name)), [""; 0], "{name}");
@@ -42,7 +42,7 @@ fn s3_10_queue_names() {
 }
 
 #[test]
-fn s3_2_the_recovery_queue_is_not_for_configuring() {
+fn the_recovery_queue_is_not_for_configuring() {
     assert_eq!(codes(&below_root("{name: \"@Recovery@\"}")), ["E_QUEUE_NAME"]);
     assert_eq!(codes("partitions: [{queues: [{name: \"@recovery@\"}]}]"), ["E_QUEUE_NAME"]);
     let deeper = below_root("{name: a, queues: [{name: \"@recovery@\"}]}");
@@ -50,7 +50,7 @@ fn s3_2_the_recovery_queue_is_not_for_configuring() {
 }
 
 #[test]
-fn s3_10_siblings_differ_by_more_than_case() {
+fn siblings_differ_by_more_than_case() {
     let text = below_root("{name: Dev}, {name: dev}");
     assert_eq!(codes(&text), ["E_QUEUE_DUP"]);
     let shown = only_error(&text);
@@ -59,14 +59,14 @@ fn s3_10_siblings_differ_by_more_than_case() {
 }
 
 #[test]
-fn s3_2_paths_are_lower_case() {
+fn paths_are_lower_case() {
     let configuration = parsed(&below_root("{name: Prod, queues: [{name: ETL}]}"));
     let leaf = queue(&configuration, "root.prod.etl");
     assert_eq!((&*leaf.name, &*leaf.path), ("etl", "root.prod.etl"));
 }
 
 #[test]
-fn s3_3_a_queue_with_children_is_a_parent_whatever_its_flag_says() {
+fn a_queue_with_children_is_a_parent_whatever_its_flag_says() {
     let text = below_root("{name: a, parent: false, queues: [{name: b}]}, {name: c, parent: true}");
     let configuration = parsed(&text);
     assert!(!queue(&configuration, "root.a").is_leaf);
@@ -75,7 +75,7 @@ fn s3_3_a_queue_with_children_is_a_parent_whatever_its_flag_says() {
 }
 
 #[test]
-fn s3_10_a_max_reaches_down_through_queues_that_set_none() {
+fn a_max_reaches_down_through_queues_that_set_none() {
     let text = below_root(
         "{name: a, resources: {max: {memory: 100}}, queues: [{name: b, queues: [{name: c, \
          resources: {max: {memory: 150}}}]}]}",
@@ -89,7 +89,7 @@ fn s3_10_a_max_reaches_down_through_queues_that_set_none() {
 }
 
 #[test]
-fn s3_10_guarantees() {
+fn children_are_guaranteed_no_more_than_their_parent() {
     let guaranteed = |amount: &str| format!("resources: {{guaranteed: {amount}}}");
     let two = |parent: &str, child: &str| {
         below_root(&format!(
@@ -120,7 +120,7 @@ fn s3_10_guarantees() {
 }
 
 #[test]
-fn s3_4_only_what_a_queue_lists_is_passed_on_as_its_guarantee() {
+fn only_what_a_queue_lists_is_passed_on_as_its_guarantee() {
     // `p` guarantees memory alone, so that the vcores of its child do not reach `g`.
     let text = below_root(
         "{name: g, resources: {guaranteed: {memory: 10, vcores: 1}}, queues: [{name: p, resources: \
@@ -133,7 +133,7 @@ fn s3_4_only_what_a_queue_lists_is_passed_on_as_its_guarantee() {
 }
 
 #[test]
-fn s3_4_the_max_of_children_may_add_up_to_more_than_the_parent_has() {
+fn the_max_of_children_may_add_up_to_more_than_the_parent_has() {
     let child = "resources: {max: {memory: 10}}";
     let text = below_root(&format!(
         "{{name: p, {child}, queues: [{{name: a, {child}}}, {{name: b, {child}}}]}}"
@@ -142,7 +142,7 @@ fn s3_4_the_max_of_children_may_add_up_to_more_than_the_parent_has() {
 }
 
 #[test]
-fn s3_10_more_guaranteed_than_the_max_is_refused() {
+fn more_guaranteed_than_the_max_is_refused() {
     let text =
         below_root(&format!("{{name: a, {}}}", resources("{memory: 2, gpu: 1}", "{memory: 1}")));
     let shown = only_error(&text);
@@ -152,7 +152,7 @@ fn s3_10_more_guaranteed_than_the_max_is_refused() {
 }
 
 #[test]
-fn s3_10_a_max_of_zeros_alone_sets_no_quota_and_warns() {
+fn a_max_of_zeros_alone_sets_no_quota_and_warns() {
     let configuration = parsed(&below_root("{name: a, resources: {max: {memory: 0}}}"));
     assert_eq!(queue(&configuration, "root.a").max, None);
     assert_eq!(configuration.warnings.len(), 1);
@@ -165,7 +165,7 @@ fn s3_10_a_max_of_zeros_alone_sets_no_quota_and_warns() {
 }
 
 #[test]
-fn s3_4_a_guarantee_of_zeros_alone_is_none_and_warns() {
+fn a_guarantee_of_zeros_alone_is_none_and_warns() {
     let text = below_root(&format!(
         "{{name: a, {}}}, {{name: b, {}}}",
         resources("{memory: 0}", "{}"),
@@ -181,7 +181,7 @@ fn s3_4_a_guarantee_of_zeros_alone_is_none_and_warns() {
 }
 
 #[test]
-fn s2_4_a_bad_quantity_names_queue_type_and_text_and_hides_no_other() {
+fn a_bad_quantity_names_queue_type_and_text_and_hides_no_other() {
     let text = below_root(&format!(
         "{{name: a, {}}}",
         resources("{memory: 4K, vcore: 0.5}", "{memory: 99E}")
@@ -196,7 +196,7 @@ fn s2_4_a_bad_quantity_names_queue_type_and_text_and_hides_no_other() {
 }
 
 #[test]
-fn s3_10_application_limits_narrow_on_the_way_down() {
+fn application_limits_narrow_on_the_way_down() {
     assert_eq!(codes(&chain([4, 3, 2, 1])), [""; 0]);
     assert_eq!(codes(&chain([1, 2, 3, 4])), ["E_MAXAPPS_CHILD_LARGER"; 3]);
     assert_eq!(codes(&chain([4, 3, 2, 0])), ["E_MAXAPPS_CHILD_UNSET"]);
@@ -208,7 +208,7 @@ fn s3_10_application_limits_narrow_on_the_way_down() {
 }
 
 #[test]
-fn s3_10_a_parent_is_fair_and_its_leaves_take_the_policy_it_was_given() {
+fn a_parent_is_fair_and_its_leaves_take_the_policy_it_was_given() {
     let configuration = parsed(&below_root(
         "{name: p, properties: {application.sort.policy: fair}, queues: [{name: a}, {name: b, \
          properties: {application.sort.policy: fifo}}]}, {name: q, properties: \
@@ -227,7 +227,7 @@ fn s3_10_a_parent_is_fair_and_its_leaves_take_the_policy_it_was_given() {
 }
 
 #[test]
-fn s3_10_priority_offset_and_policy_speak_of_one_queue_alone() {
+fn priority_offset_and_policy_speak_of_one_queue_alone() {
     let configuration = parsed(&below_root(
         "{name: p, properties: {priority.offset: 100, priority.policy: fence, \
          application.sort.priority: Disabled, owner: ops}, queues: [{name: a}]}",
@@ -249,7 +249,7 @@ fn s3_10_priority_offset_and_policy_speak_of_one_queue_alone() {
 }
 
 #[test]
-fn s3_6_a_queue_overrides_what_it_inherits() {
+fn a_queue_overrides_what_it_inherits() {
     let configuration = parsed(&below_root(
         "{name: p, properties: {priority.offset: 1, a: x, b: x}, queues: [{name: c, properties: \
          {priority.offset: -7, b: y}}]}",
@@ -261,7 +261,7 @@ fn s3_6_a_queue_overrides_what_it_inherits() {
 }
 
 #[test]
-fn s3_6_the_values_of_each_property() {
+fn a_bad_value_of_a_property_is_its_default_and_warns() {
     let settings = |key: &str, value: &str| {
         let text = below_root(&format!("{{name: a, properties: {{{key}: {value}}}}}"));
         let configuration = parsed(&text);
@@ -306,7 +306,7 @@ fn s3_6_the_values_of_each_property() {
 }
 
 #[test]
-fn s3_6_unknown_properties_are_kept_and_a_near_miss_warns() {
+fn unknown_properties_are_kept_and_a_near_miss_warns() {
     let text = below_root("{name: a, properties: {team: blue, application.sort.polcy: fair}}");
     let configuration = parsed(&text);
     assert_eq!(queue(&configuration, "root.a").properties["team"], "blue");
@@ -315,7 +315,7 @@ fn s3_6_unknown_properties_are_kept_and_a_near_miss_warns() {
 }
 
 #[test]
-fn s3_10_access_lists_are_checked_where_they_stand() {
+fn access_lists_are_checked_where_they_stand() {
     let text = below_root("{name: a, submitacl: \"u g x\", adminacl: \"u  g\"}");
     let errors = parse(&text).unwrap_err();
     let found: Vec<(&str, &str)> =

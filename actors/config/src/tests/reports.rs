@@ -159,7 +159,7 @@ partitions: []
 }
 
 #[test]
-fn s9_5_three_unrelated_faults_get_one_answer_that_names_all_three() {
+fn three_unrelated_faults_get_one_answer_that_names_all_three() {
     let text = "
 partitions:
   - placementrules: [{name: nobody}]
@@ -190,7 +190,7 @@ partitions:
 }
 
 #[test]
-fn s2_1_what_cannot_be_read_comes_first_and_partitions_follow_in_their_order() {
+fn what_cannot_be_read_comes_first_and_partitions_follow_in_their_order() {
     let text = "
 partitions:
   - nodesortpolicy: {type: random}
@@ -208,7 +208,7 @@ partitions:
 }
 
 #[test]
-fn s2_4_the_steps_of_one_partition_come_in_their_order() {
+fn the_faults_of_one_partition_come_in_the_order_of_the_checks() {
     let text = "
 partitions:
   - name: a]

@@ -16,7 +16,7 @@ fn rules(text: &str) -> Vec<RuleConfig> {
 }
 
 #[test]
-fn s6_1_the_keys_of_a_rule() {
+fn a_rule_is_read_with_its_filter_and_parents() {
     let [rule] = &*rules(
         "[{name: Tag, value: namespace, create: yes, filter: {type: DENY, users: [a, b], groups: \
          [c]}, parent: {name: user, create: true, parent: {name: fixed, value: users}}}]",
@@ -37,7 +37,7 @@ fn s6_1_the_keys_of_a_rule() {
 }
 
 #[test]
-fn s2_1_keys_and_types_of_rules_are_checked() {
+fn keys_and_types_of_rules_are_checked() {
     for rule in [
         "{name: user, values: x}",
         "{name: user, create: perhaps}",
@@ -56,7 +56,7 @@ fn s2_1_keys_and_types_of_rules_are_checked() {
 }
 
 #[test]
-fn s6_5_the_type_of_a_filter() {
+fn a_filter_allows_or_denies_in_any_case() {
     let rule = |kind: &str| with_rules(&format!("[{{name: user, filter: {{type: {kind}}}}}]"));
     for kind in ["allow", "Allow", "deny", "DENY", "\"\"", "null"] {
         assert_eq!(codes(&rule(kind)), [""; 0], "{kind}");
@@ -68,7 +68,7 @@ fn s6_5_the_type_of_a_filter() {
 }
 
 #[test]
-fn s6_9_each_error_of_a_rule_points_at_what_to_correct() {
+fn each_error_of_a_rule_points_at_what_to_correct() {
     for (rules, code, path) in [
         ("[{name: provided}, {create: true}]", "E_RULE_NAME", "[1]"),
         ("[{name: provided}, {name: \"a b\"}]", "E_RULE_NAME", "[1].name"),
@@ -102,7 +102,7 @@ fn s6_9_each_error_of_a_rule_points_at_what_to_correct() {
 }
 
 #[test]
-fn s6_9_what_is_written_wrong_in_any_rule_comes_before_paths_and_parents_before_their_rule() {
+fn what_is_written_wrong_in_any_rule_comes_before_paths_and_parents_before_their_rule() {
     let text = with_rules(
         "[{name: fixed, value: users}, {name: tag}, {name: \"1\", filter: {users: [\"9\"]}, parent: \
          {name: user, filter: {type: x, groups: [\"9\"]}, parent: {name: \"2\"}}}, {name: fixed, \
@@ -129,7 +129,7 @@ fn s6_9_what_is_written_wrong_in_any_rule_comes_before_paths_and_parents_before_
 }
 
 #[test]
-fn s6_9_rules_are_checked_against_the_queues_that_are_configured() {
+fn rules_are_checked_against_the_queues_that_are_configured() {
     let rule = "[{name: user, create: true, parent: {name: fixed, value: root.USERS}}]";
     assert_eq!(codes(&with_rules(rule)), [""; 0], "case does not count");
     let unknown = format!("partitions: [{{placementrules: {rule}}}]");
@@ -143,7 +143,7 @@ fn a_rule_that_could_not_be_read_is_not_complained_of_twice() {
 }
 
 #[test]
-fn s6_5_filters_that_hardly_mean_what_they_say_are_warned_of() {
+fn filters_that_hardly_mean_what_they_say_are_warned_of() {
     let warned = |filter: &str| {
         let text = with_rules(&format!("[{{name: provided, filter: {filter}}}]"));
         let warnings = parsed(&text).warnings;

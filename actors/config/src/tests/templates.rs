@@ -1,4 +1,4 @@
-//! Section 3.7: what dynamic leaves are made of.
+//! What dynamic leaves are made of.
 
 use monoceros_rules::values::resources::{Limits, Resources};
 
@@ -16,7 +16,7 @@ fn template(text: &str) -> Option<Template> {
 }
 
 #[test]
-fn s3_7_a_template_is_read_as_a_queue_is() {
+fn a_template_is_read_as_a_queue_is() {
     let read = template(
         "{maxapplications: 10, properties: {application.sort.policy: fair}, resources: \
          {guaranteed: {vcore: 1}, max: {vcore: 20, memory: 600G}}}",
@@ -29,7 +29,7 @@ fn s3_7_a_template_is_read_as_a_queue_is() {
 }
 
 #[test]
-fn s3_7_a_template_in_which_nothing_counts_is_absent() {
+fn a_template_in_which_nothing_counts_is_absent() {
     for nothing in [
         "null",
         "{}",
@@ -51,7 +51,7 @@ fn s3_7_a_template_in_which_nothing_counts_is_absent() {
 }
 
 #[test]
-fn s3_7_zeros_alone_are_not_stored_and_entries_without_key_or_value_are_dropped() {
+fn zeros_alone_are_not_stored_and_entries_without_key_or_value_are_dropped() {
     let read = template(
         "{maxapplications: 1, properties: {\"\": x, y: \"\", z: null, kept: v}, resources: {max: \
          {memory: 0}, guaranteed: {memory: 0, vcore: 1}}}",
@@ -63,7 +63,7 @@ fn s3_7_zeros_alone_are_not_stored_and_entries_without_key_or_value_are_dropped(
 }
 
 #[test]
-fn s3_7_zeros_alone_warn() {
+fn zeros_alone_warn() {
     let text = "{resources: {max: {memory: 0, vcore: 0}, guaranteed: {memory: 0}}}";
     let warnings = parsed(&with_template(text)).warnings;
     let told: Vec<(&str, bool)> = warnings
@@ -78,7 +78,7 @@ fn s3_7_zeros_alone_warn() {
 }
 
 #[test]
-fn s3_7_a_quantity_that_is_none_names_queue_type_and_text() {
+fn a_quantity_that_is_none_names_queue_type_and_text() {
     for (quantity, key) in [("1.5", "max"), ("4K", "guaranteed"), ("99E", "max")] {
         let text = with_template(&format!("{{resources: {{{key}: {{memory: {quantity}}}}}}}"));
         let shown = only_error(&text);
@@ -92,7 +92,7 @@ fn s3_7_a_quantity_that_is_none_names_queue_type_and_text() {
 }
 
 #[test]
-fn s3_7_nothing_in_a_template_is_compared() {
+fn nothing_in_a_template_is_compared() {
     let text = below_root(
         "{name: p, parent: true, maxapplications: 1, resources: {max: {memory: 1}}, childtemplate: \
          {maxapplications: 9, resources: {guaranteed: {memory: 9}, max: {memory: 5}}}}",
@@ -101,7 +101,7 @@ fn s3_7_nothing_in_a_template_is_compared() {
 }
 
 #[test]
-fn s3_7_on_a_leaf_a_template_is_ignored_and_warned_of() {
+fn on_a_leaf_a_template_is_ignored_and_warned_of() {
     let text = below_root("{name: a, childtemplate: {resources: {max: {memory: 1.5}}}}");
     let configuration = parsed(&text);
     assert_eq!(queue(&configuration, "root.a").template, None);
@@ -110,14 +110,14 @@ fn s3_7_on_a_leaf_a_template_is_ignored_and_warned_of() {
 }
 
 #[test]
-fn s3_7_templates_have_no_acl_limits_or_templates() {
+fn templates_have_no_acl_limits_or_templates() {
     for key in ["submitacl: x", "limits: []", "childtemplate: {}", "queues: []"] {
         assert_eq!(codes(&with_template(&format!("{{{key}}}"))), ["E_CONF_PARSE"], "{key}");
     }
 }
 
 #[test]
-fn s3_7_each_queue_keeps_its_own_template_only() {
+fn each_queue_keeps_its_own_template_only() {
     let text = below_root(
         "{name: p, childtemplate: {maxapplications: 1}, queues: [{name: q, parent: true}, {name: r, \
          parent: true, childtemplate: {maxapplications: 2}}]}",
@@ -132,7 +132,7 @@ fn s3_7_each_queue_keeps_its_own_template_only() {
 }
 
 #[test]
-fn s3_6_a_dynamic_leaf_has_the_properties_of_its_template_and_no_others() {
+fn a_dynamic_leaf_has_the_properties_of_its_template_and_no_others() {
     let template = template(
         "{properties: {application.sort.policy: fair, preemption.policy: fence, preemption.delay: \
          10s, quota.preemption.delay: 15s, application.unschedasks.backoff: 3, priority.offset: 5}}",

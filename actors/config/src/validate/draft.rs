@@ -1,5 +1,5 @@
 //! A queue on its way from what was written to what it means: names, access lists, numbers of
-//! applications (2.6, 3.2, 3.5, 3.8). Resources, limits and templates are in files of their own.
+//! applications. Resources, limits and templates are in files of their own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use monoceros_rules::values::resources::{Limits, Resources};
 
 const ROOT: &str = "root";
 
-/// See the module.
+/// A queue whose checks are under way: what was written, and what is already known to be valid.
 pub(super) struct Draft {
     /// Without its children.
     pub(super) raw: Queue,
@@ -36,7 +36,7 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The root queue among the top-level ones, or one inserted above them (2.6).
+    /// The root queue among the top-level ones, or one inserted above them.
     pub(super) fn root_of(mut queues: Vec<Queue>, report: &mut Report) -> Self {
         let is_root = |queue: &Queue| queue.name.text().eq_ignore_ascii_case(ROOT);
         if let [only] = &*queues
@@ -147,7 +147,7 @@ impl Draft {
         }
     }
 
-    /// Where a parent limits its applications, each child does, and to no more (3.5).
+    /// Where a parent limits its applications, each child does, and to no more.
     pub(super) fn check_max_applications(&self, report: &mut Report) {
         let own = self.max_applications();
         for child in &self.children {
@@ -179,7 +179,7 @@ impl Draft {
         self.raw.max_applications.value().copied().unwrap_or(0)
     }
 
-    /// Whether applications live here (3.3).
+    /// Whether applications live here.
     pub(super) fn is_leaf(&self) -> bool {
         !self.raw.parent && self.children.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What a queue allows a user or group, compared with the queues above it (3.9).
+//! What a queue allows a user or group, compared with the queues above it.
 //!
 //! Walking down, one map holds for each user and group what the queues above allow. It is changed
 //! on the way into a queue and restored on the way out, so that the walk takes time in proportion

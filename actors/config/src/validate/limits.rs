@@ -1,7 +1,7 @@
-//! The limits of one queue (2.5, 3.9).
+//! The limits of one queue.
 //!
-//! The rows of 3.9 in their order: what an entry may say depends on the entries before it. What is
-//! compared with the queues above is in [`super::inherited`].
+//! The checks have an order, because what an entry may say depends on the entries before it. What is compared with the queues above
+//! is in [`super::inherited`].
 
 use std::collections::HashMap;
 
@@ -56,7 +56,7 @@ struct Seen<'r> {
 }
 
 impl Draft {
-    /// Puts what the partition limits where it belongs, on the root queue (2.5).
+    /// Puts what the partition limits where it belongs, on the root queue.
     pub(super) fn take_partition_limits(
         &mut self,
         of_partition: &Field<Vec<Limit>>,
@@ -78,7 +78,7 @@ impl Draft {
         }
     }
 
-    /// The rows of 3.9.
+    /// Checks each entry: its names, what it limits, and that the queue itself allows as much.
     pub(super) fn check_limits(&mut self, report: &mut Report) {
         let raw = std::mem::take(&mut self.raw.limits);
         let (mut users, mut groups) = (Seen::default(), Seen::default());

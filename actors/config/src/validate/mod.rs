@@ -1,9 +1,8 @@
-//! What was written → what it means, every rule of the chapter held (2.3 to 2.7, 3.1 to 3.9, 6.9).
+//! What was written → what it means, every rule of `docs/configuration.md` held.
 //!
-//! Each partition goes through the checks in the order of section 2.4. A check whose input already
-//! failed is skipped: what cannot be read counts as not written, so that the faults that follow
-//! from it stay hidden until it is corrected. What 2.4 does not list, the contents of child
-//! templates, comes last.
+//! Each partition goes through the checks in one order, so that the first fault of an answer is the same that other schedulers of such
+//! configurations report. A check whose input already failed is skipped: what cannot be read counts as not written, so that the
+//! faults that follow from it stay hidden until it is corrected. The contents of child templates come last.
 
 mod draft;
 mod inherited;
@@ -25,7 +24,7 @@ use monoceros_rules::values::resources::Limits;
 
 pub(super) const DEFAULT_PARTITION: &str = "default";
 
-/// The resolvers of section 8.1; the empty one gives each user the group of the same name, and so
+/// The resolvers that are known; the empty one gives each user the group of the same name, and so
 /// does `test`, which is for tests only.
 const RESOLVERS: [&str; 4] = ["", "os", "ldap", "test"];
 
@@ -50,7 +49,7 @@ pub(super) fn partitions(
     partitions.into_iter().map(|raw| partition(raw, &mut first_lines, report)).collect()
 }
 
-/// The sequence of 2.4.
+/// Runs the checks of one partition in their order.
 fn partition(
     mut raw: Partition,
     first_lines: &mut HashMap<String, usize>,

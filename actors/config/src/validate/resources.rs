@@ -1,4 +1,5 @@
-//! What queues may use and are promised (3.4).
+//! What queues may use and are promised, level by level: a queue that is promised more than a queue above may use would wait for it for
+//! ever.
 
 use super::draft::Draft;
 use super::{Field, Located};
@@ -11,7 +12,7 @@ use monoceros_rules::values::resources::{Limits, Name, Resources};
 use super::templates::shown_texts;
 
 impl Draft {
-    /// The resource hierarchy (3.4). `parent_max` is the least of the limits above; returns what
+    /// The resource hierarchy. `parent_max` is the least of the limits above; returns what
     /// this queue guarantees, to be compared with what its parent does.
     pub(super) fn check_resources(
         &mut self,
@@ -90,7 +91,7 @@ fn read_max(texts: &Located<Texts>, path: &str, report: &mut Report) -> Resource
     max
 }
 
-/// Zeros alone are as good as nothing (3.4), which hardly anybody means who writes them.
+/// Zeros alone are as good as nothing, which hardly anybody means who writes them.
 pub(super) fn warn_of_zeros(
     amounts: &Resources,
     of: &str,

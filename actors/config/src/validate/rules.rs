@@ -1,4 +1,4 @@
-//! The placement rules of a partition (6.1, 6.5, 6.9).
+//! The placement rules of a partition.
 //!
 //! What rules mean is known by [`crate::placement`], which is asked here, so that what validates
 //! also loads; here each of its errors gets its place in the text.
@@ -65,7 +65,7 @@ fn bad_filters(number: usize, rule: &Rule) -> Vec<RuleError> {
     errors
 }
 
-/// Warns of filters along the chain of a rule that let pass whom their author hardly means (6.5).
+/// Warns of filters along the chain of a rule that let pass whom their author hardly means.
 fn warn_of_filters(rule: &Rule, report: &mut Report) {
     let filter = &rule.filter;
     let (users, groups) = (filter.users.listed(), filter.groups.listed());

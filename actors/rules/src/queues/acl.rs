@@ -1,4 +1,4 @@
-//! Who may submit to a queue or administer it (queues-and-config chapter, 3.8).
+//! Who may submit to a queue or administer it.
 //!
 //! An access list is `*`, or users and groups, each separated by commas, with one space between the
 //! two: `alice,bob ops`. It can only grant: what a queue higher up grants, no queue below takes
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_8_the_table_of_texts() {
+    fn a_list_is_users_then_groups_and_a_lone_star_is_everybody() {
         for text in ["", " "] {
             assert!(!allows(text, "a", &["g1"]), "`{text}` is nobody");
             assert!(!allows(text, "", &[""]), "`{text}` is nobody");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_10_access_lists() {
+    fn a_list_has_one_space_and_names_that_nobody_can_have_match_nobody() {
         assert_eq!(Acl::parse("u g x"), Err(AclError("u g x".to_owned())));
         assert!(allows(" g1,g2", "anyone", &["g2"]));
         assert!(allows("#u1,u2", "u2", &[]) && !allows("#u1,u2", "#u1", &[]));
@@ -134,14 +134,14 @@ mod tests {
     }
 
     #[test]
-    fn s3_8_spaces_are_counted_and_never_trimmed() {
+    fn spaces_are_counted_and_never_trimmed() {
         for text in ["a b ", "  ", "a  b", " a b", "*  ", "u g *"] {
             assert!(Acl::parse(text).is_err(), "`{text}`");
         }
     }
 
     #[test]
-    fn s3_8_matching_is_case_sensitive_and_names_follow_their_patterns() {
+    fn matching_is_case_sensitive_and_names_follow_their_patterns() {
         assert!(!allows("Alice Ops", "alice", &["ops"]));
         for user in ["_a", "a.b@c-d", "svc$"] {
             assert!(allows(user, user, &[]), "`{user}` is a user name");

@@ -30,9 +30,9 @@ pub struct QueueConfig {
     pub path: Arc<str>,
     /// Whether applications live here; queues with children and those marked `parent` hold none.
     pub is_leaf: bool,
-    /// What the queue may use at most. None also where only zeros were written (3.4).
+    /// What the queue may use at most. None also where only zeros were written.
     pub max: Option<Limits>,
-    /// What the queue is promised. None also where only zeros were written (3.4).
+    /// What the queue is promised. None also where only zeros were written.
     pub guaranteed: Option<Resources>,
     /// How many applications may run at once; 0 is unlimited.
     pub max_applications: u64,
@@ -45,9 +45,9 @@ pub struct QueueConfig {
     /// What the properties mean.
     pub settings: QueueSettings,
     /// What dynamic leaves below it are made of, as written here; without one, the nearest above
-    /// counts (3.7).
+    /// counts.
     pub template: Option<Arc<Template>>,
-    /// What users and groups may use here and below, in the order they were written (3.9).
+    /// What users and groups may use here and below, in the order they were written.
     pub limits: Vec<LimitConfig>,
     /// Whether it is there because an application needed it, and not because it was configured.
     pub is_dynamic: bool,
@@ -55,7 +55,7 @@ pub struct QueueConfig {
     pub children: Vec<QueueConfig>,
 }
 
-/// What a dynamic leaf begins with (3.7).
+/// What a dynamic leaf begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     /// 0 is unlimited.
@@ -68,7 +68,7 @@ pub struct Template {
     pub guaranteed: Option<Resources>,
 }
 
-/// What each of some users and of some groups may use of a queue (3.9). `*` among the users is
+/// What each of some users and of some groups may use of a queue. `*` among the users is
 /// every user who is not named on this queue, one by one; among the groups it is all of the other
 /// users together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub struct LimitConfig {
     pub max_applications: u64,
 }
 
-/// What the properties of a queue mean (3.6).
+/// What the properties of a queue mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
     /// How children or applications are ordered; parents are always fair.

@@ -1,4 +1,4 @@
-//! Partition names at run time: `[rm-1]default` (queues-and-config chapter, 2.7).
+//! Partition names at run time: `[rm-1]default`.
 //!
 //! A resource manager speaks of its partitions by plain names, or by none at all; the scheduler
 //! keeps them apart by the id of the resource manager in brackets.
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s2_8_names_bear_the_prefix_of_their_own_resource_manager() {
+    fn names_bear_the_prefix_of_their_own_resource_manager() {
         for (name, expected) in [("", "[RM]default"), ("[RM]p", "[RM]p"), ("p", "[RM]p")] {
             assert_eq!(qualified_name(name, "RM"), Ok(expected.to_owned()));
         }
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn s2_7_a_prefix_comes_off_again() {
+    fn a_prefix_comes_off_again() {
         for (qualified, id, name) in
             [("[rm-1]default", "rm-1", "default"), ("default", "", "default"), ("[rm", "", "[rm")]
         {
