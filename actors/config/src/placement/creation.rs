@@ -1,5 +1,4 @@
-//! Which queues have to be made so that a path is there, and whether they may be
-//! (queues-and-config chapter, 4.9).
+//! Which queues have to be made so that a path is there, and whether they may be.
 
 use super::{QueueTree, deepest};
 use monoceros_rules::values::names::{is_queue_name, is_reserved};

@@ -1,4 +1,4 @@
-//! Whom a rule is for (6.5).
+//! Whom a rule is for.
 //!
 //! A list of one entry with a special character is a regular expression, any other entry a name.
 //! Names that nobody can have are dropped; a list that had only such names is not empty for that:
@@ -11,11 +11,11 @@ use regex::Regex;
 use crate::FilterConfig;
 use monoceros_rules::values::names;
 
-/// What makes a single entry a regular expression, as 6.5 lists it, which has no `]`. A dot alone
+/// What makes a single entry a regular expression. A `]` does not, and a dot alone
 /// does not: names have dots.
 const SPECIAL: &str = "^$*+?()[{}|";
 
-/// See the module.
+/// The users and groups whom a rule is for, or not for, as a rule's `filter` lists them.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
     pub(super) denies: bool,

@@ -1,4 +1,4 @@
-//! Which queue an application goes to (queues-and-config chapter, section 6).
+//! Which queue an application goes to.
 //!
 //! A partition has a list of rules. Each is asked in turn for a path; the first path that the
 //! application can really have is taken. A rule may name a queue that is not there yet: whoever
@@ -75,7 +75,7 @@ pub struct RuleError {
 
 impl RuleError {
     /// By this the errors of a list of rules are sorted, so that the first to be told is the one
-    /// to correct first (6.9): names and filters of all rules, then paths, then what only building
+    /// to correct first: names and filters of all rules, then paths, then what only building
     /// them finds; within a rule from the innermost parent outward, and there names before filters.
     pub fn rank(&self) -> impl Ord + use<> {
         let phase = match self.code {
@@ -124,7 +124,7 @@ pub trait QueueTree {
     fn is_leaf(&self, queue: Self::Queue) -> bool;
     /// Whether it takes nothing new.
     fn is_draining(&self, queue: Self::Queue) -> bool;
-    /// Whether the user may submit there: what a queue above grants counts too (3.8).
+    /// Whether the user may submit there: what a queue above grants counts too.
     fn may_submit(&self, queue: Self::Queue, user: &str, groups: &[String]) -> bool;
 }
 
@@ -159,7 +159,7 @@ impl Placement {
         }
     }
 
-    /// Where the application goes (6.6), or why it goes nowhere.
+    /// Where the application goes, or why it goes nowhere.
     pub fn place<T: QueueTree>(
         &self,
         submission: &Submission<'_>,
@@ -263,7 +263,7 @@ pub fn tag<'t>(tags: &'t BTreeMap<String, String>, name: &str) -> Option<&'t str
     found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
 }
 
-/// Whether the tags say that the application runs already (6.7).
+/// Whether the tags say that the application runs already.
 pub fn is_forced(tags: &BTreeMap<String, String>) -> bool {
     tag(tags, FORCE).is_some_and(|text| matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True"))
 }

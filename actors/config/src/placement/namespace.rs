@@ -1,5 +1,4 @@
-//! What the namespace of an application says of its queue, in tags of the application
-//! (queues-and-config chapter, 4.10).
+//! What the namespace of an application says of its queue, in tags of the application.
 //!
 //! Only dynamic leaves listen. The last application wins; a quota and a guarantee are one
 //! statement: whoever makes one of them takes back the other.

@@ -1,5 +1,5 @@
 //! What can be said of rules before any application comes: whether the part of a path that is
-//! always the same leads somewhere in the configured queues (6.9).
+//! always the same leads somewhere in the configured queues.
 
 use super::{Placement, RuleError};
 use crate::RuleConfig;

@@ -1,4 +1,4 @@
-//! Why a rule has no queue for an application, in words for its submitter (6.8).
+//! Why a rule has no queue for an application, in words for its submitter.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ pub enum Obstacle {
 }
 
 impl Refused {
-    /// The code of the cause (6.8).
+    /// The code of the cause.
     pub fn cause(&self) -> &'static str {
         match self {
             Self::Rule { .. } => "E_PLACEMENT_RULE",

@@ -1,4 +1,4 @@
-//! One rule: where it finds the name of a queue, and what it makes of it (6.3, 6.4).
+//! One rule: where it finds the name of a queue, and what it makes of it.
 
 use super::filter::Filter;
 use super::{Obstacle, QueueTree, RuleError, Submission, tag};
@@ -145,7 +145,7 @@ impl Rule {
         let Some(parent) = &self.parent else { return Outcome::Path("root".to_owned()) };
         let path = match parent.evaluate(new, tree) {
             Outcome::Path(path) if path.starts_with("root.") => path,
-            // Also a parent that says just `root`, as the chapter has it.
+            // Also a parent that says just `root`: then the queue is below `root.root`.
             Outcome::Path(path) => format!("root.{path}"),
             other => return other,
         };

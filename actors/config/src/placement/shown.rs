@@ -1,4 +1,4 @@
-//! Rules as they are shown over REST and in state dumps (rest-events-metrics chapter, 1.8.8).
+//! Rules as they are shown over REST and in state dumps.
 
 use std::collections::BTreeMap;
 

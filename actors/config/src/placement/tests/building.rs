@@ -9,7 +9,7 @@ fn faults(rules: &[RuleConfig], queues: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn s6_11_without_rules_there_are_provided_and_recovery() {
+fn without_rules_there_are_provided_and_recovery() {
     let shown = serde_json::to_value(Placement::build(&[]).unwrap().shown()).unwrap();
     let expected = serde_json::json!([
         {"name": "provided", "parameters": {"create": "false"}},
@@ -19,7 +19,7 @@ fn s6_11_without_rules_there_are_provided_and_recovery() {
 }
 
 #[test]
-fn s6_11_what_is_written_wrong() {
+fn names_filters_and_parents_of_rules_are_checked() {
     let none: &[&str] = &[];
     for (rule, expected) in [
         (below(rule("user"), fixed("root.x")), &["E_FIXED_QUALIFIED_PARENT"] as &[&str]),
@@ -67,7 +67,7 @@ fn all_errors_are_told_each_with_its_rule_and_depth_the_innermost_parent_first()
 }
 
 #[test]
-fn s6_11_paths_that_lead_nowhere() {
+fn a_path_that_can_never_lead_to_a_queue_is_refused() {
     let queues = "{name: users}, {name: default}, {name: Admins, queues: [{name: dev}]}, \
                   {name: open, parent: true}";
     let none: &[&str] = &[];
@@ -108,7 +108,7 @@ fn a_path_that_leads_nowhere_is_told_with_rule_chain_and_path() {
 }
 
 #[test]
-fn s6_10_rules_are_shown_with_their_parameters_filters_and_parents() {
+fn rules_are_shown_with_their_parameters_filters_and_parents() {
     let rules = [
         below(
             filtered("deny", &["a", "b"], &["dev*"], creating(rule("User"))),

@@ -1,5 +1,4 @@
-//! The table of section 6.11 and what else the chapter says of rules, over a tree that is a list of
-//! paths.
+//! What each placement rule does, over a tree that is a list of paths: `docs/placement.md`, case by case.
 
 mod building;
 mod model;

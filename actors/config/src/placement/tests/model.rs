@@ -1,4 +1,4 @@
-//! The rules against the text of section 6 written down once more, in the plainest way.
+//! The rules against their definition, written down once more in the plainest way.
 
 use proptest::prelude::*;
 
@@ -83,7 +83,7 @@ fn fits(name: &str) -> bool {
     regex::Regex::new("^[a-zA-Z0-9_:#/@-]{1,64}$").unwrap().is_match(name)
 }
 
-/// 6.3 and 6.4, in the order they are written.
+/// One rule: the name that it finds, and the path that it makes of it and its parent.
 fn plain_rule(rule: &RuleConfig, new: &Application, all: &Queues) -> Plain {
     let text = match &*rule.name {
         "provided" => new.queue.clone(),
@@ -133,7 +133,7 @@ fn plain_rule(rule: &RuleConfig, new: &Application, all: &Queues) -> Plain {
     }
 }
 
-/// Steps 5 to 7 of 6.6.
+/// Whether the application can have the queue: it is a leaf that takes applications or can be made, and the user may submit there.
 fn plain_usable(path: &str, new: &Application, all: &Queues) -> bool {
     if path == RECOVERY {
         return is_forced(&new.tags);
@@ -153,7 +153,7 @@ fn plain_usable(path: &str, new: &Application, all: &Queues) -> bool {
     takes && !(reserved && is_forced(&new.tags))
 }
 
-/// 6.6.
+/// All rules: the first path that can be used, else the last resort.
 fn plain_place(
     rules: &[RuleConfig],
     new: &Application,

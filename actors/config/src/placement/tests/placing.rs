@@ -5,7 +5,7 @@ use super::*;
 const OPEN: &str = "root/ *";
 
 #[test]
-fn s6_11_the_names_that_rules_make() {
+fn a_rule_makes_a_path_of_a_name_or_finds_none() {
     let provided = || rule("provided");
     let (user, all) = (|| rule("user"), &[OPEN, "root.a/", "root.a.b", "root.dev_q"]);
     let parented = below(creating(user()), creating(provided()));
@@ -55,7 +55,7 @@ fn a_path_can_be_so_deep_and_no_deeper() {
 }
 
 #[test]
-fn s6_11_tags_name_queues_as_submissions_do() {
+fn tags_name_queues_as_submissions_do() {
     let all = &[OPEN, "root.a/", "root.a.b", "root.default"];
     let rule = below(creating(rule("user")), creating(tagged("Name.Space")));
     let tagged = |value| with_tag("NAME.space", value, application(""));
@@ -80,7 +80,7 @@ fn s6_11_tags_name_queues_as_submissions_do() {
 }
 
 #[test]
-fn s6_11_filters() {
+fn a_filter_lets_pass_whom_it_names() {
     let queues = &[OPEN, "root.q"];
     let long = format!("(?i){}", "user1");
     for (kind, users, groups, user, of, passes) in [
@@ -110,7 +110,7 @@ fn s6_11_filters() {
 }
 
 #[test]
-fn s6_11_what_cannot_be_used_leaves_it_to_the_next_rule() {
+fn what_cannot_be_used_leaves_it_to_the_next_rule() {
     let queues = &[
         "root/",
         "root.open *",
@@ -140,7 +140,7 @@ fn s6_11_what_cannot_be_used_leaves_it_to_the_next_rule() {
 }
 
 #[test]
-fn s6_11_the_last_resort() {
+fn where_no_rule_has_a_queue_root_default_is_taken_if_it_can_be() {
     let (open, shut) = (&[OPEN, "root.default"], &["root/", "root.default"]);
     let (parent, going) = (&[OPEN, "root.default/"], &[OPEN, "root.default!"]);
     for rules in [&[] as &[RuleConfig], &[fixed("nowhere"), rule("user")]] {
@@ -153,7 +153,7 @@ fn s6_11_the_last_resort() {
 }
 
 #[test]
-fn s6_11_forced_applications() {
+fn a_forced_application_goes_to_recovery_where_its_rule_fails() {
     let queues = &["root/ ada", "root.a ada", "root.p/", "root.default"];
     for (rule, application, expected) in [
         (rule("provided"), application("root.a"), "+root.@recovery@"),
@@ -178,7 +178,7 @@ fn s6_11_forced_applications() {
 }
 
 #[test]
-fn s6_7_force_is_a_boolean_of_go() {
+fn force_is_a_boolean_of_go() {
     for (text, expected) in [
         ("1", true),
         ("t", true),
@@ -206,7 +206,7 @@ fn a_parent_that_is_named_is_no_leaf_only_while_no_rules_are_configured() {
 }
 
 #[test]
-fn s4_9_s4_15_why_a_queue_is_not_made() {
+fn a_queue_is_made_below_a_parent_that_the_user_may_submit_to() {
     let queues = Queues::new(&[
         "root/",
         "root.leaf *",

@@ -1,4 +1,4 @@
-//! What namespaces say of dynamic queues (4.10, 4.15).
+//! What namespaces say of dynamic queues: quota, guarantee and number of applications, in tags.
 
 use super::*;
 use crate::{dynamic_queue, recovery_queue};
@@ -39,7 +39,7 @@ const APPS: &str = "namespace.resourcemaxapps";
 const FIVE: &str = r#"{"resources":{"vcore":{"value":5}}}"#;
 
 #[test]
-fn s4_15_tags_replace_what_the_template_said() {
+fn tags_replace_what_the_template_said() {
     let queue = templated();
     let unchanged = "map[vcore:9000] map[vcore:1000] 7";
     for (said, expected) in [
@@ -71,7 +71,7 @@ fn s4_15_tags_replace_what_the_template_said() {
 }
 
 #[test]
-fn s4_15_configured_queues_parents_and_recovery_do_not_listen() {
+fn configured_queues_parents_and_recovery_do_not_listen() {
     let said = &[(QUOTA, FIVE), (APPS, "3")];
     let (said, warnings) = NamespaceTags::read(&tags(said));
     assert!(warnings.is_empty());
