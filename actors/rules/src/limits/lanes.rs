@@ -1,4 +1,5 @@
-//! Lanes: what user and group leave is the same for all applications of one.
+//! Lanes: applications of one leaf to which the same limits of user and group apply. What is left is the same for all of them, so it
+//! is computed once per lane and not once per application.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

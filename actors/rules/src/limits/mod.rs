@@ -1,5 +1,4 @@
-//! Who uses how much of which queue, and how much each user and group may (queues-and-config
-//! chapter, section 7).
+//! Who uses how much of which queue, and how much each user and group may.
 //!
 //! # Trackers
 //! Every user and every group that matters has a tracker: a tree that mirrors the queues, in which
@@ -87,7 +86,7 @@ impl LimitId {
     }
 }
 
-/// See the module.
+/// The trackers of a partition's users and groups, and the lanes of its leaves.
 #[derive(Debug, Default)]
 pub struct Trackers {
     tables: Arc<Tables>,
@@ -102,7 +101,7 @@ pub struct Trackers {
 pub struct Joined {
     /// Its lane.
     pub lane: LaneId,
-    /// The group it counts for, decided once (7.3).
+    /// The group it counts for, decided once.
     pub group: Option<Arc<str>>,
 }
 
@@ -147,7 +146,7 @@ impl Trackers {
         !self.lanes.get(lane).limited.is_empty()
     }
 
-    /// What user and group leave (7.5); negative where they are above their limits.
+    /// What user and group leave; negative where they are above their limits.
     pub fn headroom(&self, lane: LaneId) -> Limits {
         let mut headroom = Limits::unlimited();
         self.narrow(lane, &mut headroom);
@@ -172,7 +171,7 @@ impl Trackers {
         })
     }
 
-    /// Whether one more application of the lane may run (7.6). One that counts as running already
+    /// Whether one more application of the lane may run. One that counts as running already
     /// may, whatever this says.
     pub fn may_start(&self, lane: LaneId) -> bool {
         self.limited(lane).all(Place::may_start)
@@ -201,7 +200,7 @@ impl Trackers {
         }
     }
 
-    /// The application holds something from now on: it counts as running (7.4).
+    /// The application holds something from now on: it counts as running.
     pub fn start(&mut self, lane: LaneId, application: &str) {
         let slot = self.lanes.get_mut(lane);
         slot.run(application, true);

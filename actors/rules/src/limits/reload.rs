@@ -1,4 +1,4 @@
-//! Other limits for trackers that count already (queues-and-config chapter, 7.7).
+//! Other limits for trackers that count already.
 //!
 //! # What changes
 //! Limits, at once and everywhere; what users use never. An application counts for another group
@@ -21,7 +21,7 @@ pub struct Reloaded {
     /// chosen by: each application there is to be asked about by [`Trackers::rejoin`].
     pub leaves: BTreeSet<Arc<str>>,
     /// Every limit of somebody who is tracked, and every one that is gone: users by name, then
-    /// groups by name, each from root on, queues by path. (In `rest-events-metrics` 3.3, G1 to G4.)
+    /// groups by name, each from root on, queues by path. Each is told as an event.
     pub events: Vec<LimitEvent>,
 }
 
@@ -54,7 +54,7 @@ impl Trackers {
     }
 
     /// Every limit of somebody who is tracked: users by name, then groups by name, each from root
-    /// on, queues by path. (In `rest-events-metrics` 3.3, G1 and G3.)
+    /// on, queues by path.
     pub fn limits(&self) -> Vec<LimitEvent> {
         let places = self.forest.in_order().into_iter().map(|id| self.forest.get(id));
         let limited = places.filter(|place| place.limit.is_some());
@@ -124,8 +124,7 @@ impl Trackers {
     /// leaves it where it is. Otherwise its group was chosen anew, exactly its own usage moved from
     /// the old group to the new one, and it is in another lane.
     ///
-    /// A limit that is closer to its leaf than the one its group was chosen by does not move it
-    /// (7.7.4).
+    /// A new limit does not move it, even if it is closer to the leaf than the one its group was chosen by.
     pub fn rejoin(
         &mut self,
         lane: LaneId,

@@ -1,6 +1,7 @@
-//! Things at numbered places; a number may be used again once its thing is gone.
+//! Things at numbered slots; a number may be used again once its thing is gone. Places and lanes refer to each other by number, which
+//! needs no owner and no look-up by name.
 
-/// See the module.
+/// A vector with gaps, and the numbers of the gaps.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     slots: Vec<Option<T>>,

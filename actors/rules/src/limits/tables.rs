@@ -1,5 +1,4 @@
-//! Which limit applies to whom, as configured: by queue, and there by user and group
-//! (queues-and-config chapter, 7.1 to 7.3).
+//! Which limit applies to whom, as configured: by queue, and there by user and group.
 //!
 //! # Named and wildcard
 //! A user who is named on a queue has that limit there, and no other: it counts even where the
@@ -70,7 +69,7 @@ impl Tables {
         })
     }
 
-    /// What somebody may use of the queue at `path` (7.2).
+    /// What somebody may use of the queue at `path`.
     pub(super) fn limit(&self, path: &str, subject: &Subject) -> Option<&Arc<Limit>> {
         let limits = self.by_path.get(path)?;
         match subject {
@@ -87,7 +86,7 @@ impl Tables {
         })
     }
 
-    /// The group that an application of a user with these groups counts for (7.3): of the deepest
+    /// The group that an application of a user with these groups counts for: of the deepest
     /// queue that has a limit for any of them the one that was written first, the wildcard after all
     /// that are named there.
     pub(super) fn select_group(&self, leaf: &str, groups: &[String]) -> Option<Arc<str>> {
@@ -106,7 +105,7 @@ impl Tables {
 
 impl QueueLimits {
     fn add(&mut self, config: &LimitConfig) {
-        // All zeros limit nothing (7.5), unlike one zero among others.
+        // All zeros limit nothing, unlike one zero among others.
         let is_limit = |limits: &&Limits| limits.entries().any(|(_, limit)| limit != 0);
         let limit = Arc::new(Limit {
             resources: config.max_resources.as_ref().filter(is_limit).cloned(),

@@ -1,4 +1,4 @@
-//! What trackers count, for people (rest-events-metrics chapter, 1.8.18).
+//! What trackers count, as REST shows it to people and the audit compares it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! The rows of the chapter about other limits while applications run (7.7).
+//! Other limits while applications run: `docs/limits.md#other-limits-while-applications-run`, case by case.
 
 use super::*;
 
 #[test]
-fn s7_7_every_place_has_the_new_limit_and_every_named_one_a_tracker() {
+fn every_place_has_the_new_limit_and_every_named_one_a_tracker() {
     check(&[
         (
             "set, changed and removed are told in order",
@@ -167,12 +167,12 @@ const MOVES: &[Case] = &[
 ];
 
 #[test]
-fn s7_7_a_group_that_lost_its_limit_loses_exactly_what_moves() {
+fn a_group_that_lost_its_limit_loses_exactly_what_moves() {
     check(MOVES);
 }
 
 #[test]
-fn s7_9_reloads() {
+fn reloads() {
     check(&[
         (
             "linked, then a matching named group is added: the link stays, the next counts for the new",

@@ -1,9 +1,9 @@
-//! The rows of the chapter about which limit applies, what is counted, and what is left (7.2 to 7.6).
+//! Which limit applies, what is counted, and what is left: `docs/limits.md`, case by case.
 
 use super::*;
 
 #[test]
-fn s7_2_which_limit_applies() {
+fn which_limit_applies() {
     check(&[
         (
             "a named limit counts even where it is larger, or leaves a name open that the wildcard limits",
@@ -91,7 +91,7 @@ fn s7_2_which_limit_applies() {
 }
 
 #[test]
-fn s7_3_s7_9_group_selection() {
+fn group_selection() {
     let levels = "root.parent group=test_parent apps=9
                   root group=test_root apps=9";
     let cases = [
@@ -109,28 +109,28 @@ fn s7_3_s7_9_group_selection() {
         ("named before wildcard", "root group=a,* apps=1", "ann/a", "root.x", Some("a")),
         ("wildcard for the others", "root group=a,* apps=1", "ann/z", "root.x", Some("*")),
         (
-            "s7_9 a deeper wildcard beats a named group above",
+            "a deeper wildcard beats a named group above",
             "root.x group=z,* apps=1; root group=a apps=1",
             "ann/a",
             "root.x",
             Some("*"),
         ),
         (
-            "s7_9 three levels, named in the middle",
+            "three levels, named in the middle",
             levels,
             "ann/test,test_root,test_parent",
             "root.parent.leaf",
             Some("test_parent"),
         ),
         (
-            "s7_9 three levels, named at root only",
+            "three levels, named at root only",
             levels,
             "ann/test,test_root,test_parent",
             "root.other.leaf",
             Some("test_root"),
         ),
         (
-            "s7_9 three levels, not in the middle group",
+            "three levels, not in the middle group",
             levels,
             "ann/test,test_root",
             "root.parent.leaf",
@@ -153,7 +153,7 @@ fn s7_3_s7_9_group_selection() {
 }
 
 #[test]
-fn s7_4_counting() {
+fn counting() {
     check(&[
         (
             "more, resized both ways, less, and the last is gone",
@@ -237,7 +237,7 @@ fn s7_4_counting() {
 }
 
 #[test]
-fn s7_5_headroom() {
+fn headroom() {
     check(&[
         (
             "no limit",
@@ -276,7 +276,7 @@ fn s7_5_headroom() {
 }
 
 #[test]
-fn s7_6_running_applications() {
+fn running_applications() {
     check(&[
         (
             "by user and by group, on every level",
@@ -453,12 +453,12 @@ const ROWS: &[Case] = &[
 ];
 
 #[test]
-fn s7_9_user_and_group_limits() {
+fn user_and_group_limits() {
     check(ROWS);
 }
 
 #[test]
-fn s7_9_a_zero_among_limits_blocks_that_resource() {
+fn a_zero_among_limits_blocks_that_resource() {
     let mut world = World::new("root user=ann memory=5 gpu=0");
     world.join("a", "ann", "root.a");
     let headroom = world.trackers.headroom(world.applications["a"].lane);

@@ -1,11 +1,10 @@
-//! What is known of users for a while (queues-and-config chapter, 8.2).
+//! Which groups a user is in, as a resolver said it, kept for a while: a lookup may take seconds, and an owner submits many applications.
 //!
 //! # How entries go
 //! An entry ends at a time that is fixed when it is made: 300 s later if the groups are known, 30 s
 //! later if the user could not be resolved. Nothing that has ended is ever told, whether or not it
-//! has been removed; [`UserCache::clean`], which every new entry calls, is for the room only. That
-//! takes the place of the chapter's cleaner of every 60 s: no timer is needed, a failure is not told
-//! for longer than it should be, and what is left over while nobody new comes has a bound.
+//! has been removed; [`UserCache::clean`], which every new entry calls, is for the room only. So
+//! no timer is needed, a failure is not told for longer than it should be, and what is left over while nobody new comes has a bound.
 //!
 //! # Invariants
 //! * There are never more entries than the capacity: what ends first goes first.
@@ -40,7 +39,7 @@ struct Entry {
     until: Duration,
 }
 
-/// See the module. Times are spans since any one moment, which never go back.
+/// The groups of users who were looked up lately, and who could not be resolved. Times are spans since any one moment, which never go back.
 #[derive(Debug)]
 pub struct UserCache {
     capacity: usize,
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_5_a_second_lookup_within_30_s_of_a_failure_is_the_error_from_the_cache() {
+    fn a_second_lookup_within_30_s_of_a_failure_is_the_error_from_the_cache() {
         let mut cache = UserCache::new(10);
         cache.resolved("eve", Err(error()), s(100));
         assert_eq!(cache.get("eve", s(100)), Known::Failed(&error()), "with what was found");
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_5_a_lookup_301_s_after_success_resolves_again_and_duplicates_no_group() {
+    fn a_lookup_301_s_after_success_resolves_again_and_duplicates_no_group() {
         let mut cache = UserCache::new(10);
         cache.resolved("sue", Ok(owned(&["sue", "g1"])), s(0));
         assert_eq!(cache.get("sue", s(300)), Known::Groups(&owned(&["sue", "g1"])));
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_3_given_groups_replace_whatever_was_known() {
+    fn given_groups_replace_whatever_was_known() {
         let mut cache = UserCache::new(10);
         cache.resolved("sue", Err(error()), s(0));
         cache.given("sue", &owned(&["g1"]), s(1));
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_2_an_empty_name_is_not_cached() {
+    fn an_empty_name_is_not_cached() {
         let mut cache = UserCache::new(10);
         cache.resolved("", Err(error()), s(0));
         cache.given("", &owned(&["g"]), s(0));
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_2_the_cleaner_removes_what_has_ended_and_nothing_else() {
+    fn the_cleaner_removes_what_has_ended_and_nothing_else() {
         let mut cache = UserCache::new(10);
         cache.resolved("sue", Ok(owned(&["sue"])), s(0));
         cache.resolved("eve", Err(error()), s(0));

@@ -1,5 +1,4 @@
-//! Who submits an application: the user's name, and the groups the user is in
-//! (queues-and-config chapter, section 8).
+//! Who submits an application: the user's name, and the groups the user is in.
 //!
 //! An RM that knows the groups says so and is believed. Otherwise a resolver is asked, which may
 //! take long or fail; what it said is kept for a while by a [`UserCache`]. Asking is not done here:
@@ -93,7 +92,7 @@ pub fn gives_groups(user: &str, groups: &[String]) -> bool {
     !groups.is_empty() && is_user(user)
 }
 
-/// The owner of an application as submitted (8.3); `look_up` is called if [`needs_lookup`]. A
+/// The owner of an application as submitted; `look_up` is called if [`needs_lookup`]. A
 /// *forced* application runs already, and is never refused because its user cannot be resolved.
 pub fn convert(
     user: String,
@@ -120,7 +119,7 @@ pub fn convert(
     if is_user(&user) { Ok(Identity { user, groups }) } else { Err(UserError::Name(user)) }
 }
 
-/// What the default resolver says, and any whose type is not known (8.1): a user's only group is
+/// What the default resolver says, and any whose type is not known: a user's only group is
 /// named like the user.
 pub fn default_groups(user: &str) -> Vec<String> {
     vec![user.to_owned()]
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_5_and_8_3_the_submitted_identity() {
+    fn an_application_has_the_owner_that_was_submitted_known_or_forced() {
         let (normal, forced) = (false, true);
         for (case, user, groups, how, expected) in [
             ("default resolver", "sue", &[][..], normal, Ok(("sue", "sue"))),
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_5_groups_supplied_ask_nobody() {
+    fn groups_supplied_ask_nobody() {
         let never = |_: &str| unreachable!("the groups were given");
         convert("sue".to_owned(), owned(&["g"]), false, never).unwrap();
         convert(String::new(), vec![], true, never).unwrap();
