@@ -11,8 +11,7 @@ use crate::work::allocations::AllocationId;
 use crate::work::application_state::ApplicationState;
 
 impl Facts {
-    /// Everything that does not agree; empty when the books are right (section 12, invariants 1–8,
-    /// 11, 13, 14, 21, 23).
+    /// Everything that does not agree; empty when the books are right.
     pub fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         self.check_applications(&mut wrong);
@@ -40,12 +39,12 @@ impl Facts {
                     _ => wrong.push(format!("{id}: {allocation:?} is not in the table as its own")),
                 }
             }
-            same(wrong, "invariant 1, allocated", id, &application.allocated, &held);
+            same(wrong, "allocated by the application", id, &application.allocated, &held);
             let mut pending = Resources::new();
             for ask in &application.asks {
                 pending.add(&ask.resources.times(i64::from(ask.repeat)));
             }
-            same(wrong, "invariant 1, pending", id, &application.pending, &pending);
+            same(wrong, "pending in the application", id, &application.pending, &pending);
             let highest = application.asks.iter().map(|ask| ask.priority).max();
             if application.priority != highest.unwrap_or(MIN_PRIORITY) {
                 wrong.push(format!("{id}: priority {} is not {highest:?}", application.priority));
@@ -61,8 +60,7 @@ impl Facts {
             };
             if !fits_state {
                 let state = application.state;
-                wrong
-                    .push(format!("invariant 21: {id} is {state} with asks {asks}, holds {holds}"));
+                wrong.push(format!("{id} is {state} with asks {asks}, holds {holds}"));
             }
         }
         for fact in &self.allocations {
@@ -98,16 +96,16 @@ impl Facts {
             let mut sum = Resources::new();
             for allocation in &node.holds {
                 if !held.insert(*allocation) {
-                    wrong.push(format!("invariant 14: {allocation:?} is on two nodes"));
+                    wrong.push(format!("{allocation:?} is on two nodes"));
                 }
                 match table.get(allocation) {
                     Some(fact) if fact.node == node.slot => sum.add(&fact.resources),
                     _ => wrong.push(format!("{id}: {allocation:?} is not in the table as here")),
                 }
             }
-            same(wrong, "invariant 3, allocated", id, &node.allocated, &sum);
+            same(wrong, "allocated on the node", id, &node.allocated, &sum);
             let left = node.total.minus(&node.allocated).minus(&node.others);
-            same(wrong, "invariant 3, available", id, &node.available, &left);
+            same(wrong, "available on the node", id, &node.available, &left);
             match self.index.iter().find(|fact| fact.slot == node.slot) {
                 Some(fact) => {
                     same(wrong, "index, available", id, &fact.available, &node.available);
@@ -122,18 +120,24 @@ impl Facts {
             allocated.add(&node.allocated);
         }
         let root = self.root_path();
-        same(wrong, "invariant 5, total", &root, &self.capacity, &total);
+        same(wrong, "total of all nodes", &root, &self.capacity, &total);
         if self.index.len() != self.nodes.len() {
             wrong.push("index and nodes differ in number".to_owned());
         }
         if held.len() != self.allocations.len() {
-            wrong.push("invariant 5: allocations and what nodes hold differ in number".to_owned());
+            wrong.push("allocations and what nodes hold differ in number".to_owned());
         }
         if let Some(root) = self.queue(0) {
             let path = &root.config.path;
-            same(wrong, "invariant 4", path, root.ledger.allocated(), &allocated);
+            same(
+                wrong,
+                "allocated by root, on the nodes",
+                path,
+                root.ledger.allocated(),
+                &allocated,
+            );
             let max = root.ledger.max.as_ref().map(Limits::as_resources).unwrap_or_default();
-            same(wrong, "invariant 5, root max", path, &max, &total);
+            same(wrong, "maximum of root", path, &max, &total);
         }
     }
 
@@ -172,10 +176,10 @@ impl Facts {
             if !limits || !guarantees || ledger.max_running != config.max_applications {
                 wrong.push(format!("{path} is not limited as configured"));
             }
-            same(wrong, "invariant 2, allocated", path, queue.ledger.allocated(), &allocated);
-            same(wrong, "invariant 2, pending", path, queue.ledger.pending(), &pending);
+            same(wrong, "allocated by the queue", path, queue.ledger.allocated(), &allocated);
+            same(wrong, "pending in the queue", path, queue.ledger.pending(), &pending);
             if queue.ledger.running() != running {
-                wrong.push(format!("invariant 11: {path} counts {}", queue.ledger.running()));
+                wrong.push(format!("{path} counts {} as running", queue.ledger.running()));
             }
             if queue.ledger.starting() != starting {
                 wrong.push(format!("{path} counts {} as starting", queue.ledger.starting()));
@@ -184,11 +188,11 @@ impl Facts {
             let exposed =
                 exposed_priority(priority, settings.priority_policy, settings.priority_offset);
             if exposed != queue.priority {
-                wrong.push(format!("invariant 23: {path} has {} not {exposed}", queue.priority));
+                wrong.push(format!("{path} shows priority {} not {exposed}", queue.priority));
             }
             for amount in [queue.ledger.allocated(), queue.ledger.pending()] {
                 if amount.has_negative() || amount.entries().any(|(_, q)| q == 0) {
-                    wrong.push(format!("invariant 7: {path} counts {amount}"));
+                    wrong.push(format!("not above zero: {path} counts {amount}"));
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! The books compared with a full search: what the bounds, the tree and the running totals must
 //! agree with.
 //!
-//! [`Facts`] is what every actor says of itself between two steps. [`Facts::check`] verifies the
-//! sums and limits of the applications chapter, section 12; [`Facts::next_decision`] is the reference
+//! [`Facts`] is what every actor says of itself between two steps. [`Facts::check`] verifies that sums, limits and states agree
+//! with each other; [`Facts::next_decision`] is the reference
 //! scheduler: it sorts everything anew, looks at every ask and every node, and knows nothing of
 //! bounds, marks, lanes or headroom that travels. Tests compare every decision and every silence with
 //! it. Limits of users and groups are read from what the queues say of their configuration, and what
@@ -102,7 +102,7 @@ pub struct AskFact {
 }
 
 impl ApplicationFact {
-    /// See [`crate::work::application::Application::may_run_soon`].
+    /// An accepted application whose first placement waits for its predicate counts among those that run.
     fn may_run_soon(&self) -> bool {
         self.state == ApplicationState::Accepted && !self.unsettled.is_empty()
     }
@@ -172,7 +172,7 @@ pub struct IndexFact {
     pub open: bool,
 }
 
-/// A partition between two steps. See the module.
+/// What all actors and books of a partition say of themselves between two steps.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Of every queue.

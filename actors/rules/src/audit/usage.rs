@@ -1,5 +1,5 @@
-//! Users and groups (queues-and-config chapter, section 7): their usage summed up from applications,
-//! their limits as the queues were configured.
+//! Users and groups: their usage summed up from applications, their limits as the queues were configured. Nothing is taken from the
+//! trackers, which are what is checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ struct Counted {
     /// Those that hold something: they count as running.
     holders: BTreeSet<Arc<str>>,
     /// Those that may count as running without holding anything, because they held something and
-    /// ask for more (7.4).
+    /// ask for more.
     may_run: BTreeSet<Arc<str>>,
 }
 
@@ -52,7 +52,7 @@ impl QueueFact {
 }
 
 impl Facts {
-    /// What user and group leave an application (7.5).
+    /// What user and group leave an application.
     pub(super) fn user_headroom(&self, application: &ApplicationFact) -> Limits {
         let mut headroom = Limits::unlimited();
         for (queue, subject, limit) in self.limits_of(application) {
@@ -63,7 +63,7 @@ impl Facts {
         headroom
     }
 
-    /// Whether user and group let an application run (7.6): only one that is Accepted and does not
+    /// Whether user and group let an application run: only one that is Accepted and does not
     /// count as running yet is asked.
     pub(super) fn may_run(&self, application: &ApplicationFact) -> bool {
         if application.state != ApplicationState::Accepted || application.holds() {
@@ -143,7 +143,7 @@ impl Facts {
         }
         for ((subject, path), counted) in counted {
             if !counted.usage.is_zero() {
-                wrong.push(format!("invariant 6: {subject:?} is not tracked at {path}"));
+                wrong.push(format!("{subject:?} is not tracked at {path}"));
             }
         }
         self.check_groups(wrong);
@@ -160,10 +160,10 @@ impl Facts {
         let path = &place.path;
         let whose: Arc<str> = Arc::from(format!("{subject:?} at {path}"));
         let counted_here = counted.remove(&(subject.clone(), Arc::clone(path))).unwrap_or_default();
-        same(wrong, "invariant 6", &whose, &place.usage, &counted_here.usage);
+        same(wrong, "usage", &whose, &place.usage, &counted_here.usage);
         let amount = &place.usage;
         if amount.has_negative() || amount.entries().any(|(_, quantity)| quantity == 0) {
-            wrong.push(format!("invariant 7: {whose} counts {amount}"));
+            wrong.push(format!("not above zero: {whose} counts {amount}"));
         }
         let running: BTreeSet<Arc<str>> = place.running.iter().map(Arc::clone).collect();
         let Counted { holders, may_run, .. } = &counted_here;
@@ -171,7 +171,7 @@ impl Facts {
             && running.iter().all(|id| holders.contains(id) || may_run.contains(id));
         if !is_right {
             wrong.push(format!(
-                "invariant 11: {whose} counts {running:?}: {holders:?} hold something, {may_run:?} may"
+                "running: {whose} counts {running:?}: {holders:?} hold something, {may_run:?} may"
             ));
         }
         let queue = self.queues.iter().find(|queue| queue.config.path == *path);
