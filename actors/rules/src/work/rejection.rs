@@ -1,8 +1,8 @@
-//! Why something an RM sent was not accepted: the sentences and codes of the interface
-//! (scheduler-interface chapter, section 4).
+//! Why something an RM sent was not accepted: the sentences and codes of the interface.
 //!
 //! A reason on the wire is `<sentence> [<code>]`: people read the sentence, programs the bracket.
-//! Every sentence names the object it is about.
+//! Every sentence names the object it is about. Clients look for some of the words and for the codes, so both are part of the
+//! interface; the table for people is in `docs/grpc.md#why-an-item-was-refused`.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::work::identity::UserError;
 /// A reason with its code. `Display` gives the text for the wire.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// V9: the application's id is empty or too long.
+    /// The application's id is empty or too long.
     #[error("applicationID {0} [R_APP_ID]")]
     ApplicationId(&'static str),
-    /// V10: the id is that of an active application.
+    /// The id is that of an active application.
     #[error("application `{0}` already existed [R_APP_EXISTS]")]
     ApplicationExists(Arc<str>),
-    /// V12: an application names no partition of this RM.
+    /// An application names no partition of this RM.
     #[error("application `{id}`: partition doesn't exist: `{partition}` [R_PARTITION_UNKNOWN]")]
     PartitionOfApplication {
         /// Of the application.
@@ -26,7 +26,7 @@ pub enum Rejection {
         /// As sent.
         partition: String,
     },
-    /// V24: an ask or an allocation names none.
+    /// An ask or an allocation names no partition of this RM.
     #[error("allocation `{key}`: Failed to find partition `{partition}` [R_PARTITION_UNKNOWN]")]
     PartitionOfAllocation {
         /// Of the ask or allocation.
@@ -34,7 +34,7 @@ pub enum Rejection {
         /// As sent.
         partition: String,
     },
-    /// V45: a node names none.
+    /// A node names no partition of this RM.
     #[error("node `{id}`: failed to find partition `{partition}` [R_PARTITION_UNKNOWN]")]
     PartitionOfNode {
         /// Of the node.
@@ -42,7 +42,7 @@ pub enum Rejection {
         /// As sent.
         partition: String,
     },
-    /// V13: the user cannot be resolved.
+    /// The user cannot be resolved.
     #[error("application `{id}`: {why} [R_USER {}]", .why.cause())]
     User {
         /// Of the application.
@@ -50,7 +50,7 @@ pub enum Rejection {
         /// What is wrong with the user.
         why: UserError,
     },
-    /// V15: no queue for the application.
+    /// No placement rule has a queue for the application.
     #[error("application `{id}`: {why} [R_PLACEMENT {cause}]")]
     Placement {
         /// Of the application.
@@ -60,7 +60,7 @@ pub enum Rejection {
         /// The cause's code.
         cause: &'static str,
     },
-    /// V15: the queue runs no applications.
+    /// The queue runs no applications.
     #[error(
         "application `{id}`: queue `{queue}` cannot run applications, it is not a leaf [R_NOT_LEAF]"
     )]
@@ -70,7 +70,7 @@ pub enum Rejection {
         /// The queue it named.
         queue: String,
     },
-    /// V15: the queue that was found for it is not there and cannot be made.
+    /// The queue that was found for it is not there and cannot be made.
     #[error("application `{id}`: {why} [R_QUEUE_CREATE {cause}]")]
     QueueCreate {
         /// Of the application.
@@ -80,7 +80,7 @@ pub enum Rejection {
         /// The cause's code.
         cause: &'static str,
     },
-    /// V16: the queue does not order its applications by age, so that two gangs could wait for
+    /// The queue does not order its applications by age, so that two gangs could wait for
     /// each other for ever.
     #[error(
         "application `{id}`: task groups need a fifo queue, queue `{queue}` has an unsupported sort \
@@ -92,7 +92,7 @@ pub enum Rejection {
         /// The path of its queue.
         queue: Arc<str>,
     },
-    /// V16: its placeholders together are more than its queue may ever have.
+    /// Its placeholders together are more than its queue may ever have.
     #[error(
         "application `{id}`: its task groups ask for {ask}, more than the maximum of queue `{queue}`, \
          {max} [R_GANG_TOO_LARGE]"
@@ -107,7 +107,7 @@ pub enum Rejection {
         /// The least of the maxima from the queue up to below root.
         max: String,
     },
-    /// V18, V45, V57: the partition takes none for now.
+    /// The partition drains or is stopped, and takes nothing new of this kind.
     #[error(
         "{what} `{id}`: partition `{partition}` is stopped{} [R_PARTITION_STOPPED]",
         unless_stopped(*.state)
@@ -122,13 +122,13 @@ pub enum Rejection {
         /// The state that the partition is in.
         state: ObjectState,
     },
-    /// V21: the key is empty or too long.
+    /// The key is empty or too long.
     #[error("allocationKey {0} [R_KEY]")]
     Key(&'static str),
-    /// V22, V23: no such active application.
+    /// No such active application.
     #[error("failed to find application `{0}` [R_APP_UNKNOWN]")]
     ApplicationUnknown(Arc<str>),
-    /// V56: the application takes no more asks.
+    /// The application takes no more asks.
     #[error("application `{id}` is {state} and takes no more asks [R_APP_STATE]")]
     ApplicationState {
         /// Of the application.
@@ -136,19 +136,19 @@ pub enum Rejection {
         /// Its state.
         state: &'static str,
     },
-    /// V25: nothing is asked for.
+    /// The ask or allocation has no resources, or only zeros.
     #[error("allocation contains no resources: `{0}` [R_NO_RESOURCE]")]
     NoResource(Arc<str>),
-    /// V17: less than nothing is announced for placeholders.
+    /// What is announced for placeholders is negative.
     #[error("negative placeholderAsk: `{0}` [R_NEGATIVE_RESOURCE]")]
     NegativePlaceholders(Arc<str>),
-    /// V26: less than nothing is asked for.
+    /// A quantity of the ask or allocation is negative.
     #[error("allocation contains negative resources: `{0}` [R_NEGATIVE_RESOURCE]")]
     NegativeResource(Arc<str>),
-    /// V27: the sum of everything promised does not fit a 64-bit quantity.
+    /// With it, the sum of everything promised would not fit a 64-bit quantity.
     #[error("resource overflow: `{0}` [R_OVERFLOW]")]
     Overflow(Arc<str>),
-    /// V29: the number of allocations is out of range.
+    /// The number of allocations is out of range.
     #[error(
         "invalid ask `{key}`: maxAllocations is {repeat}, it must be from 1 to {limit} [R_REPEAT]"
     )]
@@ -160,16 +160,16 @@ pub enum Rejection {
         /// The most one ask may repeat.
         limit: u32,
     },
-    /// V28: a placeholder of no task group.
+    /// A placeholder of no task group.
     #[error("placeholder without task group: `{0}` [R_PLACEHOLDER_NO_TG]")]
     PlaceholderWithoutGroup(Arc<str>),
-    /// V30, V35: no such node.
+    /// An allocation is on a node that is not there.
     #[error("failed to find node `{0}` [R_NODE_UNKNOWN]")]
     NodeUnknown(Arc<str>),
-    /// V34, V35: the node is missing.
+    /// An allocation that exists already names no node.
     #[error("{0} [R_NODE_MISSING]")]
     NodeMissing(String),
-    /// V44: the node itself is not valid.
+    /// The node has no usable id, or negative amounts.
     #[error("node `{id}`: {why} [R_NODE_INVALID]")]
     NodeInvalid {
         /// As sent.
@@ -177,7 +177,7 @@ pub enum Rejection {
         /// What is wrong.
         why: String,
     },
-    /// V45: the id is in use.
+    /// The id is in use.
     #[error("node `{id}` already exists in partition `{partition}` [R_NODE_EXISTS]")]
     NodeExists {
         /// Of the node.
@@ -185,7 +185,7 @@ pub enum Rejection {
         /// Where.
         partition: Arc<str>,
     },
-    /// V53: an action that is not defined.
+    /// An action that is not defined.
     #[error("node `{id}`: unknown action {action} [R_NODE_ACTION]")]
     NodeAction {
         /// Of the node.
@@ -193,7 +193,7 @@ pub enum Rejection {
         /// As sent.
         action: i32,
     },
-    /// An ask whose placement constraint would have no effect (1.9).
+    /// An ask whose placement constraint would have no effect.
     #[error(
         "`{key}` has a placement constraint on {what}, which is not applied yet [R_CONSTRAINT]"
     )]
@@ -228,32 +228,32 @@ pub fn code_of(reason: &str) -> &str {
     code.trim_end_matches(']').split(' ').next().unwrap_or_default()
 }
 
-/// Why something an RM sent had no effect, where the interface has no answer for it: counted and
-/// logged, nothing else (section 4, level G).
+/// Why something an RM sent had no effect, where the interface has no answer for it: it is counted and
+/// logged, nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
-    /// V8: a value of `extraConfig` that cannot be read.
+    /// A value of `extraConfig` that cannot be read.
     ExtraConfig,
-    /// V19: the removal of an application that is not there.
+    /// The removal of an application that is not there.
     RemovalOfUnknown,
-    /// V32: an allocation is reported on another node than the one it was placed on, or in a size
+    /// An allocation is reported on another node than the one it was placed on, or in a size
     /// that cannot be counted.
     AllocationChange,
-    /// V38: a release of what is not there.
+    /// A release of what is not there.
     ReleaseOfUnknown,
-    /// V38: a release that names neither an application nor an allocation.
+    /// A release that names neither an application nor an allocation.
     ReleaseOfNothing,
-    /// V42: a termination type that is not defined.
+    /// A termination type that is not defined.
     TerminationType,
-    /// V48: a change of a node that is not there.
+    /// A change of a node that is not there.
     NodeUnknown,
-    /// V49: a change of a node to amounts that cannot be.
+    /// A change of a node to amounts that cannot be.
     NodeUpdate,
-    /// W5: an action on a node that is not defined, in the oldest dialect.
+    /// An action on a node that is not defined, in the oldest dialect.
     NodeAction,
-    /// X2: a class of priority that is not configured.
+    /// A class of priority that is not configured.
     PriorityClass,
-    /// 3.10: a report of use that cannot be counted, or of something unknown.
+    /// A report of use that cannot be counted, or of something unknown.
     UtilizationReport,
 }
 
