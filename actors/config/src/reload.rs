@@ -1,5 +1,4 @@
-//! From the queues as they stand to the queues as they are now configured
-//! (queues-and-config chapter, sections 4.4, 4.5 and 4.8).
+//! From the queues as they stand to the queues as they are now configured.
 //!
 //! A reload compares two trees and says what has to change; whoever holds the queues carries it out
 //! in one step. Queues keep what is in them: a changed one goes on with its totals, one that is no

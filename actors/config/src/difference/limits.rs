@@ -45,7 +45,7 @@ fn table(limits: &[LimitConfig]) -> Table<'_> {
 }
 
 /// What counts for somebody. A user who is not named is any other user; a group that is not named
-/// here but on another queue has no limit here: never that of all others together (7.2).
+/// here but on another queue has no limit here: never that of all others together.
 fn counts<'a>(table: &Table<'a>, kind: Kind, name: &str) -> Option<&'a LimitConfig> {
     let named = table.get(&(kind, name));
     match kind {

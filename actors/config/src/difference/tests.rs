@@ -178,7 +178,7 @@ fn what_holds_for_a_partition_is_said_before_its_queues() {
 }
 
 #[test]
-fn s6_5_a_deny_filter_without_lists_denies_everybody() {
+fn a_deny_filter_without_lists_denies_everybody() {
     let old = queues("{name: a}");
     let mut new = old.clone();
     let filter = FilterConfig { denies: true, ..FilterConfig::default() };
@@ -380,7 +380,7 @@ fn limits_are_compared_name_by_name_and_those_who_are_above_are_listed() {
 }
 
 #[test]
-fn s7_2_a_group_that_is_named_elsewhere_is_not_measured_by_the_limit_of_all_others() {
+fn a_group_that_is_named_elsewhere_is_not_measured_by_the_limit_of_all_others() {
     let old = with_limits(&[]);
     let new = with_limits(&[limit(&[], &["*"], 5, 0)]);
     let mut usage = usage(&[]);

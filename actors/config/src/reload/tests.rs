@@ -143,7 +143,7 @@ fn only_a_queue_in_use_keeps_its_type() {
 }
 
 #[test]
-fn s4_15_marking_leaves_dynamic_queues_alone() {
+fn marking_leaves_dynamic_queues_alone() {
     let mut standing = tree(&root("{name: p, queues: [{name: a}]}, {name: b}"));
     add_dynamic(&mut standing, &["root.p.new", "root.p.more.deep"]);
     let gone = changes(&standing, &root("{name: b}"));

@@ -1,5 +1,4 @@
-//! When a queue above its maximum begins to give up what is too much (queues-and-config chapter,
-//! 4.11; applications-and-scheduling chapter, 6.3).
+//! When a queue above its maximum begins to give up what is too much.
 //!
 //! A maximum that is lowered below what is used takes nothing away at once: the queue first has the
 //! time `quota.preemption.delay` to shrink by itself. One [`QuotaTimer`] per queue keeps when that
@@ -40,7 +39,7 @@ pub struct Quota<'a> {
     pub delay_ns: i64,
 }
 
-/// The timer of one queue. See the module.
+/// The timer of one queue: when the run begins that takes what is above the maximum, and whether it goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaTimer {
     start_ns: Option<i64>,
@@ -120,8 +119,8 @@ impl<'a> Quota<'a> {
         self.max.is_some_and(|max| max.entries().any(|(name, limit)| used.get(name) > limit))
     }
 
-    /// Whether any name is limited more than before. A name that was not limited was unlimited
-    /// (D39): a first maximum is a lower one.
+    /// Whether any name is limited more than before. A name that was not limited was unlimited:
+    /// a first maximum is a lower one.
     fn is_lower_than(self, old: Self) -> bool {
         let before = |name| old.max.and_then(|max| max.find(name));
         let Some(max) = self.max else { return false };

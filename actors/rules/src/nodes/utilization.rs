@@ -1,5 +1,4 @@
-//! What is really used, as somebody measures it, and what that says of nodes (scheduler-interface
-//! chapter, 3.10).
+//! What is really used, as somebody measures it, and what that says of nodes.
 //!
 //! Measurements never change what is accounted: a node has what its allocations leave, whatever runs
 //! on it. They are kept for a while and compared.

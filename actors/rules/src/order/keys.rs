@@ -1,5 +1,4 @@
-//! Who comes first: sort keys of queues, applications and asks (queues-and-config chapter,
-//! section 5; applications-and-scheduling chapter, sections 2.3 and 7).
+//! Who comes first: sort keys of queues, applications and asks.
 //!
 //! # Keys, not comparisons
 //! Children are kept in an ordered structure and re-keyed when something changed, so each order is
@@ -15,9 +14,9 @@
 //!   it means nothing.
 //!
 //! # Larger pending first
-//! The specification compares pendings only where one is at least as large in every name; with
-//! ties broken by path that is cyclic. Here the alphabetically first name that differs decides,
-//! which agrees wherever the specification does decide.
+//! One pending amount is clearly larger than another where it is at least as large in every name. To compare those alone and break
+//! ties by path would be cyclic. Here the alphabetically first name that differs decides, which agrees wherever one is clearly
+//! larger.
 //!
 //! ```
 //! use monoceros_rules::order::keys::AskKey;
@@ -57,7 +56,7 @@ pub enum ApplicationSortPolicy {
     Fair,
 }
 
-/// The priority a queue shows to its parent (applications-and-scheduling chapter, section 7.1).
+/// The priority a queue shows to its parent.
 /// A queue without pending asks gains no rank from its policy or offset.
 pub fn exposed_priority(raw: i32, policy: PriorityPolicy, offset: i32) -> i32 {
     match policy {
@@ -84,7 +83,7 @@ pub struct QueueView<'a> {
     pub path: &'a Arc<str>,
 }
 
-/// The place of a queue among its siblings (section 5.2).
+/// The place of a queue among its siblings.
 // The derived order is that of the fields.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueKey {
@@ -117,7 +116,7 @@ impl QueueKey {
 pub struct ApplicationView<'a> {
     /// The highest priority among its pending asks, else [`MIN_PRIORITY`].
     pub priority: i32,
-    /// When it was submitted, in nanoseconds; moved back to its oldest request (section 5.3).
+    /// When it was submitted, in nanoseconds; moved back to its oldest request.
     pub submitted: i64,
     /// Its usage without placeholders, unsettled placements included.
     pub allocated: &'a Resources,
@@ -127,7 +126,7 @@ pub struct ApplicationView<'a> {
     pub id: &'a Arc<str>,
 }
 
-/// The place of an application in its leaf (section 5.3).
+/// The place of an application in its leaf.
 // The derived order is that of the fields; those a policy does not want are zero or empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ApplicationKey {
@@ -166,8 +165,7 @@ impl ApplicationKey {
     }
 }
 
-/// The place of an ask in its application (applications-and-scheduling chapter, end of
-/// section 2.3).
+/// The place of an ask in its application.
 // The derived order is that of the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskKey {

@@ -1,5 +1,4 @@
-//! What one queue has used, waits for and may use (queues-and-config chapter, sections 4.6 and
-//! 4.7).
+//! What one queue has used, waits for and may use.
 //!
 //! # One queue at a time
 //! Each queue owns one [`QueueLedger`], which knows neither parent nor children. What concerns a
@@ -8,8 +7,8 @@
 //! [`LedgerDelta`] from leaf to root, and every ledger applies the same.
 //!
 //! # Why no release is refused
-//! The specification lets a release fail when some queue of the path uses less than is released
-//! (4.6). Here none can: what is released is an allocation that the application holds, it was added
+//! A release would have to be refused if some queue of the path used less than is released. None can: what is released is an
+//! allocation that the application holds, it was added
 //! to every queue of the path with one delta, so each of them uses at least as much. A release of
 //! what nobody holds finds no allocation and makes no delta. So nothing asks beforehand.
 //!
@@ -204,7 +203,7 @@ impl fmt::Display for Clamped {
 }
 
 /// The limits that are kept of configured ones: a maximum without a quantity above zero is no
-/// maximum (section 3.4), so `memory: 0` alone limits nothing. Worth a warning where something was
+/// maximum, so `memory: 0` alone limits nothing. Worth a warning where something was
 /// configured.
 pub fn stored_limits(configured: &Resources) -> Option<Limits> {
     configured.is_positive().then(|| configured.clone().into())

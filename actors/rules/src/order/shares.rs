@@ -1,4 +1,4 @@
-//! Fractions of a quota, and what is computed from them (queues-and-config chapter, section 1.6).
+//! Fractions of a quota, and what is computed from them.
 //!
 //! # What it is for
 //! Fairness compares how much of its due each queue or application has. Quantities of different
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_7_shares_are_quantities_over_the_total_in_ascending_order() {
+    fn shares_are_quantities_over_the_total_in_ascending_order() {
         let amount = of(&[("large", 5), ("zero", 0), ("small", -5)]);
         let cases: &[(Option<Resources>, &[f64])] = &[
             (None, &[-5.0, 0.0, 5.0]),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_7_share_lists_compare_from_the_largest_down_and_go_on_with_zeros() {
+    fn share_lists_compare_from_the_largest_down_and_go_on_with_zeros() {
         let cases: &[(&[f64], &[f64], Ordering)] = &[
             (&[0.0, 10.0], &[10.0], Ordering::Equal),
             (&[1.0, 10.0], &[10.0], Ordering::Greater),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_6_usage_is_compared_as_part_of_the_total_or_as_it_is() {
+    fn usage_is_compared_as_part_of_the_total_or_as_it_is() {
         let (left, right) = (of(&[("vcore", 10)]), of(&[("memory", 100)]));
         let total = of(&[("vcore", 20), ("memory", 1000)]);
         assert_eq!(comp_usage_ratio(&left, &right, None), Ordering::Less);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_7_a_fair_share_is_of_the_guarantee_else_of_the_fair_maximum() {
+    fn a_fair_share_is_of_the_guarantee_else_of_the_fair_maximum() {
         type Entries<'a> = &'a [(&'a str, i64)];
         let cases: &[(Entries, Option<Entries>, Option<Entries>, f64)] = &[
             (&[("v", 100), ("m", 2500)], Some(&[("v", 1000), ("m", 5000)]), None, 0.5),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_6_a_fairness_ratio_is_defined_without_usage() {
+    fn a_fairness_ratio_is_defined_without_usage() {
         let total = of(&[("v", 10)]);
         let ratio = |left, right| fairness_ratio(&of(left), &of(right), Some(&total));
         assert!(is(ratio(&[("v", 5)], &[("v", 2)]), 2.5));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_6_a_fit_score_counts_what_is_missing() {
+    fn a_fit_score_counts_what_is_missing() {
         let wanted = of(&[("v", 10), ("m", 4), ("gpu", 0)]);
         let score = |entries| fit_in_score(Some(&of(entries)), &wanted);
         assert!(is(fit_in_score(None, &wanted), 3.0), "nothing to compare with");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_7_used_capacity_is_whole_percent_of_what_both_have() {
+    fn used_capacity_is_whole_percent_of_what_both_have() {
         let percent = |capacity, used| abs_used_capacity(&of(capacity), &of(used));
         assert_eq!(percent(&[("m", 0)], &[("m", 5)]), of(&[("m", 100)]));
         assert_eq!(percent(&[("m", 10)], &[("m", 25)]), of(&[("m", 250)]));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_6_the_dominant_name_is_the_one_most_used() {
+    fn the_dominant_name_is_the_one_most_used() {
         let dominant = |used, capacity| {
             dominant_resource_type(&of(used), &of(capacity)).map(|name| name.to_string())
         };
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_6_matching_names_are_counted_in_percent() {
+    fn matching_names_are_counted_in_percent() {
         let matching = |left, right| type_matching(&of(left), &of(right));
         assert_eq!(matching(&[("a", 1), ("b", 0), ("c", 1)], &[("a", 0), ("b", 5)]), 66);
         assert_eq!(matching(&[("a", 1)], &[]), 0);

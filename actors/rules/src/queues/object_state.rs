@@ -1,4 +1,4 @@
-//! The life of a queue or a partition as a table (queues-and-config chapter, section 4.3).
+//! The life of a queue or a partition as a table.
 //!
 //! # Invariants
 //! * A refused event changes nothing: [`ObjectState::on`] takes the state by value and the caller
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s4_3_every_cell_of_the_table_is_as_written() {
+    fn every_cell_of_the_table_is_as_written() {
         use ObjectEvent::{Remove, Start, Stop};
         use ObjectState::{Active, Draining, Stopped};
         let table = [

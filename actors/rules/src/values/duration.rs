@@ -1,5 +1,4 @@
-//! Durations as queue properties write them, `1h30m` or `250ms`, and as REST shows them, `15m0s`
-//! (queues-and-config chapter, 3.6 rules 6 and 7).
+//! Durations as queue properties write them, `1h30m` or `250ms`, and as REST shows them, `15m0s`.
 //!
 //! Resource managers and their operators write the textual durations of Go, to which no maintained
 //! crate offers both directions; hence these few lines.
@@ -148,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s3_6_durations_are_read_exactly() {
+    fn durations_are_read_exactly() {
         for (text, nanos) in [
             ("0", 0),
             ("-0", 0),
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_6_what_is_no_duration_is_refused() {
+    fn what_is_no_duration_is_refused() {
         for text in ["", "-", "10", "xxxx", "1 s", "s", ".s", "1.2.3s", "1d", "--1s", "1sm", "1e3s"]
         {
             assert_eq!(parse(text), Err(DurationError::Invalid(text.to_owned())), "`{text}`");
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_6_durations_are_shown_in_canonical_form() {
+    fn durations_are_shown_in_canonical_form() {
         for (nanos, text) in [
             (0, "0s"),
             (1, "1ns"),

@@ -1,8 +1,7 @@
 //! Which names there can be, of queues, users and groups.
 //!
-//! The one place for the patterns of the queues-and-config chapter: what a configuration may say,
-//! what an application is placed by, and what a reader may ask for are held to the same ones. They
-//! are written out by hand, because some are asked for every application.
+//! All patterns of names stand here, because what a configuration may say, what an application is placed by, and what a reader may
+//! ask for are held to the same ones. They are written out by hand, because some are asked for every application.
 //!
 //! ```
 //! use monoceros_rules::values::names;
@@ -11,7 +10,7 @@
 //! assert!(names::is_user("ada@example.org") && !names::is_group("ada@example.org"));
 //! ```
 
-/// Where applications are that run already and that no other queue takes (6.7).
+/// Where applications are that run already and that no other queue takes.
 pub const RECOVERY: &str = "root.@recovery@";
 
 /// The longest name of a queue, in bytes, all of which are ASCII.
@@ -31,7 +30,7 @@ pub fn shown(text: &str) -> String {
     }
 }
 
-/// Whether a queue can be called that: `^[a-zA-Z0-9_:#/@-]{1,64}$` (3.2).
+/// Whether a queue can be called that: `^[a-zA-Z0-9_:#/@-]{1,64}$`.
 pub fn is_queue_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_:#/@-".contains(&byte);
     (1..=LONGEST_QUEUE).contains(&name.len()) && name.bytes().all(allowed)
@@ -47,29 +46,29 @@ pub fn is_reserved(name: &str) -> bool {
     RECOVERY.strip_prefix("root.").is_some_and(|reserved| name.eq_ignore_ascii_case(reserved))
 }
 
-/// Whether a user can be called that: `^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$` (3.9).
+/// Whether a user can be called that: `^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$`.
 pub fn is_user(name: &str) -> bool {
     begins_with_letter_and_has(name.strip_suffix('$').unwrap_or(name), b":#/_.@-")
 }
 
-/// Whether a group can be called that: `^[_a-zA-Z][a-zA-Z0-9:_.-]*$` (3.9).
+/// Whether a group can be called that: `^[_a-zA-Z][a-zA-Z0-9:_.-]*$`.
 pub fn is_group(name: &str) -> bool {
     begins_with_letter_and_has(name, b":_.-")
 }
 
 /// Whether an access list can name the user: `^[_a-zA-Z][a-zA-Z0-9_.@-]*[$]?$`, which is narrower
-/// than elsewhere (3.8).
+/// than elsewhere.
 pub fn is_user_of_acl(name: &str) -> bool {
     begins_with_letter_and_has(name.strip_suffix('$').unwrap_or(name), b"_.@-")
 }
 
 /// Whether an access list can name the group: `^[_a-zA-Z][a-zA-Z0-9_-]*$`, which is narrower than
-/// elsewhere (3.8).
+/// elsewhere.
 pub fn is_group_of_acl(name: &str) -> bool {
     begins_with_letter_and_has(name, b"_-")
 }
 
-/// Whether a placement rule can be called that: `^[_a-zA-Z][a-zA-Z0-9_]*$` (6.1).
+/// Whether a placement rule can be called that: `^[_a-zA-Z][a-zA-Z0-9_]*$`.
 pub fn is_rule(name: &str) -> bool {
     begins_with_letter_and_has(name, b"_")
 }
@@ -98,7 +97,7 @@ mod tests {
 
     type Rule = (fn(&str) -> bool, &'static str);
 
-    /// Each rule with the pattern of the chapter.
+    /// Each function with the pattern that it is to follow.
     const PATTERNS: [Rule; 6] = [
         (is_queue_name, "^[a-zA-Z0-9_:#/@-]{1,64}$"),
         (is_user, "^[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?$"),
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_3_8_and_3_9_names_follow_their_patterns() {
+    fn names_follow_their_patterns() {
         for name in [
             "a", "_", "Z9", "a:b", "a#b", "c/d", "e.f", "@g", "g@h", "a-b", "-a", "svc$", "$",
             "a$b", "a$$", "", "1a", "a b", "a\n", "bad><+", "é", "aé", "a*", "a(b)", "a]",
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn s3_2_the_recovery_queue_is_reserved_in_any_case() {
+    fn the_recovery_queue_is_reserved_in_any_case() {
         assert!(is_reserved("@recovery@") && is_reserved("@Recovery@"));
         assert!(!is_reserved("recovery") && !is_reserved(RECOVERY));
     }

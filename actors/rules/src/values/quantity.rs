@@ -1,4 +1,4 @@
-//! Quantities as people write them in the queue configuration (queues-and-config chapter, 1.2).
+//! Quantities as people write them in the queue configuration.
 //!
 //! A quantity is digits and an optional suffix: `25`, `4G`, `512 Mi`. Memory is counted in bytes
 //! and processor time in thousandths of a core, so that `vcore: 2` means 2000 and `vcore: 500m`
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_7_what_is_written_is_read() {
+    fn a_quantity_is_digits_and_a_suffix() {
         for (resource, text, expected) in [
             ("memory", " 25  k ", 25_000),
             ("memory", "9223372036854775807", i64::MAX),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn s1_7_what_cannot_be_read_says_why() {
+    fn a_text_that_is_no_quantity_says_why() {
         for (resource, text, expected) in [
             ("memory", "9223372036854775808", "E_QTY_OVERFLOW"),
             ("memory", "1000E", "E_QTY_OVERFLOW"),

@@ -1,4 +1,4 @@
-//! The life of an application as a table (applications-and-scheduling chapter, section 1.1).
+//! The life of an application as a table.
 //!
 //! # What it is for
 //! The application actor owns its state and asks here what an event does to it. What *fires* an
@@ -86,7 +86,7 @@ pub struct Refused {
 }
 
 impl ApplicationState {
-    /// What `event` does to an application in this state (section 1.1).
+    /// What `event` does to an application in this state.
     pub fn on(self, event: ApplicationEvent) -> Result<Transition, Refused> {
         use ApplicationEvent as On;
         use ApplicationState::{
@@ -189,7 +189,7 @@ mod tests {
         ApplicationEvent::Expire,
     ];
 
-    /// Section 1.1, cell by cell; `stay` is the silent success, `err` the refusal.
+    /// The table that the code above spells out; `stay` is the silent success, `err` the refusal.
     const TABLE: &str = "
         on                   New       Accepted    Running     Resuming  Completing  Completed  Failing  Failed   Rejected  Expired
         runApplication       Accepted  Running     stay        Accepted  Running     err        err      err      err       err

@@ -1,4 +1,4 @@
-//! The rows of section 4.15 about the timer, and the timer against the table word by word.
+//! The timer by example, and against its definition.
 
 use std::collections::BTreeMap;
 
@@ -95,9 +95,8 @@ fn check(cases: &[(&str, &[Step])]) {
 
 use Step::{Charge, End, Scan, Set, Starts, Use};
 
-/// Five rows of section 4.15, and what the two chapters say beside them.
 #[test]
-fn s4_15_the_quota_timer() {
+fn a_queue_above_its_maximum_fires_once_when_its_delay_is_over() {
     check(&[
         (
             "a maximum lowered below usage fires after the delay, exactly once",
@@ -167,7 +166,7 @@ fn s4_15_the_quota_timer() {
 }
 
 #[test]
-fn s4_11_what_arms_the_timer() {
+fn a_lower_maximum_or_a_first_delay_arms_the_timer() {
     check(&[
         (
             "a first maximum is a lower one",
@@ -224,7 +223,7 @@ fn s4_11_what_arms_the_timer() {
 }
 
 #[test]
-fn s4_11_what_moves_a_timer_that_is_armed() {
+fn what_moves_a_timer_that_is_armed() {
     check(&[
         (
             "usage back under the maximum clears it at the next scan",
@@ -315,7 +314,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The table of the applications chapter, 6.3, line by line, over text maps.
+/// The definition of the timer over text maps: what each change of maximum and delay does to the start time.
 #[derive(Debug, Default)]
 struct Written {
     max: Option<Model>,

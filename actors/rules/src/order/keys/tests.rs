@@ -1,4 +1,4 @@
-//! The rows of the specification about order, and the orders against their definition.
+//! The orders, by example and against their definitions, each written down as plainly as it can be.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -67,7 +67,7 @@ fn sorted(queues: &[Queue], priority_first: bool) -> String {
 }
 
 #[test]
-fn s5_5_queues_are_ordered_by_priority_and_fair_share() {
+fn queues_are_ordered_by_priority_and_fair_share() {
     const GUARANTEED: Option<[i64; 4]> = Some([500, 300, 200, 200]);
     let cases = [
         ([300, 200, 100, 100], GUARANTEED, [1, 1, 1, 3], "3201", "3201"),
@@ -82,7 +82,7 @@ fn s5_5_queues_are_ordered_by_priority_and_fair_share() {
 }
 
 #[test]
-fn s5_5_of_equals_the_queue_with_more_pending_is_first() {
+fn of_equals_the_queue_with_more_pending_is_first() {
     let mut few = queue(0, 100, None, 0);
     let mut many = queue(1, 100, None, 0);
     few.pending = both(5);
@@ -98,7 +98,7 @@ fn s5_5_of_equals_the_queue_with_more_pending_is_first() {
 }
 
 #[test]
-fn s5_5_each_queue_is_measured_by_its_own_fair_maximum() {
+fn each_queue_is_measured_by_its_own_fair_maximum() {
     let mut narrow = queue(0, 100, None, 0);
     let mut wide = queue(1, 150, None, 0);
     narrow.fair_max = Some(both(200).into());
@@ -107,7 +107,7 @@ fn s5_5_each_queue_is_measured_by_its_own_fair_maximum() {
 }
 
 #[test]
-fn s5_5_a_fenced_queue_without_pending_asks_is_behind_an_unfenced_one() {
+fn a_fenced_queue_without_pending_asks_is_behind_an_unfenced_one() {
     let mut fenced = queue(0, 0, None, exposed_priority(MIN_PRIORITY, PriorityPolicy::Fence, 100));
     let open = queue(1, 500, None, exposed_priority(-5, PriorityPolicy::Default, 0));
     assert_eq!(sorted(&[fenced.clone(), open.clone()], true), "10");
@@ -116,7 +116,7 @@ fn s5_5_a_fenced_queue_without_pending_asks_is_behind_an_unfenced_one() {
 }
 
 #[test]
-fn s5_5_a_queue_shows_its_priority_by_policy_and_offset() {
+fn a_queue_shows_its_priority_by_policy_and_offset() {
     use PriorityPolicy::{Default, Fence};
     let cases = [
         (MIN_PRIORITY, Default, 7, MIN_PRIORITY),
@@ -178,7 +178,7 @@ struct Leaf {
 }
 
 #[test]
-fn s5_5_applications_are_ordered_by_policy_and_priority() {
+fn applications_are_ordered_by_policy_and_priority() {
     use ApplicationSortPolicy::{Fair, Fifo};
     let cases = [
         Leaf {
@@ -264,7 +264,7 @@ fn s5_5_applications_are_ordered_by_policy_and_priority() {
 }
 
 #[test]
-fn s5_3_usage_is_a_share_of_the_guarantee_of_the_leaf() {
+fn usage_is_a_share_of_the_guarantee_of_the_leaf() {
     let application = |id: &str, entries| Application {
         priority: 0,
         submitted: 0,
@@ -326,12 +326,13 @@ fn any_policy() -> impl Strategy<Value = ApplicationSortPolicy> {
     select(vec![ApplicationSortPolicy::Fifo, ApplicationSortPolicy::Fair])
 }
 
-/// `left − right` is strictly greater than zero, as key 3 of section 5.2 says it.
+/// `left` is at least as large in every name and larger in one.
 fn clearly_larger(left: &Resources, right: &Resources) -> bool {
     left.minus(right).is_positive()
 }
 
-/// Section 5.2 word by word; equal where it leaves the order open.
+/// Queues by priority and share, in the order that is asked for, then the clearly larger pending first; equal where none of these
+/// decides.
 fn queues_as_written(priority_first: bool, left: &Queue, right: &Queue) -> Ordering {
     let priority = right.priority.cmp(&left.priority);
     let share = left.share().total_cmp(&right.share());
@@ -342,7 +343,7 @@ fn queues_as_written(priority_first: bool, left: &Queue, right: &Queue) -> Order
     })
 }
 
-/// Section 5.3 word by word.
+/// Applications by age or by usage, and by priority, as the leaf's policy says.
 fn applications_as_written(
     policy: ApplicationSortPolicy,
     priority_first: bool,

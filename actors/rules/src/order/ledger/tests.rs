@@ -1,4 +1,4 @@
-//! The rows of the specification about accounts, and the accounts against their definition.
+//! What a queue accounts for, by example and against its definition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn headroom_of(chain: &[QueueLedger]) -> Limits {
 }
 
 #[test]
-fn s4_15_headroom_is_what_every_level_has_left() {
+fn headroom_is_what_every_level_has_left() {
     let root = ledger(&[("first", 20), ("second", 10)], &[("first", 10), ("second", 6)]);
     let parent = ledger(&[("first", 20), ("second", 8)], &[("first", 10), ("second", 6)]);
     let leaf = ledger(&[], &[("first", 5), ("second", 3)]);
@@ -67,7 +67,7 @@ fn s4_15_headroom_is_what_every_level_has_left() {
 }
 
 #[test]
-fn s4_15_headroom_unites_the_names_that_any_level_limits() {
+fn headroom_unites_the_names_that_any_level_limits() {
     let root = ledger(&[], &[("a", 5), ("b", 5), ("c", 10), ("d", 5)]);
     let parent = ledger(&[("a", 20), ("b", 10)], &[("a", 5), ("b", 5), ("c", 10), ("d", 5)]);
     let leaf = ledger(&[("a", 10), ("c", 10)], &[("a", 5), ("b", 5), ("c", 5)]);
@@ -75,7 +75,7 @@ fn s4_15_headroom_unites_the_names_that_any_level_limits() {
 }
 
 #[test]
-fn s4_6_headroom_is_negative_in_what_a_queue_is_over() {
+fn headroom_is_negative_in_what_a_queue_is_over() {
     let over = ledger(&[("a", 3), ("b", 4)], &[("a", 5)]);
     let headroom = headroom_of(&[over]);
     assert_eq!(headroom, limits(&[("a", -2), ("b", 4)]));
@@ -84,7 +84,7 @@ fn s4_6_headroom_is_negative_in_what_a_queue_is_over() {
 }
 
 #[test]
-fn s4_15_an_effective_maximum_is_the_least_of_all_levels() {
+fn an_effective_maximum_is_the_least_of_all_levels() {
     let root = limits(&[("first", 10), ("second", 5)]);
     let parent = limits(&[("third", 2)]);
     let leaf = limits(&[("first", 5), ("second", 10)]);
@@ -100,7 +100,7 @@ fn s4_15_an_effective_maximum_is_the_least_of_all_levels() {
 }
 
 #[test]
-fn s4_15_in_a_fair_maximum_the_own_value_wins() {
+fn in_a_fair_maximum_the_own_value_wins() {
     let cases: &[(Option<Entries>, Option<Entries>, Option<Entries>)] = &[
         (Some(&[("vcore", 1000)]), Some(&[("vcore", 1200)]), Some(&[("vcore", 1200)])),
         (Some(&[("m", 1000)]), Some(&[("gpu", 100)]), Some(&[("m", 1000), ("gpu", 100)])),
@@ -118,7 +118,7 @@ fn s4_15_in_a_fair_maximum_the_own_value_wins() {
 }
 
 #[test]
-fn s4_15_a_quota_is_checked_in_the_names_that_are_asked() {
+fn a_quota_is_checked_in_the_names_that_are_asked() {
     let cases: &[(Entries, Entries, Entries, bool)] = &[
         (&[("a", 1)], &[("a", 1)], &[("b", 1)], true),
         (&[("a", 1)], &[("a", 1)], &[("a", 1)], false),
@@ -135,7 +135,7 @@ fn s4_15_a_quota_is_checked_in_the_names_that_are_asked() {
 }
 
 #[test]
-fn s4_15_a_decrease_below_zero_is_cut_and_reported() {
+fn a_decrease_below_zero_is_cut_and_reported() {
     let mut queue = ledger(&[], &[("a", 2)]);
     apply(&mut queue, &asked(&[("a", 5), ("b", 1)]));
     let cut = queue.apply(&asked(&[("a", -7), ("b", -1), ("c", -3)])).unwrap();
@@ -164,7 +164,7 @@ fn s4_15_a_decrease_below_zero_is_cut_and_reported() {
 }
 
 #[test]
-fn s3_4_only_positive_amounts_are_stored() {
+fn only_positive_amounts_are_stored() {
     assert_eq!(stored_limits(&resources(&[("memory", 0)])), None, "no quota at all");
     assert_eq!(stored_limits(&resources(&[])), None);
     assert_eq!(stored_limits(&resources(&[("a", -1), ("b", 2)])), None);
@@ -177,7 +177,7 @@ fn s3_4_only_positive_amounts_are_stored() {
 /// Row 16, without the gang, which needs placeholders: an application that holds a placement in the
 /// air is what comes closest to one. It counts although it is Accepted, and need not be asked again.
 #[test]
-fn s4_15_an_application_that_is_about_to_run_counts_on_every_level() {
+fn an_application_that_is_about_to_run_counts_on_every_level() {
     let mut root = QueueLedger { max_running: 2, ..QueueLedger::default() };
     let mut parent = QueueLedger { max_running: 1, ..QueueLedger::default() };
     let may_start = |levels: [&QueueLedger; 2]| levels.iter().all(|it| it.has_room_to_run());
@@ -196,7 +196,7 @@ fn s4_15_an_application_that_is_about_to_run_counts_on_every_level() {
 }
 
 #[test]
-fn s4_15_the_running_count_is_not_capped() {
+fn the_running_count_is_not_capped() {
     let mut queue = QueueLedger { max_running: 2, ..QueueLedger::default() };
     apply(&mut queue, &started(3));
     assert_eq!(queue.running(), 3);
@@ -252,7 +252,7 @@ fn sparse(sorted: Vec<(Arc<str>, i64)>) -> Sparse {
     sorted.into_iter().collect()
 }
 
-/// Section 4.6, line by line, over text maps; `None` is nil.
+/// The definition of headroom over text maps: per name, the least that a queue or one above has left; `None` is unlimited.
 fn headroom_as_written(parent: Option<&Sparse>, queue: &QueueLedger) -> Option<Sparse> {
     let Some(max) = &queue.max else { return parent.cloned() };
     let used = sparse(queue.allocated().sorted());
@@ -267,7 +267,7 @@ fn headroom_as_written(parent: Option<&Sparse>, queue: &QueueLedger) -> Option<S
     Some(left)
 }
 
-/// The quota test of a checked increase in 4.6, for a queue other than root: of what is asked for,
+/// The definition of the quota test, for a queue other than root: of what is asked for,
 /// some name would be above the maximum.
 fn is_refused_as_written(queue: &QueueLedger, ask: &Resources) -> bool {
     let Some(max) = &queue.max else { return false };
@@ -327,7 +327,7 @@ proptest! {
 
     /// Row 14: that root has less to give back than a leaf cannot come about.
     #[test]
-    fn s4_15_what_a_leaf_can_give_back_every_queue_above_can(
+    fn what_a_leaf_can_give_back_every_queue_above_can(
         steps in prop::collection::vec((0..3_usize, amounts(), any::<bool>()), 1..12),
     ) {
         // Leaves 0 and 1 have a parent of their own, leaf 2 is directly below root.

@@ -1,4 +1,4 @@
-//! Sums, differences and products (queues-and-config chapter, 1.3). All of them saturate.
+//! Sums, differences and products. All of them saturate.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is enough, what is more, what is the same (queues-and-config chapter, 1.5).
+//! What is enough, what is more, what is the same.
 //!
 //! Amounts read an absent name as zero, limits as unlimited; each comparison says which it takes.
 

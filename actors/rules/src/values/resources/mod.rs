@@ -1,4 +1,4 @@
-//! Quantities by name, as every other rule uses them (queues-and-config chapter, section 1).
+//! Quantities by name, as every other rule uses them.
 //!
 //! # Two readings of an absent name
 //! In counted amounts ([`Resources`]: usage, requests, node capacity) an absent name means *none*.

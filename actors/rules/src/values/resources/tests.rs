@@ -1,4 +1,4 @@
-//! The table of section 1.7, and arithmetic against naive models.
+//! Arithmetic and comparisons, by example and against naive models.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ fn limits(entries: &[(&str, i64)]) -> Limits {
 }
 
 #[test]
-fn s1_7_sums_and_products_stop_at_the_ends() {
+fn sums_and_products_stop_at_the_ends() {
     let (most, least) = (of(&[("a", i64::MAX)]), of(&[("a", i64::MIN)]));
     let one = of(&[("a", 1)]);
     assert_eq!(most.plus(&one), most);
@@ -27,7 +27,7 @@ fn s1_7_sums_and_products_stop_at_the_ends() {
 }
 
 #[test]
-fn s1_7_differences() {
+fn a_difference_may_be_negative_and_need_not_have_new_names() {
     let difference = of(&[("a", 1)]).minus(&of(&[("b", 2)]));
     assert_eq!(difference, of(&[("a", 1), ("b", -2)]));
     let remaining = of(&[("a", 5)]).minus_existing(&of(&[("a", 7), ("b", 1)]));
@@ -36,7 +36,7 @@ fn s1_7_differences() {
 }
 
 #[test]
-fn s1_3_a_clamped_difference_stops_at_zero_for_what_is_taken() {
+fn a_clamped_difference_stops_at_zero_for_what_is_taken() {
     let left = of(&[("a", 1), ("b", -4), ("c", 9)]);
     let right = of(&[("a", 2), ("c", 3), ("d", 1)]);
     let clamped = of(&[("a", 0), ("b", -4), ("c", 6), ("d", 0)]);
@@ -48,7 +48,7 @@ fn s1_3_a_clamped_difference_stops_at_zero_for_what_is_taken() {
 }
 
 #[test]
-fn s1_3_only_what_exists_is_added_to() {
+fn only_what_exists_is_added_to() {
     let sum = of(&[("a", 5), ("b", 0)]).plus_existing(&of(&[("a", 1), ("c", 9)]));
     assert_eq!(sum, of(&[("a", 6), ("b", 0)]));
     let mut headroom = limits(&[("a", 5)]);
@@ -57,7 +57,7 @@ fn s1_3_only_what_exists_is_added_to() {
 }
 
 #[test]
-fn s1_3_products_drop_all_names_at_factor_zero() {
+fn products_drop_all_names_at_factor_zero() {
     let amount = of(&[("a", 3), ("b", 0)]);
     assert_eq!(amount.times(0), Resources::new());
     assert_eq!(amount.scaled(0.0), Resources::new());
@@ -65,7 +65,7 @@ fn s1_3_products_drop_all_names_at_factor_zero() {
 }
 
 #[test]
-fn s1_3_scaling_cuts_towards_zero_and_saturates() {
+fn scaling_cuts_towards_zero_and_saturates() {
     for (value, ratio, expected) in [
         (10, 0.55, 5),
         (-10, 0.55, -5),
@@ -82,7 +82,7 @@ fn s1_3_scaling_cuts_towards_zero_and_saturates() {
 }
 
 #[test]
-fn s1_7_the_smaller_of_two_limits() {
+fn of_two_limits_the_smaller_counts_and_an_absent_one_is_unlimited() {
     let mut headroom = limits(&[("a", 5)]);
     headroom.narrow(&limits(&[("a", 7), ("b", 1)]));
     assert_eq!(headroom, limits(&[("a", 5), ("b", 1)]));
@@ -92,14 +92,14 @@ fn s1_7_the_smaller_of_two_limits() {
 }
 
 #[test]
-fn s1_3_a_capped_amount_keeps_its_names() {
+fn a_capped_amount_keeps_its_names() {
     let amount = of(&[("a", 5), ("b", 5), ("c", 5)]);
     let capped = amount.capped(&limits(&[("a", 3), ("b", 7), ("d", 1)]));
     assert_eq!(capped, of(&[("a", 3), ("b", 5), ("c", 5)]));
 }
 
 #[test]
-fn s1_3_the_larger_of_two_amounts_counts_absent_as_zero() {
+fn the_larger_of_two_amounts_counts_absent_as_zero() {
     for (left, right, expected) in [
         (of(&[("a", 5)]), of(&[("a", 7), ("b", 1)]), of(&[("a", 7), ("b", 1)])),
         (of(&[("a", -5)]), Resources::new(), of(&[("a", 0)])),
@@ -112,18 +112,18 @@ fn s1_3_the_larger_of_two_amounts_counts_absent_as_zero() {
 }
 
 #[test]
-fn s1_3_gaps_are_filled_from_the_other() {
+fn gaps_are_filled_from_the_other() {
     let filled = of(&[("a", 0)]).or(&of(&[("a", 7), ("b", 1)]));
     assert_eq!(filled, of(&[("a", 0), ("b", 1)]));
 }
 
 #[test]
-fn s1_3_pruning_deletes_zeros_alone() {
+fn pruning_deletes_zeros_alone() {
     assert_eq!(of(&[("a", 0), ("b", -1), ("c", 1)]).pruned(), of(&[("b", -1), ("c", 1)]));
 }
 
 #[test]
-fn s1_7_what_fits_in_an_amount() {
+fn in_an_amount_an_absent_or_negative_name_holds_nothing() {
     assert!(of(&[("a", 5)]).holds(&of(&[("b", 0)])));
     assert!(!of(&[("a", 5)]).holds(&of(&[("b", 1)])));
     assert!(of(&[("a", -5)]).holds(&of(&[("a", 0)])));
@@ -131,7 +131,7 @@ fn s1_7_what_fits_in_an_amount() {
 }
 
 #[test]
-fn s1_7_what_fits_in_limits() {
+fn in_limits_an_absent_name_allows_everything() {
     assert!(Limits::unlimited().allows(&of(&[("a", 1)])));
     assert!(limits(&[("a", -3)]).allows(&of(&[("a", 0)])));
     assert!(!limits(&[("a", -3)]).allows(&of(&[("a", 1)])));
@@ -142,7 +142,7 @@ fn s1_7_what_fits_in_limits() {
 }
 
 #[test]
-fn s1_7_three_kinds_of_equality() {
+fn equality_may_or_may_not_tell_zero_absent_and_nothing_apart() {
     let (empty, zero) = (Resources::new(), of(&[("a", 0)]));
     assert!(!equal(None, Some(&empty)) && equal(None, None) && equal(Some(&empty), Some(&zero)));
     assert!(equal_or_zero(None, Some(&zero)) && equal_or_zero(Some(&empty), None));
@@ -151,7 +151,7 @@ fn s1_7_three_kinds_of_equality() {
 }
 
 #[test]
-fn s1_5_zero_empty_and_positive() {
+fn an_amount_of_zeros_is_zero_and_not_empty() {
     for (amount, is_empty, is_zero, is_positive) in [
         (Resources::new(), true, true, false),
         (of(&[("a", 0)]), false, true, false),
@@ -165,7 +165,7 @@ fn s1_5_zero_empty_and_positive() {
 }
 
 #[test]
-fn s1_7_amounts_of_different_names_do_not_exceed_each_other() {
+fn amounts_of_different_names_do_not_exceed_each_other() {
     let (left, right) = (of(&[("a", 10)]), of(&[("b", 1)]));
     assert!(!left.exceeds(&right) && !right.exceeds(&left));
     assert!(left.exceeds(&Resources::new()) && !left.exceeds(&left) && left.at_least(&left));
@@ -173,7 +173,7 @@ fn s1_7_amounts_of_different_names_do_not_exceed_each_other() {
 }
 
 #[test]
-fn s1_7_limits_cover_a_usage_of_the_names_they_list() {
+fn limits_cover_a_usage_of_the_names_they_list() {
     for (max, usage, covers, exceeds) in [
         (limits(&[("a", 10)]), of(&[("a", 10), ("b", 99)]), true, false),
         (limits(&[("a", 10)]), of(&[("b", 5)]), true, true),
@@ -191,14 +191,14 @@ fn s1_7_limits_cover_a_usage_of_the_names_they_list() {
 }
 
 #[test]
-fn s1_5_a_common_name_is_one_whatever_its_quantity() {
+fn a_common_name_is_one_whatever_its_quantity() {
     assert!(of(&[("a", 0), ("b", 1)]).has_name_of(&of(&[("a", 5)])));
     assert!(!of(&[("b", 1)]).has_name_of(&of(&[("a", 5)])));
     assert!(!Resources::new().has_name_of(&Resources::new()));
 }
 
 #[test]
-fn s1_1_texts_are_in_order_of_the_names() {
+fn texts_are_in_order_of_the_names() {
     // Interned the other way round.
     let amount = of(&[("zebra", 3), ("aardvark", 1), ("memory", 2)]);
     assert_eq!(amount.to_string(), "map[aardvark:1 memory:2 zebra:3]");
