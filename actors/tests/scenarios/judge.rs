@@ -240,7 +240,8 @@ impl Judge {
         };
         let events = [ApplicationEvent::Run, ApplicationEvent::Complete, ApplicationEvent::Fail];
         if !events.into_iter().any(leads) {
-            self.wrong.push(format!("{id} goes from {old} to {state}, which the diagram does not have"));
+            self.wrong
+                .push(format!("{id} goes from {old} to {state}, which the diagram does not have"));
         }
         if state_of(state).is_terminated() {
             self.apps.remove(id);
