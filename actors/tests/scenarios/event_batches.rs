@@ -1,0 +1,122 @@
+//! Events as a resource manager hears them: its own, in batches, and no more than it can hold. Who listens slowly must not hold up what is
+//! decided.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use monoceros_actors::{ResourceManagerCallback, Scheduler};
+use monoceros_proto::si::v1 as si;
+
+use crate::events::line;
+use crate::script::Script;
+use crate::wire;
+use crate::world::{ONE_LEAF, in_virtual_time, register, say};
+
+/// Hears events alone, batch by batch.
+#[derive(Default)]
+struct Listener(Mutex<Vec<Vec<String>>>);
+
+impl ResourceManagerCallback for Listener {
+    fn update_allocation(&self, _: si::AllocationResponse) {}
+    fn update_application(&self, _: si::ApplicationResponse) {}
+    fn update_node(&self, _: si::NodeResponse) {}
+
+    fn send_events(&self, events: Vec<si::EventRecord>) {
+        self.0.lock().unwrap().push(events.iter().map(line).collect());
+    }
+}
+
+impl Listener {
+    /// The objects of the events of each batch.
+    fn batches(&self) -> Vec<String> {
+        let object = |line: &String| line.split(' ').nth(1).unwrap().to_owned();
+        let batches = std::mem::take(&mut *self.0.lock().unwrap());
+        let objects = |batch: &Vec<String>| batch.iter().map(object).collect::<Vec<_>>().join(" ");
+        batches.iter().map(objects).collect()
+    }
+}
+
+async fn seconds(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[test]
+fn an_rm_hears_of_its_own_partitions_in_batches_of_two_seconds() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let (one, two) = (Arc::new(Listener::default()), Arc::new(Listener::default()));
+        register(&scheduler, "one", ONE_LEAF, one.clone()).await;
+        register(&scheduler, "two", ONE_LEAF, two.clone()).await;
+        seconds(3).await;
+        assert_eq!(one.batches(), ["root root.default"]);
+        assert_eq!(two.batches(), ["root root.default"]);
+        say(&scheduler, "one", "node n1 vcore=1").await;
+        seconds(1).await;
+        say(&scheduler, "one", "drain n1").await;
+        assert!(one.batches().is_empty(), "the batch is not due yet");
+        seconds(2).await;
+        assert_eq!(one.batches(), ["n1 n1 root n1"]);
+        seconds(60).await;
+        assert!(one.batches().is_empty() && two.batches().is_empty());
+    });
+}
+
+#[test]
+fn an_rm_hears_of_no_more_than_it_can_hold_and_the_ring_has_all() {
+    in_virtual_time(async {
+        let builder = Scheduler::builder().event_request_capacity(5).event_ring_capacity(7);
+        let scheduler = builder.start_local().unwrap();
+        let rm = Arc::new(Listener::default());
+        register(&scheduler, "rm", ONE_LEAF, rm.clone()).await;
+        say(&scheduler, "rm", "node n1 vcore=1\nnode n2 vcore=1").await;
+        seconds(3).await;
+        assert_eq!(rm.batches(), ["root root.default n1 n1 root"]);
+        let range = scheduler.events().range(1, 9);
+        assert_eq!((range.lowest, range.highest, range.records.len()), (1, 7, 7));
+    });
+}
+
+#[test]
+fn switched_off_nothing_is_told_and_switched_on_again_ids_go_on() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().event_tracking(false).start_local().unwrap();
+        let rm = Arc::new(Listener::default());
+        let register = async |tracking: &str| {
+            let extra_config = [("event.trackingEnabled".to_owned(), tracking.to_owned())].into();
+            let request = si::RegisterResourceManagerRequest {
+                rm_id: "rm".to_owned(),
+                config: ONE_LEAF.to_owned(),
+                extra_config,
+                ..Default::default()
+            };
+            scheduler.register_resource_manager(request, rm.clone()).await.unwrap();
+            say(&scheduler, "rm", "node n1 vcore=1").await;
+        };
+        let kept = || scheduler.events().range(0, u64::MAX).records.len();
+        register("").await;
+        assert_eq!((kept(), scheduler.events().is_tracking()), (0, false));
+        register("true").await;
+        assert_eq!(kept(), 5, "two queues, three of the node");
+        register("false").await;
+        assert_eq!((kept(), scheduler.events().is_tracking()), (5, false));
+        register("1").await;
+        assert_eq!(scheduler.events().range(9, 9).highest, 9);
+    });
+}
+
+#[test]
+fn a_node_of_a_partition_that_does_not_exist_is_told_as_schedulable_only() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        register(&scheduler, "rm", ONE_LEAF, Arc::new(Listener::default())).await;
+        let Some(crate::script::Step::Send { items, .. }) =
+            Script::parse("node n1 vcore=1 attr si/node-partition=nowhere").0.pop()
+        else {
+            panic!("a message");
+        };
+        let wire::Message::Node(request) = wire::message("rm", &items) else { panic!("of nodes") };
+        scheduler.update_node(request).await.unwrap();
+        let told: Vec<_> = scheduler.events().range(2, 9).records.iter().map(line).collect();
+        assert_eq!(told, ["NODE n1 SET NODE_SCHEDULABLE: schedulable: true"]);
+    });
+}

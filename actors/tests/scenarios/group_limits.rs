@@ -1,0 +1,234 @@
+//! Which group an application counts for, and what is left when others count for it, too (`docs/limits.md`).
+
+use expect_test::expect;
+
+use crate::world::check;
+
+#[test]
+fn the_group_is_that_of_the_closest_limit_above() {
+    check(
+        "
+        queue root limit groups=test_root vcore=3
+        queue root.parent limit groups=test_parent vcore=2
+        queue root.parent.leaf
+        queue root.other.leaf
+        node n1 vcore=20
+        app a1 in root.parent.leaf user ann groups test,test_root,test_parent
+        app b1 in root.other.leaf user ann groups test,test_root,test_parent
+        ask a1 k x9 vcore=1
+        ask b1 k x9 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            a1/k#2 of k placed on n1
+            b1 is Accepted
+            b1 is Running
+            b1/k#1 of k placed on n1
+            b1/k#2 of k placed on n1
+            b1/k#3 of k placed on n1
+            root: used vcore=5, pending vcore=13, headroom vcore=15, running 2, priority 0
+            root.other: used vcore=3, pending vcore=6, headroom vcore=15, running 1, priority 0
+            root.other.leaf: used vcore=3, pending vcore=6, headroom vcore=15, running 1, priority 0
+            root.parent: used vcore=2, pending vcore=7, headroom vcore=15, running 1, priority 0
+            root.parent.leaf: used vcore=2, pending vcore=7, headroom vcore=15, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn without_the_group_of_the_parent_it_is_that_of_root() {
+    check(
+        "
+        queue root limit groups=test_root vcore=3
+        queue root.parent limit groups=test_parent vcore=2
+        queue root.parent.leaf
+        node n1 vcore=20
+        app a1 in root.parent.leaf user ann groups test,test_root
+        ask a1 k x9 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            a1/k#2 of k placed on n1
+            a1/k#3 of k placed on n1
+            root: used vcore=3, pending vcore=6, headroom vcore=17, running 1, priority 0
+            root.parent: used vcore=3, pending vcore=6, headroom vcore=17, running 1, priority 0
+            root.parent.leaf: used vcore=3, pending vcore=6, headroom vcore=17, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_wildcard_on_the_leaf_comes_before_a_named_group_above() {
+    check(
+        "
+        queue root limit groups=dev vcore=9
+        queue root.a limit groups=other vcore=1 limit groups=* vcore=2
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev
+        ask a1 k x9 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            a1/k#2 of k placed on n1
+            root: used vcore=2, pending vcore=7, headroom vcore=18, running 1, priority 0
+            root.a: used vcore=2, pending vcore=7, headroom vcore=18, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn all_who_count_for_the_wildcard_group_share_its_limit() {
+    check(
+        "
+        queue root.a limit groups=other vcore=1 limit groups=* vcore=3
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev
+        app b1 in root.a user bob groups ops
+        ask a1 k x3 vcore=1
+        ask b1 k vcore=1
+        release a1 uuid=k#1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            a1/k#2 of k placed on n1
+            a1/k#3 of k placed on n1
+            b1 is Accepted
+            a1/k#1 of k released: STOPPED_BY_RM
+            b1 is Running
+            b1/k placed on n1
+            root: used vcore=3, pending nothing, headroom vcore=17, running 2, priority none
+            root.a: used vcore=3, pending nothing, headroom vcore=17, running 2, priority none
+        "#]],
+    );
+}
+
+#[test]
+fn applications_of_one_user_count_for_the_groups_of_their_queues() {
+    check(
+        "
+        queue root.a limit groups=dev vcore=1
+        queue root.b limit groups=ops vcore=2
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev,ops
+        app b1 in root.b user ann groups dev,ops
+        ask a1 k x9 vcore=1
+        ask b1 k x9 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            b1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k#1 of k placed on n1
+            b1 is Accepted
+            b1 is Running
+            b1/k#1 of k placed on n1
+            b1/k#2 of k placed on n1
+            root: used vcore=3, pending vcore=15, headroom vcore=17, running 2, priority 0
+            root.a: used vcore=1, pending vcore=8, headroom vcore=17, running 1, priority 0
+            root.b: used vcore=2, pending vcore=7, headroom vcore=17, running 1, priority 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_group_that_is_limited_later_takes_only_applications_that_come_later() {
+    check(
+        "
+        queue root limit groups=dev vcore=9
+        queue root.a
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev,ops
+        ask a1 k1 vcore=1
+        forget
+        queue root limit groups=dev vcore=9
+        queue root.a limit groups=ops vcore=1
+        reload
+        ask a1 k2 x3 vcore=1
+        app a2 in root.a user ann groups dev,ops
+        ask a2 k x3 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1/k2#1 of k2 placed on n1
+            a1/k2#2 of k2 placed on n1
+            a1/k2#3 of k2 placed on n1
+            a2 accepted
+            a2 is Accepted
+            a2 is Running
+            a2/k#1 of k placed on n1
+            root: used vcore=5, pending vcore=2, headroom vcore=15, running 2, priority 0
+            root.a: used vcore=5, pending vcore=2, headroom vcore=15, running 2, priority 0
+        "#]],
+    );
+}
+
+/// The lane that it moves into is older than the one it leaves, and it is the first in both.
+#[test]
+fn who_moves_to_an_older_group_by_a_reload_is_not_forgotten() {
+    check(
+        "
+        queue root limit groups=dev vcore=2
+        queue root.a
+        node n1 vcore=20
+        app a1 in root.a user ann groups dev,ops
+        ask a1 k vcore=1
+        forget
+        queue root limit groups=dev vcore=2
+        queue root.a limit groups=ops vcore=1
+        reload
+        app a2 in root.a user ann groups dev,ops
+        ask a2 k vcore=2
+        forget
+        queue root limit groups=dev vcore=2
+        queue root.a
+        reload
+        release a1 key=k
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k placed on n1
+            a2 accepted
+            a2 is Accepted
+            a1/k released: STOPPED_BY_RM
+            a1 is Completing
+            a2 is Running
+            a2/k placed on n1
+            root: used vcore=2, pending nothing, headroom vcore=18, running 1, priority none
+            root.a: used vcore=2, pending nothing, headroom vcore=18, running 1, priority none
+        "#]],
+    );
+}

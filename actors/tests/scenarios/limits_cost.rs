@@ -1,0 +1,146 @@
+//! What limits of users and groups cost in messages: who waits for a limit is looked at again when it is loosened, and nobody else.
+//! The numbers are exact, so that a step that begins to visit everybody is noticed.
+
+use std::fmt::Write as _;
+
+use expect_test::expect;
+
+use crate::script::Script;
+use crate::world::{How, World, in_virtual_time};
+
+/// How many messages actors of a kind got so far.
+fn messages_to(world: &World, kind: &str) -> u64 {
+    let families = world.scheduler.metrics().gather();
+    let family = families.iter().find(|family| family.name() == "monoceros_actor_messages_total");
+    let of_kind = family
+        .unwrap()
+        .get_metric()
+        .iter()
+        .find(|metric| metric.get_label().iter().any(|label| label.value() == kind));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+    let count = of_kind.unwrap().get_counter().get_value() as u64;
+    count
+}
+
+/// Messages to applications while one allocation is released and the next one placed, with so many
+/// applications that wait for their user's limit; of that user, or of as many users.
+async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
+    let mut world = World::new(How::Plain);
+    let user = |number: usize| if of_one_user { "ann".to_owned() } else { format!("u{number}") };
+    let mut text = "queue root.a limit users=* vcore=1\nnode n1 vcore=1000000\n".to_owned();
+    for number in 0..waiting {
+        let user = user(number);
+        writeln!(text, "app a{number} in root.a user {user} &").unwrap();
+    }
+    for number in 0..waiting {
+        writeln!(text, "ask a{number} k x9 vcore=1 &").unwrap();
+    }
+    text += "settle";
+    for step in Script::parse(&text).0 {
+        world.step(&step).await;
+    }
+    let before = messages_to(&world, "application");
+    for step in Script::parse("release a0 uuid=k#1").0 {
+        world.step(&step).await;
+    }
+    let queues = world.scheduler.queues("[rm]default").await.unwrap();
+    let placed = if of_one_user { 1 } else { waiting };
+    let allocated = queues.allocated_resource.sorted();
+    assert_eq!(allocated.first().map(|(_, quantity)| *quantity), i64::try_from(placed).ok());
+    messages_to(&world, "application") - before
+}
+
+#[test]
+fn who_waits_for_a_limit_is_skipped_however_many_there_are() {
+    for of_one_user in [true, false] {
+        let [few, many] = [3, 60].map(|n| in_virtual_time(messages_of_a_release(n, of_one_user)));
+        // Once for each that more waits: the books are checked when everything is settled.
+        assert_eq!(many - few, 57, "{few} messages for 3, {many} for 60");
+    }
+}
+
+/// Messages to queues for a step, after others, in a tree of so many leaves of one group with an
+/// application each.
+async fn messages_to_leaves(leaves: usize, before: &str, step: &str) -> u64 {
+    let mut world = World::new(How::Plain);
+    let mut text = format!("queue root limit groups=dev vcore={leaves}\n");
+    for number in 0..leaves {
+        writeln!(text, "queue root.p.q.l{number}").unwrap();
+    }
+    text += "node n1 vcore=1000000\n";
+    for number in 0..leaves {
+        writeln!(text, "app a{number} in root.p.q.l{number} user u{number} groups dev &").unwrap();
+    }
+    writeln!(text, "settle\nask a0 all x{leaves} vcore=1").unwrap();
+    for number in 0..leaves {
+        writeln!(text, "ask a{number} k vcore=1 &").unwrap();
+    }
+    writeln!(text, "settle\n{before}").unwrap();
+    for step in Script::parse(&text).0 {
+        world.step(&step).await;
+    }
+    let before = messages_to(&world, "queue");
+    for step in Script::parse(step).0 {
+        world.step(&step).await;
+    }
+    messages_to(&world, "queue") - before
+}
+
+#[test]
+fn who_waited_for_a_limit_and_got_all_is_not_woken_by_later_releases() {
+    let of = |leaves| {
+        let played = messages_to_leaves(leaves, "release a0 key=all", "release a1 key=k");
+        in_virtual_time(played)
+    };
+    let [few, many] = [of(3), of(40)];
+    // Once for each more: the books are checked when everything is settled.
+    assert_eq!(many - few, 37, "{few} messages for 3 leaves, {many} for 40");
+}
+
+/// One gets what was released. All look again, and each finds in vain that it was not the first:
+/// who is, only the queues know. No queue above is told more than once.
+#[test]
+fn a_release_that_helps_one_of_many_costs_each_leaf_one_look() {
+    let of = |leaves| in_virtual_time(messages_to_leaves(leaves, "", "release a0 uuid=all#1"));
+    let [few, many] = [of(3), of(40)];
+    // For each more: it looks again, is offered to, and declines to its parent; and the books are
+    // checked when everything is settled.
+    assert_eq!(many - few, 4 * 37, "{few} messages for 3 leaves, {many} for 40");
+}
+
+/// Messages to applications for a reload that changes a limit of one leaf of so many.
+async fn messages_of_a_reload(leaves: usize) -> u64 {
+    let mut world = World::new(How::Plain);
+    let queues = |vcores: u64| {
+        let mut text = format!("queue root.l0 limit users=* vcore={vcores}\n");
+        for number in 1..leaves {
+            writeln!(text, "queue root.l{number} limit users=* vcore=1").unwrap();
+        }
+        text
+    };
+    let mut text = format!("{}node n1 vcore=1000\n", queues(1));
+    for number in 0..leaves {
+        writeln!(text, "app a{number} in root.l{number} user ann").unwrap();
+        writeln!(text, "ask a{number} k x2 vcore=1").unwrap();
+    }
+    for step in Script::parse(&text).0 {
+        world.step(&step).await;
+    }
+    let before = messages_to(&world, "application");
+    for step in Script::parse(&format!("forget\n{}reload", queues(2))).0 {
+        world.step(&step).await;
+    }
+    let messages = messages_to(&world, "application") - before;
+    let queues = world.scheduler.queues("[rm]default").await.unwrap();
+    let placed = queues.allocated_resource.sorted();
+    let expected = i64::try_from(leaves + 1).ok();
+    assert_eq!(placed.first().map(|(_, quantity)| *quantity), expected, "{placed:?}");
+    messages
+}
+
+#[test]
+fn other_limits_of_one_leaf_are_nothing_to_those_who_are_in_others() {
+    let [few, many] = [3, 40].map(|leaves| in_virtual_time(messages_of_a_reload(leaves)));
+    // For each more: the books are checked after the reload, and when everything is settled.
+    assert_eq!(many - few, 2 * 37, "{few} messages for 3 leaves, {many} for 40");
+}
