@@ -1,5 +1,6 @@
-//! Allocations that the resource manager brings, changes or gives a time to run, and those of others. What exists already is booked
-//! whatever room there is: the scheduler cannot undo what runs.
+//! Allocations that the resource manager brings, changes or gives a time to run, and those of
+//! others. What exists already is booked whatever room there is: the scheduler cannot undo what
+//! runs.
 
 use expect_test::expect;
 

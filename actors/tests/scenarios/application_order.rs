@@ -1,4 +1,5 @@
-//! Who comes first among the applications of a leaf: by priority, and by age or use, as the leaf's policy says.
+//! Who comes first among the applications of a leaf: by priority, and by age or use, as the leaf's
+//! policy says.
 
 use expect_test::expect;
 

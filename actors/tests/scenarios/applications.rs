@@ -1,4 +1,5 @@
-//! Applications: states, admission, removal. Each message of a state is part of the interface, and so is each silence.
+//! Applications: states, admission, removal. Each message of a state is part of the interface, and
+//! so is each silence.
 
 use expect_test::expect;
 

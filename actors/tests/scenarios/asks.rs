@@ -1,4 +1,5 @@
-//! Asks: added, changed, ordered, refused, withdrawn. An ask is not answered until it is placed or refused.
+//! Asks: added, changed, ordered, refused, withdrawn. An ask is not answered until it is placed or
+//! refused.
 
 use expect_test::expect;
 

@@ -1,5 +1,6 @@
-//! Applications that are left alone for a while because too many of their asks found no node: without such a pause, one application
-//! with thousands of hopeless asks costs a search for each of them whenever a node changes.
+//! Applications that are left alone for a while because too many of their asks found no node:
+//! without such a pause, one application with thousands of hopeless asks costs a search for each of
+//! them whenever a node changes.
 
 use std::sync::Arc;
 use std::time::Duration;

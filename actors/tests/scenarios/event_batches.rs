@@ -1,5 +1,5 @@
-//! Events as a resource manager hears them: its own, in batches, and no more than it can hold. Who listens slowly must not hold up what is
-//! decided.
+//! Events as a resource manager hears them: its own, in batches, and no more than it can hold. Who
+//! listens slowly must not hold up what is decided.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

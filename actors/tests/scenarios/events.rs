@@ -1,4 +1,5 @@
-//! What is told as events: which change tells which event with which codes, and in what order the events of one step come.
+//! What is told as events: which change tells which event with which codes, and in what order the
+//! events of one step come.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! What breaks, and what goes on: a partition or callback that is lost takes nothing of the others with it.
+//! What breaks, and what goes on: a partition or callback that is lost takes nothing of the others
+//! with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Which group an application counts for, and what is left when others count for it, too (`docs/limits.md`).
+//! Which group an application counts for, and what is left when others count for it, too
+//! (`docs/limits.md`).
 
 use expect_test::expect;
 

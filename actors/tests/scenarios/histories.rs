@@ -1,6 +1,6 @@
 //! Random histories: whatever an RM says, in whatever order, the books agree, every decision is that
-//! of a full search, and the message stream keeps its promises. Nobody thinks of the order that breaks a scheduler; thousands of random
-//! ones find it.
+//! of a full search, and the message stream keeps its promises. Nobody thinks of the order that
+//! breaks a scheduler; thousands of random ones find it.
 //!
 //! A failing history prints its script, made as short as possible: paste it into a test.
 

@@ -1,6 +1,7 @@
-//! What a resource manager may hold a scheduler to, from the messages alone: one answer for each thing added, nothing placed twice, no
-//! rejection after an allocation, releases answered once, states along the diagram. A scenario compares only what it expects; the judge
-//! sees also what nobody thought of.
+//! What a resource manager may hold a scheduler to, from the messages alone: one answer for each
+//! thing added, nothing placed twice, no rejection after an allocation, releases answered once,
+//! states along the diagram. A scenario compares only what it expects; the judge sees also what
+//! nobody thought of.
 //!
 //! # How it knows what to expect
 //! Lines of one item that are waited for are judged strictly: the picture before the line says what
@@ -29,7 +30,8 @@ struct Live {
     node: String,
 }
 
-/// The picture that a resource manager has of its partition, and what was wrong in what it was told.
+/// The picture that a resource manager has of its partition, and what was wrong in what it was
+/// told.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
     /// Active applications with their states.
@@ -350,8 +352,9 @@ impl Judge {
         }
     }
 
-    /// Invariant 8, from the end of the line: decisions only add, so what the last one left within
-    /// its limits, none before it broke.
+    /// No decision takes a queue, node, user or group above its limit. To look at the end of the
+    /// line is enough: decisions only add, so what is within its limits then was so after each of
+    /// them.
     fn check_limits(&mut self, said: Option<&Item>, facts: &Facts) {
         let forced = match said {
             Some(Item::Exists(wish, _)) => Some((&wish.app, &wish.key)),

@@ -1,5 +1,5 @@
-//! What users and groups may use, in a live scheduler: which limit counts for whom (`docs/limits.md`), and what follows for who goes
-//! first and who is woken.
+//! What users and groups may use, in a live scheduler: which limit counts for whom
+//! (`docs/limits.md`), and what follows for who goes first and who is woken.
 
 use expect_test::expect;
 

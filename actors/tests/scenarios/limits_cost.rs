@@ -1,5 +1,6 @@
-//! What limits of users and groups cost in messages: who waits for a limit is looked at again when it is loosened, and nobody else.
-//! The numbers are exact, so that a step that begins to visit everybody is noticed.
+//! What limits of users and groups cost in messages: who waits for a limit is looked at again when
+//! it is loosened, and nobody else. The numbers are exact, so that a step that begins to visit
+//! everybody is noticed.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! Nodes come, change and leave. What they offer is what the root queue may use, so each change of a node is a change of quotas, too.
+//! Nodes come, change and leave. What they offer is what the root queue may use, so each change of
+//! a node is a change of quotas, too.
 
 use expect_test::expect;
 

@@ -1,4 +1,5 @@
-//! The states of a partition: what drains goes on with what it has, what is stopped decides nothing, and both still release.
+//! The states of a partition: what drains goes on with what it has, what is stopped decides
+//! nothing, and both still release.
 
 use expect_test::expect;
 

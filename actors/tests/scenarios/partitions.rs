@@ -1,4 +1,5 @@
-//! Several partitions of one resource manager: each has its own nodes, queues and users, and a request of one never reaches another.
+//! Several partitions of one resource manager: each has its own nodes, queues and users, and a
+//! request of one never reaches another.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Applications go where the placement rules say, and dynamic queues come and go with them. Each rule is tried beside its code; these
-//! scenarios show that a live partition obeys.
+//! Applications go where the placement rules say, and dynamic queues come and go with them. Each
+//! rule is tried beside its code; these scenarios show that a live partition obeys.
 
 use expect_test::expect;
 

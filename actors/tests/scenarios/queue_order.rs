@@ -1,4 +1,5 @@
-//! Who comes first among queues: by priority and by share of guarantee or maximum, in the order that the parent says.
+//! Who comes first among queues: by priority and by share of guarantee or maximum, in the order
+//! that the parent says.
 
 use expect_test::expect;
 

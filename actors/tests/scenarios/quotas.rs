@@ -1,4 +1,5 @@
-//! Headroom, quotas and running applications: what every queue from leaf to root still allows, and who may start.
+//! Headroom, quotas and running applications: what every queue from leaf to root still allows, and
+//! who may start.
 
 use expect_test::expect;
 
@@ -88,7 +89,8 @@ fn the_effective_maximum_is_the_least_of_each_type_on_the_path() {
     );
 }
 
-/// 420 of the queue's own 1200 is a smaller share than 400 of the root's 1000; 420 of 1000 would be a larger one.
+/// 420 of the queue's own 1200 is a smaller share than 400 of the root's 1000; 420 of 1000 would be
+/// a larger one.
 #[test]
 fn a_maximum_above_that_of_the_root_counts_for_the_share() {
     check(
@@ -120,7 +122,8 @@ fn a_maximum_above_that_of_the_root_counts_for_the_share() {
     );
 }
 
-/// Memory counts by the root's maximum (0.50), so root.other with 0.40 is first; of its own maximum root.tier has 0.10 only.
+/// Memory counts by the root's maximum (0.50), so root.other with 0.40 is first; of its own maximum
+/// root.tier has 0.10 only.
 #[test]
 fn a_type_without_a_maximum_of_its_own_is_shared_by_the_one_above() {
     check(
@@ -222,7 +225,8 @@ fn a_queue_above_its_quota_still_takes_what_asks_for_another_type() {
     );
 }
 
-/// Nothing is released that is not held, so no queue falls below zero: a second release, or one of what was never placed, changes none.
+/// Nothing is released that is not held, so no queue falls below zero: a second release, or one of
+/// what was never placed, changes none.
 #[test]
 fn a_release_of_more_than_is_held_changes_no_queue() {
     check(

@@ -1,5 +1,5 @@
-//! Another configuration while everything runs: limits, orders and access lists. A reload changes what is decided from the next step
-//! on and takes nothing away from what runs.
+//! Another configuration while everything runs: limits, orders and access lists. A reload changes
+//! what is decided from the next step on and takes nothing away from what runs.
 
 use expect_test::expect;
 

@@ -1,5 +1,5 @@
-//! Queues that a reload brings, takes away or turns into parents. A queue with applications drains and goes with the last of them; one
-//! that has any never changes its kind.
+//! Queues that a reload brings, takes away or turns into parents. A queue with applications drains
+//! and goes with the last of them; one that has any never changes its kind.
 
 use expect_test::expect;
 

@@ -1,5 +1,5 @@
-//! Applications that are refused or ignored, item by item, as a resource manager hears it; what is refused changes nothing.
-//! The reasons are those of `docs/grpc.md#why-an-item-was-refused`.
+//! Applications that are refused or ignored, item by item, as a resource manager hears it; what is
+//! refused changes nothing. The reasons are those of `docs/grpc.md#why-an-item-was-refused`.
 
 use expect_test::expect;
 

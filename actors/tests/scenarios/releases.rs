@@ -1,4 +1,5 @@
-//! Releases and what follows from them: which are answered, what they leave pending, and who gets the room.
+//! Releases and what follows from them: which are answered, what they leave pending, and who gets
+//! the room.
 
 use expect_test::expect;
 
@@ -60,7 +61,8 @@ fn a_release_without_a_type_or_with_an_unknown_one_is_a_stop() {
     );
 }
 
-/// A release is removed without a word if it says that the scheduler asked for it, whether the scheduler did or not.
+/// A release is removed without a word if it says that the scheduler asked for it, whether the
+/// scheduler did or not.
 #[test]
 fn a_confirmation_that_nobody_waits_for_removes_in_silence() {
     check(
@@ -270,7 +272,8 @@ fn a_recovered_allocation_that_could_not_be_bound_is_pending() {
     );
 }
 
-/// The allocation that is reported in the end runs there already, under another UUID, so it is not told again.
+/// The allocation that is reported in the end runs there already, under another UUID, so it is not
+/// told again.
 #[test]
 fn a_node_that_leaves_releases_what_is_on_it() {
     check(

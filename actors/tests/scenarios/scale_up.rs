@@ -1,5 +1,6 @@
-//! Requests for which more machines would help. An autoscaler buys machines for what it hears, so a request is told once, and not
-//! at all if a quota or its user's limit would hold it back on any number of machines.
+//! Requests for which more machines would help. An autoscaler buys machines for what it hears, so a
+//! request is told once, and not at all if a quota or its user's limit would hold it back on any
+//! number of machines.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,5 @@
-//! Which ask goes where: what is tried first, on which nodes, and what it does not hold up when it finds none.
+//! Which ask goes where: what is tried first, on which nodes, and what it does not hold up when it
+//! finds none.
 
 use expect_test::expect;
 

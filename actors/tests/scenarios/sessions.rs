@@ -1,5 +1,5 @@
-//! Resource managers come, come again and go. A session ends with everything that it brought; the next one starts from nothing, and
-//! no message of one session reaches another.
+//! Resource managers come, come again and go. A session ends with everything that it brought; the
+//! next one starts from nothing, and no message of one session reaches another.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use monoceros_proto::si::v1 as si;
 use crate::ear::Ear;
 use crate::world::{check, check_plain, in_virtual_time};
 
-/// Each resource manager has partitions, nodes, applications and users of its own, whatever their names.
+/// Each resource manager has partitions, nodes, applications and users of its own, whatever their
+/// names.
 #[test]
 fn two_rms_with_equal_ids_never_meet() {
     check(

@@ -1,4 +1,5 @@
-//! Owners of applications and their groups, where a resolver is asked that may be slow, fail or never answer.
+//! Owners of applications and their groups, where a resolver is asked that may be slow, fail or
+//! never answer.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};

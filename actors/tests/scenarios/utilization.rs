@@ -1,4 +1,5 @@
-//! What others measure of nodes and allocations, and the sizes of nodes that follow from it. Measured use is shown and changes no decision.
+//! What others measure of nodes and allocations, and the sizes of nodes that follow from it.
+//! Measured use is shown and changes no decision.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Who waits and who is looked at again: whatever could be placed is placed without a further word of the resource manager, and what
-//! could not be is not tried for ever.
+//! Who waits and who is looked at again: whatever could be placed is placed without a further word
+//! of the resource manager, and what could not be is not tried for ever.
 
 use expect_test::expect;
 
