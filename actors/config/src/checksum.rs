@@ -1,4 +1,5 @@
-//! The checksum that tells whether a configuration is a new one: the same text again is applied only once.
+//! The checksum that tells whether a configuration is a new one: the same text again is applied
+//! only once.
 
 use std::fmt::Write as _;
 

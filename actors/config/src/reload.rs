@@ -136,7 +136,8 @@ pub fn check(
         if applications(path) > 0 || below.clone().any(|(other, _)| applications(other) > 0) {
             return Some("applications");
         }
-        // Nothing but applications below keeps a configured queue, which would go with this change.
+        // Configured queues below that have no applications go with this change, and do not hinder
+        // it.
         below.any(|(_, standing)| standing.config.is_dynamic).then_some("dynamic queues")
     };
     for change in changes {
@@ -153,8 +154,8 @@ pub fn check(
     Ok(())
 }
 
-/// The queues below one, and no look at any other: those whose paths go on with a dot stand together
-/// in the order of paths, wherever the queue itself is.
+/// The queues below one. Their paths begin with its path and a dot, so they stand together in the
+/// order of paths, and no other is looked at.
 fn below<'t>(
     tree: &'t Tree,
     path: &str,

@@ -1,7 +1,7 @@
 //! What a scalar means where a null, a truth or a number is wanted.
 //!
-//! The spellings are those of YAML 1.2 and, beside them, of 1.1, as the Go library reads them that such configurations were written for:
-//! a text that loads there means the same here.
+//! The spellings are those of YAML 1.2 and, beside them, of 1.1, as the Go library reads them that
+//! such configurations were written for: a text that loads there means the same here.
 
 const NULLS: [&str; 5] = ["", "~", "null", "Null", "NULL"];
 

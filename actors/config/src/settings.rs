@@ -38,7 +38,7 @@ const KNOWN: [&str; 9] = [
 pub(super) const PREEMPTION: &str = "preemption.enabled";
 pub(super) const QUOTA_PREEMPTION: &str = "preemption.quotapreemptionenabled";
 
-/// Whatever loads, is kept and shown, and changes nothing yet.
+/// Properties that are read, kept and shown, and change nothing yet.
 const WITHOUT_EFFECT: [&str; 5] =
     [PREEMPTION, QUOTA_PREEMPTION, PREEMPTION_POLICY, PREEMPTION_DELAY, QUOTA_PREEMPTION_DELAY];
 
@@ -99,7 +99,7 @@ pub(super) fn dynamic(properties: &BTreeMap<String, String>, is_leaf: bool) -> Q
     }
 }
 
-/// Warns where a property was written that does not say what its author may think.
+/// Warns where a property was written that does not mean what its author may think.
 pub(super) fn check(own: &Texts, report: &mut Report) {
     for (key, text) in own {
         let value = &*text.value;

@@ -1,5 +1,6 @@
-//! A configuration as it was accepted, for people and for REST: the root is there, what the partition limits is with the root, names
-//! are normalised, quantities are the text that was written.
+//! A configuration as it was accepted, for people and for REST: the root is there, what the
+//! partition limits is with the root, names are normalised, quantities are the text that was
+//! written.
 //!
 //! A key is left out where it has nothing to say, as the interface has it. Keys are those of JSON;
 //! in YAML they are the same in lower case, except inside the mappings named by [`FREE_KEYS`].

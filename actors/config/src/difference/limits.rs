@@ -62,7 +62,8 @@ fn allowance(limit: Option<&LimitConfig>) -> Allowance<'_> {
     })
 }
 
-/// Says how the limits of a queue differ, and who is above one now that did not bind before.
+/// Says how the limits of a queue differ, and which users and groups are above a limit that did not
+/// bind before.
 pub(super) fn compare(
     old: &QueueConfig,
     new: &QueueConfig,
@@ -104,7 +105,7 @@ pub(super) fn compare(
     }
 }
 
-/// Says who is above a limit of a queue that did not bind before.
+/// Says which users and groups are above a limit of a queue that did not bind before.
 pub(super) fn say_above(
     old: &[LimitConfig],
     new: &QueueConfig,

@@ -1,4 +1,4 @@
-//! Queues side by side.
+//! Queues side by side: what each may do less or more than before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -95,8 +95,8 @@ fn drained(prefix: &str, queue: &QueueConfig, usage: Option<&PartitionUsage>) ->
     Line::new(Weight::Drained, text)
 }
 
-/// Says what is configured now and was not. It may be there for all that: made for an application,
-/// or on its way out.
+/// Says what is configured now and was not. The queue may exist nevertheless: made for an
+/// application, or draining.
 fn planted(
     prefix: &str,
     queue: &QueueConfig,

@@ -15,8 +15,8 @@ pub struct Usage {
     pub partitions: BTreeMap<String, PartitionUsage>,
 }
 
-/// What is in use in a partition. Whoever is not in here uses nothing, as far as is known; a queue
-/// that is not does not exist.
+/// What is in use in a partition. A user or group that is not listed uses nothing, as far as is
+/// known; a queue that is not listed does not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartitionUsage {
     /// By path.
@@ -90,7 +90,7 @@ impl Concerned {
     }
 }
 
-/// Whether anything may bind now that did not.
+/// Whether a limit may hold something back now that did not before.
 fn may_use_less(was: &QueueConfig, now: &QueueConfig) -> bool {
     let most = |queue: &QueueConfig| match queue.max_applications {
         0 => u64::MAX,

@@ -1,4 +1,5 @@
-//! Which keys each mapping of the document has, in one table each: whoever mistypes one is told the closest of these.
+//! Which keys each mapping of the document has, in one table each: whoever mistypes one is told the
+//! closest of these.
 
 /// The keys of one kind of mapping.
 pub(super) struct Keys {

@@ -1,4 +1,5 @@
-//! What is written of a partition, without its queues.
+//! What is written of a partition, without its queues: placement rules, limits, the order of nodes,
+//! preemption and resolver.
 
 use super::keys::{self, KNOWN_ONLY};
 use super::{Cursor, Field, Filter, Partition, Reader, Rule};

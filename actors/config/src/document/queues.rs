@@ -1,4 +1,4 @@
-//! What is written of a queue.
+//! What is written of a queue and of the queues in it, with their resources, templates and limits.
 
 use super::keys::{self, KNOWN_ONLY};
 use super::{Cursor, Field, Limit, Located, Queue, QueueResources, Reader, Template, Texts};

@@ -1,4 +1,5 @@
-//! The types that values have: mappings, lists, texts, counts, truths.
+//! The types that values have: mappings, lists, texts, counts, truths. A value of another type is
+//! reported here, with its place, so that nobody else needs to know how a document is made.
 
 use super::keys::{Keys, TEXTS, WEIGHTS, closest};
 use super::{Field, Located, Names, Texts};

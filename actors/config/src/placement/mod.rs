@@ -74,9 +74,10 @@ pub struct RuleError {
 }
 
 impl RuleError {
-    /// By this the errors of a list of rules are sorted, so that the first to be told is the one
-    /// to correct first: names and filters of all rules, then paths, then what only building
-    /// them finds; within a rule from the innermost parent outward, and there names before filters.
+    /// The key by which the errors of a list of rules are sorted, so that the first to be told is
+    /// the one to correct first: names and filters of all rules, then paths, then what only
+    /// building them finds; within a rule from the innermost parent outward, and there names before
+    /// filters.
     pub fn rank(&self) -> impl Ord + use<> {
         let phase = match self.code {
             "E_RULE_NAME" | "E_FILTER_TYPE" | "E_FILTER_USER" | "E_FILTER_GROUP" => 0,
@@ -178,7 +179,7 @@ impl Placement {
             };
             passed_over.push(PassedOver { rule: rule.name(), obstacle });
         }
-        // Of the two, the first is a rule of its own and takes whoever it is for.
+        // Recovery takes every application that runs already; `root.default` must be there.
         let (rule, last) =
             if submission.is_forced { ("recovery", RECOVERY) } else { ("default", LAST_RESORT) };
         if submission.is_forced || tree.find(last).is_some() {

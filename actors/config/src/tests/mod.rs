@@ -1,5 +1,5 @@
-//! Each rule of `docs/configuration.md` with texts that keep and break it, what a report looks like, what is shown of a
-//! configuration, and what no text may bring about.
+//! Each rule of `docs/configuration.md` with texts that keep and break it, what a report looks
+//! like, what is shown of a configuration, and what no text may bring about.
 
 mod hostile;
 mod limits;

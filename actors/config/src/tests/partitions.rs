@@ -20,7 +20,8 @@ fn the_default_configuration_makes_a_queue_for_each_namespace() {
     assert!(partition.root.submit_acl.allows("anyone", &[""; 0]));
 }
 
-/// What an update with it does is in the scenarios, `an_empty_text_means_the_configuration_of_a_registration_without_one`.
+/// What an update with it does is in the scenarios,
+/// `an_empty_text_means_the_configuration_of_a_registration_without_one`.
 #[test]
 fn empty_text_has_no_partitions_and_the_caller_takes_the_default() {
     assert_eq!(parsed("").partitions, []);

@@ -52,8 +52,8 @@ enum Compared<'a, 'd, V> {
     Wildcard(&'a Allowed<'d, V>),
 }
 
-/// Shows each entry of the tree to `judge`, which says what holds for the queues below; none where
-/// that is what held above.
+/// Shows each entry of the tree to `judge`, which returns what holds for the queues below, or none
+/// if nothing changes for them.
 fn walk<'d, V>(
     queue: &'d Draft,
     above: &mut Above<'d, V>,

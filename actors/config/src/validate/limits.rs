@@ -1,7 +1,7 @@
 //! The limits of one queue.
 //!
-//! The checks have an order, because what an entry may say depends on the entries before it. What is compared with the queues above
-//! is in [`super::inherited`].
+//! The checks have an order, because what an entry may say depends on the entries before it. What
+//! is compared with the queues above is in [`super::inherited`].
 
 use std::collections::HashMap;
 
@@ -95,7 +95,7 @@ impl Draft {
         self.raw.limits = raw;
     }
 
-    /// Rows 10 and 11: nobody is allowed more than the whole queue.
+    /// Nobody is allowed more than the whole queue.
     fn check_against_own(
         &mut self,
         limit: &Limit,
@@ -140,7 +140,7 @@ impl Limit {
         }
     }
 
-    /// Rows 1 to 7.
+    /// An entry is for somebody, its names are valid, and each is named once on the queue.
     fn check_subjects<'r>(
         &'r self,
         title: &str,
@@ -169,7 +169,8 @@ impl Limit {
         }
     }
 
-    /// Row 8; none where there is nothing or it cannot be read.
+    /// The amounts of an entry, which are not all zero; none where there are none or they cannot be
+    /// read.
     fn read_resources(&self, title: &str, report: &mut Report) -> Option<Resources> {
         let Field::Given(texts) = &self.max_resources else { return None };
         if texts.value.is_empty() {
@@ -187,7 +188,7 @@ impl Limit {
         None
     }
 
-    /// Row 9.
+    /// An entry limits something.
     fn check_not_empty(&self, title: &str, report: &mut Report) {
         let has_resources = match &self.max_resources {
             Field::Given(texts) => !texts.value.is_empty(),
@@ -230,8 +231,8 @@ impl Limit {
 }
 
 impl Subjects {
-    /// Rows 2 to 4 for users, 5 and 6 for groups. A name that is wrong in one way is not looked at
-    /// in another.
+    /// The names of users or of groups: valid, each once, none after the wildcard. A name that is
+    /// wrong in one way is not looked at in another.
     fn check<'r>(&self, names: &'r Names, title: &str, seen: &mut Seen<'r>, report: &mut Report) {
         let word = self.word;
         for Located { value: name, place } in names.listed() {

@@ -1,8 +1,9 @@
 //! What was written → what it means, every rule of `docs/configuration.md` held.
 //!
-//! Each partition goes through the checks in one order, so that the first fault of an answer is the same that other schedulers of such
-//! configurations report. A check whose input already failed is skipped: what cannot be read counts as not written, so that the
-//! faults that follow from it stay hidden until it is corrected. The contents of child templates come last.
+//! Each partition goes through the checks in one order, so that the first fault of an answer is the
+//! same that other schedulers of such configurations report. A check whose input already failed is
+//! skipped: what cannot be read counts as not written, so that the faults that follow from it stay
+//! hidden until it is corrected. The contents of child templates come last.
 
 mod draft;
 mod inherited;

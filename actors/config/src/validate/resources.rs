@@ -1,5 +1,5 @@
-//! What queues may use and are promised, level by level: a queue that is promised more than a queue above may use would wait for it for
-//! ever.
+//! What queues may use and are promised, level by level: a queue that is promised more than a queue
+//! above may use would wait for it for ever.
 
 use super::draft::Draft;
 use super::{Field, Located};
@@ -91,7 +91,8 @@ fn read_max(texts: &Located<Texts>, path: &str, report: &mut Report) -> Resource
     max
 }
 
-/// Zeros alone are as good as nothing, which hardly anybody means who writes them.
+/// Warns of zeros alone: they count as nothing, and whoever writes them is likely to mean "none of
+/// it".
 pub(super) fn warn_of_zeros(
     amounts: &Resources,
     of: &str,

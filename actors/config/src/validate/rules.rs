@@ -40,15 +40,15 @@ pub(super) fn check(
     configs.into_iter().map(in_lower_case).collect()
 }
 
-/// A rule with the name it is known by; until then it bears the one that its author wrote, which is
-/// what errors repeat.
+/// A rule with its name in lower case, by which it is known. Until then it has the name as its
+/// author wrote it, because errors repeat that.
 fn in_lower_case(mut rule: RuleConfig) -> RuleConfig {
     rule.name.make_ascii_lowercase();
     rule.parent = rule.parent.map(|parent| Box::new(in_lower_case(*parent)));
     rule
 }
 
-/// The filters along the chain of a rule whose type there is not.
+/// Reports the filters along the chain of a rule that have an unknown type.
 fn bad_filters(number: usize, rule: &Rule) -> Vec<RuleError> {
     let chain = std::iter::successors(Some(rule), |rule| rule.parent.as_deref());
     let mut errors = Vec::new();
@@ -65,7 +65,8 @@ fn bad_filters(number: usize, rule: &Rule) -> Vec<RuleError> {
     errors
 }
 
-/// Warns of filters along the chain of a rule that let pass whom their author hardly means.
+/// Warns of filters along the chain of a rule that let pass others than their author is likely to
+/// mean.
 fn warn_of_filters(rule: &Rule, report: &mut Report) {
     let filter = &rule.filter;
     let (users, groups) = (filter.users.listed(), filter.groups.listed());

@@ -1,7 +1,7 @@
 //! Child templates: what dynamic leaves below a queue begin with.
 //!
-//! They are read with the rest of the text and not when a queue is made from one, so that a validated text also loads. What is wrong
-//! in them is told last.
+//! They are read with the rest of the text and not when a queue is made from one, so that a
+//! validated text also loads. What is wrong in them is told last.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

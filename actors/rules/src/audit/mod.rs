@@ -1,12 +1,13 @@
 //! The books compared with a full search: what the bounds, the tree and the running totals must
 //! agree with.
 //!
-//! [`Facts`] is what every actor says of itself between two steps. [`Facts::check`] verifies that sums, limits and states agree
-//! with each other; [`Facts::next_decision`] is the reference
+//! [`Facts`] is what every actor says of itself between two steps. [`Facts::check`] verifies that
+//! sums, limits and states agree with each other; [`Facts::next_decision`] is the reference
 //! scheduler: it sorts everything anew, looks at every ask and every node, and knows nothing of
-//! bounds, marks, lanes or headroom that travels. Tests compare every decision and every silence with
-//! it. Limits of users and groups are read from what the queues say of their configuration, and what
-//! users and groups use is summed up from their applications; the trackers are only compared with it.
+//! bounds, marks, lanes or headroom that travels. Tests compare every decision and every silence
+//! with it. Limits of users and groups are read from what the queues say of their configuration,
+//! and what users and groups use is summed up from their applications; the trackers are only
+//! compared with it.
 
 mod check;
 mod search;
@@ -102,7 +103,8 @@ pub struct AskFact {
 }
 
 impl ApplicationFact {
-    /// An accepted application whose first placement waits for its predicate counts among those that run.
+    /// An accepted application whose first placement waits for its predicate counts among those
+    /// that run.
     fn may_run_soon(&self) -> bool {
         self.state == ApplicationState::Accepted && !self.unsettled.is_empty()
     }

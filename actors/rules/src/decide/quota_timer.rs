@@ -39,7 +39,8 @@ pub struct Quota<'a> {
     pub delay_ns: i64,
 }
 
-/// The timer of one queue: when the run begins that takes what is above the maximum, and whether it goes on.
+/// The timer of one queue: when the run begins that takes what is above the maximum, and whether it
+/// goes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuotaTimer {
     start_ns: Option<i64>,
@@ -68,7 +69,7 @@ impl QuotaTimer {
         }
         self.start_ns = match self.start_ns {
             Some(start) => {
-                // What was waited for stays waited for; the same delay moves nothing.
+                // The time that has passed counts; the same delay moves nothing.
                 Some(start.saturating_add(new.delay_ns.saturating_sub(old.delay_ns)))
             }
             None if new.is_lower_than(old) || (old.delay_ns == 0 && old.max == new.max) => {

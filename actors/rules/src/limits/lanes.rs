@@ -1,5 +1,5 @@
-//! Lanes: applications of one leaf to which the same limits of user and group apply. What is left is the same for all of them, so it
-//! is computed once per lane and not once per application.
+//! Lanes: applications of one leaf to which the same limits of user and group apply. What is left
+//! is the same for all of them, so it is computed once per lane and not once per application.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,9 +35,9 @@ pub(super) struct Lane {
     pub(super) key: LaneKey,
     /// The user's place for the leaf.
     pub(super) user: PlaceId,
-    /// The group's.
+    /// The group's place for the leaf.
     pub(super) group: Option<PlaceId>,
-    /// Of both and of those above them the places with a limit: all that is looked at when something
+    /// The places on both paths to root that have a limit: only these are looked at when something
     /// is to be placed.
     pub(super) limited: SmallVec<[PlaceId; 4]>,
     /// Its applications, and whether each counts as running.
@@ -126,7 +126,7 @@ impl Lane {
 }
 
 impl HeldBack {
-    /// Whether there is anything.
+    /// Whether anything is held back.
     pub(super) fn is_any(&self) -> bool {
         self.short.is_some() || self.starting
     }

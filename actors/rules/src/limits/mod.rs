@@ -80,7 +80,7 @@ pub struct LimitId(PlaceId);
 
 #[cfg(test)]
 impl LimitId {
-    /// An id of no trackers.
+    /// An id that no limit has.
     pub(crate) fn numbered(number: u32) -> Self {
         Self(PlaceId(number))
     }
@@ -140,8 +140,8 @@ impl Trackers {
         }
     }
 
-    /// Whether anything limits the lane: if not, it need not be looked at. Another answer only after
-    /// a reload that changed limits.
+    /// Whether anything limits the lane; if nothing does, it need not be looked at. The answer
+    /// changes only with a reload that changes limits.
     pub fn is_limited(&self, lane: LaneId) -> bool {
         !self.lanes.get(lane).limited.is_empty()
     }
@@ -162,7 +162,8 @@ impl Trackers {
         }
     }
 
-    /// What each of the limits leaves whose least is [`Self::headroom`]. Lanes share limits.
+    /// What each limit of the lane leaves; the least of them is [`Self::headroom`]. Lanes may share
+    /// a limit.
     pub fn rooms(&self, lane: LaneId) -> impl Iterator<Item = (LimitId, Limits)> {
         self.lanes.get(lane).limited.iter().filter_map(|id| {
             let place = self.forest.get(*id);
@@ -183,8 +184,8 @@ impl Trackers {
         self.limited(lane).map(|place| place.loosened).fold(self.loosened, u64::max)
     }
 
-    /// More is used, or less by a negative change. `loosening` numbers the step where it is less,
-    /// and is 0 where it is not.
+    /// Charges a change of what is used, which may be negative. `loosening` is the number of the
+    /// step if it gives something back, else 0.
     pub fn charge(&mut self, lane: LaneId, change: &Resources, loosening: u64) {
         let add = |place: &mut Place| {
             place.usage.add(change);

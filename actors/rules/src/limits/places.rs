@@ -28,13 +28,13 @@ pub(super) struct Place {
     /// Applications that count as running.
     pub(super) running: u64,
     pub(super) limit: Option<Arc<Limit>>,
-    /// The last loosening here.
+    /// The number of the last step that loosened the limit here.
     pub(super) loosened: u64,
     /// Lanes that end here.
     pub(super) lanes: BTreeSet<LaneId>,
-    /// Those of them that hold something back.
+    /// The lanes that end here and hold something back.
     pub(super) waiting: BTreeSet<LaneId>,
-    /// No more than the least of what lanes hold back that end here or below.
+    /// A lower bound of everything that lanes hold back that end here or below.
     pub(super) bound: HeldBack,
     /// Whether the place is among [`Forest::marked`].
     is_marked: bool,
@@ -141,7 +141,7 @@ impl Forest {
         }
     }
 
-    /// A marked place, which is not marked from now on.
+    /// Takes a marked place and clears its mark.
     pub(super) fn take_marked(&mut self) -> Option<PlaceId> {
         loop {
             let id = self.marked.pop()?;
@@ -200,7 +200,7 @@ impl Forest {
         id
     }
 
-    /// Takes a place away that nothing needs, and those above it that nothing needs then.
+    /// Removes a place that nothing needs, and then each one above it that nothing needs any more.
     pub(super) fn sweep(&mut self, id: PlaceId, tables: &Tables) {
         let mut at = Some(id);
         while let Some(id) = at {

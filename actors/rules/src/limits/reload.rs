@@ -32,13 +32,13 @@ pub struct LimitEvent {
     pub subject: Subject,
     /// Of the queue.
     pub path: Arc<str>,
-    /// Whether there is one, be it as before.
+    /// Whether there is a limit, changed or as before.
     pub is_set: bool,
 }
 
 impl Trackers {
-    /// Makes these the limits. `loosening` numbers the step. `None`: they are as they were, which
-    /// costs one comparison.
+    /// Puts other limits in force; `loosening` is the number of the step. `None` where they are the
+    /// same, which costs one comparison.
     pub fn reload(&mut self, tables: &Arc<Tables>, loosening: u64) -> Option<Reloaded> {
         if self.tables == *tables {
             return None;
@@ -65,8 +65,8 @@ impl Trackers {
         limited.map(event).collect()
     }
 
-    /// Takes away who is neither named any more nor in use, and gives all others their limits. Tells
-    /// also the places that have another.
+    /// Removes the trackers that are neither named any more nor in use, and gives all others their
+    /// limits. Returns what is told as events, and the places whose limit changed.
     fn apply_limits(&mut self) -> (Vec<LimitEvent>, BTreeSet<PlaceId>) {
         let mut places = Vec::new();
         for id in self.forest.in_order() {
@@ -96,7 +96,7 @@ impl Trackers {
     }
 
     /// Notes which places limit each lane, and whether its group was chosen by a limit that is gone.
-    /// Tells the leaves with a lane where any of that is another.
+    /// Returns the leaves with a lane for which either changed.
     fn settle_lanes(&mut self, old: &Tables, changed: &BTreeSet<PlaceId>) -> BTreeSet<Arc<str>> {
         let mut leaves = BTreeSet::new();
         let gone: BTreeSet<_> =
@@ -124,7 +124,8 @@ impl Trackers {
     /// leaves it where it is. Otherwise its group was chosen anew, exactly its own usage moved from
     /// the old group to the new one, and it is in another lane.
     ///
-    /// A new limit does not move it, even if it is closer to the leaf than the one its group was chosen by.
+    /// A new limit does not move it, even if it is closer to the leaf than the one its group was
+    /// chosen by.
     pub fn rejoin(
         &mut self,
         lane: LaneId,

@@ -1,5 +1,5 @@
-//! Things at numbered slots; a number may be used again once its thing is gone. Places and lanes refer to each other by number, which
-//! needs no owner and no look-up by name.
+//! Things at numbered slots; a number may be used again once its thing is gone. Places and lanes
+//! refer to each other by number, which needs no owner and no look-up by name.
 
 /// A vector with gaps, and the numbers of the gaps.
 #[derive(Debug)]

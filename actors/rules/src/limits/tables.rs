@@ -24,7 +24,8 @@ pub(super) struct Limit {
 }
 
 /// The limits of all queues, in the form in which they are looked up. Queues without any are not
-/// here. To be made where there is time: it costs as much as there are names.
+/// here. To make one takes time in proportion to the number of names, so a reload makes it before
+/// its step begins.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Tables {
     by_path: BTreeMap<Arc<str>, QueueLimits>,

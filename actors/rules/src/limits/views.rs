@@ -10,7 +10,7 @@ use crate::values::resources::{Limits, Resources};
 /// A user who is tracked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserUsage {
-    /// The user's.
+    /// The user's name.
     pub name: Arc<str>,
     /// The group of each application that counts for one.
     pub groups: BTreeMap<Arc<str>, Arc<str>>,
@@ -21,7 +21,7 @@ pub struct UserUsage {
 /// A group that is tracked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupUsage {
-    /// The group's, or `*`.
+    /// The group's name, or `*`.
     pub name: Arc<str>,
     /// Those that count for it, by id.
     pub applications: Vec<Arc<str>>,

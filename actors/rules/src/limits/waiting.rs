@@ -37,16 +37,16 @@ impl Trackers {
         slot.held_back = held_back;
     }
 
-    /// Lanes whose user or group was loosened so that what they hold back may be tried, by leaf. To
-    /// be asked at the end of a step that loosened anything: what was in the meantime used again is no
-    /// room.
+    /// Lanes whose user or group was loosened so far that what they hold back may be tried again,
+    /// by leaf. It is asked at the end of a step that loosened anything, because what the step
+    /// itself used again is no room.
     pub fn take_reopened(&mut self) -> BTreeMap<Arc<str>, Vec<LaneId>> {
         let mut reopened = BTreeMap::new();
         while let Some(place) = self.forest.take_marked() {
             self.look(place, &mut reopened);
         }
         for lanes in reopened.values_mut() {
-            // By its user and by its group, one may be here twice.
+            // A lane may be found twice, by its user and by its group.
             lanes.sort_unstable();
             lanes.dedup();
         }

@@ -44,8 +44,8 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// The measurement that follows `earlier`, if there is one that is still kept. `capacity` is a
-    /// node's, of which a measurement may be more. `None`: the earlier one is newer.
+    /// Makes the measurement that follows `earlier`. `capacity` is that of a node, which a
+    /// measurement may exceed. `None` if the earlier one is newer and still kept.
     pub fn after(
         earlier: Option<&Self>,
         usage: Resources,
@@ -69,8 +69,8 @@ impl Observed {
     }
 }
 
-/// Whether more was used of something than the node has of it. Of what a node has none, it is not
-/// asked for any.
+/// Whether more was used of some resource than the node has of it. Resources of which the node has
+/// none do not count.
 fn is_over(usage: &Resources, capacity: &Resources) -> bool {
     capacity.entries().any(|(name, quantity)| usage.get(name) > quantity)
 }

@@ -14,9 +14,9 @@
 //!   it means nothing.
 //!
 //! # Larger pending first
-//! One pending amount is clearly larger than another where it is at least as large in every name. To compare those alone and break
-//! ties by path would be cyclic. Here the alphabetically first name that differs decides, which agrees wherever one is clearly
-//! larger.
+//! One pending amount is clearly larger than another where it is at least as large in every name.
+//! To compare those alone and break ties by path would be cyclic. Here the alphabetically first
+//! name that differs decides, which agrees wherever one is clearly larger.
 //!
 //! ```
 //! use monoceros_rules::order::keys::AskKey;

@@ -7,10 +7,10 @@
 //! [`LedgerDelta`] from leaf to root, and every ledger applies the same.
 //!
 //! # Why no release is refused
-//! A release would have to be refused if some queue of the path used less than is released. None can: what is released is an
-//! allocation that the application holds, it was added
-//! to every queue of the path with one delta, so each of them uses at least as much. A release of
-//! what nobody holds finds no allocation and makes no delta. So nothing asks beforehand.
+//! A release would have to be refused if some queue of the path used less than is released. None
+//! can: what is released is an allocation that the application holds, it was added to every queue
+//! of the path with one delta, so each of them uses at least as much. A release of what nobody
+//! holds finds no allocation and makes no delta. So nothing asks beforehand.
 //!
 //! # Invariants
 //! * Used, pending and preempting amounts hold only quantities above zero; the running count is at
@@ -115,8 +115,8 @@ impl QueueLedger {
         self.starting
     }
 
-    /// What may still be placed here when the parent has `parent` left; of root's parent and of an
-    /// absent quota, [`Limits::unlimited`]. Negative in what the queue is over.
+    /// What may still be placed here when the parent has `parent` left, which for root is
+    /// [`Limits::unlimited`]. An absent quota limits nothing. Negative in what the queue is over.
     ///
     /// *Max headroom* is the same recursion that starts below root.
     #[must_use]
@@ -149,9 +149,9 @@ impl QueueLedger {
         (!clamped.is_nothing()).then_some(clamped)
     }
 
-    /// Whether there is room for one more application that does not count yet (`canRun` at this
-    /// level; all levels must agree). Only applications that are still to start need it: one that
-    /// counts already, running or starting, goes on.
+    /// Whether there is room for one more application that does not count yet; all levels of
+    /// the path must agree. Only applications that are still to start need it: one that counts
+    /// already, running or starting, goes on.
     pub fn has_room_to_run(&self) -> bool {
         let counted = self.running.saturating_add(self.starting);
         self.max_running == 0 || counted < self.max_running
@@ -214,8 +214,8 @@ pub fn stored_guaranteed(configured: &Resources) -> Option<Resources> {
     configured.is_positive().then(|| configured.clone())
 }
 
-/// What limits a queue with its own maximum below a parent with that effective maximum. The least
-/// counts of each name, so a path may be taken from either end.
+/// The effective maximum of a queue with the maximum `own` below a parent with an effective one:
+/// the smaller of both, name by name, so a path may be taken from either end.
 ///
 /// The *configured maximum*, which sizes gangs, is the same recursion with `None` for root.
 pub fn effective_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Limits> {
@@ -242,12 +242,12 @@ pub fn fair_max(parent: Option<&Limits>, own: Option<&Limits>) -> Option<Limits>
     Some(fair.into())
 }
 
-/// What a count of zero at least could not give.
+/// How much of a decrease a count cannot take, because it stops at zero.
 fn missing_count(count: u64, delta: i64) -> u64 {
     if delta < 0 { delta.unsigned_abs().saturating_sub(count) } else { 0 }
 }
 
-/// Adds `delta` and answers what a total of zero at least could not give.
+/// Adds `delta` to a total whose quantities stop at zero, and returns what had to be cut.
 fn change(total: &mut Resources, delta: &Resources) -> Resources {
     let mut missing = Resources::new();
     if delta.is_empty() {

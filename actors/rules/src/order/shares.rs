@@ -43,7 +43,7 @@ impl Share {
 }
 
 /// One share per name of `amount`, ascending: the quantity over that of `total`, or the bare
-/// quantity where `total` has none (`Shares`). Inline for up to four names.
+/// quantity where `total` has none. Inline for up to four names.
 pub fn shares(amount: &Resources, total: Option<&Resources>) -> SmallVec<[f64; 4]> {
     let mut shares: SmallVec<[f64; 4]> = amount
         .entries()
@@ -58,7 +58,7 @@ pub fn shares(amount: &Resources, total: Option<&Resources>) -> SmallVec<[f64; 4
 }
 
 /// Compares two results of [`shares`] from their largest entry downward; the shorter one goes on
-/// with zeros (`CompareShares`).
+/// with zeros.
 pub fn compare_shares(left: &[f64], right: &[f64]) -> Ordering {
     let left = left.iter().rev().copied().map(Share::of);
     let right = right.iter().rev().copied().map(Share::of);
@@ -82,7 +82,7 @@ pub(crate) fn compare_descending(
     }
 }
 
-/// Which of two usages is the larger part of `total` (`CompUsageRatio`).
+/// Which of two usages is the larger part of `total`.
 pub fn comp_usage_ratio(
     left: &Resources,
     right: &Resources,
@@ -91,8 +91,7 @@ pub fn comp_usage_ratio(
     compare_shares(&shares(left, total), &shares(right, total))
 }
 
-/// How much of its due a queue uses: the largest share of any name it uses, at least zero
-/// (`FairShare`).
+/// How much of its due a queue uses: the largest share of any name it uses, at least zero.
 ///
 /// A share is of the guarantee where that has the name, else of the fair maximum; a name in neither
 /// does not count. Use of something that is due as an explicit zero counts as 1.
@@ -120,7 +119,7 @@ pub fn fair_share(
 }
 
 /// The largest share of `left` over the largest of `right`; 1 when both are zero, infinite when
-/// only `right` is (`FairnessRatio`). Without names the largest share is zero.
+/// only `right` is. Without names the largest share is zero.
 pub fn fairness_ratio(left: &Resources, right: &Resources, total: Option<&Resources>) -> f64 {
     let largest = |amount| shares(amount, total).last().copied().unwrap_or(0.0);
     let (left, right): (f64, f64) = (largest(left), largest(right));
@@ -132,7 +131,7 @@ pub fn fairness_ratio(left: &Resources, right: &Resources, total: Option<&Resour
 }
 
 /// How badly `wanted` fits in `available`: 0 when all of it fits, up to 1 more for each name that
-/// is wanted and short (`FitInScore`). Without any `available` every name counts 1, wanted or not.
+/// is wanted and short. Without any `available` every name counts 1, wanted or not.
 pub fn fit_in_score(available: Option<&Resources>, wanted: &Resources) -> f64 {
     let Some(available) = available else {
         return wanted.entries().len() as f64;
@@ -152,7 +151,7 @@ pub fn fit_in_score(available: Option<&Resources>, wanted: &Resources) -> f64 {
     terms.iter().sum::<f64>() + 0.0 // the sum of no floats is -0.0
 }
 
-/// Use in whole percent, rounded down, of every name that both have (`AbsUsedCapacity`): 0 where
+/// Use in whole percent, rounded down, of every name that both have: 0 where
 /// nothing is used, 100 where something is used of nothing, at most `i32::MAX`.
 pub fn abs_used_capacity(capacity: &Resources, used: &Resources) -> Resources {
     let mut percent = Resources::new();
@@ -172,7 +171,7 @@ pub fn abs_used_capacity(capacity: &Resources, used: &Resources) -> Resources {
 }
 
 /// The name with the largest part of `capacity` in use, among those both have; of equals the
-/// alphabetically last (`DominantResourceType`). A capacity of zero counts as wholly used once
+/// alphabetically last. A capacity of zero counts as wholly used once
 /// anything of it is.
 pub fn dominant_resource_type(used: &Resources, capacity: &Resources) -> Option<Name> {
     let mut dominant: Option<(Share, Name)> = None;
@@ -194,8 +193,8 @@ pub fn dominant_resource_type(used: &Resources, capacity: &Resources) -> Option<
     dominant.map(|(_, name)| name)
 }
 
-/// How many of the names of `amount` the `other` has too, in whole percent, rounded down
-/// (`TypeMatching`). Zero when `amount` has none.
+/// How many of the names of `amount` the `other` has too, in whole percent, rounded down. Zero when
+/// `amount` has none.
 pub fn type_matching(amount: &Resources, other: &Resources) -> usize {
     let common = amount.entries().filter(|(name, _)| other.find(*name).is_some()).count();
     (common * 100).checked_div(amount.entries().len()).unwrap_or(0)

@@ -66,10 +66,11 @@ pub trait Bound: Clone + PartialEq {
         joined == *self
     }
 
-    /// The join of `parts` where it is not this bound, which is the join of `parts` and of `gone`.
+    /// This bound is the join of `parts` and of `gone`, which was taken out. Returns the join of
+    /// `parts` alone, or none if that is the same: then no bound further up changes either.
     ///
-    /// Worth a rule of its own where entries often change: it may look only at what rests on
-    /// `gone`, which most often is nothing. Where the answer is none, no bound further up changes.
+    /// An implementation of its own pays where entries often change: it need only look at what
+    /// `gone` alone contributed, which most often is nothing.
     fn without<'a>(
         &self,
         gone: &Self,

@@ -1,8 +1,9 @@
 //! Why something an RM sent was not accepted: the sentences and codes of the interface.
 //!
 //! A reason on the wire is `<sentence> [<code>]`: people read the sentence, programs the bracket.
-//! Every sentence names the object it is about. Clients look for some of the words and for the codes, so both are part of the
-//! interface; the table for people is in `docs/grpc.md#why-an-item-was-refused`.
+//! Every sentence names the object it is about. Clients look for some of the words and for the
+//! codes, so both are part of the interface; the table for people is in
+//! `docs/grpc.md#why-an-item-was-refused`.
 
 use std::sync::Arc;
 
@@ -228,8 +229,8 @@ pub fn code_of(reason: &str) -> &str {
     code.trim_end_matches(']').split(' ').next().unwrap_or_default()
 }
 
-/// Why something an RM sent had no effect, where the interface has no answer for it: it is counted and
-/// logged, nothing else.
+/// Why something an RM sent had no effect, where the interface has no answer for it: it is counted
+/// and logged, nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
     /// A value of `extraConfig` that cannot be read.

@@ -1,4 +1,5 @@
-//! What each placement rule does, over a tree that is a list of paths: `docs/placement.md`, case by case.
+//! What each placement rule does, over a tree that is a list of paths: `docs/placement.md`, case by
+//! case.
 
 mod building;
 mod model;

@@ -133,7 +133,8 @@ fn plain_rule(rule: &RuleConfig, new: &Application, all: &Queues) -> Plain {
     }
 }
 
-/// Whether the application can have the queue: it is a leaf that takes applications or can be made, and the user may submit there.
+/// Whether the application can have the queue: it is a leaf that takes applications or can be made,
+/// and the user may submit there.
 fn plain_usable(path: &str, new: &Application, all: &Queues) -> bool {
     if path == RECOVERY {
         return is_forced(&new.tags);

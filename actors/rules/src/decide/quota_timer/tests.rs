@@ -314,7 +314,8 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The definition of the timer over text maps: what each change of maximum and delay does to the start time.
+/// The definition of the timer over text maps: what each change of maximum and delay does to the
+/// start time.
 #[derive(Debug, Default)]
 struct Written {
     max: Option<Model>,

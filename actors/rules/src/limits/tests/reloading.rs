@@ -1,4 +1,5 @@
-//! Other limits while applications run: `docs/limits.md#other-limits-while-applications-run`, case by case.
+//! Other limits while applications run: `docs/limits.md#other-limits-while-applications-run`, case
+//! by case.
 
 use super::*;
 

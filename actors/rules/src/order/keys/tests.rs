@@ -331,8 +331,8 @@ fn clearly_larger(left: &Resources, right: &Resources) -> bool {
     left.minus(right).is_positive()
 }
 
-/// Queues by priority and share, in the order that is asked for, then the clearly larger pending first; equal where none of these
-/// decides.
+/// Queues by priority and share, in the order that is asked for, then the clearly larger pending
+/// first; equal where none of these decides.
 fn queues_as_written(priority_first: bool, left: &Queue, right: &Queue) -> Ordering {
     let priority = right.priority.cmp(&left.priority);
     let share = left.share().total_cmp(&right.share());

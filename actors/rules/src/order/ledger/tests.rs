@@ -174,8 +174,8 @@ fn only_positive_amounts_are_stored() {
     assert_eq!(stored_guaranteed(&resources(&[("memory", 0)])), None);
 }
 
-/// Row 16, without the gang, which needs placeholders: an application that holds a placement in the
-/// air is what comes closest to one. It counts although it is Accepted, and need not be asked again.
+/// An application whose placement waits for its predicate counts although it is Accepted, and need
+/// not be asked again.
 #[test]
 fn an_application_that_is_about_to_run_counts_on_every_level() {
     let mut root = QueueLedger { max_running: 2, ..QueueLedger::default() };
@@ -252,7 +252,8 @@ fn sparse(sorted: Vec<(Arc<str>, i64)>) -> Sparse {
     sorted.into_iter().collect()
 }
 
-/// The definition of headroom over text maps: per name, the least that a queue or one above has left; `None` is unlimited.
+/// The definition of headroom over text maps: per name, the least that a queue or one above has
+/// left; `None` is unlimited.
 fn headroom_as_written(parent: Option<&Sparse>, queue: &QueueLedger) -> Option<Sparse> {
     let Some(max) = &queue.max else { return parent.cloned() };
     let used = sparse(queue.allocated().sorted());
@@ -325,7 +326,7 @@ proptest! {
         prop_assert_eq!(ledger.running() + charge.running.unsigned_abs(), start.running() + cut.running);
     }
 
-    /// Row 14: that root has less to give back than a leaf cannot come about.
+    /// Root never has less to give back than a leaf.
     #[test]
     fn what_a_leaf_can_give_back_every_queue_above_can(
         steps in prop::collection::vec((0..3_usize, amounts(), any::<bool>()), 1..12),

@@ -1,19 +1,20 @@
-//! How the bound over many follows a change of one of them, level by level.
+//! How the bound over many follows a change of one of them, level by level, without a look at all
+//! of them: most changes leave it as it is, and end there.
 
 use super::Bound;
 
 /// What a change did to the total of a node.
 pub(super) enum Change<B> {
     None,
-    /// It covers what it was, and more.
+    /// The new total covers the old one, and more.
     Wider,
-    /// It may no longer cover all of this, which covers what it was.
+    /// The new total may no longer cover all of this bound, which covers the old total.
     Narrower(B),
 }
 
 impl<B: Bound> Change<B> {
-    /// The change of the parent's `total` where this is the change of a child of it: one of its
-    /// `bounds` is `new` now.
+    /// What this change of a child does to the `total` of its parent, where `new` is now the
+    /// child's own among `bounds`.
     pub(super) fn lift<'a>(
         self,
         total: &mut B,
@@ -39,8 +40,8 @@ impl<B: Bound> Change<B> {
     }
 }
 
-/// Brings `total` up to date after one of `bounds` changed from `old` to `new`; none where it was
-/// not, or is no longer, among them.
+/// Brings `total` up to date after one of `bounds` changed from `old` to `new`. `old` is none for a
+/// bound that was added, and `new` for one that was removed.
 pub(super) fn replaced<'a, B: Bound + 'a>(
     total: &mut B,
     bounds: impl Iterator<Item = &'a B> + Clone,
@@ -53,8 +54,8 @@ pub(super) fn replaced<'a, B: Bound + 'a>(
     }
     let gone = old.filter(|old| !new.is_some_and(|new| new.covers(old)));
     match gone.and_then(|gone| total.without(gone, bounds)) {
-        // Where it got wider too, this covers more than it was, but nothing that the levels above
-        // will not cover once they are wider as well.
+        // If the total became wider, too, the bound that is returned covers more than the old
+        // total, but nothing that the levels above do not cover once they are wider as well.
         Some(exact) => Change::Narrower(std::mem::replace(total, exact)),
         None if wider.is_some() => Change::Wider,
         None => Change::None,

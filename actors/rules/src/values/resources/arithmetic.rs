@@ -15,17 +15,17 @@ pub struct BelowZero {
 }
 
 impl Resources {
-    /// Adds every quantity of `other` (`AddTo`).
+    /// Adds every quantity of `other`.
     pub fn add(&mut self, other: &Self) {
         combine(&mut self.0, &other.0, i64::saturating_add);
     }
 
-    /// Subtracts every quantity of `other`; the result may be negative (`SubFrom`).
+    /// Subtracts every quantity of `other`; the result may be negative.
     pub fn subtract(&mut self, other: &Self) {
         combine(&mut self.0, &other.0, i64::saturating_sub);
     }
 
-    /// The sum as a new value (`Add`).
+    /// The sum as a new value.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sum = self.clone();
@@ -33,7 +33,7 @@ impl Resources {
         sum
     }
 
-    /// The difference as a new value (`Sub`).
+    /// The difference as a new value.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
         let mut difference = self.clone();
@@ -41,7 +41,7 @@ impl Resources {
         difference
     }
 
-    /// Every quantity times `factor`; a factor of zero leaves nothing (`Multiply`).
+    /// Every quantity times `factor`; a factor of zero leaves nothing.
     #[must_use]
     pub fn times(&self, factor: i64) -> Self {
         if factor == 0 {
@@ -50,7 +50,7 @@ impl Resources {
         Self(self.0.iter().map(|&(name, q)| (name, q.saturating_mul(factor))).collect())
     }
 
-    /// Removes the names whose quantity is zero (`Prune`). For usage and totals, never for quotas.
+    /// Removes the names whose quantity is zero. For usage and totals, never for quotas.
     pub fn prune(&mut self) {
         // Most often there is none, and to look costs less than to move everything where it is.
         if self.0.iter().any(|(_, quantity)| *quantity == 0) {
@@ -66,7 +66,7 @@ impl Resources {
     }
 
     /// Raises each quantity to that of `other` where that is larger; names are united, absent
-    /// counts as zero (`ComponentWiseMax`).
+    /// counts as zero.
     pub fn raise_to(&mut self, other: &Self) {
         *self = united(self, other, i64::max);
     }
@@ -87,13 +87,13 @@ impl Resources {
         }
     }
     /// The difference, where names of `other` stop at zero. A quantity that was negative already
-    /// and is not in `other` stays so (`SubEliminateNegative`).
+    /// and is not in `other` stays so.
     #[must_use]
     pub fn minus_clamped(&self, other: &Self) -> Self {
         self.minus_checked(other).unwrap_or_else(|below_zero| below_zero.clamped)
     }
 
-    /// [`Self::minus_clamped`], as an error where a name had to be stopped (`SubErrorNegative`).
+    /// [`Self::minus_clamped`], as an error where a name had to be stopped.
     pub fn minus_checked(&self, other: &Self) -> Result<Self, BelowZero> {
         let mut clamped = self.minus(other);
         let mut names = Vec::new();
@@ -110,20 +110,20 @@ impl Resources {
         Err(BelowZero { names, clamped })
     }
 
-    /// The sum over the names that are present here (`AddOnlyExisting`).
+    /// The sum over the names that are present here.
     #[must_use]
     pub fn plus_existing(&self, other: &Self) -> Self {
         Self(self.0.iter().map(|&(name, q)| (name, q.saturating_add(other.get(name)))).collect())
     }
 
-    /// The difference over the names that are present here (`SubOnlyExisting`).
+    /// The difference over the names that are present here.
     #[must_use]
     pub fn minus_existing(&self, other: &Self) -> Self {
         Self(self.0.iter().map(|&(name, q)| (name, q.saturating_sub(other.get(name)))).collect())
     }
 
     /// Every quantity times `ratio`, cut off towards zero; a ratio of zero leaves nothing, and what
-    /// is not a number counts as zero (`MultiplyBy`).
+    /// is not a number counts as zero.
     #[must_use]
     pub fn scaled(&self, ratio: f64) -> Self {
         if ratio == 0.0 {
@@ -132,14 +132,14 @@ impl Resources {
         Self(self.0.iter().map(|&(name, q)| (name, truncated(q as f64 * ratio))).collect())
     }
 
-    /// Every quantity, where it is limited at most its limit (`ComponentWiseMinOnlyExisting`).
+    /// Every quantity, cut down to its limit where it has one.
     #[must_use]
     pub fn capped(&self, limits: &Limits) -> Self {
         let cap = |name, quantity: i64| limits.find(name).map_or(quantity, |cap| quantity.min(cap));
         Self(self.0.iter().map(|&(name, q)| (name, cap(name, q))).collect())
     }
 
-    /// These quantities, and those of `other` for names that are absent here (`MergeIfNotPresent`).
+    /// These quantities, and those of `other` for names that are absent here.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         Self(
@@ -151,8 +151,8 @@ impl Resources {
 }
 
 impl Limits {
-    /// What remains of these limits once `used` is taken off; only limited names count
-    /// (`SubOnlyExisting`). Values may become negative.
+    /// What remains of these limits once `used` is taken off; only limited names count. Values may
+    /// become negative.
     #[must_use]
     pub fn less(&self, used: &Resources) -> Self {
         let mut left = self.clone();
@@ -167,7 +167,7 @@ impl Limits {
         }
     }
 
-    /// Adds to the limited names what `used` gives back (`AddOnlyExisting`).
+    /// Adds to the limited names what `used` gives back.
     pub fn give(&mut self, used: &Resources) {
         for (name, limit) in &mut self.0 {
             *limit = limit.saturating_add(find(&used.0, *name).unwrap_or(0));
@@ -193,7 +193,7 @@ impl Limits {
         }
     }
 
-    /// Narrows to the smaller limit of both, name by name (`ComponentWiseMin`).
+    /// Narrows to the smaller limit of both, name by name.
     pub fn narrow(&mut self, other: &Self) {
         for &(name, limit) in &other.0 {
             match self.0.binary_search_by_key(&name, |entry| entry.0) {

@@ -21,28 +21,28 @@ impl Resources {
         decisive.map_or(Ordering::Equal, |(_, order)| order)
     }
 
-    /// Whether every quantity is zero (`IsZero`).
+    /// Whether every quantity is zero.
     pub fn is_zero(&self) -> bool {
         self.0.iter().all(|(_, quantity)| *quantity == 0)
     }
 
-    /// Whether any quantity is below zero (`HasNegativeValue`).
+    /// Whether any quantity is below zero.
     pub fn has_negative(&self) -> bool {
         self.0.iter().any(|(_, quantity)| *quantity < 0)
     }
 
-    /// No negative quantity and at least one above zero (`StrictlyGreaterThanZero`).
+    /// No negative quantity and at least one above zero.
     pub fn is_positive(&self) -> bool {
         !self.has_negative() && !self.is_zero()
     }
 
-    /// Equality of amounts, absent and zero alike (`Equals` on two non-nil values).
+    /// Equality of amounts, absent and zero alike.
     pub fn same_amount(&self, other: &Self) -> bool {
         merged(&self.0, &other.0).all(|(_, l, r)| l.unwrap_or(0) == r.unwrap_or(0))
     }
 
     /// Whether `smaller` fits in what is here: an absent name or a negative quantity here holds
-    /// nothing, and a request of zero always fits (`FitIn`).
+    /// nothing, and a request of zero always fits.
     pub fn holds(&self, smaller: &Self) -> bool {
         let mut at = 0;
         for &(name, wanted) in &smaller.0 {
@@ -62,24 +62,24 @@ impl Resources {
         self.entries().any(|(name, taken)| taken > 0 && left.get(name) < 0)
     }
 
-    /// No quantity is less than that of `other`, absent counting as zero on both sides
-    /// (`StrictlyGreaterThanOrEquals`).
+    /// No quantity is less than that of `other`, absent counting as zero on both sides.
     pub fn at_least(&self, other: &Self) -> bool {
         merged(&self.0, &other.0).all(|(_, l, r)| l.unwrap_or(0) >= r.unwrap_or(0))
     }
 
-    /// [`Self::at_least`], and one quantity is more (`StrictlyGreaterThan`).
+    /// [`Self::at_least`], and one quantity is more.
     pub fn exceeds(&self, other: &Self) -> bool {
         self.at_least(other) && !self.same_amount(other)
     }
 
-    /// Whether any name is present on both sides, whatever its quantities (`MatchAny`).
+    /// Whether any name is present on both sides, whatever its quantities.
     pub fn has_name_of(&self, other: &Self) -> bool {
         merged(&self.0, &other.0).any(|(_, l, r)| l.is_some() && r.is_some())
     }
 }
 
-/// Equality of amounts where nothing equals nothing alone (`Equals`).
+/// Equality of amounts of which either may be missing: a missing one equals only a missing one, not
+/// even an empty one.
 pub fn equal(left: Option<&Resources>, right: Option<&Resources>) -> bool {
     match (left, right) {
         (None, None) => true,
@@ -88,14 +88,14 @@ pub fn equal(left: Option<&Resources>, right: Option<&Resources>) -> bool {
     }
 }
 
-/// [`equal`], with nothing, empty and all zeros alike (`EqualsOrEmpty`).
+/// [`equal`], where a missing amount, an empty one and one of zeros alone are the same.
 pub fn equal_or_zero(left: Option<&Resources>, right: Option<&Resources>) -> bool {
     let is_zero = |amount: Option<&Resources>| amount.is_none_or(Resources::is_zero);
     (is_zero(left) && is_zero(right)) || equal(left, right)
 }
 
 impl Limits {
-    /// Whether `ask` fits (`FitInMaxUndef`): names that are not limited are skipped, a negative
+    /// Whether `ask` fits: names that are not limited are skipped, a negative
     /// limit counts as zero, and a request of zero always fits.
     pub fn allows(&self, ask: &Resources) -> bool {
         self.first_exceeded(ask).is_none()
@@ -119,13 +119,12 @@ impl Limits {
     }
 
     /// [`Self::allows`], with negative limits compared as they are: a request of zero does not fit
-    /// what is below zero (`FitInActual`).
+    /// what is below zero.
     pub fn allows_actual(&self, ask: &Resources) -> bool {
         ask.entries().all(|(name, wanted)| self.find(name).is_none_or(|limit| wanted <= limit))
     }
 
-    /// Whether `usage` stays within the names that are limited
-    /// (`StrictlyGreaterThanOrEqualsOnlyExisting`):
+    /// Whether `usage` stays within the names that are limited:
     ///
     /// * more than a limit of what is used: no;
     /// * no usage at all: yes if every limit is above zero;
@@ -137,8 +136,7 @@ impl Limits {
         self.compare_listed(usage).is_some()
     }
 
-    /// [`Self::covers`], and where names are in common, one of them is below its limit
-    /// (`StrictlyGreaterThanOnlyExisting`).
+    /// [`Self::covers`], and where names are in common, one of them is below its limit.
     pub fn exceeds(&self, usage: &Resources) -> bool {
         self.compare_listed(usage) == Some(Listed::More)
     }

@@ -1,10 +1,12 @@
-//! Which groups a user is in, as a resolver said it, kept for a while: a lookup may take seconds, and an owner submits many applications.
+//! Which groups a user is in, as a resolver said it, kept for a while: a lookup may take seconds,
+//! and an owner submits many applications.
 //!
 //! # How entries go
 //! An entry ends at a time that is fixed when it is made: 300 s later if the groups are known, 30 s
 //! later if the user could not be resolved. Nothing that has ended is ever told, whether or not it
 //! has been removed; [`UserCache::clean`], which every new entry calls, is for the room only. So
-//! no timer is needed, a failure is not told for longer than it should be, and what is left over while nobody new comes has a bound.
+//! no timer is needed, a failure is not told for longer than it should be, and what is left over
+//! while nobody new comes has a bound.
 //!
 //! # Invariants
 //! * There are never more entries than the capacity: what ends first goes first.
@@ -28,7 +30,7 @@ pub enum Known<'a> {
     Groups(&'a [String]),
     /// The user could not be resolved.
     Failed(&'a LookupError),
-    /// Whoever wants to know must ask the resolver.
+    /// Nothing is known; the resolver must be asked.
     Nothing,
 }
 
@@ -39,7 +41,8 @@ struct Entry {
     until: Duration,
 }
 
-/// The groups of users who were looked up lately, and who could not be resolved. Times are spans since any one moment, which never go back.
+/// The groups of users who were looked up lately, and who could not be resolved. Times are spans
+/// since any one moment, which never go back.
 #[derive(Debug)]
 pub struct UserCache {
     capacity: usize,
@@ -81,7 +84,7 @@ impl UserCache {
             && entry.until == until
             && entry.answer.as_deref().is_ok_and(|known| known == groups)
         {
-            // Applications come in bundles.
+            // Many applications of one user come in one message.
             return;
         }
         self.put(user, Ok(groups.to_vec()), until, now);
