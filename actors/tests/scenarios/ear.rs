@@ -1,4 +1,5 @@
 //! The resource manager's ear: what the scheduler says, word by word, and what predicates answer.
+//! A callback without a cluster behind it, which a script tells how to answer.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,6 @@
-//! Scenarios in words, played against live actors in virtual time (see `script`).
+//! Scenarios in words, played against live actors in virtual time. A script says what a resource
+//! manager does and what it is to hear (see `script`), so that a change of the actors leaves the
+//! scenarios as they are.
 #![allow(clippy::unwrap_used)]
 
 mod ear;

@@ -1,4 +1,5 @@
-//! Items of a script as messages of the interface, and its queues as a configuration.
+//! Items of a script as messages of the interface, and its queues as a configuration: the one place
+//! that changes when the interface does.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 //! Plays a script against a live scheduler in virtual time and tells what its resource managers
-//! heard.
+//! heard. Each script is played in several ways that must come to the same, so that no scenario
+//! rests on how many decisions one offer makes or how predicates are asked.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -158,12 +159,12 @@ pub(crate) struct World {
     present: String,
     order: Option<(String, Amounts)>,
     queues: Vec<QueueWords>,
-    /// The text of a configuration, which counts instead.
+    /// The text of a configuration; where there is one, it counts and not `queues` and `order`.
     config: Option<String>,
     /// Order, queues and text as the scheduler last took them.
     in_force: (Option<(String, Amounts)>, Vec<QueueWords>, Option<String>),
     played: Played,
-    /// Settling did not end, and would not the next time.
+    /// The scheduler did not come to rest once, and would not the next time.
     stands_still: bool,
     how: How,
 }

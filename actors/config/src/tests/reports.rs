@@ -1,4 +1,4 @@
-//! What a reader gets to see.
+//! What a reader gets to see of a faulty configuration: every fault at once, each with its place.
 
 // The form in which expect-test writes what it found.
 #![allow(clippy::needless_raw_string_hashes)]

@@ -1,4 +1,4 @@
-//! The configuration as REST shows it.
+//! The configuration as REST shows it, key by key: programs read it.
 
 // The form in which expect-test writes what it found.
 #![allow(clippy::needless_raw_string_hashes)]

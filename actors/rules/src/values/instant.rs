@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_times() {
+    fn times_are_shown_in_utc_with_the_digits_that_they_have() {
         for (ns, text) in [
             (0, "1970-01-01T00:00:00.0Z"),
             (-1, "1969-12-31T23:59:59.999999999Z"),

@@ -195,7 +195,7 @@ pub(crate) enum Step {
     As(String),
     /// The present RM registers (again) with the queues of the script so far.
     Register,
-    /// The queues and the order so far are not meant any more.
+    /// Later configurations are without the queues and the order so far.
     Forget,
     /// The present RM is configured with the queues of the script so far.
     Reload,

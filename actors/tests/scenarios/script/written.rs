@@ -1,4 +1,4 @@
-//! Steps as text.
+//! Steps as text, so that a random history that failed prints a script that can be played again.
 
 use std::fmt;
 

@@ -173,7 +173,7 @@ fn a_group_that_lost_its_limit_loses_exactly_what_moves() {
 }
 
 #[test]
-fn reloads() {
+fn a_reload_changes_limits_at_once_and_groups_only_where_their_limit_went() {
     check(&[
         (
             "linked, then a matching named group is added: the link stays, the next counts for the new",

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn which_limit_applies() {
+fn a_named_limit_replaces_the_wildcard_and_each_level_counts_by_itself() {
     check(&[
         (
             "a named limit counts even where it is larger, or leaves a name open that the wildcard limits",
@@ -91,7 +91,7 @@ fn which_limit_applies() {
 }
 
 #[test]
-fn group_selection() {
+fn the_deepest_queue_with_a_limit_for_a_group_of_the_user_decides_which_group_counts() {
     let levels = "root.parent group=test_parent apps=9
                   root group=test_root apps=9";
     let cases = [
@@ -153,7 +153,7 @@ fn group_selection() {
 }
 
 #[test]
-fn counting() {
+fn use_is_counted_on_every_level_and_never_refused() {
     check(&[
         (
             "more, resized both ways, less, and the last is gone",
@@ -237,7 +237,7 @@ fn counting() {
 }
 
 #[test]
-fn headroom() {
+fn headroom_is_the_least_that_user_and_group_leave_on_every_level() {
     check(&[
         (
             "no limit",
@@ -276,7 +276,7 @@ fn headroom() {
 }
 
 #[test]
-fn running_applications() {
+fn running_applications_are_limited_by_user_and_by_group() {
     check(&[
         (
             "by user and by group, on every level",
@@ -453,7 +453,7 @@ const ROWS: &[Case] = &[
 ];
 
 #[test]
-fn user_and_group_limits() {
+fn both_limits_hold_and_none_lifts_the_other() {
     check(ROWS);
 }
 
