@@ -1,5 +1,5 @@
 //! The gRPC edge in one process, and bytes to feed it: the body of all fuzz targets, and of the
-//! test that runs them on the golden messages (`tests/fuzzing`).
+//! test that runs them on the golden messages (`tests/repository/fuzzing`).
 //!
 //! # What must hold, whatever is fed
 //! * Nothing panics, and no call hangs.

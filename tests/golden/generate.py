@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Writes the golden bytes of every message of every revision.
 
-Each revision's own definitions (../revisions/*.proto) are compiled by the protobuf project's own
+Each revision's own definitions (../wire/revisions/*.proto) are compiled by the protobuf project's own
 compiler and encoded by its own runtime, so that nothing of Monoceros takes part. Run it after a
 change of the definitions, in an environment with the package `grpcio-tools`:
 
     python tests/golden/generate.py
 
-Every field of every message is filled by the same rule, which tests/revisions/golden.rs repeats:
+Every field of every message is filled by the same rule, which tests/wire/revisions/golden.rs repeats:
 a string is the name of its field, a number is 1000 times the number of its field (a 32-bit one
 negative), a truth is true, an enumeration has its last value, a map has one entry, a repeated
 field has one element, a message that contains itself ends there, and of a oneof each arm has a
@@ -21,7 +21,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
 
 HERE = pathlib.Path(__file__).resolve().parent
-REVISIONS = HERE.parent / "revisions"
+REVISIONS = HERE.parent / "wire" / "revisions"
 
 
 def value_of(field, above, arm):

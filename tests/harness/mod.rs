@@ -3,8 +3,9 @@
 //! [`Service`] starts the built binary on free ports and kills it at the end of the test. [`Rm`]
 //! registers, opens the three streams, and notes everything that comes back in [`Seen`]; a test
 //! waits for a state of that, never for a time.
-#![allow(clippy::unwrap_used)]
-#![allow(dead_code, unreachable_pub, reason = "every test file uses a part of this")]
+#![allow(dead_code, unreachable_pub, reason = "every test binary uses a part of this")]
+
+pub mod shim;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,6 +13,7 @@ use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -222,10 +224,14 @@ impl Drop for Service {
 }
 
 /// A free address for a service that is to be started twice at one place. Its port is not one that
-/// the system gives to clients: one of them could get it while the service is down.
+/// the system gives to clients: one of them could get it while the service is down. Nor is it that
+/// of another call: tests of one binary run side by side.
 pub fn address() -> String {
+    static N_TRIED: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
-    let mut addresses = (first..).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let next =
+        || SocketAddr::from(([127, 0, 0, 1], first + N_TRIED.fetch_add(1, Ordering::Relaxed)));
+    let mut addresses = std::iter::repeat_with(next);
     let free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
     addresses.find(free).unwrap().to_string()
 }
@@ -241,9 +247,11 @@ pub fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
 pub struct TempFile(pub PathBuf);
 
 impl TempFile {
-    /// Writes `text` to a file whose name ends in `name`.
+    /// Writes `text` to a file of its own whose name ends in `name`.
     pub fn new(name: &str, text: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("monoceros-{}-{name}", std::process::id()));
+        static N_FILES: AtomicUsize = AtomicUsize::new(0);
+        let (process, number) = (std::process::id(), N_FILES.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("monoceros-{process}-{number}-{name}"));
         std::fs::write(&path, text).unwrap();
         Self(path)
     }

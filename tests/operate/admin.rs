@@ -1,0 +1,445 @@
+//! The admin service, and what every gRPC server should have: health, reflection, compression
+//! (scheduler-interface chapter, 3.9 and 3.11).
+
+use std::time::Duration;
+
+use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros_proto::si::v1 as si;
+use serde_json::Value;
+use tokio::time::timeout;
+use tonic::codec::CompressionEncoding;
+use tonic::metadata::AsciiMetadataValue;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::{v1, v1alpha};
+
+use crate::harness::{self, PATIENCE, QUEUES, Rm, Service, TempFile, ask, reason_of, registration};
+
+async fn channel(service: &Service) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
+    endpoint.connect().await.unwrap()
+}
+
+async fn admin(service: &Service) -> AdminServiceClient<Channel> {
+    AdminServiceClient::new(channel(service).await)
+}
+
+/// Two nodes, an application in `root.a` that holds two allocations and waits for a third, and an
+/// application in `root.b` that has nothing.
+async fn busy(service: &Service) -> Rm {
+    let rm = Rm::register(service, "rm").await.with_nodes(&["n1", "n2"]).await;
+    let rm = rm.with_application("one", "root.a").await.with_application("two", "root.b").await;
+    let huge = si::Allocation {
+        resource_per_alloc: Some(harness::resource(100_000, 1)),
+        ..ask("one", "z")
+    };
+    rm.send_allocations(vec![], vec![ask("one", "x"), ask("one", "y"), huge], vec![]).await;
+    rm.until("two allocations", |seen| seen.new.len() == 2).await;
+    rm
+}
+
+fn refused(status: &Status) -> (Code, String) {
+    (status.code(), reason_of(status))
+}
+
+fn quantity(amount: Option<&si::Resource>, name: &str) -> Option<i64> {
+    Some(amount?.resources.get(name)?.value)
+}
+
+#[tokio::test]
+async fn queues_are_those_that_rest_shows() {
+    let service = Service::start();
+    let _rm = busy(&service).await;
+    let mut admin = admin(&service).await;
+    let answer = admin.get_queues(si::GetQueuesRequest::default()).await.unwrap();
+    let root = answer.into_inner().root.unwrap();
+    let document = service.get("/ws/v1/partition/default/queues").await;
+    let shown: Value = serde_json::from_str(&document).unwrap();
+    compare(&root, &shown);
+    assert_eq!(root.child_paths, ["root.a", "root.b"]);
+    assert_eq!(quantity(root.allocated.as_ref(), "vcore"), Some(2_000));
+    assert_eq!(quantity(root.pending.as_ref(), "vcore"), Some(100_000));
+}
+
+/// Field by field, with every queue below.
+fn compare(queue: &si::QueueInfo, shown: &Value) {
+    assert_eq!(shown["queuename"], *queue.path);
+    assert_eq!(shown["status"], *queue.state);
+    assert_eq!(shown["isLeaf"], queue.leaf);
+    assert_eq!(shown["isManaged"], queue.managed);
+    assert_eq!(shown["currentPriority"], queue.priority);
+    assert_eq!(shown["sortingPolicy"], *queue.sorting_policy);
+    assert_eq!(shown["runningApps"].as_u64().unwrap_or(0), queue.running_applications);
+    for (key, amount) in [
+        ("maxResource", &queue.max),
+        ("guaranteedResource", &queue.guaranteed),
+        ("allocatedResource", &queue.allocated),
+        ("pendingResource", &queue.pending),
+        ("headroom", &queue.headroom),
+    ] {
+        let amount = amount.clone().unwrap_or_default().resources;
+        let object = shown[key].as_object().cloned().unwrap_or_default();
+        let of_message = amount.into_iter().map(|(name, quantity)| (name, quantity.value));
+        let of_document = object.into_iter().map(|(name, value)| (name, value.as_i64().unwrap()));
+        assert!(of_message.eq(of_document), "{key} of {}", queue.path);
+    }
+    let children = shown["children"].as_array().cloned().unwrap_or_default();
+    assert_eq!(children.len(), queue.children.len());
+    for (child, shown) in queue.children.iter().zip(&children) {
+        compare(child, shown);
+    }
+}
+
+#[tokio::test]
+async fn a_part_of_the_tree_is_asked_for_by_path_and_depth() {
+    let service = Service::start();
+    let _rm = busy(&service).await;
+    let mut admin = admin(&service).await;
+    for (queue, depth, path, n_children) in
+        [("root", 1, "root", 0), ("ROOT.A", 0, "root.a", 0), ("", 2, "root", 2)]
+    {
+        let request = si::GetQueuesRequest { queue: queue.into(), depth, ..Default::default() };
+        let found = admin.get_queues(request).await.unwrap().into_inner().root.unwrap();
+        assert_eq!((&*found.path, found.children.len()), (path, n_children));
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_named() {
+    let service = Service::start();
+    let mut admin = admin(&service).await;
+    let nobody = admin.get_queues(si::GetQueuesRequest::default()).await.unwrap_err();
+    assert_eq!(refused(&nobody), (Code::FailedPrecondition, "RM_NOT_REGISTERED".into()));
+
+    let _one = Rm::register(&service, "one").await;
+    let _two = Rm::register(&service, "two").await;
+    let request = |rm_id: &str, partition: &str, queue: &str| si::GetQueuesRequest {
+        rm_id: rm_id.into(),
+        partition_name: partition.into(),
+        queue: queue.into(),
+        ..Default::default()
+    };
+    for (request, code, reason, named) in [
+        (request("", "", ""), Code::InvalidArgument, "RM_ID_MISSING", "2 are registered"),
+        (request("three", "", ""), Code::FailedPrecondition, "RM_NOT_REGISTERED", "`three`"),
+        (request("one", "gpu", ""), Code::NotFound, "PARTITION_UNKNOWN", "`gpu`"),
+        (request("one", "[two]default", ""), Code::NotFound, "PARTITION_UNKNOWN", "`[two]default`"),
+        (request("one", "", "root.c"), Code::NotFound, "QUEUE_UNKNOWN", "`root.c`"),
+    ] {
+        let status = admin.get_queues(request).await.unwrap_err();
+        assert_eq!(refused(&status), (code, reason.to_owned()));
+        assert!(status.message().contains(named), "{}", status.message());
+    }
+    admin.get_queues(request("one", "[one]default", "root.a")).await.unwrap();
+}
+
+#[tokio::test]
+async fn applications_are_listed_by_queue_user_state_and_id() {
+    let service = Service::start();
+    let _rm = busy(&service).await;
+    let mut admin = admin(&service).await;
+    let all = si::ListApplicationsRequest::default;
+    for (request, ids) in [
+        (all(), vec!["one", "two"]),
+        (si::ListApplicationsRequest { queue: "root.B".into(), ..all() }, vec!["two"]),
+        (si::ListApplicationsRequest { states: vec!["running".into()], ..all() }, vec!["one"]),
+        (si::ListApplicationsRequest { users: vec!["alice".into()], ..all() }, vec!["one", "two"]),
+        (si::ListApplicationsRequest { users: vec!["bob".into()], ..all() }, vec![]),
+        (
+            si::ListApplicationsRequest {
+                application_ids: vec!["two".into(), "six".into()],
+                ..all()
+            },
+            vec!["two"],
+        ),
+    ] {
+        let found = admin.list_applications(request).await.unwrap().into_inner().applications;
+        let found: Vec<_> = found.iter().map(|found| &*found.application_id).collect();
+        assert_eq!(found, ids);
+    }
+    let request = si::ListApplicationsRequest { states: vec!["done".into()], ..all() };
+    let status = admin.list_applications(request).await.unwrap_err();
+    assert_eq!(refused(&status), (Code::InvalidArgument, "FIELD_INVALID".into()));
+    assert!(status.message().contains("`done`"));
+}
+
+#[tokio::test]
+async fn an_application_shows_what_it_holds_and_waits_for() {
+    let service = Service::start();
+    let _rm = busy(&service).await;
+    let mut admin = admin(&service).await;
+    let request = si::ListApplicationsRequest { details: true, page_size: 1, ..Default::default() };
+    let answer = admin.list_applications(request.clone()).await.unwrap().into_inner();
+    let one = &answer.applications[0];
+    assert_eq!((one.allocations, one.requests), (2, 1));
+    assert_eq!(quantity(one.allocated.as_ref(), "vcore"), Some(2_000));
+    let held: Vec<_> = one.held.iter().map(|held| (&*held.allocation_key, &*held.uuid)).collect();
+    assert_eq!(held, [("x", "x"), ("y", "y")]);
+    assert_eq!(one.waiting[0].allocation_key, "z");
+    assert_eq!(quantity(one.waiting[0].resource.as_ref(), "vcore"), Some(100_000));
+    let page_token = answer.next_page_token;
+    let request = si::ListApplicationsRequest { page_token, ..request };
+    let answer = admin.list_applications(request).await.unwrap().into_inner();
+    assert_eq!((&*answer.applications[0].application_id, &*answer.next_page_token), ("two", ""));
+}
+
+#[tokio::test]
+async fn nodes_are_drained_and_opened_as_their_resource_manager_would() {
+    let service = Service::start();
+    let rm = busy(&service).await;
+    let mut admin = admin(&service).await;
+    let named = |ids: &[&str], drain| si::DrainNodesRequest {
+        node_ids: ids.iter().map(|&id| id.into()).collect(),
+        drain,
+        ..Default::default()
+    };
+    let answer = admin.drain_nodes(named(&["n1", "n2", "n9"], true)).await.unwrap().into_inner();
+    assert_eq!((answer.changed, answer.remaining_allocations), (2, 2));
+    assert_eq!(answer.unknown_node_ids, ["n9"]);
+    let again = admin.drain_nodes(named(&["n1"], true)).await.unwrap().into_inner();
+    assert_eq!(again.changed, 0);
+
+    rm.send_allocations(vec![], vec![ask("two", "w")], vec![]).await;
+    rm.send_allocations(vec![], vec![], vec![harness::release("one", "x")]).await;
+    rm.until("released", |seen| seen.released.len() == 1).await;
+    assert_eq!(rm.read(|seen| seen.new.len()), 2, "nothing is placed on nodes that are closed");
+
+    let opened = admin.drain_nodes(named(&["n2"], false)).await.unwrap().into_inner();
+    assert_eq!(opened.changed, 1);
+    rm.until("placed on the open node", |seen| seen.new.len() == 3).await;
+    rm.read(|seen| assert_eq!(seen.new[2].node_id, "n2"));
+    let nodes = admin.list_nodes(si::ListNodesRequest::default()).await.unwrap().into_inner().nodes;
+    let shown: Vec<_> = nodes.iter().map(|node| (&*node.node_id, node.schedulable)).collect();
+    assert_eq!(shown, [("n1", false), ("n2", true)]);
+
+    let status = admin.drain_nodes(named(&[], true)).await.unwrap_err();
+    assert_eq!(refused(&status), (Code::InvalidArgument, "FIELD_INVALID".into()));
+    assert!(status.message().contains("`node_ids`"));
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_streams_with_a_status_and_the_process_with_zero() {
+    let mut service = Service::start_with(&[("SHUTDOWN__GRACE", "3")]);
+    let rm = busy(&service).await;
+    let mut admin = admin(&service).await;
+    let request = si::ShutdownRequest { reason: "test".into() };
+    let answer = admin.shutdown(request).await.unwrap().into_inner();
+    assert_eq!(answer.grace_ms, 3_000);
+    rm.until("streams ended", |seen| seen.ends.len() == 3).await;
+    let end = rm.read(|seen| seen.end("node").unwrap());
+    assert_eq!(end, (Code::Unavailable, "SHUTTING_DOWN".to_owned()));
+    assert_eq!(service.wait(PATIENCE).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn who_may_not_do_it_is_refused_before_anything_is_said() {
+    let tokens = TempFile::new("admin-tokens", "ops:of-an-operator\nshim:of-a-shim\n");
+    let settings = format!(
+        "identity.tokens = '{}'\n\
+         [[identity.rules]]\ntoken = 'ops'\nadmin = true\n\
+         [[identity.rules]]\ntoken = 'shim'\nrm_ids = ['rm']\n",
+        tokens.path()
+    );
+    let settings = TempFile::new("admin-settings.toml", &settings);
+    let service = Service::start_configured(settings.path());
+    let mut client = service.client().await;
+    let shown = |token: &str| Some(format!("Bearer {token}").parse().unwrap());
+    let (ops, shim) = (shown("of-an-operator"), shown("of-a-shim"));
+    let registration = as_caller(registration("rm", QUEUES), shim.as_ref());
+    client.register_resource_manager(registration).await.unwrap();
+
+    let mut admin = admin(&service).await;
+    let queues = |rm_id: &str, caller| {
+        let request = si::GetQueuesRequest { rm_id: rm_id.into(), ..Default::default() };
+        as_caller(request, caller)
+    };
+    let unknown = (Code::Unauthenticated, "UNAUTHENTICATED".to_owned());
+    let status = admin.get_queues(queues("", None)).await.unwrap_err();
+    assert_eq!(refused(&status), unknown);
+    for caller in [&ops, &shim] {
+        admin.get_queues(queues("", caller.as_ref())).await.unwrap();
+    }
+    let status = admin.get_queues(queues("other", shim.as_ref())).await.unwrap_err();
+    assert_eq!(refused(&status), (Code::PermissionDenied, "RM_DENIED".into()));
+    let status = admin.get_queues(queues("other", ops.as_ref())).await.unwrap_err();
+    assert_eq!(refused(&status), (Code::FailedPrecondition, "RM_NOT_REGISTERED".into()));
+    for (caller, expected) in
+        [(None, unknown), (shim.as_ref(), (Code::PermissionDenied, "ADMIN_DENIED".into()))]
+    {
+        let request = as_caller(si::ShutdownRequest::default(), caller);
+        assert_eq!(refused(&admin.shutdown(request).await.unwrap_err()), expected);
+    }
+    let token = TempFile::new("admin-token", "of-an-operator\n");
+    let (code, _, _) = shell(&service, &["--token", token.path(), "queues"]);
+    assert_eq!(code, Some(0));
+}
+
+fn as_caller<T>(message: T, token: Option<&AsciiMetadataValue>) -> Request<T> {
+    let mut request = Request::new(message);
+    if let Some(token) = token {
+        request.metadata_mut().insert("authorization", token.clone());
+    }
+    request
+}
+
+/// What `monoceros admin` prints and how it ends.
+fn shell(service: &Service, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let address = service.grpc.to_string();
+    harness::run(&[&["admin", "--grpc", &*address], arguments].concat())
+}
+
+#[tokio::test]
+async fn an_operator_can_do_it_from_a_shell() {
+    let mut service = Service::start();
+    let _rm = busy(&service).await;
+    let (code, stdout, _) = shell(&service, &["queues"]);
+    assert_eq!(code, Some(0));
+    let rows: Vec<_> = stdout.lines().skip(1).map(|row| row.split('\t').next().unwrap()).collect();
+    assert_eq!(rows, ["root", "root.a", "root.b"]);
+    let (_, stdout, _) = shell(&service, &["applications"]);
+    assert!(stdout.contains("one\troot.a\talice\tRunning\t2\t"), "{stdout}");
+    let (code, _, stderr) = shell(&service, &["drain", "n1", "n9"]);
+    assert_eq!((code, &*stderr), (Some(1), "there is no node `n9`\n"));
+    let (_, stdout, _) = shell(&service, &["nodes"]);
+    assert!(stdout.contains("n1\tno\t") && stdout.contains("n2\tyes\t"), "{stdout}");
+    let (_, stdout, _) = shell(&service, &["dump"]);
+    assert!(serde_json::from_str::<Value>(&stdout).unwrap()["queues"].is_array());
+    let (code, _, stderr) = shell(&service, &["--rm", "six", "nodes"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(stderr, "monoceros: resource manager `six` is not registered [RM_NOT_REGISTERED]\n");
+    let (code, stdout, _) = shell(&service, &["shutdown"]);
+    assert_eq!((code, &*stdout), (Some(0), "ends within 4000 ms\n"));
+    assert_eq!(service.wait(PATIENCE).await.code(), Some(0));
+    let (code, _, stderr) = shell(&service, &["queues"]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("cannot connect"), "{stderr}");
+}
+
+const SERVICES: [&str; 5] = [
+    "",
+    "si.v1.Scheduler",
+    "si.v1.AdminService",
+    "si.v1.MetricsService",
+    "callback.v1.CallbackService",
+];
+
+#[tokio::test]
+async fn every_service_is_healthy_until_the_shutdown_and_watchers_hear_of_it() {
+    let mut service = Service::start();
+    let mut health = HealthClient::new(channel(&service).await);
+    let check = |service: &str| HealthCheckRequest { service: service.into() };
+    let mut watched = Vec::new();
+    for name in SERVICES {
+        let answer = health.check(check(name)).await.unwrap().into_inner();
+        assert_eq!(answer.status(), ServingStatus::Serving, "{name}");
+        watched.push(health.watch(check(name)).await.unwrap().into_inner());
+    }
+    let unknown = health.check(check("si.v1.Nothing")).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::NotFound);
+    for watched in &mut watched {
+        let first = watched.message().await.unwrap().unwrap();
+        assert_eq!(first.status(), ServingStatus::Serving);
+    }
+    service.terminate();
+    for mut watched in watched {
+        let next = timeout(PATIENCE, watched.message()).await.unwrap().unwrap().unwrap();
+        assert_eq!(next.status(), ServingStatus::NotServing);
+        let end = timeout(PATIENCE, watched.message()).await.unwrap().unwrap_err();
+        assert_eq!(refused(&end), (Code::Unavailable, "SHUTTING_DOWN".into()));
+    }
+    // Those who watch do not keep it: that would be the grace, and a warning.
+    assert_eq!(service.wait(Duration::from_secs(3)).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn reflection_lists_the_services_and_knows_their_messages() {
+    use v1::server_reflection_request::MessageRequest;
+    use v1::server_reflection_response::MessageResponse;
+
+    let service = Service::start();
+    let mut client =
+        v1::server_reflection_client::ServerReflectionClient::new(channel(&service).await);
+    let request = |message_request| v1::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(message_request),
+    };
+    let requests = tokio_stream::iter([
+        request(MessageRequest::ListServices(String::new())),
+        request(MessageRequest::FileContainingSymbol("si.v1.QueueInfo".into())),
+    ]);
+    let mut answers = client.server_reflection_info(requests).await.unwrap().into_inner();
+    let first = answers.message().await.unwrap().unwrap().message_response.unwrap();
+    let MessageResponse::ListServicesResponse(list) = first else { panic!("{first:?}") };
+    let names: Vec<_> = list.service.iter().map(|service| &*service.name).collect();
+    for name in SERVICES.into_iter().skip(1).chain([
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
+    ]) {
+        assert!(names.contains(&name), "no {name} in {names:?}");
+    }
+    let second = answers.message().await.unwrap().unwrap().message_response.unwrap();
+    assert!(matches!(second, MessageResponse::FileDescriptorResponse(_)), "{second:?}");
+}
+
+#[tokio::test]
+async fn older_tools_find_reflection_too_and_do_not_keep_the_service() {
+    use v1alpha::server_reflection_request::MessageRequest;
+
+    let mut service = Service::start();
+    let mut client =
+        v1alpha::server_reflection_client::ServerReflectionClient::new(channel(&service).await);
+    let list = v1alpha::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let (sender, requests) = tokio::sync::mpsc::channel(1);
+    sender.send(list).await.unwrap();
+    let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
+    let mut answers = client.server_reflection_info(requests).await.unwrap().into_inner();
+    assert!(answers.message().await.unwrap().is_some());
+    service.terminate();
+    let end = timeout(PATIENCE, answers.message()).await.unwrap().unwrap_err();
+    assert_eq!(refused(&end), (Code::Unavailable, "SHUTTING_DOWN".into()));
+    assert_eq!(service.wait(Duration::from_secs(3)).await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn messages_are_compressed_both_ways_for_whoever_wants_it() {
+    let service = Service::start();
+    let plain = service.client().await;
+    let gzip = CompressionEncoding::Gzip;
+    let mut compressing = plain.clone().send_compressed(gzip).accept_compressed(gzip);
+    let big = QUEUES.to_owned() + &"# a comment\n".repeat(10_000);
+    let answer = compressing.register_resource_manager(registration("rm", &big)).await.unwrap();
+    assert_eq!(answer.metadata().get("grpc-encoding").unwrap(), "gzip");
+    let answer = plain.clone().register_resource_manager(registration("rm", &big)).await.unwrap();
+    assert!(answer.metadata().get("grpc-encoding").is_none());
+
+    let rm = Rm::open(compressing, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    rm.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+    let mut admin = AdminServiceClient::new(channel(&service).await).accept_compressed(gzip);
+    let answer = admin.list_nodes(si::ListNodesRequest::default()).await.unwrap();
+    assert_eq!(answer.metadata().get("grpc-encoding").unwrap(), "gzip");
+    assert_eq!(answer.into_inner().nodes[0].node_id, "n1");
+}
+
+#[tokio::test]
+async fn compression_of_replies_can_be_switched_off_and_bombs_are_refused() {
+    let service = Service::start_with(&[
+        ("GRPC__SEND_GZIP", "false"),
+        ("GRPC__MAX_RECV_MESSAGE_BYTES", "100000"),
+    ]);
+    let gzip = CompressionEncoding::Gzip;
+    let mut client = service.client().await.send_compressed(gzip).accept_compressed(gzip);
+    let answer = client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
+    assert!(answer.metadata().get("grpc-encoding").is_none());
+    let bomb = registration("rm", &" ".repeat(10_000_000));
+    let status = client.register_resource_manager(bomb).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+}

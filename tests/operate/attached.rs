@@ -1,0 +1,158 @@
+//! What operators ask of the scheduler and the scheduler of a shim: to keep a configuration, and
+//! to tell its state (scheduler-interface chapter, 2.7, 3.9 and 3.10).
+
+use monoceros::grpc::stubs::callback::callback_service_client::CallbackServiceClient;
+use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::si::metrics_service_client::MetricsServiceClient;
+use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::callback::v1::core_message::Body as Core;
+use monoceros_proto::callback::v1::shim_message::Body as Shim;
+use monoceros_proto::si::v1 as si;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Request;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::harness::{PATIENCE, QUEUES, Rm, Service, shim};
+
+async fn channel(service: &Service) -> Channel {
+    let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
+    endpoint.connect().await.unwrap()
+}
+
+/// Attaches a shim that answers with `answer`; returns when the scheduler knows it.
+async fn attach(
+    service: &Service,
+    capability: cb::Capability,
+    answer: impl Fn(&Core) -> Option<Shim> + Send + 'static,
+) {
+    let (sender, messages) = mpsc::channel(16);
+    let hello = cb::Hello {
+        rm_id: "rm".into(),
+        capabilities: vec![capability.into()],
+        ..Default::default()
+    };
+    let say = |body| cb::ShimMessage { body: Some(body) };
+    sender.send(say(Shim::Hello(hello))).await.unwrap();
+    let mut client = CallbackServiceClient::new(channel(service).await);
+    let mut heard = client.attach(ReceiverStream::new(messages)).await.unwrap().into_inner();
+    let welcome = timeout(PATIENCE, heard.message()).await.unwrap().unwrap().unwrap();
+    assert!(matches!(welcome.body, Some(Core::Welcome(_))), "{welcome:?}");
+    tokio::spawn(async move {
+        while let Ok(Some(message)) = heard.message().await {
+            if let Some(body) = message.body.as_ref().and_then(&answer) {
+                let _ = sender.send(say(body)).await;
+            }
+        }
+    });
+}
+
+/// A shim that keeps configurations with a queue `kept`, and no others.
+fn choosy(question: &Core) -> Option<Shim> {
+    let Core::ConfigSave(save) = question else { return None };
+    let success = save.config.contains("kept");
+    let reason = if success { "" } else { "the disk is full" };
+    let (request_id, reason) = (save.request_id, reason.into());
+    Some(Shim::ConfigSave(cb::ConfigSaveResult {
+        request_id,
+        success,
+        reason,
+        ..Default::default()
+    }))
+}
+
+#[tokio::test]
+async fn a_configuration_is_in_force_only_if_the_resource_manager_keeps_it() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    attach(&service, cb::Capability::ConfigStore, choosy).await;
+    let mut admin = AdminServiceClient::new(channel(&service).await);
+    for (queue, kept) in [("lost", false), ("kept", true)] {
+        let before = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+        let config = format!("{QUEUES}          - name: {queue}\n");
+        let request =
+            si::UpdateConfigurationRequest { config: config.clone(), ..Default::default() };
+        let mut request = Request::new(request);
+        request.metadata_mut().insert("x-si-persist", "true".parse().unwrap());
+        let answer = admin.update_config(request).await.unwrap().into_inner();
+        assert_eq!(answer.success, kept, "{}", answer.reason);
+        assert_eq!(answer.reason.contains("the disk is full"), !kept, "{}", answer.reason);
+        let after = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+        assert_eq!(after.config, if kept { config } else { before.config });
+    }
+}
+
+#[tokio::test]
+async fn a_change_goes_on_when_its_caller_gives_up() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let hello = shim::hello("rm", &[cb::Capability::ConfigStore]);
+    let mut shim = shim::Shim::attach(&service, hello).await;
+    shim.welcome().await;
+    let config = format!("{QUEUES}          - name: kept\n");
+    let change = si::UpdateConfigurationRequest { config: config.clone(), ..Default::default() };
+    let mut request = Request::new(change.clone());
+    request.metadata_mut().insert("x-si-persist", "true".parse().unwrap());
+    let mut caller = AdminServiceClient::new(channel(&service).await);
+    let call = tokio::spawn(async move { caller.update_config(request).await });
+    let keeps = shim.until("a configuration to keep", choosy).await;
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    // Has its turn after the change for whose answer nobody waits.
+    let mut admin = AdminServiceClient::new(channel(&service).await);
+    let next = tokio::spawn(async move { admin.validate_config(change).await });
+    shim.say(keeps).await;
+    let answer = timeout(PATIENCE, next).await.unwrap().unwrap().unwrap().into_inner();
+    assert_eq!(answer.old_config, config);
+}
+
+fn talkative(question: &Core) -> Option<Shim> {
+    let Core::StateDump(request) = question else { return None };
+    let chunk = cb::StateDumpChunk {
+        request_id: request.request_id,
+        last: true,
+        data: br#"{"cache":{"pods":3}}"#.to_vec(),
+        ..Default::default()
+    };
+    Some(Shim::StateDump(chunk))
+}
+
+fn silent(_question: &Core) -> Option<Shim> {
+    None
+}
+
+async fn diagnostics(service: &Service, include_rm: bool) -> Value {
+    let mut figures = MetricsServiceClient::new(channel(service).await);
+    let sections = vec!["rmDiagnostics".to_owned()];
+    let request = si::StateDumpParameters { rm_id: "rm".into(), sections, include_rm };
+    let mut parts = figures.get_state_dump(request).await.unwrap().into_inner();
+    let mut text = Vec::new();
+    while let Some(part) = timeout(PATIENCE, parts.message()).await.unwrap().unwrap() {
+        text.extend(part.data);
+    }
+    serde_json::from_slice::<Value>(&text).unwrap()["rmDiagnostics"].take()
+}
+
+#[tokio::test]
+async fn d2_a_dump_has_what_the_resource_manager_tells_of_itself() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    assert!(diagnostics(&service, true).await["empty"].is_string());
+    attach(&service, cb::Capability::StateDump, talkative).await;
+    assert_eq!(diagnostics(&service, true).await["cache"]["pods"], 3);
+    assert!(diagnostics(&service, false).await["empty"].is_string());
+    let shown = service.get("/debug/fullstatedump").await;
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["rmDiagnostics"]["cache"]["pods"], 3);
+}
+
+#[tokio::test]
+async fn d2_a_resource_manager_that_says_nothing_costs_the_dump_its_part() {
+    let service = Service::start_with(&[("CALLBACK__STATE_DUMP_TIMEOUT", "1")]);
+    let _rm = Rm::register(&service, "rm").await;
+    attach(&service, cb::Capability::StateDump, silent).await;
+    let told = diagnostics(&service, true).await;
+    assert!(told["Error"].is_string(), "{told}");
+}

@@ -1,0 +1,298 @@
+//! Configurations over the admin service (scheduler-interface chapter, 3.9, case S16; the
+//! queues-and-config chapter, 9).
+
+use std::collections::BTreeMap;
+
+use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros_proto::si::v1 as si;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Response};
+
+use crate::harness::{
+    self, QUEUES, Rm, Service, TempFile, application, ask, reason_of, registration,
+};
+
+async fn admin(service: &Service) -> AdminServiceClient<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
+    AdminServiceClient::new(endpoint.connect().await.unwrap())
+}
+
+/// A configuration with a third queue.
+fn with_queue_c() -> String {
+    format!("{QUEUES}          - name: c\n")
+}
+
+fn update(config: &str) -> si::UpdateConfigurationRequest {
+    si::UpdateConfigurationRequest { config: config.to_owned(), ..Default::default() }
+}
+
+fn checksum<T>(response: &Response<T>, which: &str) -> String {
+    let key = format!("x-si-checksum-{which}");
+    response.metadata().get(key).unwrap().to_str().unwrap().to_owned()
+}
+
+fn extra(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+    entries.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn s16_a_good_configuration_is_in_force_when_the_answer_comes() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let mut admin = admin(&service).await;
+    let before = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    assert_eq!((before.config.as_str(), before.policy_group.as_str()), (QUEUES, "queues"));
+
+    let response = admin.update_config(update(&with_queue_c())).await.unwrap();
+    assert_eq!(checksum(&response, "old"), before.checksum);
+    let new = checksum(&response, "new");
+    assert_ne!(new, before.checksum);
+    let answer = response.into_inner();
+    assert!(answer.success, "{}", answer.reason);
+    assert_eq!(answer.old_config, QUEUES);
+    let after = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    assert_eq!((after.config, after.checksum), (with_queue_c(), new));
+
+    let rm = rm.with_application("app", "root.c").await;
+    rm.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+}
+
+#[tokio::test]
+async fn a_configuration_may_be_as_large_as_in_a_registration() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let much = "x".repeat(12 << 20);
+    let request =
+        si::UpdateConfigurationRequest { extra_config: extra(&[("a", &much)]), ..update(QUEUES) };
+    let answer = admin(&service).await.validate_config(request).await.unwrap().into_inner();
+    assert!(answer.success, "{}", answer.reason);
+}
+
+#[tokio::test]
+async fn s16_a_bad_one_is_answered_with_every_reason_and_changes_nothing() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let mut admin = admin(&service).await;
+    let bad = "partitions:\n  - name: default\n    bogus: true\n    queues:\n      - name: a b\n";
+    let request =
+        si::UpdateConfigurationRequest { extra_config: extra(&[("a", "b")]), ..update(bad) };
+    let answer = admin.update_config(request).await.unwrap().into_inner();
+    assert!(!answer.success);
+    assert!(answer.reason.contains("bogus") && answer.reason.contains("a b"), "{}", answer.reason);
+    let config = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    assert_eq!((config.config.as_str(), config.extra_config), (QUEUES, extra(&[])));
+
+    let other = si::UpdateConfigurationRequest { policy_group: "other".into(), ..update(QUEUES) };
+    let answer = admin.update_config(other).await.unwrap().into_inner();
+    assert!(!answer.success && answer.reason.contains("`other`"), "{}", answer.reason);
+}
+
+#[tokio::test]
+async fn s16_the_same_again_only_takes_the_settings_outside_the_queues() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let mut admin = admin(&service).await;
+    let request =
+        si::UpdateConfigurationRequest { extra_config: extra(&[("a", "b")]), ..update(QUEUES) };
+    let response = admin.update_config(request).await.unwrap();
+    assert_eq!(checksum(&response, "old"), checksum(&response, "new"));
+    assert!(response.into_inner().success);
+    let config = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    assert_eq!(config.extra_config, extra(&[("a", "b")]));
+}
+
+#[tokio::test]
+async fn s16_an_rm_that_is_not_there_is_a_status_and_the_field_of_old_is_read() {
+    let service = Service::start();
+    let mut admin = admin(&service).await;
+    for rm_id in ["", "rm"] {
+        let request = si::UpdateConfigurationRequest { rm_id: rm_id.into(), ..update(QUEUES) };
+        let status = admin.update_config(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::FailedPrecondition);
+        assert_eq!(reason_of(&status), "RM_NOT_REGISTERED");
+    }
+    let _one = Rm::register(&service, "one").await;
+    let old = si::UpdateConfigurationRequest {
+        configs: with_queue_c(),
+        rm_id: "one".into(),
+        ..Default::default()
+    };
+    assert!(admin.update_config(old).await.unwrap().into_inner().success);
+    let _two = Rm::register(&service, "two").await;
+    let status = admin.update_config(update(QUEUES)).await.unwrap_err();
+    assert_eq!((status.code(), &*reason_of(&status)), (Code::InvalidArgument, "RM_ID_MISSING"));
+}
+
+#[tokio::test]
+async fn a_session_is_taken_up_with_the_configuration_that_is_in_force() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let mut admin = admin(&service).await;
+    admin.update_config(update(&with_queue_c())).await.unwrap();
+    let mut client = service.client().await;
+    for (config, expected) in [(&*with_queue_c(), "attached"), (QUEUES, "replaced")] {
+        let mut request = Request::new(registration("rm", config));
+        request.metadata_mut().insert("x-si-register-mode", "attach".parse().unwrap());
+        let response = client.register_resource_manager(request).await.unwrap();
+        assert_eq!(response.metadata().get("x-si-registered").unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn trying_a_configuration_has_no_effect() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let mut admin = admin(&service).await;
+    let response = admin.validate_config(update(&with_queue_c())).await.unwrap();
+    assert_ne!(checksum(&response, "old"), checksum(&response, "new"));
+    assert!(response.into_inner().success);
+    let answer = admin.validate_config(update("partitions: 3\n")).await.unwrap().into_inner();
+    assert!(!answer.success && !answer.reason.is_empty());
+    let config = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    assert_eq!(config.config, QUEUES);
+}
+
+#[tokio::test]
+async fn secrets_are_never_shown_and_survive_being_sent_back_masked() {
+    let service = Service::start();
+    let secrets = extra(&[("ldap.password", "s3cr3t"), ("log.level", "info")]);
+    let registration =
+        si::RegisterResourceManagerRequest { extra_config: secrets, ..registration("rm", QUEUES) };
+    service.client().await.register_resource_manager(registration).await.unwrap();
+    let mut admin = admin(&service).await;
+    let shown = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    assert_eq!(shown.extra_config["log.level"], "info");
+    assert_eq!(shown.extra_config["ldap.password"], "********");
+    let back = si::UpdateConfigurationRequest {
+        extra_config: shown.extra_config,
+        ..update(&with_queue_c())
+    };
+    assert!(admin.update_config(back).await.unwrap().into_inner().success);
+    let unknown = si::UpdateConfigurationRequest {
+        extra_config: extra(&[("other.token", "********")]),
+        ..update(QUEUES)
+    };
+    let status = admin.update_config(unknown).await.unwrap_err();
+    assert_eq!((status.code(), &*reason_of(&status)), (Code::InvalidArgument, "FIELD_INVALID"));
+    assert!(status.message().contains("`other.token`"), "{}", status.message());
+}
+
+#[tokio::test]
+async fn an_rm_that_keeps_no_configuration_refuses_to() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let mut admin = admin(&service).await;
+    let mut request = Request::new(update(&with_queue_c()));
+    request.metadata_mut().insert("x-si-persist", "true".parse().unwrap());
+    let answer = admin.update_config(request).await.unwrap().into_inner();
+    assert!(!answer.success && answer.reason.contains("resource manager"), "{}", answer.reason);
+    let config = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    assert_eq!(config.config, QUEUES);
+    let mut request = Request::new(update(QUEUES));
+    request.metadata_mut().insert("x-si-persist", "perhaps".parse().unwrap());
+    let status = admin.update_config(request).await.unwrap_err();
+    assert!(status.message().contains("x-si-persist"), "{}", status.message());
+}
+
+#[tokio::test]
+async fn at_a_hangup_the_file_of_queues_is_read_again_for_those_who_bring_none() {
+    let file = TempFile::new("hangup.yaml", QUEUES);
+    let service = Service::start_with(&[("SCHEDULER__QUEUES", file.path())]);
+    let mut client = service.client().await;
+    client.register_resource_manager(registration("without", "")).await.unwrap();
+    let without = Rm::open(client, "without").await;
+    let _with = Rm::register(&service, "with").await;
+    let mut admin = admin(&service).await;
+    let mut config_of = async |rm_id: &str| {
+        let request = si::GetConfigRequest { rm_id: rm_id.into(), ..Default::default() };
+        admin.get_config(request).await.unwrap().into_inner().config
+    };
+
+    std::fs::write(file.path(), with_queue_c()).unwrap();
+    service.hang_up();
+    service.until_logged("queue configuration read again", 1).await;
+    assert_eq!(config_of("without").await, with_queue_c());
+    assert_eq!(config_of("with").await, QUEUES, "it brought its own");
+    let without = without.with_application("app", "root.c").await;
+
+    // Each error with its file, and all as before.
+    let bad = "partitions:\n  - name: default\n    bogus: true\n    queues:\n      - name: a b\n";
+    std::fs::write(file.path(), bad).unwrap();
+    service.hang_up();
+    service.until_logged("what was read before stays", 1).await;
+    let log = service.log();
+    for fragment in ["bogus", "a b"] {
+        let told = |line: &str| line.contains(fragment) && line.contains(file.path());
+        assert!(log.lines().any(told), "{fragment}:\n{log}");
+    }
+    assert_eq!(config_of("without").await, with_queue_c());
+
+    // A queue with an application cannot become a parent: the file is good, and one RM keeps the old.
+    let parent = format!("{}            queues:\n              - name: d\n", with_queue_c());
+    std::fs::write(file.path(), &parent).unwrap();
+    service.hang_up();
+    service.until_logged("queue configuration not in force", 1).await;
+    assert_eq!(config_of("without").await, with_queue_c());
+    without.send_applications(vec![application("other", "root.c")], vec![]).await;
+    without.until("goes on", |seen| seen.accepted_applications.len() == 2).await;
+    let mut client = service.client().await;
+    client.register_resource_manager(registration("late", "")).await.unwrap();
+    assert_eq!(config_of("late").await, parent);
+}
+
+#[tokio::test]
+async fn a_partition_takes_nothing_new_nothing_at_all_or_everything_again() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    let mut admin = admin(&service).await;
+    let set = |state: si::PartitionState| si::SetPartitionStateRequest {
+        state: state.into(),
+        ..Default::default()
+    };
+    let active = si::PartitionState::PartitionActive;
+    let stopped = si::PartitionState::PartitionStopped;
+    let was = admin.set_partition_state(set(stopped)).await.unwrap().into_inner();
+    assert_eq!(was.old_state(), active);
+    rm.send_applications(vec![application("late", "root.a")], vec![]).await;
+    rm.expect_rejection("late", "R_PARTITION_STOPPED").await;
+    let was = admin.set_partition_state(set(active)).await.unwrap().into_inner();
+    assert_eq!(was.old_state(), stopped);
+    rm.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
+    rm.until("placed again", |seen| seen.new.len() == 1).await;
+
+    let status = admin.set_partition_state(set(si::PartitionState::Unspecified)).await.unwrap_err();
+    assert_eq!((status.code(), &*reason_of(&status)), (Code::InvalidArgument, "FIELD_INVALID"));
+    let unknown = si::SetPartitionStateRequest { partition_name: "gpu".into(), ..set(stopped) };
+    let status = admin.set_partition_state(unknown).await.unwrap_err();
+    assert_eq!((status.code(), &*reason_of(&status)), (Code::NotFound, "PARTITION_UNKNOWN"));
+    admin.set_partition_state(set(si::PartitionState::PartitionDraining)).await.unwrap();
+    let status = admin.set_partition_state(set(stopped)).await.unwrap_err();
+    assert_eq!((status.code(), &*reason_of(&status)), (Code::FailedPrecondition, "STATE_REFUSED"));
+    assert!(status.message().contains("`default`"), "{}", status.message());
+}
+
+#[tokio::test]
+async fn a_configuration_is_read_and_changed_from_a_shell() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await;
+    let address = service.grpc.to_string();
+    let shell = |arguments: &[&str]| {
+        harness::run(&[&["admin", "--grpc", &*address, "config"], arguments].concat())
+    };
+    let (code, stdout, _) = shell(&["get"]);
+    assert_eq!((code, &*stdout), (Some(0), QUEUES));
+    let good = TempFile::new("admin-good.yaml", &with_queue_c());
+    let bad = TempFile::new("admin-bad.yaml", "partitions:\n  - bogus: true\n");
+    let (code, _, stderr) = shell(&["set", bad.path()]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.starts_with(bad.path()) && stderr.contains("bogus"), "{stderr}");
+    for (arguments, expected) in [
+        (&["set", good.path(), "--check"][..], QUEUES.to_owned()),
+        (&["set", good.path()], with_queue_c()),
+    ] {
+        assert_eq!(shell(arguments).0, Some(0));
+        assert_eq!(shell(&["get"]).1, expected);
+    }
+}

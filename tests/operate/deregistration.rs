@@ -1,0 +1,138 @@
+//! Sessions over the admin service (scheduler-interface chapter, 3.9, case S17).
+
+use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros_proto::si::v1 as si;
+use tonic::Code;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::harness::{self, Rm, Service, ask, reason_of};
+
+async fn admin(service: &Service) -> AdminServiceClient<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
+    AdminServiceClient::new(endpoint.connect().await.unwrap())
+}
+
+/// Two nodes, an application with one allocation, and all three streams.
+async fn busy(service: &Service) -> Rm {
+    let rm = Rm::register(service, "rm").await.with_nodes(&["n1", "n2"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    rm.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+    rm
+}
+
+async fn sessions(admin: &mut AdminServiceClient<Channel>) -> Vec<si::SessionInfo> {
+    admin.list_sessions(si::ListSessionsRequest {}).await.unwrap().into_inner().sessions
+}
+
+fn leave(session_id: u64) -> si::DeregisterResourceManagerRequest {
+    let (rm_id, reason) = ("rm".into(), "moved away".into());
+    si::DeregisterResourceManagerRequest { rm_id, session_id, reason }
+}
+
+#[tokio::test]
+async fn s17_who_is_deregistered_is_gone_and_told_so() {
+    let service = Service::start();
+    let rm = busy(&service).await;
+    let mut admin = admin(&service).await;
+    let gone = admin.deregister_resource_manager(leave(0)).await.unwrap().into_inner();
+    let counts = (gone.released_allocations, gone.removed_nodes, gone.removed_applications);
+    assert_eq!(counts, (1, 2, 1));
+    rm.until("streams ended", |seen| seen.ends.len() == 3).await;
+    rm.read(|seen| assert!(seen.ends.values().all(Option::is_none), "{:?}", seen.ends));
+    rm.read(|seen| assert!(seen.released.is_empty(), "not another word"));
+    assert!(sessions(&mut admin).await.is_empty());
+
+    let late = Rm::open(service.client().await, "rm").await;
+    late.send_nodes(vec![]).await;
+    late.until("refused", |seen| seen.end("node").is_some()).await;
+    let end = late.read(|seen| seen.end("node").unwrap());
+    assert_eq!(end, (Code::FailedPrecondition, "RM_NOT_REGISTERED".to_owned()));
+    let again = admin.deregister_resource_manager(leave(0)).await.unwrap().into_inner();
+    assert_eq!(again, si::DeregisterResourceManagerResponse::default());
+}
+
+#[tokio::test]
+async fn another_session_than_the_one_that_is_meant_goes_on() {
+    let service = Service::start();
+    let rm = busy(&service).await;
+    let mut admin = admin(&service).await;
+    let other = admin.deregister_resource_manager(leave(7)).await.unwrap().into_inner();
+    assert_eq!(other, si::DeregisterResourceManagerResponse::default());
+    rm.send_allocations(vec![], vec![ask("app", "y")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 2).await;
+    let number = sessions(&mut admin).await[0].session_id;
+    let gone = admin.deregister_resource_manager(leave(number)).await.unwrap().into_inner();
+    assert_eq!(gone.released_allocations, 2);
+
+    let nameless = si::DeregisterResourceManagerRequest { rm_id: String::new(), ..leave(0) };
+    let status = admin.deregister_resource_manager(nameless).await.unwrap_err();
+    assert_eq!((status.code(), &*reason_of(&status)), (Code::InvalidArgument, "FIELD_INVALID"));
+}
+
+#[tokio::test]
+async fn sessions_are_listed_with_what_they_are_and_do() {
+    let service = Service::start();
+    let _rm = busy(&service).await;
+    let _idle = Rm::register(&service, "idle").await;
+    let mut admin = admin(&service).await;
+    let answer = admin.list_sessions(si::ListSessionsRequest {}).await.unwrap().into_inner();
+    assert!(!answer.scheduler_id.is_empty());
+    let [idle, rm] = &answer.sessions[..] else { panic!("{answer:?}") };
+    assert_eq!((&*idle.rm_id, &*idle.state, &*idle.dialect), ("idle", "Running(unattached)", ""));
+    assert_eq!((&*rm.rm_id, &*rm.state, &*rm.dialect), ("rm", "Running", "split"));
+    assert_eq!((&*rm.version, &*rm.policy_group), ("test", "queues"));
+    let mut open = rm.open_streams.clone();
+    open.sort();
+    assert_eq!(open, ["allocation", "application", "node"]);
+    assert!(rm.session_id > 0 && rm.registered_at_nano > 0 && rm.paused_at_nano == 0);
+    assert_eq!(rm.lost, "");
+}
+
+#[tokio::test]
+async fn who_is_told_to_report_anew_has_to_register() {
+    let service = Service::start();
+    let rm = busy(&service).await;
+    let mut admin = admin(&service).await;
+    let request = |rm_id: &str| si::TriggerResyncRequest {
+        rm_id: rm_id.into(),
+        reason: "the books look odd".into(),
+    };
+    let answer = admin.trigger_resync(request("rm")).await.unwrap().into_inner();
+    assert_eq!(answer.closed_streams, 3);
+    rm.until("streams ended", |seen| seen.ends.len() == 3).await;
+    rm.read(|seen| {
+        let status = seen.ends["node"].as_ref().unwrap();
+        assert_eq!(reason_of(status), "RESYNC_REQUIRED");
+        assert!(status.message().contains("the books look odd"), "{}", status.message());
+    });
+    let session = &sessions(&mut admin).await[0];
+    assert_eq!((&*session.state, &*session.lost), ("Paused", "the books look odd"));
+    let again = Rm::register(&service, "rm").await;
+    again.with_nodes(&["n1"]).await;
+
+    for (rm_id, code, reason) in [
+        ("", Code::InvalidArgument, "FIELD_INVALID"),
+        ("six", Code::FailedPrecondition, "RM_NOT_REGISTERED"),
+    ] {
+        let status = admin.trigger_resync(request(rm_id)).await.unwrap_err();
+        assert_eq!((status.code(), &*reason_of(&status)), (code, reason));
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_listed_and_ended_from_a_shell() {
+    let service = Service::start();
+    let _rm = busy(&service).await;
+    let address = service.grpc.to_string();
+    let shell = |arguments: &[&str]| {
+        harness::run(&[&["admin", "--grpc", &*address, "--rm", "rm"], arguments].concat())
+    };
+    let (code, stdout, _) = shell(&["sessions"]);
+    assert_eq!(code, Some(0));
+    let row: Vec<_> = stdout.lines().nth(1).unwrap().split('\t').collect();
+    assert_eq!((row[0], row[2], row[3]), ("rm", "Running", "split"));
+    assert_eq!(shell(&["resync"]).1, "3 streams closed\n");
+    let expected = "1 applications, 1 allocations, 2 nodes forgotten\n";
+    assert_eq!(shell(&["deregister"]).1, expected);
+}

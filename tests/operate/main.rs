@@ -1,0 +1,20 @@
+//! What those who run the service use: the command line, the admin and metrics services, the HTTP
+//! endpoints, configuration files, users, and encryption.
+//!
+//! Each test starts a service of its own, so that they can run side by side.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod admin;
+mod attached;
+mod cli;
+mod config_endpoints;
+mod configuration;
+mod deregistration;
+mod figures;
+mod tls;
+mod usage;
+mod users;
+mod watching;

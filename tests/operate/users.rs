@@ -1,0 +1,80 @@
+//! Users of the operating system and of a directory, through the running service
+//! (queues-and-config chapter, section 8).
+
+use monoceros_proto::si::v1 as si;
+
+use crate::harness::{Rm, Service, TempFile, application, registration, run};
+
+/// Two leaves: one for members of the group `root`, one for members of the group `nobody-is-in`.
+const QUEUES: &str = r#"
+partitions:
+  - name: default
+    usergroupresolver: {type: os}
+    queues:
+      - name: root
+        queues:
+          - name: members
+            submitacl: " root"
+          - name: others
+            submitacl: " nobody-is-in"
+"#;
+
+async fn register(service: &Service, queues: &str) -> Rm {
+    let mut client = service.client().await;
+    client.register_resource_manager(registration("rm", queues)).await.unwrap();
+    Rm::open(client, "rm").await
+}
+
+/// An application whose groups are not given.
+fn of(user: &str, id: &str, queue: &str) -> si::AddApplicationRequest {
+    let ugi = si::UserGroupInformation { user: user.to_owned(), groups: vec![] };
+    si::AddApplicationRequest { ugi: Some(ugi), ..application(id, queue) }
+}
+
+#[tokio::test]
+async fn s8_5_users_of_the_operating_system_are_in_its_groups() {
+    let service = Service::start();
+    let rm = register(&service, QUEUES).await;
+    let unknown = of("no-such-user-here", "unknown", "root.members");
+    let tags = [("application.create.force".to_owned(), "true".to_owned())].into();
+    rm.send_applications(
+        vec![
+            of("root", "inside", "root.members"),
+            of("root", "outside", "root.others"),
+            si::AddApplicationRequest {
+                tags,
+                application_id: "forced".to_owned(),
+                ..unknown.clone()
+            },
+            unknown,
+            of("root", "last", "root.members"),
+        ],
+        vec![],
+    )
+    .await;
+    rm.until("the last", |seen| seen.accepted_applications.iter().any(|id| id == "last")).await;
+    rm.expect_rejection("outside", "R_PLACEMENT").await;
+    rm.expect_rejection("unknown", "R_USER E_USER_RESOLVE").await;
+    assert_eq!(rm.read(|seen| seen.accepted_applications.clone()), ["inside", "forced", "last"]);
+}
+
+#[tokio::test]
+async fn whoever_wants_ldap_where_it_has_no_settings_is_told_with_each_application() {
+    let service = Service::start_with(&[("USERS__LDAP_DIR", "/does/not/exist")]);
+    let rm = register(&service, &QUEUES.replace("type: os", "type: ldap")).await;
+    rm.send_applications(vec![of("root", "app", "root.members")], vec![]).await;
+    rm.expect_rejection("app", "R_USER E_USER_RESOLVE").await;
+    let reason = rm.read(|seen| seen.reason("app").unwrap().to_owned());
+    assert!(reason.contains("LDAP has no settings, `/does/not/exist` is missing"), "{reason}");
+}
+
+#[test]
+fn s8_4_a_queue_file_that_wants_ldap_without_settings_is_fatal_at_the_start() {
+    let queues = TempFile::new("wants-ldap.yaml", &QUEUES.replace("type: os", "type: ldap"));
+    let settings = TempFile::new("no-ldap.toml", "[users]\nldap_dir = \"/does/not/exist\"\n");
+    let arguments =
+        ["serve", "--config", settings.path(), "--queues", queues.path(), "--grpc", "127.0.0.1:0"];
+    let (code, _, stderr) = run(&arguments);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("cannot read the LDAP settings in `/does/not/exist`"), "{stderr}");
+}

@@ -1,0 +1,112 @@
+//! What the documentation says is so: examples are run, tables are complete, links lead somewhere.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{TempFile, run};
+
+const CONFIGURATION: &str = include_str!("../../docs/configuration.md");
+const ADMIN: &str = include_str!("../../docs/admin.md");
+const GRPC: &str = include_str!("../../docs/grpc.md");
+
+/// The fenced blocks of a page: language and text.
+fn blocks(page: &str) -> Vec<(&str, &str)> {
+    let mut fenced = page.split("```").skip(1).step_by(2);
+    std::iter::from_fn(|| fenced.next()?.split_once('\n')).collect()
+}
+
+#[test]
+fn each_queue_configuration_in_the_manual_gets_the_answer_printed_below_it() {
+    let blocks = blocks(CONFIGURATION);
+    let mut answered = 0;
+    for (at, (_, yaml)) in blocks.iter().enumerate().filter(|(_, block)| block.0 == "yaml") {
+        let file = TempFile::new("manual.yaml", yaml);
+        let (_, _, stderr) = run(&["validate", file.path()]);
+        let answer = stderr.replace(file.path(), "queues.yaml");
+        match blocks.get(at + 1) {
+            Some(("text", expected)) => {
+                assert_eq!(answer, *expected);
+                answered += 1;
+            }
+            _ => assert_eq!(answer, "", "valid, and without warnings"),
+        }
+    }
+    assert_eq!(answered, 3);
+}
+
+#[test]
+fn the_manual_has_each_setting_with_its_default() {
+    let mut section = "";
+    for line in monoceros::settings::DEFAULTS.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+        } else if let Some((key, value)) = line.split_once(" = ")
+            && !key.contains('#')
+        {
+            let row = format!("| `{section}.{key}` | `{}` |", value.trim_matches('"'));
+            assert!(CONFIGURATION.contains(&row), "no row `{row}`");
+        }
+    }
+}
+
+#[test]
+fn the_manual_explains_each_reason_and_no_other() {
+    let rejections = include_str!("../../actors/rules/src/work/rejection.rs");
+    let sent = codes(rejections, "[R_");
+    let explained = codes(GRPC, "| `R_");
+    assert_eq!(explained, sent);
+}
+
+#[test]
+fn the_manual_explains_each_status() {
+    let ends = include_str!("../../src/grpc/end.rs");
+    let (ends, _) = ends.split_once("mod tests").unwrap();
+    let is_reason =
+        |text: &&str| text.len() > 3 && text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    // Nobody is there to read the last one.
+    let reasons = ends.split('"').filter(is_reason).filter(|reason| *reason != "CLIENT_GONE");
+    for reason in reasons {
+        assert!(GRPC.contains(&format!("`{reason}`")), "`{reason}` is not in docs/grpc.md");
+    }
+}
+
+#[test]
+fn the_manual_explains_each_call_of_operators_and_each_refusal() {
+    let protocol = include_str!("../../proto/si/admin.proto");
+    for call in protocol.split("  rpc ").skip(1).map(|rest| rest.split('(').next().unwrap()) {
+        assert!(ADMIN.contains(call), "`{call}` is not in docs/admin.md");
+    }
+    let refusals = include_str!("../../src/grpc/admin/refusal.rs");
+    let is_reason =
+        |text: &&str| text.len() > 3 && text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+    for reason in refusals.split('"').filter(is_reason) {
+        assert!(ADMIN.contains(&format!("`{reason}`")), "`{reason}` is not in docs/admin.md");
+    }
+}
+
+/// The codes that stand in `text` behind `before`, which ends in their first letters.
+fn codes(text: &str, before: &str) -> BTreeSet<String> {
+    let is_code = |c: char| c.is_ascii_uppercase() || c == '_';
+    let behind = text.split(before).skip(1);
+    behind.map(|rest| rest.chars().take_while(|c| is_code(*c)).collect()).collect()
+}
+
+#[test]
+fn each_link_to_a_file_leads_to_one() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let in_folder =
+        |folder: PathBuf| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let pages = in_folder(root.to_owned()).chain(in_folder(root.join("docs")));
+    for page in pages.filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()) {
+            let path = link.split('#').next().unwrap();
+            if path.is_empty() || path.contains("://") {
+                continue;
+            }
+            let target = page.parent().unwrap().join(path);
+            assert!(target.exists(), "{}: the link `{link}` leads nowhere", page.display());
+        }
+    }
+}

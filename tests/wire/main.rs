@@ -1,0 +1,16 @@
+//! What a resource manager says and hears over gRPC: sessions and streams, requests good and bad,
+//! every published revision of the Scheduler Interface, and the callback stream of a shim.
+//!
+//! Each test starts a service of its own, so that they can run side by side.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod attach;
+mod rejections;
+mod revisions;
+mod scheduling;
+mod sessions;
+mod streams;
+mod validation;

@@ -1,0 +1,568 @@
+//! What outlives a stream and what does not (scheduler-interface chapter, 3.3 to 3.8 and 3.11).
+
+use std::time::Duration;
+
+use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
+use monoceros_proto::si::legacy::v0 as legacy;
+use monoceros_proto::si::v1 as si;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::metadata::MetadataMap;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status, Streaming};
+use tonic_types::StatusExt as _;
+
+use crate::harness::{
+    PATIENCE, QUEUES, Rm, Service, TempFile, application, ask, node, reason_of, registration,
+};
+
+type Client = SchedulerClient<Channel>;
+
+fn with_metadata<T>(message: T, metadata: &[(&'static str, &str)]) -> Request<T> {
+    let mut request = Request::new(message);
+    for (key, value) in metadata {
+        request.metadata_mut().insert(*key, value.parse().unwrap());
+    }
+    request
+}
+
+fn value(metadata: &MetadataMap, key: &str) -> String {
+    metadata.get(key).unwrap().to_str().unwrap().to_owned()
+}
+
+/// A node stream that is bound by its metadata.
+struct Nodes {
+    requests: mpsc::Sender<si::NodeRequest>,
+    replies: Streaming<si::NodeResponse>,
+}
+
+impl Nodes {
+    async fn open(client: &Client, metadata: &[(&'static str, &str)]) -> Result<Self, Status> {
+        let (requests, receiver) = mpsc::channel(16);
+        let request = with_metadata(ReceiverStream::new(receiver), metadata);
+        let replies = client.clone().update_node(request).await?.into_inner();
+        Ok(Self { requests, replies })
+    }
+
+    async fn create(&self, ids: impl IntoIterator<Item = String>) {
+        let nodes = ids.into_iter().map(|id| node(&id, 4_000, 16)).collect();
+        self.send(si::NodeRequest { nodes, ..Default::default() }).await;
+    }
+
+    async fn send(&self, request: si::NodeRequest) {
+        self.requests.send(request).await.unwrap();
+    }
+
+    async fn next(&mut self) -> Result<Option<si::NodeResponse>, Status> {
+        timeout(PATIENCE, self.replies.message()).await.expect("an answer in time")
+    }
+
+    /// Number and ids of the next message.
+    async fn accepted(&mut self) -> (u64, Vec<String>) {
+        let reply = self.next().await.unwrap().unwrap();
+        (reply.seq, reply.accepted.into_iter().map(|node| node.node_id).collect())
+    }
+}
+
+async fn registered(client: &Client, id: &str, metadata: &[(&'static str, &str)]) -> MetadataMap {
+    let request = with_metadata(registration(id, QUEUES), metadata);
+    client.clone().register_resource_manager(request).await.unwrap().metadata().clone()
+}
+
+/// A status in full: code, reason, and what `ErrorInfo` says under a key.
+fn told(status: &Status, key: &str) -> (Code, String, Option<String>) {
+    let info = status.get_details_error_info().unwrap();
+    assert_eq!(info.domain, "scheduler-interface");
+    assert_eq!(info.reason, reason_of(status));
+    (status.code(), info.reason, info.metadata.get(key).cloned())
+}
+
+#[tokio::test]
+async fn a_client_that_resumes_gets_exactly_what_it_missed() {
+    let service = Service::start_with(&[("GRPC__SEND_CHUNK_ITEMS", "1")]);
+    let client = service.client().await;
+    registered(&client, "rm", &[]).await;
+    let mut first =
+        Nodes::open(&client, &[("x-si-rm-id", "rm"), ("x-si-resume", "0")]).await.unwrap();
+    first.create((1..=7).map(|n| format!("n{n}"))).await;
+    for n in 1..=7 {
+        assert_eq!(first.accepted().await, (n, vec![format!("n{n}")]));
+    }
+    first.send(si::NodeRequest { ack_seq: 3, ..Default::default() }).await;
+    drop(first);
+    let mut next =
+        Nodes::open(&client, &[("x-si-rm-id", "rm"), ("x-si-resume", "4")]).await.unwrap();
+    for n in 5..=7 {
+        assert_eq!(next.accepted().await, (n, vec![format!("n{n}")]));
+    }
+    next.create(["n8".to_owned()]).await;
+    assert_eq!(next.accepted().await, (8, vec!["n8".to_owned()]));
+    // What was never sent cannot be gone on from, and the stream that is open is not disturbed.
+    let wrong = Nodes::open(&client, &[("x-si-rm-id", "rm"), ("x-si-resume", "99")]).await;
+    assert_eq!(reason_of(&wrong.err().unwrap()), "RESYNC_REQUIRED");
+    next.create(["n9".to_owned()]).await;
+    assert_eq!(next.accepted().await, (9, vec!["n9".to_owned()]));
+}
+
+#[tokio::test]
+async fn what_a_lost_stream_may_not_have_delivered_comes_again_in_order() {
+    let service = Service::start();
+    let client = service.client().await;
+    registered(&client, "rm", &[]).await;
+    let first = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.unwrap();
+    first.create((0..50).map(|n| format!("n{n:02}"))).await;
+    let taken = async {
+        while !service.get("/ws/v1/partition/default/nodes").await.contains("n49") {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, taken).await.expect("all nodes in time");
+    // It is lost before anything of it was read.
+    drop(first);
+    let mut next = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.unwrap();
+    next.create((50..60).map(|n| format!("n{n:02}"))).await;
+    let mut ids = Vec::new();
+    while ids.len() < 60 {
+        let (seq, more) = next.accepted().await;
+        assert_eq!(seq, 0, "nobody asked for numbers");
+        ids.extend(more);
+    }
+    let expected: Vec<_> = (0..60).map(|n| format!("n{n:02}")).collect();
+    assert_eq!(ids, expected);
+}
+
+#[tokio::test]
+async fn an_rm_that_wants_no_replay_registers_again_after_a_loss() {
+    let service = Service::start();
+    let client = service.client().await;
+    let mut request = registration("rm", QUEUES);
+    request.extra_config.insert("session.onStreamLoss".to_owned(), "resync".to_owned());
+    client.clone().register_resource_manager(request).await.unwrap();
+    let mut first = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.unwrap();
+    first.create(["n1".to_owned()]).await;
+    first.accepted().await;
+    drop(first);
+    let status = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.err().unwrap();
+    let (code, reason, cause) = told(&status, "cause");
+    assert_eq!((code, &*reason), (Code::FailedPrecondition, "RESYNC_REQUIRED"));
+    assert_eq!(cause.as_deref(), Some("messages of a lost stream may be missing"));
+    registered(&client, "rm", &[]).await;
+    Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.unwrap();
+}
+
+/// A way to the service that can fall silent without closing.
+struct Wire {
+    address: std::net::SocketAddr,
+    silent: CancellationToken,
+}
+
+impl Wire {
+    async fn to(service: &Service) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, target) = (listener.local_addr().unwrap(), service.grpc);
+        let silent = CancellationToken::new();
+        let is_silent = silent.clone();
+        tokio::spawn(async move {
+            loop {
+                let (near, _) = listener.accept().await.unwrap();
+                let far = TcpStream::connect(target).await.unwrap();
+                let (near_in, near_out) = near.into_split();
+                let (far_in, far_out) = far.into_split();
+                tokio::spawn(carry(near_in, far_out, is_silent.clone()));
+                tokio::spawn(carry(far_in, near_out, is_silent.clone()));
+            }
+        });
+        Self { address, silent }
+    }
+
+    async fn client(&self) -> Client {
+        let endpoint = Endpoint::from_shared(format!("http://{}", self.address)).unwrap();
+        SchedulerClient::new(endpoint.connect().await.unwrap())
+    }
+
+    fn fall_silent(&self) {
+        self.silent.cancel();
+    }
+}
+
+async fn carry(
+    from: tokio::net::tcp::OwnedReadHalf,
+    mut to: tokio::net::tcp::OwnedWriteHalf,
+    silent: CancellationToken,
+) {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        tokio::select! {
+            biased;
+            () = silent.cancelled() => {
+                // Both ends stay open, and nothing passes any more.
+                std::future::pending::<()>().await;
+            }
+            ready = from.readable() => ready.unwrap(),
+        }
+        match from.try_read(&mut buffer) {
+            Ok(0) => return,
+            Ok(n) => to.write_all(&buffer[..n]).await.unwrap(),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_falls_silent_pauses_the_session_and_the_next_one_goes_on_with_it() {
+    let service =
+        Service::start_with(&[("GRPC__KEEPALIVE_INTERVAL", "1"), ("GRPC__KEEPALIVE_TIMEOUT", "1")]);
+    let wire = Wire::to(&service).await;
+    let mut client = wire.client().await;
+    client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
+    let cut = Rm::open(client, "rm").await.with_nodes(&["n1"]).await;
+    let cut = cut.with_application("app", "root.a").await;
+    cut.send_allocations(vec![], vec![ask("app", "a"), ask("app", "b")], vec![]).await;
+    cut.until("placed", |seen| seen.new.len() == 2).await;
+    wire.fall_silent();
+    service.until_logged("state=\"Paused\"", 1).await;
+    // By another connection, all that is not sure to have come through comes once more.
+    let next = Rm::open(service.client().await, "rm").await;
+    next.hello().await;
+    next.until("replayed", |seen| seen.new.len() == 2 && seen.accepted_nodes.len() == 1).await;
+    next.send_allocations(vec![], vec![ask("app", "c")], vec![]).await;
+    next.until("goes on", |seen| seen.new.len() == 3).await;
+    let keys: Vec<_> =
+        next.read(|seen| seen.new.iter().map(|new| new.allocation_key.clone()).collect());
+    assert_eq!(keys, ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn who_stays_away_for_too_long_is_gone_and_told_so() {
+    let service = Service::start_with(&[("SESSION__PAUSE_TIMEOUT", "0.2")]);
+    let client = service.client().await;
+    let session = value(&registered(&client, "rm", &[]).await, "x-si-session");
+    let mut nodes = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.unwrap();
+    let (requests, receiver) = mpsc::channel(1);
+    let request = with_metadata(ReceiverStream::new(receiver), &[("x-si-rm-id", "rm")]);
+    let allocations = client.clone().update_allocation(request).await.unwrap();
+    drop((requests, allocations));
+    // A stream for nodes is not enough to stay.
+    let status = nodes.next().await.unwrap_err();
+    let stopped = |reason: &str| {
+        (Code::FailedPrecondition, reason.to_owned(), Some("pauseTimeout".to_owned()))
+    };
+    assert_eq!(told(&status, "stoppedBy"), stopped("RM_NOT_REGISTERED"));
+    let late = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.err().unwrap();
+    assert_eq!(told(&late, "stoppedBy"), stopped("RM_NOT_REGISTERED"));
+    let named = [("x-si-rm-id", "rm"), ("x-si-session", &*session)];
+    let late = Nodes::open(&client, &named).await.err().unwrap();
+    assert_eq!(told(&late, "stoppedBy"), stopped("SESSION_STALE"));
+    let again = registered(&client, "rm", &[]).await;
+    assert_eq!(value(&again, "x-si-registered"), "new");
+    let stale = Nodes::open(&client, &named).await.err().unwrap();
+    let current = Some(value(&again, "x-si-session"));
+    assert_eq!(
+        told(&stale, "session"),
+        (Code::FailedPrecondition, "SESSION_STALE".to_owned(), current)
+    );
+}
+
+#[tokio::test]
+async fn after_a_restart_an_old_session_is_stale() {
+    let before = Service::start();
+    let first = registered(&before.client().await, "rm", &[]).await;
+    drop(before);
+    let after = Service::start();
+    let client = after.client().await;
+    let session = value(&first, "x-si-session");
+    let named = [("x-si-rm-id", "rm"), ("x-si-session", &*session)];
+    let status = Nodes::open(&client, &named).await.err().unwrap();
+    assert_eq!(reason_of(&status), "SESSION_STALE");
+    let status = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.err().unwrap();
+    assert_eq!(reason_of(&status), "RM_NOT_REGISTERED");
+    let second = registered(&client, "rm", &[]).await;
+    assert_ne!(value(&second, "x-si-scheduler"), value(&first, "x-si-scheduler"));
+}
+
+#[tokio::test]
+async fn a_second_instance_attaches_without_loss_or_takes_over_with_a_clean_start() {
+    let service = Service::start();
+    let leader = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let leader = leader.with_application("app", "root.a").await;
+    leader.send_allocations(vec![], vec![ask("app", "a")], vec![]).await;
+    leader.until("placed", |seen| seen.new.len() == 1).await;
+
+    let client = service.client().await;
+    let attach = [("x-si-register-mode", "attach"), ("x-si-instance", "second")];
+    let metadata = registered(&client, "rm", &attach).await;
+    assert_eq!(value(&metadata, "x-si-registered"), "attached");
+    leader.read(|seen| assert!(seen.ends.is_empty(), "nothing has happened to its streams yet"));
+    let heir = Rm::open(client.clone(), "rm").await;
+    heir.hello().await;
+    leader.until("displaced", |seen| seen.ends.len() == 3).await;
+    assert_eq!(leader.read(|seen| seen.end("allocation").unwrap().1), "STREAM_DISPLACED");
+    heir.until("replayed", |seen| seen.new.len() == 1).await;
+    heir.send_allocations(vec![], vec![ask("app", "b")], vec![]).await;
+    heir.until("goes on", |seen| seen.new.len() == 2).await;
+
+    let metadata = registered(&client, "rm", &[("x-si-instance", "third")]).await;
+    assert_eq!(value(&metadata, "x-si-registered"), "replaced");
+    heir.until("ended", |seen| seen.ends.len() == 3).await;
+    let status = heir.read(|seen| seen.ends["allocation"].clone().unwrap());
+    let by = Some("third".to_owned());
+    assert_eq!(told(&status, "byInstance"), (Code::Aborted, "SESSION_SUPERSEDED".to_owned(), by));
+    assert!(status.get_details_retry_info().is_some());
+    // Everything is as on the first day: the same names, the whole node.
+    let clean = Rm::open(client, "rm").await.with_nodes(&["n1"]).await;
+    let clean = clean.with_application("app", "root.a").await;
+    let asks = (0..4).map(|n| ask("app", &format!("x{n}"))).collect();
+    clean.send_allocations(vec![], asks, vec![]).await;
+    clean.until("four cores", |seen| seen.new.len() == 4).await;
+    clean.read(|seen| {
+        assert!(seen.released.is_empty(), "{:?}", seen.released);
+        assert_eq!(seen.accepted_nodes, ["n1"]);
+        assert_eq!(seen.accepted_applications, ["app"]);
+    });
+}
+
+#[tokio::test]
+async fn another_configuration_cannot_attach() {
+    let service = Service::start();
+    let client = service.client().await;
+    registered(&client, "rm", &[]).await;
+    let mode = [("x-si-register-mode", "attach")];
+    let other = format!("{QUEUES}          - name: c\n");
+    let request = with_metadata(registration("rm", &other), &mode);
+    let response = client.clone().register_resource_manager(request).await.unwrap();
+    assert_eq!(value(response.metadata(), "x-si-registered"), "replaced");
+    let request = with_metadata(registration("rm", ""), &mode);
+    let response = client.clone().register_resource_manager(request).await.unwrap();
+    assert_eq!(value(response.metadata(), "x-si-registered"), "attached");
+    let request = with_metadata(registration("rm", ""), &[("x-si-register-mode", "share")]);
+    let status = client.clone().register_resource_manager(request).await.unwrap_err();
+    assert_eq!(reason_of(&status), "RM_ID_INVALID");
+}
+
+#[tokio::test]
+async fn asks_may_overtake_their_application_on_another_stream_while_there_is_a_window() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await;
+    rm.send_nodes(vec![node("n1", 1_000_000, 10_000)]).await;
+    rm.until("node", |seen| seen.accepted_nodes.len() == 1).await;
+    for n in 0..1_000 {
+        let id = format!("app-{n}");
+        let application = application(&id, "root.a");
+        let key = format!("key-{n}");
+        if n % 2 == 0 {
+            rm.send_applications(vec![application], vec![]).await;
+            rm.send_allocations(vec![], vec![ask(&id, &key)], vec![]).await;
+        } else {
+            rm.send_allocations(vec![], vec![ask(&id, &key)], vec![]).await;
+            rm.send_applications(vec![application], vec![]).await;
+        }
+    }
+    rm.until("all placed", |seen| {
+        assert!(seen.rejected_allocations.is_empty(), "{:?}", seen.rejected_allocations);
+        seen.new.len() == 1_000
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_a_window_what_overtakes_is_rejected() {
+    let service = Service::start_with(&[("SESSION__REORDER_WINDOW", "0")]);
+    let rm = Rm::register(&service, "rm").await;
+    rm.send_allocations(vec![], vec![ask("app", "early")], vec![]).await;
+    rm.expect_rejection("early", "R_APP_UNKNOWN").await;
+    rm.with_application("app", "root.a").await;
+}
+
+#[tokio::test]
+async fn a_half_closed_allocation_stream_gets_its_answers_and_ends_well() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    let rm = rm.with_application("app", "root.a").await;
+    let (requests, receiver) = mpsc::channel(1);
+    let allocations = vec![ask("app", "a")];
+    let request = si::AllocationRequest { allocations, ..Default::default() };
+    requests.send(request).await.unwrap();
+    drop(requests);
+    let request = with_metadata(ReceiverStream::new(receiver), &[("x-si-rm-id", "rm")]);
+    let mut replies = rm.client.clone().update_allocation(request).await.unwrap().into_inner();
+    let mut placed = 0;
+    while let Some(reply) = timeout(PATIENCE, replies.message()).await.unwrap().unwrap() {
+        placed += reply.new.len();
+    }
+    assert_eq!(placed, 1);
+    service.until_logged("state=\"Paused\"", 1).await;
+}
+
+#[tokio::test]
+async fn two_rms_may_use_the_same_names() {
+    let service = Service::start();
+    let a = Rm::register(&service, "rm-a").await.with_nodes(&["n1"]).await;
+    let b = Rm::register(&service, "rm-b").await.with_nodes(&["n1"]).await;
+    let a = a.with_application("app", "root.a").await;
+    let b = b.with_application("app", "root.a").await;
+    for rm in [&a, &b] {
+        rm.send_allocations(vec![], vec![ask("app", "k")], vec![]).await;
+        rm.until("placed", |seen| seen.new.len() == 1).await;
+    }
+    let foreign = si::Allocation { partition_name: "[rm-b]default".to_owned(), ..ask("app", "x") };
+    a.send_allocations(vec![], vec![foreign], vec![]).await;
+    a.expect_rejection("x", "R_PARTITION_UNKNOWN").await;
+    a.send_applications(vec![], vec![removal("app")]).await;
+    a.until("released", |seen| seen.released.len() == 1).await;
+    b.read(|seen| assert!(seen.released.is_empty() && seen.ends.is_empty()));
+}
+
+fn removal(id: &str) -> si::RemoveApplicationRequest {
+    si::RemoveApplicationRequest {
+        application_id: id.to_owned(),
+        partition_name: "default".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn thirty_thousand_nodes_in_one_message_are_accepted_in_pieces_that_clients_can_read() {
+    let service = Service::start();
+    let client = service.client().await;
+    registered(&client, "rm", &[]).await;
+    let mut nodes = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.unwrap();
+    let filler = "x".repeat(200);
+    nodes.create((0..30_000).map(|n| format!("{filler}{n}"))).await;
+    let mut accepted = 0;
+    while accepted < 30_000 {
+        // The client refuses messages above 4 MiB.
+        accepted += nodes.accepted().await.1.len();
+    }
+    assert_eq!(accepted, 30_000);
+}
+
+#[tokio::test]
+async fn a_shutdown_says_when_to_come_back() {
+    let mut service = Service::start();
+    let client = service.client().await;
+    registered(&client, "rm", &[]).await;
+    let mut nodes = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.unwrap();
+    service.terminate();
+    let status = nodes.next().await.unwrap_err();
+    let (code, reason, rm) = told(&status, "rmID");
+    assert_eq!((code, &*reason, rm.as_deref()), (Code::Unavailable, "SHUTTING_DOWN", Some("rm")));
+    assert!(status.get_details_retry_info().unwrap().retry_delay.is_some());
+    assert!(service.wait(PATIENCE).await.success());
+}
+
+#[tokio::test]
+async fn a_stream_that_does_not_say_whose_it_is_ends() {
+    let service = Service::start_with(&[("SESSION__ATTACH_TIMEOUT", "200ms")]);
+    let client = service.client().await;
+    let mut nobodys = Nodes::open(&client, &[]).await.unwrap();
+    let status = nobodys.next().await.unwrap_err();
+    assert_eq!((status.code(), &*reason_of(&status)), (Code::DeadlineExceeded, "BIND_TIMEOUT"));
+}
+
+#[tokio::test]
+async fn a_session_speaks_one_dialect() {
+    let service = Service::start();
+    let client = service.client().await;
+    registered(&client, "rm", &[]).await;
+    let _nodes = Nodes::open(&client, &[("x-si-rm-id", "rm")]).await.unwrap();
+    let (_requests, receiver) = mpsc::channel::<legacy::UpdateRequest>(1);
+    let request = with_metadata(ReceiverStream::new(receiver), &[("x-si-rm-id", "rm")]);
+    let mut update = client.clone().update(request).await.unwrap().into_inner();
+    let farewell = timeout(PATIENCE, update.message()).await.unwrap().unwrap().unwrap();
+    assert_eq!(farewell.action(), legacy::update_response::ActionFromScheduler::Resync);
+    let status = timeout(PATIENCE, update.message()).await.unwrap().unwrap_err();
+    assert_eq!(reason_of(&status), "DIALECT_MIXED");
+}
+
+#[tokio::test]
+async fn registrations_have_limits() {
+    let service = Service::start_with(&[("GRPC__MAX_SESSIONS", "1"), ("LIMITS__ID_BYTES", "20")]);
+    let mut client = service.client().await;
+    registered(&client, "first", &[]).await;
+    let status = client.register_resource_manager(registration("second", QUEUES)).await;
+    let status = status.unwrap_err();
+    assert_eq!((status.code(), &*reason_of(&status)), (Code::ResourceExhausted, "LIMIT_SESSIONS"));
+    // The first may come again.
+    registered(&client, "first", &[]).await;
+    let mut long = registration("first", QUEUES);
+    long.version = "x".repeat(21);
+    let status = client.register_resource_manager(long).await.unwrap_err();
+    assert_eq!((status.code(), &*reason_of(&status)), (Code::ResourceExhausted, "LIMIT_ID"));
+    let many = Service::start_with(&[("LIMITS__ITEMS_PER_MESSAGE", "3")]);
+    let rm = Rm::register(&many, "rm").await.with_nodes(&["n1"]).await;
+    rm.send_nodes((0..4).map(|n| node(&format!("x{n}"), 1, 1)).collect()).await;
+    rm.until("refused", |seen| seen.end("node").is_some()).await;
+    assert_eq!(rm.read(|seen| seen.end("node").unwrap().1), "LIMIT_ITEMS");
+}
+
+#[tokio::test]
+async fn a_policy_group_has_a_configuration_and_may_allow_no_other() {
+    let folder = std::env::temp_dir().join(format!("monoceros-groups-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("etl.yaml"), QUEUES).unwrap();
+    std::fs::write(folder.join("broken.yaml"), "partitions: 3").unwrap();
+    let settings = TempFile::new(
+        "groups.toml",
+        &format!(
+            "[registration]\npolicy_dir = \"{}\"\npolicy_group_conflict = \"reject\"\n",
+            folder.display()
+        ),
+    );
+    let service = Service::start_configured(settings.path());
+    let mut client = service.client().await;
+    let of = |id: &str, group: &str, config: &str| si::RegisterResourceManagerRequest {
+        policy_group: group.to_owned(),
+        ..registration(id, config)
+    };
+    client.register_resource_manager(of("a", "etl", "")).await.unwrap();
+    let a = Rm::open(client.clone(), "a").await;
+    a.with_application("app", "root.b").await;
+    let status = client.register_resource_manager(of("b", "broken", "")).await.unwrap_err();
+    assert_eq!(reason_of(&status), "CONFIG_INVALID");
+
+    client.register_resource_manager(of("c", "shared", QUEUES)).await.unwrap();
+    let other = format!("{QUEUES}          - name: c\n");
+    let status = client.register_resource_manager(of("d", "shared", &other)).await.unwrap_err();
+    let code = Code::FailedPrecondition;
+    assert_eq!((status.code(), &*reason_of(&status)), (code, "POLICY_GROUP_CONFLICT"));
+    client.register_resource_manager(of("d", "shared", QUEUES)).await.unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn who_reads_too_slowly_gets_nothing_new_until_it_has_caught_up_while_others_do() {
+    // The marks are far below what would be too much, whatever is under way when one is crossed.
+    let service = Service::start_with(&[
+        ("SESSION__OUTBOX_HIGH_WATER", "1"),
+        ("SESSION__OUTBOX_LOW_WATER", "1"),
+        ("SESSION__OUTBOX_ITEMS", "100000"),
+    ]);
+    let other = Rm::register(&service, "other").await.with_nodes(&["n1"]).await;
+    let other = other.with_application("app", "root.a").await;
+    let client = service.client().await;
+    registered(&client, "slow", &[]).await;
+    let rm = Rm::open(client.clone(), "slow").await;
+    rm.send_nodes(vec![node("n1", 10_000_000, 100_000)]).await;
+    rm.until("node", |seen| seen.accepted_nodes.len() == 1).await;
+    let rm = rm.with_application("app", "root.a").await;
+    // More than what the transport takes without being read.
+    let asks = (0..5_000).map(|n| ask("app", &format!("{n}-{}", "k".repeat(900)))).collect();
+    let (requests, receiver) = mpsc::channel(1);
+    let stream = with_metadata(ReceiverStream::new(receiver), &[("x-si-rm-id", "slow")]);
+    let mut replies = client.clone().update_allocation(stream).await.unwrap().into_inner();
+    requests.send(si::AllocationRequest { allocations: asks, ..Default::default() }).await.unwrap();
+    service.until_logged("too much waits", 1).await;
+    other.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
+    other.until("placed", |seen| seen.new.len() == 1).await;
+    let mut placed = 0;
+    while placed < 5_000 {
+        let reply = timeout(PATIENCE, replies.message()).await.unwrap();
+        placed += reply.unwrap().unwrap().new.len();
+    }
+    assert_eq!(placed, 5_000);
+    rm.read(|seen| assert!(seen.ends.is_empty()));
+}

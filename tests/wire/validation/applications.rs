@@ -1,0 +1,215 @@
+//! Applications: V9 to V20.
+
+use super::speaker::{Ask, Speaker};
+use crate::harness::Service;
+use crate::revisions::client::{amount_of, field, series_reaches};
+
+/// V9
+#[tokio::test]
+async fn an_id_that_is_missing_or_too_long_is_refused() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        for id in [String::new(), "x".repeat(1_025)] {
+            rm.application(&id, &rm.queue()).await;
+            rm.rejected_application(&id, "R_APP_ID").await;
+        }
+        let longest = "x".repeat(1_024);
+        rm.application(&longest, &rm.queue()).await;
+        rm.accepted_application(&longest).await;
+        series_reaches(&service, &rm.series("rejected", "R_APP_ID"), 2).await;
+    }
+}
+
+/// V10
+#[tokio::test]
+async fn a_live_id_is_refused() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        rm.application("app", &rm.queue()).await;
+        let reason = rm.rejected_application("app", "R_APP_EXISTS").await;
+        assert!(reason.contains("already existed"), "{reason}");
+    }
+}
+
+/// V11
+#[tokio::test]
+async fn an_id_that_was_refused_is_free_and_one_that_comes_twice_is_refused_once() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        rm.application("later", r#"queueName: "root.nowhere.at.all""#).await;
+        if rm.is_legacy() {
+            // The built-in queues have a last resort.
+            rm.accepted_application("later").await;
+        } else {
+            rm.rejected_application("later", "R_PLACEMENT").await;
+            rm.application("later", &rm.queue()).await;
+            rm.accepted_application("later").await;
+        }
+        rm.remove_application(r#"applicationID: "later""#).await;
+        rm.application("later", &rm.queue()).await;
+        rm.application("twice", &rm.queue()).await;
+        rm.application("twice", &rm.queue()).await;
+        rm.accepted_application("twice").await;
+        rm.rejected_application("twice", "R_APP_EXISTS").await;
+    }
+}
+
+/// V12, V24: another RM's partition is none.
+#[tokio::test]
+async fn an_unknown_partition_is_refused_and_so_is_that_of_another_rm() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        for (id, partition) in [("other", "other"), ("foreign", "[rm-x]default")] {
+            rm.application(id, &format!(r#"{} partitionName: "{partition}""#, rm.queue())).await;
+            let reason = rm.rejected_application(id, "R_PARTITION_UNKNOWN").await;
+            assert!(reason.contains("partition doesn't exist"), "{reason}");
+            assert!(reason.contains(&format!("application `{id}`")), "{reason}");
+        }
+        let own = format!(r#"{} partitionName: "[{}]default""#, rm.queue(), rm.client.rm_id);
+        rm.application("own", &own).await;
+        rm.accepted_application("own").await;
+    }
+}
+
+/// V13, V14
+#[tokio::test]
+async fn an_application_without_a_user_is_refused_unless_it_is_forced() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        let queue = rm.queue();
+        rm.bare_application(&format!(r#"applicationID: "no-ugi" {queue}"#)).await;
+        let reason = rm.rejected_application("no-ugi", "R_USER").await;
+        assert!(reason.contains("empty user cannot resolve"), "{reason}");
+        let groups = r#"ugi { user: "al ice" groups: "dev" }"#;
+        rm.bare_application(&format!(r#"applicationID: "bad-name" {queue} {groups}"#)).await;
+        let reason = rm.rejected_application("bad-name", "R_USER").await;
+        assert!(reason.contains("invalid username"), "{reason}");
+        // The key of the tag may be spelled in any case.
+        let forced = r#"tags { key: "Application.Create.Force" value: "true" }"#;
+        rm.bare_application(&format!(r#"applicationID: "forced" {queue} {forced}"#)).await;
+        rm.accepted_application("forced").await;
+        let leaf = rm.leaf();
+        let shown =
+            crate::revisions::client::application(&service, &rm.client.rm_id, leaf, "forced").await;
+        assert_eq!((&shown["user"], &shown["groups"][0]), (&"nobody".into(), &"nogroup".into()));
+    }
+}
+
+/// V15
+#[tokio::test]
+async fn an_application_that_no_queue_will_have_is_refused() {
+    let service = Service::start();
+    // The oldest revision cannot bring queues, and the built-in ones take everybody.
+    for revision in ["m", "t"] {
+        let rm = Speaker::start(&service, revision).await;
+        rm.application("nowhere", r#"queueName: "root.x""#).await;
+        rm.rejected_application("nowhere", "R_PLACEMENT").await;
+        // A name that does not begin with `root.` is that of a queue below root.
+        rm.application("root", r#"queueName: "root""#).await;
+        rm.rejected_application("root", "R_PLACEMENT").await;
+        let config = "
+partitions:
+  - name: default
+    queues:
+      - {name: root, submitacl: '*', queues: [{name: a}, {name: p, queues: [{name: x}]}]}
+";
+        super::partitions::update_config(&service, &rm, config).await;
+        rm.application("parent", r#"queueName: "root.p""#).await;
+        rm.rejected_application("parent", "R_NOT_LEAF").await;
+        let forced = r#"tags { key: "application.create.force" value: "true" }"#;
+        rm.application("forced", &format!(r#"queueName: "root.x" {forced}"#)).await;
+        rm.accepted_application("forced").await;
+        rm.ask(Ask { key: "runs", application: "forced", ..Ask::default() }).await;
+        rm.allocated("runs").await;
+    }
+}
+
+/// V15: the queue is for others, or drains. Those that run already have a last resort.
+#[tokio::test]
+async fn an_application_that_may_not_enter_its_queue_is_refused() {
+    let service = Service::start();
+    let forced = r#"tags { key: "application.create.force" value: "true" }"#;
+    for revision in ["m", "t"] {
+        let rm = Speaker::start(&service, revision).await;
+        // One leaf for alice, who speaks here, one for bob alone; the one she has used is gone.
+        let config = "
+partitions:
+  - name: default
+    queues:
+      - {name: root, queues: [{name: b, submitacl: alice}, {name: c, submitacl: bob}]}
+";
+        super::partitions::update_config(&service, &rm, config).await;
+        rm.application("allowed", r#"queueName: "root.b""#).await;
+        rm.accepted_application("allowed").await;
+        for (id, queue, why) in
+            [("denied", "root.c", "may not submit"), ("draining", "root.a", "drain")]
+        {
+            rm.application(id, &format!(r#"queueName: "{queue}""#)).await;
+            let reason = rm.rejected_application(id, "R_PLACEMENT").await;
+            assert!([id, queue, why].iter().all(|part| reason.contains(part)), "{reason}");
+            let forced = format!(r#"queueName: "{queue}" {forced}"#);
+            rm.application(&format!("{id}-forced"), &forced).await;
+            rm.accepted_application(&format!("{id}-forced")).await;
+        }
+    }
+}
+
+/// V16, V17: gangs are not scheduled yet; what is negative is refused as such.
+#[tokio::test]
+async fn a_negative_placeholder_ask_is_refused_and_no_gang_is_taken_by_mistake() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        for (id, amount, code) in
+            [("negative", -1, "R_NEGATIVE_RESOURCE"), ("gang", 1, "R_UNSUPPORTED")]
+        {
+            let gang = amount_of("placeholderAsk", "vcore", amount);
+            rm.application(id, &format!("{} {gang}", rm.queue())).await;
+            let reason = rm.rejected_application(id, code).await;
+            assert!(id == "gang" || reason.contains("negative placeholderAsk"), "{reason}");
+            assert!(reason.contains(&format!("`{id}`")), "{reason}");
+        }
+    }
+}
+
+/// V19
+#[tokio::test]
+async fn the_removal_of_what_is_not_there_is_counted_and_has_no_answer() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        rm.remove_application(r#"applicationID: "nobody""#).await;
+        rm.remove_application(r#"applicationID: "app" partitionName: "nowhere""#).await;
+        rm.application("next", &rm.queue()).await;
+        rm.accepted_application("next").await;
+        series_reaches(&service, &rm.series("ignored", "G_REMOVAL_UNKNOWN"), 2).await;
+        // The one that is there is as it was.
+        rm.settled("k").await;
+    }
+}
+
+/// V20
+#[tokio::test]
+async fn a_removed_application_gets_its_allocations_back_and_no_word_about_its_state() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        for key in ["k1", "k2"] {
+            rm.ask(Ask { key, ..Ask::default() }).await;
+            rm.allocated(key).await;
+        }
+        rm.remove_application(r#"applicationID: "app""#).await;
+        for key in ["k1", "k2"] {
+            let released = rm.released(key).await;
+            let stopped = if rm.is_legacy() { "0" } else { "1" };
+            assert_eq!(field(&released, "terminationType"), stopped);
+        }
+        rm.application("app", &rm.queue()).await;
+        rm.settled("k1").await;
+        let (method, list) = if rm.is_legacy() {
+            ("Update", "updatedApplications")
+        } else {
+            ("UpdateApplication", "updated")
+        };
+        let updated = rm.client.items(method, list);
+        let states: Vec<String> = updated.iter().map(|item| field(item, "state")).collect();
+        assert!(states.iter().all(|state| state == "Accepted" || state == "Running"), "{states:?}");
+    }
+}

@@ -1,0 +1,138 @@
+//! Requests: V21 to V29, and V55.
+//!
+//! V56 cannot be reached yet, neither here nor below: an application fails when its gang does, and
+//! gangs are not scheduled.
+
+use super::speaker::{Ask, Speaker};
+use crate::harness::Service;
+use crate::revisions::client::{field, series_reaches};
+
+/// V21, V22, V23, V24, V25, V26, V27, V28, V29 and VT5: each bad item alone, and a good one after
+/// it in the same message.
+#[tokio::test]
+async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
+    let service = Service::start();
+    let long = "k".repeat(1_025);
+    for rm in Speaker::all(&service).await {
+        let with_size =
+            |key, size: &[(&'static str, i64)]| Ask { key, size: size.to_vec(), ..Ask::default() };
+        let mut rows = vec![
+            ("R_KEY", "allocationKey missing", Ask { key: "", ..Ask::default() }),
+            ("R_KEY", "allocationKey too long", Ask { key: &long, ..Ask::default() }),
+            (
+                "R_APP_UNKNOWN",
+                "failed to find application",
+                Ask { key: "v22", application: "", ..Ask::default() },
+            ),
+            (
+                "R_APP_UNKNOWN",
+                "failed to find application `nobody`",
+                Ask { key: "v23", application: "nobody", ..Ask::default() },
+            ),
+            (
+                "R_PARTITION_UNKNOWN",
+                "Failed to find partition `other`",
+                Ask { key: "v24", partition: "other", ..Ask::default() },
+            ),
+            (
+                "R_PARTITION_UNKNOWN",
+                "allocation `v24b`: Failed to find partition",
+                Ask { key: "v24b", partition: "[rm-x]default", ..Ask::default() },
+            ),
+            ("R_NO_RESOURCE", "allocation contains no resources", with_size("v25", &[])),
+            ("R_NO_RESOURCE", "contains no resources", with_size("v25b", &[("vcore", 0)])),
+            (
+                "R_NEGATIVE_RESOURCE",
+                "allocation contains negative resources",
+                with_size("v26", &[("vcore", 1), ("memory", -1)]),
+            ),
+            ("R_OVERFLOW", "resource overflow", with_size("v27", &[("vcore", i64::MAX)])),
+            (
+                "R_NEGATIVE_RESOURCE",
+                "negative resources",
+                with_size("v26b", &[("vcore", i64::MIN)]),
+            ),
+            (
+                "R_PLACEHOLDER_NO_TG",
+                "placeholder without task group",
+                Ask { key: "v28", more: "placeholder: true", ..Ask::default() },
+            ),
+            (
+                "R_UNSUPPORTED",
+                "gang",
+                Ask {
+                    key: "gang",
+                    more: r#"placeholder: true taskGroupName: "g""#,
+                    ..Ask::default()
+                },
+            ),
+        ];
+        if rm.revision != "t" {
+            for (key, n) in [("v29", 0), ("v29b", -1), ("v29c", 10_001), ("v29d", i32::MIN)] {
+                rows.push(("R_REPEAT", "invalid ask", Ask { key, n, ..Ask::default() }));
+            }
+        }
+        for (n, (code, fragment, ask)) in rows.iter().enumerate() {
+            let good = format!("good-{n}");
+            let after = Ask { key: &good, size: vec![("vcore", 1)], ..Ask::default() };
+            rm.allocation(&[rm.ask_text(ask), rm.ask_text(&after)].concat()).await;
+            let reason = rm.rejected_ask(ask.key, code).await;
+            assert!(reason.contains(fragment), "{reason}");
+            rm.allocated(&good).await;
+        }
+        assert_eq!(rm.n_allocated(), rows.len());
+        series_reaches(&service, &rm.series("rejected", "R_KEY"), 2).await;
+        series_reaches(&service, &rm.series("rejected", "R_PARTITION_UNKNOWN"), 2).await;
+    }
+}
+
+/// V27: each is small enough, all together are not.
+#[tokio::test]
+async fn what_would_not_add_up_to_a_quantity_is_refused() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        let large = 1_i64 << 53;
+        let text: String = (0..1_030)
+            .map(|n| {
+                let key = format!("k{n}");
+                rm.ask_text(&Ask { key: &key, size: vec![("vcore", large)], ..Ask::default() })
+            })
+            .collect();
+        rm.allocation(&text).await;
+        rm.rejected_ask("k1029", "R_OVERFLOW").await;
+        rm.release_all().await;
+        rm.settled("small").await;
+    }
+}
+
+/// V55: lists and constraints that say nothing.
+#[tokio::test]
+async fn an_empty_constraint_and_empty_lists_change_nothing() {
+    let service = Service::start();
+    let rm = Speaker::start(&service, "l").await;
+    rm.allocation("releases {}").await;
+    let near = r#"placementConstraint { simpleConstraint { allocationAffinityAttribute {
+        scope: "hostname" tragetExpressions { targetKey: "a" targetValues: "b" } } } }"#;
+    rm.ask(Ask { key: "wish", more: near, ..Ask::default() }).await;
+    rm.allocated("wish").await;
+    let must = near.replace("scope", "required: true scope");
+    rm.ask(Ask { key: "must", more: &must, ..Ask::default() }).await;
+    rm.rejected_ask("must", "R_CONSTRAINT").await;
+    series_reaches(&service, &rm.series("rejected", "R_CONSTRAINT"), 1).await;
+}
+
+/// An ask is known by its key within its application (V33).
+#[tokio::test]
+async fn one_key_in_two_applications_is_two_requests() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        rm.application("other", &rm.queue()).await;
+        rm.accepted_application("other").await;
+        rm.ask(Ask::default()).await;
+        rm.allocated("k").await;
+        rm.ask(Ask { application: "other", ..Ask::default() }).await;
+        rm.client.wait("two", || (rm.n_allocated() == 2).then_some(())).await;
+        let both = rm.allocated("k").await;
+        assert_eq!(field(&both, "applicationID"), "other");
+    }
+}

@@ -1,0 +1,140 @@
+//! Whole messages: V1 to V5.
+
+use tonic::Code;
+
+use super::speaker::{Ask, Speaker};
+use crate::harness::{Service, reason_of};
+use crate::revisions::client::{Client, Revision};
+
+/// A stream of each dialect.
+const STREAMS: [(&str, &str); 4] =
+    [("l", "Update"), ("m", "UpdateAllocation"), ("n", "UpdateApplication"), ("t", "UpdateNode")];
+
+/// A client without streams.
+async fn registered(service: &Service, revision: &str) -> Client {
+    Client::register(service, &Revision::new(revision), &format!("rm-{revision}"), &[]).await
+}
+
+/// Groups in groups, each begun and ended: nothing is wrong with them but their number. No
+/// revision has a field 999.
+fn nested(depth: usize) -> Vec<u8> {
+    let (begin, end) = ([0xbb, 0x3e], [0xbc, 0x3e]);
+    [begin.repeat(depth), end.repeat(depth)].concat()
+}
+
+/// The next stream of the session is told to register again, and in the oldest dialect so is the
+/// client.
+async fn demands_registration(
+    service: &Service,
+    revision: &str,
+    rm: &Client,
+    method: &'static str,
+) {
+    let mut late = Client::connect(service, &Revision::new(revision), &rm.rm_id).await;
+    late.open(method).await;
+    late.send(method, "").await;
+    let status = late.end(method).await.unwrap();
+    assert_eq!(reason_of(&status), "RESYNC_REQUIRED", "{method}");
+    let told = late.messages(method);
+    assert_eq!(told.len(), usize::from(method == "Update"), "RESYNC first, in the oldest");
+}
+
+/// V1
+#[tokio::test]
+async fn a_message_that_cannot_be_read_ends_its_stream_and_demands_a_new_start() {
+    let service = Service::start();
+    for (revision, method) in STREAMS {
+        let rm_id_field = match method {
+            "Update" => 6,
+            "UpdateNode" => 2,
+            _ => 3,
+        };
+        let bad_text = vec![rm_id_field << 3 | 2, 2, 0xff, 0xfe];
+        for bytes in [vec![0xff; 20], vec![rm_id_field << 3, 1], bad_text, nested(120)] {
+            let mut rm = registered(&service, revision).await;
+            rm.open(method).await;
+            rm.send(method, "").await;
+            rm.send_bytes(method, bytes.clone()).await;
+            let status = rm.end(method).await.unwrap();
+            assert_eq!(status.code(), Code::Internal, "{method} {bytes:?}: {status:?}");
+            demands_registration(&service, revision, &rm, method).await;
+        }
+        // One that is not too deep is skipped as unknown.
+        let mut rm = registered(&service, revision).await;
+        rm.open(method).await;
+        rm.send(method, "").await;
+        rm.send_bytes(method, nested(50)).await;
+        rm.rm_id = "other".to_owned();
+        rm.send(method, "").await;
+        assert_eq!(reason_of(&rm.end(method).await.unwrap()), "RM_ID_MISMATCH", "{method}");
+    }
+}
+
+/// V2
+#[tokio::test]
+async fn a_message_that_is_too_large_ends_its_stream() {
+    let service = Service::start_with(&[("GRPC__MAX_RECV_MESSAGE_BYTES", "1000")]);
+    for (revision, method) in STREAMS {
+        let mut rm = registered(&service, revision).await;
+        rm.open(method).await;
+        rm.send(method, "").await;
+        rm.send_bytes(method, vec![0; 1_001]).await;
+        assert_eq!(rm.end(method).await.unwrap().code(), Code::OutOfRange, "{method}");
+        demands_registration(&service, revision, &rm, method).await;
+    }
+}
+
+/// V3
+#[tokio::test]
+async fn a_message_of_too_many_items_is_refused_whole() {
+    let service = Service::start();
+    for (revision, method, field) in
+        [("l", "Update", 9), ("m", "UpdateAllocation", 1), ("t", "UpdateNode", 1)]
+    {
+        let mut rm = registered(&service, revision).await;
+        rm.open(method).await;
+        rm.send(method, "").await;
+        // That many empty items.
+        rm.send_bytes(method, [field << 3 | 2, 0].repeat(200_001)).await;
+        let status = rm.end(method).await.unwrap();
+        let end = (status.code(), reason_of(&status));
+        assert_eq!(end, (Code::ResourceExhausted, "LIMIT_ITEMS".to_owned()), "{method}");
+    }
+}
+
+/// V4
+#[tokio::test]
+async fn the_name_of_the_rm_is_given_once_and_never_another() {
+    let service = Service::start();
+    for (revision, method) in STREAMS {
+        let mut rm = registered(&service, revision).await;
+        rm.open(method).await;
+        rm.send_bytes(method, vec![]).await;
+        let status = rm.end(method).await.unwrap();
+        assert_eq!(reason_of(&status), "RM_ID_MISSING", "{method}");
+
+        let mut rm = registered(&service, revision).await;
+        rm.open(method).await;
+        rm.send(method, "").await;
+        rm.rm_id = "other".to_owned();
+        rm.send(method, "").await;
+        let status = rm.end(method).await.unwrap();
+        let end = (status.code(), reason_of(&status));
+        assert_eq!(end, (Code::InvalidArgument, "RM_ID_MISMATCH".to_owned()), "{method}");
+    }
+}
+
+/// V5
+#[tokio::test]
+async fn unknown_fields_are_skipped_and_empty_messages_have_no_answer() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        let method = if rm.is_legacy() { "Update" } else { "UpdateAllocation" };
+        rm.allocation("").await;
+        // Bound by now: nothing at all is a legal message. Then fields 500 and 501 of two types.
+        rm.client.send_bytes(method, vec![]).await;
+        rm.client.send_bytes(method, vec![0xa0, 0x1f, 7, 0xaa, 0x1f, 1, b'x']).await;
+        rm.ask(Ask::default()).await;
+        rm.allocated("k").await;
+    }
+}

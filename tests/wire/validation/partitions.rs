@@ -1,0 +1,104 @@
+//! Partitions that take nothing any more: V18, V45 and V57.
+
+use std::time::Duration;
+
+use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros_proto::si::v1 as si;
+use tonic::transport::{Channel, Endpoint};
+
+use super::speaker::{Ask, Speaker};
+use crate::harness::{PATIENCE, Service};
+
+async fn admin(service: &Service) -> AdminServiceClient<Channel> {
+    let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
+    AdminServiceClient::new(endpoint.connect().await.unwrap())
+}
+
+/// Gives an RM other queues.
+pub(crate) async fn update_config(service: &Service, rm: &Speaker, config: &str) {
+    let request = si::UpdateConfigurationRequest {
+        rm_id: rm.client.rm_id.clone(),
+        config: config.to_owned(),
+        ..si::UpdateConfigurationRequest::default()
+    };
+    let answer = admin(service).await.update_config(request).await.unwrap().into_inner();
+    assert!(answer.success, "{answer:?}");
+}
+
+async fn set_state(service: &Service, rm: &Speaker, state: si::PartitionState) {
+    let request = si::SetPartitionStateRequest {
+        rm_id: rm.client.rm_id.clone(),
+        state: state.into(),
+        ..si::SetPartitionStateRequest::default()
+    };
+    admin(service).await.set_partition_state(request).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stopped_partition_refuses_whatever_comes_and_says_that_it_is_stopped() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        set_state(&service, &rm, si::PartitionState::PartitionStopped).await;
+        rm.application("late", &rm.queue()).await;
+        let application = rm.rejected_application("late", "R_PARTITION_STOPPED").await;
+        rm.ask(Ask { key: "late", ..Ask::default() }).await;
+        let ask = rm.rejected_ask("late", "R_PARTITION_STOPPED").await;
+        rm.node("late", "").await;
+        let node = rm.rejected_node("late", "R_PARTITION_STOPPED").await;
+        for reason in [application, ask, node] {
+            assert!(reason.contains("is stopped"), "{}: {reason}", rm.revision);
+        }
+        set_state(&service, &rm, si::PartitionState::PartitionActive).await;
+        rm.settled("k").await;
+    }
+}
+
+/// Asks for the state of a session until it is the one.
+async fn until_state(service: &Service, rm: &Speaker, state: &str) {
+    let mut admin = admin(service).await;
+    let reached = async {
+        loop {
+            let listed = admin.list_sessions(si::ListSessionsRequest::default()).await.unwrap();
+            let sessions = listed.into_inner().sessions;
+            let session = sessions.iter().find(|session| session.rm_id == rm.client.rm_id);
+            if session.is_some_and(|session| session.state == state) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("never {state}"));
+}
+
+/// V18: a partition that drains takes no application.
+#[tokio::test]
+async fn a_draining_partition_refuses_applications() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        set_state(&service, &rm, si::PartitionState::PartitionDraining).await;
+        rm.application("late", &rm.queue()).await;
+        let reason = rm.rejected_application("late", "R_PARTITION_STOPPED").await;
+        assert!(reason.contains("is stopped") && reason.contains("Draining"), "{reason}");
+        set_state(&service, &rm, si::PartitionState::PartitionActive).await;
+        rm.application("late", &rm.queue()).await;
+        rm.accepted_application("late").await;
+    }
+}
+
+/// V18: a session without an allocation stream is paused; what it says of applications counts.
+#[tokio::test]
+async fn a_paused_session_takes_applications() {
+    let service = Service::start();
+    for revision in ["m", "t"] {
+        let mut rm = Speaker::start(&service, revision).await;
+        rm.ask(Ask { key: "first", ..Ask::default() }).await;
+        rm.allocated("first").await;
+        rm.client.close("UpdateAllocation");
+        until_state(&service, &rm, "Paused").await;
+        rm.application("meanwhile", &rm.queue()).await;
+        rm.accepted_application("meanwhile").await;
+        rm.client.open("UpdateAllocation").await;
+        rm.ask(Ask { application: "meanwhile", ..Ask::default() }).await;
+        rm.allocated("k").await;
+    }
+}

@@ -1,0 +1,172 @@
+//! Releases: V38 to V43.
+
+use super::speaker::{Ask, Speaker};
+use crate::harness::Service;
+use crate::revisions::client::{field, series_reaches};
+
+/// V38
+#[tokio::test]
+async fn a_release_of_what_is_not_there_is_counted_and_has_no_answer() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        rm.release("app", "nothing", "").await;
+        rm.release("nobody", "nothing", "").await;
+        rm.release("app", "nothing", r#"partitionName: "nowhere""#).await;
+        let mut n = 3;
+        if !rm.is_legacy() {
+            // Only the newest shims can say this, in the next free number.
+            rm.release("app", "nothing", "terminationType: 5").await;
+            n += 1;
+        }
+        rm.settled("k").await;
+        assert_eq!(rm.n_released(), 0);
+        series_reaches(&service, &rm.series("ignored", "G_RELEASE_UNKNOWN"), n).await;
+    }
+}
+
+/// V38: the RM says that it could not bind something that still waits for a node.
+#[tokio::test]
+async fn a_failed_binding_of_what_is_pending_changes_nothing() {
+    let service = Service::start();
+    let rm = Speaker::start(&service, "t").await;
+    rm.ask(Ask { key: "big", size: vec![("vcore", 9_000)], ..Ask::default() }).await;
+    rm.release("app", "big", "terminationType: 5").await;
+    series_reaches(&service, &rm.series("ignored", "G_RELEASE_UNKNOWN"), 1).await;
+    let larger = crate::revisions::client::vcore("schedulableResource", 9_000);
+    rm.nodes(&rm.changed_node("n1", "UPDATE", &larger)).await;
+    rm.allocated("big").await;
+    // Of what is allocated it makes a request again, which the same node can take.
+    rm.release("app", "big", "terminationType: 5").await;
+    rm.client.wait("again", || (rm.n_allocated() == 2).then_some(())).await;
+    assert_eq!(rm.n_released(), 0);
+}
+
+/// V39
+#[tokio::test]
+async fn the_release_of_a_pending_request_drops_it_without_an_answer() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        rm.ask(Ask { key: "big", size: vec![("vcore", 9_000)], ..Ask::default() }).await;
+        if rm.revision == "t" {
+            rm.release("app", "big", "").await;
+        } else {
+            let one = r#"{ applicationID: "app" KEY: "big" }"#;
+            let key = if rm.is_legacy() { "allocationkey" } else { "allocationKey" };
+            let one = one.replace("KEY", key);
+            rm.allocation(&format!("releases {{ allocationAsksToRelease {one} }}")).await;
+        }
+        rm.settled("k").await;
+        let larger = crate::revisions::client::vcore("schedulableResource", 20_000);
+        rm.nodes(&rm.changed_node("n1", "UPDATE", &larger)).await;
+        rm.accepts_nodes("barrier").await;
+        rm.settled("next").await;
+        assert_eq!((rm.n_allocated(), rm.n_released()), (2, 0), "{}", rm.revision);
+    }
+}
+
+/// V40, V41: confirmations of what nobody asked for.
+#[tokio::test]
+async fn what_was_never_asked_back_is_removed_all_the_same_and_not_answered() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        for termination in ["TIMEOUT", "PREEMPTED_BY_SCHEDULER", "PLACEHOLDER_REPLACED"] {
+            // It takes the whole node: the next one shows that it has gone.
+            let whole = Ask { key: termination, size: vec![("vcore", 8_000)], ..Ask::default() };
+            rm.ask(whole).await;
+            rm.allocated(termination).await;
+            rm.release("app", termination, &format!("terminationType: {termination}")).await;
+        }
+        rm.settled("k").await;
+        assert_eq!(rm.n_released(), 0);
+    }
+}
+
+/// V42
+#[tokio::test]
+async fn an_unknown_type_means_stopped_or_nothing_where_enumerations_are_strict() {
+    for (strict, n_released) in [("false", 1), ("true", 0)] {
+        let service = Service::start_with(&[("SESSION__STRICT_ENUMS", strict)]);
+        for rm in Speaker::all(&service).await {
+            rm.settled("k").await;
+            rm.release("app", "k", "terminationType: 77").await;
+            rm.settled("next").await;
+            assert_eq!(rm.n_released(), n_released, "{}", rm.revision);
+            if n_released > 0 {
+                let released = rm.released("k").await;
+                let stopped = if rm.is_legacy() { "0" } else { "1" };
+                assert_eq!(field(&released, "terminationType"), stopped);
+            }
+            series_reaches(&service, &rm.series("ignored", "G_TERMINATION_TYPE"), 1).await;
+        }
+    }
+}
+
+/// V42, W15: the same of a request that waits, and of what belongs to others.
+#[tokio::test]
+async fn an_unknown_type_is_treated_alike_in_every_release() {
+    for strict in [false, true] {
+        let service = Service::start_with(&[("SESSION__STRICT_ENUMS", &strict.to_string())]);
+        let rm = Speaker::start(&service, "m").await;
+        rm.ask(Ask { key: "big", size: vec![("vcore", 9_000)], ..Ask::default() }).await;
+        let withdrawn = r#"{ applicationID: "app" allocationKey: "big" terminationType: 77 }"#;
+        rm.allocation(&format!("releases {{ allocationAsksToRelease {withdrawn} }}")).await;
+        rm.settled("k").await;
+        let larger = crate::revisions::client::vcore("schedulableResource", 20_000);
+        rm.nodes(&rm.changed_node("n1", "UPDATE", &larger)).await;
+        if strict {
+            rm.allocated("big").await;
+        }
+        rm.settled("next").await;
+        assert_eq!(rm.n_allocated(), if strict { 3 } else { 2 });
+        series_reaches(&service, &rm.series("ignored", "G_TERMINATION_TYPE"), 1).await;
+
+        let rm = Speaker::start(&service, "t").await;
+        let size = crate::revisions::client::vcore("resourcePerAlloc", 8_000);
+        let foreign = format!(
+            r#"allocations {{ allocationKey: "f" nodeID: "n1" {size}
+                allocationTags {{ key: "foreign" value: "default" }} }}"#
+        );
+        rm.allocation(&foreign).await;
+        rm.release("", "f", "terminationType: 77").await;
+        rm.ask(Ask::default()).await;
+        if strict {
+            series_reaches(&service, &rm.series("ignored", "G_TERMINATION_TYPE"), 1).await;
+            assert_eq!(rm.n_allocated(), 0, "what belongs to others is still there");
+            rm.release("", "f", "").await;
+        }
+        rm.allocated("k").await;
+        series_reaches(&service, &rm.series("ignored", "G_TERMINATION_TYPE"), 1).await;
+    }
+}
+
+/// V43, and a release that names nothing at all.
+#[tokio::test]
+async fn a_release_without_application_is_about_what_belongs_to_others() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        rm.settled("k").await;
+        rm.release("", "k", "").await;
+        rm.allocation("releases { allocationsToRelease {} }").await;
+        rm.settled("next").await;
+        assert_eq!(rm.n_released(), 0);
+        // The oldest revision has nothing that belongs to others.
+        let n = if rm.is_legacy() { 2 } else { 1 };
+        series_reaches(&service, &rm.series("ignored", "G_RELEASE_OF_NOTHING"), n).await;
+    }
+}
+
+/// F4: neither UUID nor key is everything of the application.
+#[tokio::test]
+async fn a_release_of_an_application_takes_all_its_allocations() {
+    let service = Service::start();
+    for rm in Speaker::all(&service).await {
+        for key in ["k1", "k2", "k3"] {
+            rm.ask(Ask { key, ..Ask::default() }).await;
+            rm.allocated(key).await;
+        }
+        rm.allocation(r#"releases { allocationsToRelease { applicationID: "app" } }"#).await;
+        for key in ["k1", "k2", "k3"] {
+            rm.released(key).await;
+        }
+    }
+}
