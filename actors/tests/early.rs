@@ -1,4 +1,4 @@
-//! Asks that overtake their application wait for it (scheduler-interface chapter, 3.4 O3).
+//! Asks that overtake their application wait for it for as long as the reorder window.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,4 @@
-//! Sessions of resource managers on the embedding API: registered, again, several at once, lost
-//! (applications chapter, 9.6 and 9.7).
+//! Sessions of resource managers on the embedding API: registered, again, several at once, lost.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -200,7 +199,6 @@ fn on_this_thread<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Section 9.7, row 1.
 #[test]
 fn an_update_of_an_unknown_resource_manager_is_refused_with_its_id() {
     in_virtual_time(async {
@@ -224,7 +222,7 @@ fn an_update_of_an_unknown_resource_manager_is_refused_with_its_id() {
     });
 }
 
-/// Section 9.7, row 2. What is still on its way when the RM registers again is heard by nobody.
+/// What is still on its way when the RM registers again is heard by nobody.
 #[test]
 fn registering_again_empties_everything_and_the_old_callback_hears_nothing_more() {
     in_virtual_time(async {
@@ -260,9 +258,8 @@ fn registering_again_empties_everything_and_the_old_callback_hears_nothing_more(
     });
 }
 
-/// Section 9.7, row 3 (D43).
 #[test]
-fn s9_4_registering_again_with_a_bad_configuration_leaves_the_earlier_session_scheduling() {
+fn registering_again_with_a_bad_configuration_leaves_the_earlier_session_scheduling() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
         let rm = Voice { scheduler: &scheduler, rm: "rm" };
@@ -282,7 +279,6 @@ fn s9_4_registering_again_with_a_bad_configuration_leaves_the_earlier_session_sc
     });
 }
 
-/// Section 9.7, row 4 (D27).
 #[test]
 fn two_resource_managers_with_equal_names_do_not_meet() {
     in_virtual_time(async {
@@ -328,7 +324,6 @@ fn two_resource_managers_with_equal_names_do_not_meet() {
     });
 }
 
-/// Section 9.7, row 5.
 #[test]
 fn predicates_are_asked_of_their_own_resource_manager_only() {
     in_virtual_time(async {
@@ -352,7 +347,7 @@ fn predicates_are_asked_of_their_own_resource_manager_only() {
     });
 }
 
-/// Section 9.7, row 9: what the RM was told is all it needs to bring everything back.
+/// What the RM was told is all it needs to bring everything back.
 #[test]
 fn after_a_full_recovery_all_totals_are_those_of_before() {
     in_virtual_time(async {
@@ -467,7 +462,6 @@ async fn loses_one_partition(scheduler: &SchedulerHandle) {
     scheduler.shutdown().await;
 }
 
-/// Section 9.6.
 #[test]
 fn a_lost_partition_asks_its_resource_manager_to_resync_and_another_goes_on() {
     in_virtual_time(async {
@@ -476,7 +470,6 @@ fn a_lost_partition_asks_its_resource_manager_to_resync_and_another_goes_on() {
     });
 }
 
-/// Section 9.6, where each partition has a thread of its own.
 #[test]
 fn a_partition_lost_on_its_thread_leaves_the_other_thread_alone() {
     on_this_thread(async {
@@ -485,7 +478,7 @@ fn a_partition_lost_on_its_thread_leaves_the_other_thread_alone() {
     });
 }
 
-/// Section 3.9, row 28: nothing is handled by any actor while a million instances wait for room.
+/// Nothing is handled by any actor while a million instances wait for room.
 #[test]
 fn a_cluster_where_nothing_changes_does_nothing() {
     in_virtual_time(async {
@@ -559,7 +552,7 @@ fn two_resource_managers_place_ten_thousand_asks_each_at_the_same_time() {
     });
 }
 
-/// Section 9.7, row 2, on threads: the session that ends is in the middle of saying something.
+/// On threads: the session that ends is in the middle of saying something.
 #[test]
 fn once_registering_again_has_returned_the_old_callback_is_silent() {
     on_this_thread(async {

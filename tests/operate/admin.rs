@@ -1,5 +1,5 @@
-//! The admin service, and what every gRPC server should have: health, reflection, compression
-//! (scheduler-interface chapter, 3.9 and 3.11).
+//! The admin service, and what every gRPC server should have: health, reflection, and
+//! compression.
 
 use std::time::Duration;
 

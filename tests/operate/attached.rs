@@ -1,5 +1,5 @@
 //! What operators ask of the scheduler and the scheduler of a shim: to keep a configuration, and
-//! to tell its state (scheduler-interface chapter, 2.7, 3.9 and 3.10).
+//! to tell its state.
 
 use monoceros::grpc::stubs::callback::callback_service_client::CallbackServiceClient;
 use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
@@ -136,7 +136,7 @@ async fn diagnostics(service: &Service, include_rm: bool) -> Value {
 }
 
 #[tokio::test]
-async fn d2_a_dump_has_what_the_resource_manager_tells_of_itself() {
+async fn a_dump_has_what_the_resource_manager_tells_of_itself() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     assert!(diagnostics(&service, true).await["empty"].is_string());
@@ -149,7 +149,7 @@ async fn d2_a_dump_has_what_the_resource_manager_tells_of_itself() {
 }
 
 #[tokio::test]
-async fn d2_a_resource_manager_that_says_nothing_costs_the_dump_its_part() {
+async fn a_resource_manager_that_says_nothing_costs_the_dump_its_part() {
     let service = Service::start_with(&[("CALLBACK__STATE_DUMP_TIMEOUT", "1")]);
     let _rm = Rm::register(&service, "rm").await;
     attach(&service, cb::Capability::StateDump, silent).await;

@@ -1,5 +1,4 @@
-//! The configuration in force and the check of another, over HTTP (rest-events-metrics chapter,
-//! section 8; the cases are those of 8.4).
+//! The configuration in force and the check of another, over HTTP.
 
 use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
@@ -35,7 +34,7 @@ async fn update(service: &Service, rm_id: &str, config: &str, extra: &[(&str, &s
 }
 
 #[tokio::test]
-async fn c1_yaml_is_the_answer_unless_json_alone_is_accepted() {
+async fn yaml_is_the_answer_unless_json_alone_is_accepted() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     for (accept, kind) in [
@@ -51,7 +50,7 @@ async fn c1_yaml_is_the_answer_unless_json_alone_is_accepted() {
 }
 
 #[tokio::test]
-async fn c2_json_has_keys_in_pascal_case_with_empty_objects_and_yaml_neither() {
+async fn json_has_keys_in_pascal_case_with_empty_objects_and_yaml_neither() {
     let service = Service::start();
     let before = json!({"DeadlockDetectionEnabled": false, "DeadlockTimeoutSeconds": 60});
     assert_eq!(configuration(&service).await, before, "before a registration");
@@ -84,7 +83,7 @@ async fn c2_json_has_keys_in_pascal_case_with_empty_objects_and_yaml_neither() {
 }
 
 #[tokio::test]
-async fn c3_an_update_shows_and_the_checksum_is_that_of_the_queues_alone() {
+async fn an_update_shows_and_the_checksum_is_that_of_the_queues_alone() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let before = configuration(&service).await;
@@ -103,7 +102,7 @@ async fn c3_an_update_shows_and_the_checksum_is_that_of_the_queues_alone() {
 }
 
 #[tokio::test]
-async fn c4_a_root_that_was_not_written_is_there() {
+async fn a_root_that_was_not_written_is_there() {
     let service = Service::start();
     let queues = "partitions: [{name: default, queues: [{name: Etl}]}]";
     let mut client = service.client().await;
@@ -132,7 +131,7 @@ async fn of_several_resource_managers_one_is_named_or_the_first_is_meant() {
 }
 
 #[tokio::test]
-async fn c5_c6_c8_a_check_tells_all_and_changes_nothing() {
+async fn a_check_tells_all_and_changes_nothing() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let before = (configuration(&service).await, pages(&service).await);
@@ -176,7 +175,7 @@ async fn pages(service: &Service) -> (String, String) {
 }
 
 #[tokio::test]
-async fn c7_the_checksum_of_an_update_is_foretold() {
+async fn the_checksum_of_an_update_is_foretold() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let text = format!("{QUEUES}          - name: c\n");

@@ -1,5 +1,4 @@
-//! Configurations over the admin service (scheduler-interface chapter, 3.9, case S16; the
-//! queues-and-config chapter, 9).
+//! Configurations over the admin service.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +35,7 @@ fn extra(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn s16_a_good_configuration_is_in_force_when_the_answer_comes() {
+async fn a_good_configuration_is_in_force_when_the_answer_comes() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let mut admin = admin(&service).await;
@@ -70,7 +69,7 @@ async fn a_configuration_may_be_as_large_as_in_a_registration() {
 }
 
 #[tokio::test]
-async fn s16_a_bad_one_is_answered_with_every_reason_and_changes_nothing() {
+async fn a_bad_one_is_answered_with_every_reason_and_changes_nothing() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let mut admin = admin(&service).await;
@@ -89,7 +88,7 @@ async fn s16_a_bad_one_is_answered_with_every_reason_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn s16_the_same_again_only_takes_the_settings_outside_the_queues() {
+async fn the_same_again_only_takes_the_settings_outside_the_queues() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     let mut admin = admin(&service).await;
@@ -103,7 +102,7 @@ async fn s16_the_same_again_only_takes_the_settings_outside_the_queues() {
 }
 
 #[tokio::test]
-async fn s16_an_rm_that_is_not_there_is_a_status_and_the_field_of_old_is_read() {
+async fn an_rm_that_is_not_there_is_a_status_and_the_field_of_old_is_read() {
     let service = Service::start();
     let mut admin = admin(&service).await;
     for rm_id in ["", "rm"] {

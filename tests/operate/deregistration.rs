@@ -1,4 +1,4 @@
-//! Sessions over the admin service (scheduler-interface chapter, 3.9, case S17).
+//! Sessions over the admin service: they are listed, and ended.
 
 use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
@@ -31,7 +31,7 @@ fn leave(session_id: u64) -> si::DeregisterResourceManagerRequest {
 }
 
 #[tokio::test]
-async fn s17_who_is_deregistered_is_gone_and_told_so() {
+async fn who_is_deregistered_is_gone_and_told_so() {
     let service = Service::start();
     let rm = busy(&service).await;
     let mut admin = admin(&service).await;

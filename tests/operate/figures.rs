@@ -1,4 +1,4 @@
-//! The metrics service (scheduler-interface chapter, 3.10 and 3.11).
+//! The metrics service over gRPC: state dumps, what lacks a machine, and events.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ fn document(parts: Vec<si::StateDumpPart>) -> Value {
 }
 
 #[tokio::test]
-async fn d1_the_state_dump_is_the_one_of_rest() {
+async fn the_state_dump_is_the_one_of_rest() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
@@ -67,7 +67,7 @@ async fn d1_the_state_dump_is_the_one_of_rest() {
 }
 
 #[tokio::test]
-async fn d3_a_dump_is_of_everybody_or_of_one() {
+async fn a_dump_is_of_everybody_or_of_one() {
     let service = Service::start();
     let _one = Rm::register(&service, "one").await;
     let _two = Rm::register(&service, "two").await;
@@ -103,7 +103,7 @@ async fn d3_a_dump_is_of_everybody_or_of_one() {
 }
 
 #[tokio::test]
-async fn d6_large_dumps_come_in_parts_of_a_mebibyte_also_to_two_at_a_time() {
+async fn large_dumps_come_in_parts_of_a_mebibyte_also_to_two_at_a_time() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
     rm.send_nodes((0..4_000).map(|n| node(&format!("node-{n}"), 4_000, 16)).collect()).await;
@@ -167,7 +167,7 @@ async fn next<T>(stream: &mut Streaming<T>) -> T {
 }
 
 #[tokio::test]
-async fn s19_only_requests_that_lack_a_machine_and_nothing_else_are_told() {
+async fn only_requests_that_lack_a_machine_and_nothing_else_are_told() {
     let service = Service::start();
     let _rm = short_of_machines(&service).await;
     let mut client = figures(&service).await;

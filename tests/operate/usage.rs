@@ -1,5 +1,4 @@
-//! What users and groups use, and where applications go, over HTTP (rest-events-metrics chapter,
-//! 1.8.8, 1.8.10 and 1.8.18 to 1.8.21).
+//! What users and groups use, and where applications go, over HTTP.
 
 use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
@@ -64,7 +63,7 @@ async fn started(service: &Service) -> Rm {
 }
 
 #[tokio::test]
-async fn r11_usage_is_counted_for_user_and_group_in_each_partition() {
+async fn usage_is_counted_for_user_and_group_in_each_partition() {
     let service = Service::start();
     let rm = started(&service).await;
     let read = async |path: &str| service.http("GET", path, &[], "").await.json();
@@ -117,7 +116,7 @@ async fn r11_usage_is_counted_for_user_and_group_in_each_partition() {
 }
 
 #[tokio::test]
-async fn r6_r10_who_is_not_tracked_is_not_found_and_who_cannot_be_is_refused() {
+async fn who_is_not_tracked_is_not_found_and_who_cannot_be_is_refused() {
     let service = Service::start();
     let _rm = started(&service).await;
     for (path, status, message) in [
@@ -142,7 +141,7 @@ async fn r6_r10_who_is_not_tracked_is_not_found_and_who_cannot_be_is_refused() {
 }
 
 #[tokio::test]
-async fn s6_10_placement_rules_are_shown_in_order_with_the_internal_one() {
+async fn placement_rules_are_shown_in_order_with_the_internal_one() {
     let service = Service::start();
     let _rm = started(&service).await;
     let rules = json!([
@@ -174,7 +173,7 @@ async fn s6_10_placement_rules_are_shown_in_order_with_the_internal_one() {
 }
 
 #[tokio::test]
-async fn r14_a_dynamic_queue_says_so_and_its_parent_shows_the_template() {
+async fn a_dynamic_queue_says_so_and_its_parent_shows_the_template() {
     let service = Service::start();
     let _rm = started(&service).await;
     let queue = async |path: &str| {

@@ -1,5 +1,4 @@
-//! Users of the operating system and of a directory, through the running service
-//! (queues-and-config chapter, section 8).
+//! Users of the operating system and of a directory, through the running service.
 
 use monoceros_proto::si::v1 as si;
 
@@ -32,7 +31,7 @@ fn of(user: &str, id: &str, queue: &str) -> si::AddApplicationRequest {
 }
 
 #[tokio::test]
-async fn s8_5_users_of_the_operating_system_are_in_its_groups() {
+async fn users_of_the_operating_system_are_in_its_groups() {
     let service = Service::start();
     let rm = register(&service, QUEUES).await;
     let unknown = of("no-such-user-here", "unknown", "root.members");
@@ -69,7 +68,7 @@ async fn whoever_wants_ldap_where_it_has_no_settings_is_told_with_each_applicati
 }
 
 #[test]
-fn s8_4_a_queue_file_that_wants_ldap_without_settings_is_fatal_at_the_start() {
+fn a_queue_file_that_wants_ldap_without_settings_is_fatal_at_the_start() {
     let queues = TempFile::new("wants-ldap.yaml", &QUEUES.replace("type: os", "type: ldap"));
     let settings = TempFile::new("no-ldap.toml", "[users]\nldap_dir = \"/does/not/exist\"\n");
     let arguments =

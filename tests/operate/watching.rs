@@ -1,5 +1,4 @@
-//! The file of queues is read again when it was changed, in whichever way (queues-and-config chapter,
-//! 9.1).
+//! The file of queues is read again when it was changed, in whichever way.
 
 use std::fs;
 use std::io::Write as _;
@@ -332,7 +331,7 @@ async fn where_watching_is_switched_off_only_a_hangup_counts() {
 }
 
 #[tokio::test]
-async fn s9_1_a_file_of_a_policy_group_reaches_those_of_it_who_brought_none_and_nobody_else() {
+async fn a_file_of_a_policy_group_reaches_those_of_it_who_brought_none_and_nobody_else() {
     let (folder, policies) = (Folder::new("others"), Folder::new("groups"));
     let (file, etl) = (folder.file("queues.yaml"), policies.file("etl.yaml"));
     fs::write(&file, queues(50)).unwrap();
@@ -361,7 +360,7 @@ async fn s9_1_a_file_of_a_policy_group_reaches_those_of_it_who_brought_none_and_
 }
 
 #[tokio::test]
-async fn s9_1_a_file_of_a_policy_group_may_appear_have_errors_and_vanish() {
+async fn a_file_of_a_policy_group_may_appear_have_errors_and_vanish() {
     let (folder, policies) = (Folder::new("behind"), Folder::new("coming-and-going"));
     let (file, etl) = (folder.file("queues.yaml"), policies.file("etl.yaml"));
     fs::write(&file, queues(50)).unwrap();
@@ -402,8 +401,7 @@ async fn s9_1_a_file_of_a_policy_group_may_appear_have_errors_and_vanish() {
 }
 
 #[tokio::test]
-async fn s9_1_unwatched_files_of_policy_groups_are_read_at_the_first_registration_and_at_a_hangup()
-{
+async fn unwatched_files_of_policy_groups_are_read_at_the_first_registration_and_at_a_hangup() {
     let policies = Folder::new("unwatched-groups");
     let etl = policies.file("etl.yaml");
     let off = [("SCHEDULER__WATCH_QUEUES", "false")];

@@ -1,5 +1,4 @@
-//! A large configuration changed a thousand times while applications come, ask, release and go
-//! (queues-and-config chapter, 4.8 and 9.2).
+//! A large configuration changed a thousand times while applications come, ask, release and go.
 //!
 //! Every request and every change goes over gRPC to a running service, all from one seed. How they
 //! mix is up to the machine, so nothing is said of who gets what when: only that nothing is lost or

@@ -1,5 +1,5 @@
-//! Bad input is answered by id with a reason code, and changes nothing (scheduler-interface
-//! chapter, section 4). Each test also sends something good in the same message.
+//! Bad input is answered by id with a reason code, and changes nothing. Each test also sends
+//! something good in the same message. The codes are listed in `docs/grpc.md`.
 
 use monoceros_proto::si::v1 as si;
 

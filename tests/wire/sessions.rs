@@ -1,4 +1,4 @@
-//! What outlives a stream and what does not (scheduler-interface chapter, 3.3 to 3.8 and 3.11).
+//! What outlives a stream and what does not: sessions that are resumed, taken over, or gone.
 
 use std::time::Duration;
 

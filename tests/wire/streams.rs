@@ -1,4 +1,4 @@
-//! Sessions and streams over gRPC (scheduler-interface chapter, 3.2 to 3.7).
+//! Sessions and streams over gRPC: registration, whose a stream is, order, bounds, and ends.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! Predicates that are answered later, under the test's control, in virtual time: what waits, what
-//! an answer does, who takes a placement back (scheduler-interface chapter, 2.4–2.6).
+//! an answer does, who takes a placement back.
 #![allow(clippy::unwrap_used)]
 
 mod shim;

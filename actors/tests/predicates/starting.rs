@@ -1,5 +1,4 @@
-//! An application whose first placement waits for its answer has its place among those that run
-//! (queues chapter, 4.7).
+//! An application whose first placement waits for its answer has its place among those that run.
 
 use monoceros_actors::Scope;
 
@@ -10,9 +9,8 @@ fn queues(most: u64) -> String {
     format!("{{name: p, maxapplications: {most}, queues: [{}, {}]}}", leaf("a"), leaf("b"))
 }
 
-/// Section 4.15, row 16, without the gang, which needs placeholders.
 #[test]
-fn s4_15_who_is_about_to_run_counts_and_goes_on() {
+fn who_is_about_to_run_counts_and_goes_on() {
     play(&queues(1), 64, |world| async move {
         world.node("n1", 8).await;
         world.app("app1", "root.p.a").await;

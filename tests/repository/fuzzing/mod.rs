@@ -1,6 +1,6 @@
-//! Broken and twisted messages on every stream and call (scheduler-interface chapter, VT2): the
-//! body of the fuzz targets, run on the golden messages of every revision and on some
-//! mutations of them, the same in every run. `docs/fuzzing.md` says how to let a fuzzer look on.
+//! Broken and twisted messages on every stream and call: the body of the fuzz targets, run on the
+//! golden messages of every revision and on some mutations of them, the same in every run.
+//! `docs/fuzzing.md` says how to let a fuzzer look on.
 
 #[path = "../../../fuzz/src/lib.rs"]
 #[allow(unreachable_pub, reason = "a crate of its own, included as a module")]

@@ -1,5 +1,5 @@
-//! What the shim of each revision does from its start to its end (scheduler-interface chapter,
-//! 6.4), without gangs, which are not scheduled yet: the same decisions, each in its own words.
+//! What the shim of each revision does from its start to its end: the same decisions, each in its
+//! own words. Gangs are left out, since they are not scheduled yet.
 
 use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;

@@ -1,4 +1,4 @@
-//! Allocations that exist already, and those of others: V30 to V37.
+//! Allocations that exist already, and those of others.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
@@ -8,7 +8,6 @@ fn on_n1(key: &'static str, size: i64) -> Ask<'static> {
     Ask { key, size: vec![("vcore", size)], more: r#"nodeID: "n1""#, ..Ask::default() }
 }
 
-/// V30, V34
 #[tokio::test]
 async fn an_allocation_needs_a_node_that_is_there() {
     let service = Service::start();
@@ -25,7 +24,6 @@ async fn an_allocation_needs_a_node_that_is_there() {
     assert!(reason.contains("recovered allocation without node"), "{reason}");
 }
 
-/// V31
 #[tokio::test]
 async fn what_exists_is_taken_on_a_full_node_and_on_a_drained_one() {
     let service = Service::start();
@@ -53,7 +51,6 @@ async fn what_exists_is_taken_on_a_full_node_and_on_a_drained_one() {
     assert_eq!(rm.n_allocated(), 4);
 }
 
-/// V32
 #[tokio::test]
 async fn an_allocation_that_is_reported_again_changes_its_size_and_nothing_else() {
     let service = Service::start();
@@ -81,8 +78,7 @@ async fn an_allocation_that_is_reported_again_changes_its_size_and_nothing_else(
     assert_eq!(field(&placed, "nodeID"), "n1");
 }
 
-/// V32, where the key runs under another UUID: it was recovered in the form that names one, or it
-/// came with a node.
+/// It was recovered in the form that names a UUID, or it came with a node.
 #[tokio::test]
 async fn a_key_that_runs_under_another_uuid_is_not_booked_again() {
     let service = Service::start();
@@ -118,7 +114,6 @@ async fn a_key_that_runs_under_another_uuid_is_not_booked_again() {
     }
 }
 
-/// V35, V36, V37
 #[tokio::test]
 async fn what_belongs_to_others_only_takes_room() {
     let service = Service::start();

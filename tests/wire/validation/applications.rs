@@ -1,10 +1,9 @@
-//! Applications: V9 to V20.
+//! Applications that come and go, and why they are refused.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
 use crate::revisions::client::{amount_of, field, series_reaches};
 
-/// V9
 #[tokio::test]
 async fn an_id_that_is_missing_or_too_long_is_refused() {
     let service = Service::start();
@@ -20,7 +19,6 @@ async fn an_id_that_is_missing_or_too_long_is_refused() {
     }
 }
 
-/// V10
 #[tokio::test]
 async fn a_live_id_is_refused() {
     let service = Service::start();
@@ -31,7 +29,6 @@ async fn a_live_id_is_refused() {
     }
 }
 
-/// V11
 #[tokio::test]
 async fn an_id_that_was_refused_is_free_and_one_that_comes_twice_is_refused_once() {
     let service = Service::start();
@@ -54,7 +51,7 @@ async fn an_id_that_was_refused_is_free_and_one_that_comes_twice_is_refused_once
     }
 }
 
-/// V12, V24: another RM's partition is none.
+/// Another RM's partition is none.
 #[tokio::test]
 async fn an_unknown_partition_is_refused_and_so_is_that_of_another_rm() {
     let service = Service::start();
@@ -71,7 +68,6 @@ async fn an_unknown_partition_is_refused_and_so_is_that_of_another_rm() {
     }
 }
 
-/// V13, V14
 #[tokio::test]
 async fn an_application_without_a_user_is_refused_unless_it_is_forced() {
     let service = Service::start();
@@ -95,7 +91,6 @@ async fn an_application_without_a_user_is_refused_unless_it_is_forced() {
     }
 }
 
-/// V15
 #[tokio::test]
 async fn an_application_that_no_queue_will_have_is_refused() {
     let service = Service::start();
@@ -124,7 +119,7 @@ partitions:
     }
 }
 
-/// V15: the queue is for others, or drains. Those that run already have a last resort.
+/// The queue is for others, or drains. Applications that run already are let in by force.
 #[tokio::test]
 async fn an_application_that_may_not_enter_its_queue_is_refused() {
     let service = Service::start();
@@ -154,7 +149,7 @@ partitions:
     }
 }
 
-/// V16, V17: gangs are not scheduled yet; what is negative is refused as such.
+/// Gangs are not scheduled yet; what is negative is refused as such.
 #[tokio::test]
 async fn a_negative_placeholder_ask_is_refused_and_no_gang_is_taken_by_mistake() {
     let service = Service::start();
@@ -171,7 +166,6 @@ async fn a_negative_placeholder_ask_is_refused_and_no_gang_is_taken_by_mistake()
     }
 }
 
-/// V19
 #[tokio::test]
 async fn the_removal_of_what_is_not_there_is_counted_and_has_no_answer() {
     let service = Service::start();
@@ -186,7 +180,6 @@ async fn the_removal_of_what_is_not_there_is_counted_and_has_no_answer() {
     }
 }
 
-/// V20
 #[tokio::test]
 async fn a_removed_application_gets_its_allocations_back_and_no_word_about_its_state() {
     let service = Service::start();

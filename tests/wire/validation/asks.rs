@@ -1,14 +1,13 @@
-//! Requests: V21 to V29, and V55.
+//! Requests for allocations.
 //!
-//! V56 cannot be reached yet, neither here nor below: an application fails when its gang does, and
-//! gangs are not scheduled.
+//! That an application which has failed takes no request cannot be shown yet: an application fails
+//! when its gang does, and gangs are not scheduled.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
 use crate::revisions::client::{field, series_reaches};
 
-/// V21, V22, V23, V24, V25, V26, V27, V28, V29 and VT5: each bad item alone, and a good one after
-/// it in the same message.
+/// Each bad item comes in a message of its own, with a good one after it.
 #[tokio::test]
 async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
     let service = Service::start();
@@ -22,40 +21,40 @@ async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
             (
                 "R_APP_UNKNOWN",
                 "failed to find application",
-                Ask { key: "v22", application: "", ..Ask::default() },
+                Ask { key: "of-no-application", application: "", ..Ask::default() },
             ),
             (
                 "R_APP_UNKNOWN",
                 "failed to find application `nobody`",
-                Ask { key: "v23", application: "nobody", ..Ask::default() },
+                Ask { key: "of-nobody", application: "nobody", ..Ask::default() },
             ),
             (
                 "R_PARTITION_UNKNOWN",
                 "Failed to find partition `other`",
-                Ask { key: "v24", partition: "other", ..Ask::default() },
+                Ask { key: "elsewhere", partition: "other", ..Ask::default() },
             ),
             (
                 "R_PARTITION_UNKNOWN",
-                "allocation `v24b`: Failed to find partition",
-                Ask { key: "v24b", partition: "[rm-x]default", ..Ask::default() },
+                "allocation `of-another-rm`: Failed to find partition",
+                Ask { key: "of-another-rm", partition: "[rm-x]default", ..Ask::default() },
             ),
-            ("R_NO_RESOURCE", "allocation contains no resources", with_size("v25", &[])),
-            ("R_NO_RESOURCE", "contains no resources", with_size("v25b", &[("vcore", 0)])),
+            ("R_NO_RESOURCE", "allocation contains no resources", with_size("nothing", &[])),
+            ("R_NO_RESOURCE", "contains no resources", with_size("zero", &[("vcore", 0)])),
             (
                 "R_NEGATIVE_RESOURCE",
                 "allocation contains negative resources",
-                with_size("v26", &[("vcore", 1), ("memory", -1)]),
+                with_size("negative", &[("vcore", 1), ("memory", -1)]),
             ),
-            ("R_OVERFLOW", "resource overflow", with_size("v27", &[("vcore", i64::MAX)])),
+            ("R_OVERFLOW", "resource overflow", with_size("largest", &[("vcore", i64::MAX)])),
             (
                 "R_NEGATIVE_RESOURCE",
                 "negative resources",
-                with_size("v26b", &[("vcore", i64::MIN)]),
+                with_size("smallest", &[("vcore", i64::MIN)]),
             ),
             (
                 "R_PLACEHOLDER_NO_TG",
                 "placeholder without task group",
-                Ask { key: "v28", more: "placeholder: true", ..Ask::default() },
+                Ask { key: "placeholder", more: "placeholder: true", ..Ask::default() },
             ),
             (
                 "R_UNSUPPORTED",
@@ -68,7 +67,8 @@ async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
             ),
         ];
         if rm.revision != "t" {
-            for (key, n) in [("v29", 0), ("v29b", -1), ("v29c", 10_001), ("v29d", i32::MIN)] {
+            for (key, n) in [("never", 0), ("less", -1), ("too-often", 10_001), ("least", i32::MIN)]
+            {
                 rows.push(("R_REPEAT", "invalid ask", Ask { key, n, ..Ask::default() }));
             }
         }
@@ -86,7 +86,7 @@ async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
     }
 }
 
-/// V27: each is small enough, all together are not.
+/// Each is small enough, all together are not.
 #[tokio::test]
 async fn what_would_not_add_up_to_a_quantity_is_refused() {
     let service = Service::start();
@@ -105,7 +105,6 @@ async fn what_would_not_add_up_to_a_quantity_is_refused() {
     }
 }
 
-/// V55: lists and constraints that say nothing.
 #[tokio::test]
 async fn an_empty_constraint_and_empty_lists_change_nothing() {
     let service = Service::start();
@@ -121,7 +120,7 @@ async fn an_empty_constraint_and_empty_lists_change_nothing() {
     series_reaches(&service, &rm.series("rejected", "R_CONSTRAINT"), 1).await;
 }
 
-/// An ask is known by its key within its application (V33).
+/// An ask is known by its key within its application.
 #[tokio::test]
 async fn one_key_in_two_applications_is_two_requests() {
     let service = Service::start();

@@ -1,4 +1,4 @@
-//! Whole messages: V1 to V5.
+//! Whole messages: unreadable, too large, with too many items, of another RM, or empty.
 
 use tonic::Code;
 
@@ -39,7 +39,6 @@ async fn demands_registration(
     assert_eq!(told.len(), usize::from(method == "Update"), "RESYNC first, in the oldest");
 }
 
-/// V1
 #[tokio::test]
 async fn a_message_that_cannot_be_read_ends_its_stream_and_demands_a_new_start() {
     let service = Service::start();
@@ -70,7 +69,6 @@ async fn a_message_that_cannot_be_read_ends_its_stream_and_demands_a_new_start()
     }
 }
 
-/// V2
 #[tokio::test]
 async fn a_message_that_is_too_large_ends_its_stream() {
     let service = Service::start_with(&[("GRPC__MAX_RECV_MESSAGE_BYTES", "1000")]);
@@ -84,7 +82,6 @@ async fn a_message_that_is_too_large_ends_its_stream() {
     }
 }
 
-/// V3
 #[tokio::test]
 async fn a_message_of_too_many_items_is_refused_whole() {
     let service = Service::start();
@@ -102,7 +99,6 @@ async fn a_message_of_too_many_items_is_refused_whole() {
     }
 }
 
-/// V4
 #[tokio::test]
 async fn the_name_of_the_rm_is_given_once_and_never_another() {
     let service = Service::start();
@@ -124,7 +120,6 @@ async fn the_name_of_the_rm_is_given_once_and_never_another() {
     }
 }
 
-/// V5
 #[tokio::test]
 async fn unknown_fields_are_skipped_and_empty_messages_have_no_answer() {
     let service = Service::start();

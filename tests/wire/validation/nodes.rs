@@ -1,10 +1,9 @@
-//! Nodes: V44 to V54.
+//! Nodes that come, change and go, and what is wrong with them.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
 use crate::revisions::client::{field, page, series_reaches, vcore};
 
-/// V44
 #[tokio::test]
 async fn a_node_needs_an_id_and_amounts_that_can_be() {
     let service = Service::start();
@@ -33,7 +32,6 @@ async fn a_node_needs_an_id_and_amounts_that_can_be() {
     }
 }
 
-/// V45, V46
 #[tokio::test]
 async fn a_node_comes_once_and_into_a_partition_that_is_there() {
     let service = Service::start();
@@ -50,7 +48,7 @@ async fn a_node_comes_once_and_into_a_partition_that_is_there() {
     }
 }
 
-/// V47: one bad entry, and nothing of the node stays.
+/// One bad allocation among those that run there, and nothing of the node stays.
 #[tokio::test]
 async fn a_node_is_taken_with_all_that_runs_there_or_not_at_all() {
     let service = Service::start();
@@ -88,7 +86,6 @@ async fn a_node_is_taken_with_all_that_runs_there_or_not_at_all() {
     }
 }
 
-/// V48, V51
 #[tokio::test]
 async fn a_change_of_an_unknown_node_is_counted_and_a_repeated_one_changes_nothing() {
     let service = Service::start();
@@ -105,7 +102,6 @@ async fn a_change_of_an_unknown_node_is_counted_and_a_repeated_one_changes_nothi
     }
 }
 
-/// V49
 #[tokio::test]
 async fn a_node_may_shrink_below_what_runs_on_it_and_not_below_nothing() {
     let service = Service::start();
@@ -122,7 +118,6 @@ async fn a_node_may_shrink_below_what_runs_on_it_and_not_below_nothing() {
     }
 }
 
-/// V50
 #[tokio::test]
 async fn attributes_are_merged_and_some_never_change() {
     let service = Service::start();
@@ -145,7 +140,6 @@ async fn attributes_are_merged_and_some_never_change() {
     assert_eq!(shown["hostName"], "host");
 }
 
-/// V52
 #[tokio::test]
 async fn a_node_that_goes_gives_back_all_that_runs_there() {
     let service = Service::start();
@@ -164,7 +158,6 @@ async fn a_node_that_goes_gives_back_all_that_runs_there() {
     }
 }
 
-/// V53
 #[tokio::test]
 async fn an_unknown_action_is_refused_where_there_are_words_for_it() {
     let service = Service::start();
@@ -181,7 +174,6 @@ async fn an_unknown_action_is_refused_where_there_are_words_for_it() {
     }
 }
 
-/// V54
 #[tokio::test]
 async fn a_node_may_come_and_change_in_one_message() {
     let service = Service::start();

@@ -1,4 +1,4 @@
-//! Partitions that take nothing any more: V18, V45 and V57.
+//! Partitions that are stopped or drain, and sessions that are paused.
 
 use std::time::Duration;
 
@@ -70,7 +70,6 @@ async fn until_state(service: &Service, rm: &Speaker, state: &str) {
     tokio::time::timeout(PATIENCE, reached).await.unwrap_or_else(|_| panic!("never {state}"));
 }
 
-/// V18: a partition that drains takes no application.
 #[tokio::test]
 async fn a_draining_partition_refuses_applications() {
     let service = Service::start();
@@ -85,7 +84,7 @@ async fn a_draining_partition_refuses_applications() {
     }
 }
 
-/// V18: a session without an allocation stream is paused; what it says of applications counts.
+/// A session without an allocation stream is paused; what it says of applications counts.
 #[tokio::test]
 async fn a_paused_session_takes_applications() {
     let service = Service::start();

@@ -1,4 +1,4 @@
-//! Registrations: V6 to V8.
+//! Registrations: the id of the RM, its queues, and its settings.
 
 use monoceros_proto::si::v1 as si;
 use tonic::Code;
@@ -12,7 +12,6 @@ async fn refused(service: &Service, request: si::RegisterResourceManagerRequest)
     service.client().await.register_resource_manager(request).await.unwrap_err()
 }
 
-/// V6
 #[tokio::test]
 async fn an_rm_needs_an_id_that_can_be_one() {
     let service = Service::start();
@@ -26,7 +25,6 @@ async fn an_rm_needs_an_id_that_can_be_one() {
     client.register_resource_manager(registration(&"x".repeat(128), QUEUES)).await.unwrap();
 }
 
-/// V7
 #[tokio::test]
 async fn a_queue_configuration_with_errors_is_refused_with_all_of_them() {
     let service = Service::start();
@@ -48,7 +46,7 @@ async fn a_queue_configuration_with_errors_is_refused_with_all_of_them() {
     service.client().await.register_resource_manager(registration("rm", rootless)).await.unwrap();
 }
 
-/// V8: the key keeps its default, nobody is answered, and each value is counted.
+/// The key keeps its default, nobody is answered, and each value is counted.
 #[tokio::test]
 async fn a_value_that_cannot_be_read_leaves_the_default() {
     // The default of one of them is not what it would be without any setting.

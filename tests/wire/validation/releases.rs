@@ -1,10 +1,9 @@
-//! Releases: V38 to V43.
+//! Releases: of what is there, of what is not, and of unknown types.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
 use crate::revisions::client::{field, series_reaches};
 
-/// V38
 #[tokio::test]
 async fn a_release_of_what_is_not_there_is_counted_and_has_no_answer() {
     let service = Service::start();
@@ -24,7 +23,7 @@ async fn a_release_of_what_is_not_there_is_counted_and_has_no_answer() {
     }
 }
 
-/// V38: the RM says that it could not bind something that still waits for a node.
+/// The RM says that it could not bind something that still waits for a node.
 #[tokio::test]
 async fn a_failed_binding_of_what_is_pending_changes_nothing() {
     let service = Service::start();
@@ -41,7 +40,6 @@ async fn a_failed_binding_of_what_is_pending_changes_nothing() {
     assert_eq!(rm.n_released(), 0);
 }
 
-/// V39
 #[tokio::test]
 async fn the_release_of_a_pending_request_drops_it_without_an_answer() {
     let service = Service::start();
@@ -64,7 +62,7 @@ async fn the_release_of_a_pending_request_drops_it_without_an_answer() {
     }
 }
 
-/// V40, V41: confirmations of what nobody asked for.
+/// These types confirm what the scheduler had asked for: here it had not.
 #[tokio::test]
 async fn what_was_never_asked_back_is_removed_all_the_same_and_not_answered() {
     let service = Service::start();
@@ -81,7 +79,6 @@ async fn what_was_never_asked_back_is_removed_all_the_same_and_not_answered() {
     }
 }
 
-/// V42
 #[tokio::test]
 async fn an_unknown_type_means_stopped_or_nothing_where_enumerations_are_strict() {
     for (strict, n_released) in [("false", 1), ("true", 0)] {
@@ -101,7 +98,7 @@ async fn an_unknown_type_means_stopped_or_nothing_where_enumerations_are_strict(
     }
 }
 
-/// V42, W15: the same of a request that waits, and of what belongs to others.
+/// The same of a request that waits, and of what belongs to others.
 #[tokio::test]
 async fn an_unknown_type_is_treated_alike_in_every_release() {
     for strict in [false, true] {
@@ -139,7 +136,7 @@ async fn an_unknown_type_is_treated_alike_in_every_release() {
     }
 }
 
-/// V43, and a release that names nothing at all.
+/// So is a release that names nothing at all.
 #[tokio::test]
 async fn a_release_without_application_is_about_what_belongs_to_others() {
     let service = Service::start();
@@ -155,7 +152,7 @@ async fn a_release_without_application_is_about_what_belongs_to_others() {
     }
 }
 
-/// F4: neither UUID nor key is everything of the application.
+/// A release with neither UUID nor key is about everything of the application.
 #[tokio::test]
 async fn a_release_of_an_application_takes_all_its_allocations() {
     let service = Service::start();

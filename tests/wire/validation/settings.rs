@@ -1,4 +1,4 @@
-//! Settings that move the bounds of V9, V21, V29, V44 and V48.
+//! Settings that move bounds: of ids, of repetitions, and whether changes of unknown nodes are refused.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;

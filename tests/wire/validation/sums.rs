@@ -1,4 +1,4 @@
-//! What stays when everything has gone: VT3 and VT4.
+//! What stays when everything has gone.
 
 use std::fmt::Write as _;
 
@@ -31,8 +31,8 @@ const NODES: [&str; 3] = ["n2", "n3", "n4"];
 /// Of what belongs to others.
 const FOREIGN: [&str; 4] = ["f0", "f1", "f2", "f3"];
 
-/// VT3 and VT4: after ten thousand items, good and bad, while nodes and applications come and go,
-/// and a release of everything, all sums are zero.
+/// After ten thousand items, good and bad, while nodes and applications come and go, and a release
+/// of everything, all sums are zero.
 #[tokio::test]
 async fn ten_thousand_items_leave_nothing_behind() {
     // What comes too early is refused at once: nothing is taken after the last release.
