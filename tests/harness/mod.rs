@@ -135,9 +135,33 @@ impl Service {
     }
 
     /// A connection of its own.
-    pub async fn client(&self) -> SchedulerClient<Channel> {
+    pub async fn channel(&self) -> Channel {
         let endpoint = Endpoint::from_shared(format!("http://{}", self.grpc)).unwrap();
-        SchedulerClient::new(endpoint.connect().await.unwrap())
+        endpoint.connect().await.unwrap()
+    }
+
+    /// A resource manager's client with a connection of its own.
+    pub async fn client(&self) -> SchedulerClient<Channel> {
+        SchedulerClient::new(self.channel().await)
+    }
+
+    /// The value of a counter, such as `name{label="x"}`; zero if it is not shown.
+    pub async fn counted(&self, series: &str) -> u64 {
+        let metrics = self.get("/ws/v1/metrics").await;
+        let mut values = metrics.lines().filter_map(|line| line.strip_prefix(series));
+        values.next().map_or(0, |value| value.trim().parse().unwrap())
+    }
+
+    /// Waits until a counter has reached a value: what is counted may be counted after what was
+    /// answered.
+    pub async fn until_counted(&self, series: &str, value: u64) {
+        let counted = async {
+            while self.counted(series).await < value {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let in_time = timeout(PATIENCE, counted).await.is_ok();
+        assert!(in_time, "`{series}` is not {value}: {}", self.counted(series).await);
     }
 
     /// The body of a GET.

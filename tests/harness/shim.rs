@@ -9,7 +9,7 @@ use monoceros_proto::callback::v1::shim_message::Body as Said;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Endpoint;
+use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
 use super::{PATIENCE, Rm, Service, reason_of};
@@ -57,8 +57,12 @@ pub struct Shim {
 impl Shim {
     /// Opens a stream and says nothing.
     pub async fn open(service: &Service) -> Self {
-        let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
-        let mut client = CallbackServiceClient::new(endpoint.connect().await.unwrap());
+        Self::open_on(service.channel().await).await
+    }
+
+    /// Opens a stream on a connection beside others.
+    pub async fn open_on(channel: Channel) -> Self {
+        let mut client = CallbackServiceClient::new(channel);
         let (sender, requests) = mpsc::channel(64);
         let messages = client.attach(ReceiverStream::new(requests)).await.unwrap().into_inner();
         Self { sender, messages, nodes: BTreeMap::new(), seen: Vec::new(), cache_seq: 0 }

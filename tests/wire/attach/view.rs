@@ -1,0 +1,243 @@
+//! The shim's view of the cluster: what it is told to assume and to forget, and when.
+
+use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::callback::v1::core_message::Body;
+use monoceros_proto::si::v1 as si;
+
+use super::{REQUIRED, ask_for, placed, rm_with_nodes, used_and_pending};
+use crate::harness::shim::{ALL, Shim, hello, passes};
+use crate::harness::{Service, ask, release};
+
+#[tokio::test]
+async fn one_batch_with_assumptions_settles_placements_that_exclude_each_other() {
+    let service = Service::start();
+    let nodes: Vec<String> = (0..64).map(|n| format!("n{n:02}")).collect();
+    let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let rm = rm_with_nodes(&service, REQUIRED, &nodes).await;
+    let shim = Shim::attach(&service, hello("rm", ALL)).await;
+    let keys: Vec<String> = (0..64).map(|n| format!("a{n:02}")).collect();
+    ask_for(&rm, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    shim.keep_excluding();
+    rm.until("all allocated", |seen| seen.new.len() == 64).await;
+    let nodes: std::collections::BTreeSet<_> =
+        placed(&rm).into_iter().map(|(_, node)| node).collect();
+    assert_eq!(nodes.len(), 64, "each on a node of its own");
+}
+
+#[tokio::test]
+async fn a_winner_that_is_lost_to_a_node_removal_is_forgotten_and_voids_only_what_rests_on_it() {
+    let service = Service::start();
+    let nodes = ["n1", "n2", "n3", "n4"];
+    let rm = rm_with_nodes(&service, REQUIRED, &nodes).await;
+    let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
+    shim.sync().await;
+    ask_for(&rm, &["a", "b", "c", "d"]).await;
+    let mut out = Vec::new();
+    while out.iter().map(|batch: &cb::PredicateBatch| batch.queries.len()).sum::<usize>() < 4 {
+        out.push(shim.batch().await);
+    }
+    let place: std::collections::BTreeMap<String, String> = out
+        .iter()
+        .flat_map(|batch| &batch.queries)
+        .map(|query| (query.allocation_key.clone(), shim.nodes(query).remove(0)))
+        .collect();
+    let apart: std::collections::BTreeSet<_> = place.values().collect();
+    assert_eq!(apart.len(), 4, "each on a node of its own: {place:?}");
+    // The node of the second one goes while the shim thinks; the next node's answer says that the
+    // scheduler knows.
+    let gone = si::NodeInfo {
+        node_id: place["b"].clone(),
+        action: si::node_info::ActionFromRm::Decomission.into(),
+        ..Default::default()
+    };
+    rm.send_nodes(vec![gone]).await;
+    let rm = rm.with_nodes(&["n9"]).await;
+    // What was decided before the second holds, as does what rests on its own node only. The
+    // last one saw the second where it is not.
+    let scope = |key: &str| match key {
+        "d" => cb::Scope::Topology,
+        _ => cb::Scope::Node,
+    };
+    for batch in &out {
+        shim.pass(batch, scope).await;
+    }
+    let forgotten = shim
+        .until("forget", |body| match body {
+            Body::CacheSync(sync) => {
+                sync.args.as_ref().unwrap().forget_allocations.first().cloned()
+            }
+            _ => None,
+        })
+        .await;
+    assert_eq!(forgotten.allocation_key, "b");
+    rm.until("what holds is allocated", |seen| seen.new.len() == 2).await;
+    let mut placed_now = placed(&rm);
+    placed_now.sort();
+    let expected = ["a", "c"].map(|key| (key.to_owned(), place[key].clone()));
+    assert_eq!(placed_now, expected);
+    // Asked again: by now, or soon.
+    let mut again: Vec<_> = std::mem::take(&mut shim.seen)
+        .into_iter()
+        .filter_map(|body| match body {
+            Body::PredicateBatch(batch) => Some(batch),
+            _ => None,
+        })
+        .collect();
+    let asked_again = |again: &[cb::PredicateBatch]| -> std::collections::BTreeSet<String> {
+        again
+            .iter()
+            .flat_map(|batch| &batch.queries)
+            .map(|one| one.allocation_key.clone())
+            .collect()
+    };
+    while asked_again(&again).len() < 2 {
+        again.push(shim.batch().await);
+    }
+    assert_eq!(asked_again(&again).into_iter().collect::<Vec<_>>(), ["b", "d"]);
+    for batch in &again {
+        shim.pass(batch, scope).await;
+    }
+    shim.keep_answering(passes);
+    rm.until("all allocated", |seen| seen.new.len() == 4).await;
+    assert!(placed(&rm).iter().all(|(_, node)| *node != place["b"]));
+}
+
+#[tokio::test]
+async fn each_allocation_and_each_release_is_told_to_the_view_once_and_in_order() {
+    let service = Service::start();
+    let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
+    let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
+    let first = shim.sync().await;
+    assert!(first.snapshot && first.snapshot_end, "the whole view comes first: {first:?}");
+    let mut last = first.cache_seq;
+    for n in 1..=20 {
+        let key = format!("k{n}");
+        ask_for(&rm, &[&key]).await;
+        rm.until("allocated", |seen| seen.new.len() == n).await;
+        let sync = shim.sync().await;
+        assert!(sync.cache_seq > last && !sync.snapshot, "{last}: {sync:?}");
+        last = sync.cache_seq;
+        let args = sync.args.unwrap();
+        let [assumed] = &args.assumed_allocations[..] else { panic!("one: {args:?}") };
+        assert_eq!((&*assumed.allocation_key, &*assumed.node_id), (&*key, "n1"));
+        assert!(args.forget_allocations.is_empty(), "{args:?}");
+        rm.send_allocations(vec![], vec![], vec![release("app", &key)]).await;
+        rm.until("released", |seen| seen.released.len() == n).await;
+        let sync = shim.sync().await;
+        assert!(sync.cache_seq > last, "{last}: {sync:?}");
+        last = sync.cache_seq;
+        let args = sync.args.unwrap();
+        let [forgotten] = &args.forget_allocations[..] else { panic!("one: {args:?}") };
+        assert_eq!(forgotten.allocation_key, key);
+        assert!(args.assumed_allocations.is_empty(), "{args:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_allocation_is_told_after_its_assumption_was_acknowledged_and_not_before() {
+    let service = Service::start_with(&[("CALLBACK__CACHE_SYNC_TIMEOUT", "30")]);
+    let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
+    let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
+    let mut shim = Shim::attach(&service, confirming).await;
+    let first = shim.sync().await;
+    ask_for(&rm, &["a"]).await;
+    let sync = shim.sync().await;
+    let assumed = &sync.args.as_ref().unwrap().assumed_allocations[0];
+    assert_eq!((&*assumed.allocation_key, &*assumed.node_id), ("a", "n1"));
+    // It is decided, and the RM hears of everything else.
+    assert_eq!(used_and_pending(&service).await, (1_000, 0));
+    let rm = rm.with_nodes(&["n2"]).await;
+    shim.acknowledge(first.cache_seq, vec![]).await;
+    let rm = rm.with_nodes(&["n3"]).await;
+    rm.read(|seen| assert!(seen.new.is_empty(), "{:?}", seen.new));
+    shim.acknowledge(sync.cache_seq, vec![]).await;
+    rm.until("allocated", |seen| seen.new.len() == 1).await;
+    let timeouts = "monoceros_callback_cache_sync_timeouts_total";
+    assert_eq!(service.counted(timeouts).await, 0, "it was the acknowledgement");
+}
+
+#[tokio::test]
+async fn a_decision_is_told_before_the_next_batch_which_rests_on_it() {
+    let service = Service::start();
+    let rm = rm_with_nodes(&service, REQUIRED, &["n1"]).await;
+    // Whoever confirms is not told to assume by itself: each decision is told.
+    let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
+    let mut shim = Shim::attach(&service, confirming).await;
+    let first = shim.sync().await;
+    ask_for(&rm, &["a"]).await;
+    let batch = shim.batch().await;
+    assert_eq!(batch.cache_seq, first.cache_seq);
+    assert!(!batch.queries[0].assume);
+    shim.answer(&batch, passes).await;
+    let assumed = shim.sync().await;
+    assert_eq!(assumed.args.as_ref().unwrap().assumed_allocations[0].allocation_key, "a");
+    assert!(assumed.cache_seq > first.cache_seq);
+    shim.acknowledge(assumed.cache_seq, vec![]).await;
+    rm.until("allocated", |seen| seen.new.len() == 1).await;
+    // The end of the first is told before the question for the second comes.
+    rm.send_allocations(vec![], vec![], vec![release("app", "a")]).await;
+    rm.until("released", |seen| seen.released.len() == 1).await;
+    ask_for(&rm, &["b"]).await;
+    shim.seen.clear();
+    let batch = shim.batch().await;
+    assert_eq!(batch.queries[0].allocation_key, "b");
+    let syncs: Vec<_> = shim
+        .seen
+        .iter()
+        .filter_map(|body| match body {
+            Body::CacheSync(sync) => Some(sync),
+            _ => None,
+        })
+        .collect();
+    let [forgotten] = &syncs[..] else { panic!("one sync before the batch: {syncs:?}") };
+    assert_eq!(forgotten.args.as_ref().unwrap().forget_allocations[0].allocation_key, "a");
+    assert!(forgotten.cache_seq > assumed.cache_seq);
+    assert_eq!(batch.cache_seq, forgotten.cache_seq, "the batch says what it rests on");
+}
+
+#[tokio::test]
+async fn a_new_stream_begins_with_what_the_rm_has_not_reported_itself() {
+    let service = Service::start();
+    let rm = rm_with_nodes(&service, &[("callback.predicates", "optional")], &["n1"]).await;
+    ask_for(&rm, &["a"]).await;
+    rm.until("allocated", |seen| seen.new.len() == 1).await;
+    let running = si::Allocation { node_id: "n1".to_owned(), ..ask("app", "b") };
+    rm.send_allocations(vec![], vec![running], vec![]).await;
+    rm.until("taken over", |seen| seen.new.len() == 2).await;
+    let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
+    let assumed = shim.sync().await.args.unwrap().assumed_allocations;
+    let keys: Vec<_> = assumed.iter().map(|one| &*one.allocation_key).collect();
+    assert_eq!(keys, ["a"]);
+}
+
+#[tokio::test]
+async fn an_allocation_that_the_shim_cannot_take_in_is_never_told_and_goes_elsewhere() {
+    let service = Service::start();
+    let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
+    let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
+    let mut shim = Shim::attach(&service, confirming).await;
+    shim.sync().await;
+    ask_for(&rm, &["a"]).await;
+    let sync = shim.sync().await;
+    let failure = cb::CacheSyncFailure {
+        allocation_key: "a".to_owned(),
+        reason: "volume".to_owned(),
+        retryable: true,
+    };
+    shim.acknowledge(sync.cache_seq, vec![failure]).await;
+    let again = shim.sync().await;
+    assert_eq!(again.args.as_ref().unwrap().assumed_allocations[0].allocation_key, "a");
+    rm.read(|seen| assert!(seen.new.is_empty(), "{:?}", seen.new));
+    shim.acknowledge(again.cache_seq, vec![]).await;
+    rm.until("allocated", |seen| seen.new.len() == 1).await;
+}
+
+#[tokio::test]
+async fn an_allocation_that_is_not_confirmed_in_time_is_told_anyway() {
+    let service = Service::start_with(&[("CALLBACK__CACHE_SYNC_TIMEOUT", "0.05")]);
+    let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
+    let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
+    let _shim = Shim::attach(&service, confirming).await;
+    ask_for(&rm, &["a"]).await;
+    rm.until("allocated", |seen| seen.new.len() == 1).await;
+}
