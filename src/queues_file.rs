@@ -1,9 +1,9 @@
 //! The queue configuration of resource managers that bring none: a file that is read at the start,
 //! again at each SIGHUP and, unless that is switched off, whenever it was changed; and files of their
-//! own for [policy groups](policies).
+//! own for policy groups (`policies`).
 //!
 //! Unlike [`files`](crate::files) it is not read every few seconds: a file that is half written may be
-//! valid, and would take queues away. It is [watched](watch), and read when it has come to rest.
+//! valid, and would take queues away. It is watched (`watch`), and read when it has come to rest.
 //!
 //! # Invariants
 //! * What is in force can always be used: a file that cannot be read or has errors changes nothing,
