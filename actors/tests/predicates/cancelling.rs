@@ -25,9 +25,11 @@ fn after<F: Future<Output = ()>>(happens: impl FnOnce(std::rc::Rc<World>) -> F) 
             assert_eq!(words.iter().filter(|word| *word == "1 withdrawn").count(), 1, "{words:?}");
             words.retain(|word| word != "1 withdrawn");
             let open = world.shim.open_ids();
+            let before = (world.used_and_pending().await, passes(&world));
             world.shim.answer([(1, assumed_at(0))]);
             assert!(world.heard().await.is_empty(), "a late answer is dropped");
             assert_eq!(world.shim.open_ids(), open);
+            assert_eq!((world.used_and_pending().await, passes(&world)), before);
             if open.is_empty() {
                 assert_eq!(world.used_and_pending().await.0, 0);
             }
@@ -35,6 +37,11 @@ fn after<F: Future<Output = ()>>(happens: impl FnOnce(std::rc::Rc<World>) -> F) 
         }
     });
     heard.into_inner()
+}
+
+/// Answers so far that placed something, as text.
+fn passes(world: &World) -> String {
+    world.count("monoceros_predicate_answers_total", "passed").to_string()
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn a_hold_takes_back_what_waits_and_decides_nothing_until_it_is_lifted() {
         world.shim.answer([(1, assumed_at(0))]);
         world.scheduler.settle().await;
         assert!(world.heard().await.is_empty(), "settled is what can be done");
+        assert_eq!(world.used_and_pending().await, (0, 7), "an answer comes too late");
         world.control.hold(false);
         assert_eq!(world.heard().await, ["3 k1? n1", "4 k2? n1"]);
     });
@@ -43,6 +44,8 @@ fn without_anybody_to_ask_nothing_is_placed_and_releases_go_on() {
         world.end("app", "k1", TerminationType::StoppedByRm).await;
         assert_eq!(world.heard().await, ["k1 released"]);
         world.scheduler.settle().await;
+        assert!(world.heard().await.is_empty());
+        assert_eq!(world.used_and_pending().await, (0, 4));
         world.control.set_predicates(Predicates::Remote { in_flight: 1 });
         assert_eq!(world.heard().await, ["3 k2? n1"], "whoever comes back is asked anew");
     });
