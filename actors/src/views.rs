@@ -218,7 +218,7 @@ pub(crate) fn application(
     let held = application.allocations.values().filter_map(|id| table.get(*id));
     let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
     allocations.sort_by(|a, b| (&a.allocation_key, &a.uuid).cmp(&(&b.allocation_key, &b.uuid)));
-    let pending = application.asks.iter().filter(|ask| ask.repeat > 0);
+    let pending = application.asks.iter().filter(|ask| ask.outstanding > 0);
     let mut requests: Vec<_> = pending.map(|asked| ask(asked, &application.id)).collect();
     requests.sort_by(|a, b| a.allocation_key.cmp(&b.allocation_key));
     let log = application.log().iter();
@@ -253,29 +253,29 @@ fn ask(ask: &Ask, application: &str) -> AskSnapshot {
         allocation_key: ask.key.to_string(),
         allocation_tags: tags(ask.tags.as_ref()),
         request_time: ask.created_ns,
-        resource: ask.resources().clone(),
-        priority: ask.priority(),
-        required_node_id: ask.required_node().map(ToString::to_string).unwrap_or_default(),
+        resource: ask.resources.clone(),
+        priority: ask.priority,
+        required_node_id: ask.required_node.as_ref().map(ToString::to_string).unwrap_or_default(),
         application_id: application.to_owned(),
         originator: ask.originator,
         scheduling_attempted: ask.attempted,
-        pending_count: i32::try_from(ask.repeat).unwrap_or(i32::MAX),
+        pending_count: i32::try_from(ask.outstanding).unwrap_or(i32::MAX),
         ..AskSnapshot::default()
     }
 }
 
 fn allocation(entry: &Allocation, baton: &Baton) -> AllocationSnapshot {
     AllocationSnapshot {
-        allocation_key: entry.key.to_string(),
-        uuid: if entry.uuid == entry.key { String::new() } else { entry.uuid.to_string() },
-        allocation_tags: tags(entry.tags.as_ref()),
+        allocation_key: entry.key().to_string(),
+        uuid: if entry.uuid == *entry.key() { String::new() } else { entry.uuid.to_string() },
+        allocation_tags: tags(entry.spec.tags.as_ref()),
         request_time: entry.created_ns,
         allocation_time: entry.created_ns,
-        resource: entry.resources.clone(),
-        priority: entry.priority,
+        resource: entry.resources().clone(),
+        priority: entry.spec.priority,
         node_id: baton.books.nodes.id(entry.node).to_string(),
         application_id: baton.directory.application_id(entry.application).to_string(),
-        originator: entry.originator,
+        originator: entry.spec.originator,
         ..AllocationSnapshot::default()
     }
 }

@@ -7,6 +7,7 @@
 use crate::decide::predicates::Unsettled;
 use crate::limits::Trackers;
 use crate::nodes::{NodeIndex, NodeOrder};
+use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationTable;
 
@@ -24,7 +25,7 @@ pub struct Books {
     /// Everything asked for and not yet released: root's pending and allocated. Bounds every sum
     /// of the partition, so that none can leave the range of a quantity.
     pub promised: Resources,
-    loosenings: u64,
+    loosenings: Loosening,
     arrivals: u64,
 }
 
@@ -37,14 +38,14 @@ impl Books {
             unsettled: Unsettled::default(),
             trackers: Trackers::default(),
             promised: Resources::new(),
-            loosenings: 0,
+            loosenings: Loosening::NONE,
             arrivals: 0,
         }
     }
 
     /// Counts a step that may have given some queue more room, and names it.
-    pub fn loosen(&mut self) -> u64 {
-        self.loosenings += 1;
+    pub fn loosen(&mut self) -> Loosening {
+        self.loosenings = self.loosenings.next();
         self.loosenings
     }
 

@@ -19,8 +19,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::order::keys::AskKey;
-use monoceros_rules::order::waits::{View, WaitSet};
-use monoceros_rules::work::asks::ClassId;
+use monoceros_rules::order::waits::WaitSet;
 
 use super::Application;
 use crate::partition::BACKOFF_LEAST;
@@ -36,15 +35,6 @@ pub(super) struct Backoff {
 }
 
 impl Application {
-    /// Where a pass ends that comes to `next` now, or has tried everything.
-    pub(super) fn last_of_pass(&self, view: &View<'_>, next: Option<ClassId>) -> Option<AskKey> {
-        let limit = self.leaf_facts.config.settings.backoff_asks;
-        if limit == 0 {
-            return None;
-        }
-        self.book.asks.last_of_pass(limit, view, next)
-    }
-
     /// The pass ended with this ask: nothing more is tried for a while.
     pub(super) fn back_off(&mut self, reached: AskKey, baton: &mut Baton) {
         let delay = self.leaf_facts.config.settings.backoff_delay.max(BACKOFF_LEAST);
@@ -69,7 +59,7 @@ impl Application {
     /// What its asks wait for, as far as they are looked at.
     pub(super) fn waits(&self) -> WaitSet {
         match &self.backoff {
-            None => self.book.asks.waits().declined(self.last_vain),
+            None => self.book.asks.waits().declined(self.declined_at),
             Some(Backoff { until_ns: Some(_), .. }) => WaitSet::Nothing,
             Some(Backoff { until_ns: None, .. }) => WaitSet::Due,
         }

@@ -19,7 +19,7 @@ impl Application {
 
     /// An event about one of its asks.
     fn request(&self, row: EventKind, ask: &Ask, at_ns: i64) -> Event {
-        Event::of(row, &ask.key, at_ns).referring(&self.book.id).amount(ask.resources())
+        Event::of(row, &ask.key, at_ns).referring(&self.book.id).amount(&ask.resources)
     }
 
     /// It leaves its queue.
@@ -75,17 +75,16 @@ impl Application {
     /// The event of what predicates said of an ask that no node will have, unless there was one just
     /// now.
     pub(super) fn tell_refusals(&mut self, baton: &mut Baton, slot: AskSlot) {
-        let ask = self.book.asks.ask_mut(slot);
-        let reasons = std::mem::take(&mut ask.reasons);
-        let too_soon = ask.refusal_told_ns.is_some_and(|told| baton.now_ns < told + REFUSALS_NS);
+        let refusals = self.book.asks.ask_mut(slot).refusals_mut();
+        let reasons = std::mem::take(&mut refusals.reasons);
+        let too_soon = refusals.told_ns.is_some_and(|told| baton.now_ns < told + REFUSALS_NS);
         if reasons.is_empty() || too_soon {
             return;
         }
-        ask.refusal_told_ns = Some(baton.now_ns);
+        refusals.told_ns = Some(baton.now_ns);
         let ask = self.book.asks.ask(slot);
         let message = Message::Refused(reasons);
-        baton.happens(|at| {
-            self.request(EventKind::RefusedByPredicates, ask, at).with_message(message)
-        });
+        let event = |at| self.request(EventKind::RefusedByPredicates, ask, at);
+        baton.happens(|at| event(at).with_message(message));
     }
 }

@@ -53,7 +53,7 @@ impl Application {
     pub(super) fn show_outstanding(&mut self, baton: &mut Baton) {
         let asks = &self.book.asks;
         for (class, count) in baton.walk.wanted.remove(&self.slot).unwrap_or_default() {
-            if asks.shape(class).required_node.is_some() {
+            if asks.shape(class).required_node().is_some() {
                 continue;
             }
             for (slot, count) in asks.first_tried(class, count, self.reached()) {
@@ -66,7 +66,7 @@ impl Application {
                     application: self.book.id.to_string(),
                     key: ask.key.to_string(),
                     queue: self.book.queue.to_string(),
-                    resource: ask.resources().clone(),
+                    resource: ask.resources.clone(),
                     count,
                     tags: ask.tags.as_deref().cloned().unwrap_or_default(),
                     pending_since_ns: ask.created_ns,

@@ -33,13 +33,13 @@ fn derive(notice: &Notice, events: &mut Vec<Event>) {
             let event = |row, object| {
                 Event::of(row, object, allocated.at_ns)
                     .referring(&allocated.uuid)
-                    .amount(&allocated.resources)
+                    .amount(&allocated.spec.resources)
             };
             events.push(event(EventKind::NodeAllocationAdded, &allocated.node));
             let charged = |row, whose| {
                 Event::of(row, whose, allocated.at_ns)
                     .referring(&allocated.queue)
-                    .amount(&allocated.resources)
+                    .amount(&allocated.spec.resources)
             };
             events.push(charged(EventKind::UserCharged, &allocated.user));
             let group = allocated.group.as_ref();

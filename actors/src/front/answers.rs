@@ -196,34 +196,24 @@ pub(super) fn refusal(notice: &Notice) -> Option<String> {
 }
 
 fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {
-    let Allocated {
-        application,
-        key,
-        uuid,
-        node,
-        resources,
-        priority,
-        originator,
-        preemption,
-        task_group,
-        tags,
-        ..
-    } = allocated;
+    let Allocated { application, spec, uuid, node, .. } = allocated;
+    // A client in today's form keeps the tags it sent; only asks in the older form get theirs back.
+    let tags = spec.tags.as_ref().filter(|_| spec.form == Form::Ask);
     si::Allocation {
-        allocation_key: key.to_string(),
-        allocation_tags: tags.map(|tags| (*tags).clone()).unwrap_or_default(),
+        allocation_key: spec.key.to_string(),
+        allocation_tags: tags.map(|tags| (**tags).clone()).unwrap_or_default(),
         uuid: uuid.to_string(),
         allocation_id: uuid.to_string(),
-        resource_per_alloc: Some(resource(&resources)),
-        priority,
+        resource_per_alloc: Some(resource(&spec.resources)),
+        priority: spec.priority,
         node_id: node.to_string(),
         application_id: application.to_string(),
         partition_name: partition.to_string(),
-        originator,
-        task_group_name: task_group.map(|name| (*name).clone()).unwrap_or_default(),
+        originator: spec.originator,
+        task_group_name: spec.task_group.as_deref().cloned().unwrap_or_default(),
         preemption_policy: Some(si::PreemptionPolicy {
-            allow_preempt_self: preemption.of_itself(),
-            allow_preempt_other: preemption.of_others(),
+            allow_preempt_self: spec.preemption.of_itself(),
+            allow_preempt_other: spec.preemption.of_others(),
         }),
         ..si::Allocation::default()
     }

@@ -2,9 +2,10 @@
 //!
 //! # Why an actor
 //! Two placements must never hold the same core. One mailbox makes "look, then take" a single step
-//! without a lock, and the predicate of an RM in this process is asked inside that step, so that a
-//! refusal in the middle of a run of placements is exact. Where the RM answers later, the node holds
-//! the amount until the application settles the placement or takes it back.
+//! without a lock. The node asks the RM's predicate before it confirms, wherever the RM is: one in this
+//! process inside the very step, so that a refusal in the middle of a run of placements is exact; one
+//! that answers later by a question that leaves from here ([`predicates`]), while the amount is held.
+//! The answer comes back to the node that passes, which confirms the placement or refuses it.
 //!
 //! # Invariants
 //! * `available = total − allocated − occupied − foreign`, in the node index too, after every
@@ -17,8 +18,9 @@
 //! A predicate that panics counts as a refusal. If this actor is lost, the baton in its hands is lost
 //! with it, and that tells the Rm (see [`crate::step`]).
 
+mod predicates;
+
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -31,19 +33,36 @@ use prometheus::IntGauge;
 
 use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Metrics};
-use crate::step::{Baton, Errand, NodeWork, Outcome, Purpose, VisitReport};
+use crate::step::{
+    Answers, Baton, Consequences, Errand, NodeWork, PlaceAnswer, Placement, Purpose, VisitReport,
+};
 
 /// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
 ///
 /// [`Placed`]: crate::application::Placed
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Place(pub(crate) Box<Baton>);
+pub(crate) struct Place {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) placement: Placement,
+}
 
-/// Does the last piece of the visit's [`NodeWork`] and passes the baton on.
+/// The RM says that a placement passes here: confirms it, or refuses it. From the partition or from
+/// the node of the answer before.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Work(pub(crate) Box<Baton>);
+pub(crate) struct Confirm {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) answers: Answers,
+}
+
+/// Does the last piece of a visit's [`NodeWork`] and passes the baton on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Work {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) consequences: Consequences,
+}
 
 /// The RM changes the node itself. From the partition.
 #[derive(Message)]
@@ -156,26 +175,36 @@ impl Node {
         }
     }
 
-    fn place(&mut self, baton: &mut Baton) -> Outcome {
-        let placing = baton.placing.as_ref().expect("a placement comes with what is to be placed");
-        let may_come = placing.required || self.is_open();
-        if !may_come || !self.available.holds(&placing.resources) {
-            debug_assert!(placing.required, "the index offers only nodes that have room");
-            return Outcome::NoRoom;
+    /// Holds what is to be placed: once the predicate of an RM in this process passed, or until the
+    /// RM has answered the question that leaves from here.
+    fn place(&mut self, placement: &mut Placement, baton: &mut Baton) -> PlaceAnswer {
+        let is_required = placement.spec.required_node.is_some();
+        let may_come = is_required || self.is_open();
+        if !may_come || !self.available.holds(&placement.spec.resources) {
+            debug_assert!(is_required, "the index offers only nodes that have room");
+            return PlaceAnswer::NoRoom;
         }
-        if !baton.offer.asks_later && !predicate_passes(baton, &self.id) {
-            return Outcome::Refused;
+        if baton.offer.asks_later {
+            self.hold(placement.allocation, &placement.spec.resources, baton);
+            return PlaceAnswer::Asked(predicates::ask_later(placement, baton));
         }
-        let placing = baton.placing.as_ref().expect("still in hand");
-        self.holds.push(placing.allocation);
-        self.allocated.add(&placing.resources);
+        if !predicates::passes(placement, &self.id, baton) {
+            return PlaceAnswer::Refused;
+        }
+        self.hold(placement.allocation, &placement.spec.resources, baton);
+        PlaceAnswer::Held
+    }
+
+    /// Takes an allocation in for which there is room.
+    fn hold(&mut self, allocation: AllocationId, resources: &Resources, baton: &mut Baton) {
+        self.holds.push(allocation);
+        self.allocated.add(resources);
         self.available = if self.occupied.is_empty() && self.foreign.is_empty() {
-            std::mem::take(&mut self.available).minus(&placing.resources)
+            std::mem::take(&mut self.available).minus(resources)
         } else {
             self.available_anew()
         };
         self.tell_index(baton, None);
-        Outcome::Held
     }
 
     fn work(&mut self, work: NodeWork, baton: &mut Baton) {
@@ -222,7 +251,7 @@ impl Node {
             let question = entry.question.and_then(|number| baton.books.unsettled.get(number));
             question.is_some_and(|question| {
                 (!self.is_open() && !question.required)
-                    || entry.resources.overdraws(&self.available)
+                    || entry.resources().overdraws(&self.available)
             })
         });
         given_up.sort_unstable();
@@ -354,37 +383,6 @@ pub(crate) fn is_ready(attributes: &BTreeMap<String, String>) -> bool {
     !matches!(text, Some("0" | "f" | "F" | "false" | "FALSE" | "False"))
 }
 
-fn predicate_passes(baton: &mut Baton, node: &str) -> bool {
-    let key = &baton.placing.as_ref().expect("asked for a placement in hand").key;
-    let question = &mut baton.question;
-    question.allocation_key.clear();
-    question.allocation_key.push_str(key);
-    question.node_id.clear();
-    question.node_id.push_str(node);
-    question.allocate = true;
-    match catch_unwind(AssertUnwindSafe(|| baton.callback.predicates(&baton.question))) {
-        Ok(Ok(())) => true,
-        Ok(Err(why)) => {
-            tracing::debug!(ask = %key, node, why, "refused by predicate");
-            note_refusal(baton, why);
-            false
-        }
-        Err(_) => {
-            tracing::error!(ask = %key, node, "the predicate callback panicked, taken as a refusal");
-            note_refusal(baton, "the predicate failed".to_owned());
-            false
-        }
-    }
-}
-
-fn note_refusal(baton: &mut Baton, why: String) {
-    if baton.tracking.is_on()
-        && let Some(placing) = &mut baton.placing
-    {
-        *placing.refusals.entry(why).or_default() += 1;
-    }
-}
-
 impl Actor for Node {
     type Context = Context<Self>;
 
@@ -411,34 +409,48 @@ impl Actor for Node {
 impl Handler<Place> for Node {
     type Result = ();
 
-    fn handle(&mut self, Place(mut baton): Place, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Place { mut baton, mut placement }: Place, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Node);
         let trying = baton.tally.node_try();
-        let outcome = self.place(&mut baton);
-        let placing = baton.placing.as_mut().expect("the node leaves it in hand");
-        placing.outcome = outcome;
-        if outcome != Outcome::Held
+        let answer = self.place(&mut placement, &mut baton);
+        if matches!(answer, PlaceAnswer::NoRoom | PlaceAnswer::Refused)
             && let Some(timer) = trying
         {
             timer.stop_and_discard();
         }
-        let application = Arc::clone(&placing.application);
+        let application = Arc::clone(&baton.directory.applications[placement.application].address);
         baton.tally.post(ActorKind::Application);
-        application.do_send(crate::application::Placed(baton));
+        application.do_send(crate::application::Placed { baton, placement, answer });
+    }
+}
+
+impl Handler<Confirm> for Node {
+    type Result = ();
+
+    fn handle(&mut self, Confirm { mut baton, mut answers }: Confirm, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(ActorKind::Node);
+        if let Some(passed) = answers.take_passed() {
+            let number = passed.question;
+            let settlement = self.confirm(&passed, &mut baton);
+            answers.settled.extend(settlement.map(|settlement| (number, settlement)));
+        }
+        baton.take_answers(answers);
     }
 }
 
 impl Handler<Work> for Node {
     type Result = ();
 
-    fn handle(&mut self, Work(mut baton): Work, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Work { mut baton, mut consequences }: Work, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Node);
+        let work = &mut consequences.node_work;
         // Everything in a row that is for this node is done at once.
-        while baton.node_work.last().is_some_and(|(slot, _)| *slot == self.slot) {
-            let (_, work) = baton.node_work.pop().expect("just seen");
+        while work.last().is_some_and(|(slot, _)| *slot == self.slot)
+            && let Some((_, work)) = work.pop()
+        {
             self.work(work, &mut baton);
         }
-        baton.visit_on();
+        baton.follow(consequences);
     }
 }
 

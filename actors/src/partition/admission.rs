@@ -119,11 +119,7 @@ impl Partition {
 
 fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> ApplicationSlot {
     let directory = &mut baton.directory;
-    let free = directory.free_applications.pop();
-    let slot = ApplicationSlot(free.unwrap_or_else(|| {
-        directory.applications.push(None);
-        u32::try_from(directory.applications.len() - 1).expect("applications fit u32")
-    }));
+    let slot = directory.applications.next();
     let queue = directory.queue_mut(leaf);
     queue.applications += 1;
     let (leaf_address, facts) = (Arc::clone(&queue.address), Arc::clone(&queue.facts));
@@ -132,7 +128,7 @@ fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> A
     let book = Book::new(new, Arc::clone(&facts.config.path), baton.now_ns);
     let address = Arc::new(Application::new(slot, book, leaf_address, facts, metrics).start());
     directory.application_by_id.insert(Arc::clone(&id), slot);
-    directory.applications[slot.0 as usize] = Some(ApplicationEntry { id, leaf, address });
+    directory.applications.insert_at(slot, ApplicationEntry { id, leaf, address });
     slot
 }
 

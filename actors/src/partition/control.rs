@@ -16,7 +16,7 @@ use super::{Entry, Partition, Task};
 use crate::api::predicates::{Invalidation, PredicateAnswer, Predicates, QuestionId, Verdict};
 use crate::application::Op;
 use crate::front::rm::{ApplyControl, Control};
-use crate::step::{Baton, Errand};
+use crate::step::{Answers as Batch, Baton, Errand};
 
 /// Answers to questions about placements. From whoever was asked.
 #[derive(Message)]
@@ -149,24 +149,22 @@ impl Partition {
         answers: impl IntoIterator<Item = (QuestionId, Option<Verdict>)>,
         baton: &Baton,
     ) {
-        let mut visit: Option<(ApplicationSlot, Vec<Op>)> = None;
+        let mut together: Option<Batch> = None;
         for (question, verdict) in answers {
             let Some(open) = baton.books.unsettled.get(question.0) else { continue };
-            let op = Op::Answered { question, verdict };
-            match &mut visit {
-                Some((slot, ops)) if *slot == open.application && op.may_share_a_visit() => {
-                    ops.push(op);
-                }
-                _ => {
-                    let next = (open.application, vec![op]);
-                    if let Some((slot, ops)) = visit.replace(next) {
-                        self.agenda.push_back(Task::Visit(slot, ops));
-                    }
-                }
-            }
+            let (application, answer) = (open.application, (question.0, verdict));
+            let answer = match &mut together {
+                Some(batch) => match batch.join(application, answer) {
+                    Ok(()) => continue,
+                    Err(answer) => answer,
+                },
+                None => answer,
+            };
+            let full = together.replace(Batch::new(application, answer));
+            self.agenda.extend(full.map(Task::TakeAnswers));
         }
-        if let Some((slot, ops)) = visit {
-            self.agenda.push_back(Task::Visit(slot, ops));
+        if let Some(batch) = together {
+            self.agenda.push_back(Task::TakeAnswers(batch));
             self.agenda.push_back(Task::EndOfAnswers);
             self.may_decide = true;
         }

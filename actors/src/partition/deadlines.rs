@@ -15,9 +15,6 @@ use crate::step::{Alarm, Baton};
 pub(crate) const COMPLETING_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a dynamic queue stays empty (queues-and-config chapter, 4.5).
 pub(super) const CLEANING_INTERVAL: Duration = Duration::from_secs(10);
-/// After how long an ask that every node refused is tried again, at first and at most.
-pub(crate) const PREDICATE_RETRY: Duration = Duration::from_secs(1);
-pub(crate) const PREDICATE_RETRY_MAX: Duration = Duration::from_secs(30);
 /// The shortest back-off: a shorter one would have the partition look at nothing else.
 pub(crate) const BACKOFF_LEAST: Duration = Duration::from_millis(100);
 
@@ -80,6 +77,12 @@ impl Partition {
             Alarm::PredicateRetry { application, id, key, retry } => {
                 if is_same(baton, application, &id) {
                     let ops = vec![Op::Retry { key, retry }];
+                    self.agenda.push_back(Task::Visit(application, ops));
+                }
+            }
+            Alarm::ExclusionOver { application, id, key, node } => {
+                if is_same(baton, application, &id) {
+                    let ops = vec![Op::ExclusionOver { key, node }];
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }

@@ -118,7 +118,7 @@ impl Partition {
         }
         let address = |facts: &&Arc<QueueFacts>| Arc::clone(&directory.queue(facts.slot).address);
         let queues = path.iter().map(address).collect();
-        let members = directory.applications.iter().flatten();
+        let members = directory.applications.values();
         let treated_otherwise = members.filter(|entry| treats_otherwise && entry.leaf == leaf);
         let applications = treated_otherwise.map(|entry| Arc::clone(&entry.address)).collect();
         let purpose = Purpose::Refresh;

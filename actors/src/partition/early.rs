@@ -16,13 +16,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 use tokio::time::Instant;
 
 use super::{NewNode, Partition};
-use crate::application::{Cause, Op, Which};
+use crate::application::Op;
 use crate::node::NodeChange;
 use crate::step::{Alarm, Baton, Notice};
 
@@ -144,7 +143,7 @@ impl Early {
         self.waiting.retain(|_, waiting| {
             waiting.retain(|item| {
                 let released = match &item.what {
-                    What::Op(of, early) => of == application && releases(op, early),
+                    What::Op(of, early) => of == application && op.takes_back(early),
                     What::Node(_) | What::NodeChange(..) => false,
                 };
                 *items -= usize::from(released);
@@ -206,7 +205,8 @@ impl Partition {
         until: Option<Instant>,
         baton: &mut Baton,
     ) {
-        let (asks, others): (Vec<Op>, Vec<Op>) = ops.into_iter().partition(|op| spec(op).is_some());
+        let (asks, others): (Vec<Op>, Vec<Op>) =
+            ops.into_iter().partition(|op| op.spec().is_some());
         let ignored = others.iter().map(|_| Notice::Ignored(Ignored::ReleaseOfUnknown));
         baton.notices.extend(ignored);
         let awaited = Awaited::Application(Arc::clone(id));
@@ -352,7 +352,7 @@ pub(super) fn reject_with(
     baton: &mut Baton,
     reason: impl Fn(&AskSpec) -> Rejection,
 ) {
-    for spec in ops.iter().filter_map(spec) {
+    for spec in ops.iter().filter_map(Op::spec) {
         baton.tally.ask_rejected(false);
         baton.notices.push(Notice::AskRejected {
             form: spec.form,
@@ -360,32 +360,5 @@ pub(super) fn reject_with(
             application: Arc::clone(id),
             reason: reason(spec),
         });
-    }
-}
-
-/// What is asked for, by an op that asks.
-fn spec(op: &Op) -> Option<&AskSpec> {
-    match op {
-        Op::Ask(spec) | Op::Unified(spec) => Some(spec),
-        Op::Existing(existing) => Some(&existing.spec),
-        _ => None,
-    }
-}
-
-/// Whether `op` takes back what `early` wants.
-fn releases(op: &Op, early: &Op) -> bool {
-    let Some(spec) = spec(early) else { return false };
-    match op {
-        Op::WithdrawAsks(key) => {
-            spec.form == Form::Ask && key.as_ref().is_none_or(|key| *key == spec.key)
-        }
-        Op::Release { cause: Cause::SchedulingFailed, .. } => false,
-        Op::Release { which: Which::All, .. } | Op::Remove => true,
-        Op::Release { which: Which::Key(key), .. } => *key == spec.key,
-        Op::Release { which: Which::Uuid(uuid), .. } => match early {
-            Op::Existing(existing) => existing.uuid == *uuid,
-            _ => *uuid == spec.key,
-        },
-        _ => false,
     }
 }

@@ -41,6 +41,7 @@ use monoceros_config::placement::Placement;
 use monoceros_rules::books::Books;
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::values::epoch::Loosening;
 use tokio::time::Instant;
 
 use crate::api::callback::ResourceManagerCallback;
@@ -51,13 +52,11 @@ use crate::front::rm::{Barrier, Control, Credit, Intake, Rm};
 use crate::metrics::{ActorKind, Metrics};
 use crate::outlet::{Outlet, Publish};
 use crate::partition::oracle::{Oracle, Watch};
-use crate::step::{Alarm, Baton, Climbing, Directory, Errand, Guard, Notice, Offering, Walk};
+use crate::step::{Alarm, Baton, Directory, Errand, Guard, Notice, Offering, Walk};
 use crate::tally::Tally;
 use control::Controls;
 pub(crate) use control::{Answers, Unasked};
-pub(crate) use deadlines::{
-    BACKOFF_LEAST, COMPLETING_TIMEOUT, PREDICATE_RETRY, PREDICATE_RETRY_MAX,
-};
+pub(crate) use deadlines::{BACKOFF_LEAST, COMPLETING_TIMEOUT};
 pub(crate) use early::Awaited;
 use early::Early;
 pub(crate) use observing::Measurements;
@@ -233,10 +232,7 @@ impl Partition {
             woken_by_return: Vec::new(),
             disarmed: Vec::new(),
             offer: Offering::default(),
-            placing: None,
             errand: Errand::None,
-            node_work: Vec::new(),
-            climb: Climbing::default(),
             walk: Walk::default(),
             tracking,
             tally: Tally::new(&metrics),
@@ -292,7 +288,7 @@ impl Partition {
             baton.happens(|at| Event::of(EventKind::QueueAdded, &path, at));
         }
         let limits = Arc::new(Tables::of(&self.config.root));
-        let limits = baton.books.trackers.reload(&limits, 0).unwrap_or_default();
+        let limits = baton.books.trackers.reload(&limits, Loosening::NONE).unwrap_or_default();
         reloading::tell_limits(&limits.events, baton);
     }
 

@@ -51,11 +51,7 @@ impl Partition {
         baton.books.unsettled.changed(slot);
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
-        let nodes = &mut baton.directory.nodes;
-        if nodes.len() <= slot.index() {
-            nodes.resize(slot.index() + 1, None);
-        }
-        nodes[slot.index()] = Some(Arc::new(node.start()));
+        baton.directory.nodes.insert_at(slot, Arc::new(node.start()));
         baton.wake_named(&id);
         baton.notices.push(Notice::NodeAccepted(Arc::clone(&id)));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
@@ -176,7 +172,7 @@ impl Partition {
         baton.books.unsettled.changed(slot);
         baton.books.nodes.remove(slot);
         baton.tally.shared().nodes.decommissioned.inc();
-        if let Some(address) = baton.directory.nodes[slot.index()].take() {
+        if let Some(address) = baton.directory.nodes.take(slot) {
             address.do_send(crate::Halt);
         }
     }

@@ -55,7 +55,7 @@ impl Partition {
         if !strange.is_empty() {
             // The table knows neither UUIDs nor keys by name: one pass for all of them.
             let names = baton.books.allocations.iter().flat_map(|(_, entry)| {
-                [&entry.uuid, &entry.key].into_iter().filter(|name| strange.contains(&***name))
+                [&entry.uuid, entry.key()].into_iter().filter(|name| strange.contains(&***name))
             });
             allocations.extend(names.cloned());
         }
@@ -99,7 +99,7 @@ impl Partition {
             }
             Question::Recommendations(wanted) => {
                 let nodes = if wanted.is_empty() {
-                    baton.directory.nodes.iter().flatten().cloned().collect()
+                    baton.directory.nodes.values().cloned().collect()
                 } else {
                     named(&wanted, baton)
                 };

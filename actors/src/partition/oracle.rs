@@ -92,7 +92,7 @@ impl Oracle {
         let decided = notices.iter().find_map(|notice| match notice {
             Notice::Allocated(allocated) => Some(Decision {
                 application: allocated.application.clone(),
-                key: allocated.key.clone(),
+                key: allocated.spec.key.clone(),
                 node: allocated.node.clone(),
             }),
             _ => None,

@@ -108,13 +108,13 @@ impl Partition {
                     let _ = read.reply.send(Answer::QueueNotFound);
                     return;
                 };
-                let entries = baton.directory.applications.iter().flatten();
+                let entries = baton.directory.applications.values();
                 let of_leaf = entries.filter(|entry| entry.leaf == slot);
                 let addresses = of_leaf.map(|entry| Arc::clone(&entry.address)).collect();
                 baton.walk.applications = addresses;
             }
             Question::AllApplications => {
-                let entries = baton.directory.applications.iter().flatten();
+                let entries = baton.directory.applications.values();
                 baton.walk.applications = entries.map(|entry| Arc::clone(&entry.address)).collect();
             }
             Question::Observe(_) | Question::ObservedSums | Question::Recommendations(_) => {
@@ -207,7 +207,7 @@ fn root_of(walk: &mut Walk) -> QueueSnapshot {
 
 /// Has the next walk gather the facts of everything.
 pub(super) fn walk_all(baton: &mut Baton) {
-    let entries = baton.directory.applications.iter().flatten();
+    let entries = baton.directory.applications.values();
     let applications = entries.map(|entry| Arc::clone(&entry.address)).collect();
     baton.walk = Walk {
         purpose: Purpose::Audit,
@@ -223,5 +223,5 @@ pub(super) fn queues(baton: &Baton) -> Vec<Arc<Addr<crate::queue::Queue>>> {
 }
 
 fn nodes(baton: &Baton) -> Vec<Arc<Addr<crate::node::Node>>> {
-    baton.directory.nodes.iter().flatten().cloned().collect()
+    baton.directory.nodes.values().cloned().collect()
 }

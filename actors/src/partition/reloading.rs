@@ -158,7 +158,7 @@ impl Partition {
     /// Not configured any more: the RM is told of every application, then everything ends.
     fn dismiss(&mut self) {
         let baton = self.baton.as_mut().expect("nothing is under way while a proposal stands");
-        let mut entries: Vec<_> = baton.directory.applications.iter().flatten().collect();
+        let mut entries: Vec<_> = baton.directory.applications.values().collect();
         let [applications, nodes, allocations] =
             [entries.len(), baton.books.nodes.len(), baton.books.allocations.len()];
         if applications + nodes + allocations > 0 {
@@ -212,7 +212,7 @@ fn usage(facts: &Facts, baton: &Baton) -> PartitionUsage {
 
 /// By slot, how many applications are in a queue and below it.
 fn applications_below(directory: &Directory) -> Vec<u64> {
-    let mut counts = vec![0; directory.queues.len()];
+    let mut counts = vec![0; directory.queues.bound()];
     for entry in directory.all_queues().rev() {
         let at = entry.facts.slot.0 as usize;
         counts[at] += entry.applications as u64;

@@ -81,7 +81,7 @@ impl Partition {
     /// The queues have said what they have left: what do applications wait for?
     pub(super) fn ask_waiting(&mut self, audience: Audience, baton: &mut Baton) {
         baton.walk.purpose = Purpose::Waiting;
-        let entries = baton.directory.applications.iter().flatten();
+        let entries = baton.directory.applications.values();
         let rooms = &baton.walk.rooms;
         let waits = |leaf| rooms.get(leaf).is_some_and(|room: &Room| room.is_waiting);
         let waiting = entries.filter(|entry| waits(&entry.leaf));

@@ -69,13 +69,13 @@ impl Partition {
             reject_with(application, &ops, baton, |spec| self.is_stopped("allocation", &spec.key));
             return Vec::new();
         }
-        let refused = |spec: Box<AskSpec>, uuid| {
+        let refused = |spec: Arc<AskSpec>, uuid| {
             let reason = self.is_stopped("allocation", &spec.key);
             Op::Refused { spec, uuid, reason }
         };
         let refuse = |op| match op {
             Op::Ask(spec) | Op::Unified(spec) => refused(spec, None),
-            Op::Existing(existing) => refused(Box::new(existing.spec), Some(existing.uuid)),
+            Op::Existing(existing) => refused(existing.spec, Some(existing.uuid)),
             op => op,
         };
         ops.into_iter().map(refuse).collect()

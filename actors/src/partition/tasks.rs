@@ -20,7 +20,7 @@ use crate::Removed;
 use crate::application::Op;
 use crate::front::rm::PartitionClosed;
 use crate::node::NodeChange;
-use crate::step::{Baton, Errand, Notice, Purpose, QueueSlot, RowSlot, Walk};
+use crate::step::{Answers, Baton, Errand, Notice, Purpose, QueueSlot, RowSlot, Walk};
 
 /// What a step has still to do.
 pub(super) enum Task {
@@ -32,6 +32,8 @@ pub(super) enum Task {
     Strand,
     /// A node was changed: what waits for its predicate may have to leave it.
     GiveUpReported,
+    /// The RM answered questions about one application.
+    TakeAnswers(Answers),
     /// Every answer that came together was taken.
     EndOfAnswers,
     /// A node leaves the directory.
@@ -97,10 +99,8 @@ impl Partition {
                 return None;
             }
             Task::Detach(slot, row) => {
-                let taken = baton.directory.applications[slot.0 as usize].take();
-                let entry = taken.expect("an application leaves once");
+                let entry = baton.directory.applications.remove(slot);
                 baton.directory.application_by_id.remove(&entry.id);
-                baton.directory.free_applications.push(slot.0);
                 baton.directory.named.forget(slot);
                 let id = Arc::clone(&entry.id);
                 baton.notices.push(Notice::ApplicationPlaced { id, queue: None });
@@ -117,6 +117,10 @@ impl Partition {
             }
             Task::Strand => self.strand(&mut baton),
             Task::GiveUpReported => self.give_up_reported(&mut baton),
+            Task::TakeAnswers(answers) => {
+                baton.take_answers(answers);
+                return None;
+            }
             Task::EndOfAnswers => baton.books.unsettled.window.end_of_answers(),
             Task::ForgetNode(slot) => Self::forget_node(slot, &mut baton),
             Task::Refresh(leaves) => {
@@ -175,7 +179,7 @@ impl Partition {
     /// is below it, as when something climbs past its siblings.
     fn refresh(leaves: &BTreeSet<QueueSlot>, mut baton: Box<Baton>) {
         let Baton { directory, books, .. } = &mut *baton;
-        let n_slots = directory.queues.len();
+        let n_slots = directory.queues.bound();
         let mut fair_max: Vec<Option<Limits>> = vec![None; n_slots];
         let mut is_visited = vec![false; n_slots];
         for entry in directory.all_queues() {
@@ -197,7 +201,7 @@ impl Partition {
         let applications = if leaves.is_empty() {
             Vec::new()
         } else {
-            let entries = directory.applications.iter().flatten();
+            let entries = directory.applications.values();
             let of_leaves = entries.filter(|entry| leaves.contains(&entry.leaf));
             of_leaves.map(|entry| Arc::clone(&entry.address)).collect()
         };

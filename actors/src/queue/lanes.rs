@@ -15,7 +15,7 @@
 //! and is decided as it would have been.
 //!
 //! # Invariants
-//! * Every lane here has a row, and stands under the key of its first. A lane is settled after the
+//! * Every lane here has a row, and stands under the key of its first. A lane is reseated after the
 //!   one that its rows came from: no two ever stand under the same key.
 //! * A lane that is not here holds nothing back.
 //! * What a lane shows above was made of its limits as they were, or as they are: they are narrowed
@@ -29,6 +29,7 @@ use monoceros_rules::limits::{HeldBack, LaneId, Trackers};
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::tree::OrderedTree;
 use monoceros_rules::order::waits::{View, WaitSet, Waits};
+use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::step::{RowKey, RowSlot};
@@ -37,7 +38,7 @@ use crate::step::{RowKey, RowSlot};
 pub(crate) struct Narrowed {
     /// By queues, user and group.
     headroom: Limits,
-    stamp: u64,
+    loosening: Loosening,
     may_start: bool,
 }
 
@@ -47,14 +48,14 @@ impl Narrowed {
         trackers.narrow(lane, &mut headroom);
         Self {
             headroom,
-            stamp: view.stamp.max(trackers.loosened(lane)),
+            loosening: view.loosening.max(trackers.loosened(lane)),
             may_start: view.may_start && trackers.may_start(lane),
         }
     }
 
     pub(crate) fn view<'a>(&'a self, nodes: Option<&'a NodeIndex>) -> View<'a> {
-        let Self { headroom, stamp, may_start } = self;
-        View { headroom, stamp: *stamp, may_start: *may_start, nodes }
+        let Self { headroom, loosening, may_start } = self;
+        View { headroom, loosening: *loosening, may_start: *may_start, nodes }
     }
 }
 
@@ -68,10 +69,10 @@ pub(super) struct Lanes {
 #[derive(Default)]
 struct LaneRows {
     rows: OrderedTree<RowKey, RowSlot, Waits>,
-    /// What it stands under among the lanes; none until it is settled.
+    /// What it stands under among the lanes; none until it is seated.
     head: Option<RowKey>,
-    /// Loosening and growth when it was last looked at in vain.
-    last_vain: (u64, u64),
+    /// Up to where it was looked at when it was last passed over in vain.
+    declined_at: Epoch,
     /// As the trackers know it.
     held_back: HeldBack,
 }
@@ -94,7 +95,7 @@ impl Lanes {
         self.order.bound()
     }
 
-    // A lane whose rows changed is not in order until it is settled.
+    // A lane whose rows changed is not in order until it is reseated.
 
     pub(super) fn insert(&mut self, lane: LaneId, key: RowKey, row: RowSlot, waits: Waits) {
         self.lanes.entry(lane).or_default().rows.insert(key, row, waits);
@@ -116,9 +117,9 @@ impl Lanes {
         }
     }
 
-    /// Settles lanes of which many may have changed. Each leaves the key that is not its first's any
+    /// Reseats lanes of which many may have changed. Each leaves the key that is not its first's any
     /// more before any other is put in its place: that may have become the other's.
-    pub(super) fn settle_all(&mut self, ids: &BTreeSet<LaneId>, trackers: &mut Trackers) {
+    pub(super) fn reseat_all(&mut self, ids: &BTreeSet<LaneId>, trackers: &mut Trackers) {
         for id in ids {
             let Some(lane) = self.lanes.get_mut(id) else { continue };
             let first = lane.rows.iter().next().map(|(first, ..)| first);
@@ -129,13 +130,13 @@ impl Lanes {
             }
         }
         for id in ids {
-            self.settle(*id, trackers);
+            self.reseat(*id, trackers);
         }
     }
 
     /// Puts a lane in its place, with what is seen of it from above.
     /// An empty one is forgotten, and holds nothing back.
-    pub(super) fn settle(&mut self, id: LaneId, trackers: &mut Trackers) {
+    pub(super) fn reseat(&mut self, id: LaneId, trackers: &mut Trackers) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         let Some((first, ..)) = lane.rows.iter().next() else {
             if let Some(head) = &lane.head {
@@ -170,7 +171,7 @@ impl Lanes {
     /// Limits of these lanes were loosened.
     pub(super) fn look_again(&mut self, lanes: &[LaneId], trackers: &mut Trackers) {
         for lane in lanes {
-            self.settle(*lane, trackers);
+            self.reseat(*lane, trackers);
         }
     }
 
@@ -202,8 +203,8 @@ impl Lanes {
             let may = |waits: &Waits| waits.may(&own);
             match lane.rows.first(may) {
                 None => {
-                    lane.last_vain = own.now();
-                    self.settle(id, trackers);
+                    lane.declined_at = own.epoch();
+                    self.reseat(id, trackers);
                 }
                 Some((key, row, _)) if leader.is_none_or(|leader| key < leader) => {
                     let second = lane.rows.first_after(key, may).map(|(key, ..)| key.clone());
@@ -224,7 +225,7 @@ impl Lanes {
     pub(super) fn check(&self) {
         assert_eq!(self.order.len(), self.lanes.len(), "a lane is out of order");
         for (id, lane) in &self.lanes {
-            let head = lane.head.as_ref().expect("a lane is settled");
+            let head = lane.head.as_ref().expect("a lane is seated");
             assert_eq!(lane.rows.iter().next().map(|(first, ..)| first), Some(head));
             assert_eq!(self.order.get(head).map(|(lane, _)| lane), Some(id));
         }
@@ -250,15 +251,15 @@ impl LaneRows {
         } else {
             Limits::unlimited()
         };
-        let (stamp, may_start) = (trackers.loosened(id), trackers.may_start(id));
-        let own = View { headroom: &headroom, stamp, may_start, nodes: None };
+        let (loosening, may_start) = (trackers.loosened(id), trackers.may_start(id));
+        let own = View { headroom: &headroom, loosening, may_start, nodes: None };
         // The least of all that waits for quota, not only of what the lane itself holds back: the
         // least of many may fit where none of them does, and then only a loosening here says when.
         let held_back = HeldBack {
             short: least_short(&waits.running, &waits.starting),
             starting: !may_start && waits.starting != WaitSet::Nothing,
         };
-        (waits.as_seen_from_above(&own, self.last_vain), held_back)
+        (waits.as_seen_from_above(&own, self.declined_at), held_back)
     }
 }
 

@@ -25,6 +25,7 @@ use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
 use monoceros_rules::order::waits::{View, WaitSet, Waits};
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::events::{Event, EventKind, Message};
@@ -32,7 +33,8 @@ use crate::metrics::{ActorKind, Metrics};
 use crate::partition::Room;
 use crate::snapshot::QueueSnapshot;
 use crate::step::{
-    Baton, Errand, Frame, Purpose, QueueCounts, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate,
+    Baton, Climbing, Errand, Frame, Purpose, QueueCounts, QueueEntry, QueueSlot, RowKey, RowSlot,
+    RowUpdate,
 };
 pub(crate) use lanes::Narrowed;
 use rows::{Child, Rows};
@@ -96,12 +98,18 @@ pub(crate) struct Offer(pub(crate) Box<Baton>);
 /// An offer on its way up, with what the child that it comes from says of itself.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Rise(pub(crate) Box<Baton>);
+pub(crate) struct Rise {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) update: RowUpdate,
+}
 
 /// A change below on its way to root. Sent by the last actor of a visit.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Climb(pub(crate) Box<Baton>);
+pub(crate) struct Climb {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) climbing: Climbing,
+}
 
 /// An application joins or leaves this leaf, or a queue this parent. Sent by the partition.
 #[derive(Message)]
@@ -120,9 +128,9 @@ pub(crate) struct Queue {
     ledger: QueueLedger,
     rows: Rows,
     /// The last loosening that gave this queue more room by its own quota.
-    loosened: u64,
-    /// Loosening and growth when it last declined an offer.
-    last_vain: (u64, u64),
+    loosening: Loosening,
+    /// Up to where it was looked at when it last declined an offer.
+    declined_at: Epoch,
     metrics: Arc<Metrics>,
 }
 
@@ -145,8 +153,8 @@ impl Queue {
             parent,
             ledger: QueueLedger::default(),
             rows: Rows::default(),
-            loosened: 0,
-            last_vain: (0, 0),
+            loosening: Loosening::NONE,
+            declined_at: Epoch::default(),
             metrics,
         };
         queue.take_limits();
@@ -182,7 +190,7 @@ impl Queue {
         let books = &mut baton.books;
         let view = frame.view(&books.nodes);
         let Some((child, runner_up)) = self.rows.first(&view, &mut books.trackers) else {
-            self.last_vain = view.now();
+            self.declined_at = view.epoch();
             baton.offer.fruitless = self.is_root();
             baton.offer.waiting = !self.ledger.pending().is_empty();
             self.rise(baton);
@@ -208,9 +216,8 @@ impl Queue {
             baton.go_home();
             return;
         };
-        baton.offer.rising = Some(self.update(*row));
         baton.tally.post(ActorKind::Queue);
-        parent.do_send(Rise(baton));
+        parent.do_send(Rise { baton, update: self.update(*row) });
     }
 
     /// Takes a change below into the totals and the order.
@@ -224,12 +231,11 @@ impl Queue {
     }
 
     /// Sends a climb on to the parent, or home.
-    fn climb(&self, mut baton: Box<Baton>) {
+    fn climb(&self, baton: Box<Baton>, delta: LedgerDelta, loosening: Loosening) {
         if let Some((parent, row)) = &self.parent {
-            baton.climb.update = Some(self.update(*row));
-            parent.do_send(Climb(baton));
+            let climbing = Climbing { update: self.update(*row), delta, loosening };
+            parent.do_send(Climb { baton, climbing });
         } else {
-            baton.climb.delta = LedgerDelta::default();
             baton.go_home();
         }
     }
@@ -254,8 +260,8 @@ impl Queue {
         } else {
             Limits::unlimited()
         };
-        let own = View { headroom: &headroom, stamp: self.loosened, may_start, nodes: None };
-        waits.as_seen_from_above(&own, self.last_vain)
+        let own = View { headroom: &headroom, loosening: self.loosening, may_start, nodes: None };
+        waits.as_seen_from_above(&own, self.declined_at)
     }
 
     /// Becomes what the directory says, with the fair maximum that the walk brings; the directory
@@ -285,7 +291,7 @@ impl Queue {
         if self.is_root() {
             let capacity = baton.books.nodes.capacity().clone();
             self.ledger.max = ledger::stored_limits(&capacity);
-            self.loosened = baton.books.loosen();
+            self.loosening = baton.books.loosen();
         }
         self.tell_changes(&before, baton);
     }
@@ -408,7 +414,7 @@ impl Handler<Offer> for Queue {
         let frame = Frame {
             facts: Arc::clone(&self.facts),
             headroom,
-            stamp: above.map_or(0, |frame| frame.stamp).max(self.loosened),
+            loosening: above.map_or(Loosening::NONE, |above| above.loosening).max(self.loosening),
             may_start: above.is_none_or(|frame| frame.may_start) && self.may_start(),
             counts_running: above.is_some_and(|frame| frame.counts_running)
                 || self.ledger.max_running > 0,
@@ -426,10 +432,9 @@ impl Handler<Offer> for Queue {
 impl Handler<Rise> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Rise(mut baton): Rise, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Rise { mut baton, update }: Rise, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Queue);
         let offer = &mut baton.offer;
-        let update = offer.rising.take().expect("a rising offer says who it comes from");
         let here = offer.frames.len();
         if here <= offer.rise_to {
             offer.rise_to = usize::MAX;
@@ -455,19 +460,17 @@ impl Handler<Rise> for Queue {
 impl Handler<Climb> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Climb(mut baton): Climb, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Climb { mut baton, climbing }: Climb, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Queue);
-        let update = baton.climb.update.take().expect("a climb says who it comes from");
-        let delta = std::mem::take(&mut baton.climb.delta);
+        let Climbing { update, delta, loosening } = climbing;
         self.absorb(update, &delta, &mut baton.books.trackers);
-        if baton.climb.loosens > 0 && self.ledger.max.is_some() {
-            self.loosened = baton.climb.loosens;
+        if loosening.is_some() && self.ledger.max.is_some() {
+            self.loosening = loosening;
         }
         if self.is_root() {
             baton.books.promised = self.ledger.allocated().plus(self.ledger.pending());
         }
-        baton.climb.delta = delta;
-        self.climb(baton);
+        self.climb(baton, delta, loosening);
     }
 }
 

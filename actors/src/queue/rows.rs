@@ -11,6 +11,7 @@ use monoceros_rules::limits::{LaneId, Trackers};
 use monoceros_rules::order::keys::MIN_PRIORITY;
 use monoceros_rules::order::tree::{Bound, OrderedTree};
 use monoceros_rules::order::waits::{View, Waits};
+use monoceros_rules::values::slots::Slots;
 
 use super::Queue;
 use super::lanes::{Lanes, lower};
@@ -35,8 +36,7 @@ struct Row<C> {
 
 /// See the module. A child is whatever reaches it.
 pub(super) struct Rows<C = Child> {
-    places: Vec<Option<Row<C>>>,
-    free: Vec<u32>,
+    rows: Slots<RowSlot, Row<C>>,
     /// Those without a lane.
     order: OrderedTree<RowKey, RowSlot, Waits>,
     lanes: Lanes,
@@ -47,8 +47,7 @@ pub(super) struct Rows<C = Child> {
 impl<C> Default for Rows<C> {
     fn default() -> Self {
         Self {
-            places: Vec::new(),
-            free: Vec::new(),
+            rows: Slots::default(),
             order: OrderedTree::default(),
             lanes: Lanes::default(),
             priorities: BTreeMap::new(),
@@ -59,29 +58,19 @@ impl<C> Default for Rows<C> {
 impl<C: Clone> Rows<C> {
     /// The row that the next child gets.
     pub(super) fn next(&self) -> RowSlot {
-        let fresh = || u32::try_from(self.places.len()).expect("the children of a queue fit u32");
-        RowSlot(self.free.last().copied().unwrap_or_else(fresh))
+        self.rows.next()
     }
 
     pub(super) fn add(&mut self, child: C) -> RowSlot {
-        let row = Row { child, key: None, lane: None, priority: MIN_PRIORITY };
-        if let Some(slot) = self.free.pop() {
-            self.places[slot as usize] = Some(row);
-            return RowSlot(slot);
-        }
-        self.places.push(Some(row));
-        RowSlot(u32::try_from(self.places.len() - 1).expect("the children of a queue fit u32"))
+        self.rows.insert(Row { child, key: None, lane: None, priority: MIN_PRIORITY })
     }
 
     pub(super) fn remove(&mut self, slot: RowSlot) {
-        if let Some(Row { key: Some(key), lane, priority, .. }) =
-            self.places[slot.0 as usize].take()
-        {
+        if let Some(Row { key: Some(key), lane, priority, .. }) = self.rows.take(slot) {
             debug_assert!(lane.is_none(), "whoever leaves asks for nothing");
             self.order.remove(&key);
             self.forget_priority(priority);
         }
-        self.free.push(slot.0);
     }
 
     /// The first child in order that may use an offer, and a key that nobody else who may comes
@@ -134,7 +123,7 @@ impl<C: Clone> Rows<C> {
         let lane = update.lane;
         let old = self.take(update);
         for lane in old.into_iter().chain(lane.filter(|lane| Some(*lane) != old)) {
-            self.lanes.settle(lane, trackers);
+            self.lanes.reseat(lane, trackers);
         }
     }
 
@@ -146,7 +135,7 @@ impl<C: Clone> Rows<C> {
             lanes.extend(update.lane);
             lanes.extend(self.take(update));
         }
-        self.lanes.settle_all(&lanes, trackers);
+        self.lanes.reseat_all(&lanes, trackers);
     }
 
     /// See [`Lanes::look_again`].
@@ -155,10 +144,10 @@ impl<C: Clone> Rows<C> {
     }
 
     /// Takes the update into the rows; the lanes that it concerns, of which the old one is returned,
-    /// have still to be settled.
+    /// have still to be reseated.
     fn take(&mut self, update: RowUpdate) -> Option<LaneId> {
         let RowUpdate { row: slot, key, lane, priority, waits } = update;
-        let row = self.places[slot.0 as usize].as_mut().expect("a child that speaks is here");
+        let row = &mut self.rows[slot];
         let old_priority = std::mem::replace(&mut row.priority, priority);
         let old_lane = std::mem::replace(&mut row.lane, lane);
         let old_key = std::mem::replace(&mut row.key, key.clone());
@@ -200,7 +189,7 @@ impl<C: Clone> Rows<C> {
     }
 
     fn row(&self, slot: RowSlot) -> &Row<C> {
-        self.places[slot.0 as usize].as_ref().expect("an ordered row is in use")
+        &self.rows[slot]
     }
 
     fn forget_priority(&mut self, priority: i32) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use actix::Addr;
 use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::slots::{Slot, Slots};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application_state::ApplicationState;
 
@@ -22,18 +23,25 @@ use crate::step::named::Named;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueSlot(pub(crate) u32);
 
+impl Slot for QueueSlot {
+    fn at(index: u32) -> Self {
+        Self(index)
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Where everything of the partition is.
 #[derive(Default)]
 pub(crate) struct Directory {
-    /// By the index of the slot; parents before children.
-    pub(crate) queues: Vec<Option<QueueEntry>>,
-    /// Slots whose queue is gone.
-    pub(crate) free_queues: BTreeSet<QueueSlot>,
+    /// Parents before children.
+    pub(crate) queues: Slots<QueueSlot, QueueEntry>,
     pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
-    /// By the index of the slot.
-    pub(crate) nodes: Vec<Option<Arc<Addr<Node>>>>,
-    pub(crate) applications: Vec<Option<ApplicationEntry>>,
-    pub(crate) free_applications: Vec<u32>,
+    /// By the slots of the node index.
+    pub(crate) nodes: Slots<NodeSlot, Arc<Addr<Node>>>,
+    pub(crate) applications: Slots<ApplicationSlot, ApplicationEntry>,
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
     /// Applications that no queue would have.
     pub(crate) rejected: u64,
@@ -106,16 +114,16 @@ impl Directory {
     }
 
     pub(crate) fn queue(&self, slot: QueueSlot) -> &QueueEntry {
-        self.queues[slot.0 as usize].as_ref().expect("a slot is that of a queue")
+        &self.queues[slot]
     }
 
     pub(crate) fn queue_mut(&mut self, slot: QueueSlot) -> &mut QueueEntry {
-        self.queues[slot.0 as usize].as_mut().expect("a slot is that of a queue")
+        &mut self.queues[slot]
     }
 
     /// Every queue, parents before children.
     pub(crate) fn all_queues(&self) -> impl DoubleEndedIterator<Item = &QueueEntry> {
-        self.queues.iter().flatten()
+        self.queues.values()
     }
 
     /// What is known of a queue and of each above it, root last.
@@ -126,16 +134,13 @@ impl Directory {
 
     /// A slot for one more queue below another: behind it, so that parents stay before children.
     pub(crate) fn next_queue_slot(&self, parent: Option<QueueSlot>) -> QueueSlot {
-        let behind = parent.map_or(0, |parent| parent.0 + 1);
-        let free = self.free_queues.range(QueueSlot(behind)..).next().copied();
-        free.unwrap_or_else(|| QueueSlot(u32::try_from(self.queues.len()).expect("queues fit u32")))
+        self.queues.next_behind(parent.map_or(0, |parent| parent.index() + 1))
     }
 
     /// Takes a queue off; its slot is free again.
     pub(crate) fn forget_queue(&mut self, slot: QueueSlot) -> QueueEntry {
-        let entry = self.queues[slot.0 as usize].take().expect("a queue goes once");
+        let entry = self.queues.remove(slot);
         self.queue_by_path.remove(&entry.facts.config.path);
-        self.free_queues.insert(slot);
         if let Some(parent) = entry.facts.parent {
             self.queue_mut(parent).children -= 1;
         }
@@ -146,31 +151,26 @@ impl Directory {
     pub(crate) fn enter_queue(&mut self, entry: QueueEntry) {
         let (slot, parent) = (entry.facts.slot, entry.facts.parent);
         self.queue_by_path.insert(Arc::clone(&entry.facts.config.path), slot);
-        self.free_queues.remove(&slot);
-        let at = slot.0 as usize;
-        if self.queues.len() <= at {
-            self.queues.resize_with(at + 1, || None);
-        }
-        self.queues[at] = Some(entry);
+        self.queues.insert_at(slot, entry);
         if let Some(parent) = parent {
             self.queue_mut(parent).children += 1;
         }
     }
 
     pub(crate) fn application(&self, slot: ApplicationSlot) -> Option<&ApplicationEntry> {
-        self.applications.get(slot.0 as usize).and_then(Option::as_ref)
+        self.applications.find(slot)
     }
 
     pub(crate) fn node(&self, slot: NodeSlot) -> Option<&Arc<Addr<Node>>> {
-        self.nodes.get(slot.index()).and_then(Option::as_ref)
+        self.nodes.find(slot)
     }
 
     /// Ends every actor.
     pub(crate) fn halt_all(&self) {
-        for entry in self.applications.iter().flatten() {
+        for entry in self.applications.values() {
             entry.address.do_send(crate::Halt);
         }
-        for address in self.nodes.iter().flatten() {
+        for address in self.nodes.values() {
             address.do_send(crate::Halt);
         }
         for entry in self.all_queues() {

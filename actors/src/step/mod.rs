@@ -16,10 +16,12 @@
 //! the Rm: the books are gone with it, so the partition is stopped and its RM is asked to resync.
 //! A partition that closes in order disarms the guard first.
 
+mod answering;
 mod directory;
 pub(crate) mod named;
 mod notice;
 mod offer;
+mod placement;
 mod visit;
 mod walk;
 
@@ -29,7 +31,6 @@ use std::time::Duration;
 use actix::Addr;
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::books::Books;
-use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::ApplicationSlot;
 
 use crate::api::callback::ResourceManagerCallback;
@@ -39,10 +40,12 @@ use crate::metrics::ActorKind;
 use crate::partition::Partition;
 use crate::tally::Tally;
 
+pub(crate) use answering::{Answers, Passed, Settlement};
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
 pub(crate) use notice::{Alarm, Allocated, Ending, Notice, Released};
-pub(crate) use offer::{Frame, Offering, Outcome, Placing, RowKey, RowSlot, RowUpdate};
-pub(crate) use visit::{Climbing, Errand, NodeWork, VisitReport};
+pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
+pub(crate) use placement::{PlaceAnswer, Placement};
+pub(crate) use visit::{Climbing, Consequences, Errand, NodeWork, VisitReport};
 pub(crate) use walk::{Purpose, Walk};
 
 /// Owns the books while a step is under way. See the module.
@@ -58,11 +61,7 @@ pub(crate) struct Baton {
     /// Applications that entered a terminal state, or were removed, in this step.
     pub(crate) ended: Vec<(ApplicationSlot, Option<RowSlot>)>,
     pub(crate) offer: Offering,
-    pub(crate) placing: Option<Placing>,
     pub(crate) errand: Errand,
-    /// Done from the last to the first.
-    pub(crate) node_work: Vec<(NodeSlot, NodeWork)>,
-    pub(crate) climb: Climbing,
     pub(crate) walk: Walk,
     /// Deadlines that are not needed any more.
     pub(crate) disarmed: Vec<u64>,
@@ -139,21 +138,38 @@ impl Baton {
         }
     }
 
-    /// Goes to the next node that the visit concerns, then up the queues, then home.
-    pub(crate) fn visit_on(mut self: Box<Self>) {
-        if let Some((node, _)) = self.node_work.last() {
-            if let Some(address) = self.directory.node(*node).cloned() {
-                address.do_send(crate::node::Work(self));
+    /// Goes to the next node that a visit concerns, then up the queues, then home.
+    pub(crate) fn follow(self: Box<Self>, mut consequences: Consequences) {
+        while let Some((node, _)) = consequences.node_work.last() {
+            if let Some(address) = self.directory.nodes.find(*node).cloned() {
+                address.do_send(crate::node::Work { baton: self, consequences });
                 return;
             }
             // A node that left in this step takes its holdings with it.
-            self.node_work.pop();
-            self.visit_on();
-        } else if let Some(leaf) = self.climb.leaf.take() {
-            leaf.do_send(crate::queue::Climb(self));
-        } else {
-            self.go_home();
+            consequences.node_work.pop();
         }
+        match consequences.climbing {
+            Some((leaf, climbing)) => leaf.do_send(crate::queue::Climb { baton: self, climbing }),
+            None => self.go_home(),
+        }
+    }
+
+    /// Goes to the node that the next answer concerns; when no answer is left, to the application that
+    /// they are about.
+    pub(crate) fn take_answers(self: Box<Self>, mut answers: Answers) {
+        while let Some(node) = answers.next_node(&self.books) {
+            if let Some(address) = self.directory.nodes.find(node).cloned() {
+                address.do_send(crate::node::Confirm { baton: self, answers });
+                return;
+            }
+        }
+        let Some(entry) = self.directory.applications.find(answers.application) else {
+            debug_assert!(false, "an application stays while a placement of it waits");
+            self.go_home();
+            return;
+        };
+        let address = Arc::clone(&entry.address);
+        address.do_send(crate::application::Answered { baton: self, answers: answers.settled });
     }
 
     pub(crate) fn go_home(mut self: Box<Self>) {

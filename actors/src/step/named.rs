@@ -74,8 +74,8 @@ mod tests {
         ]
     }
 
-    fn slots(waiting: impl IntoIterator<Item = ApplicationSlot>) -> Vec<u32> {
-        waiting.into_iter().map(|slot| slot.0).collect()
+    fn slots(waiting: impl IntoIterator<Item = ApplicationSlot>) -> Vec<ApplicationSlot> {
+        waiting.into_iter().collect()
     }
 
     proptest! {
@@ -90,23 +90,23 @@ mod tests {
             for change in changes {
                 match change {
                     Change::Enter(at, who) => {
-                        named.enter(&node(at), ApplicationSlot(who));
+                        named.enter(&node(at), ApplicationSlot::at(who));
                         pairs.insert((at, who));
                     }
                     Change::Take(at) => {
                         let of_node = pairs.iter().filter(|pair| pair.0 == at);
-                        let expected: Vec<u32> = of_node.map(|pair| pair.1).collect();
+                        let expected: Vec<_> = of_node.map(|pair| ApplicationSlot::at(pair.1)).collect();
                         prop_assert_eq!(slots(named.take(&node(at))), expected);
                         pairs.retain(|pair| pair.0 != at);
                     }
                     Change::Forget(who) => {
-                        named.forget(ApplicationSlot(who));
+                        named.forget(ApplicationSlot::at(who));
                         pairs.retain(|pair| pair.1 != who);
                     }
                 }
                 for at in 0..4 {
                     let of_node = pairs.iter().filter(|pair| pair.0 == at);
-                    let expected: Vec<u32> = of_node.map(|pair| pair.1).collect();
+                    let expected: Vec<_> = of_node.map(|pair| ApplicationSlot::at(pair.1)).collect();
                     prop_assert_eq!(slots(named.waiting_for(&node(at))), expected);
                 }
                 let applications: BTreeSet<u32> = pairs.iter().map(|pair| pair.1).collect();

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form, Tags};
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form};
 use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::asks::{Preemption, TaskGroup};
+use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use crate::api::predicates::{PredicateQuestion, QuestionId};
@@ -64,19 +63,14 @@ pub(crate) enum Notice {
     Barrier(Arc<Barrier>),
 }
 
+/// An allocation that exists from now on.
 #[derive(Debug)]
 pub(crate) struct Allocated {
     pub(crate) application: Arc<str>,
-    pub(crate) key: Arc<str>,
+    /// What was asked for, and this allocation has.
+    pub(crate) spec: Arc<AskSpec>,
     pub(crate) uuid: Arc<str>,
     pub(crate) node: Arc<str>,
-    pub(crate) resources: Resources,
-    pub(crate) priority: i32,
-    pub(crate) originator: bool,
-    pub(crate) preemption: Preemption,
-    pub(crate) task_group: Option<TaskGroup>,
-    /// Only of asks in the older form.
-    pub(crate) tags: Option<Tags>,
     /// Path of the application's leaf.
     pub(crate) queue: Arc<str>,
     /// Who uses it.
@@ -110,6 +104,8 @@ pub(crate) enum Alarm {
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// An ask that every node refused may be tried again.
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
+    /// An ask may go again to a node that the RM said could never run it.
+    ExclusionOver { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, node: Arc<str> },
     /// An application has backed off until then, ns since the epoch.
     Backoff { application: ApplicationSlot, id: Arc<str>, until_ns: i64 },
     /// It is time to tell the RM what more machines would help.

@@ -1,19 +1,16 @@
-//! An offer under way: its frames, the rows it chooses from, and the ask that it brings to a node.
+//! An offer under way: its frames, and the rows it chooses from.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix::Addr;
 use monoceros_rules::limits::LaneId;
-use monoceros_rules::nodes::{NodeIndex, NodeSlot};
+use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, QueueKey};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{View, Waits};
+use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::allocations::AllocationId;
-use monoceros_rules::work::asks::AskSlot;
+use monoceros_rules::values::slots::Slot;
 
-use crate::application::Application;
 use crate::queue::QueueFacts;
 
 /// Nodes that one offer may ask in vain before it goes home, so that steps get their turn.
@@ -33,8 +30,6 @@ pub(crate) struct Offering {
     pub(crate) refused: u32,
     /// Predicates are not asked by the node: what it holds waits for the RM's answer.
     pub(crate) asks_later: bool,
-    /// What the child that the offer comes back from says of itself.
-    pub(crate) rising: Option<RowUpdate>,
     /// A decision that only whoever is that far up can follow: the number of frames that stay.
     pub(crate) rise_to: usize,
     /// Root had nothing to offer to.
@@ -48,8 +43,8 @@ pub(crate) struct Frame {
     pub(crate) facts: Arc<QueueFacts>,
     /// Room for whatever is below this queue; shrinks with each decision.
     pub(crate) headroom: Limits,
-    /// See [`View`].
-    pub(crate) stamp: u64,
+    /// The latest loosening of quota from root to here.
+    pub(crate) loosening: Loosening,
     pub(crate) may_start: bool,
     /// This queue or one above limits running applications.
     pub(crate) counts_running: bool,
@@ -67,7 +62,7 @@ impl Frame {
     pub(crate) fn view<'a>(&'a self, nodes: &'a NodeIndex) -> View<'a> {
         View {
             headroom: &self.headroom,
-            stamp: self.stamp,
+            loosening: self.loosening,
             may_start: self.may_start,
             nodes: Some(nodes),
         }
@@ -124,6 +119,16 @@ pub(crate) enum RowKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RowSlot(pub(crate) u32);
 
+impl Slot for RowSlot {
+    fn at(index: u32) -> Self {
+        Self(index)
+    }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// What a child tells its parent of itself.
 pub(crate) struct RowUpdate {
     pub(crate) row: RowSlot,
@@ -134,34 +139,4 @@ pub(crate) struct RowUpdate {
     /// What the parent's priority is made of.
     pub(crate) priority: i32,
     pub(crate) waits: Waits,
-}
-
-/// An ask on its way to a node.
-pub(crate) struct Placing {
-    pub(crate) ask: AskSlot,
-    pub(crate) node: NodeSlot,
-    /// Whom to ask after `node` in the same question, in order.
-    pub(crate) alternatives: Vec<NodeSlot>,
-    pub(crate) resources: Resources,
-    pub(crate) key: Arc<str>,
-    /// A required-node ask may also go to a node that takes no other.
-    pub(crate) required: bool,
-    pub(crate) allocation: AllocationId,
-    pub(crate) application: Arc<Addr<Application>>,
-    /// What the node says.
-    pub(crate) outcome: Outcome,
-    /// What predicates said so far, each with the number of nodes; only for events.
-    pub(crate) refusals: BTreeMap<String, u32>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Not asked yet.
-    Open,
-    /// The node holds it.
-    Held,
-    /// No room, or not taking new placements: the index promised what the node does not have.
-    NoRoom,
-    /// The RM's predicate says no.
-    Refused,
 }

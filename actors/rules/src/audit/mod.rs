@@ -100,6 +100,8 @@ pub struct AskFact {
     pub sequence: u64,
     /// The only node it may use.
     pub required_node: Option<Arc<str>>,
+    /// Nodes that it may not use for a while.
+    pub excluded: Vec<Arc<str>>,
 }
 
 impl ApplicationFact {
@@ -111,15 +113,16 @@ impl ApplicationFact {
 
     /// The pending ones of an application's asks.
     pub fn asks(asks: &Asks) -> Vec<AskFact> {
-        let pending = asks.iter().filter(|ask| ask.repeat > 0);
+        let pending = asks.iter().filter(|ask| ask.outstanding > 0);
         let fact = |ask: &crate::work::asks::Ask| AskFact {
             key: Arc::clone(&ask.key),
-            resources: ask.resources().clone(),
-            repeat: ask.repeat,
-            priority: ask.priority(),
+            resources: ask.resources.clone(),
+            repeat: ask.outstanding,
+            priority: ask.priority,
             created_ns: ask.created_ns,
             sequence: ask.sequence,
-            required_node: ask.required_node().cloned(),
+            required_node: ask.required_node.clone(),
+            excluded: ask.request().excluded.to_vec(),
         };
         pending.map(fact).collect()
     }
@@ -218,7 +221,7 @@ impl Facts {
                 id,
                 application: entry.application,
                 node: entry.node,
-                resources: entry.resources.clone(),
+                resources: entry.resources().clone(),
                 question: entry.question,
             })
             .collect();

@@ -133,6 +133,7 @@ impl Search<'_> {
                     None => node.open,
                 };
                 may_come
+                    && !ask.excluded.contains(&node.id)
                     && node.total.holds(&ask.resources)
                     && node.available.holds(&ask.resources)
                     && (self.passes)(&ask.key, &node.id)

@@ -4,6 +4,7 @@
 use super::*;
 use crate::limits::Trackers;
 use crate::limits::tests::{queue, tree};
+use crate::values::epoch::Loosening;
 
 /// Id, user and groups, leaf, state, and what it holds in vcores.
 type Told = (&'static str, &'static str, &'static str, ApplicationState, i64);
@@ -29,12 +30,12 @@ fn facts(limits: &str, applications: &[Told]) -> Facts {
         let joined = trackers.join(&user, &groups, &id, &leaf);
         let mut unsettled = Vec::new();
         if *holds > 0 {
-            trackers.charge(joined.lane, &vcores(*holds), 0);
+            trackers.charge(joined.lane, &vcores(*holds), Loosening::NONE);
             trackers.start(joined.lane, &id);
             unsettled.push(AllocationId::numbered(number));
         }
         facts.applications.push(ApplicationFact {
-            slot: ApplicationSlot(number),
+            slot: ApplicationSlot::at(number),
             id,
             leaf: 0,
             user,

@@ -1,5 +1,21 @@
 //! What is to be done next, or why nothing is.
+//!
+//! # Why a room of its own
+//! These rules are what the scheduler is for. Each takes what it needs to see, moves nothing, and
+//! returns a value that says what to do; actors carry it out. So each can be tried with a few lines of
+//! plain values, and a new phase (pairs, reservations, gangs, constraints, preemption) is one more rule
+//! here.
+//!
+//! | rule | decides |
+//! |---|---|
+//! | [`attempt`] | which ask of an application goes to which node |
+//! | [`parking`] | what an ask waits for that was not placed |
+//! | [`predicates`] | what becomes of a placement whose predicate is answered later |
+//! | [`scale_up`] | for which asks more machines would help |
+//! | [`quota_timer`] | when a queue above a lowered maximum has to give something back |
 
+pub mod attempt;
+pub mod parking;
 pub mod predicates;
 pub mod quota_timer;
 pub mod scale_up;

@@ -7,15 +7,20 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::places::PlaceId;
-use super::slots::Slots;
 use crate::values::resources::Resources;
+use crate::values::slots::Slots;
+
+crate::slot! {
+    /// A place among the lanes, given again when its lane is closed.
+    pub(super) struct LaneSlot;
+}
 
 /// A lane of [`Trackers`](super::Trackers). Never given twice: what a leaf still keeps of a lane that
 /// is gone is not taken for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId {
     serial: u64,
-    slot: u32,
+    slot: LaneSlot,
 }
 
 /// What a lane's headroom, or its number of running applications, holds back.
@@ -50,7 +55,7 @@ pub(super) struct Lane {
 /// All lanes.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    slots: Slots<(LaneId, Lane)>,
+    slots: Slots<LaneSlot, (LaneId, Lane)>,
     by_key: BTreeMap<LaneKey, LaneId>,
     opened: u64,
 }
@@ -71,13 +76,13 @@ impl Lanes {
     }
 
     pub(super) fn get(&self, id: LaneId) -> &Lane {
-        let (own, lane) = self.slots.get(id.slot);
+        let (own, lane) = &self.slots[id.slot];
         debug_assert_eq!(*own, id, "a lane is used while it has applications");
         lane
     }
 
     pub(super) fn get_mut(&mut self, id: LaneId) -> &mut Lane {
-        let (own, lane) = self.slots.get_mut(id.slot);
+        let (own, lane) = &mut self.slots[id.slot];
         debug_assert_eq!(*own, id, "a lane is used while it has applications");
         lane
     }

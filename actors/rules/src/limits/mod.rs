@@ -24,6 +24,7 @@
 //! use std::sync::Arc;
 //! use monoceros_rules::queues::{LimitConfig, QueueConfig};
 //! use monoceros_rules::limits::Trackers;
+//! use monoceros_rules::values::epoch::Loosening;
 //! use monoceros_rules::values::resources::{Limits, Resources};
 //!
 //! let limit = |user: &str, vcores, max_applications| LimitConfig {
@@ -40,7 +41,7 @@
 //! let mut trackers = Trackers::new(&root);
 //! let [ann, app, leaf]: [Arc<str>; 3] = ["ann", "app-1", "root.etl"].map(Arc::from);
 //! let lane = trackers.join(&ann, &[], &app, &leaf).lane;
-//! trackers.charge(lane, &Resources::of(&[("vcore", 5)]), 0);
+//! trackers.charge(lane, &Resources::of(&[("vcore", 5)]), Loosening::NONE);
 //! trackers.start(lane, &app);
 //! assert_eq!(trackers.headroom(lane).to_string(), "map[vcore:1]");
 //! assert!(!trackers.may_start(lane));
@@ -49,11 +50,11 @@
 mod lanes;
 mod places;
 mod reload;
-mod slots;
 mod tables;
 mod views;
 mod waiting;
 
+use std::fmt;
 use std::sync::Arc;
 
 pub use self::lanes::{HeldBack, LaneId};
@@ -63,6 +64,7 @@ pub use self::reload::{LimitEvent, Reloaded};
 pub use self::tables::Tables;
 pub use self::views::{GroupUsage, PlaceUsage, UserUsage};
 use crate::queues::QueueConfig;
+use crate::values::epoch::Loosening;
 use crate::values::resources::{Limits, Resources};
 
 /// Who is tracked. Users come before groups.
@@ -74,6 +76,15 @@ pub enum Subject {
     Group(Arc<str>),
 }
 
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::User(name) => write!(f, "user `{name}`"),
+            Self::Group(name) => write!(f, "group `{name}`"),
+        }
+    }
+}
+
 /// A limit of a user or a group on a queue, for as long as nothing is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LimitId(PlaceId);
@@ -82,7 +93,7 @@ pub struct LimitId(PlaceId);
 impl LimitId {
     /// An id that no limit has.
     pub(crate) fn numbered(number: u32) -> Self {
-        Self(PlaceId(number))
+        Self(crate::values::slots::Slot::at(number))
     }
 }
 
@@ -93,7 +104,7 @@ pub struct Trackers {
     forest: Forest,
     lanes: Lanes,
     /// The step of the last reload that changed limits.
-    loosened: u64,
+    loosened: Loosening,
 }
 
 /// What an application is told when it joins.
@@ -109,7 +120,7 @@ impl Trackers {
     /// Trackers for a queue tree: of everybody whom a limit names.
     pub fn new(root: &QueueConfig) -> Self {
         let mut trackers = Self::default();
-        trackers.reload(&Arc::new(Tables::of(root)), 0);
+        trackers.reload(&Arc::new(Tables::of(root)), Loosening::NONE);
         trackers
     }
 
@@ -172,6 +183,14 @@ impl Trackers {
         })
     }
 
+    /// [`Self::rooms`] with the user or group and the path of the queue of each limit, for people.
+    pub fn named_rooms(&self, lane: LaneId) -> impl Iterator<Item = (&Subject, &Arc<str>, Limits)> {
+        self.rooms(lane).map(|(LimitId(id), left)| {
+            let place = self.forest.get(id);
+            (&place.subject, &place.path, left)
+        })
+    }
+
     /// Whether one more application of the lane may run. One that counts as running already
     /// may, whatever this says.
     pub fn may_start(&self, lane: LaneId) -> bool {
@@ -180,20 +199,20 @@ impl Trackers {
 
     /// The number of the last loosening of a limit on the lane's path, or of the last reload that
     /// changed any.
-    pub fn loosened(&self, lane: LaneId) -> u64 {
-        self.limited(lane).map(|place| place.loosened).fold(self.loosened, u64::max)
+    pub fn loosened(&self, lane: LaneId) -> Loosening {
+        self.limited(lane).map(|place| place.loosened).fold(self.loosened, Loosening::max)
     }
 
     /// Charges a change of what is used, which may be negative. `loosening` is the number of the
     /// step if it gives something back, else 0.
-    pub fn charge(&mut self, lane: LaneId, change: &Resources, loosening: u64) {
+    pub fn charge(&mut self, lane: LaneId, change: &Resources, loosening: Loosening) {
         let add = |place: &mut Place| {
             place.usage.add(change);
             place.usage.prune();
             debug_assert!(!place.usage.has_negative(), "{place:?} is below zero");
         };
         for end in self.lanes.get(lane).ends() {
-            if loosening > 0 {
+            if loosening.is_some() {
                 self.forest.loosen(end, loosening, add);
             } else {
                 self.forest.change(end, add);
@@ -211,7 +230,7 @@ impl Trackers {
     }
 
     /// The application does not count as running any more.
-    pub fn stop(&mut self, lane: LaneId, application: &str, loosening: u64) {
+    pub fn stop(&mut self, lane: LaneId, application: &str, loosening: Loosening) {
         let slot = self.lanes.get_mut(lane);
         slot.run(application, false);
         for end in slot.ends() {

@@ -10,12 +10,15 @@ use std::sync::Arc;
 
 use super::Subject;
 use super::lanes::{HeldBack, LaneId};
-use super::slots::Slots;
 use super::tables::{Limit, Tables, upward};
+use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
+use crate::values::slots::Slots;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct PlaceId(pub(super) u32);
+crate::slot! {
+    /// A place in the [`Forest`].
+    pub(super) struct PlaceId;
+}
 
 /// What a user or group uses of a queue.
 #[derive(Debug)]
@@ -29,7 +32,7 @@ pub(super) struct Place {
     pub(super) running: u64,
     pub(super) limit: Option<Arc<Limit>>,
     /// The number of the last step that loosened the limit here.
-    pub(super) loosened: u64,
+    pub(super) loosened: Loosening,
     /// Lanes that end here.
     pub(super) lanes: BTreeSet<LaneId>,
     /// The lanes that end here and hold something back.
@@ -44,7 +47,7 @@ pub(super) struct Place {
 #[derive(Debug, Default)]
 pub(super) struct Forest {
     roots: BTreeMap<Subject, PlaceId>,
-    places: Slots<Place>,
+    places: Slots<PlaceId, Place>,
     /// Places whose lanes may go on since they were last looked at.
     marked: Vec<PlaceId>,
 }
@@ -67,15 +70,15 @@ impl Place {
 
 impl Forest {
     pub(super) fn get(&self, id: PlaceId) -> &Place {
-        self.places.get(id.0)
+        &self.places[id]
     }
 
     pub(super) fn get_mut(&mut self, id: PlaceId) -> &mut Place {
-        self.places.get_mut(id.0)
+        &mut self.places[id]
     }
 
     pub(super) fn is_there(&self, id: PlaceId) -> bool {
-        self.places.find(id.0).is_some()
+        self.places.find(id).is_some()
     }
 
     /// The first place of each tracker: users by name, then groups by name.
@@ -117,7 +120,12 @@ impl Forest {
 
     /// [`Self::change`] that gives room: what waits below the highest limit on the way is to be
     /// looked at.
-    pub(super) fn loosen(&mut self, from: PlaceId, loosening: u64, change: impl Fn(&mut Place)) {
+    pub(super) fn loosen(
+        &mut self,
+        from: PlaceId,
+        loosening: Loosening,
+        change: impl Fn(&mut Place),
+    ) {
         let mut highest = None;
         let mut at = Some(from);
         while let Some(id) = at {
@@ -186,13 +194,13 @@ impl Forest {
             usage: Resources::new(),
             running: 0,
             limit: tables.limit(&path, subject).cloned(),
-            loosened: 0,
+            loosened: Loosening::NONE,
             lanes: BTreeSet::new(),
             waiting: BTreeSet::new(),
             bound: HeldBack::default(),
             is_marked: false,
         };
-        let id = PlaceId(self.places.insert_with(|_| place));
+        let id = self.places.insert(place);
         match above {
             Some(above) => self.get_mut(above).below.insert(path, id),
             None => self.roots.insert(subject.clone(), id),
@@ -204,7 +212,7 @@ impl Forest {
     pub(super) fn sweep(&mut self, id: PlaceId, tables: &Tables) {
         let mut at = Some(id);
         while let Some(id) = at {
-            let Some(place) = self.places.find(id.0) else { return };
+            let Some(place) = self.places.find(id) else { return };
             let is_needed = !place.below.is_empty()
                 || !place.lanes.is_empty()
                 || tables.names(&place.path, &place.subject);
@@ -212,7 +220,7 @@ impl Forest {
                 return;
             }
             debug_assert!(place.usage.is_empty() && place.running == 0, "{place:?} is in use");
-            let place = self.places.remove(id.0);
+            let place = self.places.remove(id);
             match place.above {
                 Some(above) => self.get_mut(above).below.remove(&place.path),
                 None => self.roots.remove(&place.subject),

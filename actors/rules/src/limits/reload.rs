@@ -12,6 +12,7 @@ use super::lanes::LaneId;
 use super::places::PlaceId;
 use super::tables::{Tables, upward};
 use super::{Joined, Place, Subject, Trackers};
+use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 
 /// What a reload did.
@@ -39,7 +40,7 @@ pub struct LimitEvent {
 impl Trackers {
     /// Puts other limits in force; `loosening` is the number of the step. `None` where they are the
     /// same, which costs one comparison.
-    pub fn reload(&mut self, tables: &Arc<Tables>, loosening: u64) -> Option<Reloaded> {
+    pub fn reload(&mut self, tables: &Arc<Tables>, loosening: Loosening) -> Option<Reloaded> {
         if self.tables == *tables {
             return None;
         }
@@ -149,7 +150,7 @@ impl Trackers {
             self.stop(lane, application, step);
         }
         let joined = self.join(&whose, groups, application, &leaf);
-        self.charge(joined.lane, used, 0);
+        self.charge(joined.lane, used, Loosening::NONE);
         if is_running {
             self.start(joined.lane, application);
         }

@@ -4,6 +4,7 @@
 //! and nothing is forgotten while its node lives.
 
 use super::NodeSlot;
+use crate::values::epoch::Growth;
 
 /// Nodes in order of their last growth. The growths are numbered by whoever logs them.
 #[derive(Debug, Default)]
@@ -14,15 +15,15 @@ pub(super) struct Growths {
 
 #[derive(Clone, Debug, Default)]
 struct Link {
-    /// The number of its last growth; zero while the slot is not in the list.
-    grown: u64,
+    /// The number of its last growth; [`Growth::NONE`] while the slot is not in the list.
+    grown: Growth,
     newer: Option<NodeSlot>,
     older: Option<NodeSlot>,
 }
 
 impl Growths {
     /// Notes the growth with this number, which is above all before, of a node.
-    pub(super) fn log(&mut self, slot: NodeSlot, number: u64) {
+    pub(super) fn log(&mut self, slot: NodeSlot, number: Growth) {
         if self.links.len() <= slot.index() {
             self.links.resize_with(slot.index() + 1, Link::default);
         }
@@ -38,7 +39,7 @@ impl Growths {
     pub(super) fn forget(&mut self, slot: NodeSlot) {
         let Some(link) = self.links.get_mut(slot.index()) else { return };
         let Link { grown, newer, older } = std::mem::take(link);
-        if grown == 0 {
+        if grown == Growth::NONE {
             return;
         }
         match newer {
@@ -51,7 +52,7 @@ impl Growths {
     }
 
     /// The nodes that grew, each with the number of its last growth.
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = (NodeSlot, u64)> {
+    pub(super) fn newest_first(&self) -> impl Iterator<Item = (NodeSlot, Growth)> {
         std::iter::successors(self.newest, |slot| self.links[slot.index()].older)
             .map(|slot| (slot, self.links[slot.index()].grown))
     }
@@ -65,20 +66,20 @@ mod tests {
     fn each_node_stands_once_where_its_last_growth_puts_it() {
         let mut growths = Growths::default();
         for (number, slot) in (1..).zip([5, 1, 2, 1, 3, 3]) {
-            growths.log(NodeSlot(slot), number);
+            growths.log(NodeSlot::at(slot), Growth::numbered(number));
         }
-        let listed = |growths: &Growths| -> Vec<(u32, u64)> {
-            growths.newest_first().map(|(slot, grown)| (slot.0, grown)).collect()
+        let listed = |growths: &Growths| -> Vec<(usize, u64)> {
+            growths.newest_first().map(|(slot, grown)| (slot.index(), grown.number())).collect()
         };
         assert_eq!(listed(&growths), [(3, 6), (1, 4), (2, 3), (5, 1)]);
-        growths.forget(NodeSlot(3));
-        growths.forget(NodeSlot(2));
-        growths.forget(NodeSlot(9));
+        growths.forget(NodeSlot::at(3));
+        growths.forget(NodeSlot::at(2));
+        growths.forget(NodeSlot::at(9));
         assert_eq!(listed(&growths), [(1, 4), (5, 1)]);
-        growths.forget(NodeSlot(5));
-        growths.forget(NodeSlot(1));
+        growths.forget(NodeSlot::at(5));
+        growths.forget(NodeSlot::at(1));
         assert_eq!(listed(&growths), []);
-        growths.log(NodeSlot(2), 7);
+        growths.log(NodeSlot::at(2), Growth::numbered(7));
         assert_eq!(listed(&growths), [(2, 7)]);
     }
 }

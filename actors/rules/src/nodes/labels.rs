@@ -138,7 +138,7 @@ mod tests {
         let mut labels = Labels::default();
         let mut n_moved = 0;
         for (at, id) in (0..).zip(ids) {
-            n_moved += labels.insert(Arc::from(id), NodeSlot(at)).moved.len();
+            n_moved += labels.insert(Arc::from(id), NodeSlot::at(at)).moved.len();
         }
         let in_order: Vec<u64> = labels.by_id.values().map(|there| there.label).collect();
         assert!(in_order.is_sorted_by(|a, b| a < b), "labels ascend as ids do");

@@ -23,18 +23,18 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use monoceros_rules::nodes::{NodeIndex, NodeOrder};
+//! use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest};
 //! use monoceros_rules::values::resources::Resources;
 //!
 //! let vcores = |n| Resources::of(&[("vcore", n)]);
 //! let mut nodes = NodeIndex::new(NodeOrder::default());
 //! let n1 = nodes.insert(Arc::from("n1"), vcores(4), vcores(4), true)?;
 //! let n2 = nodes.insert(Arc::from("n2"), vcores(4), vcores(2), true)?;
-//! assert_eq!(nodes.first_fit(&vcores(1)), Some(n1), "the emptier one first");
+//! assert_eq!(nodes.first(&NodeRequest::of(&vcores(1))), Some(n1), "the emptier one first");
 //!
 //! nodes.update(n1, None, &vcores(1));
-//! assert_eq!(nodes.first_fit(&vcores(1)), Some(n2));
-//! assert_eq!(nodes.first_fit(&vcores(3)), None);
+//! assert_eq!(nodes.first(&NodeRequest::of(&vcores(1))), Some(n2));
+//! assert_eq!(nodes.first(&NodeRequest::of(&vcores(3))), None);
 //!
 //! let mark = nodes.growth();
 //! nodes.update(n1, None, &vcores(2));
@@ -44,6 +44,8 @@
 
 mod growth;
 mod labels;
+mod lacks;
+mod request;
 mod room;
 mod score;
 #[cfg(test)]
@@ -53,10 +55,14 @@ pub mod utilization;
 use std::sync::Arc;
 
 use crate::order::tree::OrderedTree;
+use crate::values::epoch::Growth;
 use crate::values::resources::{Name, Resources};
+use crate::values::slots::Slots;
 
 use growth::Growths;
 use labels::Labels;
+pub use lacks::NodeLacks;
+pub use request::NodeRequest;
 use room::Room;
 pub use score::{NodeOrder, NodeSortPolicy};
 
@@ -64,16 +70,10 @@ pub use score::{NodeOrder, NodeSortPolicy};
 /// of the maximum over all nodes.
 const LOOKED_AT: usize = 64;
 
-/// A node in the index, for as long as it is there; the slot of a removed node is given to
-/// another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeSlot(u32);
-
-impl NodeSlot {
-    /// The slot as a place in a table beside the index. Small: removed slots are used again.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
+crate::slot! {
+    /// A node in the index, for as long as it is there; the slot of a removed node is given to
+    /// another.
+    pub struct NodeSlot;
 }
 
 /// A node of this id is in the index already.
@@ -87,19 +87,19 @@ pub struct NodeExists(pub Arc<str>);
 #[derive(Debug)]
 pub struct NodeIndex {
     order: NodeOrder,
-    slots: Vec<Option<Entry>>,
-    free_slots: Vec<NodeSlot>,
+    nodes: Slots<NodeSlot, IndexedNode>,
     labels: Labels,
     tree: OrderedTree<Key, NodeSlot, Room>,
     capacity: Capacity,
     /// Growths and returns so far.
-    grown: u64,
+    grown: Growth,
     growths: Growths,
     returns: Growths,
 }
 
+/// What the index keeps of a node.
 #[derive(Debug)]
-struct Entry {
+struct IndexedNode {
     id: Arc<str>,
     total: Resources,
     available: Resources,
@@ -120,12 +120,11 @@ impl NodeIndex {
     pub fn new(order: NodeOrder) -> Self {
         Self {
             order,
-            slots: Vec::new(),
-            free_slots: Vec::new(),
+            nodes: Slots::default(),
             labels: Labels::default(),
             tree: OrderedTree::new(),
             capacity: Capacity::default(),
-            grown: 0,
+            grown: Growth::NONE,
             growths: Growths::default(),
             returns: Growths::default(),
         }
@@ -142,16 +141,13 @@ impl NodeIndex {
         if self.labels.slot_of(&id).is_some() {
             return Err(NodeExists(id));
         }
-        let slot = self.free_slots.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            NodeSlot(u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 nodes"))
-        });
+        let slot = self.nodes.next();
         let key = Key { score: 0, label: self.label(&id, slot) };
         self.capacity.change(&total, 1);
-        let mut entry = Entry { id, total, available, open, key };
+        let mut entry = IndexedNode { id, total, available, open, key };
         entry.rescore(&self.order);
         self.tree.insert(entry.key, slot, entry.room());
-        self.slots[slot.index()] = Some(entry);
+        self.nodes.insert_at(slot, entry);
         if open {
             self.log_growth(slot);
         }
@@ -160,13 +156,12 @@ impl NodeIndex {
 
     /// Takes a node out; its slot may be given to the next one that comes.
     pub fn remove(&mut self, slot: NodeSlot) {
-        let entry = self.slots[slot.index()].take().expect("a removed slot is that of a node");
+        let entry = self.nodes.remove(slot);
         self.tree.remove(&entry.key).expect("every node is in the tree");
         self.labels.remove(&entry.id);
         self.capacity.change(&entry.total, -1);
         self.growths.forget(slot);
         self.returns.forget(slot);
-        self.free_slots.push(slot);
     }
 
     /// Tells what a node has available, and its total where that changed. On an open node a
@@ -182,14 +177,14 @@ impl NodeIndex {
     /// held. What is larger than before is a return and no growth.
     pub fn take_back(&mut self, slot: NodeSlot, available: &Resources) {
         if self.change(slot, None, available) {
-            self.grown += 1;
+            self.grown = self.grown.next();
             self.returns.log(slot, self.grown);
         }
     }
 
     /// Whether an open node has more of something now.
     fn change(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) -> bool {
-        let entry = entry_mut(&mut self.slots, slot);
+        let entry = &mut self.nodes[slot];
         let mut grew = !entry.available.holds(available);
         if let Some(total) = total {
             grew |= !entry.total.holds(total);
@@ -205,13 +200,13 @@ impl NodeIndex {
     }
 
     fn log_growth(&mut self, slot: NodeSlot) {
-        self.grown += 1;
+        self.grown = self.grown.next();
         self.growths.log(slot, self.grown);
     }
 
     /// Opens a node for searches or closes it (draining or not ready). Opening counts as a growth.
     pub fn set_open(&mut self, slot: NodeSlot, open: bool) {
-        let entry = entry_mut(&mut self.slots, slot);
+        let entry = &mut self.nodes[slot];
         if entry.open == open {
             return;
         }
@@ -226,43 +221,72 @@ impl NodeIndex {
     /// Orders all nodes anew.
     pub fn set_order(&mut self, order: NodeOrder) {
         self.order = order;
-        for entry in self.slots.iter_mut().flatten() {
+        for entry in self.nodes.values_mut() {
             let old = entry.rescore(&self.order);
             let known = self.tree.rekey(&old, entry.key, entry.room());
             debug_assert!(known, "every node is in the tree");
         }
     }
 
-    /// The first open node, in order, whose available and total amounts both hold the ask.
-    pub fn first_fit(&self, ask: &Resources) -> Option<NodeSlot> {
-        self.tree.first(|room| room.holds(ask)).map(|(_, slot, _)| *slot)
+    /// The first node in order that the request may use. What names a node gets that one, open or
+    /// not, if it has room.
+    pub fn first(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
+        match request.required {
+            Some(node) => self.required(node, request),
+            None => {
+                let first = self.tree.first(|room| room.holds(request.resources));
+                self.pass_over(first.map(|(_, slot, _)| *slot), request)
+            }
+        }
     }
 
-    /// The next one after a node, which need not fit itself.
-    pub fn next_fit(&self, after: NodeSlot, ask: &Resources) -> Option<NodeSlot> {
-        let after = &self.entry(after).key;
-        self.tree.first_after(after, |room| room.holds(ask)).map(|(_, slot, _)| *slot)
+    /// The next one after a node, which need not fit itself. There is none for what names a node.
+    pub fn next(&self, after: NodeSlot, request: &NodeRequest<'_>) -> Option<NodeSlot> {
+        if request.required.is_some() {
+            return None;
+        }
+        self.pass_over(self.next_with_room(after, request), request)
     }
 
-    /// Up to `most` open nodes that hold the ask, in order, without those of which `passed_over` is
-    /// true. The search begins behind `after`, which need not fit itself and may be gone; where
-    /// there is none behind it, at the first node.
-    pub fn fits(
+    /// Up to `most` nodes that the request may use, in order. The search begins behind `after`, which
+    /// need not fit itself and may be gone; where there is none behind it, at the first node.
+    pub fn several(
         &self,
-        ask: &Resources,
+        request: &NodeRequest<'_>,
         after: Option<&str>,
         most: usize,
-        passed_over: impl Fn(&str) -> bool,
     ) -> Vec<NodeSlot> {
         let from = |first: Option<NodeSlot>| {
-            std::iter::successors(first, |slot| self.next_fit(*slot, ask))
-                .filter(|slot| !passed_over(self.id(*slot)))
-                .take(most)
-                .collect::<Vec<_>>()
+            let all = std::iter::successors(first, |slot| self.next(*slot, request));
+            all.take(most).collect::<Vec<_>>()
         };
         let after = after.and_then(|id| self.slot_of(id));
-        let behind = after.map(|slot| from(self.next_fit(slot, ask))).unwrap_or_default();
-        if behind.is_empty() { from(self.first_fit(ask)) } else { behind }
+        let behind = after.map(|slot| from(self.next(slot, request))).unwrap_or_default();
+        if behind.is_empty() { from(self.first(request)) } else { behind }
+    }
+
+    fn required(&self, node: &str, request: &NodeRequest<'_>) -> Option<NodeSlot> {
+        let slot = self.slot_of(node)?;
+        let has_room = self.entry(slot).has_room(request.resources);
+        (has_room && !request.passes_over(node)).then_some(slot)
+    }
+
+    fn next_with_room(&self, after: NodeSlot, request: &NodeRequest<'_>) -> Option<NodeSlot> {
+        let after = &self.entry(after).key;
+        let next = self.tree.first_after(after, |room| room.holds(request.resources));
+        next.map(|(_, slot, _)| *slot)
+    }
+
+    /// The first from this one on that the request does not pass over.
+    fn pass_over(
+        &self,
+        mut found: Option<NodeSlot>,
+        request: &NodeRequest<'_>,
+    ) -> Option<NodeSlot> {
+        while let Some(slot) = found.filter(|slot| request.passes_over(self.id(*slot))) {
+            found = self.next_with_room(slot, request);
+        }
+        found
     }
 
     /// Whether the most that open nodes have of each resource holds the ask, be it on different
@@ -274,7 +298,7 @@ impl NodeIndex {
     /// The number of growths so far: anything that can make a node acceptable (a new open node,
     /// more available or in total, opened, [touched](Self::touch)), and of
     /// [returns](Self::take_back).
-    pub fn growth(&self) -> u64 {
+    pub fn growth(&self) -> Growth {
         self.grown
     }
 
@@ -289,7 +313,7 @@ impl NodeIndex {
     /// Whether an open node that grew after the growth number `mark` could hold `least` with what
     /// it has available now. `false` is certain. `true` is too while no more than 64 nodes grew
     /// since; beyond, it is the answer of [`Self::may_hold`].
-    pub fn may_hold_since(&self, mark: u64, least: &Resources) -> bool {
+    pub fn may_hold_since(&self, mark: Growth, least: &Resources) -> bool {
         mark < self.grown
             && self.may_hold(least)
             && (self.one_holds_since(&self.growths, mark, least)
@@ -297,13 +321,13 @@ impl NodeIndex {
     }
 
     /// [`Self::may_hold_since`] of growths alone, without returns.
-    pub fn may_hold_grown_since(&self, mark: u64, least: &Resources) -> bool {
+    pub fn may_hold_grown_since(&self, mark: Growth, least: &Resources) -> bool {
         mark < self.grown
             && self.may_hold(least)
             && self.one_holds_since(&self.growths, mark, least)
     }
 
-    fn one_holds_since(&self, growths: &Growths, mark: u64, least: &Resources) -> bool {
+    fn one_holds_since(&self, growths: &Growths, mark: Growth, least: &Resources) -> bool {
         for (looked_at, (slot, grown)) in growths.newest_first().enumerate() {
             if grown <= mark {
                 return false;
@@ -381,15 +405,15 @@ impl NodeIndex {
             debug_assert!(known.is_some(), "every node is in the tree");
         }
         for &(moved, label) in &inserted.moved {
-            let entry = entry_mut(&mut self.slots, moved);
+            let entry = &mut self.nodes[moved];
             entry.key.label = label;
             self.tree.insert(entry.key, moved, entry.room());
         }
         inserted.label
     }
 
-    fn entry(&self, slot: NodeSlot) -> &Entry {
-        self.slots[slot.index()].as_ref().expect("a slot is that of a node")
+    fn entry(&self, slot: NodeSlot) -> &IndexedNode {
+        &self.nodes[slot]
     }
 
     /// Panics unless every invariant of the module holds.
@@ -405,14 +429,13 @@ impl NodeIndex {
     }
 }
 
-/// Not a method, so that the tree can be changed while the entry is at hand.
-fn entry_mut(slots: &mut [Option<Entry>], slot: NodeSlot) -> &mut Entry {
-    slots[slot.index()].as_mut().expect("a slot is that of a node")
-}
+impl IndexedNode {
+    fn has_room(&self, ask: &Resources) -> bool {
+        self.available.holds(ask) && self.total.holds(ask)
+    }
 
-impl Entry {
     fn holds(&self, ask: &Resources) -> bool {
-        self.open && self.available.holds(ask) && self.total.holds(ask)
+        self.open && self.has_room(ask)
     }
 
     /// Scores the node as it is now; returns the key it had.

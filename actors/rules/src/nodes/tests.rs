@@ -20,7 +20,7 @@ fn add(index: &mut NodeIndex, id: &str, total: &Resources) -> NodeSlot {
 fn place(index: &mut NodeIndex, ask: &Resources, times: usize) -> Vec<String> {
     let mut placed = Vec::new();
     for _ in 0..times {
-        let Some(slot) = index.first_fit(ask) else { break };
+        let Some(slot) = index.first(&NodeRequest::of(ask)) else { break };
         let left = index.available(slot).minus(ask);
         index.update(slot, None, &left);
         placed.push(index.id(slot).to_string());
@@ -49,11 +49,15 @@ fn a_type_that_the_node_lacks_never_fits() {
     let mut nodes = index(NodeSortPolicy::Fair);
     let slot = add(&mut nodes, "n1", &amount(4, 4));
     let gpu = Resources::of(&[("vcore", 1), ("gpu", 1)]);
-    assert_eq!(nodes.first_fit(&gpu), None);
+    assert_eq!(nodes.first(&NodeRequest::of(&gpu)), None);
     // Nor where it is available for once without being in the total.
     nodes.update(slot, None, &Resources::of(&[("vcore", 4), ("memory", 4), ("gpu", 1)]));
-    assert_eq!(nodes.first_fit(&gpu), None);
-    assert_eq!(nodes.first_fit(&Resources::of(&[("gpu", 0)])), Some(slot), "zero always fits");
+    assert_eq!(nodes.first(&NodeRequest::of(&gpu)), None);
+    assert_eq!(
+        nodes.first(&NodeRequest::of(&Resources::of(&[("gpu", 0)]))),
+        Some(slot),
+        "zero always fits"
+    );
 }
 
 #[test]
@@ -61,8 +65,8 @@ fn what_is_below_zero_holds_nothing_of_it_and_hinders_nothing_else() {
     let mut nodes = index(NodeSortPolicy::Fair);
     let slot = add(&mut nodes, "n1", &amount(4, 4));
     nodes.update(slot, None, &amount(-2, 3));
-    assert_eq!(nodes.first_fit(&amount(1, 1)), None);
-    assert_eq!(nodes.first_fit(&Resources::of(&[("memory", 3)])), Some(slot));
+    assert_eq!(nodes.first(&NodeRequest::of(&amount(1, 1))), None);
+    assert_eq!(nodes.first(&NodeRequest::of(&Resources::of(&[("memory", 3)]))), Some(slot));
     let mark = nodes.growth();
     nodes.update(slot, None, &amount(-1, 3));
     assert_eq!(nodes.growth(), mark, "nothing fits that did not before");
@@ -73,9 +77,13 @@ fn closed_nodes_count_and_are_listed_but_never_found() {
     let mut nodes = index(NodeSortPolicy::Fair);
     let (n1, n2) = (add(&mut nodes, "n1", &amount(4, 4)), add(&mut nodes, "n2", &amount(4, 4)));
     nodes.set_open(n1, false);
-    assert_eq!(nodes.first_fit(&Resources::new()), Some(n2));
+    assert_eq!(nodes.first(&NodeRequest::of(&Resources::new())), Some(n2));
     nodes.set_open(n2, false);
-    assert_eq!(nodes.first_fit(&Resources::new()), None, "not even an ask for nothing");
+    assert_eq!(
+        nodes.first(&NodeRequest::of(&Resources::new())),
+        None,
+        "not even an ask for nothing"
+    );
     assert!(!nodes.may_hold(&Resources::new()));
     assert_eq!(nodes.iter().collect::<Vec<_>>(), [n1, n2]);
     assert_eq!(nodes.capacity(), &amount(8, 8));
@@ -92,13 +100,13 @@ fn an_open_node_without_room_takes_an_ask_for_nothing_until_it_is_closed() {
     let mut nodes = index(NodeSortPolicy::Fair);
     let closed = nodes.insert(Arc::from("n1"), amount(4, 4), amount(0, 0), false).unwrap();
     let open = nodes.insert(Arc::from("n2"), amount(4, 4), amount(0, 0), true).unwrap();
-    assert_eq!(nodes.first_fit(&Resources::new()), Some(open));
+    assert_eq!(nodes.first(&NodeRequest::of(&Resources::new())), Some(open));
     nodes.check();
     nodes.set_open(open, false);
-    assert_eq!(nodes.first_fit(&Resources::new()), None);
+    assert_eq!(nodes.first(&NodeRequest::of(&Resources::new())), None);
     nodes.check();
     nodes.set_open(closed, true);
-    assert_eq!(nodes.first_fit(&Resources::new()), Some(closed));
+    assert_eq!(nodes.first(&NodeRequest::of(&Resources::new())), Some(closed));
 }
 
 #[test]
@@ -139,9 +147,9 @@ fn beyond_64_grown_nodes_the_maximum_answers() {
         add(&mut nodes, &format!("n{at}"), &amount(1, 1));
     }
     assert!(nodes.may_hold_since(mark, &amount(9, 9)), "the 65th holds it");
-    let small = nodes.growth() - 64;
-    assert!(!nodes.may_hold_since(small, &amount(2, 2)), "64 were looked at");
-    assert!(nodes.may_hold_since(small - 1, &amount(9, 9)));
+    let small = nodes.growth().number() - 64;
+    assert!(!nodes.may_hold_since(Growth::numbered(small), &amount(2, 2)), "64 were looked at");
+    assert!(nodes.may_hold_since(Growth::numbered(small - 1), &amount(9, 9)));
     nodes.update(first, None, &amount(0, 9));
     assert!(!nodes.may_hold_since(mark, &amount(2, 2)), "no node has two cores");
 }
@@ -211,7 +219,7 @@ struct ModelNode {
     available: Resources,
     open: bool,
     /// The growth number after its last growth; zero before the first.
-    grown: u64,
+    grown: Growth,
 }
 
 impl ModelNode {
@@ -279,7 +287,8 @@ impl Model {
     fn take(&mut self, index: &mut NodeIndex, step: &Step) {
         let mark = index.growth();
         let grown = self.grown_by(index, step);
-        assert_eq!(index.growth(), mark + u64::from(grown.is_some()), "{step:?}");
+        let risen = index.growth().number() - mark.number();
+        assert_eq!(risen, u64::from(grown.is_some()), "{step:?}");
         if let Some(id) = grown {
             self.nodes.get_mut(&id).unwrap().grown = index.growth();
         }
@@ -295,7 +304,7 @@ impl Model {
                     index.insert(Arc::from(&*id), total.clone(), available.clone(), *open);
                 assert_eq!(inserted.is_err(), self.nodes.contains_key(&id));
                 inserted.ok()?;
-                let node = ModelNode { total, available, open: *open, grown: 0 };
+                let node = ModelNode { total, available, open: *open, grown: Growth::NONE };
                 self.nodes.insert(id.clone(), node);
                 open.then_some(id)
             }
@@ -318,7 +327,7 @@ impl Model {
                 (grew && node.open).then(|| id(*number))
             }
             Step::Place(ask) => {
-                let slot = index.first_fit(ask)?;
+                let slot = index.first(&NodeRequest::of(ask))?;
                 let left = index.available(slot).minus(ask);
                 index.update(slot, None, &left);
                 self.nodes.get_mut(&**index.id(slot)).unwrap().available = left;
@@ -355,20 +364,20 @@ impl Model {
         for ask in asks {
             let fits = |id: &&&str| self.nodes[**id].holds(ask);
             let first = in_order.iter().find(fits).copied();
-            assert_eq!(index.first_fit(ask).map(id), first);
+            assert_eq!(index.first(&NodeRequest::of(ask)).map(id), first);
             assert!(first.is_none() || index.may_hold(ask));
             for (at, after) in in_order.iter().enumerate().step_by(7) {
                 let next = in_order[at + 1..].iter().find(fits).copied();
                 let after = index.slot_of(after).unwrap();
-                assert_eq!(index.next_fit(after, ask).map(id), next);
+                assert_eq!(index.next(after, &NodeRequest::of(ask)).map(id), next);
             }
             for back in [0, 1, 3, 20, 100, u64::MAX] {
-                let mark = index.growth().saturating_sub(back);
+                let mark = Growth::numbered(index.growth().number().saturating_sub(back));
                 let grown: Vec<_> = self.nodes.values().filter(|n| n.grown > mark).collect();
                 let holds = grown.iter().any(|node| node.holds(ask));
                 let answer = index.may_hold_since(mark, ask);
-                assert!(answer || !holds, "a node that grew after {mark} holds {ask}");
-                assert!(!answer || holds || grown.len() > LOOKED_AT, "{mark} {ask}");
+                assert!(answer || !holds, "a node that grew after {mark:?} holds {ask}");
+                assert!(!answer || holds || grown.len() > LOOKED_AT, "{mark:?} {ask}");
             }
         }
     }

@@ -12,7 +12,7 @@
 //!
 //! * **quota** (`short`): a release, a raised maximum, more nodes. Every queue remembers the number
 //!   of the last loosening that went through it; an offer carries the largest on its path
-//!   ([`View::stamp`]). A class that was short is looked at again when that is above its mark *and*
+//!   ([`View::loosening`]). A class that was short is looked at again when that is above its mark *and*
 //!   the least that waits fits the headroom.
 //! * **node room** (`roomless`): the node index counts growths. A class that found no node is looked
 //!   at again when a node that grew after its mark can hold the least that waits *and* the headroom
@@ -33,6 +33,7 @@
 
 use crate::nodes::NodeIndex;
 use crate::order::tree::Bound;
+use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::resources::{Limits, Resources};
 
 /// What an offer knows where it stands, to decide whether something below can use it.
@@ -41,7 +42,7 @@ pub struct View<'a> {
     /// Room by quota for whatever is below.
     pub headroom: &'a Limits,
     /// The latest quota loosening on the path from root to here.
-    pub stamp: u64,
+    pub loosening: Loosening,
     /// Whether every queue on the path has room for one more running application.
     pub may_start: bool,
     /// The node index; `None` asks about quota alone.
@@ -67,53 +68,52 @@ pub struct Parked {
     /// The component-wise least of what waits for quota.
     pub short: Option<Resources>,
     /// The loosening up to which all of `short` was tried; the oldest of what was joined.
-    pub quota_mark: u64,
+    pub short_at: Loosening,
     /// The component-wise least of what waits for room on a node.
     pub roomless: Option<Resources>,
     /// The growth of the node index up to which all of `roomless` was tried; the oldest.
-    pub node_mark: u64,
+    pub roomless_at: Growth,
     /// The component-wise least of what was refused on every node that had room.
     pub refused: Option<Resources>,
     /// The growth of the node index up to which all of `refused` was tried; the oldest.
-    pub refused_mark: u64,
+    pub refused_at: Growth,
     /// Quota loosening and node growth of the last visit in vain; the oldest of what was joined.
-    pub judged: (u64, u64),
+    pub judged: Epoch,
 }
 
 impl Parked {
     /// An ask that did not fit the headroom of an offer with this `view`.
     pub fn short(ask: &Resources, view: &View<'_>) -> Self {
-        let judged = view.now();
-        Self { short: Some(ask.clone()), quota_mark: view.stamp, judged, ..Self::default() }
+        let judged = view.epoch();
+        Self { short: Some(ask.clone()), short_at: view.loosening, judged, ..Self::default() }
     }
 
     /// An ask that fitted the headroom but found no node.
     pub fn roomless(ask: &Resources, view: &View<'_>) -> Self {
-        let judged = view.now();
-        Self { roomless: Some(ask.clone()), node_mark: judged.1, judged, ..Self::default() }
+        let judged = view.epoch();
+        Self { roomless: Some(ask.clone()), roomless_at: judged.growth, judged, ..Self::default() }
     }
 
-    /// An ask that was refused on every node with room, when [`View::now`] said `judged`; 0 stands
+    /// An ask that was refused on every node with room, when [`View::epoch`] said `judged`; 0 stands
     /// for a loosening that is not known.
-    pub fn refused(ask: &Resources, judged: (u64, u64)) -> Self {
-        Self { refused: Some(ask.clone()), refused_mark: judged.1, judged, ..Self::default() }
+    pub fn refused(ask: &Resources, judged: Epoch) -> Self {
+        Self { refused: Some(ask.clone()), refused_at: judged.growth, judged, ..Self::default() }
     }
 
     /// An ask that waits for something named, which makes it due when it comes.
     pub fn named(view: &View<'_>) -> Self {
-        Self { judged: view.now(), ..Self::default() }
+        Self { judged: view.epoch(), ..Self::default() }
     }
 
     fn may(&self, view: &View<'_>) -> bool {
-        let (stamp, growth) = view.now();
-        if stamp <= self.judged.0 && growth <= self.judged.1 {
+        if view.epoch().is_no_later_than(self.judged) {
             return false;
         }
         self.quota_may(view) || self.room_may(view) || self.refused_may(view)
     }
 
     fn quota_may(&self, view: &View<'_>) -> bool {
-        view.stamp > self.quota_mark
+        view.loosening > self.short_at
             && self.short.as_ref().is_some_and(|least| view.headroom.allows(least))
     }
 
@@ -121,42 +121,41 @@ impl Parked {
         let (Some(least), Some(nodes)) = (&self.roomless, view.nodes) else {
             return false;
         };
-        nodes.growth() > self.node_mark
+        nodes.growth() > self.roomless_at
             && view.headroom.allows(least)
-            && nodes.may_hold_since(self.node_mark, least)
+            && nodes.may_hold_since(self.roomless_at, least)
     }
 
     fn refused_may(&self, view: &View<'_>) -> bool {
         let (Some(least), Some(nodes)) = (&self.refused, view.nodes) else {
             return false;
         };
-        view.headroom.allows(least) && nodes.may_hold_grown_since(self.refused_mark, least)
+        view.headroom.allows(least) && nodes.may_hold_grown_since(self.refused_at, least)
     }
 
     fn join(&mut self, other: &Self) {
-        join_least(&mut self.short, &mut self.quota_mark, other.short.as_ref(), other.quota_mark);
+        join_least(&mut self.short, &mut self.short_at, other.short.as_ref(), other.short_at);
         join_least(
             &mut self.roomless,
-            &mut self.node_mark,
+            &mut self.roomless_at,
             other.roomless.as_ref(),
-            other.node_mark,
+            other.roomless_at,
         );
         join_least(
             &mut self.refused,
-            &mut self.refused_mark,
+            &mut self.refused_at,
             other.refused.as_ref(),
-            other.refused_mark,
+            other.refused_at,
         );
-        self.judged.0 = self.judged.0.min(other.judged.0);
-        self.judged.1 = self.judged.1.min(other.judged.1);
+        self.judged = self.judged.older(other.judged);
     }
 }
 
-fn join_least(
+fn join_least<M: Copy + Ord>(
     mine: &mut Option<Resources>,
-    mark: &mut u64,
+    mark: &mut M,
     other: Option<&Resources>,
-    theirs: u64,
+    theirs: M,
 ) {
     match (mine.as_mut(), other) {
         (_, None) => {}
@@ -173,8 +172,9 @@ fn join_least(
 
 impl View<'_> {
     /// The counters as they stand: the loosening on this path and the growth of the node index.
-    pub fn now(&self) -> (u64, u64) {
-        (self.stamp, self.nodes.map_or(0, NodeIndex::growth))
+    pub fn epoch(&self) -> Epoch {
+        let growth = self.nodes.map_or(Growth::NONE, NodeIndex::growth);
+        Epoch { loosening: self.loosening, growth }
     }
 }
 
@@ -189,14 +189,13 @@ impl WaitSet {
         }
     }
 
-    /// The same after an offer was declined when [`View::now`] said `last_vain`: each part may have
+    /// The same after an offer was declined when [`View::epoch`] said `declined_at`: each part may have
     /// been skipped for a reason of its own, and the join of the parts must not call for another
     /// visit before anything was loosened.
     #[must_use]
-    pub fn declined(mut self, last_vain: (u64, u64)) -> Self {
+    pub fn declined(mut self, declined_at: Epoch) -> Self {
         if let Self::Parked(parked) = &mut self {
-            parked.judged.0 = parked.judged.0.max(last_vain.0);
-            parked.judged.1 = parked.judged.1.max(last_vain.1);
+            parked.judged = parked.judged.newer(declined_at);
         }
         self
     }
@@ -204,15 +203,15 @@ impl WaitSet {
     /// What a queue tells its parent of what waits below it.
     ///
     /// What the queue's own quota holds back is left out: no loosening above can help it, and a
-    /// loosening of the queue itself comes past here: if its own last loosening (`own.stamp`) may
-    /// have helped something, the queue is due. `last_vain` is what [`View::now`] said when the
+    /// loosening of the queue itself comes past here: if its own last loosening (`own.loosening`) may
+    /// have helped something, the queue is due. `declined_at` is what [`View::epoch`] said when the
     /// queue last declined an offer.
     #[must_use]
-    pub fn as_seen_from_above(&self, own: &View<'_>, last_vain: (u64, u64)) -> Self {
-        let Self::Parked(mut seen) = self.clone().declined(last_vain) else {
+    pub fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
+        let Self::Parked(mut seen) = self.clone().declined(declined_at) else {
             return self.clone();
         };
-        if own.stamp > seen.judged.0 && seen.quota_may(own) {
+        if own.loosening > seen.judged.loosening && seen.quota_may(own) {
             return Self::Due;
         }
         if seen.short.as_ref().is_some_and(|least| !own.headroom.allows(least)) {
@@ -252,13 +251,13 @@ impl Waits {
     /// See [`WaitSet::as_seen_from_above`]; `own.may_start` is the queue's own room for one more
     /// running application.
     #[must_use]
-    pub fn as_seen_from_above(&self, own: &View<'_>, last_vain: (u64, u64)) -> Self {
+    pub fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
         let starting = if own.may_start {
-            self.starting.as_seen_from_above(own, last_vain)
+            self.starting.as_seen_from_above(own, declined_at)
         } else {
             WaitSet::Nothing
         };
-        Self { running: self.running.as_seen_from_above(own, last_vain), starting }
+        Self { running: self.running.as_seen_from_above(own, declined_at), starting }
     }
 }
 

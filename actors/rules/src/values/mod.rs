@@ -2,8 +2,10 @@
 //! configuration stand on.
 
 pub mod duration;
+pub mod epoch;
 pub mod instant;
 pub mod names;
 pub mod partition_name;
 pub mod quantity;
 pub mod resources;
+pub mod slots;

@@ -13,19 +13,27 @@ use std::sync::Arc;
 
 use crate::nodes::NodeSlot;
 use crate::values::resources::Resources;
+use crate::values::slots::Slots;
+use crate::work::asks::AskSpec;
 
 /// Tags of an application, ask or allocation, shared between the holders.
 pub type Tags = Arc<BTreeMap<String, String>>;
 
-/// An application of this partition: a place in its directory, given anew once the application is
-/// gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ApplicationSlot(pub u32);
+crate::slot! {
+    /// An application of this partition: a place in its directory, given anew once the application is
+    /// gone.
+    pub struct ApplicationSlot;
+}
+
+crate::slot! {
+    /// A place in the table, given again once its allocation is gone.
+    struct AllocationSlot;
+}
 
 /// An allocation of this partition, never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllocationId {
-    slot: u32,
+    slot: AllocationSlot,
     serial: u32,
 }
 
@@ -33,7 +41,7 @@ pub struct AllocationId {
 impl AllocationId {
     /// An id of no table.
     pub(crate) fn numbered(slot: u32) -> Self {
-        Self { slot, serial: 0 }
+        Self { slot: AllocationSlot::at(slot), serial: 0 }
     }
 }
 
@@ -49,29 +57,20 @@ pub enum Form {
     Unified,
 }
 
-/// One allocation.
+/// One allocation, or a placement that waits for the RM's predicate.
 #[derive(Clone, Debug)]
 pub struct Allocation {
     /// Whose it is.
     pub application: ApplicationSlot,
-    /// The RM's key of the ask.
-    pub key: Arc<str>,
+    /// What was asked for, with the amount that this allocation holds: the ask may want another by
+    /// now, and one that is reported in another size gets a specification of its own.
+    pub spec: Arc<AskSpec>,
     /// The allocation's own name within the application; the key until it is settled.
     pub uuid: Arc<str>,
     /// The question whose answer it waits for; `None` once it is settled.
     pub question: Option<u64>,
     /// Where it is.
     pub node: NodeSlot,
-    /// What it holds.
-    pub resources: Resources,
-    /// Priority of the ask.
-    pub priority: i32,
-    /// Whether it only keeps room for a member of a task group.
-    pub placeholder: bool,
-    /// Whether it is the driver or first task of its application.
-    pub originator: bool,
-    /// Form of the request.
-    pub form: Form,
     /// Creation time of the ask, ns since the epoch.
     pub created_ns: i64,
     /// When it was bound, ns since the epoch.
@@ -80,22 +79,52 @@ pub struct Allocation {
     pub released: bool,
     /// The deadline that ends it, while one is set.
     pub deadline: Option<u64>,
-    /// Tags of the ask.
-    pub tags: Option<Tags>,
 }
 
-#[derive(Debug)]
-struct Place {
-    serial: u32,
-    entry: Option<Box<Allocation>>,
+impl Allocation {
+    /// One that is made now on a node; its name is the key until it gets another.
+    pub fn new(
+        application: ApplicationSlot,
+        spec: Arc<AskSpec>,
+        node: NodeSlot,
+        created_ns: i64,
+        now_ns: i64,
+    ) -> Self {
+        Self {
+            application,
+            uuid: Arc::clone(&spec.key),
+            spec,
+            question: None,
+            node,
+            created_ns,
+            bound_ns: now_ns,
+            released: false,
+            deadline: None,
+        }
+    }
+
+    /// The RM's key of the ask.
+    pub fn key(&self) -> &Arc<str> {
+        &self.spec.key
+    }
+
+    /// What it holds.
+    pub fn resources(&self) -> &Resources {
+        &self.spec.resources
+    }
+
+    /// It holds this much from now on.
+    pub fn resize(&mut self, to: Resources) {
+        Arc::make_mut(&mut self.spec).resources = to;
+    }
 }
 
-/// All allocations of a partition. See the module.
+/// All allocations of a partition by their ids.
 #[derive(Debug, Default)]
 pub struct AllocationTable {
-    places: Vec<Place>,
-    free: Vec<u32>,
-    len: usize,
+    allocations: Slots<AllocationSlot, Box<Allocation>>,
+    /// By slot, how often it was given again: the part of an id that makes it one of its own.
+    serials: Vec<u32>,
 }
 
 impl AllocationTable {
@@ -106,61 +135,48 @@ impl AllocationTable {
 
     /// How many allocations there are.
     pub fn len(&self) -> usize {
-        self.len
+        self.allocations.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.allocations.is_empty()
     }
 
-    /// Books an allocation and names it.
+    /// Takes an allocation in.
     pub fn insert(&mut self, allocation: Allocation) -> AllocationId {
-        self.len += 1;
-        let entry = Some(Box::new(allocation));
-        if let Some(slot) = self.free.pop() {
-            let place = &mut self.places[slot as usize];
-            place.serial = place.serial.wrapping_add(1);
-            place.entry = entry;
-            return AllocationId { slot, serial: place.serial };
+        let slot = self.allocations.insert(Box::new(allocation));
+        match self.serials.get_mut(slot.index()) {
+            Some(serial) => *serial = serial.wrapping_add(1),
+            None => self.serials.push(0),
         }
-        let slot = u32::try_from(self.places.len()).expect("four billion allocations do not fit");
-        self.places.push(Place { serial: 0, entry });
-        AllocationId { slot, serial: 0 }
+        AllocationId { slot, serial: self.serials[slot.index()] }
     }
 
     /// Looks an allocation up.
     pub fn get(&self, id: AllocationId) -> Option<&Allocation> {
-        self.places
-            .get(id.slot as usize)
-            .filter(|place| place.serial == id.serial)
-            .and_then(|place| place.entry.as_deref())
+        self.is_current(id).then(|| self.allocations.find(id.slot))?.map(|entry| &**entry)
     }
 
     /// Looks an allocation up to change it.
     pub fn get_mut(&mut self, id: AllocationId) -> Option<&mut Allocation> {
-        self.places
-            .get_mut(id.slot as usize)
-            .filter(|place| place.serial == id.serial)
-            .and_then(|place| place.entry.as_deref_mut())
+        self.is_current(id).then(|| self.allocations.find_mut(id.slot))?.map(|entry| &mut **entry)
     }
 
     /// Takes an allocation out; whoever does settles what it held. `None` if it is gone already.
     pub fn remove(&mut self, id: AllocationId) -> Option<Allocation> {
-        let place = self.places.get_mut(id.slot as usize).filter(|p| p.serial == id.serial)?;
-        let entry = place.entry.take()?;
-        self.free.push(id.slot);
-        self.len -= 1;
-        Some(*entry)
+        self.is_current(id).then(|| self.allocations.take(id.slot))?.map(|entry| *entry)
     }
 
     /// Every allocation with its id, in order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (AllocationId, &Allocation)> {
-        self.places.iter().enumerate().filter_map(|(slot, place)| {
-            let slot = u32::try_from(slot).ok()?;
-            let entry = place.entry.as_deref()?;
-            Some((AllocationId { slot, serial: place.serial }, entry))
+        self.allocations.iter().map(|(slot, entry)| {
+            (AllocationId { slot, serial: self.serials[slot.index()] }, &**entry)
         })
+    }
+
+    fn is_current(&self, id: AllocationId) -> bool {
+        self.serials.get(id.slot.index()) == Some(&id.serial)
     }
 }
 
@@ -174,23 +190,8 @@ mod tests {
         let node = nodes
             .insert(Arc::from("n"), Resources::new(), Resources::new(), true)
             .expect("the index is empty");
-        Allocation {
-            application: ApplicationSlot(0),
-            key: Arc::from("k"),
-            uuid: Arc::from("k"),
-            question: None,
-            node,
-            resources: Resources::new(),
-            priority: 0,
-            placeholder: false,
-            originator: false,
-            form: Form::Ask,
-            created_ns: 0,
-            bound_ns: 0,
-            released: false,
-            deadline: None,
-            tags: None,
-        }
+        let spec = Arc::new(AskSpec::new("k", Resources::new()));
+        Allocation::new(ApplicationSlot::at(0), spec, node, 0, 0)
     }
 
     #[test]

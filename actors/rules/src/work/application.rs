@@ -1,7 +1,7 @@
-//! One application: its state, its asks, what it holds (applications chapter, sections 1, 2 and 5).
+//! One application: its state, its asks, what it holds.
 //!
 //! The actor owns one of these and tells others what changed; which event follows from which change
-//! (1.2) is decided here.
+//! is decided here.
 //!
 //! # Invariants
 //! * `allocated` is the sum of its allocations in the table, those included that wait for their
@@ -129,7 +129,7 @@ impl Application {
         &self.peak
     }
 
-    /// Whether it counts among those that have still to start (3.2): one with a placement in the
+    /// Whether it counts among those that have still to start: one with a placement in the
     /// air has its place among the running ones already.
     pub fn is_starting(&self) -> bool {
         self.has_not_run() && self.unsettled.is_empty()
@@ -144,21 +144,21 @@ impl Application {
         matches!(self.state, ApplicationState::New | ApplicationState::Accepted)
     }
 
-    /// Moves the submission back to an older ask or allocation (1.4). Says whether it moved.
+    /// Moves the submission back to an older ask or allocation. Says whether it moved.
     pub fn submitted_no_later_than(&mut self, created_ns: i64) -> bool {
         let moves = created_ns < self.submitted_ns;
         self.submitted_ns = self.submitted_ns.min(created_ns);
         moves
     }
 
-    /// An ask was added (1.2 a).
+    /// An ask was added.
     pub fn ask_added(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
         if matches!(self.state, ApplicationState::New | ApplicationState::Completing) {
             self.fire(ApplicationEvent::Run, now_ns, changes);
         }
     }
 
-    /// A real allocation is booked (1.2 b and c, D1): whatever the state, it runs afterwards.
+    /// A real allocation is booked: whatever the state, it runs afterwards.
     pub fn booked(&mut self, resources: &Resources, now_ns: i64, changes: &mut Vec<StateChange>) {
         self.allocated.add(resources);
         self.runs(now_ns, changes);
@@ -195,7 +195,7 @@ impl Application {
         }
     }
 
-    /// An allocation grew or shrank in place (2.5).
+    /// An allocation grew or shrank in place.
     pub fn resized(&mut self, delta: &Resources) {
         self.allocated.add(delta);
         self.allocated.prune();
@@ -208,7 +208,7 @@ impl Application {
         self.allocated.prune();
     }
 
-    /// Asks or allocations left: completes or fails where nothing is left (1.2, D2).
+    /// Asks or allocations left: completes or fails where nothing is left.
     pub fn judge(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
         let holds = !self.allocations.is_empty() || !self.unsettled.is_empty();
         if holds || !self.asks.pending().is_zero() {
@@ -229,7 +229,7 @@ impl Application {
         }
     }
 
-    /// Fires an event; a refusal leaves the state as it is (1.1).
+    /// Fires an event; a refusal leaves the state as it is.
     pub fn fire(&mut self, event: ApplicationEvent, now_ns: i64, changes: &mut Vec<StateChange>) {
         let Ok(Transition::To(to)) = self.state.on(event) else {
             return;
@@ -248,7 +248,7 @@ impl Application {
     /// predicate: its key while that is free, else `key#n`.
     pub fn next_uuid(&mut self, slot: crate::work::asks::AskSlot) -> Arc<str> {
         let ask = self.asks.ask(slot);
-        let still_to_come = ask.repeat as usize + ask.unsettled.len();
+        let still_to_come = ask.outstanding as usize + ask.unsettled.len();
         let single = still_to_come == 1 && ask.next_uuid == 1 && ask.live.is_empty();
         let key = Arc::clone(&ask.key);
         if single && !self.allocations.contains_key(&key) {

@@ -183,7 +183,7 @@ impl Rm {
             form: Form::Ask,
             tags: shared(ask.tags),
         };
-        gathering.op(&partition, application, Op::Ask(Box::new(spec)));
+        gathering.op(&partition, application, Op::Ask(Arc::new(spec)));
     }
 
     fn allocation(&self, allocation: si::Allocation, gathering: &mut Gathering) {
@@ -220,11 +220,11 @@ impl Rm {
                 gathering.request(&partition, Request::Notice(reject(reason)));
             }
             Ok(spec) if node.is_empty() => {
-                gathering.op(&partition, application, Op::Unified(Box::new(spec)));
+                gathering.op(&partition, application, Op::Unified(Arc::new(spec)));
             }
             Ok(spec) => {
                 let uuid = if uuid.is_empty() { Arc::clone(&spec.key) } else { Arc::from(uuid) };
-                let existing = Existing { spec, uuid, node: Arc::from(node) };
+                let existing = Existing { spec: Arc::new(spec), uuid, node: Arc::from(node) };
                 gathering.op(&partition, application, Op::Existing(Box::new(existing)));
             }
         }
@@ -465,7 +465,8 @@ fn new_node(
         let application: Arc<str> = Arc::from(allocation.application_id.as_str());
         let spec = spec_of(allocation, Form::Recovered, intake)?;
         let uuid = if uuid.is_empty() { Arc::clone(&spec.key) } else { Arc::from(uuid) };
-        existing.push((application, Existing { spec, uuid, node: Arc::clone(&id) }));
+        existing
+            .push((application, Existing { spec: Arc::new(spec), uuid, node: Arc::clone(&id) }));
     }
     let mut attributes = node.attributes;
     attributes.insert(NODE_PARTITION.to_owned(), partition.to_string());

@@ -6,6 +6,7 @@ use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::waits::{Parked, WaitSet};
 use monoceros_rules::queues::{LimitConfig, QueueConfig};
+use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
 use proptest::prelude::*;
 
@@ -34,9 +35,9 @@ struct World {
     rows: Rows<usize>,
     trackers: Trackers,
     applications: Vec<Application>,
-    step: u64,
+    step: Loosening,
     /// The last reload, which root is loosened by.
-    reloaded: u64,
+    reloaded: Loosening,
 }
 
 /// Something that happens to an application, or to all.
@@ -88,7 +89,13 @@ impl World {
             waits: WaitSet::Nothing,
         };
         let applications = (0..APPLICATIONS).map(application).collect();
-        Self { rows, trackers: Trackers::new(&tree(&[])), applications, step: 0, reloaded: 0 }
+        Self {
+            rows,
+            trackers: Trackers::new(&tree(&[])),
+            applications,
+            step: Loosening::NONE,
+            reloaded: Loosening::NONE,
+        }
     }
 
     fn key(&self, who: usize) -> RowKey {
@@ -146,7 +153,7 @@ impl World {
     }
 
     fn happen(&mut self, event: &Event) {
-        self.step += 1;
+        self.step = self.step.next();
         match event {
             Event::Ask { who, vcores: wanted, priority } => {
                 let it = &mut self.applications[*who];
@@ -212,7 +219,8 @@ impl World {
     /// Gives until nobody may have more.
     fn offer(&mut self) {
         let headroom = Limits::unlimited();
-        let view = View { headroom: &headroom, stamp: self.reloaded, may_start: true, nodes: None };
+        let view =
+            View { headroom: &headroom, loosening: self.reloaded, may_start: true, nodes: None };
         while let Some((who, runner_up)) = self.rows.first(&view, &mut self.trackers) {
             let key = self.key(who);
             assert!(runner_up.is_none_or(|next| key < next), "a{who} is not before the next");
@@ -221,7 +229,7 @@ impl World {
                 let it = &mut self.applications[who];
                 let taken = it.wants.take().unwrap();
                 let lane = it.lane.unwrap();
-                self.trackers.charge(lane, &taken, 0);
+                self.trackers.charge(lane, &taken, Loosening::NONE);
                 if it.holds.is_empty() {
                     self.trackers.start(lane, &it.id);
                 }
@@ -282,7 +290,7 @@ fn who_wants_nothing_more_is_not_woken() {
     }
     let (lane, given) = (world.applications[3].lane.unwrap(), vcores(-3));
     assert_eq!(world.applications[3].holds, vcores(3));
-    world.trackers.charge(lane, &given, 99);
+    world.trackers.charge(lane, &given, Loosening::numbered(99));
     assert!(world.trackers.take_reopened().is_empty(), "nobody waits");
 }
 
@@ -294,7 +302,11 @@ fn lanes_of_which_nobody_speaks_are_left_alone_when_all_speak() {
         world.happen(&Event::Ask { who, vcores: 3, priority: 0 });
     }
     // Whoever waits is told in another way that the group has room.
-    world.trackers.charge(world.applications[0].lane.unwrap(), &vcores(-3), 99);
+    world.trackers.charge(
+        world.applications[0].lane.unwrap(),
+        &vcores(-3),
+        Loosening::numbered(99),
+    );
     let before = world.rows.waits();
     world.rows.update_all(Vec::new(), &mut world.trackers);
     assert_eq!(world.rows.waits(), before);

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::nodes::NodeOrder;
-use crate::work::allocations::{Allocation, AllocationTable, Form};
+use crate::values::resources::Resources;
+use crate::work::allocations::{Allocation, AllocationTable};
+use crate::work::asks::AskSpec;
 
 const NODES: usize = 3;
 
@@ -23,24 +25,10 @@ fn index(nodes: usize) -> (NodeIndex, Vec<NodeSlot>) {
 
 /// Some application and placement.
 fn placement(node: NodeSlot) -> (ApplicationSlot, AllocationId) {
-    let id = AllocationTable::new().insert(Allocation {
-        application: ApplicationSlot(0),
-        key: Arc::from("k"),
-        uuid: Arc::from("k"),
-        question: None,
-        node,
-        resources: Resources::new(),
-        priority: 0,
-        placeholder: false,
-        originator: false,
-        form: Form::Ask,
-        created_ns: 0,
-        bound_ns: 0,
-        released: false,
-        deadline: None,
-        tags: None,
-    });
-    (ApplicationSlot(0), id)
+    let application = ApplicationSlot::at(0);
+    let spec = Arc::new(AskSpec::new("k", Resources::new()));
+    let placement = Allocation::new(application, spec, node, 0, 0);
+    (application, AllocationTable::new().insert(placement))
 }
 
 #[derive(Clone, Debug)]
@@ -76,7 +64,7 @@ proptest! {
             match happening {
                 Event::Ask => {
                     let number =
-                        unsettled.ask(placement(nodes[0]), Vec::new(), false, 0);
+                        unsettled.ask(placement(nodes[0]), Vec::new(), false, Growth::NONE);
                     prop_assert!(asked.insert(number, log.len()).is_none(), "never given twice");
                 }
                 Event::Change(node) => {
@@ -129,6 +117,8 @@ proptest! {
         widest in 1_usize..70,
         full in prop::collection::btree_set(0_usize..200, 0..50),
     ) {
+    let wanted = vcore(1);
+    let request = NodeRequest::of(&wanted);
         let (mut index, slots) = index(nodes);
         for at in full.iter().filter(|at| **at < nodes) {
             index.update(slots[*at], None, &vcore(0));
@@ -139,7 +129,7 @@ proptest! {
         let mut asked = Vec::new();
         let mut last_width = 0;
         loop {
-            let candidates = trying.candidates(&index, &vcore(1));
+            let candidates = trying.candidates(&index, &request);
             if candidates.is_empty() {
                 break;
             }
@@ -151,17 +141,19 @@ proptest! {
         }
         prop_assert_eq!(asked, fitting);
         let nothing = Unsettled::default();
-        prop_assert_eq!(trying.out_of_candidates(&nothing, &index, &vcore(1)), SearchEnd::Nothing);
+        prop_assert_eq!(trying.out_of_candidates(&nothing, &index, &request), SearchEnd::Nothing);
     }
 }
 
 #[test]
 fn after_a_refusal_a_question_names_16_then_twice_as_many_each_time() {
+    let wanted = vcore(1);
+    let request = NodeRequest::of(&wanted);
     let (index, _) = index(2_000);
     let mut trying = Try::new(0, index.growth());
     let mut widths = Vec::new();
     loop {
-        let candidates = trying.candidates(&index, &vcore(1));
+        let candidates = trying.candidates(&index, &request);
         if candidates.is_empty() {
             break;
         }
@@ -174,17 +166,21 @@ fn after_a_refusal_a_question_names_16_then_twice_as_many_each_time() {
 
 #[test]
 fn several_answers_to_equally_wide_questions_widen_the_next_once() {
+    let wanted = vcore(1);
+    let request = NodeRequest::of(&wanted);
     let (index, _) = index(100);
     let mut trying = Try::new(0, index.growth());
-    let first = [Arc::clone(index.id(index.first_fit(&vcore(1)).unwrap()))];
+    let first = [Arc::clone(index.id(index.first(&request).unwrap()))];
     for _ in 0..64 {
         trying.refused_by(&first, 512);
     }
-    assert_eq!(trying.candidates(&index, &vcore(1)).len(), 16);
+    assert_eq!(trying.candidates(&index, &request).len(), 16);
 }
 
 #[test]
 fn a_node_that_grew_meanwhile_is_a_reason_to_begin_anew_and_what_came_back_is_not() {
+    let wanted = vcore(1);
+    let request = NodeRequest::of(&wanted);
     let (mut index, slots) = index(2);
     let unsettled = Unsettled::default();
     let mut trying = Try::new(0, index.growth());
@@ -192,25 +188,27 @@ fn a_node_that_grew_meanwhile_is_a_reason_to_begin_anew_and_what_came_back_is_no
     trying.refused_by(&ids, 512);
     index.update(slots[0], None, &vcore(3));
     index.take_back(slots[0], &vcore(4));
-    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), SearchEnd::Nothing);
+    assert_eq!(trying.out_of_candidates(&unsettled, &index, &request), SearchEnd::Nothing);
     index.touch(slots[1]);
-    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), SearchEnd::Anew);
+    assert_eq!(trying.out_of_candidates(&unsettled, &index, &request), SearchEnd::Anew);
 }
 
 #[test]
 fn a_node_that_was_not_asked_because_it_was_held_is_worth_waiting_for() {
+    let wanted = vcore(1);
+    let request = NodeRequest::of(&wanted);
     let (mut index, slots) = index(2);
     let mut unsettled = Unsettled::default();
     let held = Arc::clone(index.id(slots[1]));
     index.update(slots[1], None, &vcore(0));
-    let number = unsettled.ask(placement(slots[1]), vec![Arc::clone(&held)], false, 0);
+    let number = unsettled.ask(placement(slots[1]), vec![Arc::clone(&held)], false, Growth::NONE);
     let mut trying = Try::new(0, index.growth());
     trying.refused_by(&[Arc::clone(index.id(slots[0]))], 512);
-    assert!(trying.candidates(&index, &vcore(1)).is_empty());
-    assert_eq!(trying.out_of_candidates(&unsettled, &index, &vcore(1)), SearchEnd::Returns);
+    assert!(trying.candidates(&index, &request).is_empty());
+    assert_eq!(trying.out_of_candidates(&unsettled, &index, &request), SearchEnd::Returns);
     trying.refused_by(&[held], 512);
     assert_eq!(
-        trying.out_of_candidates(&unsettled, &index, &vcore(1)),
+        trying.out_of_candidates(&unsettled, &index, &request),
         SearchEnd::Nothing,
         "it refused, too"
     );

@@ -35,11 +35,11 @@ fn application(leaf: usize, number: u32, classes: Vec<(Resources, u64)>) -> Appl
         id: &id,
     };
     let key = ApplicationKey::new(ApplicationSortPolicy::Fifo, true, &view);
-    let classes = classes.into_iter().zip(ClassId::all());
+    let classes = classes.into_iter().zip((0..).map(ClassId::at));
     let waiting = |((resources, count), class)| Waiting { class, resources, count };
     let classes = classes.map(waiting).collect();
     ApplicationWaiting {
-        application: ApplicationSlot(number),
+        application: ApplicationSlot::at(number),
         leaf,
         key,
         limits: Vec::new(),
@@ -47,8 +47,8 @@ fn application(leaf: usize, number: u32, classes: Vec<(Resources, u64)>) -> Appl
     }
 }
 
-fn counts(wanted: &[Wanted]) -> Vec<(u32, u64)> {
-    wanted.iter().map(|wanted| (wanted.application.0, wanted.count)).collect()
+fn counts(wanted: &[Wanted]) -> Vec<(usize, u64)> {
+    wanted.iter().map(|wanted| (wanted.application.index(), wanted.count)).collect()
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn one_by_one(
     mut queues: Vec<QueueRoom>,
     mut limits: BTreeMap<LimitId, Limits>,
     applications: &[ApplicationWaiting],
-) -> Vec<(u32, u64)> {
+) -> Vec<(usize, u64)> {
     let mut counts = Vec::new();
     for leaf in in_order(&queues) {
         let mut here: Vec<_> = applications.iter().filter(|a| a.leaf == leaf).collect();
@@ -156,7 +156,7 @@ fn one_by_one(
                     }
                 }
                 if count > 0 {
-                    counts.push((application.application.0, count));
+                    counts.push((application.application.index(), count));
                 }
             }
         }

@@ -76,14 +76,14 @@ struct Application {
 struct World {
     trackers: Trackers,
     applications: BTreeMap<Arc<str>, Application>,
-    step: u64,
+    step: Loosening,
     said: String,
 }
 
 impl World {
     fn new(limits: &str) -> Self {
         let trackers = Trackers::new(&tree(limits));
-        Self { trackers, applications: BTreeMap::new(), step: 0, said: String::new() }
+        Self { trackers, applications: BTreeMap::new(), step: Loosening::NONE, said: String::new() }
     }
 
     /// | line | |
@@ -100,7 +100,7 @@ impl World {
     /// | `reopened` | says which leaves are to look again |
     fn play(&mut self, line: &str) {
         let words: Vec<&str> = line.split_whitespace().collect();
-        self.step += 1;
+        self.step = self.step.next();
         let step = self.step;
         match *words {
             [] => {}
@@ -177,7 +177,7 @@ impl World {
         let ran = !application.used.is_empty();
         application.used = application.used.plus(change).pruned();
         let runs = !application.used.is_empty();
-        let loosening = if change.has_negative() { self.step } else { 0 };
+        let loosening = if change.has_negative() { self.step } else { Loosening::NONE };
         self.trackers.charge(lane, change, loosening);
         match (ran, runs) {
             (false, true) => self.trackers.start(lane, id),
@@ -186,7 +186,7 @@ impl World {
         }
     }
 
-    fn reload(&mut self, root: &QueueConfig, step: u64) {
+    fn reload(&mut self, root: &QueueConfig, step: Loosening) {
         let reloaded = self.trackers.reload(&Arc::new(Tables::of(root)), step);
         let Reloaded { leaves, events } = reloaded
             .unwrap_or_else(|| Reloaded { events: self.trackers.limits(), ..Reloaded::default() });

@@ -180,12 +180,12 @@ impl Model {
 struct Pair {
     trackers: Trackers,
     model: Model,
-    step: u64,
+    step: Loosening,
 }
 
 impl Pair {
     fn run(&mut self, step: Step) {
-        self.step += 1;
+        self.step = self.step.next();
         let number = self.step;
         let whose = |whose: Index, members: &[Member]| {
             (!members.is_empty()).then(|| whose.index(members.len()))
@@ -195,7 +195,7 @@ impl Pair {
             Step::Charge { whose: index, more } => {
                 let Some(at) = whose(index, &self.model.members) else { return };
                 let member = &mut self.model.members[at];
-                self.trackers.charge(member.lane, &more, 0);
+                self.trackers.charge(member.lane, &more, Loosening::NONE);
                 if member.holds.is_empty() {
                     self.trackers.start(member.lane, &member.id);
                 }
@@ -231,7 +231,7 @@ impl Pair {
     }
 
     fn join(&mut self, user: &str, groups: &[&str], leaf: &str) {
-        let id: Arc<str> = Arc::from(format!("app-{}", self.step));
+        let id: Arc<str> = Arc::from(format!("app-{}", self.step.number()));
         let groups: Vec<String> = groups.iter().copied().map(str::to_owned).collect();
         let (user, leaf) = (Arc::from(user), Arc::from(leaf));
         let Joined { lane, group } = self.trackers.join(&user, &groups, &id, &leaf);
@@ -434,14 +434,14 @@ proptest! {
         steps in prop::collection::vec(steps(), 0..60),
     ) {
         let (trackers, model) = (Trackers::default(), Model::default());
-        let mut pair = Pair { trackers, model, step: 0 };
+        let mut pair = Pair { trackers, model, step: Loosening::NONE };
         pair.run(Step::Reload { limits });
         for step in steps {
             pair.run(step);
             pair.check();
         }
         while !pair.model.members.is_empty() {
-            pair.step += 1;
+            pair.step = pair.step.next();
             pair.leave(0);
         }
         pair.check();

@@ -255,11 +255,16 @@ fn a_queue_may_become_limited_and_unlimited() {
 fn a_reload_is_a_loosening_for_every_lane_only_where_limits_change() {
     let mut world = World::new("root user=ann vcore=2");
     world.join("a", "ann", "root.a");
-    let loosened = |world: &World| world.trackers.loosened(world.applications["a"].lane);
+    let loosened = |world: &World| world.trackers.loosened(world.applications["a"].lane).number();
     let tables = |limits: &str| Arc::new(Tables::of(&tree(limits)));
-    assert_eq!(world.trackers.reload(&tables("root user=ann vcore=2"), 7), None);
+    assert_eq!(
+        world.trackers.reload(&tables("root user=ann vcore=2"), Loosening::numbered(7)),
+        None
+    );
     assert_eq!(loosened(&world), 0);
-    assert!(world.trackers.reload(&tables("root user=ann vcore=3"), 8).is_some());
+    assert!(
+        world.trackers.reload(&tables("root user=ann vcore=3"), Loosening::numbered(8)).is_some()
+    );
     assert_eq!(loosened(&world), 8);
 }
 
@@ -297,8 +302,10 @@ fn only_those_whose_limits_are_others_are_concerned_by_a_reload() {
         for (id, who, leaf) in applications {
             world.join(id, who, leaf);
         }
-        let reloaded =
-            world.trackers.reload(&Arc::new(Tables::of(&tree(after))), 1).unwrap_or_default();
+        let reloaded = world
+            .trackers
+            .reload(&Arc::new(Tables::of(&tree(after))), Loosening::numbered(1))
+            .unwrap_or_default();
         let leaves: Vec<&str> = reloaded.leaves.iter().map(|leaf| &**leaf).collect();
         assert_eq!(leaves, expected, "{name}");
     }

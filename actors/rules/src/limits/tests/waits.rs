@@ -129,10 +129,14 @@ fn loosenings_are_numbered_where_a_limit_is() {
     world.join("d", "ann", "root.d");
     let charge = |world: &mut World, id: &str, vcores, loosening| {
         let lane = world.applications[id].lane;
-        world.trackers.charge(lane, &Resources::of(&[("vcore", vcores)]), loosening);
+        world.trackers.charge(
+            lane,
+            &Resources::of(&[("vcore", vcores)]),
+            Loosening::numbered(loosening),
+        );
     };
     let loosened = |world: &World| {
-        ["a", "b", "c", "d"].map(|id| world.trackers.loosened(world.applications[id].lane))
+        ["a", "b", "c", "d"].map(|id| world.trackers.loosened(world.applications[id].lane).number())
     };
     charge(&mut world, "a", 5, 0);
     assert_eq!(loosened(&world), [0, 0, 0, 0]);

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::nodes::{NodeOrder, NodeSlot};
+use crate::nodes::{NodeOrder, NodeRequest, NodeSlot};
 use crate::order::keys::AskKey;
 use crate::order::tree::OrderedTree;
-use crate::work::allocations::Form;
-use crate::work::asks::{AskSlot, AskSpec, Asks, Preemption};
+use crate::work::asks::{AskSlot, AskSpec, Asks};
 
 const APPS: usize = 3;
 const NODES: usize = 3;
@@ -25,10 +24,10 @@ struct Model {
     above: Limits,
     may_start: (bool, bool),
     /// Numbers of the last loosenings above and here.
-    stamps: (u64, u64),
-    loosenings: u64,
+    loosened: (Loosening, Loosening),
+    loosenings: Loosening,
     arrivals: u64,
-    last_vain: (u64, u64),
+    declined_at: Epoch,
 }
 
 #[derive(Default)]
@@ -36,7 +35,7 @@ struct App {
     asks: Asks,
     runs: bool,
     placed: Vec<(NodeSlot, Resources)>,
-    last_vain: (u64, u64),
+    declined_at: Epoch,
 }
 
 #[derive(Debug, PartialEq)]
@@ -61,10 +60,10 @@ impl Model {
             used: Resources::new(),
             above: Limits::unlimited(),
             may_start: (true, true),
-            stamps: (0, 0),
-            loosenings: 0,
+            loosened: (Loosening::NONE, Loosening::NONE),
+            loosenings: Loosening::NONE,
             arrivals: 0,
-            last_vain: (0, 0),
+            declined_at: Epoch::default(),
         }
     }
 
@@ -72,8 +71,8 @@ impl Model {
         self.nodes.by_id().nth(at % NODES).unwrap()
     }
 
-    fn loosen(&mut self) -> u64 {
-        self.loosenings += 1;
+    fn loosen(&mut self) -> Loosening {
+        self.loosenings = self.loosenings.next();
         self.loosenings
     }
 
@@ -86,7 +85,7 @@ impl Model {
     /// What an application tells the leaf of itself.
     fn tell(&mut self, at: usize) {
         let app = &self.apps[at];
-        let set = app.asks.waits().declined(app.last_vain);
+        let set = app.asks.waits().declined(app.declined_at);
         let waits = if app.runs {
             Waits { running: set, ..Waits::default() }
         } else {
@@ -103,15 +102,15 @@ impl Model {
         let own_headroom = self.max.less(&self.used);
         let own = View {
             headroom: &own_headroom,
-            stamp: self.stamps.1,
+            loosening: self.loosened.1,
             may_start: self.may_start.1,
             nodes: None,
         };
         let waits = self.rows.bound().cloned().unwrap_or_default();
-        let seen = waits.as_seen_from_above(&own, self.last_vain);
+        let seen = waits.as_seen_from_above(&own, self.declined_at);
         let from_above = View {
             headroom: &self.above,
-            stamp: self.stamps.0,
+            loosening: self.loosened.0,
             may_start: self.may_start.0,
             nodes: Some(&self.nodes),
         };
@@ -122,12 +121,12 @@ impl Model {
             let headroom = self.headroom();
             let view = View {
                 headroom: &headroom,
-                stamp: self.stamps.0.max(self.stamps.1),
+                loosening: self.loosened.0.max(self.loosened.1),
                 may_start: self.may_start.0 && self.may_start.1,
                 nodes: Some(&self.nodes),
             };
             let Some((&at, (), _)) = self.rows.first(|waits| waits.may(&view)) else {
-                self.last_vain = view.now();
+                self.declined_at = view.epoch();
                 return None;
             };
             let found = consider(at, &mut self.apps[at], &view);
@@ -143,15 +142,15 @@ impl Model {
         let headroom = self.headroom();
         let may_start = self.may_start.0 && self.may_start.1;
         for (at, app) in self.apps.iter().enumerate().filter(|(_, app)| app.runs || may_start) {
-            let mut asks: Vec<_> = app.asks.iter().filter(|ask| ask.repeat > 0).collect();
-            asks.sort_by_key(|ask| AskKey::new(ask.priority(), ask.created_ns, ask.sequence));
+            let mut asks: Vec<_> = app.asks.iter().filter(|ask| ask.outstanding > 0).collect();
+            asks.sort_by_key(|ask| AskKey::new(ask.priority, ask.created_ns, ask.sequence));
             for ask in asks {
                 let room = |slot: &NodeSlot| {
                     self.nodes.is_open(*slot)
-                        && self.nodes.available(*slot).holds(ask.resources())
-                        && self.nodes.total(*slot).holds(ask.resources())
+                        && self.nodes.available(*slot).holds(&ask.resources)
+                        && self.nodes.total(*slot).holds(&ask.resources)
                 };
-                if !headroom.allows(ask.resources()) {
+                if !headroom.allows(&ask.resources) {
                     continue;
                 }
                 if let Some(node) = self.nodes.iter().find(room) {
@@ -165,7 +164,7 @@ impl Model {
 
     fn place(&mut self, found: &Found) {
         let app = &mut self.apps[found.app];
-        let resources = app.asks.ask(found.ask).resources().clone();
+        let resources = app.asks.ask(found.ask).resources.clone();
         app.asks.take_one(found.ask);
         app.asks.drop_if_done(found.ask);
         app.placed.push((found.node, resources.clone()));
@@ -180,20 +179,8 @@ impl Model {
         match *op {
             Op::Ask { app, vcore, memory, repeat, priority } => {
                 self.arrivals += 1;
-                let spec = AskSpec {
-                    key: Arc::from(self.arrivals.to_string()),
-                    resources: of(vcore, memory),
-                    repeat,
-                    priority,
-                    created_ns: None,
-                    required_node: None,
-                    originator: false,
-                    preemption: Preemption::Itself,
-                    task_group: None,
-                    execution_timeout_ms: None,
-                    form: Form::Ask,
-                    tags: None,
-                };
+                let key = self.arrivals.to_string();
+                let spec = AskSpec { repeat, priority, ..AskSpec::new(&key, of(vcore, memory)) };
                 let now = i64::try_from(self.arrivals).unwrap();
                 self.apps[app].asks.put(spec, now, self.arrivals);
                 self.tell(app);
@@ -203,7 +190,7 @@ impl Model {
                 self.used.subtract(&resources);
                 let left = self.nodes.available(node).plus(&resources);
                 self.nodes.update(node, None, &left);
-                self.stamps = (self.loosen(), self.loosenings);
+                self.loosened = (self.loosen(), self.loosenings);
             }
             Op::Node { at, vcore, memory } => {
                 self.nodes.update(self.node(at), None, &of(vcore, memory));
@@ -213,7 +200,7 @@ impl Model {
                 let tighter = self.above.clone();
                 self.above = limits(vcore, memory);
                 if self.above != tighter {
-                    self.stamps.0 = self.loosen();
+                    self.loosened.0 = self.loosen();
                 }
             }
             Op::Tighten { vcore } => {
@@ -222,13 +209,13 @@ impl Model {
             }
             Op::Max { vcore, memory } => {
                 self.max = limits(vcore, memory);
-                self.stamps = (self.loosen(), self.loosenings);
+                self.loosened = (self.loosen(), self.loosenings);
             }
             Op::MayStart { above, own } => {
                 let more = (above && !self.may_start.0) || (own && !self.may_start.1);
                 self.may_start = (above, own);
                 if more {
-                    self.stamps.0 = self.loosen();
+                    self.loosened.0 = self.loosen();
                 }
             }
         }
@@ -237,9 +224,11 @@ impl Model {
 
 fn consider(at: usize, app: &mut App, view: &View<'_>) -> Option<Found> {
     while let Some((class, ask)) = app.asks.first(view) {
-        let resources = app.asks.shape(class).resources.clone();
+        let resources = app.asks.shape(class).resources().clone();
         let parked = if view.headroom.allows(&resources) {
-            if let Some(node) = view.nodes.and_then(|nodes| nodes.first_fit(&resources)) {
+            if let Some(node) =
+                view.nodes.and_then(|nodes| nodes.first(&NodeRequest::of(&resources)))
+            {
                 return Some(Found { app: at, ask, node });
             }
             Parked::roomless(&resources, view)
@@ -248,7 +237,7 @@ fn consider(at: usize, app: &mut App, view: &View<'_>) -> Option<Found> {
         };
         app.asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
     }
-    app.last_vain = view.now();
+    app.declined_at = view.epoch();
     None
 }
 
@@ -315,7 +304,7 @@ proptest! {
 }
 
 fn open_view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
-    View { headroom, stamp: 1, may_start: true, nodes: Some(nodes) }
+    View { headroom, loosening: Loosening::numbered(1), may_start: true, nodes: Some(nodes) }
 }
 
 #[test]
@@ -329,28 +318,39 @@ fn what_waits_for_different_things_calls_for_one_visit_only() {
     nodes.update(slot, None, &of(1, 1));
     let view = open_view(&headroom, &nodes);
     assert!(both.may(&view), "the least of both is nothing, which any node holds");
-    assert!(!both.declined(view.now()).may(&view));
+    assert!(!both.declined(view.epoch()).may(&view));
 }
 
 #[test]
 fn what_the_queue_itself_holds_back_is_not_seen_from_above() {
     let tight = Limits::of(&[("vcore", 1)]);
-    let own = |stamp| View { headroom: &tight, stamp, may_start: true, nodes: None };
+    let own = |number| {
+        let loosening = Loosening::numbered(number);
+        View { headroom: &tight, loosening, may_start: true, nodes: None }
+    };
+    let at = Epoch { loosening: Loosening::numbered(5), ..Epoch::default() };
     let parked = WaitSet::Parked(Box::new(Parked::short(&of(2, 0), &own(5))));
     let wide = Limits::unlimited();
-    let above = View { headroom: &wide, stamp: 9, may_start: true, nodes: None };
-    assert!(!parked.as_seen_from_above(&own(5), (5, 0)).may(&above));
+    let above =
+        View { headroom: &wide, loosening: Loosening::numbered(9), may_start: true, nodes: None };
+    assert!(!parked.as_seen_from_above(&own(5), at).may(&above));
     let looser = Limits::of(&[("vcore", 2)]);
-    let own = View { headroom: &looser, stamp: 6, may_start: true, nodes: None };
-    assert_eq!(parked.as_seen_from_above(&own, (5, 0)), WaitSet::Due, "its own quota was loosened");
+    let own =
+        View { headroom: &looser, loosening: Loosening::numbered(6), may_start: true, nodes: None };
+    assert_eq!(parked.as_seen_from_above(&own, at), WaitSet::Due, "its own quota was loosened");
 }
 
 #[test]
 fn who_has_to_start_waits_while_nobody_may() {
     let headroom = Limits::unlimited();
     let waits = Waits { running: WaitSet::Nothing, starting: WaitSet::Due };
-    let view = |may_start| View { headroom: &headroom, stamp: 0, may_start, nodes: None };
+    let view = |may_start| View {
+        headroom: &headroom,
+        loosening: Loosening::NONE,
+        may_start,
+        nodes: None,
+    };
     assert!(waits.may(&view(true)));
     assert!(!waits.may(&view(false)));
-    assert_eq!(waits.as_seen_from_above(&view(false), (0, 0)), Waits::default());
+    assert_eq!(waits.as_seen_from_above(&view(false), Epoch::default()), Waits::default());
 }

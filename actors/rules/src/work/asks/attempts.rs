@@ -1,5 +1,4 @@
-//! How far a pass came: which asks were tried, and where it ends because too many found no node
-//! (applications chapter, 3.3 steps 1, 4 and 7).
+//! How far a pass came: which asks were tried, and where it ends because too many found no node.
 //!
 //! A pass tries asks in their order, and a class is tried once for all of its members. So what was
 //! tried of a class depends on where the pass ended: without back-off it comes to every member of
@@ -32,7 +31,7 @@ impl Asks {
         let end = next.map(|class| self.class(class).key);
         let is_before = |key: &AskKey| end.is_none_or(|end| *key < end);
         let roomless = |class: &&Class| {
-            class.shape.required_node.is_none() && view.headroom.allows(&class.shape.resources)
+            class.shape.required_node().is_none() && view.headroom.allows(class.shape.resources())
         };
         let before = self.order.iter().take_while(|(key, ..)| is_before(key));
         let classes = before.map(|(_, class, _)| self.class(*class)).filter(roomless);
@@ -67,10 +66,10 @@ impl Asks {
                 class.outstanding
             } else {
                 let members = self.tried_members(class, waits, reached);
-                members.map(|slot| u64::from(self.ask(slot).repeat)).sum()
+                members.map(|slot| u64::from(self.ask(slot).outstanding)).sum()
             };
             if count > 0 {
-                let resources = class.shape.resources.clone();
+                let resources = class.shape.resources().clone();
                 tried.push(Waiting { class: *id, resources, count });
             }
         }
@@ -92,7 +91,7 @@ impl Asks {
             if left == 0 {
                 break;
             }
-            let taken = left.min(u64::from(self.ask(slot).repeat));
+            let taken = left.min(u64::from(self.ask(slot).outstanding));
             tried.push((slot, taken));
             left -= taken;
         }
@@ -103,7 +102,7 @@ impl Asks {
     /// is told once in its life, and one that may use only one node never.
     pub fn signal(&mut self, class: ClassId, count: u64, reached: Option<AskKey>) -> Vec<Arc<str>> {
         let entry = self.class(class);
-        if entry.unsignalled == 0 || entry.shape.required_node.is_some() {
+        if entry.unsignalled == 0 || entry.shape.required_node().is_some() {
             return Vec::new();
         }
         let mut keys = Vec::new();
@@ -113,8 +112,7 @@ impl Asks {
                 keys.push(Arc::clone(&ask.key));
             }
         }
-        let entry = self.classes[class.0 as usize].as_mut().expect("a named class is in use");
-        entry.unsignalled -= keys.len();
+        self.classes[class].unsignalled -= keys.len();
         keys
     }
 
@@ -139,21 +137,5 @@ impl Asks {
                 (as_one && is_reached) || self.ask(**slot).lacks_machines()
             })
             .map(|(_, slot)| *slot)
-    }
-}
-
-impl Class {
-    /// Of its members, in their order.
-    fn keys(&self) -> impl Iterator<Item = AskKey> {
-        let priority = self.shape.priority;
-        let key = move |(created, arrival): &(i64, u64)| AskKey::new(priority, *created, *arrival);
-        self.members.keys().map(key)
-    }
-
-    /// Of its last member.
-    fn last_key(&self) -> AskKey {
-        self.members.last_key_value().map_or(self.key, |((created, arrival), _)| {
-            AskKey::new(self.shape.priority, *created, *arrival)
-        })
     }
 }

@@ -1,27 +1,17 @@
 //! Asks against a model that sorts and adds everything anew.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::nodes::{NodeIndex, NodeOrder};
 use crate::order::waits::Parked;
+use crate::values::epoch::Loosening;
 use crate::values::resources::Limits;
 
 fn spec(key: &str, vcore: i64) -> AskSpec {
-    AskSpec {
-        key: Arc::from(key),
-        resources: Resources::of(&[("vcore", vcore)]),
-        repeat: 1,
-        priority: 0,
-        created_ns: None,
-        required_node: None,
-        originator: false,
-        preemption: Preemption::Itself,
-        task_group: None,
-        execution_timeout_ms: None,
-        form: Form::Ask,
-        tags: None,
-    }
+    AskSpec::new(key, Resources::of(&[("vcore", vcore)]))
 }
 
 /// The keys of the first members of all classes, in order.
@@ -30,7 +20,7 @@ fn first_members(asks: &Asks) -> Vec<String> {
 }
 
 fn view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
-    View { headroom, stamp: 1, may_start: true, nodes: Some(nodes) }
+    View { headroom, loosening: Loosening::numbered(1), may_start: true, nodes: Some(nodes) }
 }
 
 #[test]
@@ -53,7 +43,7 @@ fn who_joins_a_parked_class_makes_it_due() {
     let view = view(&headroom, &nodes);
     let mut asks = Asks::new();
     let (a, _) = asks.put(spec("a", 1), 10, 1);
-    let parked = Parked::roomless(asks.ask(a).resources(), &view);
+    let parked = Parked::roomless(&asks.ask(a).resources, &view);
     asks.set_waits(asks.class_of(a).unwrap(), WaitSet::Parked(Box::new(parked)));
     assert_eq!(asks.first(&view), None);
     asks.put(spec("b", 1), 20, 2);
@@ -72,7 +62,7 @@ fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
     let class = asks.class_of(a).unwrap();
     let park = |asks: &mut Asks| {
         asks.ask_mut(a).attempted = true;
-        let parked = Parked::roomless(asks.ask(a).resources(), &view);
+        let parked = Parked::roomless(&asks.ask(a).resources, &view);
         asks.set_waits(class, WaitSet::Parked(Box::new(parked)));
     };
     park(&mut asks);
@@ -104,7 +94,7 @@ fn an_ask_that_is_singled_out_leaves_its_class_as_it_was() {
     let mut asks = Asks::new();
     let (a, _) = asks.put(spec("a", 1), 10, 1);
     let (b, _) = asks.put(spec("b", 1), 20, 2);
-    let parked = Parked::roomless(asks.ask(a).resources(), &view);
+    let parked = Parked::roomless(&asks.ask(a).resources, &view);
     asks.single_out(a, WaitSet::Parked(Box::new(parked)));
     assert_ne!(asks.class_of(a), asks.class_of(b));
     assert!(asks.first(&view).is_some_and(|(_, slot)| slot == b));
@@ -339,7 +329,7 @@ fn what_is_behind_the_end_of_a_pass_was_not_tried() {
     }
     for key in ["a", "b"] {
         let slot = asks.slot_of(key).unwrap();
-        let parked = Parked::roomless(asks.ask(slot).resources(), &view);
+        let parked = Parked::roomless(&asks.ask(slot).resources, &view);
         asks.set_waits(asks.class_of(slot).unwrap(), WaitSet::Parked(Box::new(parked)));
         asks.ask_mut(slot).attempted = true;
     }
@@ -372,7 +362,7 @@ proptest! {
             prop_assert_eq!(asks.priority(), highest.max().unwrap_or(MIN_PRIORITY));
             for ask in asks.iter() {
                 let slot = asks.slot_of(&ask.key).unwrap();
-                prop_assert_eq!(asks.class_of(slot).is_some(), ask.repeat > 0);
+                prop_assert_eq!(asks.class_of(slot).is_some(), ask.outstanding > 0);
             }
             let is_idle = asks.pending_keys(None).is_empty();
             prop_assert_eq!(asks.waits() == WaitSet::Nothing, is_idle);

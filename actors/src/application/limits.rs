@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use monoceros_rules::limits::{Joined, LaneId};
 use monoceros_rules::order::waits::View;
+use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
 
 use super::Application;
@@ -69,7 +70,7 @@ impl Application {
     /// A placement of it is booked, or waits for its predicate.
     pub(super) fn uses(&mut self, resources: &Resources, baton: &mut Baton) {
         let lane = self.lane.as_mut().expect("who asks is in a lane");
-        baton.books.trackers.charge(lane.id, resources, 0);
+        baton.books.trackers.charge(lane.id, resources, Loosening::NONE);
         if !std::mem::replace(&mut lane.counts, true) {
             baton.books.trackers.start(lane.id, &self.book.id);
         }
@@ -77,7 +78,7 @@ impl Application {
 
     /// A visit is over: what it changed counts for user and group, and whoever has nothing left
     /// leaves the lane.
-    pub(super) fn settle_lane(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+    pub(super) fn charge_limits(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let holds = !self.book.allocations.is_empty() || !self.book.unsettled.is_empty();
         let waits = !self.book.asks.pending().is_empty();
         let Some(lane) = &mut self.lane else {
@@ -91,7 +92,7 @@ impl Application {
             effects.loosening = books.loosen();
         }
         if !change.is_empty() {
-            let loosening = if change.has_negative() { effects.loosening } else { 0 };
+            let loosening = if change.has_negative() { effects.loosening } else { Loosening::NONE };
             books.trackers.charge(id, &change, loosening);
         }
         if stops {

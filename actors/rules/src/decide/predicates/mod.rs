@@ -1,5 +1,5 @@
-//! Placements that wait for the RM's predicate, and when an answer is void (scheduler-interface
-//! chapter, 2.4 and 2.6).
+//! Placements that wait for the RM's predicate, when an answer is void, and what becomes of one that
+//! passes.
 //!
 //! # Why
 //! An RM behind a network answers in milliseconds, and a scheduler that waited for each answer would
@@ -34,16 +34,21 @@
 //! assert_eq!(window.room(2), 3, "five may wait, two do");
 //! ```
 
+mod search;
+mod window;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-
-use crate::nodes::{NodeIndex, NodeSlot};
-use crate::values::resources::Resources;
+use crate::books::Books;
+use crate::nodes::{NodeIndex, NodeRequest, NodeSlot};
+use crate::values::epoch::Growth;
 use crate::work::allocations::{AllocationId, ApplicationSlot};
 
-/// What an answer depends on (scheduler-interface chapter, 2.4).
+pub use search::{SearchEnd, Try};
+pub use window::Window;
+
+/// What an answer depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// On everything that runs: void once anything was placed or ended meanwhile.
@@ -67,12 +72,12 @@ pub struct OpenQuestion {
     /// It may be nowhere else, so that a node which closes keeps it.
     pub required: bool,
     /// How often the node index had grown.
-    pub growth: u64,
+    pub growth: Growth,
     /// How many changes there had been.
     asked_at: u64,
 }
 
-/// Everything that waits for an answer. See the module.
+/// Every placement that waits for an answer, and what was asked about it.
 #[derive(Debug)]
 pub struct Unsettled {
     questions: BTreeMap<u64, OpenQuestion>,
@@ -105,8 +110,6 @@ impl Default for Unsettled {
 /// What is left to count questions in: no partition asks so many, and no RM has so many partitions
 /// that the rest would not do.
 const NUMBER_BITS: u32 = 40;
-/// Candidates of the second question of a try.
-const SECOND: usize = 16;
 /// The most candidates that a question has unless [`Unsettled::widest`] says otherwise.
 pub const WIDEST: usize = 512;
 
@@ -140,7 +143,7 @@ impl Unsettled {
         (application, allocation): (ApplicationSlot, AllocationId),
         candidates: Vec<Arc<str>>,
         required: bool,
-        growth: u64,
+        growth: Growth,
     ) -> u64 {
         self.last_number += 1;
         let asked_at = self.changes;
@@ -194,140 +197,53 @@ impl Unsettled {
         self.era += 1;
     }
 
-    /// Whether room on a node that `passed_over` is false of, and that could hold the ask, is held
-    /// by a placement that waits: it may come back.
-    pub fn may_return(
-        &self,
-        nodes: &NodeIndex,
-        ask: &Resources,
-        passed_over: impl Fn(&str) -> bool,
-    ) -> bool {
+    /// Whether room on a node that the request may use, and that could hold it, is held by a placement
+    /// that waits: it may come back.
+    pub fn may_return(&self, nodes: &NodeIndex, request: &NodeRequest<'_>) -> bool {
         self.questions.values().filter_map(|question| question.candidates.first()).any(|id| {
             let slot = nodes.slot_of(id).filter(|slot| nodes.is_open(*slot));
-            slot.is_some_and(|slot| nodes.total(slot).holds(ask)) && !passed_over(id)
+            slot.is_some_and(|slot| nodes.total(slot).holds(request.resources))
+                && !request.passes_over(id)
         })
     }
 }
 
-/// How many placements may wait for an answer.
-#[derive(Clone, Debug)]
-pub struct Window {
-    most: usize,
-    now: usize,
-    /// Of the answers that came together.
-    any_void: bool,
-    any_valid: bool,
-}
-
-impl Window {
-    /// A window of this size, at least one.
-    pub fn new(most: usize) -> Self {
-        let most = most.max(1);
-        Self { most, now: most, any_void: false, any_valid: false }
-    }
-
-    /// What was configured.
-    pub fn most(&self) -> usize {
-        self.most
-    }
-
-    /// How many more may wait when so many do.
-    pub fn room(&self, waiting: usize) -> usize {
-        self.now.saturating_sub(waiting)
-    }
-
-    /// An answer was void or there was none, or it counted.
-    pub fn answered(&mut self, void: bool) {
-        if void && !self.any_void {
-            self.now = (self.now / 2).max(1);
-        }
-        self.any_void |= void;
-        self.any_valid |= !void;
-    }
-
-    /// No more answers came together with the last.
-    pub fn end_of_answers(&mut self) {
-        if self.any_valid && !self.any_void {
-            self.now = (self.now + 1).min(self.most);
-        }
-        (self.any_void, self.any_valid) = (false, false);
-    }
-}
-
-/// The search of one ask for a node whose predicate passes, after the first refusal: who refused,
-/// and how many are asked at once.
-#[derive(Clone, Debug)]
-pub struct Try {
-    era: u64,
-    /// Growths of the node index when it began.
-    mark: u64,
-    width: usize,
-    /// Never iterated.
-    refused: FxHashSet<Arc<str>>,
-    last: Option<Arc<str>>,
-    waits: bool,
-}
-
-impl Try {
-    /// A try that nobody has refused yet, in this era and at this growth of the node index.
-    pub fn new(era: u64, mark: u64) -> Self {
-        Self { era, mark, width: 1, refused: FxHashSet::default(), last: None, waits: false }
-    }
-
-    /// Whether its refusals still hold.
-    pub fn holds(&self, era: u64) -> bool {
-        self.era == era
-    }
-
-    /// All of these refused. Questions widen only once for answers to equally wide ones.
-    pub fn refused_by(&mut self, candidates: &[Arc<str>], widest: usize) {
-        let next = if candidates.len() == 1 { SECOND } else { candidates.len() * 2 };
-        self.width = self.width.max(next).min(widest.max(1));
-        self.passed_over(candidates);
-    }
-
-    /// These refused, but another candidate of their question passed.
-    pub fn passed_over(&mut self, candidates: &[Arc<str>]) {
-        self.refused.extend(candidates.iter().cloned());
-        self.last = candidates.last().cloned().or(self.last.take());
-    }
-
-    /// Whom to ask next, in order; empty when everybody with room has refused.
-    pub fn candidates(&self, nodes: &NodeIndex, ask: &Resources) -> Vec<NodeSlot> {
-        nodes.fits(ask, self.last.as_deref(), self.width, |id| self.refused.contains(id))
-    }
-
-    /// It waits for a node that another placement holds; says whether it has done so before.
-    pub fn waits_again(&mut self) -> bool {
-        std::mem::replace(&mut self.waits, true)
-    }
-
-    /// What is to be done when there are no more candidates.
-    pub fn out_of_candidates(
-        &self,
-        unsettled: &Unsettled,
-        nodes: &NodeIndex,
-        ask: &Resources,
-    ) -> SearchEnd {
-        if nodes.may_hold_grown_since(self.mark, ask) {
-            SearchEnd::Anew
-        } else if unsettled.may_return(nodes, ask, |id| self.refused.contains(id)) {
-            SearchEnd::Returns
-        } else {
-            SearchEnd::Nothing
-        }
-    }
-}
-
-/// See [`Try::out_of_candidates`].
+/// What a node makes of the answer that a placement passes on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SearchEnd {
-    /// A node grew while the others were asked, perhaps one that had refused.
-    Anew,
-    /// A node that was not asked is held by a placement that waits.
-    Returns,
-    /// Everybody refused.
-    Nothing,
+pub enum Confirmation {
+    /// It is an allocation there.
+    Confirmed,
+    /// What the answer rests on has changed since the question: it is to be asked anew.
+    Void,
+    /// The node cannot have it any more: it has no room left, or takes nothing now.
+    Refused,
+}
+
+/// Whether a placement is settled on a node that passes: nothing came between question and answer, and
+/// the node holds it and has not run out of what it takes, or has room for it. What the node has is
+/// read off the index, which the node itself keeps true.
+///
+/// `node` is one of the question's candidates; the placement is held by the first of them.
+pub fn confirm(
+    books: &Books,
+    question: &OpenQuestion,
+    node: NodeSlot,
+    scope: Scope,
+) -> Confirmation {
+    if books.unsettled.is_void(question, scope, node) {
+        return Confirmation::Void;
+    }
+    let Some(placement) = books.allocations.get(question.allocation) else {
+        return Confirmation::Refused;
+    };
+    let (nodes, wanted) = (&books.nodes, placement.resources());
+    let available = nodes.available(node);
+    let takes_it = if placement.node == node {
+        !wanted.overdraws(available)
+    } else {
+        nodes.is_open(node) && available.holds(wanted) && nodes.total(node).holds(wanted)
+    };
+    if takes_it { Confirmation::Confirmed } else { Confirmation::Refused }
 }
 
 #[cfg(test)]

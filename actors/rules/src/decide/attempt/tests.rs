@@ -1,0 +1,263 @@
+//! Each phase of an attempt alone, and what is said of what was not placed.
+
+use super::*;
+use crate::decide::predicates::Try;
+use crate::limits::{Tables, Trackers};
+use crate::nodes::NodeOrder;
+use crate::queues::{LimitConfig, QueueConfig};
+use crate::values::epoch::Loosening;
+use crate::work::allocations::{Allocation, ApplicationSlot};
+use crate::work::asks::AskSpec;
+
+fn vcores(quantity: i64) -> Resources {
+    Resources::of(&[("vcore", quantity)])
+}
+
+/// A partition with nodes of which this much is free of 9.
+struct World {
+    books: Books,
+    asks: Asks,
+    headroom: Limits,
+    lane: Option<LaneId>,
+    backoff_asks: u64,
+    asks_later: bool,
+}
+
+impl World {
+    fn new(free: &[(&str, i64)]) -> Self {
+        let mut books = Books::new(NodeOrder::default());
+        for (id, free) in free {
+            books.nodes.insert(Arc::from(*id), vcores(9), vcores(*free), true).unwrap();
+        }
+        let headroom = Limits::unlimited();
+        let asks = Asks::new();
+        Self { books, asks, headroom, lane: None, backoff_asks: 0, asks_later: false }
+    }
+
+    fn ask(&mut self, key: &str, vcore: i64) -> AskSlot {
+        self.put(AskSpec::new(key, vcores(vcore)))
+    }
+
+    fn put(&mut self, spec: AskSpec) -> AskSlot {
+        let sequence = self.books.arrival();
+        self.asks.put(spec, 0, sequence).0
+    }
+
+    /// The search of an ask that somebody refused.
+    fn trying(&mut self, slot: AskSlot) -> &mut Try {
+        let (era, growth) = (self.books.unsettled.era(), self.books.nodes.growth());
+        self.asks.ask_mut(slot).trying_since(era, growth)
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
+        let view = View {
+            headroom: &self.headroom,
+            loosening: Loosening::numbered(1),
+            may_start: true,
+            nodes: Some(&self.books.nodes),
+        };
+        let Self { asks, books, lane, backoff_asks, asks_later, .. } = self;
+        look(&Attempt {
+            asks,
+            view: &view,
+            lane: *lane,
+            books,
+            backoff_asks: *backoff_asks,
+            asks_later: *asks_later,
+        })
+    }
+
+    fn next(&self) -> Next {
+        self.with(|attempt| attempt.next())
+    }
+
+    /// What the ask that comes first meets, and why.
+    fn parked(&self) -> (Obstacle, String) {
+        let path = [
+            (Arc::from("root"), Limits::unlimited()),
+            (Arc::from("root.a"), self.headroom.clone()),
+        ];
+        self.with(|attempt| match attempt.next() {
+            Next::Park(parking) => {
+                let queues = path.iter().map(|(queue, left)| (queue, left));
+                (parking.obstacle, attempt.why(&parking, queues).to_string())
+            }
+            other => panic!("not parked: {other:?}"),
+        })
+    }
+
+    /// Parks what comes first, as the actor does.
+    fn park(&mut self) {
+        let Next::Park(parking) = self.next() else { panic!("it is not parked") };
+        let waits = self.with(|attempt| {
+            parking.obstacle.waits(&attempt.asks.ask(parking.ask).spec, attempt.view)
+        });
+        self.asks.set_waits(parking.class, waits);
+    }
+
+    fn placed(&self) -> (String, String) {
+        let Next::Place(candidate) = self.next() else { panic!("not placed: {:?}", self.next()) };
+        let key = self.asks.ask(candidate.ask).key.to_string();
+        (key, self.books.nodes.id(candidate.node).to_string())
+    }
+}
+
+fn pair(one: &str, other: &str) -> (String, String) {
+    (one.to_owned(), other.to_owned())
+}
+
+#[test]
+fn the_first_class_that_fits_goes_to_the_first_node_with_room() {
+    let mut world = World::new(&[("n1", 3), ("n2", 5)]);
+    assert!(matches!(world.next(), Next::Decline(_)), "nothing is asked for");
+    world.ask("a", 2);
+    world.ask("b", 1);
+    assert_eq!(world.placed(), pair("a", "n2"), "the emptier node comes first");
+}
+
+#[test]
+fn what_is_over_the_maximum_of_a_queue_waits_and_says_which_queue_lacks_how_much() {
+    let mut world = World::new(&[("n1", 9)]);
+    world.headroom = Limits::of(&[("vcore", 3)]);
+    world.ask("a", 5);
+    world.ask("b", 2);
+    assert_eq!(world.parked(), (Obstacle::Quota, "queue `root.a` lacks map[vcore:2]".to_owned()));
+    world.park();
+    assert_eq!(world.placed(), pair("b", "n1"), "the next class has its turn");
+}
+
+#[test]
+fn what_is_over_the_limit_of_its_user_says_whose_limit_lacks_how_much() {
+    let mut world = World::new(&[("n1", 9)]);
+    let mut root = QueueConfig::bare("root", false);
+    let max_resources = Some(Limits::of(&[("vcore", 4)]));
+    let users = vec!["ann".to_owned()];
+    root.limits = vec![LimitConfig { users, max_resources, ..LimitConfig::default() }];
+    root.children.push(QueueConfig::bare("root.a", true));
+    let mut trackers = Trackers::default();
+    trackers.reload(&Arc::new(Tables::of(&root)), Loosening::NONE);
+    let names: [Arc<str>; 3] = ["ann", "app", "root.a"].map(Arc::from);
+    let lane = trackers.join(&names[0], &[], &names[1], &names[2]).lane;
+    world.headroom = trackers.headroom(lane);
+    world.lane = Some(lane);
+    world.books.trackers = trackers;
+    world.ask("a", 6);
+    assert_eq!(
+        world.parked(),
+        (Obstacle::Limits, "the limit of user `ann` in `root` lacks map[vcore:2]".to_owned())
+    );
+}
+
+#[test]
+fn what_no_node_holds_says_how_many_lack_what() {
+    let mut world = World::new(&[("n1", 3), ("n2", 4)]);
+    world.ask("a", 5);
+    let why = "no node has room: none of 2 nodes: 2 lack vcore";
+    assert_eq!(world.parked(), (Obstacle::NoNode, why.to_owned()));
+    world.park();
+    assert!(matches!(world.next(), Next::Decline(_)), "it is not tried again for nothing");
+}
+
+#[test]
+fn an_ask_that_names_a_node_goes_there_or_waits_for_it() {
+    let mut world = World::new(&[("n1", 9), ("n2", 3)]);
+    let named = |key: &str, vcore, node: &str| AskSpec {
+        required_node: Some(Arc::from(node)),
+        ..AskSpec::new(key, vcores(vcore))
+    };
+    let slot = world.put(named("a", 5, "n2"));
+    let why = "node `n2` lacks map[vcore:2]";
+    assert_eq!(world.parked(), (Obstacle::RequiredNode, why.to_owned()));
+    world.asks.withdraw(slot);
+    let slot = world.put(named("b", 5, "n3"));
+    assert_eq!(world.parked(), (Obstacle::RequiredNode, "node `n3` is not there".to_owned()));
+    world.asks.withdraw(slot);
+    world.put(named("c", 3, "n2"));
+    assert_eq!(world.placed(), pair("c", "n2"));
+    let n2 = world.books.nodes.slot_of("n2").unwrap();
+    world.books.nodes.set_open(n2, false);
+    assert_eq!(world.placed(), pair("c", "n2"), "it goes to a node that takes no other, too");
+}
+
+#[test]
+fn an_ask_passes_over_the_nodes_that_it_is_excluded_from() {
+    let mut world = World::new(&[("n1", 9), ("n2", 3)]);
+    let slot = world.ask("a", 2);
+    let other = world.ask("b", 2);
+    assert!(world.asks.exclude(slot, &Arc::from("n1")));
+    assert!(!world.asks.exclude(slot, &Arc::from("n1")), "that is known");
+    assert_ne!(world.asks.class_of(slot), world.asks.class_of(other));
+    assert_eq!(world.placed(), pair("a", "n2"));
+    world.asks.exclude(slot, &Arc::from("n2"));
+    assert_eq!(world.parked().1, "no node has room: none of 2 nodes: 2 refused it");
+    world.park();
+    assert_eq!(world.placed(), pair("b", "n1"));
+    assert!(world.asks.admit(slot, "n1") && !world.asks.admit(slot, "n1"));
+    assert_eq!(world.placed(), pair("a", "n1"), "its time is over");
+}
+
+#[test]
+fn a_pass_ends_where_as_many_asks_as_the_leaf_allows_found_no_node() {
+    let mut world = World::new(&[("n1", 1)]);
+    world.backoff_asks = 2;
+    for (key, vcore) in [("a", 5), ("b", 6), ("c", 1)] {
+        world.ask(key, vcore);
+    }
+    world.park();
+    world.park();
+    assert!(matches!(world.next(), Next::BackOff(_)), "c is not looked at");
+    world.backoff_asks = 0;
+    assert_eq!(world.placed(), pair("c", "n1"));
+}
+
+/// A search that two of three nodes refused goes on with the third.
+#[test]
+fn a_search_goes_on_with_nodes_that_have_not_refused() {
+    let mut world = World::new(&[("n1", 9), ("n2", 8), ("n3", 7)]);
+    let slot = world.ask("a", 2);
+    world.asks_later = true;
+    world.trying(slot).refused_by(&[Arc::from("n1"), Arc::from("n2")], 16);
+    let Next::Place(candidate) = world.next() else { panic!("n3 was not asked yet") };
+    assert!(candidate.is_continued && candidate.alternatives.is_empty());
+    assert_eq!(&**world.books.nodes.id(candidate.node), "n3");
+    world.books.unsettled.begin_era();
+    assert_eq!(world.placed(), pair("a", "n1"), "what was refused before does not count any more");
+    world.asks_later = false;
+    assert_eq!(world.placed(), pair("a", "n1"), "nor where predicates are asked at once");
+}
+
+#[test]
+fn a_search_that_everybody_refused_says_what_it_waits_for() {
+    let mut world = World::new(&[("n1", 9), ("n2", 8)]);
+    let slot = world.ask("a", 2);
+    world.asks_later = true;
+    world.trying(slot).refused_by(&[Arc::from("n1")], 16);
+    let n2 = world.books.nodes.slot_of("n2").unwrap();
+    world.books.nodes.update(n2, None, &vcores(0));
+    let spec = Arc::new(AskSpec::new("other", vcores(8)));
+    let other = ApplicationSlot::at(0);
+    let placement = Allocation::new(other, spec, n2, 0, 0);
+    let id = world.books.allocations.insert(placement);
+    let candidates = vec![Arc::from("n2")];
+    let growth = world.books.nodes.growth();
+    let number = world.books.unsettled.ask((other, id), candidates, false, growth);
+    assert_eq!(world.parked().0, Obstacle::HeldByOthers);
+    world.books.unsettled.take(number);
+    assert_eq!(
+        world.parked(),
+        (
+            Obstacle::Refused,
+            "predicates refuse it: none of 2 nodes: 1 refused it, 1 lack vcore".to_owned()
+        )
+    );
+    let n1 = world.books.nodes.slot_of("n1").unwrap();
+    world.books.nodes.touch(n1);
+    assert_eq!(world.parked().0, Obstacle::GrewMeanwhile);
+}
+
+#[test]
+fn an_attempt_that_is_repeated_says_the_same() {
+    let mut world = World::new(&[("n1", 3)]);
+    world.ask("a", 5);
+    assert_eq!(world.next(), world.next());
+}

@@ -1,0 +1,143 @@
+//! What an ask waits for that was not placed, and when time alone lets it be tried again.
+//!
+//! Each [`Obstacle`] has what cures it: more quota, a node that grows, the node that is named, a deadline.
+//! What is parked says so in a bound ([`Parked`]), and is skipped until its cure may have come.
+
+use std::time::Duration;
+
+use crate::order::waits::{Parked, View, WaitSet};
+use crate::values::epoch::Epoch;
+use crate::work::asks::AskSpec;
+
+/// After how long an ask that every node refused is tried again though nothing grew, at first and at
+/// most. The time doubles with each refusal in a row.
+pub const PREDICATE_RETRY: Duration = Duration::from_secs(1);
+/// See [`PREDICATE_RETRY`].
+pub const PREDICATE_RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// For how long an ask does not go back to a node on which the RM says that it can never run.
+pub const EXCLUDED_FOR: Duration = Duration::from_secs(300);
+
+/// What keeps an ask from being placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// What the maxima of its queues leave does not hold it.
+    Quota,
+    /// What the limits of its user or group leave does not hold it.
+    Limits,
+    /// No open node that it may use has room.
+    NoNode,
+    /// The node that it names is not there or has no room.
+    RequiredNode,
+    /// Every node with room refused it.
+    Refused,
+    /// Every node with room that was asked refused it; another one is held by a placement in the air.
+    HeldByOthers,
+    /// Every node with room refused it, and one has grown since it began to ask.
+    GrewMeanwhile,
+}
+
+impl Obstacle {
+    /// What the ask waits for when this was found with an offer that has this view.
+    pub fn waits(self, ask: &AskSpec, view: &View<'_>) -> WaitSet {
+        let parked = match self {
+            Self::Quota | Self::Limits => Parked::short(&ask.resources, view),
+            Self::NoNode => Parked::roomless(&ask.resources, view),
+            Self::RequiredNode => Parked::named(view),
+            Self::Refused => refused(ask, view.epoch()),
+            Self::HeldByOthers => {
+                let at = view.epoch();
+                let roomless = Some(ask.resources.clone());
+                Parked { roomless, roomless_at: at.growth, ..Parked::refused(&ask.resources, at) }
+            }
+            Self::GrewMeanwhile => return WaitSet::Due,
+        };
+        WaitSet::Parked(Box::new(parked))
+    }
+}
+
+/// What an ask waits for that every node with room refused, or the one that it names, up to this
+/// epoch. Where quota was loosened last need not be known: a refusal does not depend on it.
+pub fn refused(ask: &AskSpec, at: Epoch) -> Parked {
+    match &ask.required_node {
+        // It is made due by name when the node changes.
+        Some(_) => Parked { judged: at, ..Parked::default() },
+        None => Parked::refused(&ask.resources, at),
+    }
+}
+
+/// How long an ask waits that was refused for this many times in a row, before it is tried again though
+/// nothing grew.
+///
+/// ```
+/// use std::time::Duration;
+/// use monoceros_rules::decide::parking::retry_after;
+///
+/// assert_eq!([1, 2, 5, 6, 99].map(|times| retry_after(times).as_secs()), [1, 2, 16, 30, 30]);
+/// ```
+pub fn retry_after(times_in_a_row: u32) -> Duration {
+    let doublings = times_in_a_row.clamp(1, 16) - 1;
+    PREDICATE_RETRY.saturating_mul(1 << doublings).min(PREDICATE_RETRY_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::nodes::{NodeIndex, NodeOrder, NodeSlot};
+    use crate::values::epoch::Loosening;
+    use crate::values::resources::{Limits, Resources};
+
+    fn vcores(quantity: i64) -> Resources {
+        Resources::of(&[("vcore", quantity)])
+    }
+
+    fn one_node() -> (NodeIndex, NodeSlot) {
+        let mut nodes = NodeIndex::new(NodeOrder::default());
+        let slot = nodes.insert(Arc::from("n"), vcores(9), vcores(1), true).unwrap();
+        (nodes, slot)
+    }
+
+    fn view<'a>(headroom: &'a Limits, loosening: u64, nodes: &'a NodeIndex) -> View<'a> {
+        let loosening = Loosening::numbered(loosening);
+        View { headroom, loosening, may_start: true, nodes: Some(nodes) }
+    }
+
+    /// What each obstacle is cured by: quota, a growth, the return of what a placement held.
+    #[test]
+    fn each_obstacle_is_looked_at_again_when_its_cure_comes_and_not_before() {
+        let ask = AskSpec::new("a", vcores(4));
+        let wide = Limits::unlimited();
+        use Obstacle::{GrewMeanwhile, HeldByOthers, Limits as ByLimits, NoNode, Quota, Refused};
+        for (obstacle, by_quota, by_growth, by_return) in [
+            (Quota, true, false, false),
+            (ByLimits, true, false, false),
+            (NoNode, false, true, true),
+            (Refused, false, true, false),
+            (HeldByOthers, false, true, true),
+            (Obstacle::RequiredNode, false, false, false),
+            (GrewMeanwhile, true, true, true),
+        ] {
+            let (mut nodes, slot) = one_node();
+            let waits = obstacle.waits(&ask, &view(&wide, 1, &nodes));
+            let is_due = waits == WaitSet::Due;
+            assert_eq!(waits.may(&view(&wide, 1, &nodes)), is_due, "{obstacle:?}: nothing changed");
+            assert_eq!(waits.may(&view(&wide, 2, &nodes)), by_quota, "{obstacle:?}: quota");
+            nodes.take_back(slot, &vcores(5));
+            assert_eq!(waits.may(&view(&wide, 1, &nodes)), by_return, "{obstacle:?}: a return");
+            nodes.touch(slot);
+            assert_eq!(waits.may(&view(&wide, 1, &nodes)), by_growth, "{obstacle:?}: a growth");
+        }
+    }
+
+    #[test]
+    fn an_ask_that_names_a_node_waits_for_nothing_but_its_name() {
+        let named = AskSpec { required_node: Some(Arc::from("n")), ..AskSpec::new("a", vcores(1)) };
+        let (mut nodes, slot) = one_node();
+        let wide = Limits::unlimited();
+        let waits = Obstacle::Refused.waits(&named, &view(&wide, 1, &nodes));
+        nodes.touch(slot);
+        assert!(!waits.may(&view(&wide, 2, &nodes)));
+    }
+}

@@ -1,0 +1,100 @@
+//! The search of one ask for a node whose predicate passes.
+//!
+//! The first question of an ask names one node: mostly it passes, and a longer list would be made for
+//! nothing. Each later one names more, so that an ask which a whole cluster refuses is through with it
+//! in a few round trips.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::Unsettled;
+use crate::nodes::{NodeIndex, NodeRequest, NodeSlot};
+use crate::values::epoch::Growth;
+
+/// Candidates of the second question of a try.
+const SECOND: usize = 16;
+
+/// The search of one ask for a node whose predicate passes, after the first refusal: who refused,
+/// and how many are asked at once.
+#[derive(Clone, Debug)]
+pub struct Try {
+    era: u64,
+    /// Growths of the node index when it began.
+    mark: Growth,
+    width: usize,
+    /// Never iterated.
+    refused: FxHashSet<Arc<str>>,
+    last: Option<Arc<str>>,
+    waits: bool,
+}
+
+impl Try {
+    /// A try that nobody has refused yet, in this era and at this growth of the node index.
+    pub fn new(era: u64, mark: Growth) -> Self {
+        Self { era, mark, width: 1, refused: FxHashSet::default(), last: None, waits: false }
+    }
+
+    /// Whether its refusals still hold.
+    pub fn holds(&self, era: u64) -> bool {
+        self.era == era
+    }
+
+    /// All of these refused. Questions widen only once for answers to equally wide ones.
+    pub fn refused_by(&mut self, candidates: &[Arc<str>], widest: usize) {
+        let next = if candidates.len() == 1 { SECOND } else { candidates.len() * 2 };
+        self.width = self.width.max(next).min(widest.max(1));
+        self.passed_over(candidates);
+    }
+
+    /// These refused, but another candidate of their question passed.
+    pub fn passed_over(&mut self, candidates: &[Arc<str>]) {
+        self.refused.extend(candidates.iter().cloned());
+        self.last = candidates.last().cloned().or(self.last.take());
+    }
+
+    /// Who refused the ask so far.
+    pub fn refused(&self) -> &FxHashSet<Arc<str>> {
+        &self.refused
+    }
+
+    /// Whom to ask next, in order; empty when everybody with room has refused.
+    pub fn candidates(&self, nodes: &NodeIndex, request: &NodeRequest<'_>) -> Vec<NodeSlot> {
+        nodes.several(&request.passing_over(&self.refused), self.last.as_deref(), self.width)
+    }
+
+    /// It waits for a node that another placement holds; says whether it has done so before.
+    pub fn waits_again(&mut self) -> bool {
+        std::mem::replace(&mut self.waits, true)
+    }
+
+    /// What is to be done when there are no more candidates.
+    pub fn out_of_candidates(
+        &self,
+        unsettled: &Unsettled,
+        nodes: &NodeIndex,
+        request: &NodeRequest<'_>,
+    ) -> SearchEnd {
+        if request.required.is_some() {
+            // There is no other node.
+            SearchEnd::Nothing
+        } else if nodes.may_hold_grown_since(self.mark, request.resources) {
+            SearchEnd::Anew
+        } else if unsettled.may_return(nodes, &request.passing_over(&self.refused)) {
+            SearchEnd::Returns
+        } else {
+            SearchEnd::Nothing
+        }
+    }
+}
+
+/// See [`Try::out_of_candidates`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchEnd {
+    /// A node grew while the others were asked, perhaps one that had refused.
+    Anew,
+    /// A node that was not asked is held by a placement that waits.
+    Returns,
+    /// Everybody refused.
+    Nothing,
+}

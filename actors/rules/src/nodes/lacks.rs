@@ -1,0 +1,95 @@
+//! Why no node holds a request: how many nodes lack what.
+//!
+//! A search answers with a node or with nothing, and costs one descent. What keeps a request waiting is
+//! asked for by people, one ask at a time, so it may look at every node.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::{NodeIndex, NodeRequest};
+
+/// Why no node holds a request. A node that lacks several resources counts for each.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeLacks {
+    /// The nodes that could be asked at all: all of them, or the one that is required.
+    pub nodes: usize,
+    /// Those of them that take nothing now: they drain or are not ready.
+    pub closed: usize,
+    /// Open ones that refused the ask or that it may not use.
+    pub passed_over: usize,
+    /// By resource, how many of the others have too little of it.
+    pub lacking: BTreeMap<Arc<str>, usize>,
+}
+
+impl NodeIndex {
+    /// Looks at every node.
+    pub fn lacks(&self, request: &NodeRequest<'_>) -> NodeLacks {
+        let mut lacks = NodeLacks::default();
+        for (_, node) in self.nodes.iter() {
+            if request.required.is_some_and(|required| *required != *node.id) {
+                continue;
+            }
+            lacks.nodes += 1;
+            if !node.open && request.required.is_none() {
+                lacks.closed += 1;
+            } else if request.passes_over(&node.id) {
+                lacks.passed_over += 1;
+            } else {
+                for (name, wanted) in request.resources.entries() {
+                    if wanted > node.available.get(name).min(node.total.get(name)).max(0) {
+                        *lacks.lacking.entry(name.text()).or_default() += 1;
+                    }
+                }
+            }
+        }
+        lacks
+    }
+}
+
+impl fmt::Display for NodeLacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "none of {} nodes", self.nodes)?;
+        let counts = [(self.closed, "take nothing now"), (self.passed_over, "refused it")];
+        let said = counts.iter().filter(|(count, _)| *count > 0);
+        let said = said.map(|(count, what)| format!("{count} {what}"));
+        let lacking = self.lacking.iter().map(|(name, count)| format!("{count} lack {name}"));
+        for (at, text) in said.chain(lacking).enumerate() {
+            write!(f, "{}{text}", if at == 0 { ": " } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::NodeOrder;
+    use crate::values::resources::Resources;
+
+    fn of(vcore: i64, memory: i64) -> Resources {
+        Resources::of(&[("vcore", vcore), ("memory", memory)])
+    }
+
+    #[test]
+    fn every_node_that_does_not_hold_a_request_says_why() {
+        let mut nodes = NodeIndex::new(NodeOrder::default());
+        for (id, vcore, memory, open) in
+            [("a", 1, 9, true), ("b", 1, 1, true), ("c", 9, 9, false), ("d", 9, 9, true)]
+        {
+            nodes.insert(Arc::from(id), of(9, 9), of(vcore, memory), open).unwrap();
+        }
+        let wanted = of(4, 4);
+        let excluded = [Arc::from("d")];
+        let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };
+        assert_eq!(nodes.first(&request), None);
+        assert_eq!(
+            nodes.lacks(&request).to_string(),
+            "none of 4 nodes: 1 take nothing now, 1 refused it, 1 lack memory, 2 lack vcore"
+        );
+        let named = NodeRequest { required: Some("b"), ..NodeRequest::of(&wanted) };
+        assert_eq!(nodes.lacks(&named).to_string(), "none of 1 nodes: 1 lack memory, 1 lack vcore");
+        let gone = NodeRequest { required: Some("z"), ..NodeRequest::of(&wanted) };
+        assert_eq!(nodes.lacks(&gone).to_string(), "none of 0 nodes");
+    }
+}

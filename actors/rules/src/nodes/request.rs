@@ -1,0 +1,44 @@
+//! What an ask wants of a node.
+//!
+//! # Why a type
+//! A search for a node is given one of these and not bare amounts, so that whatever else may decide
+//! where something runs (a node that it names, nodes that refused it, later constraints, domains and
+//! reservations) is one more field here, and no other search beside the first.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use crate::values::resources::Resources;
+
+/// A request for a node. Borrowed from the ask and made for each search.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeRequest<'a> {
+    /// What has to be free there, and in total.
+    pub resources: &'a Resources,
+    /// The only node that may be used, be it open or not.
+    pub required: Option<&'a str>,
+    /// Nodes that refused the ask since it began to ask them.
+    pub refused: Option<&'a FxHashSet<Arc<str>>>,
+    /// Nodes that the ask may not use for a while.
+    pub excluded: &'a [Arc<str>],
+}
+
+impl<'a> NodeRequest<'a> {
+    /// A request for this much on any node.
+    pub fn of(resources: &'a Resources) -> Self {
+        Self { resources, required: None, refused: None, excluded: &[] }
+    }
+
+    /// The same, but for nodes that refused.
+    #[must_use]
+    pub fn passing_over(self, refused: &'a FxHashSet<Arc<str>>) -> Self {
+        Self { refused: Some(refused), ..self }
+    }
+
+    /// Whether it may not use the node, whatever that has free.
+    pub fn passes_over(&self, node: &str) -> bool {
+        self.refused.is_some_and(|refused| refused.contains(node))
+            || self.excluded.iter().any(|excluded| **excluded == *node)
+    }
+}

@@ -1,0 +1,121 @@
+//! How far things had been loosened when something was looked at.
+//!
+//! # Why two counters
+//! What waits is tried again when its obstacle may have become smaller, and there are two kinds of
+//! obstacle: quota and room on a node. Each has a counter that only rises, in the very step that may
+//! cure an obstacle of its kind: a [`Loosening`] of quota, a [`Growth`] of a node. Two numbers say
+//! whether anything happened since, whoever asks; nothing has to be told to those who wait.
+
+/// The number of a step that may have given some queue, user or group more room. 0 is before all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Loosening(u64);
+
+impl Loosening {
+    /// Before the first.
+    pub const NONE: Self = Self(0);
+
+    /// The one with this number.
+    pub fn numbered(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// Whether there was any.
+    pub fn is_some(self) -> bool {
+        self != Self::NONE
+    }
+}
+
+/// The number of a growth of the node index: something made a node acceptable that was not before, or
+/// gave back what a placement in the air had held. 0 is before all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Growth(u64);
+
+impl Growth {
+    /// Before the first.
+    pub const NONE: Self = Self(0);
+
+    /// The one with this number.
+    pub fn numbered(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// Up to where something was looked at in vain: the last loosening on its path and the last growth of
+/// a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Epoch {
+    /// Of quota, on the path from root.
+    pub loosening: Loosening,
+    /// Of the node index.
+    pub growth: Growth,
+}
+
+impl Epoch {
+    /// Whether nothing was loosened and no node grew after `earlier`, up to this.
+    pub fn is_no_later_than(self, earlier: Self) -> bool {
+        self.loosening <= earlier.loosening && self.growth <= earlier.growth
+    }
+
+    /// The older of each.
+    #[must_use]
+    pub fn older(self, other: Self) -> Self {
+        Self {
+            loosening: self.loosening.min(other.loosening),
+            growth: self.growth.min(other.growth),
+        }
+    }
+
+    /// The newer of each.
+    #[must_use]
+    pub fn newer(self, other: Self) -> Self {
+        Self {
+            loosening: self.loosening.max(other.loosening),
+            growth: self.growth.max(other.growth),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoch(loosening: u64, growth: u64) -> Epoch {
+        Epoch { loosening: Loosening::numbered(loosening), growth: Growth::numbered(growth) }
+    }
+
+    #[test]
+    fn an_epoch_is_later_as_soon_as_one_counter_rose() {
+        assert!(epoch(3, 5).is_no_later_than(epoch(3, 5)));
+        assert!(!epoch(4, 5).is_no_later_than(epoch(3, 5)));
+        assert!(!epoch(3, 6).is_no_later_than(epoch(4, 5)));
+    }
+
+    #[test]
+    fn of_two_epochs_each_counter_counts_for_itself() {
+        assert_eq!(epoch(1, 9).older(epoch(2, 3)), epoch(1, 3));
+        assert_eq!(epoch(1, 9).newer(epoch(2, 3)), epoch(2, 9));
+        assert!(!Loosening::NONE.is_some() && Loosening::NONE.next().is_some());
+    }
+}

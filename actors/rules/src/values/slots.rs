@@ -1,0 +1,253 @@
+//! Things at numbered places, and the numbers as types.
+//!
+//! # Why
+//! Asks, classes, queues, nodes, applications, allocations, lanes and rows are all found by a small
+//! number that is given again once its thing is gone: a look-up is an index, and what names another
+//! thing costs four bytes. The numbers of different things are different types, so that none is taken
+//! for another ([`slot!`](crate::slot)).
+//!
+//! ```
+//! use monoceros_rules::values::slots::Slots;
+//!
+//! monoceros_rules::slot! {
+//!     /// A table in a restaurant.
+//!     pub struct TableSlot;
+//! }
+//!
+//! let mut guests: Slots<TableSlot, &str> = Slots::default();
+//! let (ada, bob) = (guests.insert("ada"), guests.insert("bob"));
+//! assert_eq!(guests.remove(ada), "ada");
+//! assert_eq!((guests.len(), guests[bob]), (1, "bob"));
+//! assert_eq!(guests.insert("eve"), ada, "a place that is free is taken first");
+//! ```
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut};
+
+/// The number of a place, as a type of its own. Made by [`slot!`](crate::slot).
+pub trait Slot: Copy {
+    /// The slot of the place with this index.
+    fn at(index: u32) -> Self;
+
+    /// Its place in a table. Small: free slots are used again.
+    fn index(self) -> usize;
+}
+
+/// Defines the type of the numbers of one kind of thing; see [`Slots`].
+#[macro_export]
+macro_rules! slot {
+    ($(#[$doc:meta])* $vis:vis struct $name:ident;) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        $vis struct $name(u32);
+
+        #[allow(dead_code, reason = "not every table is indexed by hand")]
+        impl $name {
+            /// The slot of the place with this index.
+            $vis fn at(index: u32) -> Self {
+                Self(index)
+            }
+
+            /// Its place in a table. Small: free slots are used again.
+            $vis fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl $crate::values::slots::Slot for $name {
+            fn at(index: u32) -> Self {
+                Self(index)
+            }
+
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+/// A table of things by their slots.
+///
+/// Indexing and [`remove`](Self::remove) panic where nothing is in the slot: whoever keeps a slot knows
+/// that its thing is there. [`find`](Self::find) asks.
+pub struct Slots<S, T> {
+    places: Vec<Option<T>>,
+    free: Vec<u32>,
+    slot: PhantomData<fn() -> S>,
+}
+
+impl<S, T> Default for Slots<S, T> {
+    fn default() -> Self {
+        Self { places: Vec::new(), free: Vec::new(), slot: PhantomData }
+    }
+}
+
+impl<S, T: fmt::Debug> fmt::Debug for Slots<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.places.iter().flatten()).finish()
+    }
+}
+
+impl<S: Slot, T> Slots<S, T> {
+    /// The slot that the next thing gets.
+    pub fn next(&self) -> S {
+        S::at(self.free.last().copied().unwrap_or_else(|| index_of(self.places.len())))
+    }
+
+    /// The lowest free slot that is not before this index: for tables in which the order of the slots
+    /// means something.
+    pub fn next_behind(&self, behind: usize) -> S {
+        let free = self.free.iter().filter(|free| **free as usize >= behind).min();
+        S::at(free.copied().unwrap_or_else(|| index_of(self.places.len().max(behind))))
+    }
+
+    /// Takes a thing in; returns its slot.
+    pub fn insert(&mut self, thing: T) -> S {
+        self.insert_with(|_| thing)
+    }
+
+    /// Takes in what is made for its slot.
+    pub fn insert_with(&mut self, thing: impl FnOnce(S) -> T) -> S {
+        let slot = self.next();
+        let thing = thing(slot);
+        if self.free.pop().is_some() {
+            self.places[slot.index()] = Some(thing);
+        } else {
+            self.places.push(Some(thing));
+        }
+        slot
+    }
+
+    /// Takes a thing in at a slot that is free, wherever that is.
+    pub fn insert_at(&mut self, slot: S, thing: T) {
+        debug_assert!(self.find(slot).is_none(), "a slot has one thing");
+        while self.places.len() <= slot.index() {
+            self.free.push(index_of(self.places.len()));
+            self.places.push(None);
+        }
+        if self.free.last().is_some_and(|last| *last as usize == slot.index()) {
+            self.free.pop();
+        } else {
+            self.free.retain(|free| *free as usize != slot.index());
+        }
+        self.places[slot.index()] = Some(thing);
+    }
+
+    /// Takes a thing out; its slot may be given to the next one.
+    pub fn remove(&mut self, slot: S) -> T {
+        self.take(slot).expect("what is removed is there")
+    }
+
+    /// As [`Self::remove`], if there is anything.
+    pub fn take(&mut self, slot: S) -> Option<T> {
+        let thing = self.places.get_mut(slot.index())?.take()?;
+        self.free.push(index_of(slot.index()));
+        Some(thing)
+    }
+
+    /// What is in the slot, if anything is.
+    pub fn find(&self, slot: S) -> Option<&T> {
+        self.places.get(slot.index())?.as_ref()
+    }
+
+    /// As [`Self::find`], to change it.
+    pub fn find_mut(&mut self, slot: S) -> Option<&mut T> {
+        self.places.get_mut(slot.index())?.as_mut()
+    }
+
+    /// Everything with its slot, in the order of the slots.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (S, &T)> {
+        let places = self.places.iter().enumerate();
+        places.filter_map(|(at, thing)| Some((S::at(index_of(at)), thing.as_ref()?)))
+    }
+
+    /// Everything in the order of the slots.
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.places.iter().flatten()
+    }
+
+    /// As [`Self::values`], to change each.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().flatten()
+    }
+
+    /// How many things there are.
+    pub fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One more than the highest index that was ever in use: the size of a table beside this one.
+    pub fn bound(&self) -> usize {
+        self.places.len()
+    }
+}
+
+impl<S: Slot, T> Index<S> for Slots<S, T> {
+    type Output = T;
+
+    fn index(&self, slot: S) -> &T {
+        self.find(slot).expect("a slot is used while its thing is there")
+    }
+}
+
+impl<S: Slot, T> IndexMut<S> for Slots<S, T> {
+    fn index_mut(&mut self, slot: S) -> &mut T {
+        self.find_mut(slot).expect("a slot is used while its thing is there")
+    }
+}
+
+fn index_of(place: usize) -> u32 {
+    u32::try_from(place).expect("fewer than four billion things of one kind")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    crate::slot! {
+        /// Of these tests.
+        struct TestSlot;
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_holds_what_a_map_would_and_uses_free_slots_again(
+            ops in prop::collection::vec((0..4_u8, 0..12_u32), 0..60),
+        ) {
+            let mut slots: Slots<TestSlot, u32> = Slots::default();
+            let mut model: BTreeMap<usize, u32> = BTreeMap::new();
+            for (number, (op, at)) in (0..).zip(ops) {
+                match op {
+                    0 => {
+                        let next = slots.next();
+                        prop_assert_eq!(slots.insert(number), next);
+                        prop_assert!(model.insert(next.index(), number).is_none());
+                    }
+                    1 => {
+                        let slot = slots.next_behind(at as usize);
+                        prop_assert!(slot.index() >= at as usize);
+                        slots.insert_at(slot, number);
+                        prop_assert!(model.insert(slot.index(), number).is_none());
+                    }
+                    _ => {
+                        let taken = slots.take(TestSlot::at(at));
+                        prop_assert_eq!(taken, model.remove(&(at as usize)));
+                    }
+                }
+                prop_assert_eq!(slots.len(), model.len());
+                let all = slots.iter().map(|(slot, thing)| (slot.index(), *thing));
+                prop_assert!(all.eq(model.iter().map(|(at, thing)| (*at, *thing))));
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! One ask of an application: how much of it is outstanding, and what became of it so far.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{AskSpec, ClassId, Shape};
+use crate::decide::predicates::Try;
+use crate::nodes::NodeRequest;
+use crate::values::epoch::Growth;
+use crate::values::resources::Resources;
+use crate::work::allocations::AllocationId;
+
+/// One ask of the application. What was asked for is its specification, to which it dereferences.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Debug)]
+pub struct Ask {
+    /// What was asked for.
+    pub spec: Arc<AskSpec>,
+    /// Outstanding allocations.
+    pub outstanding: u32,
+    /// Creation time, ns since the epoch.
+    pub created_ns: i64,
+    /// Order of arrival.
+    pub sequence: u64,
+    /// What was outstanding of it was withdrawn.
+    pub withdrawn: bool,
+    /// It did not fit its queues when it was tried last.
+    pub over_quota: bool,
+    /// It did not fit what its user and group had left when it was tried last.
+    pub over_user_quota: bool,
+    /// The RM was told that more machines would help it: once in its life.
+    pub signalled: bool,
+    /// Tried at least once with enough room by its user's limits.
+    pub attempted: bool,
+    /// When it was tried last, nobody said of some nodes whether they would do: more machines need
+    /// not help it.
+    pub unanswered: bool,
+    /// Allocations made from it that live.
+    pub live: SmallVec<[AllocationId; 1]>,
+    /// Placements of it that wait for their predicate.
+    pub unsettled: SmallVec<[AllocationId; 1]>,
+    /// The next number to try in `<key>#n`.
+    pub next_uuid: u32,
+    /// What was refused of it. Few asks have any, and the others pay for one pointer.
+    pub(super) refusals: Option<Box<Refusals>>,
+    /// It has a class of its own, which nobody joins.
+    pub(super) is_single: bool,
+    pub(super) class: Option<ClassId>,
+}
+
+/// What predicates and the RM refused of an ask.
+#[derive(Debug, Default)]
+pub struct Refusals {
+    /// Some nodes refused it since its last allocation, and the next are asked.
+    trying: Option<Box<Try>>,
+    /// Every node with room refused it, or the one it names did: it waits.
+    rests: bool,
+    /// Why, since it was told last, each with the number of nodes; only for events.
+    pub reasons: BTreeMap<String, u32>,
+    /// When it was told last that predicates refused it, ns since the epoch.
+    pub told_ns: Option<i64>,
+    /// How often all nodes refused it in a row when nothing but time had passed; decides when it
+    /// is tried again.
+    pub in_a_row: u32,
+    /// Number of its last refusal, so that an earlier deadline is known to be stale.
+    pub retry: u32,
+    /// It is tried because time has passed, not because something changed.
+    pub retried_by_time: bool,
+    /// Nodes that the RM said can never run it: it does not go there until their time is over.
+    pub excluded: Vec<Arc<str>>,
+}
+
+impl Ask {
+    pub(super) fn new(
+        spec: Arc<AskSpec>,
+        outstanding: u32,
+        created_ns: i64,
+        sequence: u64,
+    ) -> Self {
+        Self {
+            spec,
+            outstanding,
+            created_ns,
+            sequence,
+            withdrawn: false,
+            over_quota: false,
+            over_user_quota: false,
+            signalled: false,
+            attempted: false,
+            unanswered: false,
+            live: SmallVec::new(),
+            unsettled: SmallVec::new(),
+            next_uuid: 1,
+            refusals: None,
+            is_single: false,
+            class: None,
+        }
+    }
+
+    /// What it wants of a node.
+    pub fn request(&self) -> NodeRequest<'_> {
+        let request = NodeRequest {
+            required: self.spec.required_node.as_deref(),
+            ..NodeRequest::of(&self.spec.resources)
+        };
+        match &self.refusals {
+            Some(refusals) => NodeRequest { excluded: &refusals.excluded, ..request },
+            None => request,
+        }
+    }
+
+    /// What was refused of it, if anything ever was.
+    pub fn refusals(&self) -> Option<&Refusals> {
+        self.refusals.as_deref()
+    }
+
+    /// What was refused of it, to be noted.
+    pub fn refusals_mut(&mut self) -> &mut Refusals {
+        self.refusals.get_or_insert_default()
+    }
+
+    /// Its search for a node whose predicate passes, while some have refused it and others have still
+    /// to be asked.
+    pub fn trying(&self) -> Option<&Try> {
+        self.refusals()?.trying.as_deref()
+    }
+
+    /// As [`Self::trying`], to be gone on with.
+    pub fn trying_mut(&mut self) -> Option<&mut Try> {
+        self.refusals.as_mut()?.trying.as_deref_mut()
+    }
+
+    /// As [`Self::trying`]; where there is none that holds in this era, one that begins now, at this
+    /// growth of the node index.
+    pub fn trying_since(&mut self, era: u64, growth: Growth) -> &mut Try {
+        let refusals = self.refusals_mut();
+        refusals.rests = false;
+        let trying = refusals.trying.take().filter(|trying| trying.holds(era));
+        refusals.trying.insert(trying.unwrap_or_else(|| Box::new(Try::new(era, growth))))
+    }
+
+    /// Whether every node with room has refused it, or the one it names: it waits.
+    pub fn is_resting(&self) -> bool {
+        self.refusals().is_some_and(|refusals| refusals.rests)
+    }
+
+    /// Every node with room has refused it, or the one it names.
+    pub fn rest(&mut self) {
+        let refusals = self.refusals_mut();
+        (refusals.trying, refusals.rests) = (None, true);
+    }
+
+    /// Whether predicates have said nothing of it that still counts.
+    pub fn is_fresh(&self) -> bool {
+        self.refusals().is_none_or(|refusals| refusals.trying.is_none() && !refusals.rests)
+    }
+
+    /// What predicates said of it does not count any more.
+    pub fn refresh(&mut self) {
+        if let Some(refusals) = &mut self.refusals {
+            (refusals.trying, refusals.rests) = (None, false);
+        }
+    }
+
+    /// The search for a node begins anew.
+    pub fn begin_anew(&mut self) {
+        self.unanswered = false;
+        self.refresh();
+        if let Some(refusals) = &mut self.refusals {
+            refusals.reasons.clear();
+        }
+    }
+
+    /// Whether anything of it is allocated, waits for an answer, or is outstanding.
+    pub fn is_over(&self) -> bool {
+        self.outstanding == 0 && self.live.is_empty() && self.unsettled.is_empty()
+    }
+
+    /// All that is still to come: outstanding, or waiting for its predicate.
+    pub fn still_to_come(&self) -> i64 {
+        let unsettled = i64::try_from(self.unsettled.len()).unwrap_or(i64::MAX);
+        i64::from(self.outstanding).saturating_add(unsettled)
+    }
+
+    /// It is one of many again, unless it may not go where they may.
+    pub(super) fn join_others(&mut self) {
+        self.is_single = self.refusals().is_some_and(|refusals| !refusals.excluded.is_empty());
+    }
+
+    /// What is outstanding of it.
+    pub(super) fn pending(&self) -> Resources {
+        self.spec.resources.times(i64::from(self.outstanding))
+    }
+
+    pub(super) fn shape(&self) -> Shape {
+        Shape::of(&self.spec, if self.is_single { self.sequence } else { 0 })
+    }
+
+    /// Whether it was tried, and more machines may be what it lacks.
+    pub(super) fn lacks_machines(&self) -> bool {
+        self.attempted && !self.unanswered
+    }
+
+    /// Its next allocation begins as if no predicate had ever refused it.
+    pub(super) fn forget_refusals(&mut self) {
+        self.begin_anew();
+        if let Some(refusals) = &mut self.refusals {
+            refusals.in_a_row = 0;
+        }
+    }
+}
+
+impl Deref for Ask {
+    type Target = AskSpec;
+
+    fn deref(&self) -> &AskSpec {
+        &self.spec
+    }
+}

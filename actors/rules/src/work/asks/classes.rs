@@ -1,0 +1,128 @@
+//! Classes: which asks are one, and where each class stands.
+
+use std::collections::BTreeMap;
+
+use super::{AskKey, AskSlot, Asks, ClassId, Shape};
+use crate::order::waits::WaitSet;
+use crate::values::resources::Resources;
+
+/// Asks of one shape, tried as one.
+#[derive(Debug)]
+pub(super) struct Class {
+    pub(super) shape: Shape,
+    pub(super) members: BTreeMap<(i64, u64), AskSlot>,
+    pub(super) key: AskKey,
+    /// Allocations outstanding over all members.
+    pub(super) outstanding: u64,
+    /// Members of which nobody was told that more machines would help.
+    pub(super) unsignalled: usize,
+}
+
+impl Asks {
+    pub(super) fn class(&self, class: ClassId) -> &Class {
+        &self.classes[class]
+    }
+
+    pub(super) fn first_member(&self, class: ClassId) -> AskSlot {
+        *self.class(class).members.values().next().expect("a class has at least one member")
+    }
+
+    /// Puts an ask with something outstanding into its class, at the end of the order if it is new.
+    pub(super) fn join_class(&mut self, slot: AskSlot) -> Option<ClassId> {
+        let ask = self.ask(slot);
+        if ask.outstanding == 0 {
+            return None;
+        }
+        let member = (ask.created_ns, ask.sequence);
+        let (outstanding, unsignalled) = (u64::from(ask.outstanding), usize::from(!ask.signalled));
+        let key = AskKey::new(ask.priority, member.0, member.1);
+        let (shape, pending) = (ask.shape(), ask.pending());
+        self.pending.add(&pending);
+        self.pending.prune();
+        let class = if let Some(class) = self.by_shape.get(&shape) {
+            let class = *class;
+            let entry = &mut self.classes[class];
+            entry.members.insert(member, slot);
+            entry.outstanding += outstanding;
+            entry.unsignalled += unsignalled;
+            if key < entry.key {
+                let old = std::mem::replace(&mut entry.key, key);
+                self.order.rekey(&old, key, WaitSet::Due);
+            } else {
+                let old = entry.key;
+                self.order.set_bound(&old, WaitSet::Due);
+            }
+            class
+        } else {
+            let members = BTreeMap::from([(member, slot)]);
+            let class = self.classes.insert(Class {
+                shape: shape.clone(),
+                members,
+                key,
+                outstanding,
+                unsignalled,
+            });
+            self.by_shape.insert(shape, class);
+            self.order.insert(key, class, WaitSet::Due);
+            class
+        };
+        self.ask_mut(slot).class = Some(class);
+        Some(class)
+    }
+
+    /// Takes an ask out of its class and its outstanding amount out of pending.
+    pub(super) fn leave_class(&mut self, slot: AskSlot) {
+        let ask = self.ask(slot);
+        if ask.class.is_some() {
+            let outstanding = ask.pending();
+            self.forget_member(slot, &outstanding);
+        }
+    }
+
+    pub(super) fn forget_member(&mut self, slot: AskSlot, outstanding: &Resources) {
+        if !outstanding.is_empty() {
+            self.pending.subtract(outstanding);
+            self.pending.prune();
+        }
+        let ask = &mut self.asks[slot];
+        let Some(class) = ask.class.take() else { return };
+        let was_tried = ask.lacks_machines();
+        let entry = &mut self.classes[class];
+        entry.members.remove(&(ask.created_ns, ask.sequence));
+        entry.outstanding -= u64::from(ask.outstanding);
+        entry.unsignalled -= usize::from(!ask.signalled);
+        if let Some((&(created, sequence), _)) = entry.members.first_key_value() {
+            let key = AskKey::new(entry.shape.priority(), created, sequence);
+            if key != entry.key {
+                let old = std::mem::replace(&mut entry.key, key);
+                let waits = self.order.get(&old).map(|(_, waits)| waits.clone());
+                if was_tried && matches!(waits, Some(WaitSet::Parked(_))) {
+                    // It was tried for all of them.
+                    let first = self.first_member(class);
+                    self.ask_mut(first).attempted = true;
+                }
+                self.order.rekey(&old, key, waits.unwrap_or(WaitSet::Due));
+            }
+        } else {
+            let Class { key, shape, .. } = self.classes.remove(class);
+            self.order.remove(&key);
+            self.by_shape.remove(&shape);
+        }
+    }
+}
+
+impl Class {
+    /// The keys of its members, in their order.
+    pub(super) fn keys(&self) -> impl Iterator<Item = AskKey> {
+        let priority = self.shape.priority();
+        let key = move |(created, arrival): &(i64, u64)| AskKey::new(priority, *created, *arrival);
+        self.members.keys().map(key)
+    }
+
+    /// The key of its last member.
+    pub(super) fn last_key(&self) -> AskKey {
+        self.members.last_key_value().map_or(self.key, |((created, arrival), _)| {
+            AskKey::new(self.shape.priority(), *created, *arrival)
+        })
+    }
+}

@@ -1,0 +1,380 @@
+//! The asks of one application, grouped in classes (applications chapter, 2.2, 2.3, 3.3).
+//!
+//! Asks of the same shape are one class: what quota, user or node room says of one member holds for
+//! all, so a class is tried once, whether it has one member or a hundred thousand. A class stands in
+//! the order of its first member (priority, creation time, arrival) and moves when that one leaves.
+//! A predicate's refusal concerns one ask alone: that ask is *singled out* into a class of its own.
+//!
+//! # Invariants
+//! * [`Asks::pending`] is the sum of resource × repeat over all asks, without zero entries.
+//! * Every ask with something outstanding is in exactly one class, every other in none; a class has
+//!   at least one member.
+//! * The classes' order equals the order of their first members.
+//! * An instance is outstanding, or waits for its predicate, or is allocated: an ask stays as long as
+//!   any of its instances is one of these.
+
+mod ask;
+mod attempts;
+mod classes;
+mod spec;
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::order::keys::{AskKey, MIN_PRIORITY};
+use crate::order::tree::OrderedTree;
+use crate::order::waits::{View, WaitSet};
+use crate::values::resources::Resources;
+use crate::values::slots::Slots;
+use crate::work::allocations::{AllocationId, Form};
+
+pub use ask::{Ask, Refusals};
+use classes::Class;
+pub use spec::{AskSpec, Preemption, Shape, TaskGroup};
+
+crate::slot! {
+    /// A class: a place in [`Asks`].
+    pub struct ClassId;
+}
+
+crate::slot! {
+    /// An ask: a place in [`Asks`].
+    pub struct AskSlot;
+}
+
+/// All asks of an application, those included of which everything is allocated.
+#[derive(Debug, Default)]
+pub struct Asks {
+    asks: Slots<AskSlot, Ask>,
+    by_key: FxHashMap<Arc<str>, AskSlot>,
+    classes: Slots<ClassId, Class>,
+    by_shape: FxHashMap<Shape, ClassId>,
+    order: OrderedTree<AskKey, ClassId, WaitSet>,
+    pending: Resources,
+}
+
+impl Asks {
+    /// No asks.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Resource × repeat over all asks.
+    pub fn pending(&self) -> &Resources {
+        &self.pending
+    }
+
+    /// The highest priority of what is pending, [`MIN_PRIORITY`] if nothing is.
+    pub fn priority(&self) -> i32 {
+        self.order.iter().next().map_or(MIN_PRIORITY, |(key, _, _)| key.priority())
+    }
+
+    /// The bound over all classes.
+    pub fn waits(&self) -> WaitSet {
+        self.order.bound().cloned().unwrap_or_default()
+    }
+
+    /// Looks an ask up by the RM's key.
+    pub fn slot_of(&self, key: &str) -> Option<AskSlot> {
+        self.by_key.get(key).copied()
+    }
+
+    /// An ask by its place. The place must have come from this application and still be in use.
+    pub fn ask(&self, slot: AskSlot) -> &Ask {
+        &self.asks[slot]
+    }
+
+    /// As [`Self::ask`], to change what no order depends on.
+    pub fn ask_mut(&mut self, slot: AskSlot) -> &mut Ask {
+        &mut self.asks[slot]
+    }
+
+    /// Every ask, in order of its place.
+    pub fn iter(&self) -> impl Iterator<Item = &Ask> {
+        self.asks.values()
+    }
+
+    /// Number of asks, satisfied ones included.
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether there is no ask.
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+
+    /// The first class in order that may be able to use an offer, with its first member.
+    pub fn first(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
+        let (_, class, _) = self.order.first(|waits| waits.may(view))?;
+        Some((*class, self.first_member(*class)))
+    }
+
+    /// The shape of a class that is in use.
+    pub fn shape(&self, class: ClassId) -> &Shape {
+        &self.class(class).shape
+    }
+
+    /// The class of an ask with something outstanding.
+    pub fn class_of(&self, slot: AskSlot) -> Option<ClassId> {
+        self.ask(slot).class
+    }
+
+    /// Records what became of a class that was tried in vain, or that it must be tried.
+    pub fn set_waits(&mut self, class: ClassId, waits: WaitSet) {
+        let key = self.class(class).key;
+        self.order.set_bound(&key, waits);
+    }
+
+    /// Makes every class due that wants `node` and no other; says whether there is one.
+    pub fn wake_named(&mut self, node: &str) -> bool {
+        self.wake(|shape, _| shape.required_node().is_some_and(|required| **required == *node))
+    }
+
+    /// As [`Self::wake_named`] when what came back to the node was held for a placement that was
+    /// never settled: whoever was refused there had that room in hand.
+    pub fn wake_named_by_return(&mut self, node: &str) -> bool {
+        self.wake(|shape, first| {
+            shape.required_node().is_some_and(|required| **required == *node) && !first.is_resting()
+        })
+    }
+
+    /// Makes every class due whose ask predicates refused and `is_meant`, and forgets who refused.
+    /// Says whether there is one.
+    pub fn wake_refused(&mut self, is_meant: impl Fn(&Ask) -> bool) -> bool {
+        for ask in self.asks.values_mut() {
+            if ask.trying().is_some() && is_meant(ask) {
+                ask.refresh();
+            }
+        }
+        self.wake(|_, first| first.is_resting() && is_meant(first))
+    }
+
+    /// Whether predicates have refused any ask, on some nodes or on all.
+    pub fn any_refused(&self) -> bool {
+        self.iter().any(|ask| !ask.is_fresh())
+    }
+
+    fn wake(&mut self, is_meant: impl Fn(&Shape, &Ask) -> bool) -> bool {
+        let meant: Vec<ClassId> = self
+            .order
+            .iter()
+            .map(|(_, class, _)| *class)
+            .filter(|class| is_meant(self.shape(*class), self.ask(self.first_member(*class))))
+            .collect();
+        for class in &meant {
+            self.set_waits(*class, WaitSet::Due);
+        }
+        !meant.is_empty()
+    }
+
+    /// Adds an ask, or replaces what is outstanding of the one with this key. Returns the change of
+    /// pending.
+    ///
+    /// `sequence` is the order of arrival; a replaced ask keeps its creation time where the new
+    /// one names none.
+    pub fn put(
+        &mut self,
+        spec: impl Into<Arc<AskSpec>>,
+        now_ns: i64,
+        sequence: u64,
+    ) -> (AskSlot, Resources) {
+        let spec = spec.into();
+        let outstanding = spec.repeat;
+        self.put_outstanding(spec, outstanding, now_ns, sequence)
+    }
+
+    /// Records an ask of which nothing is outstanding: its allocation is there already.
+    pub fn put_allocated(
+        &mut self,
+        spec: impl Into<Arc<AskSpec>>,
+        now_ns: i64,
+        sequence: u64,
+    ) -> AskSlot {
+        self.put_outstanding(spec.into(), 0, now_ns, sequence).0
+    }
+
+    fn put_outstanding(
+        &mut self,
+        spec: Arc<AskSpec>,
+        outstanding: u32,
+        now_ns: i64,
+        sequence: u64,
+    ) -> (AskSlot, Resources) {
+        let before = self.pending.clone();
+        let slot = if let Some(slot) = self.slot_of(&spec.key) {
+            self.leave_class(slot);
+            let ask = self.ask_mut(slot);
+            ask.created_ns = spec.created_ns.unwrap_or(ask.created_ns);
+            ask.spec = spec;
+            ask.outstanding = outstanding;
+            ask.sequence = sequence;
+            ask.withdrawn = false;
+            ask.join_others();
+            ask.forget_refusals();
+            slot
+        } else {
+            let (key, created_ns) = (Arc::clone(&spec.key), spec.created_ns.unwrap_or(now_ns));
+            let slot = self.asks.insert(Ask::new(spec, outstanding, created_ns, sequence));
+            self.by_key.insert(key, slot);
+            slot
+        };
+        self.join_class(slot);
+        (slot, self.pending.minus(&before).pruned())
+    }
+
+    /// Changes only the resources of an ask. Returns the change of pending.
+    pub fn resize(&mut self, slot: AskSlot, resources: Resources) -> Resources {
+        let before = self.pending.clone();
+        self.leave_class(slot);
+        let ask = self.ask_mut(slot);
+        Arc::make_mut(&mut ask.spec).resources = resources;
+        ask.join_others();
+        ask.forget_refusals();
+        self.join_class(slot);
+        self.pending.minus(&before).pruned()
+    }
+
+    /// One outstanding instance of the ask was placed.
+    pub fn take_one(&mut self, slot: AskSlot) {
+        let ask = self.ask_mut(slot);
+        if let Some(refusals) = &mut ask.refusals {
+            refusals.in_a_row = 0;
+        }
+        self.take(slot);
+    }
+
+    /// One outstanding instance of the ask has a node and waits for its predicate.
+    pub fn hold_one(&mut self, slot: AskSlot, placement: AllocationId) {
+        self.ask_mut(slot).unsettled.push(placement);
+        self.take(slot);
+    }
+
+    /// The predicate passed: the placement is an allocation.
+    pub fn settle_one(&mut self, slot: AskSlot, placement: AllocationId) {
+        let ask = self.ask_mut(slot);
+        ask.unsettled.retain(|unsettled| *unsettled != placement);
+        ask.live.push(placement);
+        ask.forget_refusals();
+    }
+
+    /// The placement was taken back: its instance is outstanding again. Returns the change of
+    /// pending.
+    pub fn take_back(&mut self, slot: AskSlot, placement: AllocationId) -> Resources {
+        self.ask_mut(slot).unsettled.retain(|unsettled| *unsettled != placement);
+        self.give_back(slot)
+    }
+
+    fn take(&mut self, slot: AskSlot) {
+        let ask = &mut self.asks[slot];
+        self.pending.subtract(&ask.spec.resources);
+        self.pending.prune();
+        debug_assert!(ask.outstanding > 0, "only a pending ask is placed");
+        ask.outstanding -= 1;
+        if let Some(class) = ask.class {
+            self.classes[class].outstanding -= 1;
+        }
+        if ask.outstanding == 0 {
+            self.forget_member(slot, &Resources::new());
+        }
+    }
+
+    /// One instance is outstanding again. Returns the change of pending.
+    pub fn give_back(&mut self, slot: AskSlot) -> Resources {
+        let before = self.pending.clone();
+        self.leave_class(slot);
+        let ask = self.ask_mut(slot);
+        ask.outstanding += 1;
+        ask.withdrawn = false;
+        self.join_class(slot);
+        self.pending.minus(&before).pruned()
+    }
+
+    /// Drops what is outstanding of an ask. Returns what was pending of it. The entry stays while
+    /// allocations made from it live.
+    pub fn withdraw(&mut self, slot: AskSlot) -> Resources {
+        let before = self.pending.clone();
+        self.leave_class(slot);
+        let ask = self.ask_mut(slot);
+        ask.withdrawn |= ask.outstanding > 0;
+        ask.outstanding = 0;
+        self.drop_if_done(slot);
+        before.minus(&self.pending).pruned()
+    }
+
+    /// Forgets an ask that has nothing outstanding, nothing that waits for its predicate, and no
+    /// live allocation.
+    pub fn drop_if_done(&mut self, slot: AskSlot) {
+        if self.asks.find(slot).is_some_and(Ask::is_over) {
+            let ask = self.asks.remove(slot);
+            self.by_key.remove(&ask.spec.key);
+        }
+    }
+
+    /// Gives an ask that every node refused a class of its own, in the state given. Whoever calls
+    /// this says whether it rests.
+    pub fn single_out(&mut self, slot: AskSlot, waits: WaitSet) {
+        let refusals = self.ask_mut(slot).refusals_mut();
+        let by_time = std::mem::take(&mut refusals.retried_by_time);
+        refusals.in_a_row = if by_time { refusals.in_a_row.saturating_add(1) } else { 1 };
+        refusals.retry = refusals.retry.wrapping_add(1);
+        self.set_apart(slot, waits);
+    }
+
+    /// The ask may not go to this node from now on. It has a class of its own, which is tried anew.
+    /// Says whether that is new.
+    pub fn exclude(&mut self, slot: AskSlot, node: &Arc<str>) -> bool {
+        let excluded = &mut self.ask_mut(slot).refusals_mut().excluded;
+        if excluded.contains(node) {
+            return false;
+        }
+        excluded.push(Arc::clone(node));
+        self.set_apart(slot, WaitSet::Due);
+        true
+    }
+
+    /// The ask may go to this node again, and is tried anew. Says whether it might not.
+    pub fn admit(&mut self, slot: AskSlot, node: &str) -> bool {
+        let Some(refusals) = &mut self.ask_mut(slot).refusals else { return false };
+        let before = refusals.excluded.len();
+        refusals.excluded.retain(|excluded| **excluded != *node);
+        let is_new = refusals.excluded.len() < before;
+        if is_new && let Some(class) = self.ask(slot).class {
+            self.set_waits(class, WaitSet::Due);
+        }
+        is_new
+    }
+
+    /// Gives an ask a class of its own.
+    fn set_apart(&mut self, slot: AskSlot, waits: WaitSet) {
+        self.leave_class(slot);
+        self.ask_mut(slot).is_single = true;
+        if let Some(class) = self.join_class(slot) {
+            self.set_waits(class, waits);
+        }
+    }
+
+    /// The keys of all asks of the form with something outstanding or waiting for its predicate, in
+    /// order of arrival.
+    pub fn pending_keys(&self, form: Option<Form>) -> Vec<Arc<str>> {
+        let mut pending: Vec<&Ask> = self
+            .iter()
+            .filter(|ask| ask.outstanding > 0 || !ask.unsettled.is_empty())
+            .filter(|ask| form.is_none_or(|form| ask.form == form))
+            .collect();
+        pending.sort_by_key(|ask| ask.sequence);
+        pending.into_iter().map(|ask| Arc::clone(&ask.key)).collect()
+    }
+
+    /// Every class in order, with its shape, its first member's slot and its bound: for a full
+    /// search.
+    pub fn classes(&self) -> impl Iterator<Item = (&Shape, AskSlot, &WaitSet)> {
+        self.order
+            .iter()
+            .map(|(_, class, waits)| (self.shape(*class), self.first_member(*class), waits))
+    }
+}
+
+#[cfg(test)]
+mod tests;

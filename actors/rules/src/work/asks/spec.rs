@@ -1,0 +1,152 @@
+//! What is asked for, as the RM sent it: one value, shared by everything that is made of it.
+//!
+//! # Why shared
+//! An ask, the allocations made of it and what the RM is told of them say the same things: key,
+//! amount, priority, tags and so on. All of them hold one [`AskSpec`] behind an `Arc`, so that an
+//! attribute is written where it comes in and read where it matters, and nowhere else. What may differ
+//! from one holder to another (how much is outstanding, a name, a time) is the holder's own.
+
+use std::hash::{Hash, Hasher};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use crate::values::resources::Resources;
+use crate::work::allocations::{Form, Tags};
+
+/// What is asked for, as the RM sent it.
+#[derive(Clone, Debug)]
+pub struct AskSpec {
+    /// The RM's key, unique within the application.
+    pub key: Arc<str>,
+    /// Per allocation.
+    pub resources: Resources,
+    /// How many allocations are wanted.
+    pub repeat: u32,
+    /// Higher is more important.
+    pub priority: i32,
+    /// Creation time, ns since the epoch; `None`: the arrival.
+    pub created_ns: Option<i64>,
+    /// The only node that may be used.
+    pub required_node: Option<Arc<str>>,
+    /// Whether it is the driver or first task of its application.
+    pub originator: bool,
+    /// Who may preempt whom.
+    pub preemption: Preemption,
+    /// The task group it is a member of.
+    pub task_group: Option<TaskGroup>,
+    /// After which time of running each allocation is ended, ms; `None`: never.
+    pub execution_timeout_ms: Option<NonZeroU64>,
+    /// How it came in.
+    pub form: Form,
+    /// As sent.
+    pub tags: Option<Tags>,
+}
+
+/// The name of a task group. Few asks have one, and an ask without pays for one pointer.
+pub type TaskGroup = Arc<String>;
+
+impl AskSpec {
+    /// An ask for one allocation of this much, of which nothing else is said.
+    pub fn new(key: &str, resources: Resources) -> Self {
+        Self {
+            key: Arc::from(key),
+            resources,
+            repeat: 1,
+            priority: 0,
+            created_ns: None,
+            required_node: None,
+            originator: false,
+            preemption: Preemption::default(),
+            task_group: None,
+            execution_timeout_ms: None,
+            form: Form::Ask,
+            tags: None,
+        }
+    }
+}
+
+/// Whether an ask may be preempted, and whether it may preempt others. One byte, since every ask has
+/// one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preemption {
+    /// Neither.
+    Neither,
+    /// It may be preempted.
+    #[default]
+    Itself,
+    /// It may preempt others.
+    Others,
+    /// Both.
+    Both,
+}
+
+impl Preemption {
+    /// As the interface says it.
+    pub fn new(itself: bool, others: bool) -> Self {
+        match (itself, others) {
+            (false, false) => Self::Neither,
+            (true, false) => Self::Itself,
+            (false, true) => Self::Others,
+            (true, true) => Self::Both,
+        }
+    }
+
+    /// Whether it may be preempted.
+    pub fn of_itself(self) -> bool {
+        matches!(self, Self::Itself | Self::Both)
+    }
+
+    /// Whether it may preempt others.
+    pub fn of_others(self) -> bool {
+        matches!(self, Self::Others | Self::Both)
+    }
+}
+
+/// What the members of a class have in common: all that decides whether and where one of them can be
+/// placed. It is read off the specification of one member; two shapes are equal where these parts are.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    spec: Arc<AskSpec>,
+    /// Of an ask that was singled out: its sequence number. 0 of all others.
+    single: u64,
+}
+
+impl Shape {
+    /// The shape of an ask; `single` is its sequence number where it is alone in its class, else 0.
+    pub(super) fn of(spec: &Arc<AskSpec>, single: u64) -> Self {
+        Self { spec: Arc::clone(spec), single }
+    }
+
+    /// Per allocation.
+    pub fn resources(&self) -> &Resources {
+        &self.spec.resources
+    }
+
+    /// Higher is more important.
+    pub fn priority(&self) -> i32 {
+        self.spec.priority
+    }
+
+    /// The only node that may be used.
+    pub fn required_node(&self) -> Option<&Arc<str>> {
+        self.spec.required_node.as_ref()
+    }
+
+    fn parts(&self) -> (&Resources, i32, Option<&Arc<str>>, u64) {
+        (self.resources(), self.priority(), self.required_node(), self.single)
+    }
+}
+
+impl PartialEq for Shape {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for Shape {}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}

@@ -1,0 +1,192 @@
+//! Asks come, change and go.
+
+use std::sync::Arc;
+
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{AllocationId, Form};
+use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::asks::{AskSlot, AskSpec};
+use monoceros_rules::work::rejection::{Ignored, Rejection};
+
+use super::Application;
+use super::ops::VisitEffects;
+use crate::events::EventKind;
+use crate::step::{Baton, NodeWork, Notice};
+
+impl Application {
+    pub(super) fn reject(&self, spec: &AskSpec, reason: Rejection, baton: &mut Baton) {
+        let names_nothing = matches!(reason, Rejection::NodeUnknown(_));
+        baton.tally.ask_rejected(!names_nothing);
+        baton.notices.push(Notice::AskRejected {
+            form: spec.form,
+            key: Arc::clone(&spec.key),
+            application: Arc::clone(&self.book.id),
+            reason,
+        });
+    }
+
+    pub(super) fn may_take(
+        &self,
+        spec: &AskSpec,
+        baton: &Baton,
+        effects: &VisitEffects,
+    ) -> Result<(), Rejection> {
+        if self.book.state() == ApplicationState::Failing || self.book.state().is_terminated() {
+            let (id, state) = (Arc::clone(&self.book.id), self.book.state().text());
+            return Err(Rejection::ApplicationState { id, state });
+        }
+        if !baton.books.can_promise(&effects.promised, &spec.resources, spec.repeat.max(1)) {
+            return Err(Rejection::Overflow(Arc::clone(&spec.key)));
+        }
+        Ok(())
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        spec: Arc<AskSpec>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        if let Err(reason) = self.may_take(&spec, baton, effects) {
+            self.reject(&spec, reason, baton);
+            return;
+        }
+        if let Some(slot) = self.book.asks.slot_of(&spec.key) {
+            self.give_up_ask(slot, baton, effects);
+        }
+        self.join_lane(baton);
+        let (created_ns, now_ns) = (spec.created_ns, baton.now_ns);
+        effects.happens(baton, |at| {
+            self.event(EventKind::AskAdded, at).referring(&spec.key).amount(&spec.resources)
+        });
+        let sequence = baton.books.arrival();
+        let (_, pending) = self.book.asks.put(spec, now_ns, sequence);
+        effects.pends(&pending);
+        if let Some(created_ns) = created_ns {
+            self.book.submitted_no_later_than(created_ns);
+        }
+        self.book.ask_added(now_ns, &mut self.changes);
+    }
+
+    pub(super) fn unified(
+        &mut self,
+        spec: Arc<AskSpec>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(slot) = self.book.asks.slot_of(&spec.key) else {
+            self.ask(spec, baton, effects);
+            return;
+        };
+        if let Err(reason) = self.resize(slot, &spec.resources, baton, effects) {
+            self.reject_change(slot, &spec, reason, baton);
+        }
+    }
+
+    pub(super) fn is_allocated(&self, key: &Arc<str>) -> bool {
+        let slot = self.book.asks.slot_of(key);
+        slot.is_some_and(|slot| !self.book.asks.ask(slot).live.is_empty())
+    }
+
+    /// What is allocated is never rejected afterwards: it stays as it is.
+    pub(super) fn reject_change(
+        &self,
+        slot: AskSlot,
+        spec: &AskSpec,
+        reason: Rejection,
+        baton: &mut Baton,
+    ) {
+        if self.book.asks.ask(slot).live.is_empty() {
+            self.reject(spec, reason, baton);
+        } else {
+            tracing::warn!(application = %self.book.id, ask = %spec.key, %reason,
+                "change of what is allocated ignored");
+            baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
+        }
+    }
+
+    /// Another size for an ask that is known: for what is pending and for what it has allocated.
+    /// An error changes nothing.
+    pub(super) fn resize(
+        &mut self,
+        slot: AskSlot,
+        to: &Resources,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> Result<(), Rejection> {
+        let ask = self.book.asks.ask(slot);
+        let mut growth = to.minus(&ask.resources).times(ask.still_to_come());
+        let live = ask.live.clone();
+        for held in live.iter().filter_map(|id| baton.books.allocations.get(*id)) {
+            growth.add(&to.minus(held.resources()));
+        }
+        if !baton.books.can_promise(&effects.promised, &growth, 1) {
+            return Err(Rejection::Overflow(Arc::clone(&ask.key)));
+        }
+        if !to.same_amount(&ask.resources) {
+            self.give_up_ask(slot, baton, effects);
+            let pending = self.book.asks.resize(slot, to.clone());
+            effects.pends(&pending);
+        }
+        for id in live {
+            self.resize_allocation(id, to, baton, effects);
+        }
+        Ok(())
+    }
+
+    pub(super) fn resize_allocation(
+        &mut self,
+        id: AllocationId,
+        to: &Resources,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        let change = to.minus(entry.resources()).pruned();
+        if change.is_empty() {
+            return;
+        }
+        entry.resize(to.clone());
+        let node = entry.node;
+        self.book.resized(&change);
+        self.tell_charge(&change, baton, effects);
+        effects.loosens |= change.has_negative();
+        effects.touched = true;
+        effects.promised.add(&change);
+        effects.delta.allocated.add(&change);
+        effects.node_work.push((node, NodeWork::Resize(change)));
+    }
+
+    /// Withdraws the ask with this key, or all of the form (`None`: of every form). Says how many
+    /// were pending.
+    pub(super) fn withdraw(
+        &mut self,
+        key: Option<&Arc<str>>,
+        form: Option<Form>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> usize {
+        let mut n_withdrawn = 0;
+        let keys = match key {
+            Some(key) => vec![Arc::clone(key)],
+            None => self.book.asks.pending_keys(form),
+        };
+        for key in keys {
+            let Some(slot) = self.book.asks.slot_of(&key) else { continue };
+            let spec = Arc::clone(&self.book.asks.ask(slot).spec);
+            self.give_up_ask(slot, baton, effects);
+            let pending = self.book.asks.withdraw(slot);
+            if pending.is_empty() {
+                continue;
+            }
+            effects.happens(baton, |at| {
+                self.event(EventKind::AskRemoved, at).referring(&key).amount(&spec.resources)
+            });
+            effects.delta.pending.subtract(&pending);
+            effects.touched = true;
+            effects.judge = true;
+            n_withdrawn += 1;
+        }
+        n_withdrawn
+    }
+}

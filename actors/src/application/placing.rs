@@ -1,0 +1,352 @@
+//! An offer becomes placements: what the attempt decides is carried out here.
+//!
+//! The decision itself is a rule ([`monoceros_rules::decide::attempt`]). An offer that is here tries
+//! one class after the other; what is to be placed goes to a node, which answers in the same step; what
+//! is not is parked and says why. After a placement the application goes on while nobody else comes
+//! first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking};
+use monoceros_rules::decide::parking::{Obstacle, refused, retry_after};
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::values::epoch::Epoch;
+use monoceros_rules::work::allocations::{Allocation, AllocationId};
+use monoceros_rules::work::asks::AskSlot;
+
+use super::{Application, Blocked};
+use crate::metrics::ActorKind;
+use crate::step::{Alarm, Allocated, Baton, Notice, Placement};
+
+impl Application {
+    /// Tries one class after the other until one has a node to ask, or gives the offer back.
+    pub(super) fn consider(&mut self, mut baton: Box<Baton>) {
+        self.set_blocked(Blocked::default(), &mut baton);
+        self.backoff = None;
+        loop {
+            match self.attempt(&baton, |attempt| attempt.next()) {
+                Next::Place(candidate) => {
+                    self.within_user_quota(candidate.ask, &mut baton);
+                    self.within_quota(candidate.ask, &mut baton);
+                    return self.place(baton, candidate);
+                }
+                Next::Park(parking) => self.park(&parking, &mut baton),
+                Next::BackOff(reached) => {
+                    self.back_off(reached, &mut baton);
+                    break;
+                }
+                Next::Decline(at) => {
+                    self.declined_at = at;
+                    break;
+                }
+            }
+        }
+        self.rise(baton);
+    }
+
+    /// Looks at the offer that is here with all that the rules want to see.
+    fn attempt<T>(&self, baton: &Baton, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
+        self.looking(baton, |view| {
+            look(&Attempt {
+                asks: &self.book.asks,
+                view,
+                lane: self.limited_lane(),
+                books: &baton.books,
+                backoff_asks: self.leaf_facts.config.settings.backoff_asks,
+                asks_later: baton.offer.asks_later,
+            })
+        })
+    }
+
+    /// Up to where things were loosened when the offer came here.
+    fn epoch(&self, baton: &Baton) -> Epoch {
+        self.attempt(baton, |attempt| attempt.view.epoch())
+    }
+
+    /// Has an ask and its class wait for what may cure the obstacle.
+    fn park(&mut self, parking: &Parking, baton: &mut Baton) {
+        let Parking { class, ask: slot, obstacle } = *parking;
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            self.log_why(parking, baton);
+        }
+        let waits = self
+            .attempt(baton, |attempt| obstacle.waits(&attempt.asks.ask(slot).spec, attempt.view));
+        match obstacle {
+            Obstacle::Limits => {
+                self.over_user_quota(slot, baton);
+                self.book.asks.set_waits(class, waits);
+                return;
+            }
+            Obstacle::Quota => {
+                self.within_user_quota(slot, baton);
+                self.over_quota(slot, baton);
+                self.book.asks.set_waits(class, waits);
+                return;
+            }
+            _ => {}
+        }
+        self.within_user_quota(slot, baton);
+        self.within_quota(slot, baton);
+        match obstacle {
+            Obstacle::NoNode | Obstacle::RequiredNode => {
+                let ask = self.book.asks.ask_mut(slot);
+                ask.begin_anew();
+                ask.attempted = true;
+                if let Some(node) = &ask.required_node {
+                    baton.directory.named.enter(node, self.slot);
+                }
+                self.book.asks.set_waits(class, waits);
+            }
+            Obstacle::GrewMeanwhile => {
+                self.book.asks.ask_mut(slot).refresh();
+                self.book.asks.set_waits(class, waits);
+            }
+            Obstacle::HeldByOthers => self.park_held(slot, waits, baton),
+            Obstacle::Refused => {
+                self.book.asks.ask_mut(slot).attempted = true;
+                let at = self.epoch(baton);
+                self.park_refused(slot, at, baton);
+            }
+            Obstacle::Quota | Obstacle::Limits => {}
+        }
+    }
+
+    fn log_why(&self, parking: &Parking, baton: &Baton) {
+        let frames = baton.offer.frames.iter();
+        let queues = frames.map(|frame| (&frame.facts.config.path, &frame.headroom));
+        let why = self.attempt(baton, |attempt| attempt.why(parking, queues));
+        let ask = self.book.asks.ask(parking.ask);
+        tracing::debug!(application = %self.book.id, ask = %ask.key, %why, "not placed");
+    }
+
+    /// Its search goes on when a node comes back that another placement holds.
+    fn park_held(&mut self, slot: AskSlot, waits: WaitSet, baton: &mut Baton) {
+        if let Some(trying) = self.book.asks.ask_mut(slot).trying_mut()
+            && trying.waits_again()
+            && let Some(class) = self.book.asks.class_of(slot)
+        {
+            // It is alone in its class already, and its deadline is armed.
+            self.book.asks.set_waits(class, waits);
+            return;
+        }
+        self.book.asks.single_out(slot, waits);
+        baton.directory.refused.insert(self.slot);
+        self.arm_retry(slot, baton);
+    }
+
+    /// Every node that had room refused the ask up to this epoch, or the one it names did: it waits
+    /// alone.
+    pub(super) fn park_refused(&mut self, slot: AskSlot, at: Epoch, baton: &mut Baton) {
+        self.tell_refusals(baton, slot);
+        let ask = self.book.asks.ask(slot);
+        if let Some(node) = &ask.required_node {
+            baton.directory.named.enter(node, self.slot);
+        }
+        let waits = WaitSet::Parked(Box::new(refused(&ask.spec, at)));
+        self.book.asks.single_out(slot, waits);
+        self.book.asks.ask_mut(slot).rest();
+        baton.directory.refused.insert(self.slot);
+        self.arm_retry(slot, baton);
+    }
+
+    /// Has an ask that was just singled out tried again when some time has passed.
+    fn arm_retry(&mut self, slot: AskSlot, baton: &mut Baton) {
+        let ask = self.book.asks.ask(slot);
+        let Some(refusals) = ask.refusals() else { return };
+        let alarm = Alarm::PredicateRetry {
+            application: self.slot,
+            id: Arc::clone(&self.book.id),
+            key: Arc::clone(&ask.key),
+            retry: refusals.retry,
+        };
+        baton.alarms.push((retry_after(refusals.in_a_row), alarm));
+    }
+
+    /// Asks a node to hold one instance of an ask. The one place where a placement begins.
+    fn place(&mut self, mut baton: Box<Baton>, candidate: Candidate) {
+        let Candidate { ask: slot, node, alternatives, is_continued } = candidate;
+        let ask = self.book.asks.ask_mut(slot);
+        if !is_continued {
+            ask.begin_anew();
+        }
+        let spec = Arc::clone(&ask.spec);
+        let (created_ns, now_ns) = (ask.created_ns, baton.now_ns);
+        let entry = Allocation::new(self.slot, Arc::clone(&spec), node, created_ns, now_ns);
+        let placement = Placement {
+            application: self.slot,
+            ask: slot,
+            spec,
+            node,
+            alternatives,
+            allocation: baton.books.allocations.insert(entry),
+            refusals: BTreeMap::new(),
+        };
+        Self::ask_node(baton, node, placement);
+    }
+
+    fn ask_node(mut baton: Box<Baton>, node: NodeSlot, placement: Placement) {
+        baton.tally.post(ActorKind::Node);
+        let address = Arc::clone(&baton.directory.nodes[node]);
+        address.do_send(crate::node::Place { baton, placement });
+    }
+
+    /// The node has no room for a placement or its predicate refused it: the next node in order, if
+    /// there is one.
+    pub(super) fn refused(&mut self, mut baton: Box<Baton>, mut placement: Placement) {
+        baton.tally.refused();
+        baton.offer.refused += 1;
+        let slot = placement.ask;
+        let request = self.book.asks.ask(slot).request();
+        if let Some(node) = baton.books.nodes.next(placement.node, &request) {
+            placement.node = node;
+            placement.alternatives.clear();
+            if let Some(entry) = baton.books.allocations.get_mut(placement.allocation) {
+                entry.node = node;
+            }
+            Self::ask_node(baton, node, placement);
+            return;
+        }
+        baton.books.allocations.remove(placement.allocation);
+        let ask = self.book.asks.ask_mut(slot);
+        ask.attempted = true;
+        if !placement.refusals.is_empty() {
+            ask.refusals_mut().reasons = placement.refusals;
+        }
+        let at = self.epoch(&baton);
+        self.park_refused(slot, at, &mut baton);
+        if baton.offer.level() >= baton.offer.frames.len() {
+            self.consider(baton);
+        } else {
+            self.rise(baton);
+        }
+    }
+
+    /// The node holds it: it is an allocation. Goes on while nobody else comes first.
+    pub(super) fn book(&mut self, mut baton: Box<Baton>, placement: &Placement) {
+        let (slot, resources) = (placement.ask, &placement.spec.resources);
+        let uuid = self.book.next_uuid(slot);
+        let priority = self.book.asks.priority();
+        self.book.asks.take_one(slot);
+        self.book.asks.ask_mut(slot).live.push(placement.allocation);
+        let allocated = self.bind(&mut baton, placement.allocation, uuid);
+        baton.offer.charge(resources);
+        self.uses(resources, &mut baton);
+        self.book.booked(resources, baton.now_ns, &mut self.changes);
+        let running = self.tell_changes(&mut baton);
+        Self::tell_allocated(&mut baton, allocated);
+        let delta = LedgerDelta { running, ..LedgerDelta::default() };
+        self.go_on(baton, priority, &delta);
+    }
+
+    /// The node holds it and has asked the RM: it is booked as unsettled. Goes on while nobody else
+    /// comes first.
+    pub(super) fn await_answer(
+        &mut self,
+        mut baton: Box<Baton>,
+        placement: &Placement,
+        question: u64,
+    ) {
+        debug_assert!(
+            baton.books.unsettled.get(question).is_some(),
+            "the node booked the question"
+        );
+        let priority = self.book.asks.priority();
+        let may_run_soon = self.book.may_run_soon();
+        let resources = &placement.spec.resources;
+        self.book.asks.hold_one(placement.ask, placement.allocation);
+        self.book.held(placement.allocation, resources);
+        let starting = i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
+        baton.offer.charge(resources);
+        self.uses(resources, &mut baton);
+        self.go_on(baton, priority, &LedgerDelta { starting, ..LedgerDelta::default() });
+    }
+
+    /// A placement becomes an allocation: it has a name and its deadline. Returns what the RM is
+    /// told of it.
+    pub(super) fn bind(
+        &mut self,
+        baton: &mut Baton,
+        id: AllocationId,
+        uuid: Arc<str>,
+    ) -> Option<Allocated> {
+        let now_ns = baton.now_ns;
+        let entry = baton.books.allocations.get_mut(id)?;
+        entry.uuid = Arc::clone(&uuid);
+        entry.bound_ns = now_ns;
+        if let Some(timeout) = entry.spec.execution_timeout_ms {
+            let alarm = Alarm::ExecutionTimeout { allocation: id };
+            baton.alarms.push((Duration::from_millis(timeout.get()), alarm));
+        }
+        self.book.allocations.insert(uuid, id);
+        baton.tally.placed();
+        baton.directory.counts(self.leaf_facts.slot).allocated += 1;
+        let entry = baton.books.allocations.get(id)?;
+        Some(self.allocated(entry, baton))
+    }
+
+    /// What the RM is told of an allocation.
+    pub(super) fn allocated(&self, entry: &Allocation, baton: &Baton) -> Allocated {
+        Allocated {
+            application: Arc::clone(&self.book.id),
+            spec: Arc::clone(&entry.spec),
+            uuid: Arc::clone(&entry.uuid),
+            node: Arc::clone(baton.books.nodes.id(entry.node)),
+            queue: Arc::clone(&self.book.queue),
+            user: Arc::clone(&self.book.user),
+            group: self.group().cloned(),
+            at_ns: baton.now_ns,
+        }
+    }
+
+    pub(super) fn tell_allocated(baton: &mut Baton, allocated: Option<Allocated>) {
+        let Some(allocated) = allocated else {
+            debug_assert!(false, "a placement on its way is in the table");
+            return;
+        };
+        tracing::debug!(
+            application = %allocated.application,
+            ask = %allocated.spec.key,
+            node = %allocated.node,
+            "placed"
+        );
+        baton.notices.push(Notice::Allocated(Box::new(allocated)));
+    }
+
+    /// After a decision: goes on while nobody else comes first. `priority` is what it was before,
+    /// `delta` how the counts of running applications changed.
+    fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
+        let frames = baton.offer.frames.len();
+        if delta.running != 0 || delta.starting != 0 {
+            for frame in &mut baton.offer.frames {
+                frame.delta.running += delta.running;
+                frame.delta.starting += delta.starting;
+            }
+            // Whoever limits running applications must see that one more runs.
+            let limited = baton.offer.frames.iter().position(|frame| frame.counts_running);
+            if let Some(first) = limited {
+                baton.offer.rise_to(first + 1);
+            }
+        }
+        let goes_on = baton.offer.level() >= frames
+            && priority == self.book.asks.priority()
+            && self.leads(&baton);
+        if goes_on {
+            self.consider(baton);
+        } else {
+            self.rise(baton);
+        }
+    }
+
+    /// Whether this application still comes before the next one of its leaf.
+    fn leads(&self, baton: &Baton) -> bool {
+        match (&baton.offer.runner_up, self.key()) {
+            (None, _) => true,
+            (Some(runner_up), Some(key)) => key < *runner_up,
+            (Some(_), None) => false,
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Placements whose predicate is answered later: from the question to the allocation, or back.
+//!
+//! # The way of a placement
+//! An offer picks a node as it always does; the node holds the amount, books the question and says it.
+//! The placement is booked here as *unsettled*: what is pending shrinks, application and queues count
+//! it as allocated, so that order and quota see it. It has no UUID, its application enters no state,
+//! and no release can name it. The answer enters through the inbox, visits the node that passes, which
+//! confirms it or refuses it, and comes here:
+//!
+//! * confirmed: it is an allocation, there;
+//! * failed: refunded, and its ask goes on with the nodes that have not refused ([`Try`]);
+//! * presumed to fail, because nobody answered: the same, but no request for more machines;
+//! * void, unanswered, or refused by the node that passed: refunded, and asked again.
+//!
+//! # Invariants
+//! * Whoever takes a question out of `books.unsettled` settles its placement or refunds it, in that
+//!   same visit.
+//! * A placement that became impossible (its ask withdrawn or changed, its node gone) is cancelled in
+//!   the step that made it so. An answer to it finds nothing.
+//! * The RM is told of every question that was cancelled, and of every answer that counted on an
+//!   assumption of its own and was not taken ([`Notice::Withdrawn`]).
+
+use monoceros_rules::decide::predicates::{OpenQuestion, Try};
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::epoch::{Epoch, Growth, Loosening};
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::AllocationId;
+use monoceros_rules::work::asks::AskSlot;
+
+use super::Application;
+use super::ops::VisitEffects;
+use crate::api::predicates::{Invalidation, QuestionId};
+use crate::step::{Baton, NodeWork, Notice, Settlement};
+
+/// Most different reasons that are kept of the refusals of one ask.
+const REASONS_MAX: usize = 64;
+
+/// A placement that was taken back, and what its node has still to let go of.
+struct Refund {
+    ask: AskSlot,
+    question: OpenQuestion,
+    node_work: (NodeSlot, NodeWork),
+}
+
+impl Application {
+    /// What an answer means is carried out.
+    pub(super) fn take_answer(
+        &mut self,
+        number: u64,
+        settlement: Settlement,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        match settlement {
+            Settlement::Confirmed { moved_from } => {
+                self.settle(number, moved_from, baton, effects);
+            }
+            Settlement::NotTaken { position, assumed, is_void } => {
+                self.not_taken(number, (position, assumed, is_void), baton, effects);
+            }
+            Settlement::Failed { reasons } => {
+                baton.tally.predicate_failed();
+                tracing::debug!(application = %self.book.id, question = number, ?reasons,
+                    "refused by predicate");
+                self.failed(number, reasons, baton, effects);
+            }
+            Settlement::Presumed { reasons } => {
+                baton.tally.predicate_unanswered();
+                tracing::debug!(application = %self.book.id, question = number, ?reasons,
+                    "taken as refused by predicate for want of an answer");
+                if let Some(slot) = self.failed(number, reasons, baton, effects) {
+                    self.book.asks.ask_mut(slot).unanswered = true;
+                }
+            }
+            Settlement::Unanswered => {
+                baton.tally.predicate_unanswered();
+                // Whoever has no time for an answer is to be asked less.
+                baton.books.unsettled.window.answered(true);
+                self.refund(number, baton, effects);
+            }
+            Settlement::Senseless { verdict } => {
+                tracing::error!(application = %self.book.id, question = number, ?verdict,
+                    "no answer that makes sense, taken as a refusal for now");
+                baton.tally.predicate_unanswered();
+                if let Some((slot, question)) = self.refund(number, baton, effects) {
+                    self.park_refused(slot, asked_at(&question), baton);
+                }
+            }
+        }
+    }
+
+    /// A node has confirmed it: it is an allocation.
+    fn settle(
+        &mut self,
+        number: u64,
+        moved_from: Option<NodeSlot>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(question) = baton.books.unsettled.take(number) else { return };
+        let id = question.allocation;
+        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        entry.question = None;
+        if let Some(before) = moved_from {
+            effects.node_work.push((before, NodeWork::Return(id, entry.resources().clone())));
+        }
+        let slot = self.book.asks.slot_of(entry.key());
+        let slot = slot.expect("an ask stays while a placement of it waits");
+        let uuid = self.book.next_uuid(slot);
+        self.book.asks.settle_one(slot, id);
+        let allocated = self.bind(baton, id, uuid);
+        self.book.settled(id, baton.now_ns, &mut self.changes);
+        effects.delta.running += self.tell_changes(baton);
+        baton.notices.append(&mut effects.discharged);
+        Self::tell_allocated(baton, allocated);
+    }
+
+    /// One of the candidates passes, and the placement cannot be settled there: it is asked again.
+    fn not_taken(
+        &mut self,
+        number: u64,
+        (position, assumed, is_void): (usize, bool, bool),
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let refunded = if assumed {
+            // What it assumed does not hold, and its other answers may rest on it.
+            self.cancel(number, baton, effects)
+        } else {
+            self.refund(number, baton, effects)
+        };
+        if let Some((slot, question)) = refunded.filter(|_| !is_void && position > 0) {
+            let refused = &question.candidates[..position];
+            self.trying(slot, question.growth, baton).passed_over(refused);
+        }
+    }
+
+    /// None of the candidates passes: its ask goes on with others. The ask, if it does.
+    fn failed(
+        &mut self,
+        number: u64,
+        reasons: Vec<(String, u32)>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> Option<AskSlot> {
+        let (slot, question) = self.refund(number, baton, effects)?;
+        baton.tally.refused();
+        self.note_reasons(slot, reasons, baton);
+        if self.book.asks.ask(slot).is_resting() {
+            // Another instance of it has been through all nodes meanwhile.
+            self.park_refused(slot, asked_at(&question), baton);
+            return None;
+        }
+        let widest = baton.books.unsettled.widest;
+        self.trying(slot, question.growth, baton).refused_by(&question.candidates, widest);
+        Some(slot)
+    }
+
+    /// Keeps what predicates said of an ask, for the event when no node will have it.
+    fn note_reasons(&mut self, slot: AskSlot, reasons: Vec<(String, u32)>, baton: &Baton) {
+        if !baton.tracking.is_on() {
+            return;
+        }
+        let noted = &mut self.book.asks.ask_mut(slot).refusals_mut().reasons;
+        for (reason, nodes) in reasons {
+            // Whoever answers is outside: what it says must not grow without end.
+            if noted.len() < REASONS_MAX || noted.contains_key(&reason) {
+                let count = noted.entry(reason).or_default();
+                *count = count.saturating_add(nodes);
+            }
+        }
+    }
+
+    /// The ask's try; where there is none, one that began at this growth of the node index.
+    fn trying(&mut self, slot: AskSlot, growth: Growth, baton: &mut Baton) -> &mut Try {
+        baton.directory.refused.insert(self.slot);
+        let era = baton.books.unsettled.era();
+        self.book.asks.ask_mut(slot).trying_since(era, growth)
+    }
+
+    /// Takes a placement back from its node and its queues: its ask waits as before.
+    fn refund(
+        &mut self,
+        number: u64,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> Option<(AskSlot, OpenQuestion)> {
+        let Refund { ask, question, node_work } = self.take_back(number, baton, effects)?;
+        effects.node_work.push(node_work);
+        Some((ask, question))
+    }
+
+    /// [`Self::refund`] for every holder but the node.
+    fn take_back(
+        &mut self,
+        number: u64,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> Option<Refund> {
+        let question = baton.books.unsettled.take(number)?;
+        let id = question.allocation;
+        let entry = baton.books.allocations.remove(id)?;
+        let slot = self.book.asks.slot_of(entry.key());
+        let ask = slot.expect("an ask stays while a placement of it waits");
+        let resources: Resources = entry.resources().clone();
+        self.book.refunded(id, &resources);
+        effects.delta.allocated.subtract(&resources);
+        let pending = self.book.asks.take_back(ask, id);
+        effects.delta.pending.add(&pending);
+        effects.loosens = true;
+        effects.touched = true;
+        Some(Refund { ask, question, node_work: (entry.node, NodeWork::Return(id, resources)) })
+    }
+
+    /// As [`Self::refund`], and its answer is not wanted any more.
+    fn cancel(
+        &mut self,
+        number: u64,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> Option<(AskSlot, OpenQuestion)> {
+        let refunded = self.refund(number, baton, effects)?;
+        Self::tell_cancelled(number, baton);
+        Some(refunded)
+    }
+
+    fn tell_cancelled(number: u64, baton: &mut Baton) {
+        baton.tally.predicate_cancelled();
+        baton.notices.push(Notice::Withdrawn(QuestionId(number)));
+    }
+
+    /// The nodes that a cancelled question named: the RM may have assumed any of them, and answered
+    /// others on top of it.
+    fn unsettle(question: &OpenQuestion, baton: &mut Baton) {
+        for candidate in &question.candidates {
+            if let Some(node) = baton.books.nodes.slot_of(candidate) {
+                baton.books.unsettled.changed(node);
+            }
+        }
+    }
+
+    /// Cancels these placements, as far as they are unsettled.
+    pub(super) fn give_up(
+        &mut self,
+        ids: &[AllocationId],
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        for id in ids {
+            let entry = baton.books.allocations.get(*id);
+            let Some(number) = entry.and_then(|entry| entry.question) else { continue };
+            let Some((_, question)) = self.cancel(number, baton, effects) else { continue };
+            Self::unsettle(&question, baton);
+        }
+    }
+
+    /// Cancels an unsettled placement whose node is gone, and what it held with it.
+    pub(super) fn give_up_without_node(
+        &mut self,
+        id: AllocationId,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let number = baton.books.allocations.get(id).and_then(|entry| entry.question);
+        let Some(number) = number else { return };
+        let Some(Refund { question, .. }) = self.take_back(number, baton, effects) else { return };
+        Self::tell_cancelled(number, baton);
+        Self::unsettle(&question, baton);
+    }
+
+    /// Cancels every placement of an ask that waits for its predicate.
+    pub(super) fn give_up_ask(
+        &mut self,
+        slot: AskSlot,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let unsettled = self.book.asks.ask(slot).unsettled.clone();
+        self.give_up(&unsettled, baton, effects);
+    }
+
+    /// What predicates said may be wrong by now.
+    pub(super) fn invalidated(
+        &mut self,
+        invalidation: &Invalidation,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let keys = &invalidation.keys;
+        let is_meant = |key: &str| invalidation.all || keys.iter().any(|meant| meant == key);
+        effects.touched |= self.book.asks.wake_refused(|ask| is_meant(&ask.key));
+        if self.book.asks.any_refused() {
+            baton.directory.refused.insert(self.slot);
+        }
+    }
+}
+
+/// Where the node index stood when the question was asked; quota does not matter to a refusal.
+fn asked_at(question: &OpenQuestion) -> Epoch {
+    Epoch { loosening: Loosening::NONE, growth: question.growth }
+}

@@ -1,0 +1,179 @@
+//! Allocations that exist already: the RM reports them after a restart, or has placed them itself.
+//!
+//! What runs is taken over whatever quota and room say: to refuse it would not end it. What it may be
+//! refused for is a node that is not there, an application that has ended, and a sum that cannot be
+//! counted.
+
+use std::sync::Arc;
+
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
+use monoceros_rules::work::asks::{AskSlot, AskSpec};
+use monoceros_rules::work::rejection::{Ignored, Rejection};
+
+use super::ops::VisitEffects;
+use super::{Application, Existing};
+use crate::events::{Event, EventKind};
+use crate::step::{Baton, NodeWork, Notice};
+
+impl Application {
+    pub(super) fn existing(
+        &mut self,
+        existing: Existing,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Existing { spec, uuid, node } = existing;
+        let Some(node_slot) = baton.books.nodes.slot_of(&node) else {
+            self.reject(&spec, Rejection::NodeUnknown(node), baton);
+            return;
+        };
+        if let Some(id) = self.book.allocations.get(&uuid).copied() {
+            let is_there = self.is_on(id, node_slot, baton);
+            self.note_place(is_there, &uuid, &node, baton);
+            self.resize_known(id, &spec, baton, effects);
+            return;
+        }
+        // In today's form the key is the identity: it runs, though under another UUID.
+        if let Some(slot) = self.runs_as(&spec) {
+            let live = &self.book.asks.ask(slot).live;
+            let is_there = live.iter().any(|id| self.is_on(*id, node_slot, baton));
+            self.note_place(is_there, &spec.key, &node, baton);
+            if let Err(reason) = self.resize(slot, &spec.resources, baton, effects) {
+                self.reject_change(slot, &spec, reason, baton);
+            }
+            return;
+        }
+        // Whether the RM means what waits for its predicate, or another one: it knows, not we.
+        if let Some(slot) = self.book.asks.slot_of(&spec.key) {
+            self.give_up_ask(slot, baton, effects);
+        }
+        // In today's form the size is that of the key; by UUID it is that of this allocation alone,
+        // so that nothing can go wrong with what a node brings along once the node is accepted.
+        let same_key =
+            self.book.asks.slot_of(&spec.key).filter(|slot| {
+                spec.form == Form::Unified && self.book.asks.ask(*slot).outstanding > 0
+            });
+        let fits = self.may_take(&spec, baton, effects).and_then(|()| match same_key {
+            Some(slot) => self.resize(slot, &spec.resources, baton, effects),
+            None => Ok(()),
+        });
+        match fits {
+            Ok(()) => self.book_existing(spec, uuid, node_slot, baton, effects),
+            Err(reason) => self.reject(&spec, reason, baton),
+        }
+    }
+
+    fn is_on(&self, id: AllocationId, node: NodeSlot, baton: &Baton) -> bool {
+        baton.books.allocations.get(id).is_some_and(|entry| entry.node == node)
+    }
+
+    /// A report of what runs names another node than it was placed on: it stays where it is.
+    fn note_place(&self, is_there: bool, name: &Arc<str>, node: &Arc<str>, baton: &mut Baton) {
+        if !is_there {
+            tracing::warn!(application = %self.book.id, allocation = %name, %node,
+                "an allocation is said to be on another node than it was placed on, ignored");
+            baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
+        }
+    }
+
+    /// The ask whose allocations a report in today's form can only mean: it has some, and nothing
+    /// that waits.
+    fn runs_as(&self, spec: &AskSpec) -> Option<AskSlot> {
+        let slot = self.book.asks.slot_of(&spec.key).filter(|_| spec.form == Form::Unified)?;
+        let ask = self.book.asks.ask(slot);
+        (ask.still_to_come() == 0 && !ask.live.is_empty()).then_some(slot)
+    }
+
+    /// The RM reports an allocation again, perhaps in another size: by UUID it is that one alone,
+    /// else all of the key.
+    fn resize_known(
+        &mut self,
+        id: AllocationId,
+        spec: &AskSpec,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let known = self.book.asks.slot_of(&spec.key).filter(|_| spec.form == Form::Unified);
+        if let Some(slot) = known {
+            if let Err(reason) = self.resize(slot, &spec.resources, baton, effects) {
+                self.reject_change(slot, spec, reason, baton);
+            }
+            return;
+        }
+        let Some(entry) = baton.books.allocations.get(id) else { return };
+        let growth = spec.resources.minus(entry.resources());
+        if baton.books.can_promise(&effects.promised, &growth, 1) {
+            self.resize_allocation(id, &spec.resources, baton, effects);
+        } else {
+            tracing::warn!(application = %self.book.id, allocation = %entry.uuid,
+                "change of what is allocated ignored: it is more than can be counted");
+            baton.notices.push(Notice::Ignored(Ignored::AllocationChange));
+        }
+    }
+
+    fn book_existing(
+        &mut self,
+        spec: Arc<AskSpec>,
+        uuid: Arc<str>,
+        node: NodeSlot,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        self.join_lane(baton);
+        let created_ns = spec.created_ns.unwrap_or(baton.now_ns);
+        self.book.submitted_no_later_than(created_ns);
+        let slot = self.ask_of_existing(&spec, baton, effects);
+        let whose = self.slot;
+        let mut entry = Allocation::new(whose, spec, node, created_ns, baton.now_ns);
+        entry.uuid = Arc::clone(&uuid);
+        let (form, resources) = (entry.spec.form, entry.resources().clone());
+        let allocated = self.allocated(&entry, baton);
+        let id = baton.books.allocations.insert(entry);
+        self.book.asks.ask_mut(slot).live.push(id);
+        self.book.allocations.insert(Arc::clone(&uuid), id);
+        baton.books.unsettled.changed(node);
+        effects.node_work.push((node, NodeWork::Hold(id, resources.clone())));
+        effects.promised.add(&resources);
+        effects.delta.allocated.add(&resources);
+        effects.touched = true;
+        baton.tally.recovered();
+        baton.directory.counts(self.leaf_facts.slot).allocated += 1;
+        self.book.booked(&resources, baton.now_ns, &mut self.changes);
+        effects.delta.running += self.tell_changes(baton);
+        if form == Form::Unified {
+            baton.notices.append(&mut effects.discharged);
+            baton.notices.push(Notice::Allocated(Box::new(allocated)));
+            return;
+        }
+        baton.happens(|at| {
+            let added = Event::of(EventKind::NodeAllocationAdded, &allocated.node, at);
+            added.referring(&uuid).amount(&resources)
+        });
+        self.tell_charge(&resources, baton, effects);
+        baton.happens(|at| {
+            self.event(EventKind::AllocationAdded, at).referring(&uuid).amount(&resources)
+        });
+    }
+
+    /// The ask that an existing allocation is an instance of: one that is outstanding has one less to
+    /// come, and where there is none, one is recorded.
+    fn ask_of_existing(
+        &mut self,
+        spec: &Arc<AskSpec>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> AskSlot {
+        let Some(slot) = self.book.asks.slot_of(&spec.key) else {
+            let sequence = baton.books.arrival();
+            return self.book.asks.put_allocated(Arc::clone(spec), baton.now_ns, sequence);
+        };
+        let ask = self.book.asks.ask(slot);
+        if ask.outstanding > 0 {
+            let taken = ask.resources.clone();
+            self.book.asks.take_one(slot);
+            effects.delta.pending.subtract(&taken);
+        }
+        slot
+    }
+}

@@ -1,0 +1,249 @@
+//! Allocations end: because the RM says so, because a node left, because their time is over.
+//!
+//! # Invariant
+//! * What ends leaves every holder in the same step: table, application, user and group, queues, and
+//!   the node, unless that is gone itself ([`Freed`]).
+
+use std::sync::Arc;
+
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{AllocationId, Form};
+use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::rejection::Ignored;
+
+use super::ops::VisitEffects;
+use super::{Application, Cause, Which};
+use crate::events::{Event, EventKind};
+use crate::step::{Baton, Ending, NodeWork, Notice, Released};
+
+/// What an allocation held that has left every other holder. The node has still to let go of it.
+#[must_use = "the node has to let go of it, unless it is gone itself"]
+pub(super) struct Freed {
+    id: AllocationId,
+    node: NodeSlot,
+    resources: Resources,
+}
+
+impl Freed {
+    /// The node lets go of it, too.
+    fn let_go(self, effects: &mut VisitEffects) {
+        let Self { id, node, resources } = self;
+        effects.node_work.push((node, NodeWork::Release(id, resources)));
+    }
+}
+
+impl Application {
+    pub(super) fn release(
+        &mut self,
+        which: &Which,
+        cause: Cause,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let ids: Vec<AllocationId> = match which {
+            Which::Uuid(uuid) => self.book.allocations.get(uuid).copied().into_iter().collect(),
+            Which::Key(key) => match self.book.asks.slot_of(key) {
+                Some(slot) => self.book.asks.ask(slot).live.to_vec(),
+                None => Vec::new(),
+            },
+            Which::All => self.all_allocations(),
+        };
+        let n_ended = ids.len();
+        let answer = (cause == Cause::Stopped).then_some("released by the resource manager");
+        for id in ids {
+            if cause.is_failure_to_start() && self.may_wait_again(id, baton) {
+                self.give_back(id, cause, baton, effects);
+            } else {
+                self.end(id, cause.event(), answer, baton, effects);
+            }
+        }
+        let n_withdrawn = if cause == Cause::ConfirmedTimeout || cause.is_failure_to_start() {
+            0
+        } else {
+            match which {
+                Which::Uuid(key) | Which::Key(key) => {
+                    self.withdraw_named(which, key, baton, effects)
+                }
+                Which::All => self.withdraw(None, Some(Form::Unified), baton, effects),
+            }
+        };
+        if n_ended + n_withdrawn == 0 {
+            baton.notices.push(Notice::Ignored(Ignored::ReleaseOfUnknown));
+        }
+    }
+
+    /// A release by key drops the pending request of that key; one by UUID only in today's form,
+    /// where the UUID is the key.
+    fn withdraw_named(
+        &mut self,
+        which: &Which,
+        key: &Arc<str>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> usize {
+        let Some(slot) = self.book.asks.slot_of(key) else { return 0 };
+        let unified = self.book.asks.ask(slot).form == Form::Unified;
+        if unified || matches!(which, Which::Key(_)) {
+            return self.withdraw(Some(key), None, baton, effects);
+        }
+        0
+    }
+
+    fn may_wait_again(&self, id: AllocationId, baton: &Baton) -> bool {
+        let live =
+            matches!(self.book.state(), ApplicationState::Accepted | ApplicationState::Running);
+        live && baton.books.allocations.get(id).is_some_and(|entry| !entry.released)
+    }
+
+    /// Its allocations in order of their UUIDs.
+    fn all_allocations(&self) -> Vec<AllocationId> {
+        let mut all: Vec<_> = self.book.allocations.iter().collect();
+        all.sort();
+        all.into_iter().map(|(_, id)| *id).collect()
+    }
+
+    /// Takes an allocation off every holder; tells the RM where there is a message. The event says why.
+    fn end(
+        &mut self,
+        id: AllocationId,
+        event: EventKind,
+        answer: Option<&'static str>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        if let Some(freed) = self.unbook(id, event, answer, baton, effects) {
+            freed.let_go(effects);
+        }
+    }
+
+    /// [`Self::end`] for every holder but the node.
+    fn unbook(
+        &mut self,
+        id: AllocationId,
+        event: EventKind,
+        answer: Option<&'static str>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> Option<Freed> {
+        let entry = baton.books.allocations.remove(id)?;
+        baton.disarmed.extend(entry.deadline);
+        self.book.allocations.remove(&entry.uuid);
+        self.book.unbooked(entry.resources());
+        effects.delta.allocated.subtract(entry.resources());
+        effects.loosens = true;
+        effects.touched = true;
+        effects.judge = true;
+        self.tell_discharge(entry.resources(), baton, effects);
+        baton.tally.released();
+        baton.directory.counts(self.leaf_facts.slot).released += 1;
+        let ends_with_node = event == EventKind::AllocationLostNode;
+        effects.happens(baton, |at| {
+            self.event(event, at).referring(&entry.uuid).amount(entry.resources())
+        });
+        if !ends_with_node {
+            effects.happens(baton, |at| {
+                let node = baton.books.nodes.id(entry.node);
+                let gone = Event::of(EventKind::NodeAllocationRemoved, node, at);
+                gone.referring(&entry.uuid).amount(entry.resources())
+            });
+        }
+        if let Some(slot) = self.book.asks.slot_of(entry.key()) {
+            self.book.asks.ask_mut(slot).live.retain(|live| *live != id);
+            let ask = self.book.asks.ask(slot);
+            let ends = ask.is_over() && !ask.withdrawn;
+            if ends && !ends_with_node && event != EventKind::AllocationTimedOut {
+                effects.happens(baton, |at| {
+                    self.event(EventKind::AskRemoved, at).referring(&ask.key).amount(&ask.resources)
+                });
+            }
+            self.book.asks.drop_if_done(slot);
+        }
+        if let Some(message) = answer {
+            baton.notices.push(Notice::Released(Box::new(Released {
+                application: Arc::clone(&self.book.id),
+                key: Arc::clone(entry.key()),
+                uuid: Arc::clone(&entry.uuid),
+                ending: Ending::StoppedByRm,
+                message,
+            })));
+        }
+        baton.books.unsettled.changed(entry.node);
+        Some(Freed { id, node: entry.node, resources: entry.resources().clone() })
+    }
+
+    /// The RM could not start it: off every holder, and pending again.
+    fn give_back(
+        &mut self,
+        id: AllocationId,
+        cause: Cause,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(entry) = baton.books.allocations.get(id) else { return };
+        let (key, node) = (Arc::clone(entry.key()), Arc::clone(baton.books.nodes.id(entry.node)));
+        // Outstanding first, so that the ask is not dropped as done when its allocation leaves.
+        if let Some(slot) = self.book.asks.slot_of(&key) {
+            let pending = self.book.asks.give_back(slot);
+            effects.pends(&pending);
+        }
+        if cause == Cause::RefusedForGood {
+            self.exclude(&key, &node, baton);
+        }
+        self.end(id, EventKind::AllocationCancelled, None, baton, effects);
+    }
+
+    /// Everything it asked for and holds goes; the partition forgets it after this step.
+    pub(super) fn remove(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        self.withdraw(None, None, baton, effects);
+        effects.happens(baton, |at| self.unplaced(at));
+        effects.happens(baton, |at| self.event(EventKind::AppUnlinked, at));
+        let message = Some("application removed by the resource manager");
+        for id in self.all_allocations() {
+            self.end(id, EventKind::AllocationCancelled, message, baton, effects);
+        }
+        if self.book.state() == ApplicationState::Running {
+            effects.delta.running -= 1;
+        }
+        let counts = baton.directory.counts(self.leaf_facts.slot);
+        counts.moved(Some(self.book.state()), None);
+        effects.judge = false;
+        effects.touched = true;
+        baton.ended.push((self.slot, self.row));
+    }
+
+    /// The node took its holdings with it: everything but the node lets go.
+    pub(super) fn stranded(
+        &mut self,
+        ids: &[AllocationId],
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        for id in ids {
+            let Some(entry) = baton.books.allocations.get(*id) else { continue };
+            if entry.question.is_some() {
+                self.give_up_without_node(*id, baton, effects);
+            } else {
+                let (event, message) = (EventKind::AllocationLostNode, Some("node removed"));
+                // What the node held is gone with the node.
+                let _ = self.unbook(*id, event, message, baton, effects);
+            }
+        }
+    }
+
+    pub(super) fn overdue(&mut self, id: AllocationId, baton: &mut Baton) {
+        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        if entry.released {
+            return;
+        }
+        entry.released = true;
+        let released = Released {
+            application: Arc::clone(&self.book.id),
+            key: Arc::clone(entry.key()),
+            uuid: Arc::clone(&entry.uuid),
+            ending: Ending::Timeout,
+            message: "execution timeout",
+        };
+        baton.notices.push(Notice::Released(Box::new(released)));
+    }
+}

@@ -1,0 +1,110 @@
+//! What a node asks the RM before it confirms a placement, and what it makes of an answer that comes
+//! later.
+//!
+//! # Two ways of asking
+//! An RM in this process answers in the middle of the placement ([`passes`]). One behind a network is
+//! asked by a question that leaves with the step ([`ask_later`]): the node has booked it and holds the
+//! amount meanwhile. The answer visits the node that passes ([`Node::confirm`]), the first candidate or
+//! an alternative: nobody else can say whether there is still room.
+//!
+//! # When things go wrong
+//! A predicate that panics counts as a refusal.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use monoceros_rules::decide::predicates::{Confirmation, confirm};
+
+use super::Node;
+use crate::api::predicates::{AnswerSink, PredicateQuestion, QuestionId};
+use crate::step::{Baton, Notice, Passed, Placement, Settlement};
+
+/// Asks the predicate of an RM in this process.
+///
+/// Every answer of this kind comes through here, in the order in which it decides.
+pub(super) fn passes(placement: &mut Placement, node: &str, baton: &mut Baton) -> bool {
+    let key = &placement.spec.key;
+    let args = &mut baton.question;
+    args.allocation_key.clear();
+    args.allocation_key.push_str(key);
+    args.node_id.clear();
+    args.node_id.push_str(node);
+    args.allocate = true;
+    let why = match catch_unwind(AssertUnwindSafe(|| baton.callback.predicates(&baton.question))) {
+        Ok(Ok(())) => return true,
+        Ok(Err(why)) => {
+            tracing::debug!(ask = %key, node, why, "refused by predicate");
+            why
+        }
+        Err(_) => {
+            tracing::error!(ask = %key, node, "the predicate callback panicked, taken as a refusal");
+            "the predicate failed".to_owned()
+        }
+    };
+    if baton.tracking.is_on() {
+        *placement.refusals.entry(why).or_default() += 1;
+    }
+    false
+}
+
+/// Books the question whether a placement passes, which the RM answers later, and says it.
+pub(super) fn ask_later(placement: &Placement, baton: &mut Baton) -> u64 {
+    let Baton { books, directory, .. } = baton;
+    let candidates = std::iter::once(&placement.node).chain(&placement.alternatives);
+    let nodes: Vec<_> = candidates.map(|slot| Arc::clone(books.nodes.id(*slot))).collect();
+    let (growth, is_required) = (books.nodes.growth(), placement.spec.required_node.is_some());
+    let whose = (placement.application, placement.allocation);
+    let number = books.unsettled.ask(whose, nodes.clone(), is_required, growth);
+    if let Some(entry) = books.allocations.get_mut(placement.allocation) {
+        entry.question = Some(number);
+    }
+    let application = directory.application_id(placement.application);
+    baton.tally.asked();
+    tracing::debug!(
+        %application,
+        ask = %placement.spec.key,
+        question = number,
+        candidates = nodes.len(),
+        "predicate asked"
+    );
+    baton.notices.push(Notice::Asked(Box::new(PredicateQuestion {
+        id: QuestionId(number),
+        application,
+        key: Arc::clone(&placement.spec.key),
+        nodes,
+        allocate: true,
+        answers: AnswerSink(Arc::clone(&baton.home)),
+    })));
+    number
+}
+
+impl Node {
+    /// What an answer means that passes here; `None` where its question was taken back meanwhile. What
+    /// is confirmed is held here from now on.
+    pub(super) fn confirm(&mut self, passed: &Passed, baton: &mut Baton) -> Option<Settlement> {
+        let books = &mut baton.books;
+        let question = books.unsettled.get(passed.question)?;
+        let (id, confirmation) =
+            (question.allocation, confirm(books, question, self.slot, passed.scope));
+        let is_void = confirmation == Confirmation::Void;
+        books.unsettled.window.answered(is_void);
+        baton.tally.predicate_passed(is_void);
+        let (is_confirmed, assumed) = (confirmation == Confirmation::Confirmed, passed.assumed);
+        if is_confirmed != assumed {
+            // A placement that the RM itself counted is no change to its later answers; one that it
+            // counted and that is not taken is.
+            books.unsettled.changed(self.slot);
+        }
+        if !is_confirmed {
+            return Some(Settlement::NotTaken { position: passed.position, assumed, is_void });
+        }
+        let entry = books.allocations.get_mut(id)?;
+        let before = std::mem::replace(&mut entry.node, self.slot);
+        let moved_from = (before != self.slot).then_some(before);
+        if moved_from.is_some() {
+            let resources = entry.resources().clone();
+            self.hold(id, &resources, baton);
+        }
+        Some(Settlement::Confirmed { moved_from })
+    }
+}

@@ -1,0 +1,37 @@
+//! An ask on its way to a node, and what the node says.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::work::asks::{AskSlot, AskSpec};
+
+/// One instance of an ask on its way to a node. It is in the allocation table already, and whoever takes
+/// it out of there settles it.
+pub(crate) struct Placement {
+    /// Whose it is.
+    pub(crate) application: ApplicationSlot,
+    pub(crate) ask: AskSlot,
+    pub(crate) spec: Arc<AskSpec>,
+    /// The node that is asked.
+    pub(crate) node: NodeSlot,
+    /// Whom to ask after `node` in the same question, in order.
+    pub(crate) alternatives: Vec<NodeSlot>,
+    pub(crate) allocation: AllocationId,
+    /// What predicates said so far, each with the number of nodes; only for events.
+    pub(crate) refusals: BTreeMap<String, u32>,
+}
+
+/// What a node says to a placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlaceAnswer {
+    /// It holds it: the predicate passed.
+    Held,
+    /// It holds it and has asked the RM for its predicate by this question.
+    Asked(u64),
+    /// It has no room, or takes nothing now: the index promised what the node does not have.
+    NoRoom,
+    /// The RM's predicate says no.
+    Refused,
+}
