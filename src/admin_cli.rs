@@ -1,7 +1,8 @@
 //! `monoceros admin`: what an operator asks of a running scheduler, from a shell.
 //!
-//! Answers go to standard output as lines of columns or as documents; a refusal is printed with the
-//! reason that the scheduler gave, and the exit code is 1.
+//! It is a client of the admin service and nothing more: whatever it can do, a program of an
+//! operator can do too. Answers go to standard output as lines of columns or as documents; a
+//! refusal is printed with the reason that the scheduler gave, and the exit code is 1.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,7 @@
 //! The command line of `monoceros`.
+//!
+//! Flags are few: a flag is for what changes from one start to the next (where to listen, which
+//! file), and everything else is a setting, which a file can keep and explain.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,9 @@
 //! The connections of an edge: plain, or inside TLS.
 //!
+//! # Why here
+//! Both edges need what neither of their servers brings: certificates that are replaced while the
+//! service runs, and a deadline for a client that connects and sends nothing.
+//!
 //! # Invariants
 //! * A client that is slow to agree on keys holds up nobody: handshakes go on beside each other and
 //!   beside the acceptance of new connections.

@@ -1,11 +1,13 @@
-//! The full state dump: everything that the scheduler knows, as one JSON object
-//! (rest-events-metrics chapter, section 6).
+//! The full state dump: everything that the scheduler knows, as one JSON object.
+//!
+//! It is what an operator attaches to a bug report: one document from one run, taken without
+//! stopping the scheduler.
 //!
 //! # Invariants
 //! * One dump is made at a time: it holds the whole state twice, and a second caller waits.
 //! * What belongs to one partition and one key is of one moment; two keys are not.
-//! * A resource manager that does not tell its state, or takes too long, costs the dump its part and
-//!   nothing else.
+//! * A resource manager that does not tell its state, or takes too long, costs the dump its part
+//!   and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -227,7 +229,7 @@ fn unless_gone<T>(read: Result<T, ReadError>) -> Result<Option<T>, DumpError> {
     }
 }
 
-/// What resource managers are configured with (8.1): the object of the only one, of nobody where
+/// What resource managers are configured with: the object of the only one, of nobody where
 /// there is none, or one object per id.
 async fn configurations(handle: &SchedulerHandle, rms: &[String]) -> Result<Value, DumpError> {
     let mut present = Vec::new();
@@ -323,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d2_what_a_resource_manager_tells_is_merged_or_its_failure_is() {
+    fn what_a_resource_manager_tells_is_merged_or_its_failure_is() {
         let shown = |told| serde_json::to_string(&object(told)).unwrap();
         assert_eq!(shown(Some(Ok(r#"{"cache":{"pods":3}}"#.into()))), r#"{"cache":{"pods":3}}"#);
         assert_eq!(shown(Some(Err("no time".into()))), r#"{"Error":"no time"}"#);
@@ -334,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn d5_the_finest_level_is_named_as_readers_of_dumps_know_it() {
+    fn the_finest_level_is_named_as_readers_of_dumps_know_it() {
         for (level, name) in [
             (LevelFilter::TRACE, Some("debug")),
             (LevelFilter::DEBUG, Some("debug")),

@@ -1,5 +1,8 @@
-//! The configuration in force as a document (rest-events-metrics chapter, 8.1): what was accepted,
-//! with what was added to it, and the settings that came with it, secrets masked.
+//! The configuration in force as a document: what was accepted, with what was added to it, and the
+//! settings that came with it, secrets masked.
+//!
+//! It is not the text that was sent: what a reader wants to know is what the scheduler works with,
+//! the defaults and the queues that it added included.
 //!
 //! # Invariants
 //! * JSON and YAML say the same in the same order. In YAML keys are in lower case, except where an
@@ -20,7 +23,7 @@ use crate::secrets;
 /// The key of the settings outside the queue configuration.
 const EXTRA: &str = "Extra";
 
-/// See the module.
+/// The document: the queues that are in force, and beside them the other settings.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct InForce {
@@ -204,12 +207,12 @@ partitions:
     }
 
     #[test]
-    fn c2_json_has_its_keys_and_empty_objects() {
+    fn json_has_its_keys_and_empty_objects() {
         expect![[r#"{"Partitions":[{"Name":"default","Queues":[{"Name":"root","Parent":true,"Resources":{},"ChildTemplate":{"Resources":{}},"Queues":[{"Name":"Team","Parent":true,"Resources":{"Guaranteed":{"vcore":"500m"},"Max":{"vcore":"10"}},"MaxApplications":7,"Properties":{"Own Key":"yes: no # '","priority.offset":"5"},"SubmitACL":"ann dev,ops","ChildTemplate":{"Resources":{"Max":{"vcore":"1"}}}}],"Limits":[{"Limit":"","Users":["*"],"MaxResources":{"memory":"10G"}}]}],"PlacementRules":[{"Name":"tag","Create":true,"Filter":{"Type":"allow","Users":["ann","bob"]},"Parent":{"Name":"fixed","Filter":{"Type":""},"Value":"root.Team"},"Value":"Namespace"},{"Name":"provided","Filter":{"Type":""}}],"Limits":[{"Limit":"","Users":["*"],"MaxResources":{"memory":"10G"}}],"Preemption":{"Enabled":false},"NodeSortPolicy":{"Type":"binpacking","ResourceWeights":{"memory":0.5,"vcore":2.0}},"UserGroupResolver":{}}],"Checksum":"D33D338822458E66E931414938F9F4EDD5E40BD83CBA09D22082C7B68BE92F94","Extra":{"Multi":"a\nb","admission.token":"********","log.level":"WARN"},"DeadlockDetectionEnabled":false,"DeadlockTimeoutSeconds":60}"#]].assert_eq(&serde_json::to_string(&shown()).unwrap());
     }
 
     #[test]
-    fn c2_yaml_has_keys_in_lower_case_and_no_empty_objects() {
+    fn yaml_has_keys_in_lower_case_and_no_empty_objects() {
         expect![[r#"
             partitions:
             - name: default

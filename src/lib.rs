@@ -1,10 +1,11 @@
 //! The Monoceros service: the edges around the scheduler of `monoceros-actors`.
 //!
-//! An edge translates and hands on; no scheduling decision is made here.
+//! An edge translates and hands on; no scheduling decision is made here, so that a program which
+//! embeds the scheduler without any edge gets the same decisions.
 //!
-//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`queues_file`], [`users`], [`security`],
-//! [`files`], [`tls`], [`connections`], [`identity`], [`grpc`], [`rest`], [`dump`], [`demo`], [`simulate`],
-//! [`validate`], [`admin_cli`].
+//! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`queues_file`], [`users`],
+//! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`grpc`], [`rest`], [`dump`],
+//! [`demo`], [`simulate`], [`validate`], [`admin_cli`].
 
 pub mod admin_cli;
 pub mod cli;

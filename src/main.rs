@@ -1,7 +1,10 @@
 //! The `monoceros` command.
 //!
-//! Exit codes: 0 done, 1 the work could not be done (the reason is on standard error), 2 the command
-//! line is wrong.
+//! It does nothing by itself: each command is a module of the library, so that tests run the same
+//! code without a process.
+//!
+//! Exit codes: 0 done, 1 the work could not be done (the reason is on standard error), 2 the
+//! command line is wrong.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;

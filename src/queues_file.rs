@@ -29,7 +29,7 @@ use self::way::Place;
 use crate::files::Refresh;
 use crate::{input, validate};
 
-/// See the module.
+/// The file of queues, with the text that was last found usable.
 #[derive(Debug)]
 pub struct QueuesFile {
     path: PathBuf,

@@ -1,7 +1,8 @@
 //! Settings outside the queue configuration that nobody should read.
 //!
-//! A value is masked by the name of its key, whoever asks. A client that sends the mask back means
-//! the value that is there: so what was read can be changed and sent as a whole.
+//! A value is masked by the name of its key, whoever asks: documents are kept and passed on by
+//! those who may read them. A client that sends the mask back means the value that is there: so
+//! what was read can be changed and sent as a whole.
 
 use std::collections::BTreeMap;
 

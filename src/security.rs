@@ -1,5 +1,9 @@
-//! What stands between the network and the scheduler: TLS of both edges and the rules for who may do
-//! what, assembled from the settings before anything listens.
+//! What stands between the network and the scheduler: TLS of both edges and the rules for who may
+//! do what, assembled from the settings before anything listens.
+//!
+//! It is assembled in one place because its parts only make sense together: a rule for certificates
+//! without TLS lets nobody in, and a token without TLS can be read on the way. Such settings are an
+//! error or a warning at the start, not a surprise later.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,14 @@
 //! `monoceros serve`: the scheduler with its edges, from the first listener to the last stream.
+//!
+//! # Order
+//! Everything that can fail for a wrong setting is tried before anything listens, so that a service
+//! that answers is one that runs. Signals are caught before the addresses are printed: whoever
+//! waits for that line may send one at once. At the end the edges stop first and the scheduler
+//! last, so that what it still has to say is said.
+//!
+//! # When things go wrong
+//! An edge that ends by itself, and the loss of the scheduler, end the process with an error:
+//! whoever watches the process starts it again, and a service with one edge would look healthy.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;

@@ -1,6 +1,8 @@
-//! What was in use, read from a state dump that was saved (`monoceros admin dump`, or
-//! `GET /ws/v1/fullstatedump`): for those who want to know what a configuration would do to a
-//! cluster that is elsewhere.
+//! What was in use, read from a state dump that was saved (`monoceros admin dump`, or `GET
+//! /ws/v1/fullstatedump`).
+//!
+//! It is for those who want to know what a configuration would do to a cluster that is elsewhere:
+//! one can ask before anything reaches the live cluster.
 //!
 //! Only what is needed is read, and what is missing is nothing: dumps of other versions will do.
 

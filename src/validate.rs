@@ -1,5 +1,9 @@
 //! `monoceros validate`: every error of a queue configuration at once, in a form that editors read;
 //! and what a good one changes, before it does.
+//!
+//! It is the check that the scheduler itself makes, not one of its own, so a configuration that
+//! passes here is taken there. All errors come at once because a configuration is often checked by
+//! a pipeline, where each further run takes minutes.
 
 use std::io::{self, Write as _};
 use std::path::Path;

@@ -1,4 +1,7 @@
 //! Numbers that look random and are the same in every run with one seed.
+//!
+//! A demo that shows something odd can be run again and shows it again. Statistical quality hardly
+//! matters here, so a few lines take the place of a dependency.
 
 use std::time::Duration;
 

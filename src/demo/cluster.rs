@@ -1,4 +1,7 @@
 //! The machines of the demo, and how its containers are said on the wire.
+//!
+//! Forty nodes of two sizes in four racks: enough for a view of the cluster to show differences,
+//! few enough to be read.
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::TerminationType;

@@ -2,7 +2,8 @@
 //! kinds that come, run for a while, and go.
 //!
 //! The model knows no socket and no clock: time comes in with [`Model::tick`], answers with the
-//! `on_…` functions, and what it wants goes out with [`Model::take_orders`].
+//! `on_…` functions, and what it wants goes out with [`Model::take_orders`]. So hours of it run in
+//! a test.
 //!
 //! # Invariants
 //! * State is bounded: at most [`MOST_APPLICATIONS`], each with a bounded number of containers.

@@ -1,9 +1,13 @@
-//! How a stream or a call ends when it is not the client that ends it, and the status that says so
-//! (scheduler-interface chapter, 3.7). Nothing about a single item is ever a status: the scheduler
-//! answers that item.
+//! How a stream or a call ends when it is not the client that ends it, and the status that says so.
 //!
-//! Every status says its reason twice, in the trailer `x-si-reason` and as `google.rpc.ErrorInfo`
-//! with what it is about; `RetryInfo` says when coming back makes sense.
+//! # Why no item is ever a status
+//! A status ends the whole stream. One ask that cannot be taken must not cost the others theirs, so
+//! the scheduler answers that ask with a rejection, and the stream goes on.
+//!
+//! # Invariant
+//! Every status gives its reason twice, in the trailer `x-si-reason` and as `google.rpc.ErrorInfo`
+//! with what it is about: the trailer is for clients that do not decode error details. `RetryInfo`
+//! is there where coming back makes sense, with the time to wait.
 
 use std::time::Duration;
 

@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //! * What the service had to say when the end came is said before it.
-//! * Once the end is said, the requests of the stream end too: a service that waits for the next one
-//!   would keep the stream.
+//! * Once the end is said, the requests of the stream end too: a service that waits for the next
+//!   one would keep the stream.
 //! * A service that is not ending is not touched: its frames pass as they are.
 
 use std::convert::Infallible;

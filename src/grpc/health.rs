@@ -1,7 +1,8 @@
 //! The standard health service (`grpc.health.v1`), for probes and load balancers.
 //!
 //! Every service of this edge serves until the shutdown begins, and none afterwards. Whoever
-//! watches reads that before the stream ends.
+//! watches reads that before the stream ends, so that a balancer sends its clients elsewhere while
+//! those that are here finish.
 
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;

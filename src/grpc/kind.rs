@@ -1,4 +1,8 @@
 //! The kinds of stream: what differs between allocation, application and node streams.
+//!
+//! Opening, binding, reading, writing and ending are the same for all of them and written once, in
+//! `stream`; a type per kind says the rest, so the compiler keeps requests of one kind from the
+//! outbox of another.
 
 use std::future::Future;
 
@@ -11,7 +15,7 @@ use super::outbox::Outbox;
 use super::reply::Reply;
 use super::session::Session;
 
-/// Which streams a session has: fixed by its first one (scheduler-interface chapter, B6).
+/// Which streams a session has: fixed by its first one. To change it, a client registers again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// A stream each for nodes, applications and allocations.

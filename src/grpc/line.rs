@@ -1,7 +1,10 @@
 //! What the two directions of one stream tell each other.
 //!
 //! A task reads the requests, and tonic polls the replies when the client can receive one; they
-//! share a [`Line`]. Whoever ends the stream first says why, and that is what the client reads.
+//! share a [`Line`]. Neither owns the other, and either may be dropped first.
+//!
+//! # Invariant
+//! Whoever ends the stream first says why, and that is what the client reads.
 
 use std::sync::{Arc, OnceLock};
 

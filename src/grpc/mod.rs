@@ -3,14 +3,18 @@
 //! (reflection).
 //!
 //! A resource manager registers, which opens a *session*, and opens one stream of each kind. What
-//! the scheduler says waits in the session's [`outbox`] of that kind until the stream takes
-//! it; what the client says is handed to the scheduler message by message, so that a scheduler that
-//! is behind slows the client down through HTTP/2 and nothing piles up here.
+//! the scheduler says waits in the session's [`outbox`] of that kind until the stream takes it;
+//! what the client says is handed to the scheduler message by message, so that a scheduler that is
+//! behind slows the client down through HTTP/2 and nothing piles up here.
 //!
 //! ```text
 //! client ── requests ──▶ stream::Reader ─ handle.update_… ──▶ scheduler
 //! client ◀── replies ─── stream::Writer ◀── Outbox ◀── Session (its callback)
 //! ```
+//!
+//! # Why sessions outlive streams
+//! A stream breaks with its connection, and connections break for reasons that have nothing to do
+//! with the cluster. The session holds what the next stream goes on with.
 //!
 //! # Invariants
 //! * A message that came through a stream of one session is never applied to another.

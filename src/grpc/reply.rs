@@ -1,5 +1,8 @@
 //! Responses as lists of items: cutting and joining them.
 //!
+//! What is too large for one message is cut, and what is small is joined, because the cost of a
+//! message hardly depends on its size.
+//!
 //! # Invariant
 //! A client deals with the lists of a message in a fixed order, list by list, and [`Reply`] gives
 //! them in that order. Whatever is cut or joined here is dealt with in the order it was before.

@@ -180,7 +180,7 @@ impl<K: Kind> Reader<K> {
     }
 
     /// The stream has ended. What came by one that was displaced is still dealt with, as far as it
-    /// is there (scheduler-interface chapter, B5).
+    /// is there: its client sent that before it could know, and the answers go to the newer stream.
     async fn finish(&mut self, mut requests: Streaming<K::Request>) {
         if !matches!(self.line.end(), Some(End::Displaced { .. })) {
             return;

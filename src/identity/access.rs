@@ -1,4 +1,7 @@
 //! The rules and the tokens as they are now: from what a caller shows to what it may do.
+//!
+//! Tokens are read again while the service runs, so what a caller may do is looked up at each call
+//! and never kept with a connection: a token that was taken away is of no use at once.
 
 use axum::http::HeaderValue;
 use tracing::warn;

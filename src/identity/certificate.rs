@@ -1,7 +1,7 @@
 //! The names that a client certificate proves.
 //!
-//! Only a certificate that the TLS handshake has verified gets here, and of its chain only the first
-//! one: that is the one whose key the client has.
+//! Only a certificate that the TLS handshake has verified gets here, and of its chain only the
+//! first one: that is the one whose key the client has.
 
 use std::fmt;
 use std::str::FromStr;

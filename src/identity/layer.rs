@@ -1,4 +1,7 @@
 //! The step of every call that finds out who is calling.
+//!
+//! It stands before every service, of both edges, so that no handler can be reached without it; and
+//! it takes the token out of the request, so that no handler can log it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

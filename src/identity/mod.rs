@@ -26,7 +26,7 @@ use axum::http::Extensions;
 pub use self::access::Access;
 pub use self::rule::{RmPattern, Rule};
 
-/// Why a call is refused (scheduler-interface chapter, 3.7).
+/// Why a call is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
     /// The caller shows nothing that a rule knows.

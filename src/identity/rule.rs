@@ -1,4 +1,7 @@
 //! One rule of the settings: who, and what that one may do.
+//!
+//! A rule only grants. Without rules that deny, their order does not matter and none can undo
+//! another, so each can be read by itself.
 
 use std::fmt;
 
@@ -130,7 +133,7 @@ impl RmPattern {
             Some(start) => (start, true),
             None => (text, false),
         };
-        // `[` and `]` are in no rmID (scheduler-interface chapter, 3.1).
+        // `[` and `]` are in no rmID: they set it off in the full name of a partition.
         let is_wrong = |c: char| c.is_control() || matches!(c, '*' | '[' | ']');
         if start.contains(is_wrong) || (start.is_empty() && !is_prefix) {
             return Err(RuleError::Pattern(text.to_owned()));

@@ -1,7 +1,7 @@
 //! Bearer tokens, from a file with one `name:token` in a line.
 //!
-//! Two lines may have the same name: while clients change from one token to the next, both are good.
-//! Empty lines, and those that begin with `#`, mean nothing.
+//! Two lines may have the same name: while clients change from one token to the next, both are
+//! good. Empty lines, and those that begin with `#`, mean nothing.
 //!
 //! # Invariant
 //! Neither an error nor the debug form shows a token or a line of the file.

@@ -1,13 +1,13 @@
 //! The queue configurations of policy groups: `GROUP.yaml` of a folder stands for the configuration
-//! that a resource manager of the group does not bring (scheduler-interface chapter, 1.7).
+//! that a resource manager of the group does not bring.
 //!
 //! They are read and watched as the file of all others is, with two differences: a file that cannot
 //! be used from the start keeps the service not from starting but its group from registering, and a
 //! registration of a group that has nothing yet looks for itself: the file may have come just now.
 //!
 //! # Invariants
-//! * A file that has been usable once stands for its group until another text can be used, or SIGHUP
-//!   finds it gone or empty.
+//! * A file that has been usable once stands for its group until another text can be used, or
+//!   SIGHUP finds it gone or empty.
 //! * Texts reach the scheduler one after another, the newest of a group last.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ use super::{is_usable, tell};
 use crate::files::Refresh;
 use crate::input;
 
-/// See the module.
+/// The folder of policy groups, with the text of each group that was last found usable.
 #[derive(Debug)]
 pub struct PolicyFiles {
     folder: PathBuf,

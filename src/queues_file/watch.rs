@@ -2,14 +2,15 @@
 //!
 //! # What can happen to a file
 //! It is written in place, in one go or in several; it is replaced by renaming another over it; the
-//! link that it is leads elsewhere; or a link on the way to it does, as when Kubernetes swaps `..data`
-//! in a mounted `ConfigMap`, or a release `current`; or a directory on the way is replaced. So every
-//! directory on the [way](super::way) is watched. The file may be gone for a while in each case. The
-//! same can happen to each file of a folder, and to the folder.
+//! link that it is leads elsewhere; or a link on the way to it does, as when Kubernetes swaps
+//! `..data` in a mounted `ConfigMap`, or a release `current`; or a directory on the way is
+//! replaced. So every directory on the [way](super::way) is watched. The file may be gone for a
+//! while in each case. The same can happen to each file of a folder, and to the folder.
 //!
 //! # Invariants
-//! * [`Watch::settled`] returns only when nothing has happened for [`QUIET`] and no writer is known to
-//!   have a file open: what is then read is not half of something, as far as the system can tell.
+//! * [`Watch::settled`] returns only when nothing has happened for [`QUIET`] and no writer is known
+//!   to have a file open: what is then read is not half of something, as far as the system can
+//!   tell.
 //! * What is read was watched before: no change falls between.
 
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ pub(super) async fn keep_watching(
     stop.run_until_cancelled(watch).await;
 }
 
-/// See the module.
+/// A file or folder that is watched, with every directory on the way to it.
 struct Watch<'a> {
     place: Place,
     /// As the way was when it was looked at last; for the thread that is told what happens.

@@ -1,9 +1,9 @@
 //! Where a file is found: every name on the way to it, links followed.
 //!
 //! # Why the whole way
-//! What is read by a path changes with each name that the path leads through: a directory is replaced
-//! by another of the same name, or a link by one that leads elsewhere. Whoever knows the file alone
-//! holds on to what was there before.
+//! What is read by a path changes with each name that the path leads through: a directory is
+//! replaced by another of the same name, or a link by one that leads elsewhere. Whoever knows the
+//! file alone holds on to what was there before.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,4 +1,7 @@
-//! Values in a path are decoded twice (1.2): once by the router, once here.
+//! Values in a path are decoded twice: once by the router, once here.
+//!
+//! Clients encode names twice, to get a `/` past servers that decode before they route. A name that
+//! was encoded once reads the same after both, unless it has a `%` or a `+` in it.
 
 use percent_encoding::percent_decode_str;
 

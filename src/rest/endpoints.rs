@@ -1,6 +1,7 @@
-//! What each endpoint checks, reads and answers (section 1.8).
+//! What each endpoint checks, reads and answers.
 //!
-//! Checks run in the order that the chapter gives: where several fail, clients see the first.
+//! The order of the checks is part of the interface: where several fail, clients see the first, and
+//! scripts look for that one.
 
 use axum::body::{Body, Bytes};
 use axum::http::StatusCode;
@@ -197,7 +198,7 @@ async fn metrics<S: Reads>(source: &S) -> Result<Reply, Failure> {
     Ok(Reply::ok(Class::Metrics, page))
 }
 
-/// The configuration in force (8.1), in YAML for all who do not ask for JSON and nothing else.
+/// The configuration in force, in YAML for all who do not ask for JSON and nothing else.
 async fn configuration<S: Reads>(source: &S, request: &Parts) -> Result<Reply, Failure> {
     let rm = value(request.uri.query(), "rm");
     let present = source.configuration(rm.as_deref()).await?;

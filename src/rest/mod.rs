@@ -1,5 +1,4 @@
-//! The REST edge: what dashboards, scripts and the web UI read (rest-events-metrics chapter,
-//! section 1).
+//! The REST edge: what dashboards, scripts and the web UI read.
 //!
 //! # How a request goes
 //! `routes` finds the endpoint by the raw path, or where the client should have asked;
@@ -104,7 +103,7 @@ pub trait Reads: Clone + Send + Sync + 'static {
         partition: &str,
         name: &str,
     ) -> impl Future<Output = Result<Option<GroupSnapshot>, ReadError>> + Send;
-    /// Everything, as one JSON document (section 6).
+    /// Everything, as one JSON document.
     fn state_dump(&self) -> impl Future<Output = Result<Vec<u8>, DumpError>> + Send;
     /// Brings those metrics up to date that are read off the state of the cluster.
     fn refresh_metrics(&self) -> impl Future<Output = ()> + Send;

@@ -1,5 +1,7 @@
-//! Responses: headers by class of document, error objects, redirects, compression (sections 1.2
-//! to 1.5).
+//! Responses: headers by class of document, error objects, redirects, compression.
+//!
+//! The headers and the shape of an error are what existing dashboards and scripts were written
+//! against, down to the spelling of `UTF-8`; docs/rest.md lists them.
 
 use std::io::{self, Write};
 
@@ -67,7 +69,7 @@ impl Reply {
     }
 }
 
-/// The body of an error of a handler (1.5).
+/// The body of an error of a handler.
 #[derive(Serialize)]
 struct ErrorObject {
     status_code: u16,
@@ -167,7 +169,7 @@ pub(super) fn redirect(method: &Method, path: &str, query: Option<&str>) -> Resp
     (status, headers, body).into_response()
 }
 
-/// Whether the client asks for gzip (1.4): any token of that name does, unless it says `q=0`.
+/// Whether the client asks for gzip: any token of that name does, unless it says `q=0`.
 fn accepts_gzip(request: &HeaderMap) -> bool {
     let values = request.get_all(ACCEPT_ENCODING).into_iter();
     values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|token| {

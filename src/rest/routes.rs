@@ -1,7 +1,9 @@
-//! Which endpoint a path means (sections 1.2 and 1.7).
+//! Which endpoint a path means.
 //!
 //! A path that names an endpoint in all but letter case, doubled or trailing slashes, or dots, is
-//! answered with the way it should have been written; its parameters stay as they are.
+//! answered with the way it should have been written; its parameters stay as they are. Existing
+//! clients spell paths in many ways and follow redirects, so nothing that was found before may be
+//! missing here.
 
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
@@ -110,7 +112,7 @@ const TABLE: [Row; 18] = [
     ("/debug/fullstatedump", |_| Endpoint::StateDump),
 ];
 
-/// Where clients of earlier days look, and where to send them (1.8.29).
+/// Where clients of earlier days look, and where to send them.
 const MOVED: [(&str, &str); 1] = [("/ws/v1/fullstatedump", "/debug/fullstatedump")];
 
 /// Finds what `path`, as it came over the wire, means.

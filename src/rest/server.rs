@@ -1,5 +1,4 @@
-//! HTTP/1.1 with keep-alive, a bound on how long a request head may take, and an orderly end
-//! (section 1.1).
+//! HTTP/1.1 with keep-alive, a bound on how long a request head may take, and an orderly end.
 //!
 //! # Why not the server of axum
 //! It has no bound on the head of a request, so a client that sends a byte a minute would hold a

@@ -1,5 +1,5 @@
 //! Requests against a scheduler that is made up: what clients see of paths, headers, errors,
-//! compression and documents (the numbers are those of section 1.10).
+//! compression and documents.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -205,7 +205,7 @@ async fn check_error(uri: &str, status: u16, message: &str) {
 const P: &str = "/ws/v1/partition/default";
 
 #[tokio::test]
-async fn r1_json_documents_have_their_headers_and_the_cors_trio() {
+async fn json_documents_have_their_headers_and_the_cors_trio() {
     check("GET", "/ws/v1/clusters", &expect![[r#"
         200 OK
         content-type: application/json; charset=UTF-8
@@ -260,7 +260,7 @@ async fn r1_json_documents_have_their_headers_and_the_cors_trio() {
 }
 
 #[tokio::test]
-async fn r2_only_get_and_options_are_answered() {
+async fn only_get_and_options_are_answered() {
     for method in ["HEAD", "POST", "DELETE"] {
         let response = call(method, "/ws/v1/clusters").await;
         assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
@@ -281,7 +281,7 @@ async fn r2_only_get_and_options_are_answered() {
 }
 
 #[tokio::test]
-async fn r3_options_lets_browsers_in() {
+async fn options_lets_browsers_in() {
     check(
         "OPTIONS",
         &format!("{P}/queue/root"),
@@ -303,7 +303,7 @@ async fn post(text: impl Into<Body>) -> Response {
 }
 
 #[tokio::test]
-async fn r2_r3_a_configuration_is_posted() {
+async fn a_configuration_is_posted() {
     for method in ["GET", "HEAD", "PUT"] {
         let response = call(method, "/ws/v1/validate-conf").await;
         assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
@@ -316,7 +316,7 @@ async fn r2_r3_a_configuration_is_posted() {
 }
 
 #[tokio::test]
-async fn c5_a_configuration_is_judged_with_200_whatever_it_is() {
+async fn a_configuration_is_judged_with_200_whatever_it_is() {
     expect![[r#"
         200 OK
         content-type: application/json; charset=UTF-8
@@ -347,7 +347,7 @@ async fn a_body_above_the_limit_is_not_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn r4_other_spellings_are_redirected_with_their_query() {
+async fn other_spellings_are_redirected_with_their_query() {
     check(
         "GET",
         "/ws/v1/CLUSTERS/?a=1&b=%3C",
@@ -377,7 +377,7 @@ async fn r4_other_spellings_are_redirected_with_their_query() {
 }
 
 #[tokio::test]
-async fn r5_an_unknown_path_is_answered_in_plain_text() {
+async fn an_unknown_path_is_answered_in_plain_text() {
     check(
         "GET",
         "/ws/v1/nothing",
@@ -392,7 +392,7 @@ async fn r5_an_unknown_path_is_answered_in_plain_text() {
 }
 
 #[tokio::test]
-async fn r6_what_is_not_found_is_named() {
+async fn what_is_not_found_is_named() {
     for path in [
         "placementrules",
         "queues",
@@ -417,7 +417,7 @@ async fn r6_what_is_not_found_is_named() {
 }
 
 #[tokio::test]
-async fn r7_a_queue_that_cannot_be_is_refused() {
+async fn a_queue_that_cannot_be_is_refused() {
     let rule = |path: &str| {
         format!(
             "queue path `{path}` is not valid: a queue name has at most 64 characters, which are \
@@ -436,7 +436,7 @@ async fn r7_a_queue_that_cannot_be_is_refused() {
 }
 
 #[tokio::test]
-async fn r8_r9_queues_are_found_in_any_encoding_and_letter_case() {
+async fn queues_are_found_in_any_encoding_and_letter_case() {
     for path in ["root.a.b%2Fc%23d", "root.a.b%252Fc%2523d", "ROOT.A.B%2Fc%23D"] {
         let response = call("GET", &format!("{P}/queue/{path}")).await;
         assert!(body(response).await.starts_with(r#"{"queuename":"root.a.b/c#d""#), "{path}");
@@ -445,7 +445,7 @@ async fn r8_r9_queues_are_found_in_any_encoding_and_letter_case() {
 }
 
 #[tokio::test]
-async fn r10_users_and_groups_have_names_that_can_be() {
+async fn users_and_groups_have_names_that_can_be() {
     for user in ["1abc", "*", "a%20b", "a+b", "$"] {
         check_error(&format!("{P}/usage/user/{user}"), 400, "Invalid user name").await;
     }
@@ -460,7 +460,7 @@ async fn r10_users_and_groups_have_names_that_can_be() {
 }
 
 #[tokio::test]
-async fn r11_usage_is_that_of_the_partition() {
+async fn usage_is_that_of_the_partition() {
     let users = async |partition: &str| {
         body(call("GET", &format!("/ws/v1/partition/{partition}/usage/users")).await).await
     };
@@ -488,7 +488,7 @@ async fn configuration(query: &str, accept: Option<&str>) -> Response {
 }
 
 #[tokio::test]
-async fn c1_json_is_for_whoever_accepts_just_that() {
+async fn json_is_for_whoever_accepts_just_that() {
     for (accept, is_json) in [
         (Some("application/json"), true),
         (Some("application/json, */*"), false),
@@ -506,7 +506,7 @@ async fn c1_json_is_for_whoever_accepts_just_that() {
 }
 
 #[tokio::test]
-async fn c2_the_configuration_is_that_of_the_first_partition_or_of_the_rm_named() {
+async fn the_configuration_is_that_of_the_first_partition_or_of_the_rm_named() {
     for (query, queue) in [("", "lab"), ("?rm=", "lab"), ("?rm=yard&rm=lab", "yard")] {
         let yaml = body(configuration(query, None).await).await;
         assert!(yaml.contains(&format!("name: {queue}\n")), "{yaml}");
@@ -516,7 +516,7 @@ async fn c2_the_configuration_is_that_of_the_first_partition_or_of_the_rm_named(
 }
 
 #[tokio::test]
-async fn r12_the_tree_is_whole_and_its_root_alone_names_the_partition() {
+async fn the_tree_is_whole_and_its_root_alone_names_the_partition() {
     let tree = body(call("GET", &format!("{P}/queues")).await).await;
     assert_eq!(tree.matches(r#""queuename""#).count(), 4);
     assert_eq!(tree.matches(r#""partition":"default""#).count(), 1);
@@ -524,7 +524,7 @@ async fn r12_the_tree_is_whole_and_its_root_alone_names_the_partition() {
 }
 
 #[tokio::test]
-async fn r13_one_queue_comes_with_what_is_below_only_when_asked() {
+async fn one_queue_comes_with_what_is_below_only_when_asked() {
     for (query, n_queues) in [("", 1), ("?subtree", 4), ("?subtree=false", 4), ("?a=subtree", 1)] {
         let tree = body(call("GET", &format!("{P}/queue/root{query}")).await).await;
         assert_eq!(tree.matches(r#""queuename""#).count(), n_queues, "{query}");
@@ -549,7 +549,7 @@ async fn applications_of_a_parent_are_none() {
 }
 
 #[tokio::test]
-async fn r26_long_documents_are_compressed_for_whoever_asks() {
+async fn long_documents_are_compressed_for_whoever_asks() {
     let long = "/ws/v1/partition/%5Byard%5Ddefault/queues";
     let plain = body(call("GET", long).await).await;
     for encoding in ["gzip", "deflate, GZIP"] {
@@ -570,7 +570,7 @@ async fn r26_long_documents_are_compressed_for_whoever_asks() {
 }
 
 #[tokio::test]
-async fn r26_compression_begins_at_1400_bytes() {
+async fn compression_begins_at_1400_bytes() {
     let mut request = axum::http::HeaderMap::new();
     request.insert("accept-encoding", "gzip".parse().unwrap());
     for (length, compressed) in [(1399, false), (1400, true)] {
@@ -581,7 +581,7 @@ async fn r26_compression_begins_at_1400_bytes() {
 }
 
 #[tokio::test]
-async fn r28_metrics_are_text_under_one_layer_of_gzip() {
+async fn metrics_are_text_under_one_layer_of_gzip() {
     let response = get_with_encoding("/ws/v1/metrics", "gzip").await;
     assert_eq!(response.headers()["content-type"], "text/plain; version=0.0.4; charset=utf-8");
     assert!(!response.headers().contains_key("access-control-allow-origin"));
@@ -592,7 +592,7 @@ async fn r28_metrics_are_text_under_one_layer_of_gzip() {
 }
 
 #[tokio::test]
-async fn r35_a_partition_is_named_plainly_or_with_its_rm() {
+async fn a_partition_is_named_plainly_or_with_its_rm() {
     for (name, n_queues) in [("default", 4), ("%5Blab%5Ddefault", 4), ("%5byard%5ddefault", 51)] {
         let tree = body(call("GET", &format!("/ws/v1/partition/{name}/queues")).await).await;
         assert_eq!(tree.matches(r#""queuename""#).count(), n_queues, "{name}");
@@ -631,7 +631,7 @@ async fn health_says_whether_the_scheduler_is_there_and_stays() {
 }
 
 #[tokio::test]
-async fn d8_the_state_dump_is_found_where_it_was() {
+async fn the_state_dump_is_found_where_it_was() {
     let moved = call("GET", "/ws/v1/fullstatedump?x=1").await;
     assert_eq!(moved.status(), StatusCode::MOVED_PERMANENTLY);
     assert_eq!(moved.headers()["location"], "/debug/fullstatedump?x=1");

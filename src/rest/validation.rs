@@ -1,4 +1,4 @@
-//! Whether a queue configuration would be taken (section 8.3).
+//! Whether a queue configuration would be taken.
 //!
 //! # Why a text that cannot be used is a success
 //! Those who ask refuse a change when the answer is *no*, and let it pass when there is no answer.
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn c5_every_body_gets_a_verdict_with_all_reasons() {
+    fn every_body_gets_a_verdict_with_all_reasons() {
         let bad_policy = format!("{GOOD}    nodesortpolicy: {{type: best}}\n");
         let two_faults = format!("{bad_policy}    bogus: true\n");
         let cases: [(&str, &[u8], bool, &[&str]); 8] = [
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn c7_a_checksum_in_the_text_is_compared_and_decides_nothing() {
+    fn a_checksum_in_the_text_is_compared_and_decides_nothing() {
         let plain = check(GOOD.as_bytes());
         assert_eq!(plain.checksum_match, Some(false));
         let checksum = plain.checksum.clone().unwrap();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn c8_limits_of_nothing_are_refused() {
+    fn limits_of_nothing_are_refused() {
         let zeros = limited("            maxresources: {memory: 0, vcore: 0}\n");
         let outcome = check(zeros.as_bytes());
         assert!(outcome.reason.contains("E_LIMIT_RES_ZERO"), "{}", outcome.reason);

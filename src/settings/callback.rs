@@ -1,5 +1,7 @@
-//! Section `callback`: how an RM that attaches a callback stream is asked and told
-//! (scheduler-interface chapter, 2.5).
+//! Section `callback`: how an RM that attaches a callback stream is asked and told.
+//!
+//! The defaults suit a shim in the same cluster. Each key may also be brought by one RM in its
+//! `extraConfig`: shims differ in how fast they answer and in what their absence should mean.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::{NonZeroU32, NonZeroUsize};

@@ -1,4 +1,7 @@
 //! Settings of what resource managers may send, and of the events that are made of it.
+//!
+//! No registration can change `asks` and `nodes`: they guard what all resource managers share. It
+//! may change `event`, because only a shim knows how many events it can pass on.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 

@@ -1,4 +1,7 @@
 //! Spans of time in settings: a number of seconds, or a text with a unit.
+//!
+//! Both are there because both were there before: older configurations have numbers, and people
+//! read `1m30s` more easily than 90.
 
 use std::fmt;
 use std::time::Duration;

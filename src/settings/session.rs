@@ -1,4 +1,7 @@
 //! Settings of sessions and registrations.
+//!
+//! Most of them trade memory, or room in the cluster, for the absences that a resource manager may
+//! have without losing anything; each says so with its default.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

@@ -1,4 +1,7 @@
 //! Settings of how users are looked up.
+//!
+//! Which kind of lookup is used is not among them: the configuration of the queues says that, and a
+//! resource manager may bring it. Here is what only the host knows.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! What happened in a replay: the raw material of the report.
+//!
+//! It is kept apart from the report so that the replay records facts (who started when) and knows
+//! nothing of percentiles and charts.
 
 use super::amount::{Amount, Kind};
 use super::series::Series;

@@ -1,4 +1,7 @@
 //! What people see of a report: a page with the charts, and the summary on the terminal.
+//!
+//! The page has no scripts and needs nothing from elsewhere: its folder, with the charts beside it,
+//! can be sent to a colleague and still opens in years.
 
 use std::fmt::Write;
 

@@ -22,7 +22,7 @@ pub(crate) struct Sample {
     pub(crate) n_pending: usize,
     /// What each leaf queue holds, by path.
     pub(crate) leaves: Vec<(String, Amount)>,
-    /// By kind; see the module on fragmentation.
+    /// By kind: the share of what is free that the trace's pods cannot use (`fragmentation`).
     pub(crate) fragmentation: [f64; 3],
 }
 

@@ -1,5 +1,5 @@
-//! Where the service looks up which groups a user is in (queues-and-config chapter, section 8): the
-//! operating system, or a directory that speaks LDAP.
+//! Where the service looks up which groups a user is in: the operating system, or a directory that
+//! speaks LDAP.
 //!
 //! `os` is always there. `ldap` needs settings, in files of their own as secrets are mounted:
 //! * where their directory is there, they must be right, or the service does not start;

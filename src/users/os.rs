@@ -9,7 +9,7 @@ use monoceros_actors::{Lookup, LookupError, UserGroupResolver};
 use nix::unistd::{Gid, Group, User, getgrouplist};
 use tokio::task::spawn_blocking;
 
-/// See the module.
+/// Looks users up in the system's database, which has no settings here.
 pub(super) struct OsResolver;
 
 impl UserGroupResolver for OsResolver {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s8_1_the_primary_group_comes_first_and_once() {
+    async fn the_primary_group_comes_first_and_once() {
         let present = User::from_uid(Uid::current()).unwrap().unwrap().name;
         for user in ["root", &present] {
             let groups = look_up(user).await.unwrap();
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn s8_5_an_unknown_user_is_an_error() {
+    async fn an_unknown_user_is_an_error() {
         for user in ["no-such-user-here", "ro\0ot", "", "bad><+"] {
             let error = look_up(user).await.unwrap_err();
             assert_eq!(error.to_string(), "the system has no such user", "{user:?}");
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_1_a_group_without_a_name_is_its_number() {
+    fn a_group_without_a_name_is_its_number() {
         assert_eq!(group_name(Gid::from_raw(3_999_999_999)), "3999999999");
         assert_eq!(group_name(Gid::from_raw(0)), "root");
     }

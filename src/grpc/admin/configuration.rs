@@ -1,9 +1,10 @@
-//! Reading and changing a configuration (scheduler-interface chapter, 3.9).
+//! Reading and changing a configuration.
 //!
-//! A configuration with errors is answered with `success` false and the reason, as every revision of
-//! the interface does; a status says that the call itself makes no sense. The checksums of what was
-//! and of what is in force are in the metadata of the answer: the message has no room for them. The
-//! reason of a success is what is different, one sentence a line, with what is in use at this moment.
+//! A configuration with errors is answered with `success` false and the reason, because that is
+//! what clients of every revision read; a status is kept for a call that makes no sense as a whole.
+//! The checksums of what was and of what is in force are in the metadata of the answer: the message
+//! has no room for them. The reason of a success lists what is different, one sentence a line, with
+//! what is in use at this moment.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

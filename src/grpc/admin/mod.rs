@@ -1,9 +1,8 @@
-//! `si.v1.AdminService`: what operators and their programs ask for and change
-//! (scheduler-interface chapter, 3.9, and the needs that it names without a message).
+//! `si.v1.AdminService`: what operators and their programs ask for and change.
 //!
 //! A call is three steps: find what is meant (`place`), ask the scheduler, turn the answer into a
 //! message (`views`). What cannot be done is a `refusal::Refusal`, which names the thing and the
-//! reason.
+//! reason: an operator who is refused should not have to read the log of the service.
 //!
 //! # Invariants
 //! * A call that is refused changed nothing.

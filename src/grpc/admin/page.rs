@@ -1,5 +1,7 @@
-//! Long lists in pages. A page begins behind the last id of the page before, so an entry that comes
-//! or goes between two pages moves no other one.
+//! Long lists in pages.
+//!
+//! A page begins behind the last id of the page before and not at a number, so an entry that comes
+//! or goes between two pages moves no other one: none is shown twice, and none is skipped.
 
 use super::refusal::Refusal;
 

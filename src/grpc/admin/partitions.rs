@@ -1,4 +1,8 @@
-//! Other states of partitions.
+//! Draining, stopping and reopening partitions by hand.
+//!
+//! # Why here
+//! No request of a resource manager changes the state of a partition; only an operator does, for
+//! maintenance of a whole cluster. So this is the one way to do it.
 
 use monoceros_actors::{ObjectState, PartitionStateError, SchedulerHandle};
 use monoceros_proto::si::v1 as si;

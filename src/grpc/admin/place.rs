@@ -1,9 +1,10 @@
 //! Which resource manager and which partition a call means.
 //!
-//! The resource manager may stay unnamed while there is exactly one; a partition is named as its
-//! resource manager names it, plainly or as `[rm]name` (scheduler-interface chapter, 3.1 and 3.9).
-//! What is one resource manager's may be seen and changed by itself and by administrators; a caller
-//! who is neither does not learn whether it is there.
+//! The resource manager may stay unnamed while there is exactly one: most clusters have one, and an
+//! operator should not have to look its id up. A partition is named as its resource manager names
+//! it, plainly or as `[rm]name`. What belongs to a resource manager may be seen and changed by that
+//! one and by administrators. Any other caller gets the same answer whether the resource manager
+//! exists or not: otherwise the answers would give its id away.
 
 use monoceros_actors::SchedulerHandle;
 use monoceros_actors::partition_name::{plain_name, qualified_name};

@@ -1,4 +1,7 @@
 //! Why a call of the admin or the metrics service is refused, and the status that says so.
+//!
+//! One `match` makes the status of every refusal, so a new reason cannot be forgotten there, and
+//! two calls that fail for one reason fail with one code.
 
 use monoceros_actors::Refused;
 use monoceros_actors::{ReadError, UpdateError};

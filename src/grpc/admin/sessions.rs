@@ -1,5 +1,7 @@
-//! Sessions as operators see and end them. What ends a session names it: nothing is ended by
-//! leaving a field empty.
+//! Sessions as operators see and end them.
+//!
+//! A call that ends a session must name it: a field that was left empty by mistake must not end the
+//! only session there is.
 
 use monoceros_proto::si::v1 as si;
 use tracing::info;

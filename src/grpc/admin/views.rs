@@ -1,4 +1,7 @@
 //! Snapshots of the scheduler as messages: what REST shows, in the terms of the admin service.
+//!
+//! Both are made of the same snapshots, so that a dashboard and a program of an operator never
+//! disagree about what the scheduler holds.
 
 use std::sync::Arc;
 

@@ -72,8 +72,8 @@ struct State {
     armed: Option<Instant>,
 }
 
-/// The tag of allocations that no application of the scheduler has (scheduler-interface chapter,
-/// 5.2): it counts what they take and tells nothing of them.
+/// The tag of allocations that belong to no application of the scheduler, such as pods that were
+/// placed by another: it counts what they take and tells nothing of them.
 const FOREIGN: &str = "foreign";
 
 /// No node has a longer id.
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn c13_preemption_is_asked_group_by_group_until_enough_is_known() {
+    async fn preemption_is_asked_group_by_group_until_enough_is_known() {
         let (attachment, line) = attached(cb::Capability::PreemptionPredicates);
         let asking = {
             let attachment = Arc::clone(&attachment);

@@ -1,5 +1,9 @@
-//! Questions of one stream: joined into batches, sent within a window, answered exactly once
-//! (scheduler-interface chapter, 2.4).
+//! Questions of one stream: joined into batches, sent within a window, answered exactly once.
+//!
+//! # Why batches
+//! A message costs a round trip and a wake-up of the shim, whatever is in it. Questions that come
+//! while others are out leave together, so a slow connection makes batches larger and not decisions
+//! fewer.
 //!
 //! # Invariants
 //! * Each question that came in gets one answer, unless it was cancelled: from the shim, from the

@@ -1,14 +1,19 @@
-//! The shim's view of the cluster, kept in step with the scheduler's decisions
-//! (scheduler-interface chapter, 2.6).
+//! The shim's view of the cluster, kept in step with the scheduler's decisions.
+//!
+//! # Why
+//! A shim answers predicates from its own view of nodes and pods. Of what the scheduler has just
+//! placed it knows nothing until the orchestrator tells it, which takes seconds; it would pass two
+//! requests for the same room. So it hears of each allocation here before it is asked anything
+//! else.
 //!
 //! # Invariants
 //! * Whatever is told of an allocation leaves here as a [`CacheSync`](cb::CacheSync) first, so that
 //!   later questions find the shim's view up to date.
 //! * Numbers of syncs rise over all streams of a session.
-//! * A stream begins with everything that was told and runs, and was not reported by the RM. There is
-//!   one exception: where nobody was to be asked (`callback.predicates` = `none`), and allocations were
-//!   told before the first stream that keeps a view, no stream of the session begins so, and what
-//!   ends while none is there is never told to be forgotten.
+//! * A stream begins with everything that was told and runs, and was not reported by the RM. There
+//!   is one exception: where nobody was to be asked (`callback.predicates` = `none`), and
+//!   allocations were told before the first stream that keeps a view, no stream of the session
+//!   begins so, and what ends while none is there is never told to be forgotten.
 //! * Responses leave in the order in which they came, also those that are kept back until the shim
 //!   has confirmed what they tell.
 

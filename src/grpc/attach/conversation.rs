@@ -1,5 +1,6 @@
 //! What is said on the callback streams of one session: everything that decides what, without a
-//! stream, a task or a clock.
+//! stream, a task or a clock. So tests play years of a session in virtual time, and a race cannot
+//! hide in it.
 //!
 //! # How it is used
 //! Whoever has something (a message of the shim, a question of the scheduler, a moment that

@@ -1,13 +1,16 @@
-//! Short names of nodes on one session's callback streams (scheduler-interface chapter, 2.4).
+//! Short names of nodes on one session's callback streams.
+//!
+//! A batch names hundreds of nodes, most of them named in the batch before, and ids of nodes are
+//! long. Each is spelled out once with an index; questions name the index.
 //!
 //! # Invariant
 //! An index names one node until the dictionary is [reset](Dictionary::reset), which every new
 //! stream begins with.
 //!
 //! # When a node leaves
-//! An RM takes a node away before the scheduler knows, and there may be questions about it meanwhile.
-//! So it keeps its index until nobody has asked about it for [`PAUSE`], which is longer than any
-//! question may be out.
+//! An RM takes a node away before the scheduler knows, and there may be questions about it
+//! meanwhile. So it keeps its index until nobody has asked about it for [`PAUSE`], which is longer
+//! than any question may be out.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,8 @@
-//! Events on their way to a shim: kept in a ring, sent as far as the shim gives credit
-//! (scheduler-interface chapter, 2.7).
+//! Events on their way to a shim: kept in a ring, sent as far as the shim gives credit.
+//!
+//! A shim writes events into the records of its orchestrator, which is slow and may stand still.
+//! The ring bounds what that costs here, and the credit keeps events from filling the stream on
+//! which questions wait.
 //!
 //! # Invariants
 //! * Numbers of events rise over all streams of a session, and are given before any filter.

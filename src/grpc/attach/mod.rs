@@ -1,10 +1,14 @@
 //! The service `callback.v1.CallbackService`: how a shim that is only a gRPC client is asked
-//! predicates and told what happens (scheduler-interface chapter, section 2).
+//! predicates and told what happens.
+//!
+//! # Why a stream that the shim opens
+//! A shim inside the same process is called; one that is only a client has no address to call, and
+//! may be behind a firewall. So it opens a stream, and the questions travel as messages towards it.
 //!
 //! # How it hangs together
 //! ```text
 //! scheduler ── asks, tells ──▶ Session ──▶ Attachment ── messages ──▶ stream::Writer ──▶ shim
-//! scheduler ◀── answers, steering ──────── (lock)  ▲ ◀── messages ─── stream::Reader ◀── shim
+//! scheduler ◀── answers, control ───────── (lock)  ▲ ◀── messages ─── stream::Reader ◀── shim
 //!                                                  └─── time ──────── one task per session
 //! ```
 //! The [`attachment`] holds a `Conversation`, which decides everything and knows neither stream nor

@@ -1,4 +1,7 @@
 //! How one RM is asked and told: the settings, and over them what it registered with.
+//!
+//! What a registration brings wins over what the settings have for this RM, and that over what they
+//! have for all: who knows the shim best has the last word.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +38,7 @@ impl Options {
     }
 
     /// What holds for an RM that registered with this extra configuration, and how many of its
-    /// values cannot be used: those change nothing but the log (scheduler-interface chapter, V8).
+    /// values cannot be used: those leave the default, and a warning in the log.
     #[must_use]
     pub fn of(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, usize) {
         let (options, complaints) = self.overridden(rm_id, extra);

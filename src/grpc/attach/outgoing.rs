@@ -1,4 +1,9 @@
 //! What one stream has to say, until its client takes it.
+//!
+//! Neighbouring cache syncs are joined while they wait, so that a shim that is behind gets few
+//! large messages. A shim that takes nothing while more and more comes to wait is beyond help: past
+//! the bound the queue is dropped whole and its stream ends, because a stream with a gap would be
+//! believed.
 
 use std::collections::{HashSet, VecDeque};
 

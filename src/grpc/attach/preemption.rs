@@ -1,4 +1,12 @@
-//! Questions about what preemption would make room for (scheduler-interface chapter, 2.4).
+//! Questions about what preemption would make room for: which of these allocations have to leave a
+//! node before the request fits there?
+//!
+//! They go out in groups, the most promising first, so that a shim need not simulate every node of
+//! the cluster to find the one that is taken.
+//!
+//! # Invariant
+//! Each question of a group is answered once: by the shim, by the deadline, or when the stream is
+//! lost.
 
 use std::collections::BTreeMap;
 

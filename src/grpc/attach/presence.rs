@@ -1,5 +1,8 @@
-//! How predicates are asked while a stream is there, and what holds while none is
-//! (scheduler-interface chapter, 2.5).
+//! How predicates are asked while a stream is there, and what holds while none is.
+//!
+//! An answer that nobody gives must be chosen by somebody: passing everything may place pods where
+//! they cannot run, and holding everything stops the cluster. The settings choose; the shim may
+//! choose for its own absence; and after a grace the settings choose again.
 
 use monoceros_proto::callback::v1::AbsentPolicy;
 use tokio::time::Instant;

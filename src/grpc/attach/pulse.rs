@@ -1,4 +1,8 @@
-//! Whether the shim is still there (scheduler-interface chapter, 2.8).
+//! Whether the shim is still there.
+//!
+//! A connection that is alive does not prove a shim that is: its process may hang, or a proxy may
+//! hold the connection for it. So a shim that was silent for a while is asked for a sign of life,
+//! and after three that did not come its stream ends.
 
 use std::time::Duration;
 

@@ -1,5 +1,8 @@
-//! What a shim is asked for once in a while: its state, and to keep a configuration
-//! (scheduler-interface chapter, 2.7).
+//! What a shim is asked for once in a while: its state, and to keep a configuration.
+//!
+//! Somebody waits for each of them, so each has a deadline: a shim that never answers must not keep
+//! a caller waiting. A state comes in parts and has a bound, because the shim alone decides how
+//! long it is.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,12 @@
-//! What one result says about the nodes that its query named (scheduler-interface chapter, 2.4).
+//! What one result says about the nodes that its query named.
+//!
+//! Reading is apart from what follows from it: here is everything about the encoding (bitmaps,
+//! counts, reasons by plugin), so that the batches deal with meanings only.
+//!
+//! # When a result makes no sense
+//! One that contradicts its query is a [`Violation`]. One that is merely empty counts as a refusal
+//! with a reason that says so: a request that waits with an explanation is better than one that is
+//! placed where the shim never looked.
 
 use monoceros_actors::Scope;
 use monoceros_actors::metrics::QueryOutcome;

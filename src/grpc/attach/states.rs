@@ -1,5 +1,10 @@
-//! How the scheduling of requests stands: of each the latest, at most once per second
-//! (scheduler-interface chapter, 2.7).
+//! How the scheduling of requests stands: of each request the latest state, at most once per
+//! second.
+//!
+//! A request that waits may change its state many times a second, and a shim only shows the newest
+//! to people. What is superseded before it was sent is never sent, so a busy queue costs a shim one
+//! message per second. What is kept for a stream that is away is bounded: a state beyond that is
+//! dropped, and the next change of the request brings one again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

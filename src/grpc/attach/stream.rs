@@ -1,5 +1,8 @@
-//! One callback stream, in both directions. It ends as [`End`] says; before its status the shim
-//! gets a Goodbye, where it has said Hello.
+//! One callback stream, in both directions.
+//!
+//! It ends as [`End`] says; before its status the shim gets a Goodbye, where it has said Hello. A
+//! Goodbye says in the terms of the protocol whether to register again and when to come back; many
+//! clients never look at the details of a status.
 
 use std::pin::Pin;
 use std::sync::Arc;

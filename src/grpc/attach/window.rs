@@ -1,6 +1,8 @@
-//! How many batches may be out: as many as agreed, fewer while the shim says that it is overloaded,
-//! or that its view is behind: what it was asked then is asked again, and without a pause that goes
-//! on as fast as it answers.
+//! How many batches may be out: as many as agreed, fewer while the shim says that it is overloaded
+//! or that its view is behind.
+//!
+//! A batch that comes back unread is asked again. Without a smaller window and a pause that would
+//! go on as fast as the shim answers, and the shim would spend its time on refusing.
 
 use std::time::Duration;
 

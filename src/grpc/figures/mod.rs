@@ -1,7 +1,8 @@
-//! `si.v1.MetricsService`: figures for autoscalers and dashboards, and reports of measured use
-//! (scheduler-interface chapter, 3.10).
+//! `si.v1.MetricsService`: figures for autoscalers and dashboards, and reports of measured use.
 //!
-//! Streams of this service end with the shutdown from outside: see `ending`.
+//! It is apart from the admin service because its callers may only read: a dashboard should not
+//! hold the rights of an operator. Streams of this service never end by themselves; the shutdown
+//! ends them from outside (see `ending`).
 
 use std::sync::Arc;
 

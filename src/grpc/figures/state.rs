@@ -1,4 +1,7 @@
 //! The full state dump over gRPC, in parts that every client takes.
+//!
+//! The dump of a large cluster has more bytes than one message may have for clients with usual
+//! settings, so it is cut; the parts put together are the JSON document that REST serves.
 
 use std::pin::Pin;
 

@@ -1,9 +1,9 @@
-//! Placement constraints of an ask (scheduler-interface chapter, 1.9).
+//! Placement constraints of an ask, which only the oldest revision can say.
 //!
-//! Only the oldest revision can say one, and every expression of it means "one of the values is
-//! found under the key": there is a field for other operators, but nothing that could be sent in
-//! it. One kind is scheduled today: a single host, which is what a required node is. Any other that
-//! has an effect gets its ask rejected, so that nothing runs where it must not.
+//! Every expression of one means "one of the values is found under the key": there is a field for
+//! other operators, but nothing that could be sent in it. One kind is scheduled today: a single
+//! host, which is what a required node is. Any other that has an effect gets its ask rejected, so
+//! that nothing runs where it must not.
 
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::legacy::v0::placement_constraint::Constraint as Kind;

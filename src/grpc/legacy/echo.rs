@@ -31,7 +31,8 @@ pub struct Echo {
     pub hides_required_node: bool,
 }
 
-/// See the module.
+/// What the answers of one session repeat: the queues of its applications, and the texts of their
+/// pending asks.
 #[derive(Debug, Default)]
 pub struct Echoes {
     /// By application and partition, without the prefix of the RM.

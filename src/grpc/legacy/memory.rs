@@ -1,5 +1,13 @@
-//! The unit of `memory`, which no revision of the interface says (scheduler-interface chapter,
-//! X12): RMs of the oldest revision counted millions of bytes, later ones count bytes.
+//! The unit of `memory`, which no revision of the interface says: RMs of the oldest revision
+//! counted millions of bytes, later ones count bytes.
+//!
+//! Amounts are opaque to the scheduler, so a cluster works in either unit as long as everyone in it
+//! uses the same. The conversion is here, at the edge, for an RM whose neighbours or whose
+//! configuration count in the other one.
+//!
+//! # When an amount is too large
+//! An item whose amount does not fit after the conversion is refused by itself: half a number would
+//! be worse than none.
 
 use monoceros_proto::si::v1 as si;
 use serde::Deserialize;

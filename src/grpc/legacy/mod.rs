@@ -1,7 +1,7 @@
 //! The dialect of the oldest revision: one stream, `Update`, for everything.
 //!
 //! Its messages are translated here, at the edge, to the requests of today's three streams and
-//! back; the scheduler knows one form only (scheduler-interface chapter, 1.5, 1.8 and 1.9).
+//! back. The scheduler knows one form only, so that no rule has to be written, and tested, twice.
 //!
 //! ```text
 //! UpdateRequest ─▶ request::Operations ─▶ handle.update_application / _allocation / _node
@@ -184,7 +184,7 @@ impl Kind for Legacy {
 }
 
 /// Hands in what is really used, and says which of those nodes should have another size, if that
-/// is wanted (scheduler-interface chapter, 3.10).
+/// is wanted.
 async fn measured(
     session: &Session,
     handle: &SchedulerHandle,

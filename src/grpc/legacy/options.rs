@@ -1,5 +1,9 @@
 //! What may be set for a client of the oldest dialect: in the service's settings for all, in the
 //! `extraConfig` of its registration for one RM.
+//!
+//! These are the points that the oldest revision leaves open and its clients took for granted: what
+//! `memory` counts, what the name of a priority class stands for. The scheduler cannot know;
+//! somebody has to say.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +19,7 @@ const STRICT_ENUMS: &str = "session.strictEnums";
 /// Keys of `extraConfig` for classes of priority begin so.
 const PRIORITY_CLASS: &str = "priorityClasses.";
 
-/// See the module.
+/// How the messages of one RM are to be read and written.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// In what the RM counts `memory`.
@@ -31,7 +35,7 @@ pub struct Options {
 
 impl Options {
     /// What holds for an RM with this `extraConfig`, and how many of its values cannot be read:
-    /// those leave the service's (scheduler-interface chapter, V8).
+    /// those leave the service's, and a warning in the log.
     pub fn new(
         settings: &SessionSettings,
         extra_config: &BTreeMap<String, String>,

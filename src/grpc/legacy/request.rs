@@ -1,7 +1,7 @@
-//! A request of the oldest dialect as requests of today's streams (scheduler-interface chapter,
-//! 1.9), in the order in which its schedulers dealt with the lists: new applications, removed
-//! applications, asks, ask releases, allocation releases, new nodes, updated nodes, reports. So an
-//! allocation that comes with a node finds the application of the same message.
+//! A request of the oldest dialect as requests of today's streams, in the order in which the
+//! schedulers of that time dealt with its lists: new applications, removed applications, asks, ask
+//! releases, allocation releases, new nodes, updated nodes, reports. So an allocation that comes
+//! with a node finds the application of the same message.
 //!
 //! # Invariant
 //! * One item that cannot be translated is refused or ignored by itself; the others go on.
@@ -20,7 +20,7 @@ use super::options::Options;
 /// Names the node that an ask must run on.
 pub(super) const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 
-/// A request, taken apart. See the module.
+/// A request, taken apart: what to do in which order, and what to answer at once.
 #[derive(Debug, Default)]
 pub struct Operations {
     /// First: applications that come and go.

@@ -1,5 +1,6 @@
-//! What the scheduler says, in the messages of the oldest dialect (scheduler-interface chapter,
-//! 1.9). One response of today becomes one of then: the lists are dealt with in the same order in
+//! What the scheduler says, in the messages of the oldest dialect.
+//!
+//! One response of today becomes one of then: clients deal with the lists in the same order in
 //! both, so cause and effect stay as they are.
 
 use monoceros_actors::snapshot::NodeRecommendation;

@@ -12,8 +12,8 @@
 //!   may not have delivered.
 //! * Small neighbours are joined up to the chunk bounds: a client that is behind gets few large
 //!   messages in place of many small ones.
-//! * Cutting and joining keep the order in which clients deal with the lists of a message
-//!   (scheduler-interface chapter, 1.9), so that neither ever turns cause and effect around.
+//! * Cutting and joining keep the order in which clients deal with the lists of a message, so that
+//!   neither ever turns cause and effect around: the release of an allocation never overtakes it.
 //! * At most one [`Line`] takes messages; the newest.
 //! * What waits never exceeds the outbox bounds. The push that would is refused, and the session
 //!   must then be closed: something has been lost. What was sent makes room first.

@@ -1,4 +1,4 @@
-//! The messages that were sent and may have to be sent again (scheduler-interface chapter, 3.8).
+//! The messages that were sent and may have to be sent again.
 //!
 //! # When a message is confirmed
 //! When the client acknowledges it; or, for a client that never does, when its stream is still open
@@ -21,7 +21,8 @@ use tokio::time::Instant;
 use super::super::reply::Reply;
 use super::super::session::backlog::Load;
 
-/// See the module.
+/// The messages of one outbox that were sent and are not confirmed yet, and where the present stream
+/// stands among them.
 pub(super) struct Sent {
     grace: Duration,
     kept: VecDeque<Kept>,

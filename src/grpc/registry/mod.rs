@@ -1,5 +1,9 @@
 //! Which session is the current one of each resource manager.
 //!
+//! # Why a lock for each
+//! A registration waits for the scheduler, which takes a whole configuration in. With one lock for
+//! all, every stream of every resource manager would wait with it.
+//!
 //! # Invariants
 //! * A request is handed to the scheduler only while its session is the current one: whoever
 //!   forwards holds the slot's lock for reading; a registration, and whoever stops a session, holds
@@ -355,7 +359,7 @@ impl Registry {
         Wishes { terms, options, callback, n_unusable: of_terms + of_options + of_callback }
     }
 
-    /// Values that were left out have no answer (V8).
+    /// Counts values that could not be used: the message of a registration has no place to say it.
     fn count_unusable(&self, session: &Session, n: usize) {
         for _ in 0..n {
             let reason = Ignored::ExtraConfig;

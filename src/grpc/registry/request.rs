@@ -1,5 +1,8 @@
-//! What is looked at before a registration is handed to the scheduler (scheduler-interface chapter,
-//! 3.5, step 1): sizes, mode, and which policy group it is of.
+//! What is looked at before a registration is handed to the scheduler: sizes, mode, and which
+//! policy group it is of.
+//!
+//! A registration replaces the session that is there. One that cannot succeed is refused before
+//! that, so that a mistake of a newcomer costs the present session nothing.
 
 use monoceros_proto::si::v1 as si;
 use tonic::metadata::MetadataMap;

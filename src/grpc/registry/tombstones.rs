@@ -1,5 +1,11 @@
-//! Why sessions ended that are no more, for a while: so that a client which comes late learns more
-//! than that it is not registered (scheduler-interface chapter, 3.6).
+//! Why sessions ended that are no more, kept for a while.
+//!
+//! A client that comes late would only learn that it is not registered, which sounds like a mistake
+//! of its own. With a tombstone it reads what ended its session: another instance, an operator, or
+//! a pause that was too long.
+//!
+//! # Invariant
+//! A tombstone is forgotten after its time to live, and as soon as the id is registered again.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +15,8 @@ use tokio::time::Instant;
 /// So many at most; the oldest goes first.
 const TOMBSTONES_MAX: usize = 10_000;
 
-/// See the module.
+/// What ended the sessions that are no more, by the id of the resource manager: at most
+/// [`TOMBSTONES_MAX`], each for `ttl`.
 pub(super) struct Tombstones {
     ttl: Duration,
     stopped: HashMap<String, (String, Instant)>,

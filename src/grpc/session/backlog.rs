@@ -3,7 +3,7 @@
 //! # Why marks
 //! A client that reads too slowly would let its outbox run over and lose its session. Above the
 //! high mark nothing new is decided for it, so that it can catch up; below the low mark decisions
-//! go on. Two marks, so that this does not flutter (scheduler-interface chapter, 3.6).
+//! go on. There are two marks, so that this does not flutter.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,10 +1,16 @@
-//! The states of a session (scheduler-interface chapter, 3.6), without anything that waits or acts.
+//! The states of a session, without anything that waits or acts: so the transitions can be tested
+//! one by one.
 //!
 //! ```text
 //! Unattached ──attached──▶ Running ──detached──▶ Paused ──overdue──▶ Stopped
 //!      └──────overdue─────────────────────────▶    │ ▲
 //!                             ▲────attached────────┘ └── lost, from any but Stopped
 //! ```
+//!
+//! # Why a pause
+//! A client that lost its stream nearly always comes back within seconds. A paused session decides
+//! nothing, because nobody would hear of it, and keeps everything, so that nothing has to be
+//! reported again.
 //!
 //! # Invariants
 //! * Only a running session decides anything.
@@ -141,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_happening_leads_from_each_state_where_the_chapter_says() {
+    fn the_table_of_transitions_is_as_drawn() {
         let happenings = [Attached, Detached, Overdue, Lost, Happening::Stopped];
         for (state, next) in [
             (Unattached, [Running, Unattached, Paused, Paused, Stopped]),

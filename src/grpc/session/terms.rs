@@ -1,5 +1,9 @@
 //! On what terms a session is held: the settings of the service, with what the resource manager
-//! wants otherwise for itself (scheduler-interface chapter, 3.6, keys marked ★).
+//! wants otherwise for itself.
+//!
+//! A resource manager knows best how long its own restart takes and how fast it reads, so it may
+//! bring those terms in the `extraConfig` of its registration. What guards the service as a whole
+//! is not among them.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -13,7 +17,8 @@ use super::backlog::{Load, Marks};
 use super::state::Patience;
 use crate::settings::{GrpcSettings, OnStreamLoss, SessionSettings, seconds};
 
-/// See the module.
+/// What holds for one session: times without streams, sizes of its outboxes, and how long items wait
+/// for each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// How long it may be without allocation stream.
@@ -51,12 +56,12 @@ impl Terms {
     }
 
     /// The same with what `extra` of a registration says otherwise, and how many of its values
-    /// cannot be used: those change nothing but the log (V8).
+    /// cannot be used: those leave the default, and a warning in the log.
     #[must_use]
     pub fn with(mut self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, usize) {
         let mut n_unusable = 0;
         for (key, text) in extra {
-            // As in the chapter or as in the settings: `attachTimeout`, `attach_timeout`.
+            // As registrations spell it or as the settings do: `attachTimeout`, `attach_timeout`.
             let name = key.replace('_', "").to_lowercase();
             let known = match name.as_str() {
                 "session.attachtimeout" => set(&mut self.patience.attach, seconds::parse(text)),

@@ -1,5 +1,4 @@
-//! Groups from a directory that speaks LDAP (`usergroupresolver.type: ldap`; queues-and-config
-//! chapter, 8.1 and 8.4).
+//! Groups from a directory that speaks LDAP (`usergroupresolver.type: ldap`).
 //!
 //! Each lookup has a connection of its own: bind, search, and away. What it finds is remembered by
 //! the scheduler, so there is no connection to be kept alive; and it is spoken on the service's own
@@ -25,7 +24,7 @@ pub(crate) use self::settings::LdapSettings;
 pub use self::settings::LdapSettingsError;
 use self::settings::USER;
 
-/// See the module.
+/// Looks users up in the directory of its settings; each lookup is a task of `runtime`.
 pub(super) struct LdapResolver {
     settings: Arc<LdapSettings>,
     runtime: Handle,

@@ -1,5 +1,7 @@
-//! How to reach the directory: one file for each setting, as secrets are mounted (queues-and-config
-//! chapter, 8.4).
+//! How to reach the directory: one file for each setting, as secrets are mounted.
+//!
+//! One of the settings is a password, and orchestrators mount secrets as folders of files; the
+//! others come along, so that all of it is replaced in one go.
 //!
 //! # Invariants
 //! * The password is neither logged nor shown: [`Password`] has no way to print what it holds.
@@ -67,7 +69,7 @@ impl fmt::Debug for Password {
     }
 }
 
-/// See the module.
+/// Where the directory is, how the service proves who it is, and what a search asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct LdapSettings {
     /// Name or address, without a port.
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_4_each_key_is_a_file_and_its_text_is_trimmed() {
+    fn each_key_is_a_file_and_its_text_is_trimmed() {
         let mounted = Mounted::new("whole", &WHOLE);
         fs::write(mounted.0.join("..data"), "not a key").unwrap();
         fs::create_dir(mounted.0.join("SSL")).unwrap();
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_4_a_missing_required_key_is_fatal() {
+    fn a_missing_required_key_is_fatal() {
         for at in 0..WHOLE.len() {
             let mut files = WHOLE.to_vec();
             let (key, _) = files.remove(at);
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_4_what_cannot_be_used_is_told_and_the_built_in_value_stands_in() {
+    fn what_cannot_be_used_is_told_and_the_built_in_value_stands_in() {
         let mut files = WHOLE.to_vec();
         for (key, text) in [
             ("Host", ""),
@@ -352,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_4_ports_filters_and_switches() {
+    fn ports_filters_and_switches() {
         for (key, text, is_good) in [
             ("Port", "1", true),
             ("Port", "65535", true),
@@ -372,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_4_odd_values_are_only_doubted() {
+    fn odd_values_are_only_doubted() {
         let plain = LdapSettings::default;
         for (settings, fragment) in [
             (LdapSettings { host: "ldap://x".to_owned(), ..plain() }, "`Host`"),

@@ -166,7 +166,7 @@ async fn look_up(settings: LdapSettings, user: &str) -> Result<Vec<String>, Look
 }
 
 #[tokio::test]
-async fn s8_1_the_group_of_the_users_name_comes_first_then_those_of_the_directory() {
+async fn the_group_of_the_users_name_comes_first_then_those_of_the_directory() {
     let values: [&[u8]; 3] =
         [b"CN=dev,OU=groups,DC=x", b"cn=ops,OU=groups,DC=x", b"CN=ada,OU=groups,DC=x"];
     let directory = Directory::start(How::Plainly, &values).await;
@@ -175,7 +175,7 @@ async fn s8_1_the_group_of_the_users_name_comes_first_then_those_of_the_director
 }
 
 #[tokio::test]
-async fn s8_4_the_group_attribute_is_honoured_and_asked_for() {
+async fn the_group_attribute_is_honoured_and_asked_for() {
     let directory = Directory::start(How::Plainly, &[b"CN=dev,OU=groups"]).await;
     let settings = LdapSettings { group_attribute: "CN".to_owned(), ..directory.settings() };
     assert_eq!(look_up(settings, "ada").await.unwrap(), ["ada", "dev"]);
@@ -185,7 +185,7 @@ async fn s8_4_the_group_attribute_is_honoured_and_asked_for() {
 }
 
 #[tokio::test]
-async fn s8_4_whatever_the_name_is_it_stays_one_value_in_the_filter() {
+async fn whatever_the_name_is_it_stays_one_value_in_the_filter() {
     let directory = Directory::start(How::Plainly, &[]).await;
     for user in ["*", "ada)(uid=*", "ada)(|(uid=*", "a\\2a", "\\", "%s", "é(ü", "a\0b"] {
         assert_eq!(look_up(directory.settings(), user).await.unwrap(), [user]);
@@ -196,7 +196,7 @@ async fn s8_4_whatever_the_name_is_it_stays_one_value_in_the_filter() {
 }
 
 #[tokio::test]
-async fn s8_4_values_that_are_malformed_are_skipped() {
+async fn values_that_are_malformed_are_skipped() {
     let values: [&[u8]; 7] = [
         b"OU=nobody,DC=x",
         b"plain",
@@ -211,7 +211,7 @@ async fn s8_4_values_that_are_malformed_are_skipped() {
 }
 
 #[test]
-fn s8_4_the_first_part_of_a_name_gives_the_group() {
+fn the_first_part_of_a_name_gives_the_group() {
     for (name, group) in [
         ("CN=dev,OU=groups,DC=x", Some("dev")),
         ("cn=dev", Some("dev")),
@@ -245,7 +245,7 @@ async fn a_wrong_password_is_an_error_that_tells_a_number_and_shows_nothing() {
 }
 
 #[tokio::test]
-async fn s8_2_groups_that_were_found_before_a_failure_are_kept_beside_it() {
+async fn groups_that_were_found_before_a_failure_are_kept_beside_it() {
     let directory = Directory::start(How::Incompletely, &[b"CN=dev"]).await;
     let error = look_up(directory.settings(), "ada").await.unwrap_err();
     assert_eq!(error.to_string(), "LDAP search: result 4");

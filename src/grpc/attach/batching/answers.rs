@@ -1,4 +1,8 @@
 //! What a shim's answers to batches come to.
+//!
+//! A shim may answer in any order, in parts, late, or with nonsense. Each result is checked against
+//! the query that it names before any of it counts; an answer that may not be sent ends the stream,
+//! because the shim and the scheduler no longer agree on what was asked.
 
 use std::sync::Arc;
 

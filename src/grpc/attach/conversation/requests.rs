@@ -1,4 +1,7 @@
 //! What is asked of the shim by someone who waits for the answer.
+//!
+//! Each request has a number of its own, under which the answer comes as an
+//! [effect](super::Effect::Reply): the conversation itself waits for nothing.
 
 use std::collections::BTreeMap;
 

@@ -295,7 +295,7 @@ fn a_node_that_the_shim_could_not_have_is_not_asked_about() {
 }
 
 #[test]
-fn c11_a_flood_of_events_without_credit_is_bounded_and_counted() {
+fn a_flood_of_events_without_credit_is_bounded_and_counted() {
     let mut talk = Talk::required();
     talk.attach(&cb::Hello { initial_event_credit: 10, ..hello(&[cb::Capability::Events]) });
     talk.messages();
@@ -318,7 +318,7 @@ fn c11_a_flood_of_events_without_credit_is_bounded_and_counted() {
 }
 
 #[test]
-fn c12_a_dump_that_is_too_large_fails_or_never_comes_is_told_as_that() {
+fn a_dump_that_is_too_large_fails_or_never_comes_is_told_as_that() {
     let ask = |talk: &mut Talk| {
         talk.attach(&hello(&[cb::Capability::StateDump]));
         let request = talk.conversation.ask_state(talk.now).unwrap();
@@ -370,7 +370,7 @@ fn c12_a_dump_that_is_too_large_fails_or_never_comes_is_told_as_that() {
 }
 
 #[test]
-fn c13_preemption_questions_are_answered_by_index_and_time_out() {
+fn preemption_questions_are_answered_by_index_and_time_out() {
     let args = |victims: usize| si::PreemptionPredicatesArgs {
         allocation_key: "a".to_owned(),
         node_id: "n1".to_owned(),

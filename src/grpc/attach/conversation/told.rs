@@ -1,4 +1,7 @@
-//! What the scheduler and the RM's other streams have to say, and the questions of the former.
+//! What the scheduler and the RM's other streams have to say, and the questions of the scheduler.
+//!
+//! What the RM says on its other streams passes by here before the scheduler gets it, so that the
+//! view of the shim never lags behind what the RM has said itself.
 
 use monoceros_actors::{QuestionId, Scope, Verdict};
 use monoceros_proto::callback::v1::core_message::Body;
