@@ -156,13 +156,13 @@ impl Interceptor for Bearer {
     }
 }
 
-type Connection = InterceptedService<Channel, Bearer>;
+type AdminChannel = InterceptedService<Channel, Bearer>;
 
 /// A connected operator.
 struct Operator {
     args: AdminArgs,
-    admin: AdminServiceClient<Connection>,
-    figures: MetricsServiceClient<Connection>,
+    admin: AdminServiceClient<AdminChannel>,
+    figures: MetricsServiceClient<AdminChannel>,
 }
 
 impl Operator {

@@ -5,9 +5,10 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`grpc`], [`rest`], [`dump`],
-//! [`demo`], [`simulate`], [`validate`], [`admin_cli`].
+//! [`chance`], [`demo`], [`simulate`], [`validate`], [`admin_cli`].
 
 pub mod admin_cli;
+pub mod chance;
 pub mod cli;
 pub mod connections;
 pub mod demo;

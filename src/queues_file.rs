@@ -25,7 +25,7 @@ use tracing::{error, info, warn};
 
 pub use self::policies::{Changes, PolicyFiles};
 use self::watch::keep_watching;
-use self::way::Place;
+use self::way::WatchTarget;
 use crate::files::Refresh;
 use crate::{input, validate};
 
@@ -91,7 +91,7 @@ impl QueuesFile {
         if self.is_no_file() {
             return warn!(%file, "a queue configuration that is no file cannot be watched");
         }
-        let place = Place::File(self.path.clone());
+        let place = WatchTarget::File(self.path.clone());
         let queues = Arc::clone(&self);
         keep_watching(place, move || queues.look(), &self.hung_up, stop).await;
     }

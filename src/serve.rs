@@ -19,7 +19,7 @@ use anyhow::Context as _;
 use monoceros_actors::{Scheduler, SchedulerHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -27,6 +27,7 @@ use tracing::{error, info, warn};
 use crate::cli::ServeArgs;
 use crate::connections::Connections;
 use crate::files::Refresh;
+use crate::identity::Access;
 use crate::queues_file::{Changes, PolicyFiles, QueuesFile};
 use crate::security::Security;
 use crate::settings::{Flags, Settings};
@@ -74,22 +75,8 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     tokio::spawn(files::keep_fresh(sources, hangup, shutdown.clone()));
     let rpc = Connections::new(rpc, security.grpc.clone(), shutdown.clone());
     let http = Connections::new(http, security.rest.clone(), shutdown.clone());
-    let mut edges = JoinSet::new();
-    {
-        let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
-        let access = Arc::clone(&security.access);
-        edges.spawn(async move {
-            let served = grpc::serve(rpc, handle, access, &settings, policy_files, shutdown);
-            served.await.context("gRPC edge")
-        });
-    }
-    {
-        let (handle, shutdown, settings) = (handle.clone(), shutdown.clone(), settings.clone());
-        let access = Arc::clone(&security.access);
-        edges.spawn(async move {
-            rest::serve(http, handle, access, &settings.rest, shutdown).await.context("REST edge")
-        });
-    }
+    let mut service = Running { settings, handle, shutdown, edges: JoinSet::new() };
+    service.spawn_edges(rpc, http, &security.access, policy_files);
     // Before anyone can know that we run: a signal from then on must not kill us.
     let signals = Signals::new()?;
     if let Err(error) = announce(rpc_address, http_address, security.rest.is_some()) {
@@ -98,48 +85,99 @@ pub async fn run(settings: Settings, with_demo: bool) -> anyhow::Result<ExitCode
     }
     if with_demo {
         // Not an edge: the service does not depend on how it fares.
-        tokio::spawn(demo::run(rpc_address, shutdown.clone()));
+        tokio::spawn(demo::run(rpc_address, service.shutdown.clone()));
     }
-
-    let mut is_lost = false;
-    let failure = tokio::select! {
-        // An edge that ends because the shutdown began did not end by itself.
-        biased;
-        signal = signals.wait() => {
-            info!(signal, "shutting down");
-            None
+    let end = service.until_end(signals).await;
+    service.shut_down().await;
+    match end {
+        Ended::Asked => {}
+        Ended::Edge(ended) => {
+            ended.context("an edge panicked")??;
+            anyhow::bail!("an edge ended by itself");
         }
-        () = shutdown.cancelled() => {
-            info!("shutting down, as an administrator asked");
-            None
-        }
-        Some(ended) = edges.join_next() => Some(ended),
-        () = handle.ended() => {
-            is_lost = true;
-            None
-        }
-    };
-    shutdown.cancel();
-    let grace = settings.shutdown.grace();
-    let end = async {
-        while let Some(ended) = edges.join_next().await {
-            if let Ok(Err(error)) = ended {
-                error!(error = format!("{error:#}"), "an edge ended with an error");
-            }
-        }
-        handle.shutdown().await;
-    };
-    if timeout(grace, end).await.is_err() {
-        warn!(grace = ?grace, "streams or connections did not end in time and are cut");
+        // Nothing can be reached without it: whoever watches the process should start it again.
+        Ended::SchedulerLost => anyhow::bail!("the scheduler is lost"),
     }
-    if let Some(ended) = failure {
-        ended.context("an edge panicked")??;
-        anyhow::bail!("an edge ended by itself");
-    }
-    // Nothing can be reached without it: whoever watches the process should start it again.
-    anyhow::ensure!(!is_lost, "the scheduler is lost");
     info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The scheduler and its edges while they run.
+struct Running {
+    settings: Settings,
+    handle: SchedulerHandle,
+    shutdown: CancellationToken,
+    edges: JoinSet<anyhow::Result<()>>,
+}
+
+/// Why the service ends.
+enum Ended {
+    /// By a signal, or by an administrator's call.
+    Asked,
+    /// An edge ended by itself, and this is how.
+    Edge(Result<anyhow::Result<()>, JoinError>),
+    SchedulerLost,
+}
+
+impl Running {
+    fn spawn_edges(
+        &mut self,
+        rpc: Connections,
+        http: Connections,
+        access: &Arc<Access>,
+        policy_files: Option<Arc<PolicyFiles>>,
+    ) {
+        let (handle, shutdown, settings) = self.shared();
+        let grpc_access = Arc::clone(access);
+        self.edges.spawn(async move {
+            let served = grpc::serve(rpc, handle, grpc_access, &settings, policy_files, shutdown);
+            served.await.context("gRPC edge")
+        });
+        let (handle, shutdown, settings) = self.shared();
+        let access = Arc::clone(access);
+        self.edges.spawn(async move {
+            rest::serve(http, handle, access, &settings.rest, shutdown).await.context("REST edge")
+        });
+    }
+
+    fn shared(&self) -> (SchedulerHandle, CancellationToken, Settings) {
+        (self.handle.clone(), self.shutdown.clone(), self.settings.clone())
+    }
+
+    /// Waits until there is a reason to end.
+    async fn until_end(&mut self, signals: Signals) -> Ended {
+        tokio::select! {
+            // An edge that ends because the shutdown began did not end by itself.
+            biased;
+            signal = signals.wait() => {
+                info!(signal, "shutting down");
+                Ended::Asked
+            }
+            () = self.shutdown.cancelled() => {
+                info!("shutting down, as an administrator asked");
+                Ended::Asked
+            }
+            Some(ended) = self.edges.join_next() => Ended::Edge(ended),
+            () = self.handle.ended() => Ended::SchedulerLost,
+        }
+    }
+
+    /// Ends the edges and then the scheduler; what takes longer than the grace is cut.
+    async fn shut_down(mut self) {
+        self.shutdown.cancel();
+        let grace = self.settings.shutdown.grace();
+        let end = async {
+            while let Some(ended) = self.edges.join_next().await {
+                if let Ok(Err(error)) = ended {
+                    error!(error = format!("{error:#}"), "an edge ended with an error");
+                }
+            }
+            self.handle.shutdown().await;
+        };
+        if timeout(grace, end).await.is_err() {
+            warn!(grace = ?grace, "streams or connections did not end in time and are cut");
+        }
+    }
 }
 
 fn start_scheduler(

@@ -28,20 +28,20 @@ const EXPECTED: &str = "expected is a state dump, which has `queues`, or the ans
                         /ws/v1/partition/NAME/queues, which has `queuename`";
 
 #[derive(Default, Deserialize)]
-struct Dump {
-    queues: Vec<Queue>,
+struct SavedDump {
+    queues: Vec<SavedQueue>,
     #[serde(default)]
-    users: Vec<User>,
+    users: Vec<SavedUser>,
     #[serde(default)]
-    groups: Vec<Group>,
+    groups: Vec<SavedGroup>,
     #[serde(default)]
-    applications: Vec<Application>,
+    applications: Vec<SavedApplication>,
 }
 
 /// Those that have ended are listed, too.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Application {
+struct SavedApplication {
     #[serde(default)]
     partition: String,
     queue_name: String,
@@ -51,7 +51,7 @@ struct Application {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Queue {
+struct SavedQueue {
     #[serde(rename = "queuename")]
     path: String,
     /// Of the root of a tree only.
@@ -62,38 +62,38 @@ struct Queue {
     #[serde(default)]
     running_apps: u64,
     #[serde(default)]
-    children: Vec<Queue>,
+    children: Vec<SavedQueue>,
 }
 
 #[derive(Deserialize)]
-struct User {
+struct SavedUser {
     #[serde(rename = "userName")]
     name: String,
     #[serde(default)]
     partition: String,
-    queues: Place,
+    queues: QueueUse,
 }
 
 #[derive(Deserialize)]
-struct Group {
+struct SavedGroup {
     #[serde(rename = "groupName")]
     name: String,
     #[serde(default)]
     partition: String,
-    queues: Place,
+    queues: QueueUse,
 }
 
 /// What somebody uses of a queue.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Place {
+struct QueueUse {
     queue_path: String,
     #[serde(default)]
     resource_usage: BTreeMap<String, i64>,
     #[serde(default)]
     running_applications: Vec<String>,
     #[serde(default)]
-    children: Vec<Place>,
+    children: Vec<QueueUse>,
 }
 
 /// Reads a file.
@@ -110,7 +110,7 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
     let dump = if saved.get("queuename").is_some() {
         let context = "as the queues of a partition it makes no sense";
         let queue = serde_json::from_value(saved).context(context)?;
-        Dump { queues: vec![queue], ..Dump::default() }
+        SavedDump { queues: vec![queue], ..SavedDump::default() }
     } else if saved.get("queues").is_some() {
         serde_json::from_value(saved).context("as a state dump it makes no sense")?
     } else {
@@ -121,13 +121,13 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
         let partition = root.partition.clone();
         take_queue(root, partition_of(&mut usage, &partition))?;
     }
-    for User { name, partition, queues } in dump.users {
+    for SavedUser { name, partition, queues } in dump.users {
         take_place(queues, &name, &mut partition_of(&mut usage, &partition).users)?;
     }
-    for Group { name, partition, queues } in dump.groups {
+    for SavedGroup { name, partition, queues } in dump.groups {
         take_place(queues, &name, &mut partition_of(&mut usage, &partition).groups)?;
     }
-    for Application { partition, queue_name, state } in dump.applications {
+    for SavedApplication { partition, queue_name, state } in dump.applications {
         if ENDED.contains(&state.as_str()) {
             continue;
         }
@@ -170,7 +170,7 @@ fn partition_of<'u>(usage: &'u mut Usage, name: &str) -> &'u mut PartitionUsage 
     usage.partitions.entry(name.to_owned()).or_default()
 }
 
-fn take_queue(queue: Queue, usage: &mut PartitionUsage) -> anyhow::Result<()> {
+fn take_queue(queue: SavedQueue, usage: &mut PartitionUsage) -> anyhow::Result<()> {
     let allocated = resources(&queue.allocated_resource)?;
     let used = Used { allocated, running: queue.running_apps, applications: 0 };
     usage.queues.insert(queue.path, used);
@@ -178,7 +178,7 @@ fn take_queue(queue: Queue, usage: &mut PartitionUsage) -> anyhow::Result<()> {
 }
 
 fn take_place(
-    place: Place,
+    place: QueueUse,
     whose: &str,
     usage: &mut BTreeMap<String, BTreeMap<String, Used>>,
 ) -> anyhow::Result<()> {

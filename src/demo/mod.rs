@@ -5,7 +5,6 @@
 //! it talks. When anything goes wrong it forgets everything and registers again, as a resource
 //! manager would.
 
-pub mod chance;
 pub mod cluster;
 pub mod model;
 

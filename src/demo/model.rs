@@ -19,8 +19,8 @@ use monoceros_proto::si::v1::TerminationType;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use tracing::{info, warn};
 
-use super::chance::Chance;
 use super::cluster::{CORES, NODES, action, amount, node, node_name, release};
+use crate::chance::Chance;
 
 /// No application comes while there are so many.
 pub const MOST_APPLICATIONS: usize = 60;
@@ -63,7 +63,7 @@ pub struct Model {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum JobKind {
     /// A driver, then a wave of executors; removed when they are done.
     Spark,
     /// Replicas that run until the application is removed.
@@ -74,7 +74,7 @@ enum Kind {
 
 #[derive(Debug)]
 struct Application {
-    kind: Kind,
+    kind: JobKind,
     /// Cores of one container; each has four times as many GiB of memory.
     cores: u64,
     submitted: Duration,
@@ -198,25 +198,25 @@ impl Model {
         // Far from the tide they come faster, so that the cluster soon fills.
         let most = if wanted < tide * 3 / 4 { 1 } else { 4 };
         self.next_arrival = self.now + self.chance.seconds(0, most);
-        let (kind, queue, name) = self.chance.pick(&[
-            (Kind::Spark, "root.spark", "spark"),
-            (Kind::Spark, "root.spark", "spark"),
-            (Kind::Service, "root.services", "service"),
-            (Kind::Batch, "root.batch.team-a", "batch"),
-            (Kind::Batch, "root.batch.team-b", "batch"),
+        let (kind, queue, name) = self.chance.one_of(&[
+            (JobKind::Spark, "root.spark", "spark"),
+            (JobKind::Spark, "root.spark", "spark"),
+            (JobKind::Service, "root.services", "service"),
+            (JobKind::Batch, "root.batch.team-a", "batch"),
+            (JobKind::Batch, "root.batch.team-b", "batch"),
         ]);
-        if kind == Kind::Service && self.wanted_of(Kind::Service) > CORES / 6 {
+        if kind == JobKind::Service && self.wanted_of(JobKind::Service) > CORES / 6 {
             return;
         }
         self.n_submitted += 1;
         let id = format!("{name}-{:05}", self.n_submitted);
-        let user = self.chance.pick(&USERS);
+        let user = self.chance.one_of(&USERS);
         let application = self.application(kind);
         info!(
             application = id,
             queue,
             user,
-            containers = application.later + u64::from(kind == Kind::Spark),
+            containers = application.later + u64::from(kind == JobKind::Spark),
             "application submitted"
         );
         let ugi = si::UserGroupInformation { user: user.to_owned(), groups: vec![user.to_owned()] };
@@ -230,14 +230,14 @@ impl Model {
         self.applications.insert(id, application);
     }
 
-    fn application(&mut self, kind: Kind) -> Application {
+    fn application(&mut self, kind: JobKind) -> Application {
         let chance = &mut self.chance;
         let (cores, later, ends) = match kind {
-            Kind::Spark => (chance.pick(&[2, 4]), chance.between(8, 32), FOREVER),
-            Kind::Service => {
+            JobKind::Spark => (chance.one_of(&[2, 4]), chance.between(8, 32), FOREVER),
+            JobKind::Service => {
                 (4, chance.between(2, 6), self.now.saturating_add(chance.seconds(120, 480)))
             }
-            Kind::Batch => (chance.pick(&[1, 2]), chance.between(10, 50), FOREVER),
+            JobKind::Batch => (chance.one_of(&[1, 2]), chance.between(10, 50), FOREVER),
         };
         Application {
             kind,
@@ -254,9 +254,9 @@ impl Model {
     fn start(&mut self, id: &str) {
         let Some(application) = self.applications.get_mut(id) else { return };
         let keys = match application.kind {
-            Kind::Spark => vec![DRIVER.to_owned()],
-            Kind::Service => numbered("replica", mem::take(&mut application.later)),
-            Kind::Batch => numbered("task", mem::take(&mut application.later)),
+            JobKind::Spark => vec![DRIVER.to_owned()],
+            JobKind::Service => numbered("replica", mem::take(&mut application.later)),
+            JobKind::Batch => numbered("task", mem::take(&mut application.later)),
         };
         self.ask(id, keys);
     }
@@ -289,10 +289,10 @@ impl Model {
         };
         application.pending.remove(key);
         let life = match application.kind {
-            Kind::Spark if key == DRIVER => FOREVER,
-            Kind::Spark => self.chance.seconds(20, 60),
-            Kind::Service => FOREVER,
-            Kind::Batch => self.chance.seconds(10, 40),
+            JobKind::Spark if key == DRIVER => FOREVER,
+            JobKind::Spark => self.chance.seconds(20, 60),
+            JobKind::Service => FOREVER,
+            JobKind::Batch => self.chance.seconds(10, 40),
         };
         application.running.insert(key.to_owned(), self.now.saturating_add(life));
         if key == DRIVER {
@@ -346,16 +346,16 @@ impl Model {
         for (id, application) in &mut self.applications {
             let took = self.now.saturating_sub(application.submitted).as_secs();
             match application.kind {
-                Kind::Spark if application.is_done_but_for(DRIVER) => {
+                JobKind::Spark if application.is_done_but_for(DRIVER) => {
                     info!(application = id, took = format_args!("{took} s"), "job is done");
                     removed.push(id.clone());
                 }
                 // It should complete by itself now; remove it should that not be told.
-                Kind::Batch if application.is_done() && application.ends == FOREVER => {
+                JobKind::Batch if application.is_done() && application.ends == FOREVER => {
                     info!(application = id, took = format_args!("{took} s"), "all tasks are done");
                     application.ends = self.now.saturating_add(PATIENCE);
                 }
-                Kind::Spark | Kind::Service | Kind::Batch => {
+                JobKind::Spark | JobKind::Service | JobKind::Batch => {
                     if self.now >= application.ends {
                         info!(application = id, "application stopped");
                         removed.push(id.clone());
@@ -394,7 +394,7 @@ impl Model {
         self.applications.values().map(Application::cores).sum()
     }
 
-    fn wanted_of(&self, kind: Kind) -> u64 {
+    fn wanted_of(&self, kind: JobKind) -> u64 {
         let of_kind = self.applications.values().filter(|application| application.kind == kind);
         of_kind.map(Application::cores).sum()
     }

@@ -166,7 +166,7 @@ pub enum Cause {
 
 /// Why a registration was refused; an earlier session of the same resource manager goes on.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum RegistrationRefusal {
     /// By the scheduler.
     #[error(transparent)]
     Register(#[from] RegisterError),
@@ -324,32 +324,38 @@ impl From<UpdateError> for End {
     }
 }
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Self {
+impl From<RegistrationRefusal> for Status {
+    fn from(refusal: RegistrationRefusal) -> Self {
         let (code, reason, retry) = match &refusal {
-            Refusal::Register(RegisterError::RmIdMissing) => {
+            RegistrationRefusal::Register(RegisterError::RmIdMissing) => {
                 (Code::InvalidArgument, "RM_ID_MISSING", None)
             }
-            Refusal::Register(RegisterError::RmIdInvalid(_)) | Refusal::BadMetadata(_) => {
-                (Code::InvalidArgument, "RM_ID_INVALID", None)
-            }
-            Refusal::Register(RegisterError::Config(_)) | Refusal::PolicyUnreadable { .. } => {
+            RegistrationRefusal::Register(RegisterError::RmIdInvalid(_))
+            | RegistrationRefusal::BadMetadata(_) => (Code::InvalidArgument, "RM_ID_INVALID", None),
+            RegistrationRefusal::Register(RegisterError::Config(_))
+            | RegistrationRefusal::PolicyUnreadable { .. } => {
                 (Code::InvalidArgument, "CONFIG_INVALID", None)
             }
-            Refusal::Register(RegisterError::Stopped) => {
+            RegistrationRefusal::Register(RegisterError::Stopped) => {
                 (Code::Unavailable, "SHUTTING_DOWN", Some(SOON))
             }
-            Refusal::TooManySessions(_) => (Code::ResourceExhausted, "LIMIT_SESSIONS", Some(LATER)),
-            Refusal::IdTooLong { .. } => (Code::ResourceExhausted, "LIMIT_ID", None),
-            Refusal::TooManyItems { .. } => (Code::ResourceExhausted, "LIMIT_ITEMS", None),
-            Refusal::PolicyGroupConflict { .. } => {
+            RegistrationRefusal::TooManySessions(_) => {
+                (Code::ResourceExhausted, "LIMIT_SESSIONS", Some(LATER))
+            }
+            RegistrationRefusal::IdTooLong { .. } => (Code::ResourceExhausted, "LIMIT_ID", None),
+            RegistrationRefusal::TooManyItems { .. } => {
+                (Code::ResourceExhausted, "LIMIT_ITEMS", None)
+            }
+            RegistrationRefusal::PolicyGroupConflict { .. } => {
                 (Code::FailedPrecondition, "POLICY_GROUP_CONFLICT", None)
             }
-            Refusal::TooSlow(_) => (Code::DeadlineExceeded, "REGISTRATION_TIMEOUT", Some(SOON)),
-            Refusal::Internal => (Code::Internal, "INTERNAL_ERROR", None),
+            RegistrationRefusal::TooSlow(_) => {
+                (Code::DeadlineExceeded, "REGISTRATION_TIMEOUT", Some(SOON))
+            }
+            RegistrationRefusal::Internal => (Code::Internal, "INTERNAL_ERROR", None),
         };
         let text = match &refusal {
-            Refusal::Register(RegisterError::Config(errors)) => errors.to_string(),
+            RegistrationRefusal::Register(RegisterError::Config(errors)) => errors.to_string(),
             other => other.to_string(),
         };
         told(code, reason, &shortened(text), [], retry)

@@ -35,7 +35,7 @@ impl Dialect {
 }
 
 /// One kind of stream. A session has at most one stream of each.
-pub trait Kind: Send + Sync + 'static {
+pub trait StreamKind: Send + Sync + 'static {
     /// What the client sends.
     type Request: Message + Default + 'static;
     /// What the scheduler answers.
@@ -85,7 +85,7 @@ pub enum Applications {}
 /// Nodes that come, change and go.
 pub enum Nodes {}
 
-impl Kind for Allocations {
+impl StreamKind for Allocations {
     type Request = si::AllocationRequest;
     type Reply = si::AllocationResponse;
     const NAME: &'static str = "allocation";
@@ -121,7 +121,7 @@ impl Kind for Allocations {
     }
 }
 
-impl Kind for Applications {
+impl StreamKind for Applications {
     type Request = si::ApplicationRequest;
     type Reply = si::ApplicationResponse;
     const NAME: &'static str = "application";
@@ -153,7 +153,7 @@ impl Kind for Applications {
     }
 }
 
-impl Kind for Nodes {
+impl StreamKind for Nodes {
     type Request = si::NodeRequest;
     type Reply = si::NodeResponse;
     const NAME: &'static str = "node";

@@ -8,8 +8,8 @@
 //! behind slows the client down through HTTP/2 and nothing piles up here.
 //!
 //! ```text
-//! client ── requests ──▶ stream::Reader ─ handle.update_… ──▶ scheduler
-//! client ◀── replies ─── stream::Writer ◀── Outbox ◀── Session (its callback)
+//! client ── requests ──▶ stream::RequestReader ─ handle.update_… ──▶ scheduler
+//! client ◀── replies ─── stream::ReplyWriter ◀── Outbox ◀── Session (its callback)
 //! ```
 //!
 //! # Why sessions outlive streams
@@ -55,7 +55,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 use tonic_reflection::server::{Builder as Reflection, v1alpha};
 
-use self::end::Refusal;
+use self::end::RegistrationRefusal;
 use self::ending::Ending;
 use self::kind::{Allocations, Applications, Nodes};
 use self::legacy::Legacy;
@@ -88,7 +88,7 @@ pub const RESUME_HEADER: &str = "x-si-resume";
 pub const REASON_TRAILER: &str = "x-si-reason";
 
 /// What all calls share.
-pub struct Edge {
+pub struct GrpcEdge {
     handle: SchedulerHandle,
     registry: Arc<Registry>,
     shutdown: CancellationToken,
@@ -117,7 +117,7 @@ pub async fn serve(
     let grace = settings.shutdown.grace();
     let settings = &settings.grpc;
     let max_bytes = settings.max_recv_message_bytes.get();
-    let edge = Arc::new(Edge { handle, registry, shutdown: shutdown.clone() });
+    let edge = Arc::new(GrpcEdge { handle, registry, shutdown: shutdown.clone() });
     let scheduler = scheduler_server::SchedulerServer::new(Service(Arc::clone(&edge)))
         .max_decoding_message_size(max_bytes);
     let scheduler = negotiating_gzip!(scheduler, settings);
@@ -166,7 +166,7 @@ fn reflection() -> (
     (describe().build_v1().expect(readable), describe().build_v1alpha().expect(readable))
 }
 
-struct Service(Arc<Edge>);
+struct Service(Arc<GrpcEdge>);
 
 #[tonic::async_trait]
 impl scheduler_server::Scheduler for Service {
@@ -185,7 +185,7 @@ impl scheduler_server::Scheduler for Service {
         let Registered { reply, session, manner } = timeout_at(deadline, registration)
             .await
             .map_err(|_| self.0.registry.too_slow())?
-            .map_err(|_| Refusal::Internal)??;
+            .map_err(|_| RegistrationRefusal::Internal)??;
         let mut response = Response::new(reply);
         let metadata = response.metadata_mut();
         metadata.insert(SESSION_HEADER, session.into());
@@ -231,7 +231,7 @@ impl scheduler_server::Scheduler for Service {
     }
 }
 
-struct Callbacks(Arc<Edge>);
+struct Callbacks(Arc<GrpcEdge>);
 
 #[tonic::async_trait]
 impl CallbackService for Callbacks {

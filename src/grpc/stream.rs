@@ -21,11 +21,13 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, error};
 
 use super::end::{End, text, unreadable};
-use super::kind::Kind;
+use super::kind::StreamKind;
 use super::line::Line;
 use super::registry::Slot;
 use super::session::Binding;
-use super::{Edge, INSTANCE_HEADER, RESUME_HEADER, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER};
+use super::{
+    GrpcEdge, INSTANCE_HEADER, RESUME_HEADER, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER,
+};
 use crate::identity::Identity;
 
 /// How long the scheduler may take to answer a client that has closed its side.
@@ -36,15 +38,15 @@ const LATE_MESSAGES: usize = 1_000;
 
 /// The replies of a stream as the generated trait wants them.
 pub(super) type ReplyStream<K> =
-    Pin<Box<dyn Stream<Item = Result<<K as Kind>::Reply, Status>> + Send>>;
+    Pin<Box<dyn Stream<Item = Result<<K as StreamKind>::Reply, Status>> + Send>>;
 
 /// Opens a stream: binds it if its metadata say to whom, and starts to read it.
-pub(super) async fn open<K: Kind>(
-    edge: Arc<Edge>,
+pub(super) async fn open<K: StreamKind>(
+    edge: Arc<GrpcEdge>,
     request: Request<Streaming<K::Request>>,
 ) -> Result<Response<ReplyStream<K>>, Status> {
     let (metadata, extensions, requests) = request.into_parts();
-    let mut reader = Reader::<K>::new(edge, Identity::of(&extensions));
+    let mut reader = RequestReader::<K>::new(edge, Identity::of(&extensions));
     // Dropping the writer releases the stream, also when binding it fails.
     let writer = reader.writer();
     match reader.bind_by_metadata(&metadata).await {
@@ -60,8 +62,8 @@ pub(super) async fn open<K: Kind>(
 }
 
 /// The direction from the client.
-struct Reader<K> {
-    edge: Arc<Edge>,
+struct RequestReader<K> {
+    edge: Arc<GrpcEdge>,
     caller: Identity,
     line: Arc<Line>,
     slot: Option<Arc<Slot>>,
@@ -73,16 +75,16 @@ struct Reader<K> {
 }
 
 /// The direction to the client.
-struct Writer<K: Kind> {
-    edge: Arc<Edge>,
+struct ReplyWriter<K: StreamKind> {
+    edge: Arc<GrpcEdge>,
     line: Arc<Line>,
     /// The farewell, if there is one, has been said.
     has_taken_leave: bool,
     kind: PhantomData<K>,
 }
 
-impl<K: Kind> Reader<K> {
-    fn new(edge: Arc<Edge>, caller: Identity) -> Self {
+impl<K: StreamKind> RequestReader<K> {
+    fn new(edge: Arc<GrpcEdge>, caller: Identity) -> Self {
         Self {
             edge,
             caller,
@@ -95,8 +97,8 @@ impl<K: Kind> Reader<K> {
         }
     }
 
-    fn writer(&self) -> Writer<K> {
-        Writer {
+    fn writer(&self) -> ReplyWriter<K> {
+        ReplyWriter {
             edge: Arc::clone(&self.edge),
             line: Arc::clone(&self.line),
             has_taken_leave: false,
@@ -253,7 +255,7 @@ impl<K: Kind> Reader<K> {
     }
 }
 
-impl<K> Drop for Reader<K> {
+impl<K> Drop for RequestReader<K> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.line.close(End::Internal("a request could not be dealt with, through a bug"));
@@ -261,7 +263,7 @@ impl<K> Drop for Reader<K> {
     }
 }
 
-impl<K: Kind> Writer<K> {
+impl<K: StreamKind> ReplyWriter<K> {
     fn headers(&self) -> MetadataMap {
         let mut headers = MetadataMap::new();
         headers.insert(SCHEDULER_HEADER, self.edge.registry.scheduler_id());
@@ -314,7 +316,7 @@ impl<K: Kind> Writer<K> {
     }
 }
 
-impl<K: Kind> Drop for Writer<K> {
+impl<K: StreamKind> Drop for ReplyWriter<K> {
     fn drop(&mut self) {
         // Closed first: whoever binds it after that releases it.
         self.line.close(End::ClientGone);

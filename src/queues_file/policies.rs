@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::watch::keep_watching;
-use super::way::{Place, is_yaml};
+use super::way::{WatchTarget, is_yaml};
 use super::{is_usable, tell};
 use crate::files::Refresh;
 use crate::input;
@@ -33,13 +33,13 @@ pub struct PolicyFiles {
     folder: PathBuf,
     /// Held while somebody looks, which may take long on a mount that does not answer.
     turn: Mutex<()>,
-    table: Mutex<Table>,
+    table: Mutex<GroupTexts>,
     /// Whoever watches is to look anew.
     hung_up: Notify,
 }
 
 #[derive(Debug)]
-struct Table {
+struct GroupTexts {
     /// What was there at the last look, usable or not; or why there was nothing.
     seen: BTreeMap<String, Result<String, String>>,
     /// What stands for the group.
@@ -71,7 +71,7 @@ impl PolicyFiles {
         let folder = std::path::absolute(folder).with_context(unreadable)?;
         folder.read_dir().with_context(unreadable)?;
         let (changes, receiver) = unbounded_channel();
-        let table = Table { seen: BTreeMap::new(), usable: BTreeMap::new(), changes };
+        let table = GroupTexts { seen: BTreeMap::new(), usable: BTreeMap::new(), changes };
         let (turn, table) = (Mutex::default(), Mutex::new(table));
         let files = Self { folder, turn, table, hung_up: Notify::new() };
         files.look(Occasion::Meant);
@@ -107,7 +107,7 @@ impl PolicyFiles {
 
     /// Reads the files again whenever they were changed, until `stop` is cancelled.
     pub async fn watch(self: Arc<Self>, stop: CancellationToken) {
-        let place = Place::Folder(self.folder.clone());
+        let place = WatchTarget::Folder(self.folder.clone());
         let files = Arc::clone(&self);
         keep_watching(place, move || files.look(Occasion::Change), &self.hung_up, stop).await;
     }
@@ -155,7 +155,7 @@ impl PolicyFiles {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, GroupTexts> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,7 +180,7 @@ impl PolicyFiles {
     }
 }
 
-impl Table {
+impl GroupTexts {
     /// Puts what was found in force, if it can be used and is something else.
     fn take(&mut self, path: &Path, group: String, found: Result<String, String>) {
         let file = path.display();

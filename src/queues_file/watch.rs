@@ -8,7 +8,7 @@
 //! while in each case. The same can happen to each file of a folder, and to the folder.
 //!
 //! # Invariants
-//! * [`Watch::settled`] returns only when nothing has happened for [`QUIET`] and no writer is known
+//! * [`FileWatch::at_rest`] returns only when nothing has happened for [`QUIET`] and no writer is known
 //!   to have a file open: what is then read is not half of something, as far as the system can
 //!   tell.
 //! * What is read was watched before: no change falls between.
@@ -30,7 +30,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::way::{Place, Way};
+use super::way::{WatchTarget, Way};
 
 /// How long nothing may happen to the file before it is read. Editors and deployments take a few
 /// milliseconds between two steps.
@@ -45,7 +45,7 @@ const MOST_TRIES: usize = 8;
 
 /// Something happened to a file, or may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Happening {
+enum FileEvent {
     /// They were written to, and the writer has not closed them yet.
     Written(Vec<PathBuf>),
     /// Anything else; to anything, if no file is named.
@@ -56,7 +56,7 @@ enum Happening {
 
 /// Calls `look` at once and whenever something was changed or `asked` for, until `stop` is cancelled.
 pub(super) async fn keep_watching(
-    place: Place,
+    place: WatchTarget,
     look: impl Fn() + Clone + Send + 'static,
     asked: &Notify,
     stop: CancellationToken,
@@ -64,7 +64,7 @@ pub(super) async fn keep_watching(
     let shown = place.path().display().to_string();
     let watch = async {
         loop {
-            match Watch::begin(place.clone(), asked) {
+            match FileWatch::begin(place.clone(), asked) {
                 Ok(watch) => {
                     info!(file = %shown, "changes of the queue configuration are noticed");
                     watch.keep_looking(&shown, &look).await;
@@ -81,27 +81,27 @@ pub(super) async fn keep_watching(
 }
 
 /// A file or folder that is watched, with every directory on the way to it.
-struct Watch<'a> {
-    place: Place,
+struct FileWatch<'a> {
+    place: WatchTarget,
     /// As the way was when it was looked at last; for the thread that is told what happens.
     way: Arc<Mutex<Way>>,
     watcher: Box<dyn Watcher + Send>,
     /// The watcher looks for itself, and at the contents of all files of a directory.
     polls: bool,
     watched: BTreeSet<PathBuf>,
-    happenings: UnboundedReceiver<Happening>,
+    events: UnboundedReceiver<FileEvent>,
     asked: &'a Notify,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> FileWatch<'a> {
     /// Watches it from now on.
-    fn begin(place: Place, asked: &'a Notify) -> notify::Result<Self> {
-        let (tell, happenings) = unbounded_channel();
+    fn begin(place: WatchTarget, asked: &'a Notify) -> notify::Result<Self> {
+        let (tell, events) = unbounded_channel();
         let way = Arc::new(Mutex::new(Way::default()));
         let (watcher, kind) = watcher(&way, &tell)?;
         let polls = kind == WatcherKind::PollWatcher;
         let mut watch =
-            Self { place, way, watcher, polls, watched: BTreeSet::new(), happenings, asked };
+            Self { place, way, watcher, polls, watched: BTreeSet::new(), events, asked };
         watch.follow()?;
         Ok(watch)
     }
@@ -113,7 +113,7 @@ impl<'a> Watch<'a> {
             if spawn_blocking(look.clone()).await.is_err() {
                 warn!(file = %shown, "reading the queue configuration again has failed");
             }
-            if !self.settled().await {
+            if !self.at_rest().await {
                 return;
             }
             if let Err(reason) = self.follow() {
@@ -171,14 +171,14 @@ impl<'a> Watch<'a> {
     }
 
     /// Waits until something has happened and is over. False: nothing will be told any more.
-    async fn settled(&mut self) -> bool {
+    async fn at_rest(&mut self) -> bool {
         let Some(mut last) = self.next().await else { return false };
         let mut open = BTreeSet::new();
         loop {
             match last {
-                Happening::Written(files) => open.extend(files),
-                Happening::Changed(changed) if changed.is_empty() => open.clear(),
-                Happening::Changed(changed) => {
+                FileEvent::Written(files) => open.extend(files),
+                FileEvent::Changed(changed) if changed.is_empty() => open.clear(),
+                FileEvent::Changed(changed) => {
                     open.retain(|file: &PathBuf| {
                         !changed.iter().any(|path| file.starts_with(path))
                     });
@@ -188,7 +188,7 @@ impl<'a> Watch<'a> {
                         let _ = self.follow();
                     }
                 }
-                Happening::Asked => {}
+                FileEvent::Asked => {}
             }
             let patience = if open.is_empty() { QUIET } else { PATIENCE };
             match timeout(patience, self.next()).await {
@@ -205,10 +205,10 @@ impl<'a> Watch<'a> {
         changed.iter().any(|changed| !way.ends_at(changed))
     }
 
-    async fn next(&mut self) -> Option<Happening> {
+    async fn next(&mut self) -> Option<FileEvent> {
         tokio::select! {
-            happening = self.happenings.recv() => happening,
-            () = self.asked.notified() => Some(Happening::Asked),
+            happening = self.events.recv() => happening,
+            () = self.asked.notified() => Some(FileEvent::Asked),
         }
     }
 }
@@ -224,7 +224,7 @@ fn is_missing(error: &notify::Error) -> bool {
 /// By the system's notifications; where there are none to be had, by looking.
 fn watcher(
     way: &Arc<Mutex<Way>>,
-    tell: &UnboundedSender<Happening>,
+    tell: &UnboundedSender<FileEvent>,
 ) -> notify::Result<(Box<dyn Watcher + Send>, WatcherKind)> {
     match RecommendedWatcher::new(teller(way, tell), Config::default()) {
         Ok(watcher) => Ok((Box::new(watcher), RecommendedWatcher::kind())),
@@ -241,11 +241,11 @@ fn watcher(
 
 fn teller(
     way: &Arc<Mutex<Way>>,
-    tell: &UnboundedSender<Happening>,
+    tell: &UnboundedSender<FileEvent>,
 ) -> impl Fn(notify::Result<Event>) + Send + 'static {
     let (way, tell) = (Arc::clone(way), tell.clone());
     move |event| {
-        let happening = happening(&way.lock().unwrap_or_else(PoisonError::into_inner), event);
+        let happening = file_event(&way.lock().unwrap_or_else(PoisonError::into_inner), event);
         if let Some(happening) = happening {
             // Whoever waited has gone.
             let _ = tell.send(happening);
@@ -254,11 +254,11 @@ fn teller(
 }
 
 /// What an event means for the files; most mean nothing, such as those of their neighbours.
-fn happening(way: &Way, event: notify::Result<Event>) -> Option<Happening> {
+fn file_event(way: &Way, event: notify::Result<Event>) -> Option<FileEvent> {
     // An error, or a rescan, may have hidden anything.
-    let Ok(event) = event else { return Some(Happening::Changed(Vec::new())) };
+    let Ok(event) = event else { return Some(FileEvent::Changed(Vec::new())) };
     if event.need_rescan() || event.paths.is_empty() {
-        return Some(Happening::Changed(Vec::new()));
+        return Some(FileEvent::Changed(Vec::new()));
     }
     let mut files = event.paths;
     files.retain(|changed| way.leads_through(changed));
@@ -266,12 +266,12 @@ fn happening(way: &Way, event: notify::Result<Event>) -> Option<Happening> {
         return None;
     }
     match event.kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(Happening::Changed(files)),
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => Some(FileEvent::Changed(files)),
         EventKind::Access(_) | EventKind::Modify(ModifyKind::Metadata(_)) => None,
         EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => {
-            Some(Happening::Written(files))
+            Some(FileEvent::Written(files))
         }
-        _ => Some(Happening::Changed(files)),
+        _ => Some(FileEvent::Changed(files)),
     }
 }
 
@@ -283,13 +283,13 @@ mod tests {
 
     #[test]
     fn neighbours_and_readers_mean_nothing() {
-        let file = Place::File("/nowhere/monoceros/queues.yaml".into()).way();
-        let folder = Place::Folder("/nowhere/monoceros".into()).way();
+        let file = WatchTarget::File("/nowhere/monoceros/queues.yaml".into()).way();
+        let folder = WatchTarget::Folder("/nowhere/monoceros".into()).way();
         let of = |way: &Way, kind: EventKind, changed: &str| {
-            happening(way, Ok(Event::new(kind).add_path(PathBuf::from(changed))))
+            file_event(way, Ok(Event::new(kind).add_path(PathBuf::from(changed))))
         };
-        let is_written = |paths| Some(Happening::Written(paths));
-        let is_changed = |paths| Some(Happening::Changed(paths));
+        let is_written = |paths| Some(FileEvent::Written(paths));
+        let is_changed = |paths| Some(FileEvent::Changed(paths));
         let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
         let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
         let created = EventKind::Create(CreateKind::Any);
@@ -318,8 +318,8 @@ mod tests {
             assert_eq!(of(&folder, kind, changed), to_folder(paths()), "{kind:?} of {changed}");
         }
         assert_eq!(
-            happening(&file, Err(notify::Error::generic("lost"))),
-            Some(Happening::Changed(Vec::new())),
+            file_event(&file, Err(notify::Error::generic("lost"))),
+            Some(FileEvent::Changed(Vec::new())),
             "what was lost may have been about the file"
         );
     }
@@ -329,7 +329,7 @@ mod tests {
         let (tell, mut looked) = unbounded_channel();
         let look = move || tell.send(()).unwrap();
         let (asked, stop) = (Arc::new(Notify::new()), CancellationToken::new());
-        let place = Place::File(std::env::temp_dir().join("monoceros-not-there/queues.yaml"));
+        let place = WatchTarget::File(std::env::temp_dir().join("monoceros-not-there/queues.yaml"));
         let (notify, stopped) = (Arc::clone(&asked), stop.clone());
         let watching =
             tokio::spawn(async move { keep_watching(place, look, &notify, stopped).await });

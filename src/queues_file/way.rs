@@ -14,13 +14,13 @@ const MOST_LINKS: usize = 40;
 
 /// What is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum WatchTarget {
     File(PathBuf),
     /// Every `*.yaml` right in it.
     Folder(PathBuf),
 }
 
-impl Place {
+impl WatchTarget {
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::File(path) | Self::Folder(path) => path,
@@ -66,15 +66,15 @@ impl Way {
         let mut n_links = 0;
         while let Some(step) = left.pop() {
             let name = match step {
-                Step::Root => {
+                PathStep::Root => {
                     at = PathBuf::from("/");
                     continue;
                 }
-                Step::Up => {
+                PathStep::Up => {
                     at.pop();
                     continue;
                 }
-                Step::Down(name) => name,
+                PathStep::Down(name) => name,
             };
             let entry = at.join(name);
             let target = entry.read_link().ok();
@@ -119,18 +119,18 @@ impl Way {
 }
 
 /// One step of a path.
-enum Step {
+enum PathStep {
     Root,
     Up,
     Down(OsString),
 }
 
 /// The steps of a path, the first one last.
-fn steps(path: &Path) -> Vec<Step> {
+fn steps(path: &Path) -> Vec<PathStep> {
     let step = |component| match component {
-        Component::RootDir => Some(Step::Root),
-        Component::ParentDir => Some(Step::Up),
-        Component::Normal(name) => Some(Step::Down(name.to_owned())),
+        Component::RootDir => Some(PathStep::Root),
+        Component::ParentDir => Some(PathStep::Up),
+        Component::Normal(name) => Some(PathStep::Down(name.to_owned())),
         Component::CurDir | Component::Prefix(_) => None,
     };
     path.components().rev().filter_map(step).collect()
@@ -158,7 +158,7 @@ mod tests {
         symlink("releases/link", folder.join("queues.yaml")).unwrap();
         symlink("loop", folder.join("loop")).unwrap();
 
-        let way = Place::File(folder.join("queues.yaml")).way();
+        let way = WatchTarget::File(folder.join("queues.yaml")).way();
         let inside =
             ["queues.yaml", "releases", "releases/link", "current", "releases/1", "releases/1/q"];
         for name in inside {
@@ -169,9 +169,9 @@ mod tests {
         assert_eq!(way.near(), &BTreeSet::from(near.map(|path| path.components().collect())));
         assert!(way.directories().contains(Path::new("/")));
 
-        let way = Place::File(folder.join("loop/over")).way();
+        let way = WatchTarget::File(folder.join("loop/over")).way();
         assert!(way.leads_through(&folder.join("loop")), "a loop ends");
-        let way = Place::Folder(folder.join("current")).way();
+        let way = WatchTarget::Folder(folder.join("current")).way();
         assert!(way.leads_through(&folder.join("releases/1/new.yaml")));
         assert!(!way.leads_through(&folder.join("releases/1/new.txt")));
         assert!(way.near().contains(&folder.join("releases/1")));

@@ -15,9 +15,9 @@ use serde::Serialize;
 use tokio::task::spawn_blocking;
 
 use super::decoding::{BadEscape, decoded_again};
-use super::replies::{Class, Reply};
+use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
-use super::{Edge, Reads, validation};
+use super::{Reads, RestEdge, validation};
 use crate::dump::DumpError;
 use crate::identity::Denied;
 use crate::in_force::InForce;
@@ -116,15 +116,15 @@ impl From<DumpError> for Failure {
 
 /// Answers a request with the method of the endpoint.
 pub(super) async fn reply<S: Reads>(
-    edge: &Edge<S>,
+    edge: &RestEdge<S>,
     endpoint: Endpoint,
     request: &Parts,
     body: Body,
-) -> Result<Reply, Failure> {
+) -> Result<EndpointReply, Failure> {
     let source = &edge.source;
     let query = request.uri.query();
     match endpoint {
-        Endpoint::Page => Ok(Reply::ok(Class::Page, PAGE)),
+        Endpoint::Page => Ok(EndpointReply::ok(Class::Page, PAGE)),
         Endpoint::Health => Ok(health(edge).await),
         Endpoint::Metrics => metrics(source).await,
         Endpoint::Config => configuration(source, request).await,
@@ -175,31 +175,31 @@ pub(super) async fn reply<S: Reads>(
             name?;
             json(found.ok_or(Failure::GroupNotFound)?).await
         }
-        Endpoint::StateDump => Ok(Reply::ok(Class::Json, source.state_dump().await?)),
+        Endpoint::StateDump => Ok(EndpointReply::ok(Class::Json, source.state_dump().await?)),
     }
 }
 
-async fn health<S: Reads>(edge: &Edge<S>) -> Reply {
+async fn health<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {
     // Whether there is a partition does not matter, only whether anybody is there to say so.
     let stopped = matches!(edge.source.queues("").await, Err(ReadError::Stopped));
     if stopped || edge.stopping.is_cancelled() {
-        return Reply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, "stopping\n");
+        return EndpointReply::new(StatusCode::SERVICE_UNAVAILABLE, Class::Text, "stopping\n");
     }
-    Reply::ok(Class::Text, "serving\n")
+    EndpointReply::ok(Class::Text, "serving\n")
 }
 
-async fn metrics<S: Reads>(source: &S) -> Result<Reply, Failure> {
+async fn metrics<S: Reads>(source: &S) -> Result<EndpointReply, Failure> {
     source.refresh_metrics().await;
     let registry = source.metrics();
     let page = spawn_blocking(move || TextEncoder::new().encode_to_string(&registry.gather()))
         .await
         .map_err(|panic| Failure::Document(panic.to_string()))?
         .map_err(|error| Failure::Document(error.to_string()))?;
-    Ok(Reply::ok(Class::Metrics, page))
+    Ok(EndpointReply::ok(Class::Metrics, page))
 }
 
 /// The configuration in force, in YAML for all who do not ask for JSON and nothing else.
-async fn configuration<S: Reads>(source: &S, request: &Parts) -> Result<Reply, Failure> {
+async fn configuration<S: Reads>(source: &S, request: &Parts) -> Result<EndpointReply, Failure> {
     let rm = value(request.uri.query(), "rm");
     let present = source.configuration(rm.as_deref()).await?;
     let mut accepted = request.headers.get_all(ACCEPT).iter();
@@ -209,9 +209,9 @@ async fn configuration<S: Reads>(source: &S, request: &Parts) -> Result<Reply, F
         let in_force = InForce::of(present);
         if wants_json {
             let json = serde_json::to_vec(&in_force).map_err(|error| error.to_string())?;
-            Ok(Reply::ok(Class::Json, json))
+            Ok(EndpointReply::ok(Class::Json, json))
         } else {
-            Ok(Reply::ok(Class::Yaml, in_force.to_yaml()?))
+            Ok(EndpointReply::ok(Class::Yaml, in_force.to_yaml()?))
         }
     })
     .await
@@ -233,7 +233,7 @@ async fn whole(body: Body, max_bytes: usize) -> Result<Vec<u8>, Failure> {
     Ok(whole)
 }
 
-async fn json<T: Serialize + Send + 'static>(value: T) -> Result<Reply, Failure> {
+async fn json<T: Serialize + Send + 'static>(value: T) -> Result<EndpointReply, Failure> {
     let document = spawn_blocking(move || {
         let mut document = serde_json::to_vec(&value)?;
         document.push(b'\n');
@@ -242,7 +242,7 @@ async fn json<T: Serialize + Send + 'static>(value: T) -> Result<Reply, Failure>
     .await
     .map_err(|panic| Failure::Document(panic.to_string()))?
     .map_err(|error| Failure::Document(error.to_string()))?;
-    Ok(Reply::ok(Class::Json, document))
+    Ok(EndpointReply::ok(Class::Json, document))
 }
 
 /// The queue that a parameter means, in lower case.

@@ -191,7 +191,7 @@ fn router_until<S: Reads>(
     stopping: CancellationToken,
     guard: Guard,
 ) -> Router {
-    let edge = Edge { source, max_body_bytes, stopping, guard };
+    let edge = RestEdge { source, max_body_bytes, stopping, guard };
     Router::new().fallback(answer::<S>).with_state(edge)
 }
 
@@ -225,14 +225,14 @@ impl Guard {
 
 /// What every request needs.
 #[derive(Clone)]
-struct Edge<S> {
+struct RestEdge<S> {
     source: S,
     max_body_bytes: usize,
     stopping: CancellationToken,
     guard: Guard,
 }
 
-async fn answer<S: Reads>(State(edge): State<Edge<S>>, request: Request) -> Response {
+async fn answer<S: Reads>(State(edge): State<RestEdge<S>>, request: Request) -> Response {
     let began = Instant::now();
     let (parts, body) = request.into_parts();
     let route = routes::find(parts.uri.path());

@@ -53,13 +53,13 @@ pub(super) enum Class {
 
 /// What an endpoint answers.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(super) struct EndpointReply {
     status: StatusCode,
     class: Class,
     document: Bytes,
 }
 
-impl Reply {
+impl EndpointReply {
     pub(super) fn ok(class: Class, document: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, class, document)
     }
@@ -77,7 +77,7 @@ struct ErrorObject {
     description: String,
 }
 
-impl From<Failure> for Reply {
+impl From<Failure> for EndpointReply {
     fn from(failure: Failure) -> Self {
         let status = failure.status();
         let message = failure.to_string();
@@ -90,11 +90,11 @@ impl From<Failure> for Reply {
 
 /// The response of an endpoint to a request that came with these headers.
 pub(super) async fn respond(
-    reply: Result<Reply, Failure>,
+    reply: Result<EndpointReply, Failure>,
     answers: Answers,
     request: &HeaderMap,
 ) -> Response {
-    let Reply { status, class, document } = reply.unwrap_or_else(Reply::from);
+    let EndpointReply { status, class, document } = reply.unwrap_or_else(EndpointReply::from);
     let mut response = match class {
         Class::Json => {
             let kind = [(CONTENT_TYPE, "application/json; charset=UTF-8")];

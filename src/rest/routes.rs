@@ -72,9 +72,9 @@ pub(super) enum Route {
 }
 
 /// A path, where a segment in braces is a parameter, and what the parameters in order make of it.
-type Row = (&'static str, fn(&mut Parameters) -> Endpoint);
+type RouteRow = (&'static str, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [Row; 18] = [
+const TABLE: [RouteRow; 18] = [
     ("/", |_| Endpoint::Page),
     ("/healthz", |_| Endpoint::Health),
     ("/ws/v1/metrics", |_| Endpoint::Metrics),

@@ -574,7 +574,7 @@ async fn compression_begins_at_1400_bytes() {
     let mut request = axum::http::HeaderMap::new();
     request.insert("accept-encoding", "gzip".parse().unwrap());
     for (length, compressed) in [(1399, false), (1400, true)] {
-        let reply = replies::Reply::ok(replies::Class::Text, "x".repeat(length));
+        let reply = replies::EndpointReply::ok(replies::Class::Text, "x".repeat(length));
         let response = replies::respond(Ok(reply), Answers::Get, &request).await;
         assert_eq!(response.headers().contains_key("content-encoding"), compressed, "{length}");
     }

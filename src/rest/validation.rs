@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 /// The verdict about a configuration.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Outcome {
+pub(super) struct ValidationOutcome {
     allowed: bool,
     /// All that is wrong with it, one fault in a line.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -27,12 +27,12 @@ pub(super) struct Outcome {
 }
 
 /// Checks it by what an update goes through, on a thread for blocking work.
-pub(super) async fn outcome(body: Vec<u8>) -> Outcome {
+pub(super) async fn outcome(body: Vec<u8>) -> ValidationOutcome {
     let checked = spawn_blocking(move || check(&body)).await;
     checked.unwrap_or_else(|_| refused("it could not be checked, through a bug"))
 }
 
-fn check(body: &[u8]) -> Outcome {
+fn check(body: &[u8]) -> ValidationOutcome {
     let text = match str::from_utf8(body) {
         Ok(text) => text,
         Err(error) => {
@@ -40,18 +40,18 @@ fn check(body: &[u8]) -> Outcome {
         }
     };
     match config::parse(text) {
-        Ok(configuration) => Outcome {
+        Ok(configuration) => ValidationOutcome {
             allowed: true,
             checksum_match: Some(config::carries_checksum(text, &configuration.checksum)),
             checksum: Some(configuration.checksum),
-            ..Outcome::default()
+            ..ValidationOutcome::default()
         },
         Err(errors) => refused(errors.to_string()),
     }
 }
 
-fn refused(reason: impl Into<String>) -> Outcome {
-    Outcome { reason: reason.into(), ..Outcome::default() }
+fn refused(reason: impl Into<String>) -> ValidationOutcome {
+    ValidationOutcome { reason: reason.into(), ..ValidationOutcome::default() }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use monoceros_proto::si::v1 as si;
 
 /// A resource of a trace, in alphabetical order of the scheduler's name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum ResourceKind {
     /// Main memory, in bytes.
     Memory,
     /// GPUs, in thousandths of one GPU.
@@ -19,7 +19,7 @@ pub(crate) enum Kind {
     Vcore,
 }
 
-impl Kind {
+impl ResourceKind {
     /// Every kind, in the order of the report.
     pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Gpu, Self::Vcore];
 
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// A quantity of each [`Kind`]. Sums saturate.
+/// A quantity of each [`ResourceKind`]. Sums saturate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Amount([i64; 3]);
 
@@ -56,7 +56,7 @@ impl Amount {
     pub(crate) fn of_named<T: AsRef<str>>(named: impl IntoIterator<Item = (T, i64)>) -> Self {
         let mut amount = Self::default();
         for (name, quantity) in named {
-            for kind in Kind::ALL {
+            for kind in ResourceKind::ALL {
                 if name.as_ref() == kind.name() {
                     amount.0[kind as usize] = quantity;
                 }
@@ -67,7 +67,7 @@ impl Amount {
 
     /// Whether `ask` fits in what is here.
     pub(crate) fn holds(&self, ask: &Self) -> bool {
-        Kind::ALL.iter().all(|&kind| ask[kind] <= self[kind])
+        ResourceKind::ALL.iter().all(|&kind| ask[kind] <= self[kind])
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
@@ -84,13 +84,13 @@ impl Amount {
 
     /// The largest share that this takes of any resource of `capacity`; zero of nothing is zero.
     pub(crate) fn dominant_share(&self, capacity: &Self) -> f64 {
-        let shares = Kind::ALL.iter().map(|&kind| ratio(self[kind], capacity[kind]));
+        let shares = ResourceKind::ALL.iter().map(|&kind| ratio(self[kind], capacity[kind]));
         shares.fold(0.0, f64::max)
     }
 
     /// The wire form; a resource of which there is none is left out.
     pub(crate) fn to_wire(self) -> si::Resource {
-        let named = Kind::ALL.iter().filter(|&&kind| self[kind] != 0);
+        let named = ResourceKind::ALL.iter().filter(|&&kind| self[kind] != 0);
         let resources = named
             .map(|&kind| (kind.name().to_owned(), si::Quantity { value: self[kind] }))
             .collect();
@@ -98,10 +98,10 @@ impl Amount {
     }
 }
 
-impl Index<Kind> for Amount {
+impl Index<ResourceKind> for Amount {
     type Output = i64;
 
-    fn index(&self, kind: Kind) -> &i64 {
+    fn index(&self, kind: ResourceKind) -> &i64 {
         &self.0[kind as usize]
     }
 }

@@ -7,7 +7,7 @@
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use super::amount::{Kind, ratio};
+use super::amount::{ResourceKind, ratio};
 use super::report::{Report, SeriesColumns};
 
 const WIDTH: u32 = 1000;
@@ -91,16 +91,16 @@ pub(crate) fn charts(report: &Report) -> Result<Vec<Chart>, ChartError> {
     .collect()
 }
 
-fn utilisation(report: &Report) -> Vec<Line> {
-    let used = |kind: &Kind| {
+fn utilisation(report: &Report) -> Vec<PlotLine> {
+    let used = |kind: &ResourceKind| {
         let capacity = report.trace.capacity[kind.name()];
         let allocated = report.series.allocated[kind.name()].iter();
         line(kind.title(), allocated.map(move |&held| 100.0 * ratio(held, capacity)))
     };
-    [Kind::Vcore, Kind::Memory, Kind::Gpu].iter().map(used).collect()
+    [ResourceKind::Vcore, ResourceKind::Memory, ResourceKind::Gpu].iter().map(used).collect()
 }
 
-fn queue_shares(series: &SeriesColumns) -> Vec<Line> {
+fn queue_shares(series: &SeriesColumns) -> Vec<PlotLine> {
     let peak = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
     let mut leaves: Vec<_> =
         series.queues.iter().map(|(path, columns)| (path, &columns.dominant_share)).collect();
@@ -113,22 +113,22 @@ fn queue_shares(series: &SeriesColumns) -> Vec<Line> {
         .collect()
 }
 
-fn fragmentation(series: &SeriesColumns) -> Vec<Line> {
-    let measured = |kind: &Kind| {
+fn fragmentation(series: &SeriesColumns) -> Vec<PlotLine> {
+    let measured = |kind: &ResourceKind| {
         let measured = series.fragmentation[kind.name()].iter();
         line(kind.title(), measured.map(|share| 100.0 * share))
     };
-    [Kind::Vcore, Kind::Gpu].iter().map(measured).collect()
+    [ResourceKind::Vcore, ResourceKind::Gpu].iter().map(measured).collect()
 }
 
-struct Line {
+struct PlotLine {
     label: String,
     /// One for each sample.
     values: Vec<f64>,
 }
 
-fn line(label: &str, values: impl Iterator<Item = f64>) -> Line {
-    Line { label: label.to_owned(), values: values.collect() }
+fn line(label: &str, values: impl Iterator<Item = f64>) -> PlotLine {
+    PlotLine { label: label.to_owned(), values: values.collect() }
 }
 
 #[derive(Clone, Copy)]
@@ -141,7 +141,7 @@ struct Plot {
     file: &'static str,
     title: &'static str,
     y: Axis,
-    lines: Vec<Line>,
+    lines: Vec<PlotLine>,
 }
 
 impl Plot {
@@ -216,7 +216,7 @@ struct Legend {
 }
 
 impl Legend {
-    fn of(lines: &[Line]) -> Self {
+    fn of(lines: &[PlotLine]) -> Self {
         let (mut x, mut row) = (LEFT, 0);
         let mut entries = Vec::new();
         for line in lines {

@@ -24,7 +24,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::amount::{Amount, Kind};
+use super::amount::{Amount, ResourceKind};
 use super::trace::{Pod, Trace};
 
 /// The most shapes of pods that are tried.
@@ -49,7 +49,7 @@ impl Fragmentation {
         let shapes = shapes(&trace.pods);
         let mut rows = [0; 3];
         for (shape, count) in &shapes {
-            for kind in Kind::ALL {
+            for kind in ResourceKind::ALL {
                 rows[kind as usize] += if shape.ask[kind] > 0 { *count } else { 0 };
             }
         }
@@ -68,7 +68,7 @@ impl Fragmentation {
         let stranded = self.stranded_on(machine, &free);
         let (free_before, stranded_before) =
             std::mem::replace(&mut self.machines[machine], (free, stranded));
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             let at = kind as usize;
             self.free[at] += i128::from(free[kind]) - i128::from(free_before[kind]);
             self.stranded[at] += stranded[at] - stranded_before[at];
@@ -76,7 +76,7 @@ impl Fragmentation {
     }
 
     /// The fragmentation of a resource now, from 0 to 1; 0 where nothing is free or nobody asks.
-    pub(crate) fn of(&self, kind: Kind) -> f64 {
+    pub(crate) fn of(&self, kind: ResourceKind) -> f64 {
         let whole = self.free[kind as usize] * self.rows[kind as usize];
         if whole == 0 { 0.0 } else { self.stranded[kind as usize] as f64 / whole as f64 }
     }
@@ -87,11 +87,11 @@ impl Fragmentation {
             if free.holds(&shape.ask) && shape.admits(&self.models[machine]) {
                 continue;
             }
-            for kind in Kind::ALL {
+            for kind in ResourceKind::ALL {
                 misfits[kind as usize] += if shape.ask[kind] > 0 { *count } else { 0 };
             }
         }
-        Kind::ALL.map(|kind| i128::from(free[kind]) * misfits[kind as usize])
+        ResourceKind::ALL.map(|kind| i128::from(free[kind]) * misfits[kind as usize])
     }
 }
 
@@ -136,23 +136,26 @@ mod tests {
         let pods = vec![pod(2000, 1, &[]), pod(1000, 1, &["T4"]), pod(0, 1, &[])];
         let mut measure = Fragmentation::new(&Trace::new(machines, pods, 0));
         // 1000 stranded for one of two GPU pods, 3000 for the other one.
-        assert!((measure.of(Kind::Gpu) - 0.5).abs() < 1e-12);
-        assert!((measure.of(Kind::Vcore) - 1.0 / 3.0).abs() < 1e-12, "of three pods with cores");
+        assert!((measure.of(ResourceKind::Gpu) - 0.5).abs() < 1e-12);
+        assert!(
+            (measure.of(ResourceKind::Vcore) - 1.0 / 3.0).abs() < 1e-12,
+            "of three pods with cores"
+        );
         measure.set_free(1, Amount::new(0, 1000, 0));
         // 1000 × 1/2 and 1000 × 2/2: without cores, free GPUs are stranded for everyone.
-        assert!((measure.of(Kind::Gpu) - 0.75).abs() < 1e-12);
+        assert!((measure.of(ResourceKind::Gpu) - 0.75).abs() < 1e-12);
         measure.set_free(0, Amount::default());
         measure.set_free(1, Amount::default());
-        assert!(measure.of(Kind::Gpu).abs() < 1e-12, "nothing is free");
+        assert!(measure.of(ResourceKind::Gpu).abs() < 1e-12, "nothing is free");
     }
 
     #[test]
     fn a_change_there_and_back_leaves_the_measure_as_it_was() {
         let trace = super::super::sample::sample_trace(1);
         let mut measure = Fragmentation::new(&trace);
-        let before = Kind::ALL.map(|kind| measure.of(kind).to_bits());
+        let before = ResourceKind::ALL.map(|kind| measure.of(kind).to_bits());
         measure.set_free(40, Amount::new(1, 2, 3));
         measure.set_free(40, trace.machines[40].capacity);
-        assert_eq!(Kind::ALL.map(|kind| measure.of(kind).to_bits()), before);
+        assert_eq!(ResourceKind::ALL.map(|kind| measure.of(kind).to_bits()), before);
     }
 }

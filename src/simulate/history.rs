@@ -3,7 +3,7 @@
 //! It is kept apart from the report so that the replay records facts (who started when) and knows
 //! nothing of percentiles and charts.
 
-use super::amount::{Amount, Kind};
+use super::amount::{Amount, ResourceKind};
 use super::series::Series;
 
 /// A whole replay.
@@ -22,7 +22,7 @@ pub(crate) struct History {
 pub(crate) struct PodHistory {
     /// The leaf that it was submitted to.
     pub(crate) queue: String,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: PodOutcome,
     /// Its first start.
     pub(crate) start: Option<i64>,
     pub(crate) end: Option<i64>,
@@ -35,7 +35,7 @@ impl PodHistory {
     pub(crate) fn new(queue: &str) -> Self {
         Self {
             queue: queue.to_owned(),
-            outcome: Outcome::Unplaced,
+            outcome: PodOutcome::Unplaced,
             start: None,
             end: None,
             machine: None,
@@ -44,14 +44,14 @@ impl PodHistory {
     }
 
     /// The outcome of a pod that has no machine now: it may have lost one.
-    pub(crate) fn outcome_unplaced(&self, never_placed: Outcome) -> Outcome {
-        if self.start.is_some() { Outcome::Preempted } else { never_placed }
+    pub(crate) fn outcome_unplaced(&self, never_placed: PodOutcome) -> PodOutcome {
+        if self.start.is_some() { PodOutcome::Preempted } else { never_placed }
     }
 }
 
 /// How a pod ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum PodOutcome {
     /// It started and ran its time.
     Completed,
     /// It was preempted and got no machine again.
@@ -82,7 +82,7 @@ pub(crate) struct Usage {
 impl Usage {
     /// `milliseconds` pass in which nothing changes.
     pub(crate) fn pass(&mut self, milliseconds: i64) {
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             self.integral[kind as usize] += i128::from(self.now[kind]) * i128::from(milliseconds);
         }
         self.passed += milliseconds;
@@ -92,7 +92,7 @@ impl Usage {
     pub(crate) fn take(&mut self, ask: &Amount) {
         self.now.add(ask);
         self.running += 1;
-        for kind in Kind::ALL {
+        for kind in ResourceKind::ALL {
             self.peak[kind as usize] = self.peak[kind as usize].max(self.now[kind]);
         }
     }
@@ -109,12 +109,12 @@ impl Usage {
     }
 
     /// The most that was held at once.
-    pub(crate) fn peak(&self, kind: Kind) -> i64 {
+    pub(crate) fn peak(&self, kind: ResourceKind) -> i64 {
         self.peak[kind as usize]
     }
 
     /// The mean of what was held over all the time that passed.
-    pub(crate) fn mean(&self, kind: Kind) -> f64 {
+    pub(crate) fn mean(&self, kind: ResourceKind) -> f64 {
         if self.passed == 0 {
             return 0.0;
         }
@@ -135,15 +135,15 @@ mod tests {
         usage.pass(100);
         usage.give_back(&ask);
         usage.pass(200);
-        assert_eq!(usage.peak(Kind::Vcore), 8);
-        assert!((usage.mean(Kind::Vcore) - 2.0).abs() < 1e-12);
+        assert_eq!(usage.peak(ResourceKind::Vcore), 8);
+        assert!((usage.mean(ResourceKind::Vcore) - 2.0).abs() < 1e-12);
     }
 
     #[test]
     fn a_pod_that_lost_its_machine_is_not_called_never_placed() {
         let mut pod = PodHistory::new("root.be");
-        assert_eq!(pod.outcome_unplaced(Outcome::Withdrawn), Outcome::Withdrawn);
+        assert_eq!(pod.outcome_unplaced(PodOutcome::Withdrawn), PodOutcome::Withdrawn);
         pod.start = Some(1);
-        assert_eq!(pod.outcome_unplaced(Outcome::Withdrawn), Outcome::Preempted);
+        assert_eq!(pod.outcome_unplaced(PodOutcome::Withdrawn), PodOutcome::Preempted);
     }
 }

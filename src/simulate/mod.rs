@@ -12,7 +12,6 @@
 //! One trace, one queue configuration and one seed give one report, byte for byte.
 
 mod amount;
-mod chance;
 mod charts;
 mod decisions;
 mod fragmentation;
@@ -203,7 +202,7 @@ mod tests {
         let told = trace.pods.iter().zip(&history.pods).map(|(pod, history)| {
             let (start, end) = (second(history.start), second(history.end));
             let outcome = match &history.outcome {
-                history::Outcome::Rejected { .. } => "Rejected".to_owned(),
+                history::PodOutcome::Rejected { .. } => "Rejected".to_owned(),
                 outcome => format!("{outcome:?}"),
             };
             format!("{} {start} {end} {outcome}", pod.name)

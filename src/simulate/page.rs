@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::amount::Kind;
+use super::amount::ResourceKind;
 use super::charts::Chart;
 use super::report::{Report, Waits};
 
@@ -52,16 +52,16 @@ pub(crate) fn summary(report: &Report) -> String {
 }
 
 /// A table whose first column names the row and whose others are figures.
-struct Table {
+struct SummaryTable {
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
-fn tables(report: &Report) -> [Table; 3] {
+fn tables(report: &Report) -> [SummaryTable; 3] {
     [totals(report), utilisation(report), queues(report)]
 }
 
-fn totals(report: &Report) -> Table {
+fn totals(report: &Report) -> SummaryTable {
     let totals = &report.totals;
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
@@ -80,20 +80,23 @@ fn totals(report: &Report) -> Table {
     rows.extend(reasons.map(|(name, count)| row(name, count.to_string())));
     rows.push(row("most pending at once", totals.most_pending.to_string()));
     rows.push(row("makespan", duration(totals.makespan)));
-    Table { head: vec!["Totals", ""], rows }
+    SummaryTable { head: vec!["Totals", ""], rows }
 }
 
-fn utilisation(report: &Report) -> Table {
+fn utilisation(report: &Report) -> SummaryTable {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let row = |kind: &Kind| {
+    let row = |kind: &ResourceKind| {
         let (mean, peak) = (&report.totals.mean_utilisation, &report.totals.peak_utilisation);
         vec![kind.title().to_owned(), percent(mean[kind.name()]), percent(peak[kind.name()])]
     };
-    let kinds = [Kind::Vcore, Kind::Memory, Kind::Gpu];
-    Table { head: vec!["Utilisation", "mean", "peak"], rows: kinds.iter().map(row).collect() }
+    let kinds = [ResourceKind::Vcore, ResourceKind::Memory, ResourceKind::Gpu];
+    SummaryTable {
+        head: vec!["Utilisation", "mean", "peak"],
+        rows: kinds.iter().map(row).collect(),
+    }
 }
 
-fn queues(report: &Report) -> Table {
+fn queues(report: &Report) -> SummaryTable {
     let row = |name: &str, pods: usize, placed: usize, wait: &Waits| {
         let mut row = vec![name.to_owned(), pods.to_string(), placed.to_string()];
         row.extend([wait.mean, wait.p50, wait.p95, wait.p99, wait.max].map(duration));
@@ -104,10 +107,10 @@ fn queues(report: &Report) -> Table {
     let totals = &report.totals;
     rows.push(row("all", totals.pods, totals.placed, &totals.wait));
     let head = vec!["Queue", "pods", "placed", "mean wait", "p50", "p95", "p99", "longest"];
-    Table { head, rows }
+    SummaryTable { head, rows }
 }
 
-impl Table {
+impl SummaryTable {
     /// Columns padded to their widest field, figures to the right.
     fn to_text(&self) -> String {
         let head: Vec<String> = self.head.iter().map(|&field| field.to_owned()).collect();
@@ -129,7 +132,7 @@ impl Table {
     }
 }
 
-fn push_table(html: &mut String, table: &Table) {
+fn push_table(html: &mut String, table: &SummaryTable) {
     html.push_str("<table>\n<tr>");
     for (at, field) in table.head.iter().enumerate() {
         let class = if at == 0 { "" } else { " class=\"n\"" };
@@ -196,7 +199,7 @@ mod tests {
             vec!["root.be".to_owned(), "7".to_owned()],
             vec!["a".to_owned(), "1234".to_owned()],
         ];
-        let text = Table { head: vec!["Queue", "pods"], rows }.to_text();
+        let text = SummaryTable { head: vec!["Queue", "pods"], rows }.to_text();
         assert_eq!(text, "Queue    pods\nroot.be     7\na        1234\n");
     }
 

@@ -150,7 +150,7 @@ fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i
 }
 
 /// One row with what is needed to complain about it.
-struct Row<'a> {
+struct CsvRow<'a> {
     file: &'a Path,
     line: u64,
     columns: &'a HashMap<&'static str, usize>,
@@ -160,7 +160,7 @@ struct Row<'a> {
     names: &'a mut HashMap<String, u64>,
 }
 
-impl Row<'_> {
+impl CsvRow<'_> {
     /// The field without white space around it. Tables that passed through data-frame tools write
     /// a missing field as `nan`.
     fn text(&self, column: &'static str) -> &str {
@@ -238,7 +238,7 @@ fn for_each_row(
     text: &[u8],
     columns: &[&'static str],
     problems: &mut Problems,
-    mut each: impl FnMut(&mut Row<'_>),
+    mut each: impl FnMut(&mut CsvRow<'_>),
 ) {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text);
     let header = match reader.headers() {
@@ -266,7 +266,7 @@ fn for_each_row(
             continue;
         }
         let names = &mut names;
-        each(&mut Row { file, line, columns: &columns, fields: &fields, problems, names });
+        each(&mut CsvRow { file, line, columns: &columns, fields: &fields, problems, names });
     }
     if n_rows == 0 {
         problems.add(file, 1, None, "there is no row below the header");
@@ -308,7 +308,7 @@ pub(crate) fn parse(machines: &str, pods: &str) -> Result<Trace, TraceError> {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use super::super::amount::Kind;
+    use super::super::amount::ResourceKind;
     use super::*;
 
     const MACHINES: &str = "sn,cpu_milli,memory_mib,gpu,model\nm1,4000,1024,2,T4\n";
@@ -345,7 +345,7 @@ mod tests {
              one,1,1,1,,,LS,Running,0,1,0\n\
              four,1,1,4,1000,,LS,Running,0,1,0\n",
         );
-        let asked: Vec<_> = pods.iter().map(|pod| pod.ask[Kind::Gpu]).collect();
+        let asked: Vec<_> = pods.iter().map(|pod| pod.ask[ResourceKind::Gpu]).collect();
         assert_eq!(asked, [0, 50, 1000, 4000]);
     }
 

@@ -25,10 +25,10 @@ use monoceros_actors::{ReadError, SchedulerHandle, UpdateError};
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
-use super::amount::{Amount, Kind};
+use super::amount::{Amount, ResourceKind};
 use super::decisions::{Decision, Decisions, ask_key};
 use super::fragmentation::Fragmentation;
-use super::history::{History, Outcome, PodHistory, Usage};
+use super::history::{History, PodHistory, PodOutcome, Usage};
 use super::queues::{leaf_for, leaves};
 use super::series::{Sample, Series};
 use super::trace::{Lifetime, Trace};
@@ -75,7 +75,7 @@ pub(crate) async fn replay(
         decisions,
         start: Instant::now(),
         now: trace.start() * 1000,
-        states: vec![State::Ahead; trace.pods.len()],
+        states: vec![PodState::Ahead; trace.pods.len()],
         free: trace.machines.iter().map(|machine| machine.capacity).collect(),
         fragmentation: Fragmentation::new(&trace),
         events: BinaryHeap::new(),
@@ -93,7 +93,7 @@ pub(crate) async fn replay(
 
 /// Where a pod is on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum PodState {
     Ahead,
     Waiting { attempt: u32 },
     Running { attempt: u32, machine: usize, uuid: String },
@@ -130,7 +130,7 @@ struct Replay {
     start: Instant,
     /// Milliseconds on the clock of the trace.
     now: i64,
-    states: Vec<State>,
+    states: Vec<PodState>,
     /// By machine.
     free: Vec<Amount>,
     fragmentation: Fragmentation,
@@ -176,8 +176,8 @@ impl Replay {
     fn finish(self) -> History {
         let mut pods = self.pods;
         for (pod, state) in pods.iter_mut().zip(&self.states) {
-            if matches!(state, State::Waiting { .. }) {
-                pod.outcome = pod.outcome_unplaced(Outcome::Unplaced);
+            if matches!(state, PodState::Waiting { .. }) {
+                pod.outcome = pod.outcome_unplaced(PodOutcome::Unplaced);
             }
         }
         History { pods, usage: self.usage, samples: self.series, end: self.now }
@@ -198,7 +198,7 @@ impl Replay {
 
     /// Tells the scheduler what falls due: room given back, then who leaves and comes, then asks.
     async fn tell(&mut self, due: &[Event]) -> Result<(), ReplayError> {
-        let mut batch = Batch::default();
+        let mut batch = InstantRequests::default();
         for event in due {
             let pod = event.pod;
             match (event.kind, self.states[pod].clone()) {
@@ -207,20 +207,20 @@ impl Replay {
                     batch.asks.push(self.ask(pod, 0));
                     self.wait(pod, 0);
                 }
-                (EventKind::Withdraw, State::Waiting { .. }) => {
+                (EventKind::Withdraw, PodState::Waiting { .. }) => {
                     batch.remove.push(self.removal(pod));
                     self.stop_waiting(pod);
-                    self.pods[pod].outcome = self.pods[pod].outcome_unplaced(Outcome::Withdrawn);
+                    self.pods[pod].outcome = self.pods[pod].outcome_unplaced(PodOutcome::Withdrawn);
                     self.done(pod);
                 }
-                (EventKind::End { attempt }, State::Running { attempt: now, machine, uuid })
+                (EventKind::End { attempt }, PodState::Running { attempt: now, machine, uuid })
                     if attempt == now =>
                 {
                     let stopped = si::TerminationType::StoppedByRm;
                     batch.releases.push(self.release(pod, uuid, stopped));
                     batch.remove.push(self.removal(pod));
                     self.give_back(pod, machine);
-                    self.pods[pod].outcome = Outcome::Completed;
+                    self.pods[pod].outcome = PodOutcome::Completed;
                     self.pods[pod].end = Some(self.now);
                     self.done(pod);
                 }
@@ -231,8 +231,8 @@ impl Replay {
         self.send(batch).await
     }
 
-    async fn send(&self, batch: Batch) -> Result<(), ReplayError> {
-        let Batch { releases, remove, new, asks } = batch;
+    async fn send(&self, batch: InstantRequests) -> Result<(), ReplayError> {
+        let InstantRequests { releases, remove, new, asks } = batch;
         if !releases.is_empty() {
             let releases = si::AllocationReleasesRequest {
                 allocations_to_release: releases,
@@ -268,7 +268,7 @@ impl Replay {
     async fn absorb(&mut self) -> Result<bool, ReplayError> {
         let heard = self.decisions.take();
         let any = !heard.is_empty();
-        let mut batch = Batch::default();
+        let mut batch = InstantRequests::default();
         for (instant, decision) in heard {
             match decision {
                 Decision::Placed { pod, attempt, machine, uuid } => {
@@ -297,7 +297,7 @@ impl Replay {
     ) -> Result<(), ReplayError> {
         let row = &self.trace.pods[pod];
         let admitted = row.admits(&self.trace.machines[machine].model);
-        let awaited = self.states[pod] == State::Waiting { attempt };
+        let awaited = self.states[pod] == PodState::Waiting { attempt };
         if !(awaited && admitted && self.free[machine].holds(&row.ask)) {
             let node = self.trace.machines[machine].name.clone();
             return Err(ReplayError::Misplaced { pod: row.name.clone(), node });
@@ -307,7 +307,7 @@ impl Replay {
         self.free[machine].subtract(&ask);
         self.fragmentation.set_free(machine, self.free[machine]);
         self.usage.take(&ask);
-        self.states[pod] = State::Running { attempt, machine, uuid };
+        self.states[pod] = PodState::Running { attempt, machine, uuid };
         self.pods[pod].start.get_or_insert(at);
         self.pods[pod].machine = Some(machine);
         let end = match lifetime {
@@ -320,8 +320,8 @@ impl Replay {
     }
 
     /// The pod leaves its machine and asks again, as its controller would have it do.
-    fn preempted(&mut self, pod: usize, uuid: &str, batch: &mut Batch) {
-        let State::Running { attempt, machine, uuid: running } = self.states[pod].clone() else {
+    fn preempted(&mut self, pod: usize, uuid: &str, batch: &mut InstantRequests) {
+        let PodState::Running { attempt, machine, uuid: running } = self.states[pod].clone() else {
             return; // It ended in the same instant.
         };
         if running != uuid {
@@ -338,11 +338,11 @@ impl Replay {
         }
     }
 
-    fn refused(&mut self, pod: usize, reason: String, batch: &mut Batch) {
-        if matches!(self.states[pod], State::Waiting { .. }) {
+    fn refused(&mut self, pod: usize, reason: String, batch: &mut InstantRequests) {
+        if matches!(self.states[pod], PodState::Waiting { .. }) {
             batch.remove.push(self.removal(pod));
             self.stop_waiting(pod);
-            self.pods[pod].outcome = Outcome::Rejected { reason };
+            self.pods[pod].outcome = PodOutcome::Rejected { reason };
             self.done(pod);
         }
     }
@@ -350,7 +350,7 @@ impl Replay {
     /// Pods that came just now, still wait, and are wanted for a limited time only.
     fn plan_withdrawals(&mut self, due: &[Event]) {
         for event in due {
-            let waits = matches!(self.states[event.pod], State::Waiting { .. });
+            let waits = matches!(self.states[event.pod], PodState::Waiting { .. });
             let lifetime = self.trace.pods[event.pod].lifetime;
             if let (EventKind::Arrive, true, Lifetime::WantedUntil(until)) =
                 (event.kind, waits, lifetime)
@@ -379,13 +379,13 @@ impl Replay {
             pending: self.pending,
             n_pending: self.usage.pending,
             leaves: leaves.into_iter().map(held).collect(),
-            fragmentation: Kind::ALL.map(|kind| self.fragmentation.of(kind)),
+            fragmentation: ResourceKind::ALL.map(|kind| self.fragmentation.of(kind)),
         });
         Ok(())
     }
 
     fn wait(&mut self, pod: usize, attempt: u32) {
-        self.states[pod] = State::Waiting { attempt };
+        self.states[pod] = PodState::Waiting { attempt };
         self.pending.add(&self.trace.pods[pod].ask);
         self.usage.pending += 1;
     }
@@ -403,7 +403,7 @@ impl Replay {
     }
 
     fn done(&mut self, pod: usize) {
-        self.states[pod] = State::Done;
+        self.states[pod] = PodState::Done;
         self.n_done += 1;
     }
 
@@ -482,7 +482,7 @@ impl Replay {
 
 /// What is sent to the scheduler in one instant.
 #[derive(Default)]
-struct Batch {
+struct InstantRequests {
     releases: Vec<si::AllocationRelease>,
     remove: Vec<si::RemoveApplicationRequest>,
     new: Vec<si::AddApplicationRequest>,

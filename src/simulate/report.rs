@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::amount::{Amount, Kind, ratio};
-use super::history::{History, Outcome, PodHistory};
+use super::amount::{Amount, ResourceKind, ratio};
+use super::history::{History, PodHistory, PodOutcome};
 use super::series::Sample;
 use super::trace::{Pod, Trace};
 
@@ -169,11 +169,11 @@ fn totals(trace: &Trace, history: &History, capacity: &Amount) -> Totals {
         pods: history.pods.len(),
         placed,
         never_placed: history.pods.len() - placed,
-        completed: count(|pod| pod.outcome == Outcome::Completed),
-        preempted: count(|pod| pod.outcome == Outcome::Preempted),
-        withdrawn: count(|pod| pod.outcome == Outcome::Withdrawn),
-        unplaced: count(|pod| pod.outcome == Outcome::Unplaced),
-        rejected: count(|pod| matches!(pod.outcome, Outcome::Rejected { .. })),
+        completed: count(|pod| pod.outcome == PodOutcome::Completed),
+        preempted: count(|pod| pod.outcome == PodOutcome::Preempted),
+        withdrawn: count(|pod| pod.outcome == PodOutcome::Withdrawn),
+        unplaced: count(|pod| pod.outcome == PodOutcome::Unplaced),
+        rejected: count(|pod| matches!(pod.outcome, PodOutcome::Rejected { .. })),
         preemptions: history.pods.iter().map(|pod| u64::from(pod.preemptions)).sum(),
         most_pending: usage.most_pending,
         makespan: seconds(history.end - trace.start() * 1000),
@@ -258,11 +258,11 @@ fn held_by(sample: &Sample, path: &str) -> Amount {
 
 fn pod_row(trace: &Trace, pod: &Pod, history: &PodHistory) -> PodRow {
     let (outcome, reason) = match &history.outcome {
-        Outcome::Completed => ("completed", None),
-        Outcome::Preempted => ("preempted", None),
-        Outcome::Withdrawn => ("withdrawn", None),
-        Outcome::Unplaced => ("unplaced", None),
-        Outcome::Rejected { reason } => ("rejected", Some(reason.clone())),
+        PodOutcome::Completed => ("completed", None),
+        PodOutcome::Preempted => ("preempted", None),
+        PodOutcome::Withdrawn => ("withdrawn", None),
+        PodOutcome::Unplaced => ("unplaced", None),
+        PodOutcome::Rejected { reason } => ("rejected", Some(reason.clone())),
     };
     PodRow {
         name: pod.name.clone(),
@@ -281,8 +281,8 @@ fn pod_row(trace: &Trace, pod: &Pod, history: &PodHistory) -> PodRow {
     }
 }
 
-fn by_kind<T>(value: impl Fn(Kind) -> T) -> Named<T> {
-    Kind::ALL.iter().map(|&kind| (kind.name(), value(kind))).collect()
+fn by_kind<T>(value: impl Fn(ResourceKind) -> T) -> Named<T> {
+    ResourceKind::ALL.iter().map(|&kind| (kind.name(), value(kind))).collect()
 }
 
 fn amounts(amount: &Amount) -> Named<i64> {

@@ -5,8 +5,8 @@
 //! peaks, GPU models matter, some pods are withdrawn, and a few can never run.
 
 use super::amount::Amount;
-use super::chance::Chance;
 use super::trace::{Lifetime, Machine, Pod, Trace, models_of};
+use crate::chance::Chance;
 
 const GIB: i64 = 1 << 30;
 const HOUR: i64 = 3600;
@@ -24,7 +24,7 @@ pub(crate) fn sample_trace(seed: u64) -> Trace {
     let mut pods = Vec::with_capacity(PODS);
     for _ in 0..PODS {
         let day = i64::from(chance.below(DAYS));
-        let hour = day * 24 + chance.pick(&hours);
+        let hour = day * 24 + chance.weighted(&hours);
         let creation = hour * HOUR + i64::from(chance.below(3600));
         pods.push(pod(&mut chance, creation));
     }
@@ -74,22 +74,24 @@ fn pod(chance: &mut Chance, creation: i64) -> Pod {
         (19, Work::Training),
         (1, Work::Impossible),
     ];
-    let work = *chance.pick(&kinds);
+    let work = *chance.weighted(&kinds);
     // Cores, memory per core in GiB, GPU thousandths, QoS class, shortest and longest run in hours.
     let (cores, per_core, gpu_milli, qos, shortest, longest) = match work {
-        Work::Service => (*chance.pick(&[(3, 4), (3, 8), (2, 16)]), 4, 0, "LS", 4, 20),
-        Work::Notebook => (4, 4, *chance.pick(&[(3, 250), (3, 500), (1, 1000)]), "Burstable", 1, 9),
-        Work::Batch => (*chance.pick(&[(2, 8), (2, 16), (2, 32)]), 4, 0, "BE", 1, 10),
+        Work::Service => (*chance.weighted(&[(3, 4), (3, 8), (2, 16)]), 4, 0, "LS", 4, 20),
+        Work::Notebook => {
+            (4, 4, *chance.weighted(&[(3, 250), (3, 500), (1, 1000)]), "Burstable", 1, 9)
+        }
+        Work::Batch => (*chance.weighted(&[(2, 8), (2, 16), (2, 32)]), 4, 0, "BE", 1, 10),
         Work::Training => {
-            let gpus = *chance.pick(&[(5, 1), (4, 2), (3, 4), (2, 8)]);
+            let gpus = *chance.weighted(&[(5, 1), (4, 2), (3, 4), (2, 8)]);
             (gpus * 8, 6, gpus * 1000, "Guaranteed", 2, 14)
         }
-        Work::Impossible => (8, 4, *chance.pick(&[(1, 16_000), (1, 9_000)]), "BE", 1, 2),
+        Work::Impossible => (8, 4, *chance.weighted(&[(1, 16_000), (1, 9_000)]), "BE", 1, 2),
     };
     let spec = match gpu_milli {
         0 => "",
-        4000..=8000 => *chance.pick(&[(2, ""), (1, "A100")]),
-        _ => *chance.pick(&[(6, ""), (2, "T4|L4"), (2, "A100")]),
+        4000..=8000 => *chance.weighted(&[(2, ""), (1, "A100")]),
+        _ => *chance.weighted(&[(6, ""), (2, "T4|L4"), (2, "A100")]),
     };
     let minutes = chance.below((longest - shortest) * 60) + shortest * 60;
     let run = i64::from(minutes) * 60;
@@ -109,7 +111,7 @@ fn pod(chance: &mut Chance, creation: i64) -> Pod {
 
 #[cfg(test)]
 mod tests {
-    use super::super::amount::Kind;
+    use super::super::amount::ResourceKind;
     use super::*;
 
     #[test]
@@ -124,8 +126,8 @@ mod tests {
             let trace = sample_trace(seed);
             assert_eq!((trace.machines.len(), trace.pods.len()), (60, 800));
             assert!(trace.pods.iter().all(|pod| (0..48 * HOUR).contains(&pod.creation)));
-            let most = trace.machines.iter().map(|m| m.capacity[Kind::Gpu]).max().unwrap();
-            assert!(trace.pods.iter().any(|pod| pod.ask[Kind::Gpu] > most), "seed {seed}");
+            let most = trace.machines.iter().map(|m| m.capacity[ResourceKind::Gpu]).max().unwrap();
+            assert!(trace.pods.iter().any(|pod| pod.ask[ResourceKind::Gpu] > most), "seed {seed}");
         }
     }
 }

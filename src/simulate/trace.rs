@@ -9,7 +9,7 @@
 use std::cmp::max;
 
 use super::amount::Amount;
-use super::chance::Chance;
+use crate::chance::Chance;
 
 /// A cluster and the pods that were submitted to it. Names are unique among the machines and
 /// among the pods.

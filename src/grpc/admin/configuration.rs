@@ -15,9 +15,9 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Response, Status};
 use tracing::info;
 
-use super::place::resource_manager;
-use super::refusal::Refusal;
-use crate::grpc::Edge;
+use super::refusal::CallRefusal;
+use super::target::resource_manager;
+use crate::grpc::GrpcEdge;
 use crate::grpc::end::{Cause, End};
 use crate::identity::Identity;
 use crate::secrets;
@@ -36,15 +36,15 @@ const MOST_TOLD_BYTES: usize = 64 << 10;
 
 /// Whether a configuration is put in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effect {
+pub(super) enum Enforcement {
     Apply,
     Try,
 }
 
 /// What a call wants.
-pub(super) struct Change {
+pub(super) struct ConfigChange {
     pub(super) request: si::UpdateConfigurationRequest,
-    pub(super) effect: Effect,
+    pub(super) enforcement: Enforcement,
     /// Whether the resource manager keeps the configuration before it is put in force.
     pub(super) persist: bool,
 }
@@ -65,13 +65,13 @@ impl Turns {
 
 /// Answers `UpdateConfig` and `ValidateConfig`.
 pub(super) async fn change(
-    edge: &Edge,
+    edge: &GrpcEdge,
     turns: &Turns,
     caller: &Identity,
-    change: Change,
+    change: ConfigChange,
 ) -> Result<Response<si::UpdateConfigurationResponse>, Status> {
     let handle = &edge.handle;
-    let Change { mut request, effect, persist } = change;
+    let ConfigChange { mut request, enforcement, persist } = change;
     request.rm_id = resource_manager(handle, caller, &request.rm_id).await?;
     let turn = turns.of(&request.rm_id);
     let _turn = turn.lock().await;
@@ -83,12 +83,12 @@ pub(super) async fn change(
         Ok(extra) => extra,
         Err(key) => {
             let reason = format!("`{key}` is masked, and there is no value that it could mean");
-            return Err(Refusal::field("extraConfig", reason).into());
+            return Err(CallRefusal::field("extraConfig", reason).into());
         }
     };
     let tried = handle.validate_configuration(request.clone()).await;
     let outcome = match tried {
-        Ok(_) if effect == Effect::Apply => {
+        Ok(_) if enforcement == Enforcement::Apply => {
             if persist && let Err(reason) = keep(edge, &request).await {
                 let reason = format!("the resource manager did not keep it: {reason}");
                 return Ok(refused(old_config, reason));
@@ -104,7 +104,7 @@ pub(super) async fn change(
     };
     match outcome {
         Ok(update) => {
-            let applied = effect == Effect::Apply;
+            let applied = enforcement == Enforcement::Apply;
             if applied {
                 let ConfigurationUpdate { rm_id, changed, new_checksum, .. } = &update;
                 info!(rm = rm_id, changed, checksum = new_checksum, "configuration updated");
@@ -139,7 +139,7 @@ pub(super) async fn read(
     if !request.policy_group.is_empty() && request.policy_group != present.policy_group {
         let (given, registered) = (request.policy_group, present.policy_group);
         let reason = format!("`{given}` is not `{registered}`, that of `{rm_id}`");
-        return Err(Refusal::field("policy_group", reason).into());
+        return Err(CallRefusal::field("policy_group", reason).into());
     }
     Ok(si::GetConfigResponse {
         config: present.config,
@@ -150,11 +150,11 @@ pub(super) async fn read(
 }
 
 /// Whether the metadata of a call ask for the resource manager to keep the configuration.
-pub(super) fn persists(metadata: &MetadataMap) -> Result<bool, Refusal> {
+pub(super) fn persists(metadata: &MetadataMap) -> Result<bool, CallRefusal> {
     match metadata.get(PERSIST).map(MetadataValue::as_bytes) {
         None | Some(b"false") => Ok(false),
         Some(b"true") => Ok(true),
-        Some(_) => Err(Refusal::field(PERSIST, "is neither `true` nor `false`")),
+        Some(_) => Err(CallRefusal::field(PERSIST, "is neither `true` nor `false`")),
     }
 }
 
@@ -177,20 +177,22 @@ fn refused(old_config: String, reason: String) -> Response<si::UpdateConfigurati
 
 fn status(error: ConfigurationError) -> Status {
     match error {
-        ConfigurationError::RmIdMissing => Refusal::NobodyRegistered.into(),
-        ConfigurationError::NotRegistered(rm_id) => Refusal::NotRegistered(rm_id).into(),
-        ConfigurationError::Stopped => Refusal::Stopped.into(),
+        ConfigurationError::RmIdMissing => CallRefusal::NobodyRegistered.into(),
+        ConfigurationError::NotRegistered(rm_id) => CallRefusal::NotRegistered(rm_id).into(),
+        ConfigurationError::Stopped => CallRefusal::Stopped.into(),
         ConfigurationError::PartitionLost(_) => {
             Status::from(&End::ResyncRequired(Cause::StateLost(error.to_string())))
         }
         ConfigurationError::PolicyGroup { .. }
         | ConfigurationError::Invalid(_)
-        | ConfigurationError::TypeInUse(_) => Refusal::field("config", error.to_string()).into(),
+        | ConfigurationError::TypeInUse(_) => {
+            CallRefusal::field("config", error.to_string()).into()
+        }
     }
 }
 
 /// Has the resource manager keep what is to be put in force.
-async fn keep(edge: &Edge, request: &si::UpdateConfigurationRequest) -> Result<(), String> {
+async fn keep(edge: &GrpcEdge, request: &si::UpdateConfigurationRequest) -> Result<(), String> {
     let session = edge.registry.session(&request.rm_id).ok_or("it has no session")?;
     let text = if request.config.is_empty() { &request.configs } else { &request.config };
     session.attachment().save_config(text.clone(), request.extra_config.clone()).await

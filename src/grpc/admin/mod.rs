@@ -1,7 +1,7 @@
 //! `si.v1.AdminService`: what operators and their programs ask for and change.
 //!
-//! A call is three steps: find what is meant (`place`), ask the scheduler, turn the answer into a
-//! message (`views`). What cannot be done is a `refusal::Refusal`, which names the thing and the
+//! A call is three steps: find what is meant (`target`), ask the scheduler, turn the answer into a
+//! message (`views`). What cannot be done is a `refusal::CallRefusal`, which names the thing and the
 //! reason: an operator who is refused should not have to read the log of the service.
 //!
 //! # Invariants
@@ -21,23 +21,23 @@ mod configuration;
 mod nodes;
 mod page;
 mod partitions;
-pub(super) mod place;
 pub(super) mod refusal;
 mod sessions;
+pub(super) mod target;
 pub(super) mod views;
 
-use self::configuration::{Change, Effect, Turns};
+use self::configuration::{ConfigChange, Enforcement, Turns};
 use self::page::Page;
-use self::place::Place;
-use self::refusal::Refusal;
-use super::Edge;
+use self::refusal::CallRefusal;
+use self::target::Target;
+use super::GrpcEdge;
 use super::end::internal;
 use super::stubs::si::admin_service_server::{AdminService, AdminServiceServer};
 use crate::identity::Identity;
 
 /// Answers operators.
 pub(super) struct Admin {
-    edge: Arc<Edge>,
+    edge: Arc<GrpcEdge>,
     /// How long streams may take to end when the service does.
     grace: Duration,
     /// Of those who change a configuration.
@@ -47,7 +47,7 @@ pub(super) struct Admin {
 /// The service, ready to be served. A request may have `max_bytes`, as a registration may: both bring
 /// a configuration.
 pub(super) fn server(
-    edge: Arc<Edge>,
+    edge: Arc<GrpcEdge>,
     grace: Duration,
     max_bytes: usize,
 ) -> AdminServiceServer<Admin> {
@@ -55,28 +55,28 @@ pub(super) fn server(
         .max_decoding_message_size(max_bytes)
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl AdminService for Admin {
     async fn update_config(
         &self,
         request: Request<si::UpdateConfigurationRequest>,
-    ) -> Answer<si::UpdateConfigurationResponse> {
-        self.configure(request, Effect::Apply).await
+    ) -> RpcResult<si::UpdateConfigurationResponse> {
+        self.configure(request, Enforcement::Apply).await
     }
 
     async fn validate_config(
         &self,
         request: Request<si::UpdateConfigurationRequest>,
-    ) -> Answer<si::UpdateConfigurationResponse> {
-        self.configure(request, Effect::Try).await
+    ) -> RpcResult<si::UpdateConfigurationResponse> {
+        self.configure(request, Enforcement::Try).await
     }
 
     async fn get_config(
         &self,
         request: Request<si::GetConfigRequest>,
-    ) -> Answer<si::GetConfigResponse> {
+    ) -> RpcResult<si::GetConfigResponse> {
         let (caller, request) = opened(request);
         let answer = configuration::read(&self.edge.handle, &caller, request).await?;
         Ok(Response::new(answer))
@@ -85,7 +85,7 @@ impl AdminService for Admin {
     async fn deregister_resource_manager(
         &self,
         request: Request<si::DeregisterResourceManagerRequest>,
-    ) -> Answer<si::DeregisterResourceManagerResponse> {
+    ) -> RpcResult<si::DeregisterResourceManagerResponse> {
         let (caller, request) = opened(request);
         Ok(Response::new(sessions::deregister(&self.edge.registry, &caller, request).await?))
     }
@@ -93,7 +93,7 @@ impl AdminService for Admin {
     async fn list_sessions(
         &self,
         request: Request<si::ListSessionsRequest>,
-    ) -> Answer<si::ListSessionsResponse> {
+    ) -> RpcResult<si::ListSessionsResponse> {
         let (caller, si::ListSessionsRequest {}) = opened(request);
         Ok(Response::new(sessions::list(&self.edge.registry, &caller)?))
     }
@@ -101,7 +101,7 @@ impl AdminService for Admin {
     async fn trigger_resync(
         &self,
         request: Request<si::TriggerResyncRequest>,
-    ) -> Answer<si::TriggerResyncResponse> {
+    ) -> RpcResult<si::TriggerResyncResponse> {
         let (caller, request) = opened(request);
         Ok(Response::new(sessions::resync(&self.edge.registry, &caller, request)?))
     }
@@ -109,19 +109,19 @@ impl AdminService for Admin {
     async fn set_partition_state(
         &self,
         request: Request<si::SetPartitionStateRequest>,
-    ) -> Answer<si::SetPartitionStateResponse> {
+    ) -> RpcResult<si::SetPartitionStateResponse> {
         let (caller, request) = opened(request);
         caller.check_admin()?;
         let to = partitions::state(request.state())?;
-        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
-        let was = partitions::set_state(&self.edge.handle, &place, to, &request.reason).await?;
+        let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
+        let was = partitions::set_state(&self.edge.handle, &target, to, &request.reason).await?;
         Ok(Response::new(si::SetPartitionStateResponse { old_state: was.into() }))
     }
 
     async fn drain_nodes(
         &self,
         request: Request<si::DrainNodesRequest>,
-    ) -> Answer<si::DrainNodesResponse> {
+    ) -> RpcResult<si::DrainNodesResponse> {
         let (caller, request) = opened(request);
         Ok(Response::new(nodes::drain(&self.edge.handle, &caller, request).await?))
     }
@@ -129,7 +129,7 @@ impl AdminService for Admin {
     async fn shutdown(
         &self,
         request: Request<si::ShutdownRequest>,
-    ) -> Answer<si::ShutdownResponse> {
+    ) -> RpcResult<si::ShutdownResponse> {
         let (caller, request) = opened(request);
         caller.check_admin()?;
         info!(reason = request.reason, "shutdown asked for over gRPC");
@@ -142,13 +142,13 @@ impl AdminService for Admin {
     async fn get_queues(
         &self,
         request: Request<si::GetQueuesRequest>,
-    ) -> Answer<si::GetQueuesResponse> {
+    ) -> RpcResult<si::GetQueuesResponse> {
         let (caller, request) = opened(request);
-        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
-        let root = self.edge.handle.queues(&place.partition).await;
-        let root = root.map_err(|error| Refusal::unread(error, &place.rm_id))?;
+        let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
+        let root = self.edge.handle.queues(&target.partition).await;
+        let root = root.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
         let path = queue_path(&request.queue);
-        let found = root.descendant(&path).ok_or(Refusal::QueueUnknown(request.queue))?;
+        let found = root.descendant(&path).ok_or(CallRefusal::QueueUnknown(request.queue))?;
         let root = Some(views::queue(found, request.depth));
         Ok(Response::new(si::GetQueuesResponse { root }))
     }
@@ -156,19 +156,19 @@ impl AdminService for Admin {
     async fn list_applications(
         &self,
         request: Request<si::ListApplicationsRequest>,
-    ) -> Answer<si::ListApplicationsResponse> {
+    ) -> RpcResult<si::ListApplicationsResponse> {
         let (caller, request) = opened(request);
         let page = Page::asked(request.page_size, request.page_token)?;
         let states = known_states(request.states)?;
         let ids: BTreeSet<_> = request.application_ids.into_iter().collect();
-        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
-        let unread = |error| Refusal::unread(error, &place.rm_id);
+        let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
+        let unread = |error| CallRefusal::unread(error, &target.rm_id);
         let path = queue_path(&request.queue);
         if path != ROOT {
-            let root = self.edge.handle.queues(&place.partition).await.map_err(unread)?;
-            root.descendant(&path).ok_or(Refusal::QueueUnknown(request.queue))?;
+            let root = self.edge.handle.queues(&target.partition).await.map_err(unread)?;
+            root.descendant(&path).ok_or(CallRefusal::QueueUnknown(request.queue))?;
         }
-        let read = self.edge.handle.all_applications(&place.partition).await.map_err(unread)?;
+        let read = self.edge.handle.all_applications(&target.partition).await.map_err(unread)?;
         let wanted = read.into_iter().filter(|application| {
             is_within(&application.queue_name, &path)
                 && (states.is_empty() || states.contains(&*application.application_state))
@@ -184,13 +184,13 @@ impl AdminService for Admin {
     async fn list_nodes(
         &self,
         request: Request<si::ListNodesRequest>,
-    ) -> Answer<si::ListNodesResponse> {
+    ) -> RpcResult<si::ListNodesResponse> {
         let (caller, request) = opened(request);
         let page = Page::asked(request.page_size, request.page_token)?;
         let ids: BTreeSet<_> = request.node_ids.into_iter().collect();
-        let place = self.place(&caller, &request.rm_id, &request.partition_name).await?;
-        let read = self.edge.handle.nodes(&place.partition).await;
-        let read = read.map_err(|error| Refusal::unread(error, &place.rm_id))?;
+        let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
+        let read = self.edge.handle.nodes(&target.partition).await;
+        let read = read.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
         let wanted = read.into_iter().filter(|node| ids.is_empty() || ids.contains(&node.node_id));
         let (page, next_page_token) = page.cut(wanted, |node| &node.node_id);
         let nodes = page.into_iter().map(|node| views::node(node, request.details)).collect();
@@ -202,11 +202,11 @@ impl Admin {
     async fn configure(
         &self,
         request: Request<si::UpdateConfigurationRequest>,
-        effect: Effect,
-    ) -> Answer<si::UpdateConfigurationResponse> {
+        enforcement: Enforcement,
+    ) -> RpcResult<si::UpdateConfigurationResponse> {
         let persist = configuration::persists(request.metadata())?;
         let (caller, request) = opened(request);
-        let change = Change { request, effect, persist };
+        let change = ConfigChange { request, enforcement, persist };
         let (edge, turns) = (Arc::clone(&self.edge), Arc::clone(&self.turns));
         // A task of its own: a caller that gives up must not leave a change half done.
         let change =
@@ -216,13 +216,13 @@ impl Admin {
         change.await.map_err(|_| internal("the configuration was not dealt with, through a bug"))?
     }
 
-    async fn place(
+    async fn target(
         &self,
         caller: &Identity,
         rm_id: &str,
         partition: &str,
-    ) -> Result<Place, Refusal> {
-        Place::find(&self.edge.handle, caller, rm_id, partition).await
+    ) -> Result<Target, CallRefusal> {
+        Target::find(&self.edge.handle, caller, rm_id, partition).await
     }
 }
 
@@ -245,7 +245,7 @@ fn is_within(queue: &str, path: &str) -> bool {
 }
 
 /// The states that are named, as applications show them.
-fn known_states(named: Vec<String>) -> Result<BTreeSet<&'static str>, Refusal> {
+fn known_states(named: Vec<String>) -> Result<BTreeSet<&'static str>, CallRefusal> {
     use ApplicationState as State;
     let all = [
         State::New,
@@ -260,7 +260,7 @@ fn known_states(named: Vec<String>) -> Result<BTreeSet<&'static str>, Refusal> {
     let states = named.into_iter().map(|name| {
         known(&name).ok_or_else(|| {
             let reason = format!("`{name}` is none of {}", all.map(State::text).join(", "));
-            Refusal::field("states", reason)
+            CallRefusal::field("states", reason)
         })
     });
     states.collect()

@@ -14,8 +14,8 @@ use monoceros_proto::si::v1 as si;
 use tokio::time::timeout;
 use tracing::info;
 
-use super::place::Place;
-use super::refusal::Refusal;
+use super::refusal::CallRefusal;
+use super::target::Target;
 use crate::identity::Identity;
 
 /// Nodes of one call.
@@ -31,44 +31,44 @@ pub(super) async fn drain(
     handle: &SchedulerHandle,
     caller: &Identity,
     request: si::DrainNodesRequest,
-) -> Result<si::DrainNodesResponse, Refusal> {
+) -> Result<si::DrainNodesResponse, CallRefusal> {
     let si::DrainNodesRequest { rm_id, partition_name, node_ids, drain, reason } = request;
     if node_ids.is_empty() {
-        return Err(Refusal::field("node_ids", "name at least one node"));
+        return Err(CallRefusal::field("node_ids", "name at least one node"));
     }
     if node_ids.len() > NODES_MAX {
         let reason = format!("{} are more than {NODES_MAX}", node_ids.len());
-        return Err(Refusal::field("node_ids", reason));
+        return Err(CallRefusal::field("node_ids", reason));
     }
     let named: BTreeSet<String> = node_ids.into_iter().collect();
-    let place = Place::find(handle, caller, &rm_id, &partition_name).await?;
-    let before = read(handle, &place, &named).await?;
-    info!(rm = place.rm_id, partition = place.plain(), nodes = ?named, drain, reason, "nodes drained or opened by an administrator");
+    let target = Target::find(handle, caller, &rm_id, &partition_name).await?;
+    let before = read(handle, &target, &named).await?;
+    info!(rm = target.rm_id, partition = target.plain(), nodes = ?named, drain, reason, "nodes drained or opened by an administrator");
     if !before.is_empty() {
-        handle.update_node(orders(&place, before.keys(), drain)).await?;
+        handle.update_node(orders(&target, before.keys(), drain)).await?;
     }
-    let mut after = read(handle, &place, &named).await?;
+    let mut after = read(handle, &target, &named).await?;
     if after.values().any(|node| node.schedulable == drain) {
         // Either the resource manager said much that comes first, or the node is not ready.
-        let _ = timeout(PATIENCE, handle.settle_resource_manager(&place.rm_id)).await;
-        after = read(handle, &place, &named).await?;
+        let _ = timeout(PATIENCE, handle.settle_resource_manager(&target.rm_id)).await;
+        after = read(handle, &target, &named).await?;
     }
     Ok(outcome(named, &before, &after))
 }
 
 async fn read(
     handle: &SchedulerHandle,
-    place: &Place,
+    target: &Target,
     named: &BTreeSet<String>,
-) -> Result<BTreeMap<String, NodeSnapshot>, Refusal> {
-    let nodes = handle.nodes(&place.partition).await;
-    let nodes = nodes.map_err(|error| Refusal::unread(error, &place.rm_id))?;
+) -> Result<BTreeMap<String, NodeSnapshot>, CallRefusal> {
+    let nodes = handle.nodes(&target.partition).await;
+    let nodes = nodes.map_err(|error| CallRefusal::unread(error, &target.rm_id))?;
     let nodes = nodes.into_iter().filter(|node| named.contains(&node.node_id));
     Ok(nodes.map(|node| (node.node_id.clone(), node)).collect())
 }
 
 fn orders<'n>(
-    place: &Place,
+    target: &Target,
     ids: impl Iterator<Item = &'n String>,
     drain: bool,
 ) -> si::NodeRequest {
@@ -77,12 +77,12 @@ fn orders<'n>(
     let order = |id: &String| si::NodeInfo {
         node_id: id.clone(),
         action: action.into(),
-        attributes: [(NODE_PARTITION.to_owned(), place.partition.clone())].into(),
+        attributes: [(NODE_PARTITION.to_owned(), target.partition.clone())].into(),
         ..si::NodeInfo::default()
     };
     si::NodeRequest {
         nodes: ids.map(order).collect(),
-        rm_id: place.rm_id.clone(),
+        rm_id: target.rm_id.clone(),
         ..Default::default()
     }
 }

@@ -3,7 +3,7 @@
 //! A page begins behind the last id of the page before and not at a number, so an entry that comes
 //! or goes between two pages moves no other one: none is shown twice, and none is skipped.
 
-use super::refusal::Refusal;
+use super::refusal::CallRefusal;
 
 /// Entries of a page unless the client says otherwise.
 const USUAL: u32 = 1_000;
@@ -20,10 +20,10 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn asked(size: u32, token: String) -> Result<Self, Refusal> {
+    pub(super) fn asked(size: u32, token: String) -> Result<Self, CallRefusal> {
         if size > MOST {
             let reason = format!("{size} is more than {MOST}");
-            return Err(Refusal::field("page_size", reason));
+            return Err(CallRefusal::field("page_size", reason));
         }
         let size = if size == 0 { USUAL } else { size };
         Ok(Self { size: size as usize, behind: token })

@@ -8,18 +8,18 @@ use monoceros_actors::{ObjectState, PartitionStateError, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
 use tracing::info;
 
-use super::place::Place;
-use super::refusal::Refusal;
+use super::refusal::CallRefusal;
+use super::target::Target;
 
 /// The state that a request means.
-pub(super) fn state(wanted: si::PartitionState) -> Result<ObjectState, Refusal> {
+pub(super) fn state(wanted: si::PartitionState) -> Result<ObjectState, CallRefusal> {
     match wanted {
         si::PartitionState::PartitionActive => Ok(ObjectState::Active),
         si::PartitionState::PartitionDraining => Ok(ObjectState::Draining),
         si::PartitionState::PartitionStopped => Ok(ObjectState::Stopped),
         si::PartitionState::Unspecified => {
             let all = "PARTITION_ACTIVE, PARTITION_DRAINING or PARTITION_STOPPED";
-            Err(Refusal::field("state", format!("say which: {all}")))
+            Err(CallRefusal::field("state", format!("say which: {all}")))
         }
     }
 }
@@ -27,24 +27,24 @@ pub(super) fn state(wanted: si::PartitionState) -> Result<ObjectState, Refusal> 
 /// Sets a state; returns the one that was.
 pub(super) async fn set_state(
     handle: &SchedulerHandle,
-    place: &Place,
+    target: &Target,
     to: ObjectState,
     reason: &str,
-) -> Result<si::PartitionState, Refusal> {
-    let was = handle.set_partition_state(&place.rm_id, &place.partition, to).await;
+) -> Result<si::PartitionState, CallRefusal> {
+    let was = handle.set_partition_state(&target.rm_id, &target.partition, to).await;
     let was = was.map_err(|error| match error {
-        PartitionStateError::Rm(error) => Refusal::from(error),
-        PartitionStateError::PartitionNotFound(_) => Refusal::PartitionUnknown {
-            rm_id: place.rm_id.clone(),
-            partition: place.plain().to_owned(),
+        PartitionStateError::Rm(error) => CallRefusal::from(error),
+        PartitionStateError::PartitionNotFound(_) => CallRefusal::PartitionUnknown {
+            rm_id: target.rm_id.clone(),
+            partition: target.plain().to_owned(),
         },
         PartitionStateError::Refused(refused) => {
-            Refusal::StateRefused { partition: place.plain().to_owned(), refused }
+            CallRefusal::StateRefused { partition: target.plain().to_owned(), refused }
         }
     })?;
     info!(
-        rm = place.rm_id,
-        partition = place.plain(),
+        rm = target.rm_id,
+        partition = target.plain(),
         %was,
         %to,
         reason,

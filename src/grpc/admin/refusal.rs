@@ -12,7 +12,7 @@ use crate::identity::Denied;
 
 /// A call that does nothing but say why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(in crate::grpc) enum Refusal {
+pub(in crate::grpc) enum CallRefusal {
     /// No resource manager is named, and there is more than one.
     #[error("name the resource manager in `rm_id`: {0} are registered")]
     RmIdMissing(usize),
@@ -42,31 +42,31 @@ pub(in crate::grpc) enum Refusal {
     Stopped,
 }
 
-impl Refusal {
+impl CallRefusal {
     pub(in crate::grpc) fn field(field: &'static str, reason: impl Into<String>) -> Self {
         Self::BadField { field, reason: reason.into() }
     }
 }
 
-impl From<Refusal> for Status {
-    fn from(refusal: Refusal) -> Self {
+impl From<CallRefusal> for Status {
+    fn from(refusal: CallRefusal) -> Self {
         let (code, reason) = match &refusal {
-            Refusal::RmIdMissing(_) => (Code::InvalidArgument, "RM_ID_MISSING"),
-            Refusal::NotRegistered(_) | Refusal::NobodyRegistered => {
+            CallRefusal::RmIdMissing(_) => (Code::InvalidArgument, "RM_ID_MISSING"),
+            CallRefusal::NotRegistered(_) | CallRefusal::NobodyRegistered => {
                 (Code::FailedPrecondition, "RM_NOT_REGISTERED")
             }
-            Refusal::PartitionUnknown { .. } => (Code::NotFound, "PARTITION_UNKNOWN"),
-            Refusal::QueueUnknown(_) => (Code::NotFound, "QUEUE_UNKNOWN"),
-            Refusal::StateRefused { .. } => (Code::FailedPrecondition, "STATE_REFUSED"),
-            Refusal::BadField { .. } => (Code::InvalidArgument, "FIELD_INVALID"),
-            Refusal::Denied(denied) => return Status::from(denied.clone()),
-            Refusal::Stopped => return Status::from(&End::ShuttingDown),
+            CallRefusal::PartitionUnknown { .. } => (Code::NotFound, "PARTITION_UNKNOWN"),
+            CallRefusal::QueueUnknown(_) => (Code::NotFound, "QUEUE_UNKNOWN"),
+            CallRefusal::StateRefused { .. } => (Code::FailedPrecondition, "STATE_REFUSED"),
+            CallRefusal::BadField { .. } => (Code::InvalidArgument, "FIELD_INVALID"),
+            CallRefusal::Denied(denied) => return Status::from(denied.clone()),
+            CallRefusal::Stopped => return Status::from(&End::ShuttingDown),
         };
         with_reason(code, reason, &refusal.to_string())
     }
 }
 
-impl From<UpdateError> for Refusal {
+impl From<UpdateError> for CallRefusal {
     fn from(error: UpdateError) -> Self {
         match error {
             UpdateError::RmIdMissing => Self::NobodyRegistered,
@@ -76,7 +76,7 @@ impl From<UpdateError> for Refusal {
     }
 }
 
-impl Refusal {
+impl CallRefusal {
     /// What a read of `partition` (with its RM) did not find.
     pub(in crate::grpc) fn unread(error: ReadError, rm_id: &str) -> Self {
         match error {

@@ -6,7 +6,7 @@
 use monoceros_proto::si::v1 as si;
 use tracing::info;
 
-use super::refusal::Refusal;
+use super::refusal::CallRefusal;
 use crate::grpc::kind::Dialect;
 use crate::grpc::registry::Registry;
 use crate::grpc::session::SessionStatus;
@@ -22,7 +22,7 @@ const REASON_BYTES: usize = 1_024;
 pub(super) fn list(
     registry: &Registry,
     caller: &Identity,
-) -> Result<si::ListSessionsResponse, Refusal> {
+) -> Result<si::ListSessionsResponse, CallRefusal> {
     caller.check_admin()?;
     let scheduler_id = registry.scheduler_id();
     Ok(si::ListSessionsResponse {
@@ -36,7 +36,7 @@ pub(super) async fn deregister(
     registry: &Registry,
     caller: &Identity,
     request: si::DeregisterResourceManagerRequest,
-) -> Result<si::DeregisterResourceManagerResponse, Refusal> {
+) -> Result<si::DeregisterResourceManagerResponse, CallRefusal> {
     let si::DeregisterResourceManagerRequest { rm_id, session_id, reason } = request;
     let reason = cut(reason);
     check_named(caller, &rm_id)?;
@@ -59,12 +59,12 @@ pub(super) fn resync(
     registry: &Registry,
     caller: &Identity,
     request: si::TriggerResyncRequest,
-) -> Result<si::TriggerResyncResponse, Refusal> {
+) -> Result<si::TriggerResyncResponse, CallRefusal> {
     let si::TriggerResyncRequest { rm_id, reason } = request;
     let reason = cut(reason);
     check_named(caller, &rm_id)?;
     if registry.session(&rm_id).is_none() {
-        return Err(Refusal::NotRegistered(rm_id));
+        return Err(CallRefusal::NotRegistered(rm_id));
     }
     let cause = if reason.is_empty() { "an administrator asked for it" } else { &reason };
     let closed = registry.resync(&rm_id, cause);
@@ -80,9 +80,9 @@ fn cut(mut reason: String) -> String {
     reason
 }
 
-fn check_named(caller: &Identity, rm_id: &str) -> Result<(), Refusal> {
+fn check_named(caller: &Identity, rm_id: &str) -> Result<(), CallRefusal> {
     if rm_id.is_empty() {
-        return Err(Refusal::field("rm_id", "name the resource manager"));
+        return Err(CallRefusal::field("rm_id", "name the resource manager"));
     }
     Ok(caller.check_rm_or_admin(rm_id)?)
 }

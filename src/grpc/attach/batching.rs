@@ -106,8 +106,8 @@ pub(super) struct Batcher {
     again: VecDeque<Pending>,
     waiting: VecDeque<Pending>,
     /// Some of those in the two lists were cancelled meanwhile: they have no place any more.
-    places: BTreeMap<Ticket, Place>,
-    out: BTreeMap<u64, Batch>,
+    states: BTreeMap<Ticket, QuestionState>,
+    out: BTreeMap<u64, SentBatch>,
     /// By allocation key: what the shim assumed with an answer and the scheduler has not told yet.
     assumed: HashMap<Arc<str>, Vec<Assumed>>,
     abandoned: BTreeMap<u64, Abandoned>,
@@ -117,14 +117,18 @@ pub(super) struct Batcher {
     was_behind: bool,
 }
 
-/// Where a question is.
+/// How far a question has come.
 #[derive(Debug)]
-enum Place {
+enum QuestionState {
+    /// To be sent.
     Waiting,
+    /// Sent, and not answered.
     Out { batch: u64, query: usize },
+    /// Answered with a node on which the shim assumed the request; not yet told as an allocation.
     Answered { key: Arc<str> },
 }
 
+/// A question that waits to be sent, the first time or again.
 #[derive(Debug)]
 struct Pending {
     question: Question,
@@ -135,8 +139,9 @@ struct Pending {
     sent: Option<Instant>,
 }
 
+/// A batch that is out.
 #[derive(Debug)]
-struct Batch {
+struct SentBatch {
     deadline: Instant,
     sent: Instant,
     cache_seq: u64,
@@ -144,10 +149,13 @@ struct Batch {
     /// Queries without an answer, and those of them whose question was not cancelled.
     open: usize,
     wanted: usize,
+    /// The shim left some of it unread.
     shed: bool,
+    /// The shim answered some of it from a view that is too old.
     stale: bool,
 }
 
+/// A question in a batch that is out.
 #[derive(Debug)]
 struct Query {
     pending: Pending,
@@ -168,6 +176,7 @@ struct Abandoned {
     messages_left: usize,
 }
 
+/// A request that the shim assumed on a node with its answer.
 #[derive(Debug)]
 struct Assumed {
     ticket: Ticket,
@@ -191,6 +200,35 @@ impl Question {
     }
 }
 
+impl Pending {
+    /// Positions of the nodes that it may still be asked about, in their order.
+    fn candidates(&self) -> &[usize] {
+        &self.question.candidates[self.refused..]
+    }
+}
+
+impl Query {
+    /// As it is sent, under a number within its batch.
+    fn message(&self, query_id: u32, dictionary: &mut Dictionary) -> cb::PredicateQuery {
+        let question = &self.pending.question;
+        let named = &self.pending.candidates()[..self.nodes];
+        cb::PredicateQuery {
+            query_id,
+            allocation_key: question.key.to_string(),
+            application_id: question.application.to_string(),
+            allocate: question.allocate,
+            mode: cb::EvalMode::FirstFit.into(),
+            want: 1,
+            node_index: named
+                .iter()
+                .map(|position| dictionary.index(&question.nodes[*position]))
+                .collect(),
+            node_ids: Vec::new(),
+            assume: self.assume,
+        }
+    }
+}
+
 impl Batcher {
     /// No questions.
     pub(super) fn new(limits: Limits, metrics: CallbackMetrics) -> Self {
@@ -200,7 +238,7 @@ impl Batcher {
             window: Window::new(limits.batches),
             again: VecDeque::new(),
             waiting: VecDeque::new(),
-            places: BTreeMap::new(),
+            states: BTreeMap::new(),
             out: BTreeMap::new(),
             assumed: HashMap::new(),
             abandoned: BTreeMap::new(),
@@ -214,13 +252,13 @@ impl Batcher {
     pub(super) fn ask(&mut self, question: Question) -> Option<Answer> {
         let ticket = question.ticket;
         if self.waiting.len() >= self.limits.waiting {
-            self.waiting.retain(|pending| self.places.contains_key(&pending.question.ticket));
+            self.waiting.retain(|pending| self.states.contains_key(&pending.question.ticket));
         }
         if self.waiting.len() >= self.limits.waiting {
             self.metrics.query(QueryOutcome::Lost);
             return Some(Answer { ticket, verdict: Verdict::Unanswered });
         }
-        self.places.insert(ticket, Place::Waiting);
+        self.states.insert(ticket, QuestionState::Waiting);
         let pending = Pending { question, refused: 0, reasons: Vec::new(), sent: None };
         self.waiting.push_back(pending);
         None
@@ -238,54 +276,26 @@ impl Batcher {
         if !self.window.has_room(self.out.len(), now) {
             return None;
         }
-        let mut queries = Vec::new();
-        let mut asked = Vec::new();
-        let (mut n_nodes, mut n_bytes) = (0, 0);
-        while queries.len() < self.limits.queries {
-            let Some(pending) = self.next_pending() else { break };
-            let candidates = &pending.question.candidates[pending.refused..];
-            let room = self.limits.nodes - n_nodes;
-            let nodes = candidates.len().min(room);
-            let bytes = pending.question.bytes(nodes);
-            let is_full = candidates.len() > room || n_bytes + bytes > self.limits.bytes;
-            if is_full && !queries.is_empty() {
-                self.again.push_front(pending);
-                break;
-            }
-            n_nodes += nodes;
-            n_bytes += bytes;
-            let assume = self.limits.assume && pending.question.allocate;
-            let question = &pending.question;
-            asked.push(cb::PredicateQuery {
-                query_id: clamped(queries.len()),
-                allocation_key: question.key.to_string(),
-                application_id: question.application.to_string(),
-                allocate: question.allocate,
-                mode: cb::EvalMode::FirstFit.into(),
-                want: 1,
-                node_index: candidates[..nodes]
-                    .iter()
-                    .map(|position| dictionary.index(&question.nodes[*position]))
-                    .collect(),
-                node_ids: Vec::new(),
-                assume,
-            });
-            let place = Place::Out { batch: number, query: queries.len() };
-            self.places.insert(question.ticket, place);
-            let query = Query { pending, nodes, assume, cancelled: false, forgotten: false };
-            queries.push(Some(query));
-        }
+        let queries = self.fill();
         if queries.is_empty() {
             return None;
         }
         self.metrics.predicate_batch();
-        let deadline = now + self.limits.timeout;
+        let asked: Vec<_> = queries
+            .iter()
+            .enumerate()
+            .map(|(id, query)| query.message(clamped(id), dictionary))
+            .collect();
+        for (query, sent) in queries.iter().enumerate() {
+            let state = QuestionState::Out { batch: number, query };
+            self.states.insert(sent.pending.question.ticket, state);
+        }
         let (open, wanted) = (queries.len(), queries.len());
-        let batch = Batch {
-            deadline,
+        let batch = SentBatch {
+            deadline: now + self.limits.timeout,
             sent: now,
             cache_seq,
-            queries,
+            queries: queries.into_iter().map(Some).collect(),
             open,
             wanted,
             shed: false,
@@ -301,13 +311,36 @@ impl Batcher {
         })
     }
 
+    /// As many of the questions that wait as one batch takes, at least one if there is any.
+    fn fill(&mut self) -> Vec<Query> {
+        let mut queries: Vec<Query> = Vec::new();
+        let (mut n_nodes, mut n_bytes) = (0, 0);
+        while queries.len() < self.limits.queries {
+            let Some(pending) = self.next_pending() else { break };
+            let n_candidates = pending.candidates().len();
+            let room = self.limits.nodes - n_nodes;
+            let nodes = n_candidates.min(room);
+            let bytes = pending.question.bytes(nodes);
+            let is_full = n_candidates > room || n_bytes + bytes > self.limits.bytes;
+            if is_full && !queries.is_empty() {
+                self.again.push_front(pending);
+                break;
+            }
+            n_nodes += nodes;
+            n_bytes += bytes;
+            let assume = self.limits.assume && pending.question.allocate;
+            queries.push(Query { pending, nodes, assume, cancelled: false, forgotten: false });
+        }
+        queries
+    }
+
     /// These questions are not wanted any more.
     pub(super) fn cancel(&mut self, ids: &[QuestionId]) -> Turn {
         let mut turn = Turn::default();
         for &id in ids {
             // Which partition asked is not said, and need not be.
             let among = Ticket { id, partition: 0 }..=Ticket { id, partition: u32::MAX };
-            let ticket = self.places.range(among).next().map(|(ticket, _)| *ticket);
+            let ticket = self.states.range(among).next().map(|(ticket, _)| *ticket);
             if let Some(ticket) = ticket {
                 self.cancel_one(ticket, &mut turn);
             }
@@ -316,7 +349,7 @@ impl Batcher {
     }
 
     /// An allocation was told. Whether the shim knows it, because it assumed it with its answer.
-    pub(super) fn settle(&mut self, application: &str, key: &str, node: &str) -> bool {
+    pub(super) fn confirm(&mut self, application: &str, key: &str, node: &str) -> bool {
         let Some(assumed) = self.assumed.get_mut(key) else { return false };
         let is_it = |one: &Assumed| *one.application == *application && *one.node == *node;
         let Some(at) = assumed.iter().position(is_it) else { return false };
@@ -324,7 +357,7 @@ impl Batcher {
         if assumed.is_empty() {
             self.assumed.remove(key);
         }
-        self.places.remove(&settled.ticket);
+        self.states.remove(&settled.ticket);
         true
     }
 
@@ -365,7 +398,7 @@ impl Batcher {
                     && !query.cancelled
                 {
                     query.cancelled = true;
-                    self.places.remove(&query.pending.question.ticket);
+                    self.states.remove(&query.pending.question.ticket);
                     turn.answers.push(self.timed_out(&query.pending));
                 }
             }
@@ -377,7 +410,7 @@ impl Batcher {
             .partition(|pending| deadline(pending).is_some_and(|deadline| deadline <= now));
         self.again = again;
         for pending in over {
-            if self.places.remove(&pending.question.ticket).is_some() {
+            if self.states.remove(&pending.question.ticket).is_some() {
                 turn.answers.push(self.timed_out(&pending));
             }
         }
@@ -396,9 +429,9 @@ impl Batcher {
 
     /// The stream is lost: whose questions are open.
     pub(super) fn close(self) -> Vec<Ticket> {
-        let open = self.places.into_iter();
+        let open = self.states.into_iter();
         let open: Vec<Ticket> = open
-            .filter(|(_, place)| !matches!(place, Place::Answered { .. }))
+            .filter(|(_, place)| !matches!(place, QuestionState::Answered { .. }))
             .map(|(ticket, _)| ticket)
             .collect();
         self.metrics.queries(QueryOutcome::Lost, open.len());
@@ -408,17 +441,17 @@ impl Batcher {
     fn next_pending(&mut self) -> Option<Pending> {
         loop {
             let pending = self.again.pop_front().or_else(|| self.waiting.pop_front())?;
-            if self.places.contains_key(&pending.question.ticket) {
+            if self.states.contains_key(&pending.question.ticket) {
                 return Some(pending);
             }
         }
     }
 
     fn cancel_one(&mut self, ticket: Ticket, turn: &mut Turn) {
-        match self.places.remove(&ticket) {
+        match self.states.remove(&ticket) {
             None => {}
-            Some(Place::Waiting) => self.metrics.query(QueryOutcome::Cancelled),
-            Some(Place::Answered { key }) => {
+            Some(QuestionState::Waiting) => self.metrics.query(QueryOutcome::Cancelled),
+            Some(QuestionState::Answered { key }) => {
                 if let Some(assumed) = self.assumed.get_mut(&key) {
                     assumed.retain(|one| one.ticket != ticket);
                     if assumed.is_empty() {
@@ -427,7 +460,7 @@ impl Batcher {
                 }
                 turn.forget.push(key);
             }
-            Some(Place::Out { batch: id, query }) => {
+            Some(QuestionState::Out { batch: id, query }) => {
                 self.metrics.query(QueryOutcome::Cancelled);
                 let batch = self.out.get_mut(&id).expect("a place that is out names its batch");
                 if let Some(query) = &mut batch.queries[query] {
@@ -444,7 +477,7 @@ impl Batcher {
     }
 
     /// Remembers what the shim may still assume for a batch that is not waited for.
-    fn abandon(&mut self, id: u64, batch: Batch, turn: &mut Turn) {
+    fn abandon(&mut self, id: u64, batch: SentBatch, turn: &mut Turn) {
         let key = |query: Query| query.assume.then_some(query.pending.question.key);
         let keys: Vec<_> = batch.queries.into_iter().map(|query| query.and_then(key)).collect();
         let messages_left = keys.len() + 1;
@@ -458,8 +491,8 @@ impl Batcher {
 
     fn timed_out(&self, pending: &Pending) -> Answer {
         self.metrics.query(QueryOutcome::Timeout);
-        let Question { ticket, candidates, .. } = &pending.question;
-        let left = &candidates[pending.refused..];
+        let ticket = pending.question.ticket;
+        let left = pending.candidates();
         let verdict = match self.limits.on_timeout {
             OnTimeout::Pass => {
                 Verdict::Passed { position: left[0], scope: Scope::Topology, assumed: false }
@@ -471,6 +504,6 @@ impl Batcher {
                 Verdict::Presumed { reasons: results::most_frequent(reasons) }
             }
         };
-        Answer { ticket: *ticket, verdict }
+        Answer { ticket, verdict }
     }
 }

@@ -68,7 +68,7 @@ pub(super) struct Confirmed {
 }
 
 /// A request by its application and its key.
-type Name = (String, String);
+type RequestName = (String, String);
 
 /// The shim's view, as far as the scheduler has made it.
 #[derive(Debug)]
@@ -86,9 +86,9 @@ pub(super) struct Cache {
     /// Something was told before the ledger was begun: a list from it would not be complete.
     incomplete: bool,
     /// What the RM reported as running, by application and key.
-    reported: HashSet<Name>,
+    reported: HashSet<RequestName>,
     /// Of that, what came with nodes which may yet be refused.
-    reported_with: HashMap<String, Vec<Name>>,
+    reported_with: HashMap<String, Vec<RequestName>>,
     withheld: VecDeque<Withheld>,
     excluded: HashMap<String, Vec<(String, Instant)>>,
 }

@@ -28,12 +28,12 @@ use super::batching::{Answer, Batcher, Limits, Ticket, Turn};
 use super::cache::Cache;
 use super::dictionary::Dictionary;
 use super::events::Events;
-use super::options::Options;
+use super::options::CallbackOptions;
 use super::outgoing::Outgoing;
-use super::preemption::{Done, Preempted, Preemptions};
-use super::presence::{Mode, Presence};
+use super::preemption::{DoneGroup, Preempted, Preemptions};
+use super::presence::{PredicateMode, Presence};
 use super::pulse::{Beat, Pulse};
-use super::requests::{Dump, Saves};
+use super::requests::{Saves, ShimDump};
 use super::results::clamped;
 use super::states::States;
 use crate::grpc::end::End;
@@ -61,7 +61,7 @@ const SAVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 #[derive(Debug, PartialEq)]
 pub(super) enum Effect {
     /// The scheduler is to ask so from now on.
-    Mode(Mode),
+    Mode(PredicateMode),
     /// For the scheduler.
     Answer(Answer),
     /// For the allocation stream.
@@ -71,12 +71,12 @@ pub(super) enum Effect {
     /// For the scheduler.
     Invalidate(Invalidation),
     /// For whoever asked under this number.
-    Reply(u64, Reply),
+    Reply(u64, ShimReply),
 }
 
 /// The end of something that was asked for.
 #[derive(Debug, PartialEq)]
-pub(super) enum Reply {
+pub(super) enum ShimReply {
     /// The state of the RM, or why there is none.
     State(Result<String, String>),
     /// A configuration was kept, or why not.
@@ -87,7 +87,7 @@ pub(super) enum Reply {
 
 /// Who speaks to the shim.
 #[derive(Clone, Debug)]
-pub(super) struct Identity {
+pub(super) struct StreamIdentity {
     pub(super) scheduler_id: String,
     pub(super) session: u64,
     /// Number of the stream within the session.
@@ -97,10 +97,10 @@ pub(super) struct Identity {
 /// All streams of a session, one after the other.
 #[derive(Debug)]
 pub(super) struct Conversation {
-    options: Options,
+    options: CallbackOptions,
     metrics: CallbackMetrics,
     presence: Presence,
-    mode: Mode,
+    mode: PredicateMode,
     dictionary: Dictionary,
     cache: Cache,
     events: Events,
@@ -121,7 +121,7 @@ struct Stream {
     max_bytes: usize,
     batcher: Option<Batcher>,
     preemptions: Preemptions,
-    dump: Option<Dump>,
+    dump: Option<ShimDump>,
     saves: Saves,
     pulse: Pulse,
     out: Outgoing,
@@ -143,14 +143,14 @@ impl Able {
 
 impl Conversation {
     /// Nobody is there yet.
-    pub(super) fn new(options: Options, metrics: CallbackMetrics) -> Self {
+    pub(super) fn new(options: CallbackOptions, metrics: CallbackMetrics) -> Self {
         let expects = options.callback.predicates != Asking::None;
         let events = Events::new(options.event_capacity);
         Self {
             options,
             metrics,
             presence: Presence::new(),
-            mode: Mode::Local,
+            mode: PredicateMode::Local,
             dictionary: Dictionary::default(),
             cache: Cache::new(expects),
             events,
@@ -168,7 +168,7 @@ impl Conversation {
     }
 
     /// Other options hold from now on; what was agreed with a stream stays.
-    pub(super) fn configure(&mut self, now: Instant, options: Options) {
+    pub(super) fn configure(&mut self, now: Instant, options: CallbackOptions) {
         let in_flight = self.options.placements_in_flight;
         self.options = options;
         if self.options.placements_in_flight != in_flight {
@@ -179,12 +179,12 @@ impl Conversation {
     }
 
     /// What holds for the streams.
-    pub(super) fn options(&self) -> &Options {
+    pub(super) fn options(&self) -> &CallbackOptions {
         &self.options
     }
 
     /// A stream begins; one that is there ends.
-    pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, identity: &Identity) {
+    pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, identity: &StreamIdentity) {
         let open = self.drop_stream(now);
         let able = Able::of(hello);
         let max_bytes = match hello.max_message_bytes as usize {
@@ -209,25 +209,7 @@ impl Conversation {
         let states = able.to(cb::Capability::ContainerStates);
         self.states.set_attached(states.then_some(max_bytes));
         self.dictionary.sweep(now);
-        let heartbeat = self.options.callback.heartbeat;
-        out.push(
-            now,
-            Body::Welcome(cb::Welcome {
-                scheduler_id: identity.scheduler_id.clone(),
-                session_id: identity.session,
-                attach_id: identity.attach,
-                protocol_minor: PROTOCOL_MINOR,
-                max_inflight_batches: clamped(limits.batches),
-                max_nodes_per_batch: clamped(limits.nodes),
-                max_queries_per_batch: clamped(limits.queries),
-                predicate_timeout_ms: millis(limits.timeout),
-                predicates_absent: self.presence.absent(&self.options).into(),
-                heartbeat_ms: millis(heartbeat),
-                event_seq: self.events.last(),
-                cache_seq: self.cache.seq(),
-                max_message_bytes: clamped(max_bytes),
-            }),
-        );
+        out.push(now, Body::Welcome(self.welcome(identity, &limits)));
         if predicates || able.to(cb::Capability::PreemptionPredicates) {
             for part in self.dictionary.reset(max_bytes) {
                 out.push(now, Body::NodeDictionary(part));
@@ -245,12 +227,31 @@ impl Conversation {
             preemptions: Preemptions::default(),
             dump: None,
             saves: Saves::default(),
-            pulse: Pulse::new(heartbeat, now),
+            pulse: Pulse::new(self.options.callback.heartbeat, now),
             out,
         });
         self.set_mode(now);
         self.leave_open(open);
         self.send_what_is_ready(now);
+    }
+
+    /// What a new stream hears first: what was agreed on, and where the numbers stand.
+    fn welcome(&self, identity: &StreamIdentity, limits: &Limits) -> cb::Welcome {
+        cb::Welcome {
+            scheduler_id: identity.scheduler_id.clone(),
+            session_id: identity.session,
+            attach_id: identity.attach,
+            protocol_minor: PROTOCOL_MINOR,
+            max_inflight_batches: clamped(limits.batches),
+            max_nodes_per_batch: clamped(limits.nodes),
+            max_queries_per_batch: clamped(limits.queries),
+            predicate_timeout_ms: millis(limits.timeout),
+            predicates_absent: self.presence.absent(&self.options).into(),
+            heartbeat_ms: millis(self.options.callback.heartbeat),
+            event_seq: self.events.last(),
+            cache_seq: self.cache.seq(),
+            max_message_bytes: clamped(limits.bytes),
+        }
     }
 
     /// The stream is lost.
@@ -275,7 +276,7 @@ impl Conversation {
                 let dump = stream.dump.take_if(|dump| dump.request == chunk.request_id);
                 if let Some(mut dump) = dump {
                     match dump.chunk(chunk) {
-                        Some(state) => self.reply(dump.request, Reply::State(state)),
+                        Some(state) => self.reply(dump.request, ShimReply::State(state)),
                         None => stream.dump = Some(dump),
                     }
                 }
@@ -303,7 +304,7 @@ impl Conversation {
             Some(Said::ConfigSave(result)) => {
                 let request = result.request_id;
                 if let Some(saved) = stream.saves.result(result) {
-                    self.reply(request, Reply::Saved(saved));
+                    self.reply(request, ShimReply::Saved(saved));
                 }
             }
             Some(Said::Goodbye(_)) => return Err(End::ClientGone),
@@ -343,10 +344,10 @@ impl Conversation {
         self.preempted(preempted);
         let late = || "the shim did not answer in time".to_owned();
         for request in saves {
-            self.reply(request, Reply::Saved(Err(late())));
+            self.reply(request, ShimReply::Saved(Err(late())));
         }
         if let Some(dump) = dump {
-            self.reply(dump.request, Reply::State(Err(late())));
+            self.reply(dump.request, ShimReply::State(Err(late())));
         }
         if self.is_able_to(cb::Capability::Predicates)
             || self.is_able_to(cb::Capability::PreemptionPredicates)
@@ -447,7 +448,7 @@ impl Conversation {
         if mode != self.mode {
             let before = std::mem::replace(&mut self.mode, mode);
             self.effects.push(Effect::Mode(mode));
-            if before == Mode::Fail && mode == Mode::Remote {
+            if before == PredicateMode::Fail && mode == PredicateMode::Remote {
                 // To the scheduler both are the same, and what failed was never asked.
                 let invalidation = Invalidation { all: true, ..Invalidation::default() };
                 self.effects.push(Effect::Invalidate(invalidation));
@@ -465,10 +466,10 @@ impl Conversation {
         self.preempted(stream.preemptions.close());
         let lost = || "the shim's stream was lost".to_owned();
         for request in stream.saves.close() {
-            self.reply(request, Reply::Saved(Err(lost())));
+            self.reply(request, ShimReply::Saved(Err(lost())));
         }
         if let Some(dump) = stream.dump {
-            self.reply(dump.request, Reply::State(Err(lost())));
+            self.reply(dump.request, ShimReply::State(Err(lost())));
         }
         stream.batcher.map(Batcher::close).unwrap_or_default()
     }
@@ -522,13 +523,13 @@ impl Conversation {
         self.effects.extend(answers.into_iter().map(Effect::Answer));
     }
 
-    fn preempted(&mut self, done: impl IntoIterator<Item = Done>) {
+    fn preempted(&mut self, done: impl IntoIterator<Item = DoneGroup>) {
         for (batch, answers) in done {
-            self.reply(batch, Reply::Preempted(answers));
+            self.reply(batch, ShimReply::Preempted(answers));
         }
     }
 
-    fn reply(&mut self, number: u64, reply: Reply) {
+    fn reply(&mut self, number: u64, reply: ShimReply) {
         self.effects.push(Effect::Reply(number, reply));
     }
 

@@ -32,12 +32,12 @@ pub(super) struct Events {
     ring: VecDeque<si::EventRecord>,
     /// Number of the newest event.
     last: u64,
-    reader: Option<Reader>,
+    reader: Option<EventReader>,
 }
 
 /// The stream that takes events.
 #[derive(Debug)]
-struct Reader {
+struct EventReader {
     /// Empty: all.
     types: Vec<i32>,
     credit: usize,
@@ -75,7 +75,8 @@ impl Events {
         };
         let types = hello.event_types.clone();
         let credit = credit as usize;
-        let mut reader = Reader { types, credit, next, wanted: 0, dropped, flush: None, max_bytes };
+        let mut reader =
+            EventReader { types, credit, next, wanted: 0, dropped, flush: None, max_bytes };
         let unread = self.ring.iter().skip(index(next - first));
         reader.wanted = unread.filter(|event| reader.wants(event)).count();
         reader.flush = (reader.wanted > 0).then_some(now);
@@ -176,7 +177,7 @@ impl Events {
     }
 }
 
-impl Reader {
+impl EventReader {
     fn wants(&self, event: &si::EventRecord) -> bool {
         self.types.is_empty() || self.types.contains(&event.r#type)
     }

@@ -7,9 +7,9 @@
 //!
 //! # How it hangs together
 //! ```text
-//! scheduler ── asks, tells ──▶ Session ──▶ Attachment ── messages ──▶ stream::Writer ──▶ shim
-//! scheduler ◀── answers, control ───────── (lock)  ▲ ◀── messages ─── stream::Reader ◀── shim
-//!                                                  └─── time ──────── one task per session
+//! scheduler ── asks, tells ──▶ Session ──▶ Attachment ─ messages ─▶ stream::ShimWriter ──▶ shim
+//! scheduler ◀── answers, control ───────── (lock)  ▲ ◀─ messages ── stream::ShimReader ◀── shim
+//!                                                  └─── time ─────── one task per session
 //! ```
 //! The [`attachment`] holds a `Conversation`, which decides everything and knows neither stream nor
 //! task nor clock; what belongs to one subject is in a file of its own, with its rules and tests.
@@ -35,6 +35,6 @@ mod states;
 pub(super) mod stream;
 mod window;
 
-pub use attachment::{Attachment, Delivery};
-pub use options::Options;
+pub use attachment::{AllocationSink, Attachment};
+pub use options::CallbackOptions;
 pub use preemption::Preempted;

@@ -12,7 +12,7 @@ use crate::settings::callback::CallbackSettings;
 
 /// What holds for the callback streams of a session.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct CallbackOptions {
     /// Everything about the stream.
     pub(super) callback: CallbackSettings,
     /// Events that are kept for a shim that does not take them.
@@ -21,12 +21,12 @@ pub struct Options {
     pub(super) placements_in_flight: usize,
 }
 
-/// The key of an extra configuration for [`Options::placements_in_flight`].
+/// The key of an extra configuration for [`CallbackOptions::placements_in_flight`].
 const IN_FLIGHT: &str = "scheduling.placementsInFlight";
 /// How many events an RM may be told of in 2 s; what it says there of itself holds here, too.
 const REQUEST_CAPACITY: &str = "event.requestCapacity";
 
-impl Options {
+impl CallbackOptions {
     /// What holds for RMs that bring nothing of their own.
     pub fn new(settings: &Settings) -> Self {
         let told = settings.event.request_capacity;
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_an_rm_brings_goes_before_what_is_set_for_it_and_that_before_what_is_set_for_all() {
-        let mut defaults = Options::for_tests();
+        let mut defaults = CallbackOptions::for_tests();
         defaults.callback.predicates_of.insert("rm".to_owned(), Asking::Required);
         let nothing = BTreeMap::new();
         assert_eq!(defaults.of("other", &nothing).0.callback.predicates, Asking::Auto);
@@ -102,7 +102,7 @@ mod tests {
         let of = |settings: &Settings, entries: &[(&str, &str)]| {
             let entry = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
             let extra = entries.iter().map(entry).collect();
-            Options::new(settings).of("rm", &extra).0.event_capacity
+            CallbackOptions::new(settings).of("rm", &extra).0.event_capacity
         };
         let told = ("event.requestCapacity", "7");
         assert_eq!(of(&settings, &[]), 1_000);

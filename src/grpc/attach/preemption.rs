@@ -69,17 +69,17 @@ fn judge(
 
 /// The groups that are out.
 #[derive(Debug, Default)]
-pub(super) struct Preemptions(BTreeMap<u64, Group>);
+pub(super) struct Preemptions(BTreeMap<u64, QuestionGroup>);
 
 #[derive(Debug)]
-struct Group {
+struct QuestionGroup {
     questions: Vec<si::PreemptionPredicatesArgs>,
     answers: Vec<Option<Preempted>>,
     deadline: Instant,
 }
 
 /// A group that is done, and its answers.
-pub(super) type Done = (u64, Vec<Preempted>);
+pub(super) type DoneGroup = (u64, Vec<Preempted>);
 
 impl Preemptions {
     /// A group goes out.
@@ -90,7 +90,7 @@ impl Preemptions {
         deadline: Instant,
     ) {
         let answers = vec![None; questions.len()];
-        self.0.insert(batch, Group { questions, answers, deadline });
+        self.0.insert(batch, QuestionGroup { questions, answers, deadline });
     }
 
     /// Whether results of this group are waited for.
@@ -100,7 +100,10 @@ impl Preemptions {
 
     /// Takes results in; the group if that makes it complete. Results of an older view are no
     /// answer. `Err`: there is no such group.
-    pub(super) fn results(&mut self, results: &cb::PreemptionResults) -> Result<Option<Done>, ()> {
+    pub(super) fn results(
+        &mut self,
+        results: &cb::PreemptionResults,
+    ) -> Result<Option<DoneGroup>, ()> {
         let id = results.batch_id;
         let group = self.0.get_mut(&id).ok_or(())?;
         for result in &results.results {
@@ -122,7 +125,7 @@ impl Preemptions {
     }
 
     /// Groups that were not answered in time.
-    pub(super) fn expire(&mut self, now: Instant) -> Vec<Done> {
+    pub(super) fn expire(&mut self, now: Instant) -> Vec<DoneGroup> {
         let over: Vec<u64> =
             self.0.iter().filter(|(_, group)| group.deadline <= now).map(|(id, _)| *id).collect();
         let group = |id| Some(done(id, self.0.remove(&id)?, Preempted::Failed));
@@ -135,12 +138,12 @@ impl Preemptions {
     }
 
     /// The stream is lost.
-    pub(super) fn close(self) -> Vec<Done> {
+    pub(super) fn close(self) -> Vec<DoneGroup> {
         self.0.into_iter().map(|(id, group)| done(id, group, Preempted::Unanswered)).collect()
     }
 }
 
-fn done(id: u64, group: Group, missing: Preempted) -> Done {
+fn done(id: u64, group: QuestionGroup, missing: Preempted) -> DoneGroup {
     (id, group.answers.into_iter().map(|answer| answer.unwrap_or(missing)).collect())
 }
 

@@ -7,12 +7,12 @@
 use monoceros_proto::callback::v1::AbsentPolicy;
 use tokio::time::Instant;
 
-use super::options::Options;
+use super::options::CallbackOptions;
 use crate::settings::callback::{AfterGrace, Asking};
 
 /// What becomes of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum PredicateMode {
     /// None is asked: every node passes.
     Local,
     /// The shim answers.
@@ -61,29 +61,31 @@ impl Presence {
     }
 
     /// What holds now.
-    pub(super) fn mode(&self, options: &Options, now: Instant) -> Mode {
+    pub(super) fn mode(&self, options: &CallbackOptions, now: Instant) -> PredicateMode {
         if options.callback.predicates == Asking::None {
-            return Mode::Local;
+            return PredicateMode::Local;
         }
         if self.attached {
-            return Mode::Remote;
+            return PredicateMode::Remote;
         }
         match self.absent(options) {
-            AbsentPolicy::AbsentPass => Mode::Local,
-            AbsentPolicy::AbsentFail => Mode::Fail,
+            AbsentPolicy::AbsentPass => PredicateMode::Local,
+            AbsentPolicy::AbsentFail => PredicateMode::Fail,
             AbsentPolicy::AbsentHold | AbsentPolicy::AbsentUnspecified => {
                 match options.callback.after_grace {
-                    _ if self.grace_ends(options).is_none_or(|end| now < end) => Mode::Hold,
-                    AfterGrace::Hold => Mode::Hold,
-                    AfterGrace::Fail => Mode::Fail,
-                    AfterGrace::Pass => Mode::Local,
+                    _ if self.grace_ends(options).is_none_or(|end| now < end) => {
+                        PredicateMode::Hold
+                    }
+                    AfterGrace::Hold => PredicateMode::Hold,
+                    AfterGrace::Fail => PredicateMode::Fail,
+                    AfterGrace::Pass => PredicateMode::Local,
                 }
             }
         }
     }
 
     /// What holds, or would hold, without a stream.
-    pub(super) fn absent(&self, options: &Options) -> AbsentPolicy {
+    pub(super) fn absent(&self, options: &CallbackOptions) -> AbsentPolicy {
         match options.callback.predicates {
             Asking::None | Asking::Optional => AbsentPolicy::AbsentPass,
             Asking::Required => AbsentPolicy::AbsentHold,
@@ -96,13 +98,13 @@ impl Presence {
     }
 
     /// When [`Self::mode`] changes by itself.
-    pub(super) fn due(&self, options: &Options, now: Instant) -> Option<Instant> {
-        let holds = self.mode(options, now) == Mode::Hold;
+    pub(super) fn due(&self, options: &CallbackOptions, now: Instant) -> Option<Instant> {
+        let holds = self.mode(options, now) == PredicateMode::Hold;
         let changes = options.callback.after_grace != AfterGrace::Hold;
         self.grace_ends(options).filter(|_| holds && changes)
     }
 
-    fn grace_ends(&self, options: &Options) -> Option<Instant> {
+    fn grace_ends(&self, options: &CallbackOptions) -> Option<Instant> {
         self.missing_since.map(|since| since + options.callback.reattach_grace)
     }
 }
@@ -113,8 +115,8 @@ mod tests {
 
     use super::*;
 
-    fn options(asking: Asking, after_grace: AfterGrace) -> Options {
-        let mut options = Options::for_tests();
+    fn options(asking: Asking, after_grace: AfterGrace) -> CallbackOptions {
+        let mut options = CallbackOptions::for_tests();
         options.callback.predicates = asking;
         options.callback.after_grace = after_grace;
         options
@@ -124,13 +126,55 @@ mod tests {
     fn each_setting_holds_before_during_and_after_a_stream() {
         use AbsentPolicy::{AbsentFail, AbsentHold, AbsentPass, AbsentUnspecified};
         for (asking, wish, before, during, after) in [
-            (Asking::None, AbsentHold, Mode::Local, Mode::Local, Mode::Local),
-            (Asking::Optional, AbsentHold, Mode::Local, Mode::Remote, Mode::Local),
-            (Asking::Required, AbsentPass, Mode::Hold, Mode::Remote, Mode::Hold),
-            (Asking::Auto, AbsentUnspecified, Mode::Local, Mode::Remote, Mode::Hold),
-            (Asking::Auto, AbsentHold, Mode::Local, Mode::Remote, Mode::Hold),
-            (Asking::Auto, AbsentPass, Mode::Local, Mode::Remote, Mode::Local),
-            (Asking::Auto, AbsentFail, Mode::Local, Mode::Remote, Mode::Fail),
+            (
+                Asking::None,
+                AbsentHold,
+                PredicateMode::Local,
+                PredicateMode::Local,
+                PredicateMode::Local,
+            ),
+            (
+                Asking::Optional,
+                AbsentHold,
+                PredicateMode::Local,
+                PredicateMode::Remote,
+                PredicateMode::Local,
+            ),
+            (
+                Asking::Required,
+                AbsentPass,
+                PredicateMode::Hold,
+                PredicateMode::Remote,
+                PredicateMode::Hold,
+            ),
+            (
+                Asking::Auto,
+                AbsentUnspecified,
+                PredicateMode::Local,
+                PredicateMode::Remote,
+                PredicateMode::Hold,
+            ),
+            (
+                Asking::Auto,
+                AbsentHold,
+                PredicateMode::Local,
+                PredicateMode::Remote,
+                PredicateMode::Hold,
+            ),
+            (
+                Asking::Auto,
+                AbsentPass,
+                PredicateMode::Local,
+                PredicateMode::Remote,
+                PredicateMode::Local,
+            ),
+            (
+                Asking::Auto,
+                AbsentFail,
+                PredicateMode::Local,
+                PredicateMode::Remote,
+                PredicateMode::Fail,
+            ),
         ] {
             let options = options(asking, AfterGrace::Hold);
             let mut presence = Presence::new();
@@ -147,16 +191,19 @@ mod tests {
     #[test]
     fn after_the_grace_a_missing_stream_may_mean_something_else() {
         for (after_grace, then) in [
-            (AfterGrace::Hold, Mode::Hold),
-            (AfterGrace::Fail, Mode::Fail),
-            (AfterGrace::Pass, Mode::Local),
+            (AfterGrace::Hold, PredicateMode::Hold),
+            (AfterGrace::Fail, PredicateMode::Fail),
+            (AfterGrace::Pass, PredicateMode::Local),
         ] {
             let options = options(Asking::Required, after_grace);
             let mut presence = Presence::new();
             let now = Instant::now();
             presence.begin(now);
             let end = now + options.callback.reattach_grace;
-            assert_eq!(presence.mode(&options, end - Duration::from_millis(1)), Mode::Hold);
+            assert_eq!(
+                presence.mode(&options, end - Duration::from_millis(1)),
+                PredicateMode::Hold
+            );
             assert_eq!(presence.mode(&options, end), then);
             let due = presence.due(&options, now);
             assert_eq!(due, (after_grace != AfterGrace::Hold).then_some(end));

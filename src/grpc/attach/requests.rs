@@ -14,7 +14,7 @@ pub(super) const CHUNK_BYTES: u32 = 1 << 20;
 
 /// A state dump that is being told.
 #[derive(Debug)]
-pub(super) struct Dump {
+pub(super) struct ShimDump {
     pub(super) request: u64,
     pub(super) deadline: Instant,
     max_bytes: usize,
@@ -22,7 +22,7 @@ pub(super) struct Dump {
     data: Vec<u8>,
 }
 
-impl Dump {
+impl ShimDump {
     /// Nothing told yet.
     pub(super) fn new(request: u64, deadline: Instant, max_bytes: usize) -> Self {
         Self { request, deadline, max_bytes, next: 0, data: Vec::new() }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn told(chunks: Vec<cb::StateDumpChunk>) -> Result<String, String> {
-        let mut dump = Dump::new(1, Instant::now(), 8);
+        let mut dump = ShimDump::new(1, Instant::now(), 8);
         chunks.into_iter().find_map(|chunk| dump.chunk(chunk)).unwrap()
     }
 

@@ -21,7 +21,7 @@ use crate::grpc::end::{End, unreadable};
 use crate::grpc::line::Line;
 use crate::grpc::registry::Slot;
 use crate::grpc::session::Session;
-use crate::grpc::{Edge, SCHEDULER_HEADER};
+use crate::grpc::{GrpcEdge, SCHEDULER_HEADER};
 use crate::identity::Identity;
 
 /// When a shim may come back after a stream was ended for no fault of its own.
@@ -33,35 +33,35 @@ pub(in crate::grpc) type Messages =
 
 /// Opens a stream. Whose it is says its first message.
 pub(in crate::grpc) fn open(
-    edge: Arc<Edge>,
+    edge: Arc<GrpcEdge>,
     request: Request<Streaming<cb::ShimMessage>>,
 ) -> Response<Messages> {
     let line = Arc::<Line>::default();
-    let writer = Writer { edge: Arc::clone(&edge), line: Arc::clone(&line), goodbye: false };
+    let writer = ShimWriter { edge: Arc::clone(&edge), line: Arc::clone(&line), goodbye: false };
     let scheduler_id = edge.registry.scheduler_id();
     let caller = Identity::of(request.extensions());
-    tokio::spawn(Reader { edge, caller, line }.run(request.into_inner()));
+    tokio::spawn(ShimReader { edge, caller, line }.run(request.into_inner()));
     let mut response = Response::new(writer.into_stream());
     response.metadata_mut().insert(SCHEDULER_HEADER, scheduler_id);
     response
 }
 
 /// The direction from the shim.
-struct Reader {
-    edge: Arc<Edge>,
+struct ShimReader {
+    edge: Arc<GrpcEdge>,
     caller: Identity,
     line: Arc<Line>,
 }
 
 /// The direction to it.
-struct Writer {
-    edge: Arc<Edge>,
+struct ShimWriter {
+    edge: Arc<GrpcEdge>,
     line: Arc<Line>,
     /// Whether a Goodbye was sent.
     goodbye: bool,
 }
 
-impl Reader {
+impl ShimReader {
     async fn run(self, messages: Streaming<cb::ShimMessage>) {
         match self.converse(messages).await {
             Ok(()) => self.line.half_close(),
@@ -152,7 +152,7 @@ impl Reader {
     }
 }
 
-impl Writer {
+impl ShimWriter {
     fn into_stream(self) -> Messages {
         let messages = stream::unfold(Some(self), |writer| async {
             let mut writer = writer?;
@@ -194,7 +194,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for ShimWriter {
     fn drop(&mut self) {
         self.line.close(End::ClientGone);
         if let Some(session) = self.line.session() {

@@ -18,8 +18,8 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::Type;
 use tonic::{Code, Status};
 
-use crate::grpc::admin::place;
-use crate::grpc::admin::refusal::Refusal;
+use crate::grpc::admin::refusal::CallRefusal;
+use crate::grpc::admin::target;
 use crate::grpc::end::with_reason;
 use crate::identity::Identity;
 
@@ -64,7 +64,7 @@ impl Drop for Seat {
 pub(super) type Events = Pin<Box<dyn Stream<Item = Result<si::EventRecord, Status>> + Send>>;
 
 /// Who asks for events.
-pub(super) struct Reader {
+pub(super) struct EventCaller {
     pub(super) caller: Identity,
     pub(super) host: Option<IpAddr>,
 }
@@ -73,7 +73,7 @@ pub(super) struct Reader {
 pub(super) async fn follow(
     handle: &SchedulerHandle,
     open: &Open,
-    reader: Reader,
+    reader: EventCaller,
     request: si::EventParameters,
 ) -> Result<Events, Status> {
     let types = types(&request.types)?;
@@ -82,7 +82,7 @@ pub(super) async fn follow(
             reader.caller.check_admin()?;
             None
         }
-        named => Some(place::resource_manager(handle, &reader.caller, &named).await?),
+        named => Some(target::resource_manager(handle, &reader.caller, &named).await?),
     };
     let events = handle.events();
     if !events.is_tracking() {
@@ -122,10 +122,10 @@ fn given(subscription: EventSubscription, seat: Seat) -> Events {
     }))
 }
 
-fn types(named: &[i32]) -> Result<Vec<Type>, Refusal> {
+fn types(named: &[i32]) -> Result<Vec<Type>, CallRefusal> {
     let known = |number: &i32| match Type::try_from(*number) {
         Ok(Type::UnknownEventrecordType) | Err(_) => {
-            Err(Refusal::field("types", format!("{number} is no type of events")))
+            Err(CallRefusal::field("types", format!("{number} is no type of events")))
         }
         Ok(kind) => Ok(kind),
     };

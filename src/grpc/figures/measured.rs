@@ -8,8 +8,8 @@ use monoceros_actors::snapshot::RecommendationKind;
 use monoceros_proto::si::v1 as si;
 use tonic::{Status, Streaming};
 
-use crate::grpc::admin::place::{self, Place};
-use crate::grpc::admin::refusal::Refusal;
+use crate::grpc::admin::refusal::CallRefusal;
+use crate::grpc::admin::target::{self, Target};
 use crate::grpc::admin::views::amount;
 use crate::identity::Identity;
 
@@ -24,10 +24,10 @@ pub(super) async fn take(
     let mut rm_id = String::new();
     while let Some(message) = messages.message().await? {
         if rm_id.is_empty() || !message.rm_id.is_empty() {
-            rm_id = place::resource_manager(handle, caller, &message.rm_id).await?;
+            rm_id = target::resource_manager(handle, caller, &message.rm_id).await?;
         }
         let reports = handle.report_utilization(&rm_id, message.reports, message.timestamp_nano);
-        let (accepted, unknown) = reports.await.map_err(Refusal::from)?;
+        let (accepted, unknown) = reports.await.map_err(CallRefusal::from)?;
         summary.accepted += accepted;
         summary.unknown += unknown;
     }
@@ -39,15 +39,15 @@ pub(super) async fn recommendations(
     handle: &SchedulerHandle,
     caller: &Identity,
     request: si::NodeRecommendationParameters,
-) -> Result<si::NodeRecommendations, Refusal> {
+) -> Result<si::NodeRecommendations, CallRefusal> {
     let (rm_id, partition) = if request.partition_name.is_empty() {
-        (place::resource_manager(handle, caller, &request.rm_id).await?, None)
+        (target::resource_manager(handle, caller, &request.rm_id).await?, None)
     } else {
-        let named = Place::find(handle, caller, &request.rm_id, &request.partition_name).await?;
+        let named = Target::find(handle, caller, &request.rm_id, &request.partition_name).await?;
         (named.rm_id, Some(named.partition))
     };
     let found = handle.node_recommendations(&rm_id, partition.as_deref(), &request.node_ids).await;
-    let found = found.map_err(|error| Refusal::unread(error, &rm_id))?;
+    let found = found.map_err(|error| CallRefusal::unread(error, &rm_id))?;
     let items = found.into_iter().map(|found| {
         let kind = found.kind.text();
         let why = match found.kind {

@@ -15,9 +15,9 @@ mod measured;
 mod scaling;
 mod state;
 
-use super::Edge;
+use super::GrpcEdge;
 use super::admin::opened;
-use super::admin::refusal::Refusal;
+use super::admin::refusal::CallRefusal;
 use super::stubs::si::metrics_service_server::{MetricsService, MetricsServiceServer};
 
 /// The largest request: some ten thousand reports of measured use.
@@ -25,18 +25,18 @@ const MESSAGE_BYTES: usize = 8 << 20;
 
 /// Answers programs.
 pub(super) struct Figures {
-    edge: Arc<Edge>,
+    edge: Arc<GrpcEdge>,
     /// Streams of events.
     open: events::Open,
 }
 
 /// The service, ready to be served.
-pub(super) fn server(edge: Arc<Edge>) -> MetricsServiceServer<Figures> {
+pub(super) fn server(edge: Arc<GrpcEdge>) -> MetricsServiceServer<Figures> {
     let figures = Figures { edge, open: events::Open::default() };
     MetricsServiceServer::new(figures).max_decoding_message_size(MESSAGE_BYTES)
 }
 
-type Answer<T> = Result<Response<T>, Status>;
+type RpcResult<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl MetricsService for Figures {
@@ -45,7 +45,7 @@ impl MetricsService for Figures {
     async fn get_state_dump(
         &self,
         request: Request<si::StateDumpParameters>,
-    ) -> Answer<Self::GetStateDumpStream> {
+    ) -> RpcResult<Self::GetStateDumpStream> {
         let (caller, request) = opened(request);
         Ok(Response::new(state::dump(self.handle(), &caller, request).await?))
     }
@@ -53,9 +53,9 @@ impl MetricsService for Figures {
     async fn get_auto_scaling_metrics(
         &self,
         request: Request<si::AutoScalingParameters>,
-    ) -> Answer<si::AutoScalingMetrics> {
+    ) -> RpcResult<si::AutoScalingMetrics> {
         let (caller, request) = opened(request);
-        let question = scaling::Question::of(self.handle(), &caller, &request).await?;
+        let question = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
         Ok(Response::new(question.ask(self.handle()).await?))
     }
 
@@ -64,9 +64,9 @@ impl MetricsService for Figures {
     async fn watch_auto_scaling_metrics(
         &self,
         request: Request<si::AutoScalingParameters>,
-    ) -> Answer<Self::WatchAutoScalingMetricsStream> {
+    ) -> RpcResult<Self::WatchAutoScalingMetricsStream> {
         let (caller, request) = opened(request);
-        let question = scaling::Question::of(self.handle(), &caller, &request).await?;
+        let question = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
         // What cannot be answered at all is refused at once.
         question.ask(self.handle()).await?;
         let handle = self.handle().clone();
@@ -76,18 +76,18 @@ impl MetricsService for Figures {
     async fn report_utilization(
         &self,
         request: Request<Streaming<si::UtilizationReports>>,
-    ) -> Answer<si::UtilizationSummary> {
+    ) -> RpcResult<si::UtilizationSummary> {
         let (caller, reports) = opened(request);
         let taken = measured::take(self.handle(), &caller, reports);
         // Nothing has been answered yet that the end could be said after.
         let taken = self.edge.shutdown.run_until_cancelled(taken).await;
-        Ok(Response::new(taken.unwrap_or(Err(Refusal::Stopped.into()))?))
+        Ok(Response::new(taken.unwrap_or(Err(CallRefusal::Stopped.into()))?))
     }
 
     async fn list_node_recommendations(
         &self,
         request: Request<si::NodeRecommendationParameters>,
-    ) -> Answer<si::NodeRecommendations> {
+    ) -> RpcResult<si::NodeRecommendations> {
         let (caller, request) = opened(request);
         Ok(Response::new(measured::recommendations(self.handle(), &caller, request).await?))
     }
@@ -97,10 +97,10 @@ impl MetricsService for Figures {
     async fn stream_events(
         &self,
         request: Request<si::EventParameters>,
-    ) -> Answer<Self::StreamEventsStream> {
+    ) -> RpcResult<Self::StreamEventsStream> {
         let host = request.remote_addr().map(|address| address.ip());
         let (caller, request) = opened(request);
-        let reader = events::Reader { caller, host };
+        let reader = events::EventCaller { caller, host };
         Ok(Response::new(events::follow(self.handle(), &self.open, reader, request).await?))
     }
 }

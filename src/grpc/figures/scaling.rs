@@ -15,8 +15,8 @@ use monoceros_proto::si::v1 as si;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tonic::Status;
 
-use crate::grpc::admin::place::{self, Place};
-use crate::grpc::admin::refusal::Refusal;
+use crate::grpc::admin::refusal::CallRefusal;
+use crate::grpc::admin::target::{self, Target};
 use crate::grpc::admin::views::amount;
 use crate::identity::Identity;
 
@@ -37,57 +37,57 @@ pub(super) type Sets = Pin<Box<dyn Stream<Item = Result<si::AutoScalingMetrics, 
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub(super) struct Question {
+pub(super) struct ScalingQuery {
     rm_id: String,
     /// None: all of them.
     partition: Option<String>,
     limit: usize,
 }
 
-impl Question {
+impl ScalingQuery {
     pub(super) async fn of(
         handle: &SchedulerHandle,
         caller: &Identity,
         request: &si::AutoScalingParameters,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, CallRefusal> {
         let limit = match request.limit {
             0 => usize::MAX,
             limit => limit as usize,
         };
         if request.partition_name.is_empty() {
-            let rm_id = place::resource_manager(handle, caller, &request.rm_id).await?;
+            let rm_id = target::resource_manager(handle, caller, &request.rm_id).await?;
             return Ok(Self { rm_id, partition: None, limit });
         }
-        let named = Place::find(handle, caller, &request.rm_id, &request.partition_name).await?;
+        let named = Target::find(handle, caller, &request.rm_id, &request.partition_name).await?;
         Ok(Self { rm_id: named.rm_id, partition: Some(named.partition), limit })
     }
 
     pub(super) async fn ask(
         &self,
         handle: &SchedulerHandle,
-    ) -> Result<si::AutoScalingMetrics, Refusal> {
+    ) -> Result<si::AutoScalingMetrics, CallRefusal> {
         let partition = self.partition.as_deref();
         let found = handle.outstanding_requests(&self.rm_id, partition, self.limit).await;
-        let found = found.map_err(|error| Refusal::unread(error, &self.rm_id))?;
+        let found = found.map_err(|error| CallRefusal::unread(error, &self.rm_id))?;
         let outstanding_requests = found.into_iter().map(message).collect();
         Ok(si::AutoScalingMetrics { outstanding_requests })
     }
 }
 
 /// A watch.
-struct Watch {
+struct ScalingWatch {
     handle: SchedulerHandle,
-    question: Question,
+    question: ScalingQuery,
     interval: Interval,
     said: Option<si::AutoScalingMetrics>,
 }
 
 /// Begins to watch. The present set is said at once, also when it is empty.
-pub(super) fn watch(handle: SchedulerHandle, question: Question, interval_ms: u32) -> Sets {
+pub(super) fn watch(handle: SchedulerHandle, question: ScalingQuery, interval_ms: u32) -> Sets {
     let period = Duration::from_millis(interval_ms.into()).max(INTERVAL);
     let mut interval = interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let watch = Watch { handle, question, interval, said: None };
+    let watch = ScalingWatch { handle, question, interval, said: None };
     Box::pin(stream::unfold(Some(watch), |watch| async {
         let mut watch = watch?;
         match watch.next().await {
@@ -97,8 +97,8 @@ pub(super) fn watch(handle: SchedulerHandle, question: Question, interval_ms: u3
     }))
 }
 
-impl Watch {
-    async fn next(&mut self) -> Result<si::AutoScalingMetrics, Refusal> {
+impl ScalingWatch {
+    async fn next(&mut self) -> Result<si::AutoScalingMetrics, CallRefusal> {
         loop {
             self.interval.tick().await;
             let set = self.question.ask(&self.handle).await?;

@@ -12,8 +12,8 @@ use monoceros_proto::si::v1 as si;
 use tonic::Status;
 
 use crate::dump::{self, DumpError, SECTIONS, Wanted};
-use crate::grpc::admin::place;
-use crate::grpc::admin::refusal::Refusal;
+use crate::grpc::admin::refusal::CallRefusal;
+use crate::grpc::admin::target;
 use crate::grpc::end;
 use crate::identity::Identity;
 
@@ -33,7 +33,7 @@ pub(super) async fn dump(
 ) -> Result<Parts, Status> {
     let wanted = wanted(handle, caller, request).await?;
     let text = dump::make(handle, &wanted).await.map_err(|error| match error {
-        DumpError::Stopped => Refusal::Stopped.into(),
+        DumpError::Stopped => CallRefusal::Stopped.into(),
         DumpError::Document(_) => end::internal(&error.to_string()),
     })?;
     Ok(Box::pin(stream::iter(parts(text.into(), PART_BYTES).map(Ok))))
@@ -43,11 +43,11 @@ async fn wanted(
     handle: &SchedulerHandle,
     caller: &Identity,
     request: si::StateDumpParameters,
-) -> Result<Wanted, Refusal> {
+) -> Result<Wanted, CallRefusal> {
     for section in &request.sections {
         if !SECTIONS.contains(&section.as_str()) {
             let reason = format!("`{section}` is none of {}", SECTIONS.join(", "));
-            return Err(Refusal::field("sections", reason));
+            return Err(CallRefusal::field("sections", reason));
         }
     }
     let rm_id = match request.rm_id {
@@ -55,7 +55,7 @@ async fn wanted(
             caller.check_admin()?;
             None
         }
-        named => Some(place::resource_manager(handle, caller, &named).await?),
+        named => Some(target::resource_manager(handle, caller, &named).await?),
     };
     let sections = request.sections.into_iter().collect();
     Ok(Wanted { rm_id, sections, include_rm: request.include_rm })

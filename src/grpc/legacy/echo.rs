@@ -36,18 +36,18 @@ pub struct Echo {
 #[derive(Debug, Default)]
 pub struct Echoes {
     /// By application and partition, without the prefix of the RM.
-    applications: BTreeMap<(String, String), Known>,
+    applications: BTreeMap<(String, String), KnownApplication>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownApplication {
     queue: Option<Arc<str>>,
     /// By allocation key.
-    asks: BTreeMap<String, Kept>,
+    asks: BTreeMap<String, KnownAsk>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KnownAsk {
     /// What it may mean, with the priority that it comes to; the latest last.
     texts: Vec<(i32, Echo)>,
     /// How often it was sent and not refused.
@@ -56,7 +56,7 @@ struct Kept {
     outstanding: u32,
 }
 
-impl Kept {
+impl KnownAsk {
     fn asked(&mut self, n: u32, priority: i32, echo: Echo) {
         self.texts.retain(|(_, known)| *known != echo);
         self.texts.push((priority, echo));
@@ -171,13 +171,13 @@ impl Echoes {
     }
 
     fn drop_if_empty(&mut self, place: &(String, String)) {
-        if self.applications.get(place).is_some_and(Known::is_empty) {
+        if self.applications.get(place).is_some_and(KnownApplication::is_empty) {
             self.applications.remove(place);
         }
     }
 }
 
-impl Known {
+impl KnownApplication {
     fn is_empty(&self) -> bool {
         self.queue.is_none() && self.asks.is_empty()
     }

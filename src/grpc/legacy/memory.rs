@@ -30,7 +30,7 @@ pub enum MemoryUnit {
 
 /// An amount in megabytes is more bytes than a quantity can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overflow;
+pub struct AmountOverflow;
 
 impl MemoryUnit {
     /// The unit of that name.
@@ -43,9 +43,9 @@ impl MemoryUnit {
     }
 
     /// What the RM sent, as the scheduler counts.
-    pub fn inward(self, resource: &mut Option<si::Resource>) -> Result<(), Overflow> {
+    pub fn inward(self, resource: &mut Option<si::Resource>) -> Result<(), AmountOverflow> {
         if let Some(memory) = self.memory(resource) {
-            memory.value = memory.value.checked_mul(MEGABYTE).ok_or(Overflow)?;
+            memory.value = memory.value.checked_mul(MEGABYTE).ok_or(AmountOverflow)?;
         }
         Ok(())
     }
@@ -89,8 +89,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_and_absence_is_not_an_amount() {
-        assert_eq!(MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MAX))), Err(Overflow));
-        assert_eq!(MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MIN))), Err(Overflow));
+        assert_eq!(MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MAX))), Err(AmountOverflow));
+        assert_eq!(MemoryUnit::Megabyte.inward(&mut Some(resource(i64::MIN))), Err(AmountOverflow));
         assert_eq!(MemoryUnit::Megabyte.inward(&mut None), Ok(()));
     }
 }

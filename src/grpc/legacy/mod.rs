@@ -35,9 +35,9 @@ use monoceros_proto::si::legacy::v0::update_response::ActionFromScheduler;
 use monoceros_proto::si::v1 as si;
 
 use self::echo::Echoes;
-use self::options::Options;
+use self::options::LegacyOptions;
 use super::end::End;
-use super::kind::{Dialect, Kind};
+use super::kind::{Dialect, StreamKind};
 use super::outbox::{Bounds, Outbox};
 use super::reply::{Cutter, MOST_LISTS, Reply};
 use super::session::Session;
@@ -50,7 +50,7 @@ pub enum Legacy {}
 pub struct Translator {
     /// For the stream.
     pub outbox: Outbox<legacy::UpdateResponse>,
-    options: Mutex<Options>,
+    options: Mutex<LegacyOptions>,
     echoes: Mutex<Echoes>,
     /// The scheduler knows that nothing of this client comes by another stream.
     announced: AtomicBool,
@@ -58,7 +58,7 @@ pub struct Translator {
 
 impl Translator {
     /// Nothing said yet.
-    pub fn new(bounds: Bounds, backlog: &Arc<Backlog>, options: Options) -> Self {
+    pub fn new(bounds: Bounds, backlog: &Arc<Backlog>, options: LegacyOptions) -> Self {
         Self {
             outbox: Outbox::new(bounds, backlog),
             options: Mutex::new(options),
@@ -68,7 +68,7 @@ impl Translator {
     }
 
     /// From now on other options hold, for what comes and goes from now on.
-    pub fn set_options(&self, options: Options) {
+    pub fn set_options(&self, options: LegacyOptions) {
         *lock(&self.options) = options;
     }
 
@@ -110,7 +110,7 @@ fn refusals(response: &legacy::UpdateResponse) -> impl Iterator<Item = &str> {
     asks.chain(applications).chain(nodes).map(String::as_str)
 }
 
-impl Kind for Legacy {
+impl StreamKind for Legacy {
     type Request = legacy::UpdateRequest;
     type Reply = legacy::UpdateResponse;
     const NAME: &'static str = "legacy";

@@ -21,7 +21,7 @@ const PRIORITY_CLASS: &str = "priorityClasses.";
 
 /// How the messages of one RM are to be read and written.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct LegacyOptions {
     /// In what the RM counts `memory`.
     pub memory: MemoryUnit,
     /// Priorities by the names of their classes.
@@ -33,7 +33,7 @@ pub struct Options {
     pub strict_enums: bool,
 }
 
-impl Options {
+impl LegacyOptions {
     /// What holds for an RM with this `extraConfig`, and how many of its values cannot be read:
     /// those leave the service's, and a warning in the log.
     pub fn new(
@@ -84,7 +84,7 @@ mod tests {
             [("low", -1), ("high", 1)].map(|(name, priority)| (name.to_owned(), priority)).into();
         let options = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            Options::new(&settings, &pairs.collect())
+            LegacyOptions::new(&settings, &pairs.collect())
         };
         let (own, n_unusable) = options(&[
             ("legacy.memoryUnit", "megabyte"),

@@ -15,7 +15,7 @@ use monoceros_proto::si::v1 as si;
 
 use super::constraint::Constraint;
 use super::echo::{Echo, Echoes};
-use super::options::Options;
+use super::options::LegacyOptions;
 
 /// Names the node that an ask must run on.
 pub(super) const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
@@ -39,7 +39,7 @@ pub struct Operations {
 
 /// One message and what it needs.
 struct Taking<'a> {
-    options: &'a Options,
+    options: &'a LegacyOptions,
     echoes: &'a mut Echoes,
     operations: Operations,
 }
@@ -47,7 +47,7 @@ struct Taking<'a> {
 /// Takes a request apart.
 pub fn operations(
     request: legacy::UpdateRequest,
-    options: &Options,
+    options: &LegacyOptions,
     echoes: &mut Echoes,
 ) -> Operations {
     let mut taking = Taking { options, echoes, operations: Operations::default() };
@@ -261,7 +261,7 @@ impl Taking<'_> {
     fn existing(
         &mut self,
         allocation: legacy::Allocation,
-    ) -> Result<si::Allocation, super::memory::Overflow> {
+    ) -> Result<si::Allocation, super::memory::AmountOverflow> {
         let legacy::Allocation {
             allocation_key,
             allocation_tags,

@@ -9,14 +9,14 @@ use monoceros_proto::si::legacy::v0::allocation_release::TerminationType;
 use monoceros_proto::si::v1 as si;
 
 use super::echo::Echoes;
-use super::options::Options;
+use super::options::LegacyOptions;
 use super::request::REQUIRED_NODE;
 use crate::grpc::admin::views::amount;
 
 /// Decisions about asks and allocations.
 pub fn allocation(
     response: si::AllocationResponse,
-    options: &Options,
+    options: &LegacyOptions,
     echoes: &mut Echoes,
 ) -> legacy::UpdateResponse {
     let new = response.new.into_iter().map(|new| new_allocation(new, options, echoes)).collect();
@@ -61,7 +61,7 @@ pub fn node(response: si::NodeResponse) -> legacy::UpdateResponse {
 /// begins with it.
 pub fn recommendations(
     found: Vec<NodeRecommendation>,
-    options: &Options,
+    options: &LegacyOptions,
 ) -> legacy::UpdateResponse {
     let recommendation = |found: NodeRecommendation| {
         let mut size = amount(&found.recommended);
@@ -80,7 +80,7 @@ pub fn recommendations(
 
 fn new_allocation(
     new: si::Allocation,
-    options: &Options,
+    options: &LegacyOptions,
     echoes: &mut Echoes,
 ) -> legacy::Allocation {
     let si::Allocation {
@@ -175,7 +175,7 @@ mod tests {
             }],
             ..Default::default()
         };
-        let translated = allocation(response, &Options::default(), &mut Echoes::default());
+        let translated = allocation(response, &LegacyOptions::default(), &mut Echoes::default());
         assert_eq!(translated.rejected_allocations.len(), 2);
         assert_eq!(translated.released_allocations.len(), 1);
         let withdrawn = &translated.released_allocation_asks[0];

@@ -19,21 +19,23 @@
 //!   must then be closed: something has been lost. What was sent makes room first.
 //!
 //! # Two locks
-//! The scheduler pushes under that of the queue alone, so that it never waits while a message that
+//! The `queue` has what was not sent yet, the delivery what was (`sent`) and to which stream. The
+//! scheduler pushes under the lock of the queue alone, so that it never waits while a message that
 //! leaves is encoded. Whoever takes, binds or confirms holds that of the delivery first.
 
+mod queue;
 mod sent;
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::queue::{Waiting, WaitingQueue, cut};
 use self::sent::{Missing, Sent};
 use super::end::End;
 use super::line::Line;
-use super::reply::{Cutter, Reply};
+use super::reply::Reply;
 use super::session::backlog::{Backlog, Load};
 
 /// How much fits into a message and into an outbox.
@@ -53,7 +55,7 @@ pub struct Bounds {
 
 /// More waited than the outbox may hold.
 #[derive(Debug)]
-pub struct Overflow;
+pub struct OutboxOverflow;
 
 /// A stream cannot be bound.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ pub struct Outbox<R> {
     bounds: Bounds,
     backlog: Arc<Backlog>,
     delivery: Mutex<Delivery>,
-    queue: Mutex<Queue<R>>,
+    queue: Mutex<WaitingQueue<R>>,
 }
 
 /// Held before the queue by whoever needs both.
@@ -80,21 +82,6 @@ struct Delivery {
     sent: Sent,
     /// A stream was lost while there was something to deliver, and nothing is sent again.
     must_resync: bool,
-}
-
-struct Queue<R> {
-    waiting: VecDeque<Waiting<R>>,
-    load: Load,
-    /// Of what was sent and is kept.
-    kept: Load,
-    /// The same as that of the delivery, to be woken.
-    line: Option<Arc<Line>>,
-    closed: bool,
-}
-
-struct Waiting<R> {
-    reply: R,
-    load: Load,
 }
 
 /// An outbox of whatever kind.
@@ -114,47 +101,39 @@ impl<R: Reply> Outbox<R> {
     /// An empty outbox that no stream takes from yet; what waits in it counts in `backlog`.
     pub fn new(bounds: Bounds, backlog: &Arc<Backlog>) -> Self {
         let sent = Sent::new(bounds.grace);
-        let queue = Queue {
-            waiting: VecDeque::new(),
-            load: Load::default(),
-            kept: Load::default(),
-            line: None,
-            closed: false,
-        };
         Self {
             bounds,
             backlog: Arc::clone(backlog),
             delivery: Mutex::new(Delivery { line: None, sent, must_resync: false }),
-            queue: Mutex::new(queue),
+            queue: Mutex::new(WaitingQueue::new(bounds)),
         }
     }
 
     /// Adds a message and wakes the stream. A message without items, or one for an outbox that is
     /// closed, vanishes.
-    pub fn push(&self, reply: R) -> Result<(), Overflow> {
+    pub fn push(&self, reply: R) -> Result<(), OutboxOverflow> {
         let items = reply.items();
         if items == 0 {
             return Ok(());
         }
         // Measured and cut before the lock is taken: streams of other threads wait for it.
         let load = Load { items, bytes: reply.encoded_len() };
-        let chunks = self.chunks(reply, load);
+        let chunks = cut(reply, load, self.bounds);
         let mut queue = self.queue();
-        if !queue.load.plus(queue.kept).plus(load).fits(self.bounds.outbox) {
+        if !queue.has_room_for(load) {
             drop(queue);
             self.make_room(load);
             queue = self.queue();
         }
-        if queue.closed {
+        if queue.is_closed() {
             return Ok(());
         }
-        if !queue.load.plus(queue.kept).plus(load).fits(self.bounds.outbox) {
-            return Err(Overflow);
+        if !queue.has_room_for(load) {
+            return Err(OutboxOverflow);
         }
         for chunk in chunks {
-            queue.load = queue.load.plus(chunk.load);
             self.backlog.add(chunk.load);
-            queue.append(chunk, self.bounds);
+            queue.append(chunk);
         }
         if let Some(line) = &queue.line {
             line.wake();
@@ -175,11 +154,8 @@ impl<R: Reply> Outbox<R> {
         let confirmed = delivery.sent.expire(now);
         let Waiting { mut reply, load } = {
             let mut queue = self.queue();
-            queue.kept = queue.kept.minus(confirmed);
-            let waiting = queue.waiting.pop_front()?;
-            queue.load = queue.load.minus(waiting.load);
-            queue.kept = queue.kept.plus(waiting.load);
-            waiting
+            queue.free(confirmed);
+            queue.pop()?
         };
         self.backlog.remove(load);
         if !delivery.sent.keep(&mut reply, load, now) {
@@ -197,7 +173,7 @@ impl<R: Reply> Outbox<R> {
         by: Option<&str>,
     ) -> Result<(), Unbindable> {
         let mut delivery = self.delivery();
-        if self.queue().closed {
+        if self.queue().is_closed() {
             return Err(Unbindable::Closed);
         }
         if resume.is_some_and(|seq| seq > 0) {
@@ -239,9 +215,9 @@ impl<R: Reply> Outbox<R> {
     fn lose_stream(&self, delivery: &mut Delivery) {
         let confirmed = delivery.sent.stream_lost(Instant::now());
         let mut queue = self.queue();
-        queue.kept = queue.kept.minus(confirmed);
+        queue.free(confirmed);
         queue.line = None;
-        let has_something = !delivery.sent.is_empty() || !queue.waiting.is_empty();
+        let has_something = !delivery.sent.is_empty() || !queue.is_empty();
         delivery.must_resync |= self.bounds.resyncs && has_something;
     }
 
@@ -249,42 +225,21 @@ impl<R: Reply> Outbox<R> {
     #[cold]
     fn make_room(&self, load: Load) {
         let mut delivery = self.delivery();
-        let (queued, kept) = {
-            let queue = self.queue();
-            (queue.load, queue.kept)
-        };
-        let bound = self.bounds.outbox;
-        let full = queued.plus(kept).plus(load).plus(bound.percent(10));
-        self.free(delivery.sent.discard(full.minus(bound)));
+        let excess = self.queue().excess_with(load);
+        self.free(delivery.sent.discard(excess));
     }
 
     fn free(&self, load: Load) {
         if load != Load::default() {
-            let mut queue = self.queue();
-            queue.kept = queue.kept.minus(load);
+            self.queue().free(load);
         }
-    }
-
-    fn chunks(&self, reply: R, load: Load) -> Vec<Waiting<R>> {
-        let within = load.items <= self.bounds.chunk_items && load.bytes <= self.bounds.chunk_bytes;
-        if within || load.items == 1 {
-            return vec![Waiting { reply, load }];
-        }
-        let mut cutter = Cutter::new(self.bounds);
-        reply.cut(&mut cutter);
-        let chunks = cutter.finish().into_iter();
-        let measured = |reply: R| {
-            let load = Load { items: reply.items(), bytes: reply.encoded_len() };
-            Waiting { reply, load }
-        };
-        chunks.map(measured).collect()
     }
 
     fn delivery(&self) -> MutexGuard<'_, Delivery> {
         self.delivery.lock().expect("no holder panics")
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue<R>> {
+    fn queue(&self) -> MutexGuard<'_, WaitingQueue<R>> {
         self.queue.lock().expect("no holder panics")
     }
 }
@@ -303,36 +258,11 @@ impl<R: Reply> AnyOutbox for Outbox<R> {
         let mut delivery = self.delivery();
         delivery.sent.clear();
         let line = delivery.line.take();
-        {
-            let mut queue = self.queue();
-            queue.closed = true;
-            queue.waiting = VecDeque::new();
-            self.backlog.remove(queue.load);
-            (queue.load, queue.kept) = (Load::default(), Load::default());
-            queue.line = None;
-        }
+        self.backlog.remove(self.queue().close());
         if let Some(line) = &line {
             line.close(end.clone());
         }
         line.is_some()
-    }
-}
-
-impl<R: Reply> Queue<R> {
-    /// Joins `chunk` to the last message that waits if the order and the bounds allow it, and puts
-    /// it behind that if not.
-    fn append(&mut self, chunk: Waiting<R>, bounds: Bounds) {
-        if let Some(last) = self.waiting.back_mut()
-            && last.load.items + chunk.load.items <= bounds.chunk_items
-            // Lists add up exactly: each item is encoded on its own.
-            && last.load.bytes + chunk.load.bytes <= bounds.chunk_bytes
-            && last.reply.may_be_joined_by(&chunk.reply)
-        {
-            last.load = last.load.plus(chunk.load);
-            last.reply.append(chunk.reply);
-        } else {
-            self.waiting.push_back(chunk);
-        }
     }
 }
 
@@ -341,288 +271,4 @@ fn is_same(current: Option<&Arc<Line>>, line: &Arc<Line>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use monoceros_proto::si::v1 as si;
-    use prost::Message as _;
-
-    use super::super::session::backlog::Marks;
-    use super::*;
-
-    const ROOMY: Bounds = Bounds {
-        chunk_items: 1_000,
-        chunk_bytes: 1 << 20,
-        outbox: Load { items: 1_000, bytes: 1 << 20 },
-        grace: Duration::from_secs(60),
-        resyncs: false,
-    };
-
-    fn empty<R: Reply>(bounds: Bounds) -> Outbox<R> {
-        let marks = Marks { high: bounds.outbox, low: bounds.outbox };
-        Outbox::new(bounds, &Arc::new(Backlog::new(marks)))
-    }
-
-    fn bind<R: Reply>(outbox: &Outbox<R>, line: &Arc<Line>) {
-        outbox.bind(line, None, None).unwrap();
-    }
-
-    fn accepted(ids: &[&str]) -> si::NodeResponse {
-        let accepted =
-            ids.iter().map(|id| si::AcceptedNode { node_id: (*id).to_owned() }).collect();
-        si::NodeResponse { accepted, ..si::NodeResponse::default() }
-    }
-
-    fn ids(reply: &si::NodeResponse) -> Vec<&str> {
-        reply.accepted.iter().map(|node| node.node_id.as_str()).collect()
-    }
-
-    fn bound(outbox: &Outbox<si::NodeResponse>) -> Arc<Line> {
-        let line = Arc::new(Line::new());
-        bind(outbox, &line);
-        line
-    }
-
-    #[test]
-    fn what_came_before_any_stream_waits_for_the_first_one() {
-        let outbox = empty(ROOMY);
-        outbox.push(accepted(&["n1"])).unwrap();
-        outbox.push(accepted(&["n2"])).unwrap();
-        let line = bound(&outbox);
-        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1", "n2"]);
-        assert!(outbox.take(&line).is_none());
-    }
-
-    #[test]
-    fn small_neighbours_are_joined_within_the_bounds() {
-        let outbox = empty(Bounds { chunk_items: 3, ..ROOMY });
-        let line = bound(&outbox);
-        for pair in [["n1", "n2"], ["n3", "n4"], ["n5", "n6"]] {
-            outbox.push(accepted(&pair)).unwrap();
-        }
-        outbox.push(accepted(&["n7"])).unwrap();
-        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1", "n2"]);
-        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n3", "n4"]);
-        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n5", "n6", "n7"]);
-        assert_eq!(outbox.backlog.load(), Load::default());
-    }
-
-    #[test]
-    fn joined_messages_are_as_large_as_they_were_counted() {
-        let bytes = accepted(&["n1", "n2", "n3"]).encoded_len();
-        for (chunk_bytes, n_messages) in [(bytes, 1), (bytes - 1, 2)] {
-            let outbox = empty(Bounds { chunk_bytes, ..ROOMY });
-            let line = bound(&outbox);
-            for id in ["n1", "n2", "n3"] {
-                outbox.push(accepted(&[id])).unwrap();
-            }
-            let messages: Vec<_> = std::iter::from_fn(|| outbox.take(&line)).collect();
-            assert_eq!(messages.len(), n_messages);
-            assert!(messages.iter().all(|message| message.encoded_len() <= chunk_bytes));
-        }
-    }
-
-    /// A message with one item in the list of that letter.
-    fn one(list: char) -> si::AllocationResponse {
-        let mut reply = si::AllocationResponse::default();
-        match list {
-            'n' => reply.new.push(si::Allocation::default()),
-            'j' => reply.rejected.push(si::RejectedAllocationAsk::default()),
-            'J' => reply.rejected_allocations.push(si::RejectedAllocation::default()),
-            'r' => reply.released.push(si::AllocationRelease::default()),
-            'a' => reply.released_asks.push(si::AllocationAskRelease::default()),
-            other => panic!("no list `{other}`"),
-        }
-        reply
-    }
-
-    #[test]
-    fn joining_keeps_the_order_in_which_clients_read_the_lists() {
-        for (pushed, taken) in [
-            ("nnjJra", "nnjJra"),
-            ("rnrn", "r nr n"),
-            ("nrrn", "nrr n"),
-            ("arJjn", "a r J j n"),
-            ("jnjr", "j njr"),
-        ] {
-            let outbox = empty(ROOMY);
-            let line = Arc::new(Line::new());
-            bind(&outbox, &line);
-            for list in pushed.chars() {
-                outbox.push(one(list)).unwrap();
-            }
-            let read = |reply: si::AllocationResponse| -> String {
-                let lists = "njJra".chars().zip(reply.lengths());
-                lists.map(|(list, length)| list.to_string().repeat(length)).collect()
-            };
-            let messages: Vec<_> = std::iter::from_fn(|| outbox.take(&line)).map(read).collect();
-            assert_eq!(messages.join(" "), taken, "of {pushed}");
-        }
-    }
-
-    #[test]
-    fn a_newer_stream_displaces_the_older_and_gets_the_rest() {
-        let outbox = empty(ROOMY);
-        let older = bound(&outbox);
-        outbox.push(accepted(&["n1"])).unwrap();
-        let newer = bound(&outbox);
-        assert!(matches!(older.end(), Some(End::Displaced { .. })));
-        assert!(outbox.take(&older).is_none());
-        outbox.release(&older);
-        assert_eq!(ids(&outbox.take(&newer).unwrap()), ["n1"]);
-    }
-
-    #[test]
-    fn a_large_message_is_cut_by_items_and_by_bytes() {
-        let outbox = empty(Bounds { chunk_items: 2, ..ROOMY });
-        let line = bound(&outbox);
-        outbox.push(accepted(&["n1", "n2", "n3"])).unwrap();
-        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1", "n2"]);
-        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n3"]);
-
-        let outbox = empty(Bounds { chunk_bytes: 40, ..ROOMY });
-        let line = bound(&outbox);
-        let long = "n".repeat(100);
-        outbox.push(accepted(&["n1", "n2", &long, "n3"])).unwrap();
-        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1", "n2"]);
-        assert_eq!(ids(&outbox.take(&line).unwrap()), [&long], "larger than a chunk, so alone");
-        assert_eq!(ids(&outbox.take(&line).unwrap()), ["n3"]);
-    }
-
-    #[test]
-    fn a_cut_keeps_the_order_in_which_clients_read_the_lists() {
-        let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
-        let line = Arc::new(Line::new());
-        bind(&outbox, &line);
-        let mixed = si::AllocationResponse {
-            released_asks: vec![si::AllocationAskRelease::default()],
-            released: vec![si::AllocationRelease::default()],
-            rejected: vec![si::RejectedAllocationAsk::default()],
-            new: vec![si::Allocation::default()],
-            ..si::AllocationResponse::default()
-        };
-        outbox.push(mixed).unwrap();
-        assert_eq!(outbox.take(&line).unwrap().new.len(), 1);
-        assert_eq!(outbox.take(&line).unwrap().rejected.len(), 1);
-        assert_eq!(outbox.take(&line).unwrap().released.len(), 1);
-        assert_eq!(outbox.take(&line).unwrap().released_asks.len(), 1);
-    }
-
-    #[test]
-    fn one_item_too_many_is_refused_and_taking_makes_room() {
-        let outbox = empty(Bounds { outbox: Load { items: 2, bytes: 999 }, ..ROOMY });
-        let line = bound(&outbox);
-        outbox.push(accepted(&["n1", "n2"])).unwrap();
-        outbox.push(accepted(&["n3"])).unwrap_err();
-        outbox.take(&line).unwrap();
-        outbox.push(accepted(&["n3"])).unwrap();
-
-        let outbox = empty(Bounds { outbox: Load { items: 9, bytes: 5 }, ..ROOMY });
-        outbox.push(accepted(&["n1", "n2"])).unwrap_err();
-    }
-
-    #[test]
-    fn a_closed_outbox_keeps_nothing_and_ends_its_stream() {
-        let outbox = empty(ROOMY);
-        let line = bound(&outbox);
-        outbox.push(accepted(&["n1"])).unwrap();
-        outbox.close(&End::Superseded { by: None });
-        outbox.push(accepted(&["n2"])).unwrap();
-        assert!(outbox.take(&line).is_none());
-        assert!(matches!(line.end(), Some(End::Superseded { .. })));
-        outbox.bind(&line, None, None).unwrap_err();
-    }
-
-    /// Node ids of every message that `line` can take.
-    fn all(outbox: &Outbox<si::NodeResponse>, line: &Arc<Line>) -> Vec<String> {
-        let messages = std::iter::from_fn(|| outbox.take(line));
-        messages.flat_map(|reply| reply.accepted).map(|node| node.node_id).collect()
-    }
-
-    #[test]
-    fn a_new_stream_gets_what_the_lost_one_may_not_have_delivered_before_anything_new() {
-        let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
-        let line = bound(&outbox);
-        outbox.push(accepted(&["n1", "n2"])).unwrap();
-        assert_eq!(all(&outbox, &line), ["n1", "n2"]);
-        outbox.push(accepted(&["n3"])).unwrap();
-        outbox.release(&line);
-        outbox.push(accepted(&["n4"])).unwrap();
-        let next = bound(&outbox);
-        assert_eq!(all(&outbox, &next), ["n1", "n2", "n3", "n4"]);
-        assert!(all(&outbox, &next).is_empty());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_stream_that_outlives_the_grace_has_delivered() {
-        let outbox = empty(ROOMY);
-        let line = bound(&outbox);
-        outbox.push(accepted(&["n1"])).unwrap();
-        assert_eq!(all(&outbox, &line), ["n1"]);
-        tokio::time::advance(ROOMY.grace).await;
-        outbox.push(accepted(&["n2"])).unwrap();
-        assert_eq!(all(&outbox, &line), ["n2"]);
-        outbox.release(&line);
-        let next = bound(&outbox);
-        assert_eq!(all(&outbox, &next), ["n2"]);
-        tokio::time::advance(ROOMY.grace).await;
-        outbox.forget_confirmed();
-        assert_eq!(outbox.queue().kept, Load::default());
-    }
-
-    #[test]
-    fn a_client_that_resumes_sees_numbers_and_gets_what_comes_after_its_last() {
-        let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
-        let line = Arc::new(Line::new());
-        outbox.bind(&line, Some(0), None).unwrap();
-        outbox.push(accepted(&["n1", "n2", "n3"])).unwrap();
-        let numbers = std::iter::from_fn(|| outbox.take(&line)).map(|reply| reply.seq);
-        assert_eq!(numbers.collect::<Vec<_>>(), [1, 2, 3]);
-        outbox.acknowledge(&line, 1);
-        let next = Arc::new(Line::new());
-        outbox.bind(&next, Some(2), None).unwrap();
-        let again = outbox.take(&next).unwrap();
-        assert_eq!((again.seq, ids(&again)), (3, vec!["n3"]));
-        // A mistake does not cost the stream that is open its place.
-        let wrong = outbox.bind(&Arc::new(Line::new()), Some(9), None);
-        assert!(matches!(wrong, Err(Unbindable::Unknown)));
-        assert!(next.end().is_none());
-        let plain = bound(&outbox);
-        assert_eq!(outbox.take(&plain).unwrap().seq, 0, "numbers are for those who ask");
-    }
-
-    #[test]
-    fn what_was_sent_makes_room_and_a_loss_after_that_leaves_a_gap() {
-        let outbox = empty(Bounds { outbox: Load { items: 10, bytes: 9_999 }, ..ROOMY });
-        let line = bound(&outbox);
-        for _ in 0..50 {
-            outbox.push(accepted(&["n1", "n2", "n3"])).unwrap();
-            outbox.take(&line).unwrap();
-        }
-        assert!(outbox.queue().kept.items <= 10);
-        outbox.release(&line);
-        let late = outbox.bind(&Arc::new(Line::new()), None, None);
-        assert!(matches!(late, Err(Unbindable::Gap)));
-    }
-
-    #[test]
-    fn where_a_loss_means_a_new_start_only_an_empty_outbox_outlives_one() {
-        let outbox = empty(Bounds { resyncs: true, ..ROOMY });
-        let idle = bound(&outbox);
-        outbox.release(&idle);
-        let line = bound(&outbox);
-        outbox.push(accepted(&["n1"])).unwrap();
-        outbox.release(&line);
-        let late = outbox.bind(&Arc::new(Line::new()), None, None);
-        assert!(matches!(late, Err(Unbindable::Gap)));
-    }
-
-    #[test]
-    fn without_grace_nothing_is_kept() {
-        let outbox = empty(Bounds { grace: Duration::ZERO, ..ROOMY });
-        let line = bound(&outbox);
-        outbox.push(accepted(&["n1"])).unwrap();
-        outbox.take(&line).unwrap();
-        assert_eq!(outbox.queue().kept, Load::default());
-        outbox.release(&line);
-        assert!(all(&outbox, &bound(&outbox)).is_empty());
-    }
-}
+mod tests;

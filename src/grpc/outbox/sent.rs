@@ -25,7 +25,7 @@ use super::super::session::backlog::Load;
 /// stands among them.
 pub(super) struct Sent {
     grace: Duration,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<SentMessage>,
     /// How many of `kept` the present stream has got.
     cursor: usize,
     last_seq: u64,
@@ -39,7 +39,7 @@ pub(super) struct Sent {
     acknowledges: bool,
 }
 
-struct Kept {
+struct SentMessage {
     seq: u64,
     bytes: Vec<u8>,
     load: Load,
@@ -76,7 +76,7 @@ impl Sent {
         let keeps = self.numbered || !self.grace.is_zero();
         if keeps {
             let bytes = reply.encode_to_vec();
-            self.kept.push_back(Kept { seq: self.last_seq, bytes, load, sent: now });
+            self.kept.push_back(SentMessage { seq: self.last_seq, bytes, load, sent: now });
             self.cursor = self.kept.len();
         }
         self.number(reply, self.last_seq);
@@ -180,7 +180,7 @@ impl Sent {
         }
     }
 
-    fn forget_while(&mut self, confirmed: impl Fn(&Kept) -> bool) -> Load {
+    fn forget_while(&mut self, confirmed: impl Fn(&SentMessage) -> bool) -> Load {
         let mut freed = Load::default();
         while self.cursor > 0 && self.kept.front().is_some_and(&confirmed) {
             let kept = self.kept.pop_front().expect("just looked at");

@@ -36,12 +36,12 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, t
 use tonic::metadata::AsciiMetadataValue;
 use tracing::{info, warn};
 
-pub use self::request::{Mode, Origin};
+pub use self::request::{Origin, RegistrationMode};
 use self::tombstones::Tombstones;
 use super::attach::{self, Attachment};
-use super::end::{Cause, End, Refusal};
-use super::legacy::options::Options;
-use super::session::state::State;
+use super::end::{Cause, End, RegistrationRefusal};
+use super::legacy::options::LegacyOptions;
+use super::session::state::SessionState;
 use super::session::terms::Terms;
 use super::session::{Registrant, Session, SessionStatus};
 use crate::queues_file::PolicyFiles;
@@ -65,7 +65,7 @@ pub struct Registry {
     session: SessionSettings,
     registration: RegistrationSettings,
     limits: LimitSettings,
-    callback: attach::Options,
+    callback: attach::CallbackOptions,
     /// What stands for the queue configuration of resource managers that bring none.
     policies: Option<Arc<PolicyFiles>>,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
@@ -93,8 +93,8 @@ struct Room<'r> {
 /// What a resource manager wants for itself, over the settings.
 struct Wishes {
     terms: Terms,
-    options: Options,
-    callback: attach::Options,
+    options: LegacyOptions,
+    callback: attach::CallbackOptions,
     /// Values that cannot be used: there the settings hold.
     n_unusable: usize,
 }
@@ -138,7 +138,7 @@ impl Registry {
             session: settings.session.clone(),
             registration: settings.registration.clone(),
             limits: settings.limits,
-            callback: attach::Options::new(settings),
+            callback: attach::CallbackOptions::new(settings),
             policies,
             slots: Mutex::default(),
             current: Mutex::default(),
@@ -152,7 +152,7 @@ impl Registry {
     }
 
     /// What holds for the callback streams of resource managers that bring nothing of their own.
-    pub fn callback_options(&self) -> &attach::Options {
+    pub fn callback_options(&self) -> &attach::CallbackOptions {
         &self.callback
     }
 
@@ -229,7 +229,7 @@ impl Registry {
         request: si::RegisterResourceManagerRequest,
         origin: Origin,
         deadline: Instant,
-    ) -> Result<Registered, Refusal> {
+    ) -> Result<Registered, RegistrationRefusal> {
         request::check(&request, &self.limits)?;
         let rm_id = request.rm_id.clone();
         let slot = self.place(&rm_id);
@@ -237,7 +237,7 @@ impl Registry {
             let locked = timeout_at(deadline, slot.write()).await;
             let mut current = locked.map_err(|_| self.too_slow())?;
             let attaches = match &*current {
-                Some(session) if origin.mode == Mode::Attach => {
+                Some(session) if origin.mode == RegistrationMode::Attach => {
                     self.goes_on(session, &request).await
                 }
                 _ => false,
@@ -267,7 +267,7 @@ impl Registry {
         request: si::RegisterResourceManagerRequest,
         instance: Option<String>,
         deadline: Instant,
-    ) -> Result<Registered, Refusal> {
+    ) -> Result<Registered, RegistrationRefusal> {
         let registrant = Registrant {
             rm_id: request.rm_id.clone(),
             number: self.next_session.fetch_add(1, Ordering::Relaxed),
@@ -296,7 +296,8 @@ impl Registry {
         let reply = self.handle.register_resource_manager(request, callback).await?;
         self.count_unusable(&session, n_unusable);
         // Nothing can come for it before the place is given free.
-        let control = self.handle.control(&rm_id).await.map_err(|_| Refusal::Internal)?;
+        let control =
+            self.handle.control(&rm_id).await.map_err(|_| RegistrationRefusal::Internal)?;
         control.set_strict_enums(strict_enums);
         session.begin(control);
         let earlier = current.replace(Arc::clone(&session));
@@ -354,7 +355,7 @@ impl Registry {
     /// What holds for a resource manager with this extra configuration.
     fn wishes(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Wishes {
         let (terms, of_terms) = self.terms.with(rm_id, extra);
-        let (options, of_options) = Options::new(&self.session, extra);
+        let (options, of_options) = LegacyOptions::new(&self.session, extra);
         let (callback, of_callback) = self.callback.of(rm_id, extra);
         Wishes { terms, options, callback, n_unusable: of_terms + of_options + of_callback }
     }
@@ -379,7 +380,7 @@ impl Registry {
         // Often enough that an idle session soon keeps nothing, and never without a pause.
         let mut forgetting = interval(session.grace().max(Duration::from_secs(1)));
         forgetting.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while session.state() != State::Stopped {
+        while session.state() != SessionState::Stopped {
             let deadline = *deadlines.borrow_and_update();
             let overdue = async {
                 match deadline {
@@ -436,25 +437,25 @@ impl Registry {
     }
 
     /// Keeps room for a session of `rm_id`, which has none.
-    fn room<'r>(&'r self, rm_id: &'r str) -> Result<Room<'r>, Refusal> {
+    fn room<'r>(&'r self, rm_id: &'r str) -> Result<Room<'r>, RegistrationRefusal> {
         let mut current = self.current();
         if current.len() >= self.max_sessions {
-            return Err(Refusal::TooManySessions(self.max_sessions));
+            return Err(RegistrationRefusal::TooManySessions(self.max_sessions));
         }
         current.insert(rm_id.to_owned(), None);
         Ok(Room { registry: self, rm_id })
     }
 
-    fn check_time(&self, deadline: Instant) -> Result<(), Refusal> {
+    fn check_time(&self, deadline: Instant) -> Result<(), RegistrationRefusal> {
         if Instant::now() < deadline { Ok(()) } else { Err(self.too_slow()) }
     }
 
     /// The refusal of a registration that took too long.
-    pub fn too_slow(&self) -> Refusal {
-        Refusal::TooSlow(self.registration.timeout)
+    pub fn too_slow(&self) -> RegistrationRefusal {
+        RegistrationRefusal::TooSlow(self.registration.timeout)
     }
 
-    fn check_policy_group(&self, registrant: &Registrant) -> Result<(), Refusal> {
+    fn check_policy_group(&self, registrant: &Registrant) -> Result<(), RegistrationRefusal> {
         if registrant.config.is_empty() {
             return Ok(());
         }
@@ -466,8 +467,10 @@ impl Registry {
             conflicts.then(|| other.rm_id.clone())
         });
         let Some(other) = other else { return Ok(()) };
-        let refusal =
-            Refusal::PolicyGroupConflict { group: registrant.policy_group.clone(), other };
+        let refusal = RegistrationRefusal::PolicyGroupConflict {
+            group: registrant.policy_group.clone(),
+            other,
+        };
         match self.registration.policy_group_conflict {
             PolicyGroupConflict::Reject => Err(refusal),
             PolicyGroupConflict::Warn => {
@@ -496,12 +499,13 @@ impl Registry {
     }
 
     /// Sees to it that the scheduler knows what the service has for the policy group.
-    async fn offer_policy(&self, group: &str) -> Result<(), Refusal> {
+    async fn offer_policy(&self, group: &str) -> Result<(), RegistrationRefusal> {
         let Some(policies) = self.policies.clone() else { return Ok(()) };
         let name = group.to_owned();
         let read = tokio::task::spawn_blocking(move || policies.at_registration(&name));
-        let read = read.await.map_err(|_| Refusal::Internal)?;
-        let unreadable = |why| Refusal::PolicyUnreadable { group: group.to_owned(), why };
+        let read = read.await.map_err(|_| RegistrationRefusal::Internal)?;
+        let unreadable =
+            |why| RegistrationRefusal::PolicyUnreadable { group: group.to_owned(), why };
         if let Some(text) = read.map_err(unreadable)? {
             let offered = self.handle.offer_policy_queues(group, &text).await;
             offered.map_err(RegisterError::from)?;

@@ -7,7 +7,7 @@
 use monoceros_proto::si::v1 as si;
 use tonic::metadata::MetadataMap;
 
-use super::super::end::{Refusal, text};
+use super::super::end::{RegistrationRefusal, text};
 use super::super::{INSTANCE_HEADER, REGISTER_MODE_HEADER};
 use crate::settings::LimitSettings;
 
@@ -16,7 +16,7 @@ const DEFAULT_POLICY_GROUP: &str = "queues";
 
 /// What a registration wants of an earlier session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum RegistrationMode {
     /// It ends.
     #[default]
     Takeover,
@@ -28,19 +28,19 @@ pub enum Mode {
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
     /// See there.
-    pub mode: Mode,
+    pub mode: RegistrationMode,
     /// Which process registers.
     pub instance: Option<String>,
 }
 
 impl Origin {
     /// Reads them.
-    pub fn read(metadata: &MetadataMap) -> Result<Self, Refusal> {
-        let read = |key| text(metadata, key).map_err(|_| Refusal::BadMetadata(key));
+    pub fn read(metadata: &MetadataMap) -> Result<Self, RegistrationRefusal> {
+        let read = |key| text(metadata, key).map_err(|_| RegistrationRefusal::BadMetadata(key));
         let mode = match read(REGISTER_MODE_HEADER)? {
-            None | Some("takeover") => Mode::Takeover,
-            Some("attach") => Mode::Attach,
-            Some(_) => return Err(Refusal::BadMetadata(REGISTER_MODE_HEADER)),
+            None | Some("takeover") => RegistrationMode::Takeover,
+            Some("attach") => RegistrationMode::Attach,
+            Some(_) => return Err(RegistrationRefusal::BadMetadata(REGISTER_MODE_HEADER)),
         };
         let instance = read(INSTANCE_HEADER)?.map(ToOwned::to_owned);
         Ok(Self { mode, instance })
@@ -55,17 +55,17 @@ pub(super) fn policy_group(request: &si::RegisterResourceManagerRequest) -> &str
 pub(super) fn check(
     request: &si::RegisterResourceManagerRequest,
     limits: &LimitSettings,
-) -> Result<(), Refusal> {
+) -> Result<(), RegistrationRefusal> {
     let limit = limits.id_bytes.get();
     for (field, text) in [("version", &request.version), ("policyGroup", &request.policy_group)] {
         if text.len() > limit {
-            return Err(Refusal::IdTooLong { field, limit });
+            return Err(RegistrationRefusal::IdTooLong { field, limit });
         }
     }
     let (items, limit) =
         (request.build_info.len() + request.extra_config.len(), limits.items_per_message.get());
     if items > limit {
-        return Err(Refusal::TooManyItems { items, limit });
+        return Err(RegistrationRefusal::TooManyItems { items, limit });
     }
     Ok(())
 }
@@ -77,11 +77,14 @@ mod tests {
     #[test]
     fn the_mode_is_takeover_unless_said_and_nothing_else_than_attach() {
         let mut metadata = MetadataMap::new();
-        assert_eq!(Origin::read(&metadata).unwrap().mode, Mode::Takeover);
+        assert_eq!(Origin::read(&metadata).unwrap().mode, RegistrationMode::Takeover);
         metadata.insert(REGISTER_MODE_HEADER, "attach".parse().unwrap());
         metadata.insert(INSTANCE_HEADER, "pod-1".parse().unwrap());
         let origin = Origin::read(&metadata).unwrap();
-        assert_eq!((origin.mode, origin.instance.as_deref()), (Mode::Attach, Some("pod-1")));
+        assert_eq!(
+            (origin.mode, origin.instance.as_deref()),
+            (RegistrationMode::Attach, Some("pod-1"))
+        );
         metadata.insert(REGISTER_MODE_HEADER, "share".parse().unwrap());
         Origin::read(&metadata).unwrap_err();
     }

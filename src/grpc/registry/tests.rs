@@ -49,7 +49,7 @@ impl World {
         &self,
         extra: &[(&str, &str)],
         origin: Origin,
-    ) -> Result<Registered, Refusal> {
+    ) -> Result<Registered, RegistrationRefusal> {
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let request = si::RegisterResourceManagerRequest {
             rm_id: "rm".to_owned(),
@@ -61,7 +61,11 @@ impl World {
     }
 
     /// Registers another RM with a queue configuration.
-    async fn register_other(&self, rm_id: &str, config: &str) -> Result<Registered, Refusal> {
+    async fn register_other(
+        &self,
+        rm_id: &str,
+        config: &str,
+    ) -> Result<Registered, RegistrationRefusal> {
         let request = si::RegisterResourceManagerRequest {
             rm_id: rm_id.to_owned(),
             config: config.to_owned(),
@@ -157,12 +161,12 @@ fn a_paused_session_keeps_what_it_has_and_decides_nothing_until_a_stream_comes()
         world.ask("a", 1).await;
         assert_eq!(world.placed(&line).await, 1);
         world.session().release::<Allocations>(&line);
-        assert_eq!(world.session().state(), State::Paused);
+        assert_eq!(world.session().state(), SessionState::Paused);
         world.ask("b", 1).await;
         world.pass(100).await;
         assert_eq!(world.allocations().await, 1);
         let line = world.stream();
-        assert_eq!(world.session().state(), State::Running);
+        assert_eq!(world.session().state(), SessionState::Running);
         assert_eq!(world.placed(&line).await, 2, "`a` once more, and `b`");
     });
 }
@@ -176,7 +180,7 @@ fn one_that_stays_away_is_stopped_with_all_it_had_and_told_so_when_it_comes() {
         let number = world.session().number().to_string();
         world.session().release::<Allocations>(&line);
         world.pass(119).await;
-        assert_eq!(world.session().state(), State::Paused);
+        assert_eq!(world.session().state(), SessionState::Paused);
         world.pass(2).await;
         assert!(world.registry.session("rm").is_none());
         assert!(world.handle.partitions().await.is_empty());
@@ -204,9 +208,9 @@ fn one_that_stays_away_is_stopped_with_all_it_had_and_told_so_when_it_comes() {
 fn one_that_never_opens_a_stream_is_paused_and_then_stopped() {
     play(&[("session.attachTimeout", "10s"), ("session.pauseTimeout", "20s")], async |world| {
         world.pass(9).await;
-        assert_eq!(world.session().state(), State::Unattached);
+        assert_eq!(world.session().state(), SessionState::Unattached);
         world.pass(2).await;
-        assert_eq!(world.session().state(), State::Paused);
+        assert_eq!(world.session().state(), SessionState::Paused);
         world.pass(20).await;
         assert!(world.registry.session("rm").is_none());
     });
@@ -233,7 +237,7 @@ fn who_reads_too_slowly_gets_no_more_decided_until_it_has_caught_up() {
             taken += more;
         }
         assert_eq!(taken, 100);
-        assert_eq!(world.session().state(), State::Running);
+        assert_eq!(world.session().state(), SessionState::Running);
     });
 }
 
@@ -244,7 +248,7 @@ fn a_deregistered_rm_leaves_nothing_and_its_streams_end_well() {
         let wrong = world.session().number() + 1;
         assert!(world.registry.stop("rm", Some(wrong), "operator").await.is_none());
         let stopped = world.registry.stop("rm", None, "operator").await.unwrap();
-        assert_eq!(stopped.0.state(), State::Stopped);
+        assert_eq!(stopped.0.state(), SessionState::Stopped);
         assert!(matches!(line.end(), Some(End::Deregistered)));
         assert!(world.handle.partitions().await.is_empty());
         assert!(world.registry.stop("rm", None, "operator").await.is_none());
@@ -260,14 +264,15 @@ fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
     play(&[], async |world| {
         let session = world.session();
         let line = world.stream();
-        let attach = Origin { mode: Mode::Attach, instance: Some("second".to_owned()) };
+        let attach = Origin { mode: RegistrationMode::Attach, instance: Some("second".to_owned()) };
         let registered = world.register(&[], attach.clone()).await.unwrap();
         assert_eq!(registered.manner, Manner::Attached);
         assert_eq!(registered.session, session.number());
         assert_eq!(session.status().instance.as_deref(), Some("second"));
         assert!(line.end().is_none());
 
-        let takeover = Origin { mode: Mode::Takeover, instance: Some("third".to_owned()) };
+        let takeover =
+            Origin { mode: RegistrationMode::Takeover, instance: Some("third".to_owned()) };
         let registered = world.register(&[], takeover).await.unwrap();
         assert_eq!(registered.manner, Manner::Replaced);
         let by = "third";
@@ -285,12 +290,12 @@ fn a_registration_that_could_not_begin_in_time_changes_nothing() {
     play(&[], async |world| {
         let session = world.session();
         let line = world.stream();
-        for mode in [Mode::Takeover, Mode::Attach] {
+        for mode in [RegistrationMode::Takeover, RegistrationMode::Attach] {
             let origin = Origin { mode, instance: Some("late".to_owned()) };
             let request =
                 si::RegisterResourceManagerRequest { rm_id: "rm".into(), ..Default::default() };
             let late = world.registry.register(request, origin, Instant::now()).await;
-            assert!(matches!(late, Err(Refusal::TooSlow(_))));
+            assert!(matches!(late, Err(RegistrationRefusal::TooSlow(_))));
         }
         assert_eq!(world.session().number(), session.number());
         assert_eq!(session.status().instance, None);
@@ -308,7 +313,8 @@ fn those_who_register_at_once_are_never_more_than_may_be() {
         let (one, other, third) = tokio::join!(one, other, third);
         let outcomes = [one, other, third];
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
-        let refused = |outcome: &&_| matches!(outcome, Err(Refusal::TooManySessions(2)));
+        let refused =
+            |outcome: &&_| matches!(outcome, Err(RegistrationRefusal::TooManySessions(2)));
         assert_eq!(outcomes.iter().filter(refused).count(), 2);
         // Room that was kept for nothing is given back.
         world.registry.stop("one", None, "operator").await.unwrap();
@@ -333,7 +339,9 @@ fn a_policy_group_is_used_with_the_configuration_that_was_given_last() {
         world.register_other("one", &before).await.unwrap();
         world.registry.reconfigured("one", now.clone(), &BTreeMap::new());
         let old = world.register_other("other", &before).await;
-        assert!(matches!(old, Err(Refusal::PolicyGroupConflict { other, .. }) if other == "one"));
+        assert!(
+            matches!(old, Err(RegistrationRefusal::PolicyGroupConflict { other, .. }) if other == "one")
+        );
         world.register_other("other", &now).await.unwrap();
     });
 }
@@ -358,7 +366,7 @@ fn a_resync_ends_the_streams_and_keeps_the_allocations_until_it_comes_or_time_is
         assert_eq!(world.registry.resync("rm", "an operator wants it"), 1);
         assert!(matches!(line.end(), Some(End::ResyncRequired(Cause::Asked(_)))));
         assert_eq!(world.registry.resync("nobody", ""), 0);
-        assert_eq!(world.session().state(), State::Paused);
+        assert_eq!(world.session().state(), SessionState::Paused);
         assert_eq!(world.allocations().await, 1);
         world.pass(121).await;
         assert!(world.registry.session("rm").is_none());
@@ -385,7 +393,7 @@ fn an_update_changes_the_terms_of_the_session_that_is_there() {
         let extra = [("session.pauseTimeout".to_owned(), "20s".to_owned())];
         world.registry.reconfigured("rm", String::new(), &extra.into());
         world.pass(9).await;
-        assert_eq!(world.session().state(), State::Paused);
+        assert_eq!(world.session().state(), SessionState::Paused);
         world.pass(2).await;
         assert!(world.registry.session("rm").is_none());
     });
@@ -399,7 +407,7 @@ fn the_list_says_what_a_session_is_and_how_it_fares() {
         let [status] = &*list else { panic!("{list:?}") };
         assert_eq!(status.registrant.rm_id, "rm");
         assert_eq!(status.registrant.policy_group, "queues");
-        assert_eq!((status.state, status.paused_at_ns), (State::Running, None));
+        assert_eq!((status.state, status.paused_at_ns), (SessionState::Running, None));
         assert_eq!(status.open_streams, ["allocation"]);
         assert_eq!(status.dialect.map(Dialect::name), Some("split"));
     });

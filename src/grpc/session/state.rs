@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 /// Where a session is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum SessionState {
     /// Registered, and no stream that carries allocations has come yet.
     Unattached,
     /// Such a stream is open.
@@ -35,7 +35,7 @@ pub enum State {
 
 /// What can happen to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum LifecycleEvent {
     /// A stream that carries allocations is open.
     Attached,
     /// No such stream is open (any more).
@@ -51,21 +51,21 @@ pub enum Happening {
 /// How long a session may stay in a state that is not to last.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// In [`State::Unattached`].
+    /// In [`SessionState::Unattached`].
     pub attach: Duration,
-    /// In [`State::Paused`].
+    /// In [`SessionState::Paused`].
     pub pause: Duration,
 }
 
 /// A state, since when, and until when.
 #[derive(Clone, Copy, Debug)]
-pub struct Life {
+pub struct Lifecycle {
     patience: Patience,
-    state: State,
+    state: SessionState,
     since: Instant,
 }
 
-impl State {
+impl SessionState {
     /// As the list of sessions shows it.
     pub fn name(self) -> &'static str {
         match self {
@@ -78,29 +78,31 @@ impl State {
 
     /// The state that follows; the same one when nothing changes.
     #[must_use]
-    pub fn after(self, happening: Happening) -> Self {
-        match (self, happening) {
-            (Self::Stopped, _) | (_, Happening::Stopped) | (Self::Paused, Happening::Overdue) => {
-                Self::Stopped
+    pub fn after(self, event: LifecycleEvent) -> Self {
+        match (self, event) {
+            (Self::Stopped, _)
+            | (_, LifecycleEvent::Stopped)
+            | (Self::Paused, LifecycleEvent::Overdue) => Self::Stopped,
+            (Self::Unattached | Self::Running | Self::Paused, LifecycleEvent::Attached)
+            | (Self::Running, LifecycleEvent::Overdue) => Self::Running,
+            (Self::Unattached, LifecycleEvent::Detached) => Self::Unattached,
+            (Self::Unattached, LifecycleEvent::Overdue)
+            | (Self::Running | Self::Paused, LifecycleEvent::Detached)
+            | (Self::Unattached | Self::Running | Self::Paused, LifecycleEvent::Lost) => {
+                Self::Paused
             }
-            (Self::Unattached | Self::Running | Self::Paused, Happening::Attached)
-            | (Self::Running, Happening::Overdue) => Self::Running,
-            (Self::Unattached, Happening::Detached) => Self::Unattached,
-            (Self::Unattached, Happening::Overdue)
-            | (Self::Running | Self::Paused, Happening::Detached)
-            | (Self::Unattached | Self::Running | Self::Paused, Happening::Lost) => Self::Paused,
         }
     }
 }
 
-impl Life {
+impl Lifecycle {
     /// A session begins.
     pub fn new(patience: Patience, now: Instant) -> Self {
-        Self { patience, state: State::Unattached, since: now }
+        Self { patience, state: SessionState::Unattached, since: now }
     }
 
     /// The present state.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> SessionState {
         self.state
     }
 
@@ -115,8 +117,8 @@ impl Life {
     }
 
     /// Takes note; says whether that makes another state.
-    pub fn takes(&mut self, happening: Happening, now: Instant) -> bool {
-        let state = self.state.after(happening);
+    pub fn takes(&mut self, event: LifecycleEvent, now: Instant) -> bool {
+        let state = self.state.after(event);
         let changes = state != self.state;
         if changes {
             (self.state, self.since) = (state, now);
@@ -124,12 +126,12 @@ impl Life {
         changes
     }
 
-    /// When it is [`Happening::Overdue`]; not at all in a state that may last.
+    /// When it is [`LifecycleEvent::Overdue`]; not at all in a state that may last.
     pub fn deadline(&self) -> Option<Instant> {
         let patience = match self.state {
-            State::Unattached => self.patience.attach,
-            State::Paused => self.patience.pause,
-            State::Running | State::Stopped => return None,
+            SessionState::Unattached => self.patience.attach,
+            SessionState::Paused => self.patience.pause,
+            SessionState::Running | SessionState::Stopped => return None,
         };
         self.since.checked_add(patience)
     }
@@ -142,27 +144,27 @@ impl Life {
 
 #[cfg(test)]
 mod tests {
-    use super::Happening::{Attached, Detached, Lost, Overdue};
-    use super::State::{Paused, Running, Stopped, Unattached};
+    use super::LifecycleEvent::{Attached, Detached, Lost, Overdue};
+    use super::SessionState::{Paused, Running, Stopped, Unattached};
     use super::*;
 
     #[test]
     fn the_table_of_transitions_is_as_drawn() {
-        let happenings = [Attached, Detached, Overdue, Lost, Happening::Stopped];
+        let events = [Attached, Detached, Overdue, Lost, LifecycleEvent::Stopped];
         for (state, next) in [
             (Unattached, [Running, Unattached, Paused, Paused, Stopped]),
             (Running, [Running, Paused, Running, Paused, Stopped]),
             (Paused, [Running, Paused, Stopped, Paused, Stopped]),
             (Stopped, [Stopped; 5]),
         ] {
-            assert_eq!(happenings.map(|happening| state.after(happening)), next, "{state:?}");
+            assert_eq!(events.map(|event| state.after(event)), next, "{state:?}");
         }
     }
 
-    fn life(now: Instant) -> Life {
+    fn life(now: Instant) -> Lifecycle {
         let patience =
             Patience { attach: Duration::from_secs(60), pause: Duration::from_secs(120) };
-        Life::new(patience, now)
+        Lifecycle::new(patience, now)
     }
 
     #[test]
@@ -195,6 +197,6 @@ mod tests {
     #[test]
     fn a_patience_without_end_has_no_deadline() {
         let patience = Patience { attach: Duration::MAX, pause: Duration::MAX };
-        assert_eq!(Life::new(patience, Instant::now()).deadline(), None);
+        assert_eq!(Lifecycle::new(patience, Instant::now()).deadline(), None);
     }
 }

@@ -10,12 +10,12 @@ use tonic_prost::ProstCodec;
 use super::super::kind::{Allocations, Nodes};
 use super::super::registry::{Origin, Registry};
 use super::super::session::Session;
-use super::super::session::state::State;
+use super::super::session::state::SessionState;
 use super::*;
 use crate::settings::{Flags, Settings};
 
 /// A scheduler where `rm` is registered.
-fn play<F: Future<Output = ()>>(story: impl FnOnce(Arc<Edge>) -> F) {
+fn play<F: Future<Output = ()>>(story: impl FnOnce(Arc<GrpcEdge>) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -25,24 +25,24 @@ fn play<F: Future<Output = ()>>(story: impl FnOnce(Arc<Edge>) -> F) {
         let handle = Scheduler::builder().start_local().unwrap();
         let settings = Settings::load(None, &Flags::default()).unwrap();
         let registry = Arc::new(Registry::new(handle.clone(), &settings, None));
-        let edge = Arc::new(Edge { handle, registry, shutdown: CancellationToken::new() });
+        let edge = Arc::new(GrpcEdge { handle, registry, shutdown: CancellationToken::new() });
         register(&edge).await;
         story(edge).await;
     });
 }
 
-async fn register(edge: &Arc<Edge>) {
+async fn register(edge: &Arc<GrpcEdge>) {
     let request =
         si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
     let deadline = edge.registry.registration_deadline();
     edge.registry.register(request, Origin::default(), deadline).await.unwrap();
 }
 
-fn reader<K: Kind>(edge: &Arc<Edge>) -> Reader<K> {
-    Reader::new(Arc::clone(edge), Identity::anybody())
+fn reader<K: StreamKind>(edge: &Arc<GrpcEdge>) -> RequestReader<K> {
+    RequestReader::new(Arc::clone(edge), Identity::anybody())
 }
 
-fn session(edge: &Arc<Edge>) -> Arc<Session> {
+fn session(edge: &Arc<GrpcEdge>) -> Arc<Session> {
     edge.registry.session("rm").unwrap()
 }
 
@@ -119,7 +119,7 @@ fn a_client_that_leaves_while_its_stream_is_bound_leaves_nothing_bound() {
             drop(busy);
             binding.await.unwrap();
         }
-        assert_ne!(session(&edge).state(), State::Running);
+        assert_ne!(session(&edge).state(), SessionState::Running);
         assert!(session(&edge).status().open_streams.is_empty());
     });
 }

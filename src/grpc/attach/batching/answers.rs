@@ -12,7 +12,7 @@ use monoceros_proto::callback::v1 as cb;
 use tokio::time::Instant;
 
 use super::super::results::{self, Reading, Violation, clamped};
-use super::{Abandoned, Answer, Assumed, Batcher, Place, Query, Question, Turn};
+use super::{Abandoned, Answer, Assumed, Batcher, Pending, Query, Question, QuestionState, Turn};
 
 impl Batcher {
     /// Takes results in, up to the first that no shim may send, which is the second part. The first
@@ -36,7 +36,7 @@ impl Batcher {
                 Err(violation) => return (turn, Some(violation)),
             }
         }
-        self.settle_batch(now, id, results.last, &mut turn);
+        self.close_batch(now, id, results.last, &mut turn);
         useful |= !self.is_out(id);
         self.useless = if useful { 0 } else { self.useless + 1 };
         (turn, None)
@@ -88,77 +88,110 @@ impl Batcher {
         Ok(true)
     }
 
+    /// What the reading of a result comes to for its question.
     fn read(
         &mut self,
         now: Instant,
         sent: Instant,
         stale: bool,
         reading: Reading,
-        Query { mut pending, nodes, assume, forgotten, .. }: Query,
+        query: Query,
         turn: &mut Turn,
     ) {
-        let ticket = pending.question.ticket;
+        let Query { pending, nodes, assume, forgotten, .. } = query;
         let passes = matches!(reading, Reading::Passes { .. });
         if passes && assume && (stale || forgotten) {
             turn.forget.push(Arc::clone(&pending.question.key));
         }
-        let verdict = match reading {
-            _ if stale => {
-                self.metrics.query(QueryOutcome::Stale);
-                Verdict::Unanswered
-            }
+        if stale {
+            self.metrics.query(QueryOutcome::Stale);
+            return self.answer(&pending, Verdict::Unanswered, turn);
+        }
+        match reading {
             Reading::Stale => {
                 self.metrics.query(QueryOutcome::Stale);
-                Verdict::Unanswered
+                self.answer(&pending, Verdict::Unanswered, turn);
             }
-            Reading::Shed => {
-                self.metrics.query(QueryOutcome::Shed);
-                let first_sent = *pending.sent.get_or_insert(sent);
-                if first_sent + self.limits.timeout <= now {
-                    self.places.remove(&ticket);
-                    turn.answers.push(self.timed_out(&pending));
-                } else {
-                    self.places.insert(ticket, Place::Waiting);
-                    self.again.push_back(pending);
-                }
-                return;
-            }
+            Reading::Shed => self.shed(now, sent, pending, turn),
             Reading::Passes { position, scope } => {
-                self.metrics.query(QueryOutcome::Passed);
-                let position = pending.question.candidates[pending.refused + position];
-                let assumed = assume && !forgotten;
-                // Without a view that follows the decisions, any decision may make it void.
-                let scope = if self.limits.follows { scope } else { Scope::Topology };
-                if assumed {
-                    self.assume(&pending.question, position);
-                }
-                turn.answers
-                    .push(Answer { ticket, verdict: Verdict::Passed { position, scope, assumed } });
-                if !assumed {
-                    self.places.remove(&ticket);
-                }
-                return;
+                self.passed(&pending, position, scope, assume && !forgotten, turn);
             }
             Reading::Fails { evaluated, reasons, outcome } => {
-                results::merge(&mut pending.reasons, reasons);
-                pending.refused += evaluated.min(nodes);
-                if pending.refused < pending.question.candidates.len() {
-                    pending.sent = None;
-                    self.places.insert(ticket, Place::Waiting);
-                    self.again.push_back(pending);
-                    return;
-                }
-                self.metrics.query(outcome);
-                Verdict::Failed { reasons: results::most_frequent(pending.reasons) }
+                self.failed(pending, evaluated.min(nodes), reasons, outcome, turn);
             }
-        };
-        self.places.remove(&ticket);
+        }
+    }
+
+    /// The shim did not look at the question: it is asked again, as long as there is time.
+    fn shed(&mut self, now: Instant, sent: Instant, mut pending: Pending, turn: &mut Turn) {
+        self.metrics.query(QueryOutcome::Shed);
+        let first_sent = *pending.sent.get_or_insert(sent);
+        if first_sent + self.limits.timeout <= now {
+            self.states.remove(&pending.question.ticket);
+            turn.answers.push(self.timed_out(&pending));
+        } else {
+            self.wait_again(pending);
+        }
+    }
+
+    /// The candidate at this position of the query passes.
+    fn passed(
+        &mut self,
+        pending: &Pending,
+        position: usize,
+        scope: Scope,
+        assumed: bool,
+        turn: &mut Turn,
+    ) {
+        self.metrics.query(QueryOutcome::Passed);
+        let position = pending.candidates()[position];
+        // Without a view that follows the decisions, any decision may make it void.
+        let scope = if self.limits.follows { scope } else { Scope::Topology };
+        let verdict = Verdict::Passed { position, scope, assumed };
+        if assumed {
+            self.assume(&pending.question, position);
+            turn.answers.push(Answer { ticket: pending.question.ticket, verdict });
+        } else {
+            self.answer(pending, verdict, turn);
+        }
+    }
+
+    /// So many candidates do not pass: the others are asked about next, if there are any.
+    fn failed(
+        &mut self,
+        mut pending: Pending,
+        n_refused: usize,
+        reasons: Vec<(String, u32)>,
+        outcome: QueryOutcome,
+        turn: &mut Turn,
+    ) {
+        results::merge(&mut pending.reasons, reasons);
+        pending.refused += n_refused;
+        if pending.candidates().is_empty() {
+            self.metrics.query(outcome);
+            let reasons = results::most_frequent(std::mem::take(&mut pending.reasons));
+            self.answer(&pending, Verdict::Failed { reasons }, turn);
+        } else {
+            pending.sent = None;
+            self.wait_again(pending);
+        }
+    }
+
+    fn wait_again(&mut self, pending: Pending) {
+        self.states.insert(pending.question.ticket, QuestionState::Waiting);
+        self.again.push_back(pending);
+    }
+
+    /// The question is over.
+    fn answer(&mut self, pending: &Pending, verdict: Verdict, turn: &mut Turn) {
+        let ticket = pending.question.ticket;
+        self.states.remove(&ticket);
         turn.answers.push(Answer { ticket, verdict });
     }
 
     fn assume(&mut self, question: &Question, position: usize) {
         let Question { ticket, application, key, nodes, .. } = question;
-        self.places.insert(*ticket, Place::Answered { key: Arc::clone(key) });
+        self.states.insert(*ticket, QuestionState::Answered { key: Arc::clone(key) });
         self.assumed.entry(Arc::clone(key)).or_default().push(Assumed {
             ticket: *ticket,
             application: Arc::clone(application),
@@ -167,7 +200,7 @@ impl Batcher {
     }
 
     /// Ends a batch when all of it is answered, or when nothing more comes.
-    fn settle_batch(&mut self, now: Instant, id: u64, last: bool, turn: &mut Turn) {
+    fn close_batch(&mut self, now: Instant, id: u64, last: bool, turn: &mut Turn) {
         let Some(batch) = self.out.get(&id) else { return };
         if batch.open > 0 && !last {
             return;
@@ -183,7 +216,7 @@ impl Batcher {
         for query in batch.queries.into_iter().flatten().filter(|query| !query.cancelled) {
             self.metrics.query(QueryOutcome::Error);
             let ticket = query.pending.question.ticket;
-            self.places.remove(&ticket);
+            self.states.remove(&ticket);
             let mut reasons = query.pending.reasons;
             let left_out = ("left out of the shim's answer".to_owned(), clamped(query.nodes));
             results::merge(&mut reasons, vec![left_out]);

@@ -383,9 +383,9 @@ fn what_was_assumed_is_undone_by_a_cancel_and_settled_by_the_allocation() {
     let batch = bench.batch().unwrap().batch_id;
     bench.say(batch, vec![result(0, 2, &[0b10]), result(1, 1, &[1])]);
     assert_eq!(bench.batcher.assumed_on("1").map(|node| &**node), Some("n2"));
-    assert!(!bench.batcher.settle("app", "1", "n1"), "not there");
-    assert!(bench.batcher.settle("app", "1", "n2"));
-    assert!(!bench.batcher.settle("app", "1", "n2"), "once");
+    assert!(!bench.batcher.confirm("app", "1", "n1"), "not there");
+    assert!(bench.batcher.confirm("app", "1", "n2"));
+    assert!(!bench.batcher.confirm("app", "1", "n2"), "once");
     let turn = bench.batcher.cancel(&[QuestionId(1), QuestionId(2)]);
     assert_eq!(forgotten(&turn), ["2"]);
     assert!(bench.batcher.close().is_empty());
@@ -545,7 +545,7 @@ enum Step {
     Wait {
         millis: u64,
     },
-    Settle,
+    Confirm,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -558,13 +558,13 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(batch, at, kind)| Step::Break { batch, at, kind }),
         1 => (1..20_u64).prop_map(|batch| Step::Repeat { batch }),
         1 => (0..1_500_u64).prop_map(|millis| Step::Wait { millis }),
-        1 => Just(Step::Settle),
+        1 => Just(Step::Confirm),
     ]
 }
 
 proptest! {
     /// Whatever the shim does, each question is answered once or was cancelled; what it assumed and
-    /// is not settled by an answer is told to be forgotten; and bounds hold.
+    /// is not confirmed by an answer is told to be forgotten; and bounds hold.
     #[test]
     fn each_question_ends_once_and_nothing_stays_assumed_for_nothing(
         steps in proptest::collection::vec(step(), 1..120),
@@ -576,7 +576,7 @@ proptest! {
         let mut out: Vec<cb::PredicateBatch> = Vec::new();
         // What the shim has assumed, by key.
         let mut view: BTreeSet<String> = BTreeSet::new();
-        let mut settled: BTreeSet<String> = BTreeSet::new();
+        let mut confirmed: BTreeSet<String> = BTreeSet::new();
         let nodes: Vec<String> = (0..40).map(|n| format!("n{n}")).collect();
         let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
         let mut next = 0;
@@ -592,8 +592,8 @@ proptest! {
                     }
                 }
                 Step::Cancel { question } => {
-                    // A placement that was settled is over: nobody gives it up.
-                    if asked.contains(&question) && !settled.contains(&question.to_string()) {
+                    // A placement that was confirmed is over: nobody gives it up.
+                    if asked.contains(&question) && !confirmed.contains(&question.to_string()) {
                         turn = bench.batcher.cancel(&[QuestionId(question)]);
                         cancelled.insert(question);
                     }
@@ -652,15 +652,15 @@ proptest! {
                     bench.now += Duration::from_millis(millis);
                     turn = bench.batcher.expire(bench.now);
                 }
-                Step::Settle => {
+                Step::Confirm => {
                     let passed = answered.iter().filter_map(|(id, verdict)| match verdict {
                         Verdict::Passed { position, assumed: true, .. } => Some((*id, *position)),
                         _ => None,
                     });
                     for (id, position) in passed {
                         let key = id.to_string();
-                        if !cancelled.contains(&id) && settled.insert(key.clone()) {
-                            prop_assert!(bench.batcher.settle("app", &key, nodes[position]));
+                        if !cancelled.contains(&id) && confirmed.insert(key.clone()) {
+                            prop_assert!(bench.batcher.confirm("app", &key, nodes[position]));
                         }
                     }
                 }

@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::super::outgoing::ITEM_OVERHEAD_BYTES;
 use super::super::preemption::{self, Preempted};
-use super::super::presence::Mode;
-use super::super::requests::{CHUNK_BYTES, Dump};
+use super::super::presence::PredicateMode;
+use super::super::requests::{CHUNK_BYTES, ShimDump};
 use super::{Conversation, SAVE_TIMEOUT, millis};
 
 impl Conversation {
@@ -35,7 +35,7 @@ impl Conversation {
         if stream.dump.is_some() {
             return Err("the shim is telling its state already".to_owned());
         }
-        stream.dump = Some(Dump::new(request, now + timeout, max_bytes));
+        stream.dump = Some(ShimDump::new(request, now + timeout, max_bytes));
         let deadline_ms = millis(timeout);
         let ask =
             cb::StateDumpRequest { request_id: request, deadline_ms, max_chunk_bytes: CHUNK_BYTES };
@@ -75,9 +75,9 @@ impl Conversation {
     ) -> Result<u64, Vec<Preempted>> {
         if !self.is_able_to(cb::Capability::PreemptionPredicates) {
             let answer = |args| match self.mode {
-                Mode::Local | Mode::Remote => preemption::presumed(args),
-                Mode::Fail => Preempted::Failed,
-                Mode::Hold => Preempted::Unanswered,
+                PredicateMode::Local | PredicateMode::Remote => preemption::presumed(args),
+                PredicateMode::Fail => Preempted::Failed,
+                PredicateMode::Hold => Preempted::Unanswered,
             };
             return Err(group.iter().map(answer).collect());
         }

@@ -18,8 +18,8 @@ struct Talk {
 }
 
 impl Talk {
-    fn new(change: impl FnOnce(&mut Options)) -> Self {
-        let mut options = Options::for_tests();
+    fn new(change: impl FnOnce(&mut CallbackOptions)) -> Self {
+        let mut options = CallbackOptions::for_tests();
         change(&mut options);
         let metrics = Metrics::new().callback.clone();
         let mut conversation = Conversation::new(options, metrics.clone());
@@ -33,7 +33,7 @@ impl Talk {
     }
 
     fn attach(&mut self, hello: &cb::Hello) {
-        let identity = Identity { scheduler_id: "me".to_owned(), session: 7, attach: 1 };
+        let identity = StreamIdentity { scheduler_id: "me".to_owned(), session: 7, attach: 1 };
         self.conversation.attach(self.now, hello, &identity);
     }
 
@@ -152,12 +152,12 @@ fn nodes_are_told_before_the_batch_that_names_them() {
 #[test]
 fn the_scheduler_hears_of_a_lost_stream_before_it_hears_that_its_questions_are_open() {
     let mut talk = Talk::required();
-    assert_eq!(talk.effects(), [Effect::Mode(Mode::Hold)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Hold)]);
     talk.attach(&predicates());
-    assert_eq!(talk.effects(), [Effect::Mode(Mode::Remote)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote)]);
     talk.ask(1, &["n1"]);
     talk.conversation.detach(talk.now);
-    assert_eq!(talk.effects(), [Effect::Mode(Mode::Hold), answer(1, Verdict::Unanswered)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Hold), answer(1, Verdict::Unanswered)]);
     talk.ask(2, &["n1"]);
     assert_eq!(talk.effects(), [answer(2, Verdict::Unanswered)]);
     talk.attach(&predicates());
@@ -166,7 +166,7 @@ fn the_scheduler_hears_of_a_lost_stream_before_it_hears_that_its_questions_are_o
     assert_eq!(batches[0].queries[0].allocation_key, "3");
     talk.pass(&batches[0]);
     let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false };
-    assert_eq!(talk.effects(), [Effect::Mode(Mode::Remote), answer(3, passed)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote), answer(3, passed)]);
 }
 
 #[test]
@@ -191,13 +191,13 @@ fn after_the_grace_the_policy_for_that_holds() {
         options.callback.predicates = Asking::Required;
         options.callback.after_grace = AfterGrace::Pass;
     });
-    assert_eq!(talk.effects(), [Effect::Mode(Mode::Hold)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Hold)]);
     talk.wait(Duration::from_secs(59));
     assert_eq!(talk.effects(), []);
     talk.wait(Duration::from_secs(1));
-    assert_eq!(talk.effects(), [Effect::Mode(Mode::Local)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Local)]);
     talk.attach(&predicates());
-    assert_eq!(talk.effects(), [Effect::Mode(Mode::Remote)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote)]);
 }
 
 #[test]
@@ -205,16 +205,16 @@ fn other_options_hold_at_once() {
     let mut talk = Talk::required();
     talk.attach(&predicates());
     talk.effects();
-    let mut options = Options::for_tests();
+    let mut options = CallbackOptions::for_tests();
     options.callback.predicates = Asking::Required;
     talk.conversation.configure(talk.now, options.clone());
     assert_eq!(talk.effects(), []);
     options.placements_in_flight = 1;
     talk.conversation.configure(talk.now, options.clone());
-    assert_eq!(talk.effects(), [Effect::Mode(Mode::Remote)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote)]);
     options.callback.predicates = Asking::None;
     talk.conversation.configure(talk.now, options);
-    assert_eq!(talk.effects(), [Effect::Mode(Mode::Local)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Local)]);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_dump_that_is_too_large_fails_or_never_comes_is_told_as_that() {
         request
     };
     let told = |talk: &mut Talk| match talk.effects().pop() {
-        Some(Effect::Reply(_, Reply::State(state))) => state,
+        Some(Effect::Reply(_, ShimReply::State(state))) => state,
         other => panic!("{other:?}"),
     };
     let chunk = |request_id, index, bytes: usize| cb::StateDumpChunk {
@@ -399,7 +399,7 @@ fn preemption_questions_are_answered_by_index_and_time_out() {
     let expected =
         [Preempted::Victims(1), Preempted::Victims(3), Preempted::Victims(0), Preempted::Failed];
     let reply =
-        |answers: &[Preempted], batch| Effect::Reply(batch, Reply::Preempted(answers.into()));
+        |answers: &[Preempted], batch| Effect::Reply(batch, ShimReply::Preempted(answers.into()));
     assert_eq!(talk.effects(), [reply(&expected, batch_id)]);
     let batch_id = talk.conversation.ask_preemption(talk.now, vec![args(1)]).unwrap();
     talk.messages();
@@ -421,7 +421,7 @@ fn a_configuration_is_kept_or_not_and_the_reason_is_told() {
         let reason = reason.to_owned();
         let result = cb::ConfigSaveResult { request_id, success, reason, ..Default::default() };
         talk.say(Said::ConfigSave(result));
-        assert_eq!(talk.effects(), [Effect::Reply(request_id, Reply::Saved(expected))]);
+        assert_eq!(talk.effects(), [Effect::Reply(request_id, ShimReply::Saved(expected))]);
     }
 }
 
@@ -501,7 +501,7 @@ fn a_shim_that_comes_back_is_asked_what_failed_without_it() {
     talk.effects();
     talk.attach(&predicates());
     let all = Invalidation { all: true, ..Invalidation::default() };
-    assert_eq!(talk.effects(), [Effect::Mode(Mode::Remote), Effect::Invalidate(all)]);
+    assert_eq!(talk.effects(), [Effect::Mode(PredicateMode::Remote), Effect::Invalidate(all)]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
 use super::super::batching::{Answer, Question};
-use super::super::presence::Mode;
+use super::super::presence::PredicateMode;
 use super::super::results::clamped;
 use super::{Conversation, Effect};
 
@@ -25,19 +25,23 @@ impl Conversation {
             let ticket = question.ticket;
             let batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
             let answer = match (self.mode, batcher) {
-                (Mode::Local, _) => {
+                (PredicateMode::Local, _) => {
                     Some(Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false })
                 }
-                (Mode::Fail, _) => {
+                (PredicateMode::Fail, _) => {
                     let reasons = everywhere("no shim is attached", &question);
                     Some(Verdict::Presumed { reasons })
                 }
-                (Mode::Remote, Some(_)) if question.candidates.is_empty() => {
+                (PredicateMode::Remote, Some(_)) if question.candidates.is_empty() => {
                     let reasons = everywhere("the shim could not have it there", &question);
                     Some(Verdict::Failed { reasons })
                 }
-                (Mode::Remote, Some(batcher)) => batcher.ask(question).map(|answer| answer.verdict),
-                (Mode::Remote, None) | (Mode::Hold, _) => Some(Verdict::Unanswered),
+                (PredicateMode::Remote, Some(batcher)) => {
+                    batcher.ask(question).map(|answer| answer.verdict)
+                }
+                (PredicateMode::Remote, None) | (PredicateMode::Hold, _) => {
+                    Some(Verdict::Unanswered)
+                }
             };
             self.effects.extend(answer.map(|verdict| Effect::Answer(Answer { ticket, verdict })));
         }
@@ -68,7 +72,7 @@ impl Conversation {
         let passage = self.cache.pass(now, response, |allocation| {
             let si::Allocation { application_id, allocation_key, node_id, .. } = allocation;
             match &mut batcher {
-                Some(batcher) => batcher.settle(application_id, allocation_key, node_id),
+                Some(batcher) => batcher.confirm(application_id, allocation_key, node_id),
                 None => false,
             }
         });

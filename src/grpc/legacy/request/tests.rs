@@ -1,7 +1,10 @@
 use super::*;
 
-fn options() -> Options {
-    Options { priority_classes: [("high".to_owned(), 100)].into(), ..Options::default() }
+fn options() -> LegacyOptions {
+    LegacyOptions {
+        priority_classes: [("high".to_owned(), 100)].into(),
+        ..LegacyOptions::default()
+    }
 }
 
 fn memory(value: i64) -> si::Resource {
@@ -18,7 +21,7 @@ fn ask(key: &str) -> legacy::AllocationAsk {
     }
 }
 
-fn translated(request: legacy::UpdateRequest, options: &Options) -> Operations {
+fn translated(request: legacy::UpdateRequest, options: &LegacyOptions) -> Operations {
     operations(request, options, &mut Echoes::default())
 }
 
@@ -76,7 +79,7 @@ fn termination_types_are_one_more_and_an_unknown_one_is_counted() {
     let lenient = translated(request(), &options());
     assert_eq!(types(&lenient), [1, 2, 3, 4, 1]);
     assert_eq!(lenient.ignored, [Ignored::TerminationType]);
-    let strict = translated(request(), &Options { strict_enums: true, ..options() });
+    let strict = translated(request(), &LegacyOptions { strict_enums: true, ..options() });
     assert_eq!(types(&strict), [1, 2, 3, 4]);
     assert_eq!(strict.ignored, [Ignored::TerminationType]);
 }
@@ -162,8 +165,10 @@ fn megabytes_that_are_too_many_are_refused_one_by_one() {
         }],
         ..legacy::UpdateRequest::default()
     };
-    let megabytes =
-        Options { memory: super::super::memory::MemoryUnit::Megabyte, ..Options::default() };
+    let megabytes = LegacyOptions {
+        memory: super::super::memory::MemoryUnit::Megabyte,
+        ..LegacyOptions::default()
+    };
     let operations = translated(request, &megabytes);
     assert_eq!(operations.allocation.asks.len(), 1);
     assert_eq!(operations.allocation.asks[0].resource_ask, Some(memory(512_000_000)));

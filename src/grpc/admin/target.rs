@@ -9,34 +9,34 @@
 use monoceros_actors::SchedulerHandle;
 use monoceros_actors::partition_name::{plain_name, qualified_name};
 
-use super::refusal::Refusal;
+use super::refusal::CallRefusal;
 use crate::identity::Identity;
 
 /// A partition of a resource manager. Whether there is one of this name, a read will tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::grpc) struct Place {
+pub(in crate::grpc) struct Target {
     /// Whose it is.
     pub rm_id: String,
     /// Its name with the resource manager, as the scheduler reads it.
     pub partition: String,
 }
 
-impl Place {
+impl Target {
     /// The partition that a request means with these two fields.
     pub(in crate::grpc) async fn find(
         handle: &SchedulerHandle,
         caller: &Identity,
         rm_id: &str,
         partition: &str,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, CallRefusal> {
         let rm_id = resource_manager(handle, caller, rm_id).await?;
         Self::of(rm_id, partition)
     }
 
-    fn of(rm_id: String, partition: &str) -> Result<Self, Refusal> {
+    fn of(rm_id: String, partition: &str) -> Result<Self, CallRefusal> {
         match qualified_name(partition, &rm_id) {
             Ok(partition) => Ok(Self { rm_id, partition }),
-            Err(_) => Err(Refusal::PartitionUnknown { rm_id, partition: partition.to_owned() }),
+            Err(_) => Err(CallRefusal::PartitionUnknown { rm_id, partition: partition.to_owned() }),
         }
     }
 
@@ -51,7 +51,7 @@ pub(in crate::grpc) async fn resource_manager(
     handle: &SchedulerHandle,
     caller: &Identity,
     rm_id: &str,
-) -> Result<String, Refusal> {
+) -> Result<String, CallRefusal> {
     if rm_id.is_empty() {
         caller.check_known()?;
     } else {
@@ -62,16 +62,16 @@ pub(in crate::grpc) async fn resource_manager(
     Ok(chosen)
 }
 
-fn choose(mut registered: Vec<String>, named: &str) -> Result<String, Refusal> {
+fn choose(mut registered: Vec<String>, named: &str) -> Result<String, CallRefusal> {
     if named.is_empty() {
         return match registered.len() {
-            0 => Err(Refusal::NobodyRegistered),
+            0 => Err(CallRefusal::NobodyRegistered),
             1 => Ok(registered.remove(0)),
-            n_registered => Err(Refusal::RmIdMissing(n_registered)),
+            n_registered => Err(CallRefusal::RmIdMissing(n_registered)),
         };
     }
     let found = registered.into_iter().find(|rm_id| rm_id == named);
-    found.ok_or_else(|| Refusal::NotRegistered(named.to_owned()))
+    found.ok_or_else(|| CallRefusal::NotRegistered(named.to_owned()))
 }
 
 #[cfg(test)]
@@ -87,9 +87,9 @@ mod tests {
         for (ids, named, expected) in [
             (&["a"][..], "", Ok("a".to_owned())),
             (&["a", "b"], "b", Ok("b".to_owned())),
-            (&["a", "b"], "", Err(Refusal::RmIdMissing(2))),
-            (&[], "", Err(Refusal::NobodyRegistered)),
-            (&["a"], "b", Err(Refusal::NotRegistered("b".to_owned()))),
+            (&["a", "b"], "", Err(CallRefusal::RmIdMissing(2))),
+            (&[], "", Err(CallRefusal::NobodyRegistered)),
+            (&["a"], "b", Err(CallRefusal::NotRegistered("b".to_owned()))),
         ] {
             assert_eq!(choose(registered(ids), named), expected);
         }
@@ -98,9 +98,9 @@ mod tests {
     #[test]
     fn a_partition_is_named_plainly_or_with_its_own_resource_manager() {
         for (name, expected) in [("", "[a]default"), ("p", "[a]p"), ("[a]p", "[a]p")] {
-            assert_eq!(Place::of("a".to_owned(), name).unwrap().partition, expected);
+            assert_eq!(Target::of("a".to_owned(), name).unwrap().partition, expected);
         }
-        let foreign = Place::of("a".to_owned(), "[b]p").unwrap_err();
+        let foreign = Target::of("a".to_owned(), "[b]p").unwrap_err();
         assert_eq!(foreign.to_string(), "resource manager `a` has no partition `[b]p`");
     }
 }

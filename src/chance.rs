@@ -1,14 +1,19 @@
 //! Numbers from a seed: equal seeds give equal numbers on every machine.
 //!
-//! SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014) is
-//! plenty to make up a trace and to shuffle ties. Everything is in whole numbers, because the last
-//! bit of a floating-point function may differ between platforms.
+//! What was made up or shuffled with them (the demo's cluster, the simulator's sample and its ties)
+//! can be made up again, so that something odd can be looked at twice. Everything is in whole
+//! numbers, because the last bit of a floating-point function may differ between platforms.
 
-/// A stream of numbers.
-pub(crate) struct Chance(u64);
+use std::time::Duration;
+
+/// A stream of numbers from SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
+/// generators", 2014): a few lines in place of a dependency, and plenty for what is made up here.
+#[derive(Clone, Debug)]
+pub struct Chance(u64);
 
 impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The stream of `seed`.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -21,13 +26,29 @@ impl Chance {
     }
 
     /// A number from 0 to `bound - 1`. Its bias is below `bound / 2^64`, far beyond notice.
-    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+    pub fn below(&mut self, bound: u32) -> u32 {
         let scaled = (u128::from(self.next()) * u128::from(bound)) >> 64;
         u32::try_from(scaled).expect("smaller than the bound")
     }
 
+    /// A number from `least` to `most`, both included.
+    pub fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.next() % (most - least + 1)
+    }
+
+    /// A duration from `least` to `most` seconds.
+    pub fn seconds(&mut self, least: u64, most: u64) -> Duration {
+        Duration::from_millis(self.between(least * 1_000, most * 1_000))
+    }
+
+    /// One of `choices`, which must not be empty.
+    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        let at = self.next() % choices.len() as u64;
+        choices[usize::try_from(at).expect("less than the length")]
+    }
+
     /// One of `choices`, each as often as its weight says.
-    pub(crate) fn pick<'a, T>(&mut self, choices: &'a [(u32, T)]) -> &'a T {
+    pub fn weighted<'a, T>(&mut self, choices: &'a [(u32, T)]) -> &'a T {
         let mut left = self.below(choices.iter().map(|(weight, _)| weight).sum());
         for (weight, choice) in choices {
             if left < *weight {
@@ -39,7 +60,7 @@ impl Chance {
     }
 
     /// Puts `items` into an order in which every permutation is equally likely.
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let bound = u32::try_from(last + 1).expect("no trace has 2^32 ties");
             items.swap(last, self.below(bound) as usize);
@@ -63,10 +84,24 @@ mod tests {
     }
 
     #[test]
+    fn a_number_between_two_is_any_from_the_least_to_the_most() {
+        let draw = |seed| {
+            let mut chance = Chance::new(seed);
+            (0..1_000).map(|_| chance.between(3, 7)).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+        for number in 3..=7 {
+            assert!(draw(1).contains(&number));
+        }
+        assert!(draw(1).iter().all(|number| (3..=7).contains(number)));
+    }
+
+    #[test]
     fn a_choice_of_weight_zero_is_never_picked() {
         let mut chance = Chance::new(1);
         let choices = [(1, 'a'), (0, 'b'), (3, 'c')];
-        let picked: Vec<_> = (0..200).map(|_| *chance.pick(&choices)).collect();
+        let picked: Vec<_> = (0..200).map(|_| *chance.weighted(&choices)).collect();
         assert!(picked.contains(&'a') && picked.contains(&'c') && !picked.contains(&'b'));
     }
 

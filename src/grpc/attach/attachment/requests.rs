@@ -1,0 +1,86 @@
+//! What somebody asks of the shim and waits for: its state, that it keeps a configuration, what
+//! preemption would make room for.
+//!
+//! The conversation names each request by a number; here that number finds the one who waits. Nobody
+//! waits for ever: the conversation answers each request by its deadline, and the end of the session
+//! drops whoever still waits, who then reads that.
+
+use std::collections::BTreeMap;
+
+use monoceros_proto::si::v1 as si;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::super::conversation::{Conversation, ShimReply};
+use super::super::preemption::{self, Preempted};
+use super::Attachment;
+
+impl Attachment {
+    /// Whether a shim that tells its state is attached.
+    pub fn tells_state(&self) -> bool {
+        self.lock().conversation.tells_state()
+    }
+
+    /// The shim's state as JSON text, or why there is none. One is told at a time; others wait.
+    pub async fn rm_state(&self) -> Result<String, String> {
+        let _turn = self.dumping.lock().await;
+        let answer = self.request(Conversation::ask_state)?;
+        match answer.await {
+            Ok(ShimReply::State(state)) => state,
+            _ => Err("the session is over".to_owned()),
+        }
+    }
+
+    /// Has the shim keep a configuration.
+    pub async fn save_config(
+        &self,
+        config: String,
+        extra: BTreeMap<String, String>,
+    ) -> Result<(), String> {
+        let ask = |conversation: &mut Conversation, now| conversation.ask_save(now, config, extra);
+        match self.request(ask)?.await {
+            Ok(ShimReply::Saved(saved)) => saved,
+            _ => Err("the session is over".to_owned()),
+        }
+    }
+
+    /// Asks what preemption would make room for, ten questions at a time, those with the lowest
+    /// start first, then by node; and no further once `enough` is known. The answers that came, with
+    /// their questions, in the order in which those were asked.
+    pub async fn ask_preemption(
+        &self,
+        questions: Vec<si::PreemptionPredicatesArgs>,
+        enough: impl Fn(&[(si::PreemptionPredicatesArgs, Preempted)]) -> bool,
+    ) -> Vec<(si::PreemptionPredicatesArgs, Preempted)> {
+        let mut answered = Vec::new();
+        for group in preemption::groups(questions) {
+            let asked = group.clone();
+            let answers = self.request(|conversation, now| conversation.ask_preemption(now, asked));
+            let answers = match answers {
+                Err(answers) => answers,
+                Ok(answers) => match answers.await {
+                    Ok(ShimReply::Preempted(answers)) => answers,
+                    _ => vec![Preempted::Unanswered; group.len()],
+                },
+            };
+            answered.extend(group.into_iter().zip(answers));
+            if enough(&answered) {
+                break;
+            }
+        }
+        answered
+    }
+
+    fn request<E>(
+        &self,
+        ask: impl FnOnce(&mut Conversation, Instant) -> Result<u64, E>,
+    ) -> Result<oneshot::Receiver<ShimReply>, E> {
+        let mut state = self.lock();
+        let mut asked = None;
+        self.work_on(&mut state, |conversation, now| asked = Some(ask(conversation, now)));
+        let number = asked.expect("asked just now")?;
+        let (sender, receiver) = oneshot::channel();
+        state.waiting.insert(number, sender);
+        Ok(receiver)
+    }
+}

@@ -1,0 +1,173 @@
+//! An attachment with its task and a stream, in virtual time.
+
+use monoceros_proto::callback::v1::shim_message::Body as Said;
+
+use std::collections::BTreeMap;
+
+use super::super::preemption::Preempted;
+use super::told::FOREIGN;
+use super::*;
+
+/// An attachment whose time passes, and its stream.
+fn attached(capability: cb::Capability) -> (Arc<Attachment>, Arc<Line>) {
+    let attachment = Arc::new(Attachment::for_tests());
+    tokio::spawn(watch(Arc::downgrade(&attachment), attachment.ended.clone()));
+    let line = Arc::new(Line::new());
+    let hello = cb::Hello { capabilities: vec![capability.into()], ..Default::default() };
+    attachment.attach(&line, &hello, "me".to_owned(), 1).unwrap();
+    (attachment, line)
+}
+
+/// The next message that `wanted` takes, once it is there.
+async fn next<T>(
+    attachment: &Attachment,
+    line: &Arc<Line>,
+    wanted: impl Fn(Body) -> Option<T>,
+) -> T {
+    loop {
+        match attachment.take(line) {
+            Some(message) => {
+                if let Some(found) = message.body.and_then(&wanted) {
+                    return found;
+                }
+            }
+            None => line.news().await,
+        }
+    }
+}
+
+fn say(attachment: &Attachment, line: &Arc<Line>, body: Said) {
+    attachment.receive(line, cb::ShimMessage { body: Some(body) }).unwrap();
+}
+
+fn questions(n: usize) -> Vec<si::PreemptionPredicatesArgs> {
+    let question = |n| si::PreemptionPredicatesArgs {
+        node_id: format!("n{n:02}"),
+        preempt_allocation_keys: vec!["victim".to_owned(); 3],
+        ..Default::default()
+    };
+    (0..n).rev().map(question).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn preemption_is_asked_group_by_group_until_enough_is_known() {
+    let (attachment, line) = attached(cb::Capability::PreemptionPredicates);
+    let asking = {
+        let attachment = Arc::clone(&attachment);
+        tokio::spawn(async move {
+            let is_good = |answers: &[(si::PreemptionPredicatesArgs, Preempted)]| {
+                answers.iter().any(|(_, answer)| matches!(answer, Preempted::Victims(_)))
+            };
+            attachment.ask_preemption(questions(25), is_good).await
+        })
+    };
+    for indexes in [[7; 10], [-9, 3, 2, 0, -1, 3, 3, 3, 3, 3]] {
+        let batch = next(&attachment, &line, |body| match body {
+            Body::PreemptionBatch(batch) => Some(batch),
+            _ => None,
+        });
+        let batch = batch.await;
+        assert_eq!(batch.queries.len(), 10);
+        let results = batch.queries.iter().zip(indexes).map(|(query, index)| {
+            let response = si::PreemptionPredicatesResponse { success: true, index };
+            cb::PreemptionResult {
+                query_id: query.query_id,
+                outcome: cb::Outcome::Evaluated.into(),
+                response: Some(response),
+                ..Default::default()
+            }
+        });
+        let (batch_id, results) = (batch.batch_id, results.collect());
+        let results = cb::PreemptionResults { batch_id, results, ..Default::default() };
+        say(&attachment, &line, Said::PreemptionResults(results));
+    }
+    let answers = asking.await.unwrap();
+    assert_eq!(answers.len(), 20, "the third group was not asked");
+    assert!(answers.is_sorted_by_key(|(args, _)| args.node_id.clone()));
+    let second: Vec<_> = answers[11..15].iter().map(|(_, answer)| *answer).collect();
+    let expected =
+        [Preempted::Failed, Preempted::Victims(3), Preempted::Victims(1), Preempted::Victims(0)];
+    assert_eq!(second, expected);
+    assert_eq!(answers[0].1, Preempted::Failed, "an index behind the last victim");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shim_that_does_not_answer_leaves_nobody_waiting() {
+    let (attachment, line) = attached(cb::Capability::StateDump);
+    let reader = {
+        let attachment = Arc::clone(&attachment);
+        tokio::spawn(async move {
+            loop {
+                next(&attachment, &line, |body| match body {
+                    Body::Heartbeat(beat) => Some(beat),
+                    _ => None,
+                })
+                .await;
+                say(&attachment, &line, Said::Heartbeat(cb::Heartbeat::default()));
+            }
+        })
+    };
+    let (first, second) = tokio::join!(attachment.rm_state(), attachment.rm_state());
+    for state in [first, second] {
+        assert!(state.unwrap_err().contains("in time"));
+    }
+    reader.abort();
+    attachment.save_config(String::new(), BTreeMap::new()).await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_foreign_is_not_remembered_as_reported() {
+    let (attachment, line) = attached(cb::Capability::CacheSync);
+    next(&attachment, &line, |body| matches!(body, Body::CacheSync(_)).then_some(())).await;
+    let on_n1 = |key: &str, tag: Option<&str>| si::Allocation {
+        allocation_key: key.to_owned(),
+        node_id: "n1".to_owned(),
+        allocation_tags: tag.into_iter().map(|tag| (tag.to_owned(), String::new())).collect(),
+        ..Default::default()
+    };
+    let allocations = vec![on_n1("theirs", Some(FOREIGN)), on_n1("ours", None)];
+    attachment.allocations_from_rm(&si::AllocationRequest { allocations, ..Default::default() });
+    let new = vec![on_n1("theirs", None), on_n1("ours", None)];
+    attachment.allocations(si::AllocationResponse { new, ..Default::default() });
+    let told = next(&attachment, &line, |body| match body {
+        Body::CacheSync(sync) => sync.args,
+        _ => None,
+    });
+    let told: Vec<_> = told.await.assumed_allocations;
+    let keys: Vec<_> = told.iter().map(|one| &*one.allocation_key).collect();
+    assert_eq!(keys, ["theirs"], "the other one was reported");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sign_of_life_says_what_time_it_is() {
+    let (attachment, line) = attached(cb::Capability::StateDump);
+    let asked = Said::Heartbeat(cb::Heartbeat { nonce: 4, reply: true, ..Default::default() });
+    say(&attachment, &line, asked);
+    let echo = next(&attachment, &line, |body| match body {
+        Body::Heartbeat(echo) => Some(echo),
+        _ => None,
+    });
+    let echo = echo.await;
+    assert!(echo.nonce == 4 && echo.timestamp_nano > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_session_ends_the_stream_and_leaves_nobody_waiting() {
+    let (attachment, line) = attached(cb::Capability::StateDump);
+    let waiting = {
+        let attachment = Arc::clone(&attachment);
+        tokio::spawn(async move { attachment.rm_state().await })
+    };
+    next(&attachment, &line, |body| match body {
+        Body::StateDump(request) => Some(request),
+        _ => None,
+    })
+    .await;
+    attachment.close(&End::Superseded { by: None });
+    waiting.await.unwrap().unwrap_err();
+    line.ended().await;
+    assert!(matches!(line.end(), Some(End::Superseded { .. })));
+    let hello = cb::Hello::default();
+    let late = attachment.attach(&Arc::new(Line::new()), &hello, String::new(), 1);
+    assert!(matches!(late, Err(End::Superseded { .. })));
+}

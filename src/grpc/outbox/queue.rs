@@ -1,0 +1,125 @@
+//! What waits in one outbox and was not sent yet: cut, joined, and counted with what was sent and is
+//! kept.
+//!
+//! # Why both are counted here
+//! One bound holds for what waits and what is kept together: a client that reads fast and never
+//! confirms holds as much memory as one that does not read. Whoever pushes must learn at once whether
+//! there is room, without the lock under which messages are sent.
+//!
+//! # Invariants
+//! * Waiting and kept together never exceed [`Bounds::outbox`].
+//! * No message exceeds the chunk bounds, unless one item alone does.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::Bounds;
+use crate::grpc::line::Line;
+use crate::grpc::reply::{Cutter, Reply};
+use crate::grpc::session::backlog::Load;
+
+/// The messages that wait, oldest first, and the stream to wake for them.
+pub(super) struct WaitingQueue<R> {
+    bounds: Bounds,
+    waiting: VecDeque<Waiting<R>>,
+    /// Of those that wait.
+    load: Load,
+    /// Of what was sent and is kept.
+    pub(super) kept: Load,
+    /// The stream that takes messages: the same as that of the delivery, to be woken.
+    pub(super) line: Option<Arc<Line>>,
+    is_closed: bool,
+}
+
+/// A message that was not sent yet.
+pub(super) struct Waiting<R> {
+    pub(super) reply: R,
+    pub(super) load: Load,
+}
+
+impl<R: Reply> WaitingQueue<R> {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            waiting: VecDeque::new(),
+            load: Load::default(),
+            kept: Load::default(),
+            line: None,
+            is_closed: false,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Whether so much more may wait.
+    pub(super) fn has_room_for(&self, load: Load) -> bool {
+        self.load.plus(self.kept).plus(load).fits(self.bounds.outbox)
+    }
+
+    /// How much of what is kept must go so that `load` fits, and some more, so that this is rare.
+    pub(super) fn excess_with(&self, load: Load) -> Load {
+        let bound = self.bounds.outbox;
+        self.load.plus(self.kept).plus(load).plus(bound.percent(10)).minus(bound)
+    }
+
+    /// Adds a message that [has room](Self::has_room_for). It is joined to the last one that waits if
+    /// the order and the bounds allow it, and stands behind that if not.
+    pub(super) fn append(&mut self, chunk: Waiting<R>) {
+        self.load = self.load.plus(chunk.load);
+        if let Some(last) = self.waiting.back_mut()
+            && last.load.items + chunk.load.items <= self.bounds.chunk_items
+            // Lists add up exactly: each item is encoded on its own.
+            && last.load.bytes + chunk.load.bytes <= self.bounds.chunk_bytes
+            && last.reply.may_be_joined_by(&chunk.reply)
+        {
+            last.load = last.load.plus(chunk.load);
+            last.reply.append(chunk.reply);
+        } else {
+            self.waiting.push_back(chunk);
+        }
+    }
+
+    /// The oldest message, which counts as kept from now on, until it is [freed](Self::free).
+    pub(super) fn pop(&mut self) -> Option<Waiting<R>> {
+        let waiting = self.waiting.pop_front()?;
+        self.load = self.load.minus(waiting.load);
+        self.kept = self.kept.plus(waiting.load);
+        Some(waiting)
+    }
+
+    /// So much of what was kept is kept no more.
+    pub(super) fn free(&mut self, load: Load) {
+        self.kept = self.kept.minus(load);
+    }
+
+    /// Drops everything, and takes nothing from now on. Returns how much waited.
+    pub(super) fn close(&mut self) -> Load {
+        self.is_closed = true;
+        self.waiting = VecDeque::new();
+        self.line = None;
+        self.kept = Load::default();
+        std::mem::take(&mut self.load)
+    }
+}
+
+/// Cuts a message of this load into such that keep the chunk bounds, in order.
+pub(super) fn cut<R: Reply>(reply: R, load: Load, bounds: Bounds) -> Vec<Waiting<R>> {
+    let is_within = load.items <= bounds.chunk_items && load.bytes <= bounds.chunk_bytes;
+    if is_within || load.items == 1 {
+        return vec![Waiting { reply, load }];
+    }
+    let mut cutter = Cutter::new(bounds);
+    reply.cut(&mut cutter);
+    let chunks = cutter.finish().into_iter();
+    let measured = |reply: R| {
+        let load = Load { items: reply.items(), bytes: reply.encoded_len() };
+        Waiting { reply, load }
+    };
+    chunks.map(measured).collect()
+}

@@ -1,0 +1,132 @@
+//! What the scheduler says to a session, and the way of each message from there to a stream.
+//!
+//! # Why nothing here waits
+//! These are the callbacks of the scheduler, and they come on its own threads: one client that does not
+//! read would stop it for everyone. A message is put into an outbox, or the session is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use monoceros_actors::{
+    PredicateQuestion, QuestionId, ResourceManagerCallback, RmState, StateDump,
+};
+use monoceros_proto::si::legacy::v0::UpdateResponse;
+use monoceros_proto::si::v1 as si;
+use tracing::warn;
+
+use super::Session;
+use crate::grpc::attach::AllocationSink;
+use crate::grpc::end::Cause;
+use crate::grpc::kind::{Allocations, Applications, Nodes, StreamKind};
+use crate::grpc::legacy::{self, Legacy};
+use crate::grpc::line::Line;
+use crate::grpc::outbox::{Outbox, OutboxOverflow};
+use crate::grpc::reply::Reply;
+
+impl Session {
+    /// The next message for `line`, if it is the stream of its kind.
+    pub fn take<K: StreamKind>(&self, line: &Arc<Line>) -> Option<K::Reply> {
+        let reply = K::outbox(self).take(line)?;
+        if self.is_behind.load(Ordering::SeqCst) && !self.backlog.is_too_much(true) {
+            self.review();
+        }
+        Some(reply)
+    }
+
+    /// Forgets sent messages that time has confirmed.
+    pub fn forget_confirmed(&self) {
+        for (_, _, outbox) in self.outboxes() {
+            outbox.forget_confirmed();
+        }
+    }
+
+    /// Says something in the oldest dialect.
+    pub fn push_legacy(&self, response: UpdateResponse) {
+        self.say(&self.legacy.outbox, response, Legacy::NAME);
+    }
+
+    /// Adds a message to an outbox; the client is too slow when it is full.
+    fn say<R: Reply>(&self, outbox: &Outbox<R>, reply: R, kind: &'static str) {
+        if let Err(OutboxOverflow) = outbox.push(reply) {
+            warn!(rm = self.rm_id(), kind, "client reads too slowly, it has to register again");
+            self.lose(Cause::Overflow);
+        } else if !self.is_behind.load(Ordering::SeqCst) && self.backlog.is_too_much(false) {
+            self.review();
+        }
+    }
+}
+
+impl ResourceManagerCallback for Session {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        self.attachment.allocations(response);
+    }
+
+    fn update_application(&self, response: si::ApplicationResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(legacy::response::application(response));
+        }
+        self.say(&self.applications, response, Applications::NAME);
+    }
+
+    fn update_node(&self, response: si::NodeResponse) {
+        self.attachment.nodes(&response);
+        if self.speaks_legacy() {
+            return self.push_legacy(legacy::response::node(response));
+        }
+        self.say(&self.nodes, response, Nodes::NAME);
+    }
+
+    fn dialect(&self) -> &'static str {
+        self.dialect.get().map_or("none", |dialect| dialect.name())
+    }
+
+    fn application_placed(&self, partition: &str, application_id: &str, queue: Option<&str>) {
+        if self.speaks_legacy() {
+            self.legacy.placed(partition, application_id, queue);
+        }
+    }
+
+    fn ask_predicates(&self, questions: Vec<PredicateQuestion>) {
+        self.attachment.ask_predicates(questions);
+    }
+
+    fn cancel_predicates(&self, questions: Vec<QuestionId>) {
+        self.attachment.cancel_predicates(&questions);
+    }
+
+    fn send_events(&self, events: Vec<si::EventRecord>) {
+        self.attachment.events(events);
+    }
+
+    fn update_container_scheduling_state(
+        &self,
+        states: Vec<si::UpdateContainerSchedulingStateRequest>,
+    ) {
+        self.attachment.container_states(states);
+    }
+
+    fn state_dump(&self) -> Option<&dyn StateDump> {
+        self.attachment.tells_state().then_some(self)
+    }
+
+    fn resync_required(&self, cause: &str) {
+        warn!(rm = self.rm_id(), cause, "state lost, the resource manager has to register again");
+        self.lose(Cause::StateLost(cause.to_owned()));
+    }
+}
+
+impl AllocationSink for Session {
+    fn deliver(&self, response: si::AllocationResponse) {
+        if self.speaks_legacy() {
+            return self.push_legacy(self.legacy.allocation(response));
+        }
+        self.say(&self.allocations, response, Allocations::NAME);
+    }
+}
+
+impl StateDump for Session {
+    fn rm_state(&self) -> RmState {
+        let attachment = Arc::clone(&self.attachment);
+        Box::pin(async move { attachment.rm_state().await })
+    }
+}

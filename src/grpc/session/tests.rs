@@ -1,0 +1,135 @@
+//! One session with streams that come and go, without a scheduler behind it.
+
+use std::sync::atomic::Ordering;
+
+use monoceros_actors::ResourceManagerCallback as _;
+
+use super::*;
+use crate::grpc::line::Line;
+
+fn accepted(ids: &[&str]) -> si::NodeResponse {
+    let accepted = ids.iter().map(|id| si::AcceptedNode { node_id: (*id).to_owned() }).collect();
+    si::NodeResponse { accepted, ..si::NodeResponse::default() }
+}
+
+fn session_with(extra: &[(&str, &str)]) -> Arc<Session> {
+    let registrant = Registrant { rm_id: "rm".to_owned(), number: 1, ..Default::default() };
+    let terms = terms::tests::terms(extra);
+    let attachment = Attachment::for_tests();
+    Arc::new(Session::new(registrant, terms, LegacyOptions::default(), None, attachment))
+}
+
+fn session() -> Arc<Session> {
+    session_with(&[("session.outboxItems", "2")])
+}
+
+fn bind<K: StreamKind>(session: &Arc<Session>) -> Result<Arc<Line>, End> {
+    let line = Arc::new(Line::new());
+    session.bind::<K>(&line, Binding::default()).map(|()| line)
+}
+
+#[test]
+fn a_client_that_does_not_read_loses_all_its_streams_and_has_to_register_again() {
+    let session = session();
+    let nodes = bind::<Nodes>(&session).unwrap();
+    let applications = bind::<Applications>(&session).ok().unwrap();
+    session.update_node(accepted(&["n1", "n2"]));
+    session.update_node(accepted(&["n3"]));
+    for line in [&nodes, &applications] {
+        assert!(matches!(line.end(), Some(End::ResyncRequired(Cause::Overflow))));
+    }
+    assert!(session.take::<Nodes>(&nodes).is_none());
+    assert!(matches!(bind::<Nodes>(&session), Err(End::ResyncRequired(_))));
+    assert_eq!(session.state(), SessionState::Paused);
+}
+
+#[test]
+fn a_loss_in_the_scheduler_ends_all_streams() {
+    let session = session();
+    let open = bind::<Nodes>(&session).unwrap();
+    session.resync_required("a step was lost");
+    assert!(matches!(open.end(), Some(End::ResyncRequired(Cause::StateLost(_)))));
+    let late = bind::<Nodes>(&session);
+    assert!(late.err().unwrap().to_string().contains("a step was lost"));
+}
+
+#[test]
+fn after_an_unreadable_message_open_streams_go_on_and_later_ones_are_refused() {
+    let session = session();
+    let open = bind::<Nodes>(&session).unwrap();
+    session.lose_items();
+    session.update_node(accepted(&["n1"]));
+    assert!(session.take::<Nodes>(&open).is_some());
+    assert!(bind::<Applications>(&session).is_err());
+}
+
+#[test]
+fn it_runs_while_it_has_a_stream_for_allocations() {
+    let session = session();
+    assert_eq!(session.state(), SessionState::Unattached);
+    bind::<Nodes>(&session).unwrap();
+    assert_eq!(session.state(), SessionState::Unattached);
+    let older = bind::<Allocations>(&session).unwrap();
+    assert_eq!(session.state(), SessionState::Running);
+    let newer = bind::<Allocations>(&session).unwrap();
+    session.release::<Allocations>(&older);
+    assert_eq!(session.state(), SessionState::Running, "the newer one is there");
+    session.release::<Allocations>(&newer);
+    assert_eq!(session.state(), SessionState::Paused);
+    assert_eq!(session.status().open_streams, ["node"]);
+    bind::<Allocations>(&session).unwrap();
+    assert_eq!(session.state(), SessionState::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_paused_when_no_stream_comes_and_is_to_be_stopped_when_none_comes_back() {
+    let session = session();
+    let mut deadlines = session.deadlines();
+    tokio::time::advance(Duration::from_secs(59)).await;
+    assert!(!session.expire());
+    assert_eq!(session.state(), SessionState::Unattached);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(!session.expire());
+    assert_eq!(session.state(), SessionState::Paused);
+    assert_eq!(*deadlines.borrow_and_update(), Some(Instant::now() + Duration::from_secs(120)));
+    assert_eq!(session.status().paused_at_ns, Some(60_000_000_000));
+    tokio::time::advance(Duration::from_secs(120)).await;
+    assert!(session.expire(), "by whoever can tell the scheduler");
+    let line = bind::<Allocations>(&session).unwrap();
+    assert!(!session.expire(), "it came just in time");
+    session.stop(&End::Deregistered);
+    assert!(matches!(line.end(), Some(End::Deregistered)));
+    assert!(matches!(bind::<Nodes>(&session), Err(End::Deregistered)));
+}
+
+#[test]
+fn too_much_that_waits_is_noticed_over_all_kinds_until_little_is_left() {
+    let session = session_with(&[("session.outboxItems", "10")]);
+    let line = bind::<Nodes>(&session).unwrap();
+    bind::<Allocations>(&session).unwrap();
+    session.update_node(accepted(&["n1", "n2", "n3"]));
+    let is_behind = || session.is_behind.load(Ordering::Relaxed);
+    assert!(!is_behind());
+    let applications = vec![si::AcceptedApplication::default(); 2];
+    session.update_application(si::ApplicationResponse {
+        accepted: applications,
+        ..Default::default()
+    });
+    assert!(is_behind(), "5 of 10");
+    assert_eq!(session.status().outbox_items, 5);
+    session.take::<Nodes>(&line).unwrap();
+    assert!(!is_behind(), "2 of 10");
+}
+
+#[test]
+fn a_gap_is_told_to_the_next_stream_and_to_every_later_one() {
+    let session = session_with(&[("session.onStreamLoss", "resync")]);
+    let line = bind::<Nodes>(&session).unwrap();
+    session.update_node(accepted(&["n1"]));
+    session.release::<Nodes>(&line);
+    for _ in 0..2 {
+        let refused = bind::<Nodes>(&session);
+        assert!(matches!(refused, Err(End::ResyncRequired(Cause::Missed))));
+    }
+    assert!(bind::<Allocations>(&session).is_err());
+}
