@@ -6,20 +6,20 @@
 //! * A key that is not known is an error that names it and its source, wherever it comes from.
 //! * The text of an error says everything; an error has no source that would say it again.
 
-use std::net::SocketAddr;
-use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use config::builder::DefaultState;
 use config::{Config, ConfigBuilder, ConfigError, Environment, File, FileFormat};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use serde::Deserialize;
 
 pub use self::callback::CallbackSettings;
+pub use self::edges::{ClientAuth, GrpcSettings, RestSettings, TlsSettings};
+use self::environment::environment;
+pub use self::environment::ignored_variables;
 pub use self::items::{AskSettings, EventSettings, NodeSettings};
+pub use self::log::{LogFormat, LogSettings};
 pub use self::session::{
     LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
 };
@@ -28,16 +28,16 @@ use crate::identity::Rule;
 use crate::input::{self, InputError};
 
 pub mod callback;
+mod edges;
+mod environment;
 mod items;
+mod log;
 pub mod seconds;
 mod session;
 mod users;
 
 /// The commented default file, as shipped.
 pub const DEFAULTS: &str = include_str!("../config/monoceros.toml");
-
-/// Environment variables that start with this and two underscores are settings.
-const ENVIRONMENT_PREFIX: &str = "MONOCEROS";
 
 /// The settings cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -92,85 +92,6 @@ pub struct Settings {
     pub log: LogSettings,
 }
 
-/// Section `grpc`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a section (with keys `grpc.KEY` or MONOCEROS__GRPC__KEY)"
-)]
-pub struct GrpcSettings {
-    /// Where to listen; port 0 takes a free one. Default 127.0.0.1:50051.
-    #[serde(deserialize_with = "address")]
-    pub address: SocketAddr,
-    /// Largest request message, in bytes; a larger one ends its stream. Default 64 MiB.
-    pub max_recv_message_bytes: NonZeroUsize,
-    /// Most items in one response message. More make fewer messages, which clients must hold whole.
-    /// Default 1,000.
-    pub send_chunk_items: NonZeroUsize,
-    /// Most bytes in one response message, unless one item alone is larger. Default 2 MiB: half of
-    /// what clients in Go and Python accept.
-    pub send_chunk_bytes: NonZeroUsize,
-    /// Seconds without traffic after which the peer is asked for a sign of life. Default 20.
-    pub keepalive_interval: NonZeroU64,
-    /// Seconds that the sign of life may take before the connection is closed. Default 20.
-    pub keepalive_timeout: NonZeroU64,
-    /// Most streams that are open on one connection at a time. Default 1,024.
-    pub max_streams_per_connection: NonZeroU32,
-    /// Most resource managers that are registered at a time. Default 256.
-    pub max_sessions: NonZeroUsize,
-    /// Whether replies are compressed (gzip) for clients that say they can read it. Default yes:
-    /// saves network, costs processor time on both sides.
-    pub send_gzip: bool,
-    /// Encryption.
-    pub tls: TlsSettings,
-}
-
-/// Section `rest`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(
-    deny_unknown_fields,
-    expecting = "a section (with keys `rest.KEY` or MONOCEROS__REST__KEY)"
-)]
-pub struct RestSettings {
-    /// Where to listen; port 0 takes a free one. Default 127.0.0.1:9080.
-    #[serde(deserialize_with = "address")]
-    pub address: SocketAddr,
-    /// Whether reading needs an identity that a rule knows, where there are rules. Default false.
-    pub require_identity: bool,
-    /// Most bytes of the body of a request; one with more gets 413. Default 8 MiB.
-    pub max_body_bytes: NonZeroUsize,
-    /// Encryption.
-    pub tls: TlsSettings,
-}
-
-/// Sections `grpc.tls` and `rest.tls`. The files are read again when they change.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a section (with keys such as `tls.certificate`)")]
-pub struct TlsSettings {
-    /// The certificate to show (PEM), with those that lead from it to one that clients trust, in
-    /// this order. Default: none, and no TLS.
-    pub certificate: Option<PathBuf>,
-    /// Its private key (PEM, no passphrase).
-    pub key: Option<PathBuf>,
-    /// Those who vouch for clients (PEM, any number).
-    pub client_ca: Option<PathBuf>,
-    /// Whether clients show a certificate. Default `none`.
-    pub client_auth: ClientAuth,
-}
-
-/// Whether clients show a certificate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub enum ClientAuth {
-    /// They are not asked.
-    #[default]
-    None,
-    /// They may; one that cannot be verified ends the connection.
-    Optional,
-    /// Without one there is no connection.
-    Required,
-}
-
 /// Section `scheduler`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
@@ -212,27 +133,6 @@ pub struct IdentitySettings {
 pub struct ShutdownSettings {
     /// Seconds that streams and connections may take to end before they are cut. Default 4.
     pub grace: u64,
-}
-
-/// Section `log`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a section (with keys `log.KEY` or MONOCEROS__LOG__KEY)")]
-pub struct LogSettings {
-    /// What to log: a level, also per module. Default `info`.
-    #[serde(deserialize_with = "filter")]
-    pub filter: String,
-    /// How a record looks. Default `text`.
-    pub format: LogFormat,
-}
-
-/// How a log record looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub enum LogFormat {
-    /// One line for people.
-    Text,
-    /// One JSON object per line.
-    Json,
 }
 
 /// What flags of the command line set; they override everything else.
@@ -309,18 +209,6 @@ impl Settings {
     }
 }
 
-impl GrpcSettings {
-    /// [`Self::keepalive_interval`] as a duration.
-    pub fn keepalive_interval(&self) -> Duration {
-        Duration::from_secs(self.keepalive_interval.get())
-    }
-
-    /// [`Self::keepalive_timeout`] as a duration.
-    pub fn keepalive_timeout(&self) -> Duration {
-        Duration::from_secs(self.keepalive_timeout.get())
-    }
-}
-
 impl ShutdownSettings {
     /// [`Self::grace`] as a duration.
     pub fn grace(&self) -> Duration {
@@ -344,97 +232,6 @@ fn settings_of(
             other => other,
         },
     })
-}
-
-fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse().map_err(|_| {
-        D::Error::custom(format!(
-            "`{text}` is not an IP:PORT (such as `127.0.0.1:50051` or `[::1]:0`)"
-        ))
-    })
-}
-
-impl TryFrom<String> for LogFormat {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        match text.as_str() {
-            "text" => Ok(Self::Text),
-            "json" => Ok(Self::Json),
-            _ => Err(format!("`{text}` is not a log format (`text` or `json`)")),
-        }
-    }
-}
-
-impl TryFrom<String> for ClientAuth {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        match text.as_str() {
-            "none" => Ok(Self::None),
-            "optional" => Ok(Self::Optional),
-            "required" => Ok(Self::Required),
-            _ => Err(format!("`{text}` is not `none`, `optional` or `required`")),
-        }
-    }
-}
-
-fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    match check_filter(&text) {
-        Ok(()) => Ok(text),
-        Err(reason) => Err(D::Error::custom(format!("`{text}` is not a log filter: {reason}"))),
-    }
-}
-
-/// Stricter than the library, which takes `infoo` for a module of which everything is to be
-/// logged, and an empty text for `error`.
-fn check_filter(text: &str) -> Result<(), String> {
-    // Commas within the brackets of a span separate fields; the library checks those.
-    let directives = text.split(',').filter(|_| !text.contains('['));
-    for directive in directives {
-        let (module, level) = directive.rsplit_once('=').unwrap_or(("", directive));
-        if level.is_empty() || level.parse::<LevelFilter>().is_err() {
-            return Err(format!(
-                "`{level}` is not a level (`off`, `error`, `warn`, `info`, `debug` or `trace`; also \
-                 for a module, as in `info,monoceros::grpc=debug`)"
-            ));
-        }
-        if module.contains(char::is_whitespace) {
-            return Err(format!("`{module}` is not a module"));
-        }
-    }
-    EnvFilter::try_new(text).map(drop).map_err(|error| error.to_string())
-}
-
-/// Variables of the process that look like settings and are none, because one underscore was
-/// written for two; each with the name that it should perhaps have.
-pub fn ignored_variables() -> Vec<(String, String)> {
-    ignored_among(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))
-}
-
-fn ignored_among(names: impl Iterator<Item = String>) -> Vec<(String, String)> {
-    let suggested = |name: String| {
-        let rest = name.strip_prefix(ENVIRONMENT_PREFIX)?.strip_prefix('_')?;
-        if rest.starts_with('_') {
-            return None;
-        }
-        let (section, key) = rest.split_once('_').unwrap_or((rest, "KEY"));
-        let key = key.trim_start_matches('_');
-        let meant = format!("{ENVIRONMENT_PREFIX}__{section}__{key}");
-        Some((name, meant))
-    };
-    let mut ignored: Vec<_> = names.filter_map(suggested).collect();
-    ignored.sort();
-    ignored
-}
-
-fn environment() -> Environment {
-    Environment::with_prefix(ENVIRONMENT_PREFIX)
-        .prefix_separator("__")
-        .separator("__")
-        .try_parsing(true)
 }
 
 #[cfg(test)]
@@ -596,23 +393,5 @@ mod tests {
             let error = with_file(&format!("[[identity.rules]]\n{rule}")).unwrap_err();
             assert!(error.to_string().contains(fragment), "{fragment}: {error}");
         }
-    }
-
-    #[test]
-    fn a_log_filter_is_levels_also_per_module() {
-        for filter in ["info", "off", "WARN", "info,monoceros::grpc=debug", "warn,a[b{c=d}]=info"] {
-            assert_eq!(check_filter(filter), Ok(()), "{filter}");
-        }
-        for filter in ["info,", "monoceros", "info, monoceros=debug", "monoceros="] {
-            assert!(check_filter(filter).is_err(), "{filter}");
-        }
-    }
-
-    #[test]
-    fn variables_with_one_underscore_too_few_are_found_and_spelled() {
-        let names = ["MONOCEROS_GRPC_SEND_CHUNK_ITEMS", "MONOCEROS__LOG__FORMAT", "MONOCEROSX"];
-        let ignored = ignored_among(names.iter().map(|&name| name.to_owned()));
-        let meant = "MONOCEROS__GRPC__SEND_CHUNK_ITEMS";
-        assert_eq!(ignored, [("MONOCEROS_GRPC_SEND_CHUNK_ITEMS".to_owned(), meant.to_owned())]);
     }
 }
