@@ -4,7 +4,7 @@
 //! embeds the scheduler without any edge gets the same decisions.
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`queues_file`], [`users`],
-//! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`grpc`], [`rest`], [`dump`],
+//! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`], [`rest`], [`dump`],
 //! [`chance`], [`demo`], [`simulate`], [`validate`], [`admin_cli`].
 
 pub mod admin_cli;
@@ -13,6 +13,7 @@ pub mod cli;
 pub mod connections;
 pub mod demo;
 pub mod dump;
+pub mod extra_config;
 pub mod files;
 pub mod grpc;
 pub mod identity;

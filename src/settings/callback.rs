@@ -3,7 +3,7 @@
 //! The defaults suit a shim in the same cluster. Each key may also be brought by one RM in its
 //! `extraConfig`: shims differ in how fast they answer and in what their absence should mean.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
@@ -107,22 +107,8 @@ pub enum AfterGrace {
 const QUESTION_TIMEOUT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
 
 impl CallbackSettings {
-    /// Takes over the keys of a registration's extra configuration that begin with `callback.`.
-    /// What cannot be used is left as it was, and told.
-    pub fn override_by(&mut self, extra: &BTreeMap<String, String>) -> Vec<String> {
-        let mut complaints = Vec::new();
-        for (key, value) in extra {
-            let Some(name) = key.strip_prefix("callback.") else { continue };
-            if let Err(reason) = self.override_one(name, value) {
-                // Not the value: what an RM keeps there is its own, and may be a secret.
-                let reason = reason.replace(&format!("`{value}`"), "the value");
-                complaints.push(format!("`{key}`: {reason}"));
-            }
-        }
-        complaints
-    }
-
-    fn override_one(&mut self, name: &str, value: &str) -> Result<(), String> {
+    /// Sets what a registration calls `callback.NAME`. `Err`: it cannot be used, and nothing changes.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "predicates" => self.predicates = value.to_owned().try_into()?,
             "predicateTimeout" => self.predicate_timeout = within_bounds(duration(value)?)?,
@@ -241,21 +227,21 @@ mod tests {
         let settings =
             crate::settings::Settings::load(None, &crate::settings::Flags::default()).unwrap();
         let mut callback = settings.callback;
-        let extra = [
-            ("callback.predicates", "required"),
-            ("callback.predicateTimeout", "1ms"),
-            ("callback.onTimeout", "pass"),
-            ("callback.maxInflightBatches", "0"),
-            ("callback.colour", "blue"),
-            ("service.callback.predicates", "none"),
-        ];
-        let extra = extra.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let complaints = callback.override_by(&extra);
+        let complaints: Vec<String> = [
+            ("predicates", "required"),
+            ("predicateTimeout", "1ms"),
+            ("onTimeout", "pass"),
+            ("maxInflightBatches", "0"),
+            ("colour", "blue"),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| callback.set(name, value).err())
+        .collect();
         assert_eq!(callback.predicates, Asking::Required);
         assert_eq!(callback.on_timeout, OnTimeout::Pass);
         assert_eq!(callback.predicate_timeout, Duration::from_secs(2));
         assert_eq!(callback.max_inflight_batches.get(), 16);
         assert_eq!(complaints.len(), 3, "{complaints:?}");
-        assert!(complaints.iter().any(|text| text.contains("`callback.colour`")));
+        assert_eq!(complaints[2], "there is no such key");
     }
 }

@@ -71,7 +71,7 @@ pub struct TlsSettings {
     pub certificate: Option<PathBuf>,
     /// Its private key (PEM, no passphrase).
     pub key: Option<PathBuf>,
-    /// Those who vouch for clients (PEM, any number).
+    /// Certificates of the authorities that vouch for clients (PEM, any number).
     pub client_ca: Option<PathBuf>,
     /// Whether clients show a certificate. Default `none`.
     pub client_auth: ClientAuth,
@@ -81,10 +81,10 @@ pub struct TlsSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum ClientAuth {
-    /// They are not asked.
+    /// Clients are not asked for one.
     #[default]
     None,
-    /// They may; one that cannot be verified ends the connection.
+    /// Clients may show one; one that cannot be verified ends the connection.
     Optional,
     /// Without one there is no connection.
     Required,

@@ -35,6 +35,11 @@ pub fn parse(text: &str) -> Option<Duration> {
     (!text.is_empty()).then_some(sum)
 }
 
+/// The same, with a reason where it cannot be read.
+pub fn read(text: &str) -> Result<Duration, String> {
+    parse(text).ok_or_else(|| not_a_span(&text))
+}
+
 /// For `deserialize_with`.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
@@ -70,9 +75,11 @@ impl Visitor<'_> for Seconds {
 }
 
 fn wrong<E: Error>(value: &dyn fmt::Display) -> E {
-    E::custom(format!(
-        "`{value}` is not a span of time (a number of seconds, `200ms`, `90s`, `2m` or `1h`)"
-    ))
+    E::custom(not_a_span(value))
+}
+
+fn not_a_span(value: &dyn fmt::Display) -> String {
+    format!("`{value}` is not a span of time (a number of seconds, `200ms`, `90s`, `2m` or `1h`)")
 }
 
 #[cfg(test)]

@@ -37,7 +37,9 @@ const MOST_TOLD_BYTES: usize = 64 << 10;
 /// Whether a configuration is put in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Enforcement {
+    /// The configuration is put in force if it has no errors.
     Apply,
+    /// Nothing changes: the caller wants to know what would happen.
     Try,
 }
 
@@ -87,38 +89,18 @@ pub(super) async fn change(
         }
     };
     let tried = handle.validate_configuration(request.clone()).await;
-    let outcome = match tried {
-        Ok(_) if enforcement == Enforcement::Apply => {
+    let outcome = match (tried, enforcement) {
+        (Ok(_), Enforcement::Apply) => {
             if persist && let Err(reason) = keep(edge, &request).await {
                 let reason = format!("the resource manager did not keep it: {reason}");
                 return Ok(refused(old_config, reason));
             }
-            let (rm_id, extra) = (request.rm_id.clone(), request.extra_config.clone());
-            let updated = handle.update_configuration(request).await;
-            if updated.is_ok() {
-                edge.registry.reconfigured(&rm_id, given, &extra);
-            }
-            updated
+            apply(edge, request, given).await
         }
-        tried => tried,
+        (tried, _) => tried,
     };
     match outcome {
-        Ok(update) => {
-            let applied = enforcement == Enforcement::Apply;
-            if applied {
-                let ConfigurationUpdate { rm_id, changed, new_checksum, .. } = &update;
-                info!(rm = rm_id, changed, checksum = new_checksum, "configuration updated");
-                // The callback side reads keys of it, too.
-                if let Some(session) = edge.registry.session(rm_id)
-                    && let Ok(present) = handle.configuration(rm_id).await
-                {
-                    let options = edge.registry.callback_options();
-                    let (options, _) = options.of(rm_id, &present.extra_config);
-                    session.attachment().configure(options);
-                }
-            }
-            Ok(accepted(update))
-        }
+        Ok(update) => Ok(accepted(update)),
         Err(
             error @ (ConfigurationError::PolicyGroup { .. }
             | ConfigurationError::Invalid(_)
@@ -126,6 +108,21 @@ pub(super) async fn change(
         ) => Ok(refused(old_config, error.to_string())),
         Err(error) => Err(status(error)),
     }
+}
+
+/// Puts a configuration in force; the session of the resource manager goes by its settings from then
+/// on. `given` is the text that came with the call.
+async fn apply(
+    edge: &GrpcEdge,
+    request: si::UpdateConfigurationRequest,
+    given: String,
+) -> Result<ConfigurationUpdate, ConfigurationError> {
+    let extra = request.extra_config.clone();
+    let update = edge.handle.update_configuration(request).await?;
+    edge.registry.reconfigured(&update.rm_id, given, &extra);
+    let ConfigurationUpdate { rm_id, changed, new_checksum, .. } = &update;
+    info!(rm = rm_id, changed, checksum = new_checksum, "configuration updated");
+    Ok(update)
 }
 
 /// Answers `GetConfig`.

@@ -3,17 +3,14 @@
 //! What a registration brings wins over what the settings have for this RM, and that over what they
 //! have for all: who knows the shim best has the last word.
 
-use std::collections::BTreeMap;
-
-use tracing::warn;
-
+use crate::extra_config::ExtraConfig;
 use crate::settings::Settings;
 use crate::settings::callback::CallbackSettings;
 
 /// What holds for the callback streams of a session.
 #[derive(Clone, Debug)]
 pub struct CallbackOptions {
-    /// Everything about the stream.
+    /// The settings of the stream.
     pub(super) callback: CallbackSettings,
     /// Events that are kept for a shim that does not take them.
     pub(super) event_capacity: usize,
@@ -37,36 +34,24 @@ impl CallbackOptions {
         }
     }
 
-    /// What holds for an RM that registered with this extra configuration, and how many of its
-    /// values cannot be used: those leave the default, and a warning in the log.
+    /// What holds for an RM that sets this for itself.
     #[must_use]
-    pub fn of(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, usize) {
-        let (options, complaints) = self.overridden(rm_id, extra);
-        let n_unusable = complaints.len();
-        for complaint in complaints {
-            warn!(rm = rm_id, complaint, "left out of the extra configuration");
-        }
-        (options, n_unusable)
-    }
-
-    fn overridden(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, Vec<String>) {
+    pub fn with(&self, extra: &mut ExtraConfig<'_>) -> Self {
         let mut options = self.clone();
-        if let Some(asking) = options.callback.predicates_of.get(rm_id) {
+        if let Some(asking) = options.callback.predicates_of.get(extra.rm_id()) {
             options.callback.predicates = *asking;
         }
-        let mut complaints = options.callback.override_by(extra);
-        let told = extra.get(REQUEST_CAPACITY).and_then(|value| value.parse().ok());
+        extra.each("callback.", |name, text| options.callback.set(name, text));
+        // The scheduler complains of it, where it cannot be read.
+        let told = extra.get(REQUEST_CAPACITY).and_then(|text| text.parse().ok());
         if let Some(capacity) = options.callback.event_capacity.or(told) {
             options.event_capacity = capacity.get();
         }
-        if let Some(value) = extra.get(IN_FLIGHT) {
-            match value.parse() {
-                Ok(in_flight @ 1..) => options.placements_in_flight = in_flight,
-                _ => complaints
-                    .push(format!("`{IN_FLIGHT}`: the value is not a whole number above zero")),
-            }
-        }
-        (options, complaints)
+        extra.set(IN_FLIGHT, &mut options.placements_in_flight, |text| match text.parse() {
+            Ok(in_flight @ 1..) => Ok(in_flight),
+            _ => Err(format!("`{text}` is not a whole number above zero")),
+        });
+        options
     }
 
     #[cfg(test)]
@@ -78,6 +63,8 @@ impl CallbackOptions {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::settings::callback::Asking;
 
@@ -85,14 +72,28 @@ mod tests {
     fn what_an_rm_brings_goes_before_what_is_set_for_it_and_that_before_what_is_set_for_all() {
         let mut defaults = CallbackOptions::for_tests();
         defaults.callback.predicates_of.insert("rm".to_owned(), Asking::Required);
-        let nothing = BTreeMap::new();
-        assert_eq!(defaults.of("other", &nothing).0.callback.predicates, Asking::Auto);
-        assert_eq!(defaults.of("rm", &nothing).0.callback.predicates, Asking::Required);
+        let asking = |rm_id| {
+            let nothing = BTreeMap::new();
+            defaults.with(&mut ExtraConfig::new(rm_id, &nothing)).callback.predicates
+        };
+        assert_eq!((asking("other"), asking("rm")), (Asking::Auto, Asking::Required));
         let extra = [("callback.predicates", "optional"), (IN_FLIGHT, "8")];
         let extra = extra.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let (options, complaints) = defaults.overridden("rm", &extra);
+        let mut extra = ExtraConfig::new("rm", &extra);
+        let options = defaults.with(&mut extra);
         assert_eq!(options.callback.predicates, Asking::Optional);
-        assert_eq!((options.placements_in_flight, complaints), (8, vec![]));
+        assert_eq!((options.placements_in_flight, extra.n_unusable()), (8, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_counted_and_leaves_the_settings() {
+        let defaults = CallbackOptions::for_tests();
+        let extra = [("callback.predicates", "perhaps"), (IN_FLIGHT, "0"), ("callback.colour", "")];
+        let extra = extra.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let mut extra = ExtraConfig::new("rm", &extra);
+        let options = defaults.with(&mut extra);
+        assert_eq!(options.callback.predicates, Asking::Auto);
+        assert_eq!((options.placements_in_flight, extra.n_unusable()), (64, 3));
     }
 
     #[test]
@@ -102,7 +103,8 @@ mod tests {
         let of = |settings: &Settings, entries: &[(&str, &str)]| {
             let entry = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
             let extra = entries.iter().map(entry).collect();
-            CallbackOptions::new(settings).of("rm", &extra).0.event_capacity
+            let mut extra = ExtraConfig::new("rm", &extra);
+            CallbackOptions::new(settings).with(&mut extra).event_capacity
         };
         let told = ("event.requestCapacity", "7");
         assert_eq!(of(&settings, &[]), 1_000);

@@ -7,22 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use tracing::warn;
-
 use super::memory::MemoryUnit;
+use crate::extra_config::ExtraConfig;
 use crate::settings::SessionSettings;
-
-/// Key of `extraConfig` for the unit of `memory`.
-const MEMORY_UNIT: &str = "legacy.memoryUnit";
-/// Key of `extraConfig` for unknown numbers in enumerations.
-const STRICT_ENUMS: &str = "session.strictEnums";
-/// Keys of `extraConfig` for classes of priority begin so.
-const PRIORITY_CLASS: &str = "priorityClasses.";
 
 /// How the messages of one RM are to be read and written.
 #[derive(Clone, Debug, Default)]
 pub struct LegacyOptions {
-    /// In what the RM counts `memory`.
+    /// The unit in which the RM counts `memory`.
     pub memory: MemoryUnit,
     /// Priorities by the names of their classes.
     pub priority_classes: BTreeMap<String, i32>,
@@ -34,41 +26,26 @@ pub struct LegacyOptions {
 }
 
 impl LegacyOptions {
-    /// What holds for an RM with this `extraConfig`, and how many of its values cannot be read:
-    /// those leave the service's, and a warning in the log.
-    pub fn new(
-        settings: &SessionSettings,
-        extra_config: &BTreeMap<String, String>,
-    ) -> (Self, usize) {
-        let mut n_unusable = 0;
+    /// What holds for an RM that sets this for itself.
+    pub fn new(settings: &SessionSettings, extra: &mut ExtraConfig<'_>) -> Self {
         let mut options = Self {
             memory: settings.legacy_memory_unit,
             priority_classes: settings.priority_classes.clone(),
             node_recommendations: settings.legacy_node_recommendations,
             strict_enums: settings.strict_enums,
         };
-        for (key, value) in extra_config {
-            if !options.set(key, value) {
-                // Not the value: what an RM keeps there is its own, and may be a secret.
-                warn!(key, "value of `extraConfig` cannot be read, the default holds");
-                n_unusable += 1;
-            }
-        }
-        (options, n_unusable)
-    }
-
-    /// Whether the value can be read, or the key means nothing here.
-    fn set(&mut self, key: &str, value: &str) -> bool {
-        if let Some(name) = key.strip_prefix(PRIORITY_CLASS) {
-            let priority = value.parse().ok();
-            let known = priority.map(|value| self.priority_classes.insert(name.to_owned(), value));
-            return known.is_some();
-        }
-        match key {
-            MEMORY_UNIT => MemoryUnit::parse(value).map(|unit| self.memory = unit).is_some(),
-            STRICT_ENUMS => value.parse().map(|strict| self.strict_enums = strict).is_ok(),
-            _ => true,
-        }
+        extra.set("legacy.memoryUnit", &mut options.memory, |text| {
+            MemoryUnit::parse(text).ok_or_else(|| format!("`{text}` is no unit of memory"))
+        });
+        extra.set("session.strictEnums", &mut options.strict_enums, |text| {
+            text.parse().map_err(|_| format!("`{text}` is neither `true` nor `false`"))
+        });
+        extra.each("priorityClasses.", |name, text| {
+            let priority = text.parse().map_err(|_| format!("`{text}` is not a whole number"))?;
+            options.priority_classes.insert(name.to_owned(), priority);
+            Ok(())
+        });
+        options
     }
 }
 
@@ -84,7 +61,9 @@ mod tests {
             [("low", -1), ("high", 1)].map(|(name, priority)| (name.to_owned(), priority)).into();
         let options = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-            LegacyOptions::new(&settings, &pairs.collect())
+            let entries = pairs.collect();
+            let mut extra = ExtraConfig::new("rm", &entries);
+            (LegacyOptions::new(&settings, &mut extra), extra.n_unusable())
         };
         let (own, n_unusable) = options(&[
             ("legacy.memoryUnit", "megabyte"),

@@ -44,6 +44,7 @@ use super::legacy::options::LegacyOptions;
 use super::session::state::SessionState;
 use super::session::terms::Terms;
 use super::session::{Registrant, Session, SessionStatus};
+use crate::extra_config::ExtraConfig;
 use crate::queues_file::PolicyFiles;
 use crate::settings::{
     LimitSettings, PolicyGroupConflict, RegistrationSettings, SessionSettings, Settings,
@@ -52,7 +53,7 @@ use crate::settings::{
 /// As good as never.
 const FAR_FUTURE: Duration = Duration::from_secs(365 * 86_400);
 
-/// The place of one resource manager.
+/// The slot of one resource manager: its current session, and the lock that orders who uses it.
 pub type Slot = RwLock<Option<Arc<Session>>>;
 
 /// The sessions of this run of the scheduler.
@@ -69,7 +70,8 @@ pub struct Registry {
     /// What stands for the queue configuration of resource managers that bring none.
     policies: Option<Arc<PolicyFiles>>,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
-    /// The current sessions once more, for those who only look; nothing where one is about to be.
+    /// The current sessions once more, for those who only look. A registration that is not done yet
+    /// has an entry without a session, which counts towards the most that may be.
     current: Mutex<BTreeMap<String, Option<Arc<Session>>>>,
     tombstones: Mutex<Tombstones>,
 }
@@ -161,7 +163,7 @@ impl Registry {
         self.terms.patience.attach
     }
 
-    /// When a registration that comes now has to be done.
+    /// The time by which a registration that comes now has to be done.
     pub fn registration_deadline(&self) -> Instant {
         let now = Instant::now();
         now.checked_add(self.registration.timeout).unwrap_or(now + FAR_FUTURE)
@@ -172,7 +174,7 @@ impl Registry {
         self.limits.items_per_message.get()
     }
 
-    /// The place of a resource manager that has registered at some time.
+    /// The slot of a resource manager that has registered at some time.
     pub fn slot(&self, rm_id: &str) -> Option<Arc<Slot>> {
         self.slots().get(rm_id).cloned()
     }
@@ -194,8 +196,8 @@ impl Registry {
         End::NotRegistered { rm_id: rm_id.to_owned(), stopped_by }
     }
 
-    /// The current session of `rm_id`, which must be the one that is `named`, if one is; with its
-    /// place, through which whoever forwards requests must go.
+    /// The current session of `rm_id`, and its slot, through which requests must be forwarded. If a
+    /// session is `named`, it must be that one.
     pub async fn find(
         &self,
         rm_id: &str,
@@ -341,8 +343,8 @@ impl Registry {
     }
 
     /// A resource manager was given the queue configuration `config`, none if that is empty, and
-    /// what it wants for itself was replaced by `extra`. How much its outboxes hold stays as it was
-    /// at its registration, and what becomes of lost messages, too.
+    /// `extra` has replaced what it sets for itself. Two things stay as they were at its
+    /// registration: how much its outboxes hold, and what becomes of lost messages.
     pub fn reconfigured(&self, rm_id: &str, config: String, extra: &BTreeMap<String, String>) {
         if let Some(session) = self.session(rm_id) {
             session.was_given(config);
@@ -354,10 +356,11 @@ impl Registry {
 
     /// What holds for a resource manager with this extra configuration.
     fn wishes(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Wishes {
-        let (terms, of_terms) = self.terms.with(rm_id, extra);
-        let (options, of_options) = LegacyOptions::new(&self.session, extra);
-        let (callback, of_callback) = self.callback.of(rm_id, extra);
-        Wishes { terms, options, callback, n_unusable: of_terms + of_options + of_callback }
+        let mut extra = ExtraConfig::new(rm_id, extra);
+        let terms = self.terms.with(&mut extra);
+        let options = LegacyOptions::new(&self.session, &mut extra);
+        let callback = self.callback.with(&mut extra);
+        Wishes { terms, options, callback, n_unusable: extra.n_unusable() }
     }
 
     /// Counts values that could not be used: the message of a registration has no place to say it.
@@ -480,8 +483,8 @@ impl Registry {
         }
     }
 
-    /// Whether a registration that would go on with `session` can: it is whole, and has what is in
-    /// force, which is what the session brought unless that was updated since.
+    /// Whether a registration may go on with `session`: nothing of the session was lost, and the
+    /// registration brings the configuration that is in force, or none.
     async fn goes_on(
         &self,
         session: &Session,
@@ -513,7 +516,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The place of `rm_id`, made if it is not there.
+    /// The slot of `rm_id`, made if it is not there.
     fn place(&self, rm_id: &str) -> Arc<Slot> {
         let mut slots = self.slots();
         if slots.len() >= 2 * self.max_sessions {
@@ -523,7 +526,7 @@ impl Registry {
         Arc::clone(slots.entry(rm_id.to_owned()).or_default())
     }
 
-    /// Removes the place of an id that has no session, unless someone else holds it.
+    /// Removes the slot of an id that has no session, unless someone else holds it.
     fn forget(&self, rm_id: &str, slot: &Arc<Slot>) {
         let mut slots = self.slots();
         // Two: the table's and ours. Others get theirs under the lock that we hold.
@@ -566,9 +569,10 @@ fn random_id() -> AsciiMetadataValue {
     text.parse().expect("hexadecimal digits are ASCII")
 }
 
-/// Numbers of sessions rise over restarts too: seconds since the epoch, then 24 bits to count. The
-/// count begins with the fraction of the second: what starts twice within one does not number its
-/// sessions like the time before, or a client of then would be taken for one of now.
+/// Numbers of sessions rise over restarts, too: seconds since the epoch, then 24 bits to count. The
+/// count begins with the fraction of the second, so that a service which starts twice within one
+/// second gives other numbers the second time: a client of the first run must not be taken for one
+/// of the second.
 fn first_session_number(now_ns: i64) -> u64 {
     const SECOND_NS: u64 = 1_000_000_000;
     let now_ns = u64::try_from(now_ns).unwrap_or_default();

@@ -17,17 +17,17 @@ const DEFAULT_POLICY_GROUP: &str = "queues";
 /// What a registration wants of an earlier session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RegistrationMode {
-    /// It ends.
+    /// The earlier session ends, and everything is reported anew.
     #[default]
     Takeover,
-    /// It goes on, if it is the same.
+    /// The earlier session goes on, if nothing of it was lost and its configuration is the same.
     Attach,
 }
 
 /// What the metadata of a registration say.
 #[derive(Clone, Debug, Default)]
 pub struct Origin {
-    /// See there.
+    /// What it wants of an earlier session.
     pub mode: RegistrationMode,
     /// Which process registers.
     pub instance: Option<String>,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many at most; the oldest goes first.
+/// Most tombstones that are kept; the oldest goes first.
 const TOMBSTONES_MAX: usize = 10_000;
 
 /// What ended the sessions that are no more, by the id of the resource manager: at most
@@ -40,12 +40,12 @@ impl Tombstones {
         self.stopped.insert(rm_id, (by, now));
     }
 
-    /// It has registered again.
+    /// Forgets `rm_id`, which has registered again.
     pub(super) fn remove(&mut self, rm_id: &str) {
         self.stopped.remove(rm_id);
     }
 
-    /// By whom the last session was stopped, while that is remembered.
+    /// What stopped the last session, while that is remembered.
     pub(super) fn stopped_by(&self, rm_id: &str) -> Option<String> {
         let (by, at) = self.stopped.get(rm_id)?;
         (at.elapsed() < self.ttl).then(|| by.clone())

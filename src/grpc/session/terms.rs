@@ -5,16 +5,14 @@
 //! bring those terms in the `extraConfig` of its registration. What guards the service as a whole
 //! is not among them.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::str::FromStr;
 use std::time::Duration;
 
-use tracing::warn;
-
 use super::super::outbox::Bounds;
 use super::backlog::{Load, Marks};
 use super::state::Patience;
+use crate::extra_config::ExtraConfig;
 use crate::settings::{GrpcSettings, OnStreamLoss, SessionSettings, seconds};
 
 /// What holds for one session: times without streams, sizes of its outboxes, and how long items wait
@@ -27,15 +25,15 @@ pub struct Terms {
     pub bounds: Bounds,
     /// How long items may wait for what they name.
     pub reorder_window: Duration,
-    /// How many items may.
+    /// Most items that wait so in one partition.
     pub reorder_items: usize,
-    /// In percent of an outbox.
+    /// Percent of an outbox above which nothing is decided, and below which decisions go on.
     high_water: u8,
     low_water: u8,
 }
 
 impl Terms {
-    /// Those of the settings.
+    /// The terms of the settings.
     pub fn new(grpc: &GrpcSettings, session: &SessionSettings) -> Self {
         let patience = Patience { attach: session.attach_timeout, pause: session.pause_timeout };
         let bounds = Bounds {
@@ -55,35 +53,19 @@ impl Terms {
         }
     }
 
-    /// The same with what `extra` of a registration says otherwise, and how many of its values
-    /// cannot be used: those leave the default, and a warning in the log.
+    /// The same with what a resource manager sets for itself.
     #[must_use]
-    pub fn with(mut self, rm_id: &str, extra: &BTreeMap<String, String>) -> (Self, usize) {
-        let mut n_unusable = 0;
-        for (key, text) in extra {
-            // As registrations spell it or as the settings do: `attachTimeout`, `attach_timeout`.
-            let name = key.replace('_', "").to_lowercase();
-            let known = match name.as_str() {
-                "session.attachtimeout" => set(&mut self.patience.attach, seconds::parse(text)),
-                "session.pausetimeout" => set(&mut self.patience.pause, seconds::parse(text)),
-                "session.onstreamloss" => {
-                    let wanted = OnStreamLoss::try_from(text.clone()).ok();
-                    let resyncs = wanted.map(|wanted| wanted == OnStreamLoss::Resync);
-                    set(&mut self.bounds.resyncs, resyncs)
-                }
-                "session.outboxitems" => set(&mut self.bounds.outbox.items, amount(text)),
-                "session.outboxbytes" => set(&mut self.bounds.outbox.bytes, amount(text)),
-                "session.reorderwindow" => set(&mut self.reorder_window, seconds::parse(text)),
-                "session.reorderitems" => set(&mut self.reorder_items, parsed(text)),
-                _ => continue,
-            };
-            if !known {
-                // Not the value: what an RM keeps there is its own, and may be a secret.
-                warn!(rm = rm_id, key, "unusable value of a registration ignored");
-                n_unusable += 1;
-            }
-        }
-        (self, n_unusable)
+    pub fn with(mut self, extra: &mut ExtraConfig<'_>) -> Self {
+        extra.set("session.attachTimeout", &mut self.patience.attach, seconds::read);
+        extra.set("session.pauseTimeout", &mut self.patience.pause, seconds::read);
+        extra.set("session.onStreamLoss", &mut self.bounds.resyncs, |text| {
+            Ok(OnStreamLoss::try_from(text.to_owned())? == OnStreamLoss::Resync)
+        });
+        extra.set("session.outboxItems", &mut self.bounds.outbox.items, amount);
+        extra.set("session.outboxBytes", &mut self.bounds.outbox.bytes, amount);
+        extra.set("session.reorderWindow", &mut self.reorder_window, seconds::read);
+        extra.set("session.reorderItems", &mut self.reorder_items, number);
+        self
     }
 
     /// When too much waits in the outboxes of a session.
@@ -93,17 +75,14 @@ impl Terms {
     }
 }
 
-fn set<T>(place: &mut T, value: Option<T>) -> bool {
-    value.map(|value| *place = value).is_some()
-}
-
-fn amount(text: &str) -> Option<usize> {
-    parsed::<NonZeroUsize>(text).map(NonZeroUsize::get)
+fn amount(text: &str) -> Result<usize, String> {
+    number::<NonZeroUsize>(text).map(NonZeroUsize::get)
 }
 
 /// A number, perhaps with underscores.
-fn parsed<T: FromStr>(text: &str) -> Option<T> {
-    text.trim().replace('_', "").parse().ok()
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    let digits = text.trim().replace('_', "");
+    digits.parse().map_err(|_| format!("`{text}` is not a whole number that can be used"))
 }
 
 #[cfg(test)]
@@ -119,7 +98,10 @@ pub(super) mod tests {
         let flags = crate::settings::Flags::default();
         let settings = crate::settings::Settings::load(None, &flags).unwrap();
         let extra = extra.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
-        Terms::new(&settings.grpc, &settings.session).with("rm", &extra.collect())
+        let entries = extra.collect();
+        let mut extra = ExtraConfig::new("rm", &entries);
+        let terms = Terms::new(&settings.grpc, &settings.session).with(&mut extra);
+        (terms, extra.n_unusable())
     }
 
     #[test]

@@ -1,0 +1,124 @@
+//! What a resource manager sets for itself: the keys of its `extraConfig` that the edges read.
+//!
+//! # Why one reader
+//! Sessions, the oldest dialect and callback streams each have keys of their own. Each says which
+//! key sets what, and how its value is read; what happens to a value that cannot be used is the
+//! same for all, and is here.
+//!
+//! # Invariants
+//! * A value that cannot be used changes nothing: the setting of the service holds. It is a warning
+//!   in the log, and counted.
+//! * No warning shows a value: what a resource manager keeps there is its own, and may be a secret.
+
+use std::collections::BTreeMap;
+
+use tracing::warn;
+
+/// Keys of this section may be spelled as in the settings, too: `session.attach_timeout`.
+const ANY_SPELLING: &str = "session.";
+
+/// The `extraConfig` of one resource manager while it is read.
+#[derive(Debug)]
+pub struct ExtraConfig<'e> {
+    rm_id: &'e str,
+    entries: &'e BTreeMap<String, String>,
+    n_unusable: usize,
+}
+
+impl<'e> ExtraConfig<'e> {
+    /// The `extraConfig` of `rm_id`.
+    pub fn new(rm_id: &'e str, entries: &'e BTreeMap<String, String>) -> Self {
+        Self { rm_id, entries, n_unusable: 0 }
+    }
+
+    /// The resource manager that it belongs to.
+    pub fn rm_id(&self) -> &'e str {
+        self.rm_id
+    }
+
+    /// The text under `key`, which is not complained of here if it cannot be used.
+    pub fn get(&self, key: &str) -> Option<&'e str> {
+        self.entries.get(key).map(String::as_str)
+    }
+
+    /// Sets `place` to what stands under `key`, if there is something that `read` can use.
+    pub fn set<T>(&mut self, key: &str, place: &mut T, read: impl Fn(&str) -> Result<T, String>) {
+        for (given, text) in self.entries.iter().filter(|(given, _)| means(given, key)) {
+            match read(text) {
+                Ok(value) => *place = value,
+                Err(reason) => self.complain(given, text, &reason),
+            }
+        }
+    }
+
+    /// Hands over each key that begins with `prefix`, without that, and its text. `Err` says why they
+    /// cannot be used.
+    pub fn each(&mut self, prefix: &str, mut take: impl FnMut(&str, &str) -> Result<(), String>) {
+        for (key, text) in self.entries {
+            if let Some(name) = key.strip_prefix(prefix)
+                && let Err(reason) = take(name, text)
+            {
+                self.complain(key, text, &reason);
+            }
+        }
+    }
+
+    /// How many values could not be used so far.
+    pub fn n_unusable(&self) -> usize {
+        self.n_unusable
+    }
+
+    fn complain(&mut self, key: &str, text: &str, reason: &str) {
+        let reason = reason.replace(&format!("`{text}`"), "the value");
+        warn!(rm = self.rm_id, key, reason, "unusable value of the extra configuration ignored");
+        self.n_unusable += 1;
+    }
+}
+
+/// Whether a key that was given means `key`.
+fn means(given: &str, key: &str) -> bool {
+    let plain = |key: &str| key.replace('_', "").to_lowercase();
+    given == key || key.starts_with(ANY_SPELLING) && plain(given) == plain(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Result<u32, String> {
+        text.parse().map_err(|_| format!("`{text}` is not a number"))
+    }
+
+    #[test]
+    fn a_value_is_taken_or_counted_and_the_rest_is_left_alone() {
+        let entries = [("a.one", "1"), ("a.two", "many"), ("b.three", "3")];
+        let entries = entries.map(|(key, text)| (key.to_owned(), text.to_owned())).into();
+        let mut extra = ExtraConfig::new("rm", &entries);
+        let (mut one, mut two, mut four) = (0, 2, 4);
+        extra.set("a.one", &mut one, number);
+        extra.set("a.two", &mut two, number);
+        extra.set("a.four", &mut four, number);
+        assert_eq!((one, two, four, extra.n_unusable()), (1, 2, 4, 1));
+    }
+
+    #[test]
+    fn only_keys_of_sessions_have_a_second_spelling() {
+        assert!(means("session.attach_timeout", "session.attachTimeout"));
+        assert!(means("session.attachTimeout", "session.attachTimeout"));
+        assert!(!means("callback.idle_timeout", "callback.idleTimeout"));
+        assert!(!means("session.pauseTimeout", "session.attachTimeout"));
+    }
+
+    #[test]
+    fn a_section_is_read_key_by_key() {
+        let entries = [("c.high", "10"), ("c.low", "none"), ("d.high", "1")];
+        let entries = entries.map(|(key, text)| (key.to_owned(), text.to_owned())).into();
+        let mut extra = ExtraConfig::new("rm", &entries);
+        let mut read = Vec::new();
+        extra.each("c.", |name, text| {
+            read.push((name.to_owned(), number(text)?));
+            Ok(())
+        });
+        assert_eq!((read, extra.n_unusable()), (vec![("high".to_owned(), 10)], 1));
+    }
+}
