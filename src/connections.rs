@@ -51,7 +51,7 @@ pub struct Connections {
     listener: TcpListener,
     tls: Option<Arc<Tls>>,
     speaks_http_2: bool,
-    /// Those whose clients have yet to show that they mean it.
+    /// Connections that are not ready: of TLS, or to a server of HTTP/2.
     handshakes: JoinSet<Option<Connection>>,
     stop: CancellationToken,
 }
@@ -70,7 +70,7 @@ enum Transport {
 }
 
 impl Connections {
-    /// Those that come to `listener` until `stop` is cancelled.
+    /// The connections that come to `listener` until `stop` is cancelled.
     pub fn new(listener: TcpListener, tls: Option<Arc<Tls>>, stop: CancellationToken) -> Self {
         Self { listener, tls, speaks_http_2: false, handshakes: JoinSet::new(), stop }
     }
@@ -82,7 +82,7 @@ impl Connections {
         Self { speaks_http_2: true, ..self }
     }
 
-    /// Where they come to.
+    /// The address of the listener.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -93,7 +93,7 @@ impl Connections {
         stop.run_until_cancelled(self.ready()).await
     }
 
-    /// The same, as a stream.
+    /// All connections, as a stream.
     pub fn into_stream(self) -> impl Stream<Item = Result<Connection, Infallible>> {
         stream::unfold(self, async |mut connections| {
             let connection = connections.next().await?;
@@ -154,8 +154,8 @@ async fn preface(stream: TcpStream, address: SocketAddr) -> Option<Connection> {
     }
 }
 
-/// Waits for the whole preface, and takes nothing of it. Whether there is somebody to answer:
-/// also whoever speaks something else, whom the server tells so.
+/// Waits for the whole preface, and takes nothing of it. Says whether to hand the connection on: a
+/// client that speaks something else is handed on, too, because the server tells it so.
 async fn begins(stream: &TcpStream) -> io::Result<bool> {
     let mut beginning = [0; PREFACE.len()];
     loop {

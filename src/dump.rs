@@ -53,16 +53,16 @@ pub const SECTIONS: [&str; 12] = [
 /// What is to be dumped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// One resource manager; none: every one.
+    /// The resource manager to tell of; without one, all of them.
     pub rm_id: Option<String>,
-    /// Some of [`SECTIONS`]; empty: all.
+    /// The [`SECTIONS`] to tell; all of them if this is empty.
     pub sections: BTreeSet<String>,
     /// Whether resource managers are asked for their own state.
     pub include_rm: bool,
 }
 
 impl Wanted {
-    /// Everything of everybody.
+    /// The wish for everything of everybody.
     pub fn all() -> Self {
         Self { include_rm: true, ..Self::default() }
     }
@@ -102,7 +102,7 @@ struct Document {
     groups: Vec<OfPartition<GroupSnapshot>>,
 }
 
-/// A user or group, of whom each partition knows something else.
+/// A user or group; each partition knows a part of what it uses.
 #[derive(Debug, Serialize)]
 struct OfPartition<T> {
     partition: String,

@@ -27,7 +27,7 @@ const REFRESH_EVERY: Duration = Duration::from_secs(5);
 /// Why files cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError<E> {
-    /// One cannot be read.
+    /// A file cannot be read.
     #[error("cannot read `{path}`: {reason}")]
     Unreadable {
         /// Which one.
@@ -110,7 +110,7 @@ impl<T, E: Display> FromFiles<T, E> {
         })
     }
 
-    /// One that never changes.
+    /// A value that never changes.
     #[cfg(test)]
     pub(crate) fn fixed(name: &'static str, value: T) -> Self
     where

@@ -27,7 +27,7 @@ const EXTRA: &str = "Extra";
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct InForce {
-    /// None before a registration.
+    /// The queues; none before a registration.
     #[serde(flatten)]
     queues: Option<Shown>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -38,8 +38,8 @@ pub struct InForce {
 }
 
 impl InForce {
-    /// Of a resource manager; without one, what there is to say of none. Reads the text again, so
-    /// a large one is for a thread for blocking work.
+    /// The document of a resource manager, or that of a scheduler without any. The text is parsed
+    /// again, so a large one belongs on a thread for blocking work.
     pub fn of(present: Option<ConfigurationSnapshot>) -> Self {
         let (queues, extra) = present.map_or_else(Default::default, |present| {
             let configuration = config::parse(&present.config);
@@ -71,7 +71,7 @@ enum Node {
 }
 
 impl Node {
-    /// With keys in lower case and without what holds nothing.
+    /// The document with keys in lower case and without what holds nothing.
     fn lowered(self) -> Self {
         match self {
             Self::Map(entries) => {
@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    /// Whether this is a mapping that says nothing: its texts are empty, and so on below.
+    /// Whether this is a mapping in which, however deep, there are only empty texts.
     fn is_nothing(&self) -> bool {
         let is_empty = |value: &Self| match value {
             Self::Scalar(Value::String(text)) => text.is_empty(),

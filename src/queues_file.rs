@@ -36,7 +36,7 @@ pub struct QueuesFile {
     text: value::Sender<Arc<str>>,
     /// What was there at the last look, good or not; or why there was nothing.
     seen: Mutex<Result<String, String>>,
-    /// Whoever watches is to look anew.
+    /// Tells the task that watches to look anew.
     hung_up: Notify,
 }
 
@@ -125,7 +125,8 @@ impl QueuesFile {
         }
     }
 
-    /// What is none, such as a pipe, may have no end, and nobody who writes.
+    /// Whether the path leads to something else than a file, such as a pipe: that may have no end, or
+    /// nobody who writes.
     fn is_no_file(&self) -> bool {
         self.path.metadata().is_ok_and(|metadata| !metadata.is_file())
     }

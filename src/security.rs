@@ -23,7 +23,7 @@ pub enum SecurityError {
     /// Rules and tokens.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// Nobody could ever meet the rule.
+    /// A rule could never be met.
     #[error(
         "identity.rules: a rule with `certificate` needs `grpc.tls.client_auth` or \
          `rest.tls.client_auth`, or no client is asked for its certificate"

@@ -112,7 +112,7 @@ struct Running {
 
 /// Why the service ends.
 enum Ended {
-    /// By a signal, or by an administrator's call.
+    /// A signal came, or an administrator's call.
     Asked,
     /// An edge ended by itself, and this is how.
     Edge(Result<anyhow::Result<()>, JoinError>),

@@ -49,7 +49,7 @@ pub enum TlsError {
         /// What needs it.
         by: &'static str,
     },
-    /// A key of the settings has no effect, and whoever set it thinks otherwise.
+    /// A key of the settings has no effect without another one.
     #[error("`{0}.client_ca` has no effect unless `{0}.client_auth` is `optional` or `required`")]
     UnusedCa(&'static str),
     /// The files.

@@ -18,11 +18,11 @@ use serde_json::Value;
 
 /// Bytes of the largest dump that is read: 1 GiB.
 const LARGEST_BYTES: u64 = 1 << 30;
-/// The partition of what names none.
+/// The partition of entries that name none.
 const DEFAULT: &str = "default";
 /// States of applications that are in no queue any more.
 const ENDED: [&str; 4] = ["Completed", "Failed", "Expired", "Rejected"];
-/// Fields that are named of an object that is nothing known.
+/// How many fields a complaint names of an object that is not a dump.
 const MOST_FIELDS: usize = 5;
 const EXPECTED: &str = "expected is a state dump, which has `queues`, or the answer of \
                         /ws/v1/partition/NAME/queues, which has `queuename`";
@@ -38,7 +38,7 @@ struct SavedDump {
     applications: Vec<SavedApplication>,
 }
 
-/// Those that have ended are listed, too.
+/// An application of the dump; those that have ended are listed, too.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SavedApplication {
@@ -54,7 +54,7 @@ struct SavedApplication {
 struct SavedQueue {
     #[serde(rename = "queuename")]
     path: String,
-    /// Of the root of a tree only.
+    /// The partition, given with the root of a tree only.
     #[serde(default)]
     partition: String,
     #[serde(default)]
@@ -147,7 +147,7 @@ fn read(bytes: &[u8]) -> anyhow::Result<Usage> {
     Ok(usage)
 }
 
-/// What was given instead, for somebody who took the wrong file.
+/// What the file is instead, for somebody who took the wrong one.
 fn what_it_is(saved: &Value) -> String {
     match saved {
         Value::Object(fields) if fields.is_empty() => "an object without fields".to_owned(),

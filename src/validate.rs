@@ -91,7 +91,7 @@ pub fn check(path: &Path, yaml: &str) -> io::Result<Option<Configuration>> {
     }
 }
 
-/// What is valid, but lets no application in at all.
+/// A warning for a configuration that is valid and lets no application in at all.
 fn why_nothing_runs(partition: &PartitionConfig) -> Vec<&'static str> {
     let mut reasons = Vec::new();
     let makes_leaves = partition.placement.iter().any(|rule| rule.create);

@@ -27,7 +27,7 @@ pub const MOST_APPLICATIONS: usize = 60;
 
 const USERS: [&str; 3] = ["alice", "bob", "carol"];
 
-/// One turn of the tide.
+/// The time from one high tide to the next.
 const TIDE: Duration = Duration::from_secs(300);
 
 /// After so long an application that should have completed by itself is removed.
@@ -84,7 +84,7 @@ struct Application {
     pending: BTreeSet<String>,
     /// Keys of containers that run, each with its end.
     running: BTreeMap<String, Duration>,
-    /// When it is removed whatever it does.
+    /// The time at which it is removed, whatever it does.
     ends: Duration,
 }
 
@@ -405,7 +405,7 @@ impl Model {
         self.applications.values().map(cores).sum()
     }
 
-    /// Below which applications come: from 70 % to 90 % of the cluster and back.
+    /// The cores that applications may come to want: from 70 % to 90 % of the cluster and back.
     fn tide_cores(&self) -> u64 {
         let turn = self.now.as_secs() % TIDE.as_secs();
         let half = TIDE.as_secs() / 2;

@@ -40,9 +40,9 @@ pub enum End {
     /// A message names another resource manager than the one the stream is bound to.
     #[error("the stream belongs to `{bound}`, the message names `{named}`")]
     RmIdMismatch {
-        /// To whom the stream is bound.
+        /// The resource manager that the stream is bound to.
         bound: String,
-        /// Whom the message names.
+        /// The resource manager that the message names.
         named: String,
     },
     /// Metadata of the call cannot be read.
@@ -51,7 +51,7 @@ pub enum End {
     /// The resource manager has no session.
     #[error("`{rm_id}` is not registered: register, then send everything again")]
     NotRegistered {
-        /// Who is not.
+        /// The id of the resource manager.
         rm_id: String,
         /// What ended its last session, if that is remembered.
         stopped_by: Option<String>,
@@ -87,7 +87,7 @@ pub enum End {
         .has.name()
     )]
     DialectMixed {
-        /// What it speaks.
+        /// The dialect of the streams that are there.
         has: Dialect,
     },
     /// The stream did not say in time whose it is.
@@ -124,7 +124,7 @@ pub enum End {
     /// A shim sent what none may send.
     #[error("protocol error: {0}")]
     Violation(String),
-    /// A shim sent results over results that nobody had asked for.
+    /// A shim went on sending results that nobody had asked for.
     #[error("too many results that answer nothing")]
     ResultFlood,
     /// A shim gave no sign of life.
@@ -167,13 +167,13 @@ pub enum Cause {
 /// Why a registration was refused; an earlier session of the same resource manager goes on.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistrationRefusal {
-    /// By the scheduler.
+    /// The scheduler refused it.
     #[error(transparent)]
     Register(#[from] RegisterError),
     /// Metadata of the call cannot be read.
     #[error("metadata `{0}` cannot be read")]
     BadMetadata(&'static str),
-    /// As many as may be are registered.
+    /// As many resource managers are registered as may be.
     #[error("{0} resource managers are registered, which is the limit")]
     TooManySessions(usize),
     /// A text is too long for what it names.
@@ -197,7 +197,7 @@ pub enum RegistrationRefusal {
     PolicyUnreadable {
         /// The policy group.
         group: String,
-        /// Why.
+        /// What the system, or the check of the file, says.
         why: String,
     },
     /// Somebody else uses the policy group with another configuration.
@@ -205,10 +205,10 @@ pub enum RegistrationRefusal {
     PolicyGroupConflict {
         /// The policy group.
         group: String,
-        /// Who uses it.
+        /// The resource manager that uses it.
         other: String,
     },
-    /// It took too long.
+    /// The registration took longer than this.
     #[error("the registration took longer than {0:?}")]
     TooSlow(Duration),
     /// A bug of ours.
@@ -378,7 +378,7 @@ pub fn unreadable(status: &Status) -> Option<End> {
     }
 }
 
-/// The value of a key, if it is there and can be read. An empty one says as little as none.
+/// The value of a key, if it is there and can be read. An empty value counts as none.
 pub fn text<'m>(metadata: &'m MetadataMap, key: &'static str) -> Result<Option<&'m str>, End> {
     let Some(value) = metadata.get(key) else { return Ok(None) };
     let text = value.to_str().map_err(|_| End::BadMetadata(key))?;

@@ -25,7 +25,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// For people and programs.
+    /// The name for people and programs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Split => "split",
@@ -40,7 +40,7 @@ pub trait StreamKind: Send + Sync + 'static {
     type Request: Message + Default + 'static;
     /// What the scheduler answers.
     type Reply: Reply;
-    /// For the log.
+    /// The name of the kind in the log.
     const NAME: &'static str;
     /// Sessions with streams of this kind have none of another dialect.
     const DIALECT: Dialect;
@@ -59,7 +59,7 @@ pub trait StreamKind: Send + Sync + 'static {
         0
     }
 
-    /// Where the replies of a session wait.
+    /// The outbox in which the replies of a session wait.
     fn outbox(session: &Session) -> &Outbox<Self::Reply>;
 
     /// What a client of this kind expects as the last message before the status of `end`.

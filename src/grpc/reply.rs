@@ -69,7 +69,7 @@ pub struct Cutter<R> {
 const ITEM_OVERHEAD_BYTES: usize = 8;
 
 impl<R: Reply> Cutter<R> {
-    /// Nothing yet.
+    /// A cutter that has got nothing yet.
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, full: Vec::new(), open: R::default(), open_items: 0, open_bytes: 0 }
     }

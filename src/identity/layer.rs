@@ -18,7 +18,7 @@ use super::certificate::Names;
 /// The other end of a connection. The server of either edge leaves it with each request.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Where it is.
+    /// The address of the other end.
     pub address: SocketAddr,
     /// The names it has proved by a certificate, if it showed one.
     pub certificate: Option<Arc<Names>>,

@@ -37,7 +37,7 @@ pub enum Denied {
     Rm {
         /// What the caller showed.
         caller: String,
-        /// For whom it wanted to speak.
+        /// The resource manager that it wanted to speak for.
         rm_id: String,
     },
     /// The caller is known and may not administer.
@@ -70,12 +70,12 @@ struct Grant {
 }
 
 impl Identity {
-    /// That of a caller where there are no rules.
+    /// The identity of a caller where there are no rules.
     pub fn anybody() -> Self {
         Self(Who::Anybody)
     }
 
-    /// That of a caller whom no rule knows.
+    /// The identity of a caller whom no rule knows.
     pub fn nobody() -> Self {
         Self(Who::Nobody)
     }

@@ -12,7 +12,7 @@ use super::certificate::{Name, NameError};
 /// Why a rule of the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
-    /// It does not say to whom it applies, or says it twice.
+    /// The rule does not say to whom it applies, or says it twice.
     #[error("an identity rule has either `certificate` or `token`")]
     Holder,
     /// The name of the certificate cannot be read.
@@ -24,7 +24,7 @@ pub enum RuleError {
     /// A pattern of resource managers that says something else than meant, or nothing.
     #[error("`{0}` is not an rmID, nor the beginning of one and a `*` behind it")]
     Pattern(String),
-    /// It grants nothing.
+    /// The rule grants nothing.
     #[error("an identity rule grants something: `rm_ids`, `admin`, or both")]
     Empty,
 }
@@ -38,12 +38,12 @@ pub struct Rule {
     admin: bool,
 }
 
-/// To whom a rule applies.
+/// The one to whom a rule applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// To who proves this name by a client certificate.
+    /// Whoever proves this name by a client certificate.
     Certificate(Name),
-    /// To who knows the token of this name.
+    /// Whoever knows the token of this name.
     Token(String),
 }
 
@@ -91,12 +91,12 @@ impl Rule {
         Ok(Self { holder, rm_ids, admin })
     }
 
-    /// To whom it applies.
+    /// The one to whom the rule applies.
     pub fn holder(&self) -> &Holder {
         &self.holder
     }
 
-    /// For whom the holder may speak.
+    /// Which resource managers the holder may speak for.
     pub fn rm_ids(&self) -> &[RmPattern] {
         &self.rm_ids
     }

@@ -13,7 +13,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 /// Why a file of tokens cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokensError {
-    /// It is not text.
+    /// The file is not text.
     #[error("the file of tokens is not UTF-8")]
     NotText,
     /// A line that cannot be meant.

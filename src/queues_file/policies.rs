@@ -31,10 +31,11 @@ use crate::input;
 #[derive(Debug)]
 pub struct PolicyFiles {
     folder: PathBuf,
-    /// Held while somebody looks, which may take long on a mount that does not answer.
+    /// The lock of whoever looks at the folder, which may take long on a mount that does not
+    /// answer.
     turn: Mutex<()>,
     table: Mutex<GroupTexts>,
-    /// Whoever watches is to look anew.
+    /// Tells the task that watches to look anew.
     hung_up: Notify,
 }
 
@@ -57,7 +58,7 @@ pub struct Changes(UnboundedReceiver<(String, Arc<str>)>);
 enum Occasion {
     /// Something may have changed.
     Change,
-    /// Somebody says that the files are as they are meant to be, or starts the service with them.
+    /// Somebody sent SIGHUP, or started the service: the files are as they are meant to be.
     Meant,
 }
 
@@ -65,7 +66,7 @@ impl PolicyFiles {
     /// Reads the folder for the first time. What its files say stands in the [`Changes`].
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn load(folder: &Path) -> anyhow::Result<(Arc<Self>, Changes)> {
         let unreadable = || format!("cannot read `{}`", folder.display());
         let folder = std::path::absolute(folder).with_context(unreadable)?;
@@ -159,7 +160,7 @@ impl PolicyFiles {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The groups that have a file. What is none, such as a pipe, may have no end.
+    /// The groups that have a file. Other things than files, such as pipes, may have no end.
     fn groups(&self) -> std::io::Result<BTreeSet<String>> {
         let mut groups = BTreeSet::new();
         for entry in self.folder.read_dir()? {

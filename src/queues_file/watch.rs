@@ -37,18 +37,18 @@ use super::way::{WatchTarget, Way};
 const QUIET: Duration = Duration::from_millis(250);
 /// How long a writer who keeps a file open is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often is looked where the system does not tell.
+/// How often the watcher looks where the system does not notify.
 const POLL_EVERY: Duration = Duration::from_secs(5);
-/// How often the way to the files may change while it is followed before the next happening is waited
-/// for: each change is one.
+/// How often the way is followed again because it changed meanwhile, before the next event is waited
+/// for: each change brings an event of its own.
 const MOST_TRIES: usize = 8;
 
 /// Something happened to a file, or may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FileEvent {
-    /// They were written to, and the writer has not closed them yet.
+    /// These files were written to, and the writer has not closed them yet.
     Written(Vec<PathBuf>),
-    /// Anything else; to anything, if no file is named.
+    /// Anything else happened to these; without any, perhaps to all.
     Changed(Vec<PathBuf>),
     /// Somebody asks to look for other reasons.
     Asked,
@@ -199,7 +199,7 @@ impl<'a> FileWatch<'a> {
         }
     }
 
-    /// Whether one of them is more than a file: a link or a directory on the way.
+    /// Whether one of these is a link or a directory on the way, and not just a file.
     fn lead_elsewhere(&self, changed: &[PathBuf]) -> bool {
         let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         changed.iter().any(|changed| !way.ends_at(changed))
@@ -221,7 +221,8 @@ fn is_missing(error: &notify::Error) -> bool {
     }
 }
 
-/// By the system's notifications; where there are none to be had, by looking.
+/// A watcher by the system's notifications; where there are none to be had, one that looks again
+/// and again.
 fn watcher(
     way: &Arc<Mutex<Way>>,
     tell: &UnboundedSender<FileEvent>,

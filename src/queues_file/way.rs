@@ -47,9 +47,9 @@ impl WatchTarget {
 /// Names on the way to files; all paths are absolute and without links before their last name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Way {
-    /// Each of them, with that of the file or folder.
+    /// All names on the ways, with those of the files or the folder at their ends.
     names: BTreeSet<PathBuf>,
-    /// The last of each way.
+    /// The name at the end of each way.
     ends: BTreeSet<PathBuf>,
     /// The directories of links and files.
     near: BTreeSet<PathBuf>,
@@ -100,7 +100,7 @@ impl Way {
         &self.near
     }
 
-    /// Those, and the directories in which they and all above them have their names.
+    /// Those, and the directories that hold any other name on a way.
     pub(super) fn directories(&self) -> BTreeSet<PathBuf> {
         let above = self.names.iter().filter_map(|name| name.parent());
         above.map(Path::to_owned).chain(self.near.iter().cloned()).collect()

@@ -5,7 +5,7 @@
 
 use percent_encoding::percent_decode_str;
 
-/// An escape that is none; the text is the offending one.
+/// A `%` without two hexadecimal digits behind it, and what is there instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid URL escape {0:?}")]
 pub(super) struct BadEscape(String);

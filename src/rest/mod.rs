@@ -107,7 +107,7 @@ pub trait Reads: Clone + Send + Sync + 'static {
     fn state_dump(&self) -> impl Future<Output = Result<Vec<u8>, DumpError>> + Send;
     /// Brings those metrics up to date that are read off the state of the cluster.
     fn refresh_metrics(&self) -> impl Future<Output = ()> + Send;
-    /// Where metrics are gathered from.
+    /// The registry that metrics are gathered from.
     fn metrics(&self) -> prometheus::Registry;
 }
 

@@ -18,7 +18,7 @@ pub(super) struct ValidationOutcome {
     /// All that is wrong with it, one fault in a line.
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
-    /// Of a text that is allowed.
+    /// The checksum of a text that is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     checksum: Option<String>,
     /// Whether the text carries this very checksum; the one that it carries decides nothing.

@@ -123,7 +123,7 @@ fn fragmentation(series: &SeriesColumns) -> Vec<PlotLine> {
 
 struct PlotLine {
     label: String,
-    /// One for each sample.
+    /// The values, one for each sample.
     values: Vec<f64>,
 }
 

@@ -273,7 +273,7 @@ fn for_each_row(
     }
 }
 
-/// Where each column is; `None` after a complaint.
+/// The position of each column; `None` after a complaint.
 fn find_columns(
     file: &Path,
     header: &StringRecord,

@@ -91,7 +91,7 @@ pub(crate) async fn replay(
     Ok(replay.finish())
 }
 
-/// Where a pod is on its way.
+/// The state of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PodState {
     Ahead,
@@ -112,7 +112,7 @@ enum EventKind {
     Arrive,
 }
 
-/// Something that will happen to a pod; the derived order is the order of happening.
+/// Something that will happen to a pod; the derived order is the order in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     /// Milliseconds on the clock of the trace.
@@ -131,7 +131,7 @@ struct Replay {
     /// Milliseconds on the clock of the trace.
     now: i64,
     states: Vec<PodState>,
-    /// By machine.
+    /// What is free on each machine.
     free: Vec<Amount>,
     fragmentation: Fragmentation,
     events: BinaryHeap<Reverse<Event>>,

@@ -49,7 +49,7 @@ pub fn apply(
         .user_group_resolver(LDAP, ldap))
 }
 
-/// One that cannot be looked at is there.
+/// A directory that cannot be looked at counts as there.
 fn is_there(directory: &Path) -> bool {
     !directory.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

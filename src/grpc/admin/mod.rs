@@ -40,7 +40,7 @@ pub(super) struct Admin {
     edge: Arc<GrpcEdge>,
     /// How long streams may take to end when the service does.
     grace: Duration,
-    /// Of those who change a configuration.
+    /// The locks by which changes of one configuration take turns.
     turns: Arc<Turns>,
 }
 

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 /// A partition of a resource manager. Whether there is one of this name, a read will tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::grpc) struct Target {
-    /// Whose it is.
+    /// The resource manager that the partition belongs to.
     pub rm_id: String,
     /// Its name with the resource manager, as the scheduler reads it.
     pub partition: String,

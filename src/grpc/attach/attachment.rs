@@ -42,7 +42,7 @@ mod sinks;
 mod tests;
 mod told;
 
-/// Where the responses go that were kept back.
+/// Takes the responses that were kept back until the shim confirmed them.
 pub trait AllocationSink: Send + Sync + 'static {
     /// A response whose turn has come. Must not call the attachment.
     fn deliver(&self, response: si::AllocationResponse);
@@ -71,15 +71,15 @@ struct Guarded {
     sinks: Sinks,
     /// Who waits for the answer to a request, by its number.
     waiting: HashMap<u64, oneshot::Sender<ShimReply>>,
-    /// When the time is looked at next.
+    /// The time at which the task looks next.
     armed: Option<Instant>,
 }
 
-/// When nothing is due.
+/// The pause of the task when nothing is due.
 const FAR: Duration = Duration::from_secs(3_600);
 
 impl Attachment {
-    /// Nobody is attached.
+    /// An attachment that no shim has joined yet.
     pub fn new(options: CallbackOptions, metrics: CallbackMetrics) -> Self {
         let state = Guarded {
             conversation: Conversation::new(options, metrics),

@@ -34,9 +34,9 @@ mod tests;
 /// Names a question, and who is to hear its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket {
-    /// No two partitions give the same.
+    /// The number of the question; no two partitions give the same.
     pub(super) id: QuestionId,
-    /// Whose question it is.
+    /// The number of the partition that asked.
     pub(super) partition: u32,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct Limits {
 /// What a step comes to.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    /// For the scheduler, in order.
+    /// Answers for the scheduler, in order.
     pub(super) answers: Vec<Answer>,
     /// Keys of requests that the shim may have assumed and that do not run there.
     pub(super) forget: Vec<Arc<str>>,
@@ -105,10 +105,10 @@ pub(super) struct Batcher {
     /// Sent back by the shim, or to be asked about more nodes: they go first.
     again: VecDeque<Pending>,
     waiting: VecDeque<Pending>,
-    /// Some of those in the two lists were cancelled meanwhile: they have no place any more.
+    /// The state of each question. One in the two lists that has none was cancelled meanwhile.
     states: BTreeMap<Ticket, QuestionState>,
     out: BTreeMap<u64, SentBatch>,
-    /// By allocation key: what the shim assumed with an answer and the scheduler has not told yet.
+    /// What the shim assumed with an answer and the scheduler has not told yet, by allocation key.
     assumed: HashMap<Arc<str>, Vec<Assumed>>,
     abandoned: BTreeMap<u64, Abandoned>,
     /// Messages in a row with results that answered nothing and were not late.
@@ -230,7 +230,7 @@ impl Query {
 }
 
 impl Batcher {
-    /// No questions.
+    /// A batcher without questions.
     pub(super) fn new(limits: Limits, metrics: CallbackMetrics) -> Self {
         Self {
             limits,
@@ -361,7 +361,7 @@ impl Batcher {
         true
     }
 
-    /// Where the shim assumed the request of this key with answers that are still good.
+    /// The node on which the shim assumed the request of this key, if that still holds.
     pub(super) fn assumed_on(&self, key: &str) -> Option<&Arc<str>> {
         self.assumed.get(key)?.last().map(|assumed| &assumed.node)
     }
@@ -417,7 +417,7 @@ impl Batcher {
         turn
     }
 
-    /// When to [expire](Self::expire) or ask for the [next batch](Self::next_batch) again.
+    /// The time at which to [expire](Self::expire) or ask for the [next batch](Self::next_batch).
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         let batch = self.out.first_key_value().map(|(_, batch)| batch.deadline);
         let sent = self.again.iter().filter_map(|pending| pending.sent).min();

@@ -52,7 +52,7 @@ pub(super) struct NotSent {
 pub(super) struct Passage {
     /// What the shim is to assume before it hears of the allocations.
     pub(super) assume: Vec<cb::CacheSync>,
-    /// For the allocation stream.
+    /// Responses for the allocation stream.
     pub(super) deliver: Vec<si::AllocationResponse>,
     /// What it is to forget after it has heard of the releases.
     pub(super) forget: Vec<cb::CacheSync>,
@@ -61,9 +61,9 @@ pub(super) struct Passage {
 /// What an acknowledgement comes to.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Confirmed {
-    /// For the allocation stream.
+    /// Responses for the allocation stream.
     pub(super) deliver: Vec<si::AllocationResponse>,
-    /// For the scheduler: placements that the shim cannot have.
+    /// Placements that the shim cannot have, for the scheduler to take back.
     pub(super) undo: Vec<si::AllocationRelease>,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Cache {
     incomplete: bool,
     /// What the RM reported as running, by application and key.
     reported: HashSet<RequestName>,
-    /// Of that, what came with nodes which may yet be refused.
+    /// Those of `reported` that came with a node which may yet be refused, by that node.
     reported_with: HashMap<String, Vec<RequestName>>,
     withheld: VecDeque<Withheld>,
     excluded: HashMap<String, Vec<(String, Instant)>>,
@@ -109,7 +109,8 @@ struct Withheld {
 }
 
 impl Cache {
-    /// Nothing told yet. `keep`: a stream will come, so that what it missed is to be known.
+    /// A view of which nothing was told yet. With `keep`, what is told is remembered for a stream
+    /// that will come.
     pub(super) fn new(keep: bool) -> Self {
         Self {
             seq: 0,
@@ -258,7 +259,7 @@ impl Cache {
         overdue
     }
 
-    /// When the next response is [overdue](Self::overdue).
+    /// The time at which the next response is [overdue](Self::overdue).
     pub(super) fn due(&self) -> Option<Instant> {
         self.withheld.front().map(|withheld| withheld.until)
     }

@@ -62,15 +62,15 @@ const SAVE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 pub(super) enum Effect {
     /// The scheduler is to ask so from now on.
     Mode(PredicateMode),
-    /// For the scheduler.
+    /// The scheduler gets this.
     Answer(Answer),
-    /// For the allocation stream.
+    /// The allocation stream gets this response.
     Deliver(si::AllocationResponse),
-    /// For the scheduler: the shim cannot have these.
+    /// The scheduler gets this back: the shim cannot have it.
     Undo(si::AllocationRelease),
-    /// For the scheduler.
+    /// The scheduler gets this.
     Invalidate(Invalidation),
-    /// For whoever asked under this number.
+    /// The one who asked under this number gets the answer.
     Reply(u64, ShimReply),
 }
 
@@ -105,13 +105,14 @@ pub(super) struct Conversation {
     cache: Cache,
     events: Events,
     states: States,
-    /// Of the last batch or request. One count for all: numbers are never used twice.
+    /// The number of the last batch or request. There is one count for all, so no number is used
+    /// twice.
     number: u64,
     stream: Option<Stream>,
     effects: Vec<Effect>,
 }
 
-/// What goes with its stream.
+/// Everything that belongs to one stream and goes with it.
 #[derive(Debug)]
 struct Stream {
     /// Number of the session.
@@ -142,7 +143,7 @@ impl Able {
 }
 
 impl Conversation {
-    /// Nobody is there yet.
+    /// A conversation that no shim has joined yet.
     pub(super) fn new(options: CallbackOptions, metrics: CallbackMetrics) -> Self {
         let expects = options.callback.predicates != Asking::None;
         let events = Events::new(options.event_capacity);
@@ -359,7 +360,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// When to [look](Self::tick).
+    /// The time at which to [look](Self::tick) next.
     pub(super) fn due(&self, now: Instant) -> Option<Instant> {
         let own = [self.presence.due(&self.options, now), self.cache.due()];
         let of_stream = self.stream.as_ref().map(|stream| {
@@ -456,7 +457,8 @@ impl Conversation {
         }
     }
 
-    /// Whose questions are open when the stream is gone.
+    /// Drops the stream, if there is one, and returns the questions that are left without an
+    /// answer.
     fn drop_stream(&mut self, now: Instant) -> Vec<Ticket> {
         let Some(stream) = self.stream.take() else { return Vec::new() };
         self.presence.detach(now);

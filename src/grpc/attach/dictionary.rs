@@ -29,11 +29,11 @@ pub(super) struct Dictionary {
     removed: Vec<u32>,
     /// Nodes that leave, and whether they were spoken of since the last look.
     leaving: HashMap<Arc<str>, bool>,
-    /// When to look at them.
+    /// The time at which to look at the nodes that leave.
     sweep: Option<Instant>,
 }
 
-/// Between two looks at the nodes that leave.
+/// The least time between two looks at the nodes that leave.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Length and tag of an entry, its index, and length and tag of its name take at most so much.
@@ -102,7 +102,7 @@ impl Dictionary {
         self.messages(false, remove, max_bytes)
     }
 
-    /// Everything, for a new stream.
+    /// The whole dictionary, for a new stream.
     pub(super) fn reset(&mut self, max_bytes: usize) -> Vec<cb::NodeDictionary> {
         let mut entries: Vec<_> = self
             .indexes

@@ -16,10 +16,10 @@ use monoceros_proto::si::v1 as si;
 use prost::Message as _;
 use tokio::time::Instant;
 
-/// So many events leave at once.
+/// Events in a full batch.
 const BATCH: usize = 256;
 
-/// Fewer leave after so long.
+/// The longest that an event waits for a batch to fill.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What may be sent before any credit, where the shim has no wish.
@@ -149,7 +149,7 @@ impl Events {
         Some(batch)
     }
 
-    /// When to look for a [batch](Self::next_batch) again.
+    /// The time at which to look for a [batch](Self::next_batch) again.
     pub(super) fn due(&self) -> Option<Instant> {
         let reader = self.reader.as_ref()?;
         reader.flush.filter(|_| reader.credit > 0)

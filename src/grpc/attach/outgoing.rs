@@ -25,11 +25,11 @@ pub(super) const ITEM_OVERHEAD_BYTES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Outgoing {
     queue: VecDeque<Body>,
-    /// Since when some wait and none was taken.
+    /// The time since which messages wait and none was taken.
     since: Option<Instant>,
     /// No message may be larger.
     max_bytes: usize,
-    /// Of the last message, if it is a cache sync.
+    /// The size of the last message, if it is a cache sync.
     sync_bytes: usize,
     overflowed: bool,
 }
@@ -57,7 +57,7 @@ pub(super) fn portions<T: Message>(
 }
 
 impl Outgoing {
-    /// Nothing waits.
+    /// A queue in which nothing waits.
     pub(super) fn new(max_bytes: usize) -> Self {
         Self { queue: VecDeque::new(), since: None, max_bytes, sync_bytes: 0, overflowed: false }
     }
@@ -107,7 +107,7 @@ impl Outgoing {
         self.queue.is_empty()
     }
 
-    /// Since when some wait and none was taken.
+    /// The time since which messages wait and none was taken.
     pub(super) fn waits_since(&self) -> Option<Instant> {
         self.since
     }

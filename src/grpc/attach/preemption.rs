@@ -22,7 +22,7 @@ pub(super) const GROUP: usize = 10;
 pub enum Preempted {
     /// The request fits once so many of the allocations have left, in the order of the question.
     Victims(usize),
-    /// It does not fit, or the answer makes no sense.
+    /// The request does not fit, or the answer makes no sense.
     Failed,
     /// There is no answer, through no fault of the request.
     Unanswered,
@@ -132,7 +132,7 @@ impl Preemptions {
         over.into_iter().filter_map(group).collect()
     }
 
-    /// When to [expire](Self::expire).
+    /// The time at which to [expire](Self::expire).
     pub(super) fn due(&self) -> Option<Instant> {
         self.0.values().map(|group| group.deadline).min()
     }

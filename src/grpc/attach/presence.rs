@@ -27,16 +27,16 @@ pub(super) enum PredicateMode {
 #[derive(Debug)]
 pub(super) struct Presence {
     attached: bool,
-    /// Somebody did at some time in this session.
+    /// Somebody has answered predicates in this session, now or before.
     known: bool,
-    /// What the last one wanted for its absence.
+    /// What the last stream wanted to hold without it.
     wish: AbsentPolicy,
-    /// Since when nobody does.
+    /// The time since which nobody answers predicates.
     missing_since: Option<Instant>,
 }
 
 impl Presence {
-    /// Nobody was ever there. The grace begins with the session.
+    /// The presence before any stream. The grace begins with the session.
     pub(super) fn new() -> Self {
         let wish = AbsentPolicy::AbsentUnspecified;
         Self { attached: false, known: false, wish, missing_since: None }
@@ -53,7 +53,7 @@ impl Presence {
         self.missing_since = None;
     }
 
-    /// Nobody does any more.
+    /// Nobody answers predicates any more.
     pub(super) fn detach(&mut self, now: Instant) {
         if std::mem::take(&mut self.attached) {
             self.missing_since = Some(now);
@@ -97,7 +97,7 @@ impl Presence {
         }
     }
 
-    /// When [`Self::mode`] changes by itself.
+    /// The time at which [`Self::mode`] changes by itself.
     pub(super) fn due(&self, options: &CallbackOptions, now: Instant) -> Option<Instant> {
         let holds = self.mode(options, now) == PredicateMode::Hold;
         let changes = options.callback.after_grace != AfterGrace::Hold;

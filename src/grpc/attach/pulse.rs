@@ -32,7 +32,7 @@ pub(super) enum Beat {
 }
 
 impl Pulse {
-    /// Just heard.
+    /// The pulse of a shim that was heard just now.
     pub(super) fn new(every: Duration, now: Instant) -> Self {
         Self { every, next: now + every, unanswered: 0, nonce: 0 }
     }
@@ -57,7 +57,7 @@ impl Pulse {
         Beat::Ask(self.nonce)
     }
 
-    /// When to look again.
+    /// The time at which to look again.
     pub(super) fn due(&self) -> Instant {
         self.next
     }

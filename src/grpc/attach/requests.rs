@@ -23,7 +23,7 @@ pub(super) struct ShimDump {
 }
 
 impl ShimDump {
-    /// Nothing told yet.
+    /// A dump of which no part has come yet.
     pub(super) fn new(request: u64, deadline: Instant, max_bytes: usize) -> Self {
         Self { request, deadline, max_bytes, next: 0, data: Vec::new() }
     }
@@ -80,7 +80,7 @@ impl Saves {
         over
     }
 
-    /// When to [expire](Self::expire).
+    /// The time at which to [expire](Self::expire).
     pub(super) fn due(&self) -> Option<Instant> {
         self.0.values().min().copied()
     }

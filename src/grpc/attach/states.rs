@@ -15,13 +15,13 @@ use tokio::time::Instant;
 
 use super::outgoing::portions;
 
-/// Between two messages.
+/// The least time between two messages.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Kept for a stream that is away, at most.
+/// Most states that are kept for a stream that is away.
 const MOST: usize = 100_000;
 
-/// In one message.
+/// Most states in one message.
 const BATCH: usize = 1_000;
 
 /// What the RM has not been told yet.
@@ -29,9 +29,9 @@ const BATCH: usize = 1_000;
 pub(super) struct States {
     /// A stream that wants them is there, and takes messages so large.
     attached: Option<usize>,
-    /// By application and key.
+    /// The latest state of each request, by application and key.
     latest: BTreeMap<(String, String), si::UpdateContainerSchedulingStateRequest>,
-    /// Since when some of them wait.
+    /// The time since which some of them wait.
     since: Option<Instant>,
     sent: Option<Instant>,
 }
@@ -57,7 +57,7 @@ impl States {
         }
     }
 
-    /// Everything that waits, if the last time is long enough ago.
+    /// Everything that waits, if the last message is long enough ago.
     pub(super) fn next_batches(&mut self, now: Instant) -> Vec<cb::ContainerStateBatch> {
         let Some(max_bytes) = self.attached.filter(|_| self.due().is_some_and(|due| due <= now))
         else {
@@ -71,7 +71,7 @@ impl States {
             .collect()
     }
 
-    /// When to [send](Self::next_batches).
+    /// The time at which to [send](Self::next_batches).
     pub(super) fn due(&self) -> Option<Instant> {
         let since = self.since.filter(|_| self.attached.is_some())?;
         Some(self.sent.map_or(since, |sent| since.max(sent + PAUSE)))

@@ -29,7 +29,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Open, for so many batches.
+    /// A window that is open for `most` batches.
     pub(super) fn new(most: usize) -> Self {
         Self { most, size: most, held_until: None, paused_until: None, stale_pause: PAUSE }
     }
@@ -39,7 +39,7 @@ impl Window {
         out < self.size && self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// When it opens again, while it is shut whatever is out.
+    /// The time at which a pause ends, during one.
     pub(super) fn opens_at(&self, now: Instant) -> Option<Instant> {
         self.paused_until.filter(|until| *until > now)
     }

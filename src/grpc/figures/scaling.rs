@@ -39,7 +39,7 @@ pub(super) type Sets = Pin<Box<dyn Stream<Item = Result<si::AutoScalingMetrics, 
 #[derive(Clone, Debug)]
 pub(super) struct ScalingQuery {
     rm_id: String,
-    /// None: all of them.
+    /// The partition to look at; without one, all of them.
     partition: Option<String>,
     limit: usize,
 }

@@ -35,20 +35,21 @@ pub struct Echo {
 /// pending asks.
 #[derive(Debug, Default)]
 pub struct Echoes {
-    /// By application and partition, without the prefix of the RM.
+    /// Keys are application and partition, the latter without the prefix of the RM.
     applications: BTreeMap<(String, String), KnownApplication>,
 }
 
 #[derive(Debug, Default)]
 struct KnownApplication {
     queue: Option<Arc<str>>,
-    /// By allocation key.
+    /// The pending asks, by allocation key.
     asks: BTreeMap<String, KnownAsk>,
 }
 
 #[derive(Debug, Default)]
 struct KnownAsk {
-    /// What it may mean, with the priority that it comes to; the latest last.
+    /// The texts that were sent for the ask, each with the priority that it stands for; the latest
+    /// last.
     texts: Vec<(i32, Echo)>,
     /// How often it was sent and not refused.
     unrefused: u32,
@@ -93,8 +94,8 @@ impl Echoes {
         }
     }
 
-    /// What goes with an allocation of this key and priority, which brings it one nearer to its
-    /// end.
+    /// What to repeat with an allocation of this key and priority. The ask has one less to come after
+    /// that.
     pub fn allocated(
         &mut self,
         partition: &str,

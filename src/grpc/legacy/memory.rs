@@ -17,7 +17,7 @@ const MEMORY: &str = "memory";
 /// Bytes in a megabyte.
 const MEGABYTE: i64 = 1_000_000;
 
-/// In what a resource manager counts `memory`.
+/// The unit in which a resource manager counts `memory`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MemoryUnit {

@@ -48,7 +48,7 @@ pub enum Legacy {}
 
 /// What a session keeps for a client of the oldest dialect.
 pub struct Translator {
-    /// For the stream.
+    /// The outbox of the stream.
     pub outbox: Outbox<legacy::UpdateResponse>,
     options: Mutex<LegacyOptions>,
     echoes: Mutex<Echoes>,
@@ -57,7 +57,7 @@ pub struct Translator {
 }
 
 impl Translator {
-    /// Nothing said yet.
+    /// A translator that has said nothing yet.
     pub fn new(bounds: Bounds, backlog: &Arc<Backlog>, options: LegacyOptions) -> Self {
         Self {
             outbox: Outbox::new(bounds, backlog),
@@ -67,7 +67,7 @@ impl Translator {
         }
     }
 
-    /// From now on other options hold, for what comes and goes from now on.
+    /// Other options hold for all messages from now on.
     pub fn set_options(&self, options: LegacyOptions) {
         *lock(&self.options) = options;
     }
@@ -155,7 +155,7 @@ impl StreamKind for Legacy {
     ) -> Result<(), UpdateError> {
         let rm_id = session.rm_id().to_owned();
         if !session.legacy.announced.swap(true, Ordering::Relaxed) {
-            // One stream, one order: what an item lacks now will not come by another one.
+            // There is one stream and one order: what an item lacks now will not come by another stream.
             handle.control(&rm_id).await?.set_reorder_window(Duration::ZERO);
         }
         let operations = session.legacy.request(request);

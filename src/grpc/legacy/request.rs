@@ -23,13 +23,13 @@ pub(super) const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 /// A request, taken apart: what to do in which order, and what to answer at once.
 #[derive(Debug, Default)]
 pub struct Operations {
-    /// First: applications that come and go.
+    /// The first to be done: applications that come and go.
     pub application: si::ApplicationRequest,
-    /// Then asks and releases.
+    /// The second: asks and releases.
     pub allocation: si::AllocationRequest,
-    /// Then nodes.
+    /// The third: nodes.
     pub nodes: si::NodeRequest,
-    /// Last what is really used.
+    /// The last: what is really used.
     pub reports: Vec<si::UtilizationReport>,
     /// Answers to what could not be translated.
     pub refused: legacy::UpdateResponse,

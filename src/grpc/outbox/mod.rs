@@ -76,7 +76,8 @@ pub struct Outbox<R> {
     queue: Mutex<WaitingQueue<R>>,
 }
 
-/// Held before the queue by whoever needs both.
+/// What was sent, and to which stream. Whoever needs this lock and that of the queue takes this one
+/// first.
 struct Delivery {
     line: Option<Arc<Line>>,
     sent: Sent,

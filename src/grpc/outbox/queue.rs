@@ -22,9 +22,9 @@ use crate::grpc::session::backlog::Load;
 pub(super) struct WaitingQueue<R> {
     bounds: Bounds,
     waiting: VecDeque<Waiting<R>>,
-    /// Of those that wait.
+    /// The load of the messages that wait.
     load: Load,
-    /// Of what was sent and is kept.
+    /// The load of the messages that were sent and are kept.
     pub(super) kept: Load,
     /// The stream that takes messages: the same as that of the delivery, to be woken.
     pub(super) line: Option<Arc<Line>>,
@@ -93,7 +93,7 @@ impl<R: Reply> WaitingQueue<R> {
         Some(waiting)
     }
 
-    /// So much of what was kept is kept no more.
+    /// Counts out messages that were kept and are kept no more.
     pub(super) fn free(&mut self, load: Load) {
         self.kept = self.kept.minus(load);
     }

@@ -46,7 +46,7 @@ struct SentMessage {
     sent: Instant,
 }
 
-/// Not everything that the client misses is still there.
+/// Some of the messages that the client misses are not kept any more.
 #[derive(Debug)]
 pub(super) struct Missing;
 
@@ -144,7 +144,7 @@ impl Sent {
     /// Whether a client that names the last number it received can go on from there.
     pub(super) fn knows(&self, resume: Option<u64>) -> Result<(), Missing> {
         match resume {
-            // It has nothing to compare with.
+            // The outbox has nothing to compare with.
             None | Some(0) if self.has_gap => Err(Missing),
             None | Some(0) => Ok(()),
             Some(seq) => {
@@ -271,7 +271,7 @@ mod tests {
             sent.stream_lost(now + lost_after);
             assert_eq!(sent.knows(None).is_err(), gap);
         }
-        // A client that knows what it has got is not in doubt.
+        // A client that says what it has received leaves no doubt.
         let mut sent = sent(Some(0), 3, now);
         sent.discard(Load { items: 1, bytes: 1 });
         sent.stream_lost(now);

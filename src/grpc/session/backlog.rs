@@ -16,7 +16,7 @@ pub struct Load {
     pub bytes: usize,
 }
 
-/// Where too much begins and ends.
+/// The loads at which too much begins and ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Marks {
     /// At or above: too much.
@@ -70,7 +70,7 @@ impl Load {
 }
 
 impl Backlog {
-    /// Nothing waits.
+    /// A backlog in which nothing waits.
     pub fn new(marks: Marks) -> Self {
         Self { marks, items: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }

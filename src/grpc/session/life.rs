@@ -23,11 +23,11 @@ use crate::grpc::kind::StreamKind;
 use crate::grpc::line::Line;
 use crate::grpc::outbox::Unbindable;
 
-/// Where the session is in its life, and what the scheduler knows of that.
+/// The state of a session, and what the scheduler knows of it.
 pub(super) struct Standing {
     pub(super) life: Lifecycle,
     pub(super) registered: Instant,
-    /// What the scheduler was told last.
+    /// Whether the scheduler was last told to decide nothing.
     pub(super) held: bool,
 }
 

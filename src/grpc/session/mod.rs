@@ -58,13 +58,13 @@ pub struct Session {
     backlog: Arc<Backlog>,
     /// Too much waits to be sent.
     is_behind: AtomicBool,
-    /// For allocation streams.
+    /// The outbox of allocation streams.
     pub allocations: Outbox<si::AllocationResponse>,
-    /// For application streams.
+    /// The outbox of application streams.
     pub applications: Outbox<si::ApplicationResponse>,
-    /// For node streams.
+    /// The outbox of node streams.
     pub nodes: Outbox<si::NodeResponse>,
-    /// For the one stream of the oldest dialect.
+    /// The outbox of the one stream of the oldest dialect, and what its messages repeat.
     pub legacy: Translator,
     /// The callback side.
     attachment: Arc<Attachment>,
@@ -73,11 +73,11 @@ pub struct Session {
 /// What a registration said of itself.
 #[derive(Clone, Debug, Default)]
 pub struct Registrant {
-    /// Whose session it is.
+    /// The id of the resource manager.
     pub rm_id: String,
     /// Larger than that of any earlier session, restarts included.
     pub number: u64,
-    /// Of the resource manager.
+    /// The version that the resource manager gives as its own.
     pub version: String,
     /// Never empty.
     pub policy_group: String,
@@ -94,11 +94,11 @@ pub struct Registrant {
 pub struct SessionStatus {
     /// What it said of itself.
     pub registrant: Registrant,
-    /// Where it is in its life.
+    /// The state of the session.
     pub state: SessionState,
-    /// Since when it is paused, in nanoseconds since the epoch.
+    /// The time at which it was paused, if it is, in nanoseconds since the epoch.
     pub paused_at_ns: Option<i64>,
-    /// None before the first stream.
+    /// The dialect of its streams; none before the first one.
     pub dialect: Option<Dialect>,
     /// Kinds of its open streams.
     pub open_streams: Vec<&'static str>,
@@ -153,7 +153,7 @@ impl Session {
         }
     }
 
-    /// Whose session it is.
+    /// The id of the resource manager.
     pub fn rm_id(&self) -> &str {
         &self.registrant.rm_id
     }
@@ -179,7 +179,7 @@ impl Session {
         !own.is_empty() && *own != config
     }
 
-    /// Where it is in its life.
+    /// The state of the session.
     pub fn state(&self) -> SessionState {
         self.standing().life.state()
     }
@@ -199,7 +199,7 @@ impl Session {
         ]
     }
 
-    /// Everything about it.
+    /// What operators are told of it.
     pub fn status(&self) -> SessionStatus {
         let bound = self.outboxes().into_iter().filter(|(_, _, outbox)| outbox.is_bound());
         let attach = self.attachment.is_attached().then_some("attach");

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Where a session is in its life.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionState {
     /// Registered, and no stream that carries allocations has come yet.
@@ -106,7 +106,7 @@ impl Lifecycle {
         self.state
     }
 
-    /// When it began.
+    /// The time at which the present state began.
     pub fn since(&self) -> Instant {
         self.since
     }
@@ -126,7 +126,7 @@ impl Lifecycle {
         changes
     }
 
-    /// When it is [`LifecycleEvent::Overdue`]; not at all in a state that may last.
+    /// The time at which [`LifecycleEvent::Overdue`] falls due; none in a state that may last.
     pub fn deadline(&self) -> Option<Instant> {
         let patience = match self.state {
             SessionState::Unattached => self.patience.attach,

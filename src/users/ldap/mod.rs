@@ -120,7 +120,7 @@ fn attributes(settings: &LdapSettings) -> Vec<&str> {
     names
 }
 
-/// For whoever submits; the rest is for the operator.
+/// What the one who submits is told; the rest is for the operator.
 fn failed(step: &'static str, error: &LdapError) -> String {
     warn!(step, %error, "LDAP lookup");
     match error {

@@ -18,7 +18,7 @@ use crate::input;
 /// The keys without which there is nothing to be looked up.
 const REQUIRED: [&str; 8] =
     ["Host", "Port", "BaseDN", "Filter", "GroupAttr", "ReturnAttr", "BindUser", "BindPassword"];
-/// Where in a filter the user's name goes.
+/// The place in a filter where the user's name goes.
 pub(super) const USER: &str = "%s";
 /// The port of LDAP within TLS.
 const LDAPS: u16 = 636;
@@ -29,7 +29,7 @@ pub enum LdapSettingsError {
     /// The directory of the files cannot be read.
     #[error("cannot read the LDAP settings in `{directory}`: {reason}")]
     Unreadable {
-        /// Where they should be.
+        /// The folder in which they should be.
         directory: String,
         /// What the system says.
         reason: io::Error,
@@ -40,7 +40,7 @@ pub enum LdapSettingsError {
     /// Some files are missing.
     #[error("LDAP settings in `{directory}`: {} missing", list(.keys))]
     Missing {
-        /// Where they should be.
+        /// The folder in which they should be.
         directory: String,
         /// Their names.
         keys: Vec<&'static str>,
@@ -52,7 +52,7 @@ pub enum LdapSettingsError {
 pub(super) struct Password(String);
 
 impl Password {
-    /// For the directory itself.
+    /// The password for the directory itself.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
@@ -77,7 +77,7 @@ pub(crate) struct LdapSettings {
     pub(super) port: u16,
     /// Below this entry users are searched.
     pub(super) base_dn: String,
-    /// With [`USER`] in it.
+    /// The filter of a search, with [`USER`] in it.
     pub(super) filter: String,
     /// The attribute whose values are the groups, as distinguished names.
     pub(super) group_attribute: String,
@@ -193,7 +193,7 @@ impl LdapSettings {
         Ok(())
     }
 
-    /// What can be used and probably does not mean what its author thinks.
+    /// Warns of values that can be used and probably do not mean what their author thinks.
     fn doubts(&self) -> Vec<String> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
         let is_attribute = |name: &String| {

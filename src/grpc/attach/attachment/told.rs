@@ -36,17 +36,17 @@ impl Attachment {
         self.work(|conversation, now| conversation.allocations(now, response));
     }
 
-    /// The RM hears of nodes.
+    /// Takes note of what the RM hears of its nodes.
     pub fn nodes(&self, response: &si::NodeResponse) {
         self.work(|conversation, now| conversation.nodes(now, response));
     }
 
-    /// Things happened.
+    /// Takes events, for a shim that wants to hear of them.
     pub fn events(&self, events: Vec<si::EventRecord>) {
         self.work(|conversation, now| conversation.happened(now, events));
     }
 
-    /// Requests stand differently.
+    /// Takes new states of requests, for a shim that wants to hear of them.
     pub fn container_states(&self, states: Vec<si::UpdateContainerSchedulingStateRequest>) {
         self.work(|conversation, now| conversation.stands(now, states));
     }

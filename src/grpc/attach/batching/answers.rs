@@ -47,7 +47,7 @@ impl Batcher {
         self.useless > 2 * self.limits.batches
     }
 
-    /// One result of a batch that is out; whether it answers something.
+    /// Takes one result of a batch that is out. Says whether it answers something.
     fn result(
         &mut self,
         now: Instant,
@@ -182,7 +182,7 @@ impl Batcher {
         self.again.push_back(pending);
     }
 
-    /// The question is over.
+    /// Answers the question, which is over with that.
     fn answer(&mut self, pending: &Pending, verdict: Verdict, turn: &mut Turn) {
         let ticket = pending.question.ticket;
         self.states.remove(&ticket);

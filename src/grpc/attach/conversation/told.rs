@@ -82,7 +82,7 @@ impl Conversation {
         self.effects.extend(passage.deliver.into_iter().map(Effect::Deliver));
     }
 
-    /// The RM hears of nodes.
+    /// Takes note of what the RM hears of its nodes.
     pub(in crate::grpc::attach) fn nodes(&mut self, now: Instant, response: &si::NodeResponse) {
         for node in &response.accepted {
             self.dictionary.stays(&node.node_id);
@@ -124,14 +124,14 @@ impl Conversation {
         self.dictionary.leaves(now, node);
     }
 
-    /// Things happened.
+    /// Takes events.
     pub(in crate::grpc::attach) fn happened(&mut self, now: Instant, events: Vec<si::EventRecord>) {
         let dropped = self.events.push(now, events);
         self.metrics.dropped_events.inc_by(dropped);
         self.send_what_is_ready(now);
     }
 
-    /// Requests stand differently.
+    /// Takes new states of requests.
     pub(in crate::grpc::attach) fn stands(
         &mut self,
         now: Instant,
@@ -142,7 +142,7 @@ impl Conversation {
     }
 }
 
-/// One reason for all nodes.
+/// The reason, given for all nodes of the question.
 fn everywhere(reason: &str, question: &Question) -> Vec<(String, u32)> {
     vec![(reason.to_owned(), clamped(question.nodes.len()))]
 }
