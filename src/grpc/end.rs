@@ -11,17 +11,19 @@
 
 use std::time::Duration;
 
-use monoceros_actors::{RegisterError, UpdateError};
-use tonic::metadata::{AsciiMetadataValue, MetadataMap};
+use monoceros_actors::UpdateError;
+use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt as _};
 
-use super::REASON_TRAILER;
+pub use self::refusal::RegistrationRefusal;
+pub use self::status::internal;
+use self::status::told;
+pub(super) use self::status::with_reason;
 use super::kind::Dialect;
 use crate::identity::Denied;
 
-/// `ErrorInfo.domain` of every status.
-const DOMAIN: &str = "scheduler-interface";
+mod refusal;
+mod status;
 
 /// When to come back to a scheduler that ends, or that was too slow.
 const SOON: Duration = Duration::from_secs(1);
@@ -164,58 +166,6 @@ pub enum Cause {
     StateLost(String),
 }
 
-/// Why a registration was refused; an earlier session of the same resource manager goes on.
-#[derive(Debug, thiserror::Error)]
-pub enum RegistrationRefusal {
-    /// The scheduler refused it.
-    #[error(transparent)]
-    Register(#[from] RegisterError),
-    /// Metadata of the call cannot be read.
-    #[error("metadata `{0}` cannot be read")]
-    BadMetadata(&'static str),
-    /// As many resource managers are registered as may be.
-    #[error("{0} resource managers are registered, which is the limit")]
-    TooManySessions(usize),
-    /// A text is too long for what it names.
-    #[error("`{field}` has more than {limit} bytes")]
-    IdTooLong {
-        /// The field of the request.
-        field: &'static str,
-        /// The most it may have.
-        limit: usize,
-    },
-    /// There are too many entries.
-    #[error("a registration of {items} entries is refused: send at most {limit}")]
-    TooManyItems {
-        /// How many it has.
-        items: usize,
-        /// How many it may have.
-        limit: usize,
-    },
-    /// The queue configuration of the policy group cannot be read.
-    #[error("the queue configuration of policy group `{group}` cannot be read: {why}")]
-    PolicyUnreadable {
-        /// The policy group.
-        group: String,
-        /// What the system, or the check of the file, says.
-        why: String,
-    },
-    /// Somebody else uses the policy group with another configuration.
-    #[error("policy group `{group}` is used by `{other}` with another queue configuration")]
-    PolicyGroupConflict {
-        /// The policy group.
-        group: String,
-        /// The resource manager that uses it.
-        other: String,
-    },
-    /// The registration took longer than this.
-    #[error("the registration took longer than {0:?}")]
-    TooSlow(Duration),
-    /// A bug of ours.
-    #[error("the registration ended unexpectedly")]
-    Internal,
-}
-
 impl End {
     /// Whether the client has to register, and then to report everything again.
     pub fn demands_registration(&self) -> bool {
@@ -324,49 +274,6 @@ impl From<UpdateError> for End {
     }
 }
 
-impl From<RegistrationRefusal> for Status {
-    fn from(refusal: RegistrationRefusal) -> Self {
-        let (code, reason, retry) = match &refusal {
-            RegistrationRefusal::Register(RegisterError::RmIdMissing) => {
-                (Code::InvalidArgument, "RM_ID_MISSING", None)
-            }
-            RegistrationRefusal::Register(RegisterError::RmIdInvalid(_))
-            | RegistrationRefusal::BadMetadata(_) => (Code::InvalidArgument, "RM_ID_INVALID", None),
-            RegistrationRefusal::Register(RegisterError::Config(_))
-            | RegistrationRefusal::PolicyUnreadable { .. } => {
-                (Code::InvalidArgument, "CONFIG_INVALID", None)
-            }
-            RegistrationRefusal::Register(RegisterError::Stopped) => {
-                (Code::Unavailable, "SHUTTING_DOWN", Some(SOON))
-            }
-            RegistrationRefusal::TooManySessions(_) => {
-                (Code::ResourceExhausted, "LIMIT_SESSIONS", Some(LATER))
-            }
-            RegistrationRefusal::IdTooLong { .. } => (Code::ResourceExhausted, "LIMIT_ID", None),
-            RegistrationRefusal::TooManyItems { .. } => {
-                (Code::ResourceExhausted, "LIMIT_ITEMS", None)
-            }
-            RegistrationRefusal::PolicyGroupConflict { .. } => {
-                (Code::FailedPrecondition, "POLICY_GROUP_CONFLICT", None)
-            }
-            RegistrationRefusal::TooSlow(_) => {
-                (Code::DeadlineExceeded, "REGISTRATION_TIMEOUT", Some(SOON))
-            }
-            RegistrationRefusal::Internal => (Code::Internal, "INTERNAL_ERROR", None),
-        };
-        let text = match &refusal {
-            RegistrationRefusal::Register(RegisterError::Config(errors)) => errors.to_string(),
-            other => other.to_string(),
-        };
-        told(code, reason, &shortened(text), [], retry)
-    }
-}
-
-/// The status of a call that failed through a bug of ours.
-pub fn internal(message: &str) -> Status {
-    with_reason(Code::Internal, "INTERNAL_ERROR", message)
-}
-
 /// A message of a client that could not be read, as opposed to a connection that broke.
 pub fn unreadable(status: &Status) -> Option<End> {
     let from_transport = std::error::Error::source(status).is_some();
@@ -385,79 +292,12 @@ pub fn text<'m>(metadata: &'m MetadataMap, key: &'static str) -> Result<Option<&
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// A status with its machine-readable reason.
-pub(super) fn with_reason(code: Code, reason: &'static str, message: &str) -> Status {
-    told(code, reason, message, [], None)
-}
-
-fn told(
-    code: Code,
-    reason: &'static str,
-    message: &str,
-    about: impl IntoIterator<Item = (&'static str, String)>,
-    retry: Option<Duration>,
-) -> Status {
-    // Both may hold what a client or an operator wrote, however long that is.
-    let message = cut(message, STATUS_TEXT_BYTES);
-    let about =
-        about.into_iter().map(|(key, value)| (key.to_owned(), cut(&value, DETAIL_VALUE_BYTES)));
-    let about = about.collect::<std::collections::HashMap<_, _>>();
-    let mut details = ErrorDetails::with_error_info(reason, DOMAIN, about);
-    if retry.is_some() {
-        details.set_retry_info(retry);
-    }
-    let mut metadata = MetadataMap::new();
-    metadata.insert(REASON_TRAILER, AsciiMetadataValue::from_static(reason));
-    // The details repeat the text; the whole of it only once.
-    let detailed = Status::with_error_details(code, cut(&message, DETAILED_TEXT_BYTES), details);
-    let details = tonic::codegen::Bytes::copy_from_slice(detailed.details());
-    Status::with_details_and_metadata(code, message, details, metadata)
-}
-
-/// How much of its text the details of a status repeat.
-const DETAILED_TEXT_BYTES: usize = 256;
-
-/// How much the details of a status say under one key: any id of a resource manager fits.
-const DETAIL_VALUE_BYTES: usize = 512;
-
-/// A status travels in HTTP headers, for which many clients allow 8 KiB in all (and a byte that is
-/// not plain ASCII takes three there).
-const STATUS_TEXT_BYTES: usize = 4_096;
-
-/// Left free for the line that says how many lines are missing.
-const REST_BYTES: usize = 100;
-
-/// The beginning of a text, such that it takes no more than `most` bytes in a header.
-fn cut(text: &str, most: usize) -> String {
-    let mut bytes = 0;
-    let beyond = text.char_indices().find(|(_, c)| {
-        bytes += if c.is_ascii() { 1 } else { 3 * c.len_utf8() };
-        bytes > most
-    });
-    beyond.map_or_else(|| text.to_owned(), |(at, _)| format!("{}…", &text[..at]))
-}
-
-/// The first lines of a long list of errors, and how many more there are.
-fn shortened(text: String) -> String {
-    if text.len() <= STATUS_TEXT_BYTES {
-        return text;
-    }
-    let mut bytes = REST_BYTES;
-    let fits = |line: &&str| {
-        bytes += line.len() + 1;
-        bytes <= STATUS_TEXT_BYTES
-    };
-    let kept: Vec<&str> = text.lines().take_while(fits).collect();
-    if kept.is_empty() {
-        return cut(&text, STATUS_TEXT_BYTES);
-    }
-    let rest = text.lines().count() - kept.len();
-    format!("{}\n… and {rest} more lines; `monoceros validate` prints all", kept.join("\n"))
-}
-
 #[cfg(test)]
 mod tests {
+    use tonic_types::StatusExt as _;
+
     use super::*;
+    use crate::grpc::REASON_TRAILER;
 
     #[test]
     fn a_status_carries_its_reason_for_programs_and_a_sentence_for_people() {
@@ -526,18 +366,5 @@ mod tests {
         assert_eq!(text(&metadata, "x-si-rm-id").unwrap(), None);
         metadata.insert("x-si-rm-id", "rm".parse().unwrap());
         assert_eq!(text(&metadata, "x-si-rm-id").unwrap(), Some("rm"));
-    }
-
-    #[test]
-    fn a_long_list_of_errors_is_cut_at_a_line() {
-        let line = "queue `root.a`: something is wrong with it\n";
-        let text = shortened(line.repeat(1_000));
-        assert!(text.len() <= STATUS_TEXT_BYTES);
-        assert_eq!(cut(&text, STATUS_TEXT_BYTES), text);
-        let (kept, rest) = text.rsplit_once('\n').unwrap();
-        assert!(kept.ends_with("with it"));
-        let cut = 1_000 - kept.lines().count();
-        assert!(rest.contains(&format!("{cut} more lines")), "{rest}");
-        assert_eq!(shortened(line.to_owned()), line);
     }
 }

@@ -69,30 +69,39 @@ impl Outgoing {
             return;
         }
         self.since.get_or_insert(now);
-        let bytes = match &body {
-            Body::CacheSync(sync) => sync.encoded_len(),
-            _ => 0,
+        let body = match body {
+            Body::CacheSync(sync) => match self.join(sync) {
+                Some(sync) => Body::CacheSync(sync),
+                None => return,
+            },
+            other => other,
         };
-        if let (Some(Body::CacheSync(last)), Body::CacheSync(next)) = (self.queue.back_mut(), &body)
-            && self.sync_bytes + bytes <= self.max_bytes
-            && joins(last, next)
-        {
-            self.sync_bytes += bytes;
-            let Body::CacheSync(next) = body else { unreachable!("just matched") };
-            last.cache_seq = next.cache_seq;
-            if let (Some(args), Some(more)) = (&mut last.args, next.args) {
-                args.assumed_allocations.extend(more.assumed_allocations);
-                args.forget_allocations.extend(more.forget_allocations);
-            }
-            return;
-        }
         if self.queue.len() == MOST {
             self.overflowed = true;
             self.queue = VecDeque::new();
             return;
         }
-        self.sync_bytes = bytes;
+        self.sync_bytes = match &body {
+            Body::CacheSync(sync) => sync.encoded_len(),
+            _ => 0,
+        };
         self.queue.push_back(body);
+    }
+
+    /// Joins a cache sync to the last message, or gives it back.
+    fn join(&mut self, next: cb::CacheSync) -> Option<cb::CacheSync> {
+        let bytes = self.sync_bytes + next.encoded_len();
+        let Some(Body::CacheSync(last)) = self.queue.back_mut() else { return Some(next) };
+        if bytes > self.max_bytes || !joins(last, &next) {
+            return Some(next);
+        }
+        self.sync_bytes = bytes;
+        last.cache_seq = next.cache_seq;
+        if let (Some(args), Some(more)) = (&mut last.args, next.args) {
+            args.assumed_allocations.extend(more.assumed_allocations);
+            args.forget_allocations.extend(more.forget_allocations);
+        }
+        None
     }
 
     /// The oldest message.

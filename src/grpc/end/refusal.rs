@@ -1,0 +1,102 @@
+//! Why a registration was refused, and the status that says so.
+//!
+//! It is apart from [`End`](super::End) because a refusal ends nothing: an earlier session of the same
+//! resource manager goes on.
+
+use std::time::Duration;
+
+use monoceros_actors::RegisterError;
+use tonic::{Code, Status};
+
+use super::status::{shortened, told};
+use super::{LATER, SOON};
+
+/// Why a registration was refused; an earlier session of the same resource manager goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistrationRefusal {
+    /// The scheduler refused it.
+    #[error(transparent)]
+    Register(#[from] RegisterError),
+    /// Metadata of the call cannot be read.
+    #[error("metadata `{0}` cannot be read")]
+    BadMetadata(&'static str),
+    /// As many resource managers are registered as may be.
+    #[error("{0} resource managers are registered, which is the limit")]
+    TooManySessions(usize),
+    /// A text is too long for what it names.
+    #[error("`{field}` has more than {limit} bytes")]
+    IdTooLong {
+        /// The field of the request.
+        field: &'static str,
+        /// The most it may have.
+        limit: usize,
+    },
+    /// There are too many entries.
+    #[error("a registration of {items} entries is refused: send at most {limit}")]
+    TooManyItems {
+        /// How many it has.
+        items: usize,
+        /// How many it may have.
+        limit: usize,
+    },
+    /// The queue configuration of the policy group cannot be read.
+    #[error("the queue configuration of policy group `{group}` cannot be read: {why}")]
+    PolicyUnreadable {
+        /// The policy group.
+        group: String,
+        /// What the system, or the check of the file, says.
+        why: String,
+    },
+    /// Somebody else uses the policy group with another configuration.
+    #[error("policy group `{group}` is used by `{other}` with another queue configuration")]
+    PolicyGroupConflict {
+        /// The policy group.
+        group: String,
+        /// The resource manager that uses it.
+        other: String,
+    },
+    /// The registration took longer than this.
+    #[error("the registration took longer than {0:?}")]
+    TooSlow(Duration),
+    /// A bug of ours.
+    #[error("the registration ended unexpectedly")]
+    Internal,
+}
+
+impl From<RegistrationRefusal> for Status {
+    fn from(refusal: RegistrationRefusal) -> Self {
+        let (code, reason, retry) = match &refusal {
+            RegistrationRefusal::Register(RegisterError::RmIdMissing) => {
+                (Code::InvalidArgument, "RM_ID_MISSING", None)
+            }
+            RegistrationRefusal::Register(RegisterError::RmIdInvalid(_))
+            | RegistrationRefusal::BadMetadata(_) => (Code::InvalidArgument, "RM_ID_INVALID", None),
+            RegistrationRefusal::Register(RegisterError::Config(_))
+            | RegistrationRefusal::PolicyUnreadable { .. } => {
+                (Code::InvalidArgument, "CONFIG_INVALID", None)
+            }
+            RegistrationRefusal::Register(RegisterError::Stopped) => {
+                (Code::Unavailable, "SHUTTING_DOWN", Some(SOON))
+            }
+            RegistrationRefusal::TooManySessions(_) => {
+                (Code::ResourceExhausted, "LIMIT_SESSIONS", Some(LATER))
+            }
+            RegistrationRefusal::IdTooLong { .. } => (Code::ResourceExhausted, "LIMIT_ID", None),
+            RegistrationRefusal::TooManyItems { .. } => {
+                (Code::ResourceExhausted, "LIMIT_ITEMS", None)
+            }
+            RegistrationRefusal::PolicyGroupConflict { .. } => {
+                (Code::FailedPrecondition, "POLICY_GROUP_CONFLICT", None)
+            }
+            RegistrationRefusal::TooSlow(_) => {
+                (Code::DeadlineExceeded, "REGISTRATION_TIMEOUT", Some(SOON))
+            }
+            RegistrationRefusal::Internal => (Code::Internal, "INTERNAL_ERROR", None),
+        };
+        let text = match &refusal {
+            RegistrationRefusal::Register(RegisterError::Config(errors)) => errors.to_string(),
+            other => other.to_string(),
+        };
+        told(code, reason, &shortened(text), [], retry)
+    }
+}
