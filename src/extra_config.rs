@@ -51,8 +51,8 @@ impl<'e> ExtraConfig<'e> {
         }
     }
 
-    /// Hands over each key that begins with `prefix`, without that, and its text. `Err` says why they
-    /// cannot be used.
+    /// Hands over each key that begins with `prefix`, without that, and its text. `Err` says why
+    /// they cannot be used.
     pub fn each(&mut self, prefix: &str, mut take: impl FnMut(&str, &str) -> Result<(), String>) {
         for (key, text) in self.entries {
             if let Some(name) = key.strip_prefix(prefix)

@@ -4,8 +4,8 @@
 //! embeds the scheduler without any edge gets the same decisions.
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`queues_file`], [`users`],
-//! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`], [`rest`], [`dump`],
-//! [`chance`], [`demo`], [`simulate`], [`validate`], [`admin_cli`].
+//! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],
+//! [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`], [`admin_cli`].
 
 pub mod admin_cli;
 pub mod chance;

@@ -125,8 +125,8 @@ impl QueuesFile {
         }
     }
 
-    /// Whether the path leads to something else than a file, such as a pipe: that may have no end, or
-    /// nobody who writes.
+    /// Whether the path leads to something else than a file, such as a pipe: that may have no end,
+    /// or nobody who writes.
     fn is_no_file(&self) -> bool {
         self.path.metadata().is_ok_and(|metadata| !metadata.is_file())
     }

@@ -94,8 +94,8 @@ pub struct GrpcEdge {
     shutdown: CancellationToken,
 }
 
-/// A generated server that reads compressed messages and, if that is set, compresses what it sends to
-/// clients that can read it. It is a macro because generated servers have no trait in common.
+/// A generated server that reads compressed messages and, if that is set, compresses what it sends
+/// to clients that can read it. It is a macro because generated servers have no trait in common.
 macro_rules! negotiating_gzip {
     ($server:expr, $settings:expr) => {{
         let server = $server.accept_compressed(CompressionEncoding::Gzip);

@@ -8,9 +8,9 @@
 //! while in each case. The same can happen to each file of a folder, and to the folder.
 //!
 //! # Invariants
-//! * [`FileWatch::at_rest`] returns only when nothing has happened for [`QUIET`] and no writer is known
-//!   to have a file open: what is then read is not half of something, as far as the system can
-//!   tell.
+//! * [`FileWatch::at_rest`] returns only when nothing has happened for [`QUIET`] and no writer is
+//!   known to have a file open: what is then read is not half of something, as far as the system
+//!   can tell.
 //! * What is read was watched before: no change falls between.
 
 use std::collections::BTreeSet;
@@ -39,8 +39,8 @@ const QUIET: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the watcher looks where the system does not notify.
 const POLL_EVERY: Duration = Duration::from_secs(5);
-/// How often the way is followed again because it changed meanwhile, before the next event is waited
-/// for: each change brings an event of its own.
+/// How often the way is followed again because it changed meanwhile, before the next event is
+/// waited for: each change brings an event of its own.
 const MOST_TRIES: usize = 8;
 
 /// Something happened to a file, or may have.
@@ -54,7 +54,8 @@ enum FileEvent {
     Asked,
 }
 
-/// Calls `look` at once and whenever something was changed or `asked` for, until `stop` is cancelled.
+/// Calls `look` at once and whenever something was changed or `asked` for, until `stop` is
+/// cancelled.
 pub(super) async fn keep_watching(
     place: WatchTarget,
     look: impl Fn() + Clone + Send + 'static,

@@ -107,7 +107,8 @@ pub enum AfterGrace {
 const QUESTION_TIMEOUT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(30));
 
 impl CallbackSettings {
-    /// Sets what a registration calls `callback.NAME`. `Err`: it cannot be used, and nothing changes.
+    /// Sets what a registration calls `callback.NAME`. `Err`: it cannot be used, and nothing
+    /// changes.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "predicates" => self.predicates = value.to_owned().try_into()?,

@@ -1,7 +1,7 @@
 //! Settings from environment variables: `MONOCEROS__SECTION__KEY`.
 //!
-//! Two underscores separate, because keys have single ones in them. A variable with one too few would
-//! be ignored in silence, so such are looked for and told.
+//! Two underscores separate, because keys have single ones in them. A variable with one too few
+//! would be ignored in silence, so such are looked for and told.
 
 use config::Environment;
 

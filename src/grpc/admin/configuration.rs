@@ -110,8 +110,8 @@ pub(super) async fn change(
     }
 }
 
-/// Puts a configuration in force; the session of the resource manager goes by its settings from then
-/// on. `given` is the text that came with the call.
+/// Puts a configuration in force; the session of the resource manager goes by its settings from
+/// then on. `given` is the text that came with the call.
 async fn apply(
     edge: &GrpcEdge,
     request: si::UpdateConfigurationRequest,

@@ -1,8 +1,8 @@
 //! `si.v1.AdminService`: what operators and their programs ask for and change.
 //!
 //! A call is three steps: find what is meant (`target`), ask the scheduler, turn the answer into a
-//! message (`views`). What cannot be done is a `refusal::CallRefusal`, which names the thing and the
-//! reason: an operator who is refused should not have to read the log of the service.
+//! message (`views`). What cannot be done is a `refusal::CallRefusal`, which names the thing and
+//! the reason: an operator who is refused should not have to read the log of the service.
 //!
 //! # Invariants
 //! * A call that is refused changed nothing.
@@ -44,8 +44,8 @@ pub(super) struct Admin {
     turns: Arc<Turns>,
 }
 
-/// The service, ready to be served. A request may have `max_bytes`, as a registration may: both bring
-/// a configuration.
+/// The service, ready to be served. A request may have `max_bytes`, as a registration may: both
+/// bring a configuration.
 pub(super) fn server(
     edge: Arc<GrpcEdge>,
     grace: Duration,

@@ -108,8 +108,8 @@ impl Attachment {
         Self::new(CallbackOptions::for_tests(), metrics.callback.clone())
     }
 
-    /// The session stands: the scheduler can be told what holds, and time passes for it. To be called once, before
-    /// anything is asked.
+    /// The session stands: the scheduler can be told what holds, and time passes for it. To be
+    /// called once, before anything is asked.
     pub fn begin(
         self: &Arc<Self>,
         control: ResourceManagerControl,
@@ -241,8 +241,8 @@ impl Attachment {
         debug_assert!(undo.is_empty(), "only the shim has placements undone");
     }
 
-    /// One step of the conversation, and what it comes to. Returns the placements that the shim wants
-    /// undone.
+    /// One step of the conversation, and what it comes to. Returns the placements that the shim
+    /// wants undone.
     fn work_on(
         &self,
         state: &mut Guarded,

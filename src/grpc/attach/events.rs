@@ -61,8 +61,8 @@ impl Events {
         self.last
     }
 
-    /// A stream begins behind the event that the shim received last, with all of them if it received
-    /// none of this session.
+    /// A stream begins behind the event that the shim received last, with all of them if it
+    /// received none of this session.
     pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, max_bytes: usize) {
         let first = self.first();
         // A number that was not given yet is one of another session, whose events are not here.

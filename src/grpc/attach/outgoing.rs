@@ -62,8 +62,8 @@ impl Outgoing {
         Self { queue: VecDeque::new(), since: None, max_bytes, sync_bytes: 0, overflowed: false }
     }
 
-    /// Adds a message. A cache sync is joined to the one before it where that comes to the same. One
-    /// message too many, and the stream is of no use any more: nothing waits from then on.
+    /// Adds a message. A cache sync is joined to the one before it where that comes to the same.
+    /// One message too many, and the stream is of no use any more: nothing waits from then on.
     pub(super) fn push(&mut self, now: Instant, body: Body) {
         if self.overflowed {
             return;

@@ -1,7 +1,7 @@
 //! Why a registration was refused, and the status that says so.
 //!
-//! It is apart from [`End`](super::End) because a refusal ends nothing: an earlier session of the same
-//! resource manager goes on.
+//! It is apart from [`End`](super::End) because a refusal ends nothing: an earlier session of the
+//! same resource manager goes on.
 
 use std::time::Duration;
 

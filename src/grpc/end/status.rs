@@ -1,7 +1,8 @@
 //! A status with its reason for programs and its text for people, cut to what headers take.
 //!
-//! A status travels in HTTP headers, and what it says may have been written by a client or an operator.
-//! A status that is too long for its headers would not arrive at all, and with it the reason.
+//! A status travels in HTTP headers, and what it says may have been written by a client or an
+//! operator. A status that is too long for its headers would not arrive at all, and with it the
+//! reason.
 
 use std::time::Duration;
 

@@ -94,8 +94,8 @@ impl Echoes {
         }
     }
 
-    /// What to repeat with an allocation of this key and priority. The ask has one less to come after
-    /// that.
+    /// What to repeat with an allocation of this key and priority. The ask has one less to come
+    /// after that.
     pub fn allocated(
         &mut self,
         partition: &str,

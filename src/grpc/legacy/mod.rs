@@ -155,7 +155,8 @@ impl StreamKind for Legacy {
     ) -> Result<(), UpdateError> {
         let rm_id = session.rm_id().to_owned();
         if !session.legacy.announced.swap(true, Ordering::Relaxed) {
-            // There is one stream and one order: what an item lacks now will not come by another stream.
+            // There is one stream and one order: what an item lacks now will not come by another
+            // stream.
             handle.control(&rm_id).await?.set_reorder_window(Duration::ZERO);
         }
         let operations = session.legacy.request(request);

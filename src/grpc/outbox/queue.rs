@@ -1,10 +1,10 @@
-//! What waits in one outbox and was not sent yet: cut, joined, and counted with what was sent and is
-//! kept.
+//! What waits in one outbox and was not sent yet: cut, joined, and counted with what was sent and
+//! is kept.
 //!
 //! # Why both are counted here
 //! One bound holds for what waits and what is kept together: a client that reads fast and never
-//! confirms holds as much memory as one that does not read. Whoever pushes must learn at once whether
-//! there is room, without the lock under which messages are sent.
+//! confirms holds as much memory as one that does not read. Whoever pushes must learn at once
+//! whether there is room, without the lock under which messages are sent.
 //!
 //! # Invariants
 //! * Waiting and kept together never exceed [`Bounds::outbox`].
@@ -68,8 +68,8 @@ impl<R: Reply> WaitingQueue<R> {
         self.load.plus(self.kept).plus(load).plus(bound.percent(10)).minus(bound)
     }
 
-    /// Adds a message that [has room](Self::has_room_for). It is joined to the last one that waits if
-    /// the order and the bounds allow it, and stands behind that if not.
+    /// Adds a message that [has room](Self::has_room_for). It is joined to the last one that waits
+    /// if the order and the bounds allow it, and stands behind that if not.
     pub(super) fn append(&mut self, chunk: Waiting<R>) {
         self.load = self.load.plus(chunk.load);
         if let Some(last) = self.waiting.back_mut()

@@ -21,8 +21,8 @@ use tokio::time::Instant;
 use super::super::reply::Reply;
 use super::super::session::backlog::Load;
 
-/// The messages of one outbox that were sent and are not confirmed yet, and where the present stream
-/// stands among them.
+/// The messages of one outbox that were sent and are not confirmed yet, and where the present
+/// stream stands among them.
 pub(super) struct Sent {
     grace: Duration,
     kept: VecDeque<SentMessage>,

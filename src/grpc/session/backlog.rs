@@ -25,10 +25,10 @@ pub struct Marks {
     pub low: Load,
 }
 
-/// What waits in all outboxes of one session. Many threads count here, so a mark may be seen a message
-/// late. The counters and the session's flag that it is behind are changed in one order for all
-/// threads: when one sets the flag while another takes the last message, at least one of the two
-/// sees what the other did, and the hold is lifted.
+/// What waits in all outboxes of one session. Many threads count here, so a mark may be seen a
+/// message late. The counters and the session's flag that it is behind are changed in one order for
+/// all threads: when one sets the flag while another takes the last message, at least one of the
+/// two sees what the other did, and the hold is lifted.
 #[derive(Debug)]
 pub struct Backlog {
     marks: Marks,

@@ -1,8 +1,8 @@
 //! What the scheduler says to a session, and the way of each message from there to a stream.
 //!
 //! # Why nothing here waits
-//! These are the callbacks of the scheduler, and they come on its own threads: one client that does not
-//! read would stop it for everyone. A message is put into an outbox, or the session is lost.
+//! These are the callbacks of the scheduler, and they come on its own threads: one client that does
+//! not read would stop it for everyone. A message is put into an outbox, or the session is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -3,8 +3,8 @@
 //! # Why one function looks at everything
 //! Streams come and go on threads of their own, and what waits to be sent grows on those of the
 //! scheduler. If each told the scheduler what it has changed, two of them could do so in the wrong
-//! order. So whoever changed something calls [`Session::review`], which looks at what is so now, under
-//! the lock of the life.
+//! order. So whoever changed something calls [`Session::review`], which looks at what is so now,
+//! under the lock of the life.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

@@ -184,7 +184,8 @@ impl Session {
         self.standing().life.state()
     }
 
-    /// Through which the scheduler's side of it is controlled; there once the scheduler has accepted it.
+    /// Through which the scheduler's side of it is controlled; there once the scheduler has
+    /// accepted it.
     pub fn control(&self) -> Option<&ResourceManagerControl> {
         self.control.get()
     }

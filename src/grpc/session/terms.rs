@@ -15,8 +15,8 @@ use super::state::Patience;
 use crate::extra_config::ExtraConfig;
 use crate::settings::{GrpcSettings, OnStreamLoss, SessionSettings, seconds};
 
-/// What holds for one session: times without streams, sizes of its outboxes, and how long items wait
-/// for each other.
+/// What holds for one session: times without streams, sizes of its outboxes, and how long items
+/// wait for each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// How long it may be without allocation stream.

@@ -1,9 +1,9 @@
 //! What somebody asks of the shim and waits for: its state, that it keeps a configuration, what
 //! preemption would make room for.
 //!
-//! The conversation names each request by a number; here that number finds the one who waits. Nobody
-//! waits for ever: the conversation answers each request by its deadline, and the end of the session
-//! drops whoever still waits, who then reads that.
+//! The conversation names each request by a number; here that number finds the one who waits.
+//! Nobody waits for ever: the conversation answers each request by its deadline, and the end of the
+//! session drops whoever still waits, who then reads that.
 
 use std::collections::BTreeMap;
 
@@ -45,8 +45,8 @@ impl Attachment {
     }
 
     /// Asks what preemption would make room for, ten questions at a time, those with the lowest
-    /// start first, then by node; and no further once `enough` is known. The answers that came, with
-    /// their questions, in the order in which those were asked.
+    /// start first, then by node; and no further once `enough` is known. The answers that came,
+    /// with their questions, in the order in which those were asked.
     pub async fn ask_preemption(
         &self,
         questions: Vec<si::PreemptionPredicatesArgs>,

@@ -1,7 +1,7 @@
 //! To whom the answers to predicates go: the partitions that asked.
 //!
-//! A question carries the sink of its partition; the conversation keeps a small number in its place,
-//! because it is data without anything that acts.
+//! A question carries the sink of its partition; the conversation keeps a small number in its
+//! place, because it is data without anything that acts.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! What the scheduler, and the RM on its other streams, tell an attachment.
 //!
-//! The RM is heard before the scheduler is: an allocation that it reports must not be told to the shim
-//! as one that the scheduler has made, and its answer could come before the note of it.
+//! The RM is heard before the scheduler is: an allocation that it reports must not be told to the
+//! shim as one that the scheduler has made, and its answer could come before the note of it.
 
 use monoceros_actors::{PredicateQuestion, QuestionId};
 use monoceros_proto::si::v1 as si;
