@@ -23,7 +23,7 @@ impl Conversation {
         self.is_able_to(cb::Capability::StateDump)
     }
 
-    /// Asks for the shim's state. The number under which it [will come](Effect::Reply).
+    /// Asks for the shim's state. The number under which it [will come](super::Effect::Reply).
     pub(in crate::grpc::attach) fn ask_state(&mut self, now: Instant) -> Result<u64, String> {
         if !self.tells_state() {
             return Err("no shim that tells its state is attached".to_owned());
