@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::limits::{Joined, Trackers};
+use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
 
 use super::super::parse;
@@ -28,7 +29,11 @@ fn the_page_tells_what_happens() {
         let application = trackers.join(&owner, &groups, &id, &queue);
         let holds: i64 = holds.parse().unwrap();
         if holds > 0 {
-            trackers.charge(application.lane, &Resources::of(&[("vcore", holds * 1000)]), 0);
+            trackers.charge(
+                application.lane,
+                &Resources::of(&[("vcore", holds * 1000)]),
+                Loosening::NONE,
+            );
             trackers.start(application.lane, &id);
         }
         joined.push(application);
