@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use divan::{Bencher, black_box};
-use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeSlot, NodeSortPolicy};
+use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest, NodeSlot, NodeSortPolicy};
 use monoceros_rules::order::tree::{Bound, OrderedTree};
 use monoceros_rules::values::resources::{Name, Resources};
 
@@ -51,7 +51,7 @@ fn index(
 
 /// One placement: the first node that fits, charged.
 fn place(nodes: &mut NodeIndex, ask: &Resources) -> Option<NodeSlot> {
-    let slot = nodes.first_fit(ask)?;
+    let slot = nodes.first(&NodeRequest::of(ask))?;
     let left = nodes.available(slot).minus(ask);
     nodes.update(slot, None, &left);
     Some(slot)
@@ -143,7 +143,7 @@ fn each_full_in_another(n: u32, least: i64) -> NodeIndex {
 fn search_in_vain_each_full_in_another(bencher: Bencher, n: u32) {
     let nodes = each_full_in_another(n, 0);
     let ask = amount(10, 10, 10);
-    bencher.bench_local(|| nodes.first_fit(black_box(&ask)));
+    bencher.bench_local(|| nodes.first(black_box(&NodeRequest::of(&ask))));
 }
 
 /// The same with a little left of it, but too little.
@@ -151,7 +151,7 @@ fn search_in_vain_each_full_in_another(bencher: Bencher, n: u32) {
 fn search_in_vain_each_nearly_full_in_another(bencher: Bencher, n: u32) {
     let nodes = each_full_in_another(n, 5);
     let ask = amount(10, 10, 10);
-    bencher.bench_local(|| nodes.first_fit(black_box(&ask)));
+    bencher.bench_local(|| nodes.first(black_box(&NodeRequest::of(&ask))));
 }
 
 /// An ask that no node has enough of one resource for: the maximum at the root says so.
@@ -159,7 +159,7 @@ fn search_in_vain_each_nearly_full_in_another(bencher: Bencher, n: u32) {
 fn search_in_vain_too_large(bencher: Bencher, n: u32) {
     let nodes = each_full_in_another(n, 0);
     let ask = amount(1_001, 10, 10);
-    bencher.bench_local(|| nodes.first_fit(black_box(&ask)));
+    bencher.bench_local(|| nodes.first(black_box(&NodeRequest::of(&ask))));
 }
 
 #[derive(Clone, PartialEq)]

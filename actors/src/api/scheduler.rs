@@ -34,11 +34,12 @@ use crate::front::rm_proxy::{
 };
 use crate::metrics::{CallbackMetrics, Metrics};
 use crate::partition::oracle::Watch;
-use crate::partition::{Answer, Question, Read};
+use crate::partition::surveys::{self, Read};
 use crate::snapshot::{
     ApplicationSnapshot, ClusterSnapshot, NodeSnapshot, OutstandingRequest, PartitionSnapshot,
     QueueSnapshot,
 };
+use crate::step::Survey;
 
 /// On which threads the actors live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -299,8 +300,8 @@ impl SchedulerBuilder {
     }
 
     /// Compares the books, every decision and every silence with a full search, and panics where
-    /// they disagree: the partition is lost and its RM asked to resync. For tests; costs a walk
-    /// through all actors per decision.
+    /// they disagree: the partition is lost and its RM asked to resync. For tests; costs a
+    /// visit to all actors per decision.
     #[must_use]
     pub fn compare_with_full_search(mut self) -> Self {
         self.watch.oracle = true;
@@ -472,9 +473,9 @@ impl SchedulerHandle {
     pub async fn partitions(&self) -> Vec<PartitionSnapshot> {
         let mut partitions = Vec::new();
         for entry in self.partition_entries().await {
-            if let Ok(Answer::Partition(mut partition)) = ask(&entry, Question::Partition).await {
+            if let Ok(mut partition) = ask(&entry, surveys::Overview::new).await {
                 partition.cluster_id = entry.rm_id.to_string();
-                partitions.push(*partition);
+                partitions.push(partition);
             }
         }
         partitions
@@ -497,19 +498,13 @@ impl SchedulerHandle {
     /// (`[rm]name`).
     pub async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
         let entry = self.find(partition).await?;
-        match ask(&entry, Question::Queues).await? {
-            Answer::Queues(root) => Ok(*root),
-            _ => unreachable!("queues are answered with queues"),
-        }
+        ask(&entry, surveys::Queues::new).await
     }
 
     /// Every node of a partition, by id.
     pub async fn nodes(&self, partition: &str) -> Result<Vec<NodeSnapshot>, ReadError> {
         let entry = self.find(partition).await?;
-        match ask(&entry, Question::Nodes).await? {
-            Answer::Nodes(nodes) => Ok(nodes),
-            _ => unreachable!("nodes are answered with nodes"),
-        }
+        ask(&entry, surveys::Nodes::new).await
     }
 
     /// The applications of a leaf, by id; none for a parent.
@@ -519,11 +514,9 @@ impl SchedulerHandle {
         queue: &str,
     ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
         let entry = self.find(partition).await?;
-        match ask(&entry, Question::Applications(queue.to_lowercase())).await? {
-            Answer::Applications(applications) => Ok(applications),
-            Answer::QueueNotFound => Err(ReadError::QueueNotFound(queue.to_owned())),
-            _ => unreachable!("applications are answered with applications"),
-        }
+        let path = queue.to_lowercase();
+        let found = ask(&entry, |reply| surveys::ApplicationsOf::new(path, reply)).await?;
+        found.ok_or_else(|| ReadError::QueueNotFound(queue.to_owned()))
     }
 
     /// The applications of all leaves of a partition, by id, as they are between two steps.
@@ -532,10 +525,7 @@ impl SchedulerHandle {
         partition: &str,
     ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
         let entry = self.find(partition).await?;
-        match ask(&entry, Question::AllApplications).await? {
-            Answer::Applications(applications) => Ok(applications),
-            _ => unreachable!("applications are answered with applications"),
-        }
+        ask(&entry, surveys::AllApplications::new).await
     }
 
     /// The requests of an RM for which more machines would help, in the order in which they would
@@ -549,11 +539,9 @@ impl SchedulerHandle {
     ) -> Result<Vec<OutstandingRequest>, ReadError> {
         let mut outstanding = Vec::new();
         for entry in self.partitions_of(rm_id, partition).await? {
-            let question = Question::Outstanding(limit.saturating_sub(outstanding.len()));
-            match ask(&entry, question).await? {
-                Answer::Outstanding(requests) => outstanding.extend(requests),
-                _ => unreachable!("outstanding requests are answered with requests"),
-            }
+            let most = limit.saturating_sub(outstanding.len());
+            let found = ask(&entry, |reply| surveys::outstanding(most, reply)).await?;
+            outstanding.extend(found);
         }
         Ok(outstanding)
     }
@@ -578,7 +566,7 @@ impl SchedulerHandle {
     }
 
     /// Compares the sums and limits of a partition with what every actor says of itself; empty when
-    /// they agree. For tests and doubts: walks through all actors in one step.
+    /// they agree. For tests and doubts: visits all actors in one step.
     pub async fn check_books(&self, partition: &str) -> Result<Vec<String>, ReadError> {
         Ok(self.facts(partition).await?.check())
     }
@@ -586,10 +574,7 @@ impl SchedulerHandle {
     /// What every actor of a partition says of itself between two steps.
     pub async fn facts(&self, partition: &str) -> Result<Facts, ReadError> {
         let entry = self.find(partition).await?;
-        match ask(&entry, Question::Facts).await? {
-            Answer::Facts(facts) => Ok(*facts),
-            _ => unreachable!("facts are answered with facts"),
-        }
+        ask(&entry, surveys::Everything::new).await
     }
 
     /// Reads what happened and follows what happens, in all partitions.
@@ -622,17 +607,15 @@ impl SchedulerHandle {
         let (mut trees, mut nodes) = (Vec::new(), Vec::new());
         let (mut by_nodes, mut by_allocations) = (Resources::new(), Resources::new());
         for entry in self.partition_entries().await {
-            if let Ok(Answer::Queues(tree)) = ask(&entry, Question::Queues).await {
-                trees.push(*tree);
+            if let Ok(tree) = ask(&entry, surveys::Queues::new).await {
+                trees.push(tree);
             }
-            if let Ok(Answer::NodeLoad(load)) = ask(&entry, Question::NodeLoad).await {
-                nodes.extend(load);
+            if let Ok(loads) = ask(&entry, surveys::NodeLoads::new).await {
+                nodes.extend(loads);
             }
-            if let Ok(Answer::ObservedSums { nodes, allocations }) =
-                ask(&entry, Question::ObservedSums).await
-            {
-                by_nodes.add(&nodes);
-                by_allocations.add(&allocations);
+            if let Ok(observed) = ask(&entry, surveys::ObservedSums::new).await {
+                by_nodes.add(&observed.nodes);
+                by_allocations.add(&observed.allocations);
             }
         }
         self.metrics.set_observed(&by_nodes, &by_allocations);
@@ -670,8 +653,12 @@ impl SchedulerHandle {
     }
 }
 
-async fn ask(entry: &PartitionEntry, question: Question) -> Result<Answer, ReadError> {
+/// Has a partition do a survey, and waits for the answer that it is made to send.
+async fn ask<T, S: Survey>(
+    entry: &PartitionEntry,
+    survey: impl FnOnce(oneshot::Sender<T>) -> S,
+) -> Result<T, ReadError> {
     let (reply, answer) = oneshot::channel();
-    entry.address.do_send(Read { question, reply });
+    entry.address.do_send(Read(Box::new(survey(reply))));
     answer.await.map_err(|_| ReadError::PartitionNotFound(entry.name.to_string()))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use monoceros_rules::work::asks::{Ask, AskSlot};
 
-use super::Application;
+use super::{Application, Blocked};
 use crate::events::{Event, EventKind, Message};
 use crate::step::Baton;
 
@@ -69,6 +69,29 @@ impl Application {
             let ask = self.book.asks.ask(slot);
             let event = |at| self.request(EventKind::WithinUserQuota, ask, at);
             baton.happens(|at| event(at).with_message(Message::WithinUserQuota));
+        }
+    }
+
+    /// The application may run, or may not because of a maximum of running applications.
+    pub(super) fn set_blocked(&mut self, blocked: Blocked, baton: &mut Baton) {
+        let was = std::mem::replace(&mut self.blocked, blocked);
+        if was.by_queue != blocked.by_queue {
+            let is_blocked = blocked.by_queue;
+            let row = if is_blocked {
+                EventKind::AppBlockedByQueue
+            } else {
+                EventKind::AppRunnableByQueue
+            };
+            baton.happens(|at| self.event(row, at));
+        }
+        if was.by_quota != blocked.by_quota {
+            let is_blocked = blocked.by_quota;
+            let row = if is_blocked {
+                EventKind::AppBlockedByQuota
+            } else {
+                EventKind::AppRunnableByQuota
+            };
+            baton.happens(|at| self.event(row, at));
         }
     }
 

@@ -24,7 +24,7 @@ mod placing;
 mod predicates;
 mod recovery;
 mod release;
-mod scale_up;
+mod surveyed;
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ use crate::metrics::{ActorKind, Metrics};
 use crate::partition::COMPLETING_TIMEOUT;
 use crate::queue::{Queue, QueueFacts};
 use crate::step::{
-    Alarm, Baton, Climbing, Consequences, Errand, Notice, PlaceAnswer, Placement, Purpose, RowKey,
-    RowSlot, RowUpdate, Settlement,
+    Alarm, Baton, Climbing, Consequences, Notice, PlaceAnswer, Placement, RowKey, RowSlot,
+    RowUpdate, Settlement, Surveyor,
 };
 use backoff::Backoff;
 use ops::VisitEffects;
@@ -77,7 +77,10 @@ pub(crate) struct Answered {
 /// Something to do, from the partition: see [`Op`].
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Visit(pub(crate) Box<Baton>);
+pub(crate) struct Visit {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) ops: Vec<Op>,
+}
 
 /// The leaf has a row for this application.
 #[derive(Message)]
@@ -86,11 +89,6 @@ pub(crate) struct Attached {
     pub(crate) baton: Box<Baton>,
     pub(crate) row: RowSlot,
 }
-
-/// A walk comes by: read or audit.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Walk(pub(crate) Box<Baton>);
 
 /// See the module.
 pub(crate) struct Application {
@@ -218,7 +216,7 @@ impl Application {
 
     /// Its partition goes, and it with it (applications chapter, 9.4): a state that an application
     /// does not fail from is not told, nor is what it held.
-    fn dismiss(&mut self, baton: &mut Baton) {
+    pub(crate) fn dismiss(&mut self, baton: &mut Baton) {
         self.book.fire(ApplicationEvent::Fail, baton.now_ns, &mut self.changes);
         for change in std::mem::take(&mut self.changes) {
             baton.tally.state_change(change);
@@ -232,7 +230,8 @@ impl Application {
         }
     }
 
-    fn fact(&self) -> ApplicationFact {
+    /// For an audit.
+    pub(crate) fn fact(&self) -> ApplicationFact {
         ApplicationFact {
             slot: self.slot,
             id: Arc::clone(&self.book.id),
@@ -306,11 +305,8 @@ impl Handler<Answered> for Application {
 impl Handler<Visit> for Application {
     type Result = ();
 
-    fn handle(&mut self, Visit(mut baton): Visit, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Visit { mut baton, ops }: Visit, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Application);
-        let Errand::Application(ops) = std::mem::take(&mut baton.errand) else {
-            unreachable!("an application is visited with something to do");
-        };
         self.visited(baton, |application, baton, effects| {
             for op in ops {
                 application.apply(op, baton, effects);
@@ -381,32 +377,13 @@ impl Handler<Attached> for Application {
     }
 }
 
-impl Handler<Walk> for Application {
+impl Handler<Surveyor> for Application {
     type Result = ();
 
-    fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(ActorKind::Application);
-        match baton.walk.purpose {
-            Purpose::Load | Purpose::LookAgain | Purpose::Room | Purpose::Figures => {}
-            Purpose::Waiting => self.say_waiting(&mut baton),
-            Purpose::Signal => self.signal(&mut baton),
-            Purpose::Outstanding => self.show_outstanding(&mut baton),
-            Purpose::Refresh => {
-                let leaf = self.leaf_facts.slot;
-                self.leaf_facts = Arc::clone(&baton.directory.queue(leaf).facts);
-                self.rejoin_lane(&mut baton);
-                self.refresh_backoff();
-                baton.walk.rows.entry(leaf).or_default().extend(self.update());
-            }
-            Purpose::Dismiss => self.dismiss(&mut baton),
-            Purpose::Read => {
-                let snapshot =
-                    crate::views::application(&self.book, self.backs_off_until(), &baton);
-                baton.walk.applications_read.push(snapshot);
-            }
-            Purpose::Audit => baton.walk.facts.applications.push(self.fact()),
-        }
-        baton.walk_on();
+    fn handle(&mut self, mut surveyor: Surveyor, _ctx: &mut Self::Context) {
+        let _timer = surveyor.baton.tally.message(ActorKind::Application);
+        surveyor.survey.at_application(self, &mut surveyor.baton);
+        surveyor.go_on();
     }
 }
 

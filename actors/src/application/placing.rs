@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking};
+use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking, next};
 use monoceros_rules::decide::parking::{Obstacle, refused, retry_after};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
@@ -28,7 +28,7 @@ impl Application {
         self.set_blocked(Blocked::default(), &mut baton);
         self.backoff = None;
         loop {
-            match self.attempt(&baton, |attempt| attempt.next()) {
+            match self.attempt(&baton, next) {
                 Next::Place(candidate) => {
                     self.within_user_quota(candidate.ask, &mut baton);
                     self.within_quota(candidate.ask, &mut baton);

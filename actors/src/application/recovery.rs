@@ -29,7 +29,7 @@ impl Application {
             return;
         };
         if let Some(id) = self.book.allocations.get(&uuid).copied() {
-            let is_there = self.is_on(id, node_slot, baton);
+            let is_there = is_on(id, node_slot, baton);
             self.note_place(is_there, &uuid, &node, baton);
             self.resize_known(id, &spec, baton, effects);
             return;
@@ -37,7 +37,7 @@ impl Application {
         // In today's form the key is the identity: it runs, though under another UUID.
         if let Some(slot) = self.runs_as(&spec) {
             let live = &self.book.asks.ask(slot).live;
-            let is_there = live.iter().any(|id| self.is_on(*id, node_slot, baton));
+            let is_there = live.iter().any(|id| is_on(*id, node_slot, baton));
             self.note_place(is_there, &spec.key, &node, baton);
             if let Err(reason) = self.resize(slot, &spec.resources, baton, effects) {
                 self.reject_change(slot, &spec, reason, baton);
@@ -59,13 +59,9 @@ impl Application {
             None => Ok(()),
         });
         match fits {
-            Ok(()) => self.book_existing(spec, uuid, node_slot, baton, effects),
+            Ok(()) => self.book_existing(spec, &uuid, node_slot, baton, effects),
             Err(reason) => self.reject(&spec, reason, baton),
         }
-    }
-
-    fn is_on(&self, id: AllocationId, node: NodeSlot, baton: &Baton) -> bool {
-        baton.books.allocations.get(id).is_some_and(|entry| entry.node == node)
     }
 
     /// A report of what runs names another node than it was placed on: it stays where it is.
@@ -115,7 +111,7 @@ impl Application {
     fn book_existing(
         &mut self,
         spec: Arc<AskSpec>,
-        uuid: Arc<str>,
+        uuid: &Arc<str>,
         node: NodeSlot,
         baton: &mut Baton,
         effects: &mut VisitEffects,
@@ -126,12 +122,12 @@ impl Application {
         let slot = self.ask_of_existing(&spec, baton, effects);
         let whose = self.slot;
         let mut entry = Allocation::new(whose, spec, node, created_ns, baton.now_ns);
-        entry.uuid = Arc::clone(&uuid);
+        entry.uuid = Arc::clone(uuid);
         let (form, resources) = (entry.spec.form, entry.resources().clone());
         let allocated = self.allocated(&entry, baton);
         let id = baton.books.allocations.insert(entry);
         self.book.asks.ask_mut(slot).live.push(id);
-        self.book.allocations.insert(Arc::clone(&uuid), id);
+        self.book.allocations.insert(Arc::clone(uuid), id);
         baton.books.unsettled.changed(node);
         effects.node_work.push((node, NodeWork::Hold(id, resources.clone())));
         effects.promised.add(&resources);
@@ -148,11 +144,11 @@ impl Application {
         }
         baton.happens(|at| {
             let added = Event::of(EventKind::NodeAllocationAdded, &allocated.node, at);
-            added.referring(&uuid).amount(&resources)
+            added.referring(uuid).amount(&resources)
         });
         self.tell_charge(&resources, baton, effects);
         baton.happens(|at| {
-            self.event(EventKind::AllocationAdded, at).referring(&uuid).amount(&resources)
+            self.event(EventKind::AllocationAdded, at).referring(uuid).amount(&resources)
         });
     }
 
@@ -176,4 +172,8 @@ impl Application {
         }
         slot
     }
+}
+
+fn is_on(id: AllocationId, node: NodeSlot, baton: &Baton) -> bool {
+    baton.books.allocations.get(id).is_some_and(|entry| entry.node == node)
 }

@@ -33,9 +33,9 @@ use prometheus::IntGauge;
 
 use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Metrics};
-use crate::step::{
-    Answers, Baton, Consequences, Errand, NodeWork, PlaceAnswer, Placement, Purpose, VisitReport,
-};
+use crate::partition::NodeReported;
+use crate::snapshot::NodeSnapshot;
+use crate::step::{Answers, Baton, Consequences, NodeWork, PlaceAnswer, Placement, Surveyor};
 
 /// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
 ///
@@ -64,15 +64,13 @@ pub(crate) struct Work {
     pub(crate) consequences: Consequences,
 }
 
-/// The RM changes the node itself. From the partition.
+/// The RM changes the node itself. From the partition, which gets [`NodeReported`].
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Visit(pub(crate) Box<Baton>);
-
-/// A walk comes by: read or audit.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Walk(pub(crate) Box<Baton>);
+pub(crate) struct Visit {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) change: NodeChange,
+}
 
 /// What an RM may change of a node.
 pub(crate) enum NodeChange {
@@ -90,6 +88,14 @@ pub(crate) enum NodeChange {
     Foreign { key: Arc<str>, resources: Resources, tags: Option<Tags>, preemptable: bool },
     /// It is no longer here.
     ForeignGone(Arc<str>),
+}
+
+/// What a node says when it was changed.
+pub(crate) enum NodeReport {
+    /// It was: what waits for its predicate and must not come here any more.
+    Changed { given_up: Vec<AllocationId> },
+    /// It leaves: what was on it.
+    Leaves { stranded: Vec<AllocationId> },
 }
 
 /// Placed by someone else.
@@ -276,7 +282,7 @@ impl Node {
         foreign.fold(self.occupied.clone(), |sum, foreign| sum.plus(&foreign.resources))
     }
 
-    fn change(&mut self, change: NodeChange, baton: &mut Baton) -> VisitReport {
+    fn change(&mut self, change: NodeChange, baton: &mut Baton) -> NodeReport {
         match change {
             NodeChange::Update { total, occupied, attributes } => {
                 let was_ready = self.ready;
@@ -316,7 +322,7 @@ impl Node {
             NodeChange::Leave => {
                 let mut stranded = std::mem::take(&mut self.holds);
                 stranded.sort_unstable();
-                return VisitReport { stranded, ..VisitReport::default() };
+                return NodeReport::Leaves { stranded };
             }
             NodeChange::Foreign { key, resources, tags, preemptable } => {
                 let since_ns = baton.now_ns;
@@ -335,7 +341,7 @@ impl Node {
                 }
             }
         }
-        VisitReport { given_up: self.given_up(baton), ..VisitReport::default() }
+        NodeReport::Changed { given_up: self.given_up(baton) }
     }
 
     /// After a change that is not that of one allocation.
@@ -349,7 +355,13 @@ impl Node {
         }
     }
 
-    fn figures(&self) -> NodeFigures {
+    /// What it has, and what of that is allocated.
+    pub(crate) fn load(&self) -> (Resources, Resources) {
+        (self.total.clone(), self.allocated.clone())
+    }
+
+    /// What is accounted of it, for a recommendation of its size.
+    pub(crate) fn figures(&self) -> NodeFigures {
         NodeFigures {
             capacity: self.total.clone(),
             allocated: self.allocated.clone(),
@@ -359,7 +371,13 @@ impl Node {
         }
     }
 
-    fn fact(&self) -> NodeFact {
+    /// For people.
+    pub(crate) fn snapshot(&self, baton: &Baton) -> NodeSnapshot {
+        crate::views::node(self, baton)
+    }
+
+    /// For an audit.
+    pub(crate) fn fact(&self) -> NodeFact {
         NodeFact {
             slot: self.slot,
             id: Arc::clone(&self.id),
@@ -457,41 +475,20 @@ impl Handler<Work> for Node {
 impl Handler<Visit> for Node {
     type Result = ();
 
-    fn handle(&mut self, Visit(mut baton): Visit, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Visit { mut baton, change }: Visit, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Node);
-        let Errand::Node(change) = std::mem::take(&mut baton.errand) else {
-            unreachable!("a node is visited with a change");
-        };
         let report = self.change(change, &mut baton);
-        baton.errand = Errand::Done(report);
-        baton.go_home();
+        NodeReported { baton, report }.go_home();
     }
 }
 
-impl Handler<Walk> for Node {
+impl Handler<Surveyor> for Node {
     type Result = ();
 
-    fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
-        let _timer = baton.tally.message(ActorKind::Node);
-        match baton.walk.purpose {
-            Purpose::Refresh
-            | Purpose::LookAgain
-            | Purpose::Dismiss
-            | Purpose::Room
-            | Purpose::Waiting
-            | Purpose::Signal
-            | Purpose::Outstanding => {}
-            Purpose::Figures => baton.walk.figures.push((Arc::clone(&self.id), self.figures())),
-            Purpose::Load => {
-                baton.walk.loads.push((self.total.clone(), self.allocated.clone()));
-            }
-            Purpose::Read => {
-                let snapshot = crate::views::node(self, &baton);
-                baton.walk.nodes_read.push(snapshot);
-            }
-            Purpose::Audit => baton.walk.facts.nodes.push(self.fact()),
-        }
-        baton.walk_on();
+    fn handle(&mut self, mut surveyor: Surveyor, _ctx: &mut Self::Context) {
+        let _timer = surveyor.baton.tally.message(ActorKind::Node);
+        surveyor.survey.at_node(self, &mut surveyor.baton);
+        surveyor.go_on();
     }
 }
 

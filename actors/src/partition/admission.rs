@@ -78,9 +78,15 @@ impl Partition {
         }
     }
 
+    /// The application joins the leaf of this path, which was missing and is there by now.
+    pub(super) fn join_at(&mut self, new: NewApplication, path: &str, baton: &mut Baton) {
+        let leaf = baton.directory.queue_by_path[path];
+        self.join(new, leaf, baton);
+    }
+
     /// The application joins a leaf, unless it is a gang that the leaf cannot take. What it says of
     /// its namespace counts either way.
-    pub(super) fn join(&mut self, new: NewApplication, leaf: QueueSlot, baton: &mut Baton) {
+    fn join(&mut self, new: NewApplication, leaf: QueueSlot, baton: &mut Baton) {
         self.take_namespace(&new, leaf, baton);
         if let Err(reason) = takes_gang(&new, leaf, &baton.directory) {
             self.reject(&new.id, reason, baton);
@@ -128,7 +134,7 @@ fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> A
     let book = Book::new(new, Arc::clone(&facts.config.path), baton.now_ns);
     let address = Arc::new(Application::new(slot, book, leaf_address, facts, metrics).start());
     directory.application_by_id.insert(Arc::clone(&id), slot);
-    directory.applications.insert_at(slot, ApplicationEntry { id, leaf, address });
+    directory.applications.insert_at(slot, ApplicationEntry { slot, id, leaf, address });
     slot
 }
 

@@ -16,7 +16,7 @@ use super::{Entry, Partition, Task};
 use crate::api::predicates::{Invalidation, PredicateAnswer, Predicates, QuestionId, Verdict};
 use crate::application::Op;
 use crate::front::rm::{ApplyControl, Control};
-use crate::step::{Answers as Batch, Baton, Errand};
+use crate::step::{Answers as Batch, Baton};
 
 /// Answers to questions about placements. From whoever was asked.
 #[derive(Message)]
@@ -124,7 +124,7 @@ impl Partition {
     }
 
     /// Cancels placements that wait for their predicate.
-    fn give_up(&mut self, placements: Vec<AllocationId>, baton: &Baton) {
+    pub(super) fn give_up(&mut self, placements: Vec<AllocationId>, baton: &Baton) {
         let mut by_application: BTreeMap<ApplicationSlot, Vec<AllocationId>> = BTreeMap::new();
         for id in placements {
             if let Some(entry) = baton.books.allocations.get(id) {
@@ -134,12 +134,6 @@ impl Partition {
         for (slot, ids) in by_application {
             self.agenda.push_back(Task::Visit(slot, vec![Op::GiveUp(ids)]));
         }
-    }
-
-    /// A node was changed: cancels what it must not hold any more.
-    pub(super) fn give_up_reported(&mut self, baton: &mut Baton) {
-        let Errand::Done(report) = std::mem::take(&mut baton.errand) else { return };
-        self.give_up(report.given_up, baton);
     }
 
     /// Answers are taken one after another, each by the application it is about; those that follow

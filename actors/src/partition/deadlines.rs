@@ -92,7 +92,7 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
-            Alarm::ScaleUp => self.signal_scale_up(baton),
+            Alarm::ScaleUp => self.signal_scale_up(),
             Alarm::CleanQueues => self.clean_queues(baton),
             Alarm::ReorderWindow { awaited } => self.expire_early(&awaited, baton),
             Alarm::ExecutionTimeout { allocation } => {

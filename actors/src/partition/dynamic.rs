@@ -23,9 +23,10 @@ use monoceros_rules::work::application::NewApplication;
 use monoceros_rules::work::rejection::Rejection;
 
 use super::deadlines::CLEANING_INTERVAL;
+use super::surveys::Refresh;
 use super::{Partition, Task};
 use crate::queue::QueueFacts;
-use crate::step::{Alarm, Baton, Directory, Purpose, QueueSlot, Walk};
+use crate::step::{Alarm, Baton, Directory, QueueSlot};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -103,27 +104,7 @@ impl Partition {
         let treats_otherwise = !reload::treats_applications_alike(&entry.facts.config, &config);
         let facts = QueueFacts::clone(&entry.facts);
         entry.facts = Arc::new(QueueFacts { config: Arc::new(config), ..facts });
-        self.agenda.push_back(Task::Refit(leaf, treats_otherwise));
-    }
-
-    /// Has a leaf and those above it take in what the leaf is to be, as a reload does for all.
-    pub(super) fn refit(leaf: QueueSlot, treats_otherwise: bool, mut baton: Box<Baton>) {
-        let directory = &baton.directory;
-        let mut path: Vec<&Arc<QueueFacts>> = directory.upward(leaf).collect();
-        path.reverse();
-        let mut fair_max = vec![None; leaf.0 as usize + 1];
-        for facts in &path {
-            let capacity = baton.books.nodes.capacity();
-            fair_max[facts.slot.0 as usize] = facts.fair_max_below(&fair_max, capacity);
-        }
-        let address = |facts: &&Arc<QueueFacts>| Arc::clone(&directory.queue(facts.slot).address);
-        let queues = path.iter().map(address).collect();
-        let members = directory.applications.values();
-        let treated_otherwise = members.filter(|entry| treats_otherwise && entry.leaf == leaf);
-        let applications = treated_otherwise.map(|entry| Arc::clone(&entry.address)).collect();
-        let purpose = Purpose::Refresh;
-        baton.walk = Walk { queues, applications, purpose, fair_max, ..Walk::default() };
-        baton.walk_on();
+        self.agenda.push_back(Task::survey(Refresh::of_path(leaf, treats_otherwise)));
     }
 }
 

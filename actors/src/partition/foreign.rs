@@ -11,7 +11,7 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::rejection::Rejection;
 
-use super::{ForeignRequest, Partition};
+use super::{ForeignRequest, Partition, Task};
 use crate::node::NodeChange;
 use crate::step::{Baton, Notice};
 
@@ -80,20 +80,20 @@ impl Partition {
         if let Some(old) = old.filter(|old| *old != slot) {
             let gone = NodeChange::ForeignGone(Arc::clone(&key));
             baton.books.unsettled.changed(old);
-            self.visit_node(old, gone, baton);
+            self.agenda.push_back(Task::VisitNode(old, gone));
         }
         if old != Some(slot) {
             baton.books.unsettled.changed(slot);
         }
         let change = NodeChange::Foreign { key, resources, tags, preemptable };
-        self.visit_node(slot, change, baton);
+        self.agenda.push_back(Task::VisitNode(slot, change));
     }
 
     pub(super) fn foreign_gone(&mut self, key: &Arc<str>, baton: &mut Baton) {
         if let Some(slot) = self.foreign.remove(key) {
             let gone = NodeChange::ForeignGone(Arc::clone(key));
             baton.books.unsettled.changed(slot);
-            self.visit_node(slot, gone, baton);
+            self.agenda.push_back(Task::VisitNode(slot, gone));
         }
     }
 }

@@ -24,11 +24,11 @@ mod nodes;
 mod observing;
 pub(crate) mod oracle;
 mod queue_lifecycle;
-mod reads;
 mod reloading;
 mod requests;
 mod scale_up;
 mod standing;
+pub(crate) mod surveys;
 mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,21 +52,21 @@ use crate::front::rm::{Barrier, Control, Credit, Intake, Rm};
 use crate::metrics::{ActorKind, Metrics};
 use crate::outlet::{Outlet, Publish};
 use crate::partition::oracle::{Oracle, Watch};
-use crate::step::{Alarm, Baton, Directory, Errand, Guard, Notice, Offering, Walk};
+use crate::step::{Alarm, Baton, Directory, Guard, Notice, Offering, Survey};
 use crate::tally::Tally;
 use control::Controls;
 pub(crate) use control::{Answers, Unasked};
 pub(crate) use deadlines::{BACKOFF_LEAST, COMPLETING_TIMEOUT};
 pub(crate) use early::Awaited;
 use early::Early;
+pub(crate) use nodes::NodeReported;
 pub(crate) use observing::Measurements;
 use queue_lifecycle::{add_queue, node_order};
-pub(crate) use reads::{Answer, Question, Read};
 use reloading::Proposal;
 pub(crate) use reloading::{Conclude, Preparing, Wanted};
 pub(crate) use requests::{ForeignRequest, NewNode, Request};
-pub(crate) use scale_up::Room;
 pub(crate) use standing::StateChange;
+use surveys::Refresh;
 use tasks::Task;
 
 /// Decisions after which an offer comes home, so that steps get their turn.
@@ -107,7 +107,7 @@ enum Entry {
     /// The last request of a chunk is done.
     ChunkDone,
     Alarm(Alarm),
-    Read(Box<Read>),
+    Read(Box<dyn Survey>),
     Control(Control),
     /// No verdict: the question never reached the RM.
     Answers(Vec<(QuestionId, Option<Verdict>)>),
@@ -232,8 +232,6 @@ impl Partition {
             woken_by_return: Vec::new(),
             disarmed: Vec::new(),
             offer: Offering::default(),
-            errand: Errand::None,
-            walk: Walk::default(),
             tracking,
             tally: Tally::new(&metrics),
             callback,
@@ -319,7 +317,7 @@ impl Partition {
             if self.capacity_changed && !self.node_is_next() {
                 self.capacity_changed = false;
                 self.may_decide = true;
-                self.agenda.push_back(Task::Refresh(BTreeSet::new()));
+                self.agenda.push_back(Task::survey(Refresh::of_changed(BTreeSet::new())));
                 self.baton = Some(baton);
                 continue;
             }
@@ -397,7 +395,7 @@ impl Partition {
                 self.may_decide |= !matches!(alarm, Alarm::ScaleUp | Alarm::CleanQueues);
                 self.alarm(alarm, baton);
             }
-            Entry::Read(read) => self.read(read, baton),
+            Entry::Read(survey) => self.agenda.push_back(Task::Survey(survey)),
             Entry::Control(control) => self.control(control, baton),
             Entry::Answers(answers) => self.answers(answers, baton),
         }
@@ -496,14 +494,5 @@ impl Handler<Abandon> for Partition {
     fn handle(&mut self, _: Abandon, ctx: &mut Self::Context) {
         self.outlet.do_send(crate::Halt);
         ctx.stop();
-    }
-}
-
-impl Handler<Read> for Partition {
-    type Result = ();
-
-    fn handle(&mut self, read: Read, ctx: &mut Self::Context) {
-        self.inbox.push_back(Entry::Read(Box::new(read)));
-        self.turn(ctx);
     }
 }

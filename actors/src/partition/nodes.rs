@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use actix::Actor;
+use actix::prelude::*;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
@@ -14,8 +14,22 @@ use super::early::Awaited;
 use super::{NewNode, Partition, Task};
 use crate::application::Op;
 use crate::events::{Event, EventKind, Message};
-use crate::node::{Node, NodeChange};
-use crate::step::{Baton, Errand, Notice};
+use crate::node::{Node, NodeChange, NodeReport};
+use crate::step::{Baton, Notice};
+
+/// A baton comes home from a node that was changed, with what follows from it for whoever is there.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct NodeReported {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) report: NodeReport,
+}
+
+impl NodeReported {
+    pub(crate) fn go_home(mut self) {
+        self.baton.homeward().do_send(self);
+    }
+}
 
 impl Partition {
     /// A node joins with everything that is on it, or not at all (D42). It may wait for an
@@ -110,7 +124,7 @@ impl Partition {
         if let NodeChange::Update { total: Some(total), .. } = &change {
             self.capacity_changed |= !total.same_amount(baton.books.nodes.total(slot));
         }
-        self.visit_node(slot, change, baton);
+        self.agenda.push_back(Task::VisitNode(slot, change));
     }
 
     /// A node that is not here was to change or leave (V48).
@@ -121,14 +135,6 @@ impl Partition {
         } else {
             tracing::warn!(node = %id, "change of an unknown node ignored");
             baton.notices.push(Notice::Ignored(Ignored::NodeUnknown));
-        }
-    }
-
-    /// Changes a node, and takes from it what waits for its predicate and must not stay.
-    pub(super) fn visit_node(&mut self, slot: NodeSlot, change: NodeChange, baton: &Baton) {
-        self.agenda.push_back(Task::VisitNode(slot, change));
-        if !baton.books.unsettled.is_empty() {
-            self.agenda.push_back(Task::GiveUpReported);
         }
     }
 
@@ -144,16 +150,14 @@ impl Partition {
         baton.happens(|at| Event::schedulable(id, false, at));
         self.foreign.forget_node(slot);
         self.agenda.push_back(Task::VisitNode(slot, NodeChange::Leave));
-        self.agenda.push_back(Task::Strand);
         self.agenda.push_back(Task::ForgetNode(slot));
         self.capacity_changed = true;
     }
 
     /// Groups what a leaving node held by application; they are visited before the node goes.
-    pub(super) fn strand(&mut self, baton: &mut Baton) {
-        let Errand::Done(report) = std::mem::take(&mut baton.errand) else { return };
+    fn strand(&mut self, stranded: Vec<AllocationId>, baton: &Baton) {
         let mut by_application: BTreeMap<ApplicationSlot, Vec<AllocationId>> = BTreeMap::new();
-        for id in report.stranded {
+        for id in stranded {
             if let Some(entry) = baton.books.allocations.get(id) {
                 by_application.entry(entry.application).or_default().push(id);
             }
@@ -175,6 +179,18 @@ impl Partition {
         if let Some(address) = baton.directory.nodes.take(slot) {
             address.do_send(crate::Halt);
         }
+    }
+}
+
+impl Handler<NodeReported> for Partition {
+    type Result = ();
+
+    fn handle(&mut self, reported: NodeReported, ctx: &mut Self::Context) {
+        let NodeReported { baton, report } = reported;
+        self.take_home(baton, ctx, |partition, baton| match report {
+            NodeReport::Changed { given_up } => partition.give_up(given_up, baton),
+            NodeReport::Leaves { stranded } => partition.strand(stranded, baton),
+        });
     }
 }
 

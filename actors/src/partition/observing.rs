@@ -4,14 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use actix::prelude::*;
 use monoceros_rules::nodes::utilization::{self, NodeFigures, Observed};
 use monoceros_rules::values::resources::Resources;
 
-use super::{Answer, Partition, Question, Read, Task};
-use crate::node::Node;
+use super::Partition;
+use super::surveys::Observed as Sums;
 use crate::snapshot::NodeRecommendation;
-use crate::step::{Baton, Purpose, Walk};
+use crate::step::Baton;
 
 /// Measurements of one time.
 #[derive(Debug)]
@@ -40,7 +39,7 @@ impl ObservedTable {
 impl Partition {
     /// Takes what is known here: a node, else an allocation by its UUID, else one by its key. Says
     /// of each whether it was.
-    fn observe(&mut self, measurements: Measurements, baton: &Baton) -> Vec<bool> {
+    pub(super) fn observe(&mut self, measurements: Measurements, baton: &Baton) -> Vec<bool> {
         let now_ns = baton.now_ns;
         let at_ns = measurements.at_ns.unwrap_or(now_ns);
         self.observed.expire(now_ns);
@@ -77,39 +76,12 @@ impl Partition {
     }
 
     /// What is used together, by nodes and by allocations, as far as it was measured.
-    fn observed_sums(&mut self, now_ns: i64) -> (Resources, Resources) {
+    pub(super) fn observed_sums(&mut self, now_ns: i64) -> Sums {
         self.observed.expire(now_ns);
         let sum = |table: &BTreeMap<_, Observed>| {
             table.values().fold(Resources::new(), |sum, observed| sum.plus(&observed.usage))
         };
-        (sum(&self.observed.nodes), sum(&self.observed.allocations))
-    }
-
-    /// Begins or answers a read about what was measured.
-    pub(super) fn read_observed(&mut self, read: Read, baton: &mut Baton) {
-        let Read { question, reply } = read;
-        match question {
-            Question::Observe(measurements) => {
-                let known = self.observe(measurements, baton);
-                let _ = reply.send(Answer::Observe(known));
-            }
-            Question::ObservedSums => {
-                let (nodes, allocations) = self.observed_sums(baton.now_ns);
-                let _ = reply.send(Answer::ObservedSums { nodes, allocations });
-            }
-            Question::Recommendations(wanted) => {
-                let nodes = if wanted.is_empty() {
-                    baton.directory.nodes.values().cloned().collect()
-                } else {
-                    named(&wanted, baton)
-                };
-                baton.walk = Walk { purpose: Purpose::Figures, nodes, ..Walk::default() };
-                let read = Read { question: Question::Recommendations(wanted), reply };
-                self.agenda.push_back(Task::Walk);
-                self.agenda.push_back(Task::Reply(Box::new(read)));
-            }
-            _ => unreachable!("a question about what was measured"),
-        }
+        Sums { nodes: sum(&self.observed.nodes), allocations: sum(&self.observed.allocations) }
     }
 
     /// The nodes have said what is accounted of them.
@@ -133,10 +105,4 @@ impl Partition {
         }
         all
     }
-}
-
-fn named(wanted: &[String], baton: &Baton) -> Vec<Arc<Addr<Node>>> {
-    let wanted: BTreeSet<&String> = wanted.iter().collect();
-    let slots = wanted.into_iter().filter_map(|id| baton.books.nodes.slot_of(id));
-    slots.filter_map(|slot| baton.directory.node(slot).cloned()).collect()
 }

@@ -14,11 +14,12 @@ use monoceros_rules::nodes::NodeOrder;
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
 
-use super::{Partition, Task};
+use super::Partition;
+use super::tasks::{Kept, Task};
 use crate::events::{Event, EventKind};
 use crate::metrics::Metrics;
-use crate::queue::{AddQueue, Queue, QueueFacts};
-use crate::step::{Baton, Directory, Errand, QueueEntry, QueueSlot, RowSlot};
+use crate::queue::{AddBelow, AddQueue, Detach, Queue, QueueFacts};
+use crate::step::{Baton, Directory, QueueEntry, QueueSlot, RowSlot};
 
 /// The configured order of nodes.
 pub(super) fn node_order(config: &PartitionConfig) -> NodeOrder {
@@ -60,7 +61,7 @@ pub(super) fn add_queue(
 
 impl Partition {
     /// Sends the baton to the queue that `config` is to grow below.
-    pub(super) fn add_queue(config: Arc<QueueConfig>, mut baton: Box<Baton>) {
+    pub(super) fn add_queue(config: Arc<QueueConfig>, baton: Box<Baton>) -> Kept {
         let directory = &baton.directory;
         let above = config.parent_path().and_then(|path| directory.queue_by_path.get(path));
         let above = *above.expect("a queue is added after the one above it");
@@ -74,12 +75,17 @@ impl Partition {
             config,
         };
         let address = Arc::clone(&parent.address);
-        baton.errand = Errand::AddQueue { facts: Box::new(facts) };
-        address.do_send(crate::queue::Membership(baton));
+        address.do_send(AddBelow { baton, facts: Box::new(facts) });
+        None
     }
 
     /// Takes an empty queue off, and has the one above go if that was the last it waited for.
-    pub(super) fn remove_queue(&mut self, slot: QueueSlot, mut baton: Box<Baton>) {
+    pub(super) fn remove_queue(&mut self, slot: QueueSlot, mut baton: Box<Baton>) -> Kept {
+        let entry = baton.directory.queue(slot);
+        let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {
+            debug_assert!(false, "root is always configured");
+            return Some(baton);
+        };
         let entry = baton.directory.forget_queue(slot);
         self.empty.forget(slot);
         let config = &entry.facts.config;
@@ -90,17 +96,14 @@ impl Partition {
         };
         baton.happens(|at| Event::of(removed, &config.path, at));
         entry.address.do_send(crate::Halt);
-        let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {
-            unreachable!("root is always configured");
-        };
         let parent = baton.directory.queue(above);
         let address = Arc::clone(&parent.address);
         if parent.facts.config.is_dynamic && parent.is_empty() {
             self.agenda.push_back(Task::RemoveQueue(above));
         }
         self.agenda.extend(removal_if_over(above, &baton));
-        baton.errand = Errand::Detach { row };
-        address.do_send(crate::queue::Membership(baton));
+        address.do_send(Detach { baton, row });
+        None
     }
 }
 

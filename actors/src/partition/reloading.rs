@@ -8,8 +8,8 @@
 //!
 //! # In one step
 //! The change itself is one step, and no offer sees half of it: what the directory knows is changed
-//! at once, queues that are empty and no longer configured go, new ones are added, and a walk from
-//! the leaves to root gives the queues their settings and makes keys and bounds anew: it passes by
+//! at once, queues that are empty and no longer configured go, new ones are added, and a survey from
+//! the leaves to root gives the queues their settings and makes keys and bounds anew: it visits
 //! those of which something changed, and those above them. It counts as a loosening: whoever was
 //! tried in vain is looked at again once, as far as it fits.
 //!
@@ -22,21 +22,21 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_config::PartitionConfig;
-use monoceros_config::difference::{Concerned, PartitionUsage, Used};
+use monoceros_config::difference::Concerned;
 use monoceros_config::reload::{self, Flat, QueueChange, StandingQueue, Tree, TypeInUse};
-use monoceros_rules::audit::Facts;
 use monoceros_rules::limits::{LimitEvent, Subject, Tables};
 use monoceros_rules::queues::object_state::ObjectState;
 use tokio::time::Instant;
 
 use super::queue_lifecycle::removal_if_over;
+use super::surveys::{Dismiss, InUse, Refresh};
 use super::tasks::Task;
 use super::{Partition, admission, node_order};
 use crate::api::predicates::QuestionId;
 use crate::events::{Event, EventKind};
 use crate::front::rm::Prepared;
 use crate::queue::QueueFacts;
-use crate::step::{Baton, Directory, Notice, Purpose, QueueSlot, Walk};
+use crate::step::{Baton, Directory, Notice, QueueSlot};
 
 /// Queues that are asked what they use before they change: each costs the partition a moment.
 const MOST_CONCERNED: usize = 500;
@@ -69,45 +69,35 @@ pub(crate) enum Conclude {
 pub(super) struct Proposal {
     wanted: Option<Wanted>,
     changes: Vec<QueueChange>,
-    /// Queues that may use less and were not asked what they use.
-    left_out: usize,
     /// Since when the partition has stood still.
     since: Instant,
 }
 
 impl Partition {
-    pub(super) fn prepare(&mut self, Preparing { wanted }: Preparing, baton: &mut Baton) {
+    pub(super) fn prepare(&mut self, Preparing { wanted }: Preparing, baton: &Baton) {
         let since = Instant::now();
         let tree = standing(&baton.directory);
         let changes =
             wanted.as_ref().map(|it| reload::changes(&tree, &it.queues)).unwrap_or_default();
-        let answer = could(&tree, &changes, &baton.directory);
-        let mut left_out = 0;
-        if answer.is_ok() {
-            // Of a partition that goes, all of it.
-            let concerned = if wanted.is_some() {
-                Concerned::of(&tree, &changes, MOST_CONCERNED)
-            } else {
-                Concerned { paths: vec![Arc::from("root")], left_out: 0 }
-            };
-            left_out = concerned.left_out;
-            let paths = concerned.paths.iter();
-            let slots = paths.filter_map(|path| baton.directory.queue_by_path.get(path));
-            let address = |slot: &QueueSlot| Arc::clone(&baton.directory.queue(*slot).address);
-            let queues = slots.map(address).collect();
-            baton.walk = Walk { purpose: Purpose::Audit, queues, ..Walk::default() };
-            self.agenda.push_back(Task::Walk);
+        match could(&tree, &changes, &baton.directory) {
+            Ok(()) => {
+                // Of a partition that goes, all of it.
+                let concerned = if wanted.is_some() {
+                    Concerned::of(&tree, &changes, MOST_CONCERNED)
+                } else {
+                    Concerned { paths: vec![Arc::from("root")], left_out: 0 }
+                };
+                let paths = concerned.paths.iter();
+                let slots = paths.filter_map(|path| baton.directory.queue_by_path.get(path));
+                let slots = slots.copied().collect();
+                self.agenda.push_back(Task::survey(InUse::of(slots, concerned.left_out)));
+            }
+            Err(in_use) => {
+                let partition = Arc::clone(&self.name);
+                self.rm.do_send(Prepared { partition, answer: Err(in_use) });
+            }
         }
-        self.agenda.push_back(Task::Prepared(answer));
-        self.proposal = Some(Proposal { wanted, changes, left_out, since });
-    }
-
-    /// Says whether it could, and what is in use where less may be.
-    pub(super) fn prepared(&self, answer: Result<(), TypeInUse>, baton: &mut Baton) {
-        let walk = std::mem::take(&mut baton.walk);
-        let left_out = self.proposal.as_ref().map_or(0, |proposal| proposal.left_out);
-        let answer = answer.map(|()| PartitionUsage { left_out, ..usage(&walk.facts, baton) });
-        self.rm.do_send(Prepared { partition: Arc::clone(&self.name), answer });
+        self.proposal = Some(Proposal { wanted, changes, since });
     }
 
     /// Begins the step that makes the proposal true. The baton is at home: the partition stood
@@ -145,7 +135,7 @@ impl Partition {
                 self.agenda.push_back(Task::AddQueue(config));
             }
         }
-        self.agenda.push_back(Task::Refresh(leaves));
+        self.agenda.push_back(Task::survey(Refresh::of_changed(leaves)));
         self.agenda.push_back(Task::Reloaded { since });
     }
 
@@ -158,9 +148,8 @@ impl Partition {
     /// Not configured any more: the RM is told of every application, then everything ends.
     fn dismiss(&mut self) {
         let baton = self.baton.as_mut().expect("nothing is under way while a proposal stands");
-        let mut entries: Vec<_> = baton.directory.applications.values().collect();
-        let [applications, nodes, allocations] =
-            [entries.len(), baton.books.nodes.len(), baton.books.allocations.len()];
+        let applications = baton.directory.application_by_id.len();
+        let [nodes, allocations] = [baton.books.nodes.len(), baton.books.allocations.len()];
         if applications + nodes + allocations > 0 {
             tracing::warn!(
                 partition = %self.name,
@@ -170,57 +159,12 @@ impl Partition {
                 "the new configuration has no such partition: all that is in it goes with it"
             );
         }
-        // A walk goes from the last to the first.
-        entries.sort_by(|a, b| b.id.cmp(&a.id));
-        let applications = entries.into_iter().map(|entry| Arc::clone(&entry.address)).collect();
         let unsettled = baton.books.unsettled.iter();
         baton.notices.extend(unsettled.map(|(number, _)| Notice::Withdrawn(QuestionId(number))));
-        baton.walk = Walk { purpose: Purpose::Dismiss, applications, ..Walk::default() };
-        self.agenda.push_back(Task::Walk);
+        self.agenda.push_back(Task::survey(Dismiss));
         self.closing = true;
         self.inbox.clear();
     }
-}
-
-/// What the queues that were visited use, and whoever is tracked in them.
-fn usage(facts: &Facts, baton: &Baton) -> PartitionUsage {
-    let mut usage = PartitionUsage::default();
-    if facts.queues.is_empty() {
-        return usage;
-    }
-    let applications = applications_below(&baton.directory);
-    for queue in &facts.queues {
-        let (allocated, running) = (queue.ledger.allocated().clone(), queue.ledger.running());
-        let applications = applications[queue.slot as usize];
-        let used = Used { allocated, running, applications };
-        usage.queues.insert(queue.config.path.to_string(), used);
-    }
-    let paths: BTreeSet<&str> = facts.queues.iter().map(|queue| &*queue.config.path).collect();
-    baton.books.trackers.each_use(|subject, path, allocated, running| {
-        if paths.contains(path) {
-            let (of_path, name) = match subject {
-                Subject::User(name) => (&mut usage.users, name),
-                Subject::Group(name) => (&mut usage.groups, name),
-            };
-            let allocated = allocated.clone();
-            let used = Used { allocated, running, applications: running };
-            of_path.entry(path.to_owned()).or_default().insert(name.to_string(), used);
-        }
-    });
-    usage
-}
-
-/// By slot, how many applications are in a queue and below it.
-fn applications_below(directory: &Directory) -> Vec<u64> {
-    let mut counts = vec![0; directory.queues.bound()];
-    for entry in directory.all_queues().rev() {
-        let at = entry.facts.slot.0 as usize;
-        counts[at] += entry.applications as u64;
-        if let Some(parent) = entry.facts.parent {
-            counts[parent.0 as usize] += counts[at];
-        }
-    }
-    counts
 }
 
 /// The events of limits as they are now.

@@ -14,11 +14,11 @@
 
 mod lanes;
 mod rows;
+mod surveyed;
 
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_rules::audit::QueueFact;
 use monoceros_rules::limits::Trackers;
 use monoceros_rules::order::keys::{QueueKey, QueueView, exposed_priority};
 use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
@@ -28,16 +28,15 @@ use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::epoch::{Epoch, Loosening};
 use monoceros_rules::values::resources::{Limits, Resources};
 
-use crate::events::{Event, EventKind, Message};
+use crate::application::Application;
+use crate::events::{Event, EventKind};
 use crate::metrics::{ActorKind, Metrics};
-use crate::partition::Room;
-use crate::snapshot::QueueSnapshot;
 use crate::step::{
-    Baton, Climbing, Errand, Frame, Purpose, QueueCounts, QueueEntry, QueueSlot, RowKey, RowSlot,
-    RowUpdate,
+    Baton, Climbing, Frame, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate, Surveyor,
 };
 pub(crate) use lanes::Narrowed;
 use rows::{Child, Rows};
+pub(crate) use surveyed::Room;
 
 /// What does not change while a queue is offered to: its configuration and its fair maximum.
 #[derive(Clone)]
@@ -111,15 +110,30 @@ pub(crate) struct Climb {
     pub(crate) climbing: Climbing,
 }
 
-/// An application joins or leaves this leaf, or a queue this parent. Sent by the partition.
+/// An application joins this leaf. Sent by the partition; the application gets
+/// [`Attached`](crate::application::Attached).
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Membership(pub(crate) Box<Baton>);
+pub(crate) struct Attach {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) address: Arc<Addr<Application>>,
+}
 
-/// A walk comes by: refresh, read or audit.
+/// An application leaves this leaf, or a queue this parent. Sent by the partition.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Walk(pub(crate) Box<Baton>);
+pub(crate) struct Detach {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) row: RowSlot,
+}
+
+/// One more queue is to be below this one, which starts it. Sent by the partition.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct AddBelow {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) facts: Box<QueueFacts>,
+}
 
 /// See the module.
 pub(crate) struct Queue {
@@ -132,13 +146,6 @@ pub(crate) struct Queue {
     /// Up to where it was looked at when it last declined an offer.
     declined_at: Epoch,
     metrics: Arc<Metrics>,
-}
-
-/// What a configuration may change that is told.
-struct Limited {
-    is_leaf: bool,
-    max: Option<Limits>,
-    guaranteed: Option<Resources>,
 }
 
 impl Queue {
@@ -264,77 +271,6 @@ impl Queue {
         waits.as_seen_from_above(&own, self.declined_at)
     }
 
-    /// Becomes what the directory says, with the fair maximum that the walk brings; the directory
-    /// knows that, too, from now on.
-    ///
-    /// It counts as a loosening, which stamps root alone: the walk makes every bound anew on its way
-    /// up, so what a maximum that was raised held back is seen from root again.
-    fn refresh(&mut self, baton: &mut Baton) {
-        let slot = self.facts.slot;
-        let entry = baton.directory.queue_mut(slot);
-        let is_changed = !Arc::ptr_eq(&entry.facts.config, &self.facts.config);
-        let before = Limited {
-            is_leaf: self.facts.config.is_leaf,
-            max: self.ledger.max.clone(),
-            guaranteed: self.ledger.guaranteed.clone(),
-        };
-        let fair_max = baton.walk.fair_max.get_mut(slot.0 as usize).and_then(Option::take);
-        if entry.facts.fair_max != fair_max {
-            // Facts that changed are the directory's alone until now, and are not made anew.
-            Arc::make_mut(&mut entry.facts).fair_max = fair_max;
-        }
-        self.facts = Arc::clone(&entry.facts);
-        entry.is_stale = false;
-        if is_changed {
-            self.take_limits();
-        }
-        if self.is_root() {
-            let capacity = baton.books.nodes.capacity().clone();
-            self.ledger.max = ledger::stored_limits(&capacity);
-            self.loosening = baton.books.loosen();
-        }
-        self.tell_changes(&before, baton);
-    }
-
-    /// Takes in what is seen otherwise of the lanes here, or of children. The parent hears of it only
-    /// where that changes what it sees.
-    fn look_again(&mut self, baton: &mut Baton) {
-        let slot = self.facts.slot;
-        let lanes = baton.walk.lanes.remove(&slot).unwrap_or_default();
-        let updates = baton.walk.rows.remove(&slot).unwrap_or_default();
-        if lanes.is_empty() && updates.is_empty() {
-            return;
-        }
-        let before = self.waits_from_above();
-        let trackers = &mut baton.books.trackers;
-        self.rows.update_all(updates, trackers);
-        self.rows.look_again(&lanes, trackers);
-        if let (Some((_, row)), Some(parent)) = (&self.parent, self.facts.parent)
-            && self.waits_from_above() != before
-        {
-            baton.walk.rows.entry(parent).or_default().push(self.update(*row));
-        }
-    }
-
-    /// The events of what is different now.
-    fn tell_changes(&self, before: &Limited, baton: &mut Baton) {
-        let (config, ledger) = (&self.facts.config, &self.ledger);
-        if config.is_leaf != before.is_leaf {
-            let text = if config.is_leaf { "leaf queue: true" } else { "leaf queue: false" };
-            let event = |at| Event::of(EventKind::QueueType, &config.path, at);
-            baton.happens(|at| event(at).with_message(Message::Says(text)));
-        }
-        if ledger.max != before.max {
-            let max = ledger.max.as_ref().map(Limits::as_resources).unwrap_or_default();
-            baton.happens(|at| Event::of(EventKind::QueueMax, &config.path, at).amount(&max));
-        }
-        if ledger.guaranteed != before.guaranteed {
-            let guaranteed = ledger.guaranteed.clone().unwrap_or_default();
-            let event = |at| Event::of(EventKind::QueueGuaranteed, &config.path, at);
-            baton.happens(|at| event(at).amount(&guaranteed));
-        }
-    }
-
     /// Starts a queue below this one.
     fn add_queue(&mut self, mut facts: QueueFacts, baton: &mut Baton) {
         facts.fair_max = ledger::fair_max(self.facts.fair_max.as_ref(), facts.config.max.as_ref());
@@ -352,41 +288,6 @@ impl Queue {
         };
         baton.happens(|at| Event::of(added, &facts.config.path, at));
         baton.directory.enter_queue(QueueEntry::new(facts, address, Some(row)));
-    }
-
-    /// What it has left for the scale-up signal, which leaves root's own limit out.
-    fn room(&self) -> Room {
-        let (allocated, pending) = (self.ledger.allocated(), self.ledger.pending());
-        let left = match &self.ledger.max {
-            Some(max) if !self.is_root() => max.less(allocated),
-            _ => Limits::unlimited(),
-        };
-        Room {
-            parent: self.facts.parent,
-            key: self.facts.key(self.priority(), allocated, pending),
-            left,
-            is_waiting: self.facts.config.is_leaf && !pending.is_empty(),
-            may_start: self.may_start(),
-        }
-    }
-
-    fn fact(&self) -> QueueFact {
-        QueueFact {
-            parent: self.facts.parent.map(|parent| parent.0),
-            slot: self.facts.slot.0,
-            ledger: self.ledger.clone(),
-            priority: self.priority(),
-            config: Arc::clone(&self.facts.config),
-            state: self.facts.state,
-            fair_max: self.facts.fair_max.clone(),
-        }
-    }
-
-    /// For people; headroom as far as this queue alone is concerned.
-    fn snapshot(&self, counts: &QueueCounts, children: Vec<QueueSnapshot>) -> QueueSnapshot {
-        let headroom = self.ledger.headroom(&Limits::unlimited());
-        let priority = self.priority();
-        crate::views::queue(&self.facts, &self.ledger, priority, headroom, counts, children)
     }
 }
 
@@ -474,64 +375,43 @@ impl Handler<Climb> for Queue {
     }
 }
 
-impl Handler<Membership> for Queue {
+impl Handler<Attach> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Membership(mut baton): Membership, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Attach { mut baton, address }: Attach, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Queue);
-        match std::mem::take(&mut baton.errand) {
-            Errand::Attach { address } => {
-                let row = self.rows.add(Child::Application(Arc::clone(&address)));
-                address.do_send(crate::application::Attached { baton, row });
-            }
-            Errand::Detach { row } => {
-                self.rows.remove(row);
-                baton.go_home();
-            }
-            Errand::AddQueue { facts } => {
-                self.add_queue(*facts, &mut baton);
-                baton.go_home();
-            }
-            _ => unreachable!("a queue is visited to join or to leave"),
-        }
+        let row = self.rows.add(Child::Application(Arc::clone(&address)));
+        address.do_send(crate::application::Attached { baton, row });
     }
 }
 
-impl Handler<Walk> for Queue {
+impl Handler<Detach> for Queue {
     type Result = ();
 
-    fn handle(&mut self, Walk(mut baton): Walk, _ctx: &mut Self::Context) {
+    fn handle(&mut self, Detach { mut baton, row }: Detach, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Queue);
-        let slot = self.facts.slot;
-        match baton.walk.purpose {
-            Purpose::Refresh => {
-                let updates = baton.walk.rows.remove(&slot).unwrap_or_default();
-                self.rows.update_all(updates, &mut baton.books.trackers);
-                self.refresh(&mut baton);
-                if let (Some((_, row)), Some(parent)) = (&self.parent, self.facts.parent) {
-                    baton.walk.rows.entry(parent).or_default().push(self.update(*row));
-                }
-            }
-            Purpose::LookAgain => self.look_again(&mut baton),
-            Purpose::Read => {
-                let children = baton.walk.trees.remove(&slot).unwrap_or_default();
-                let counts = &baton.directory.queue(slot).counts;
-                let snapshot = self.snapshot(counts, children);
-                let parent = self.facts.parent.unwrap_or(slot);
-                baton.walk.trees.entry(parent).or_default().push(snapshot);
-            }
-            Purpose::Room => {
-                baton.walk.rooms.insert(slot, self.room());
-            }
-            Purpose::Load
-            | Purpose::Dismiss
-            | Purpose::Figures
-            | Purpose::Waiting
-            | Purpose::Signal
-            | Purpose::Outstanding => {}
-            Purpose::Audit => baton.walk.facts.queues.push(self.fact()),
-        }
-        baton.walk_on();
+        self.rows.remove(row);
+        baton.go_home();
+    }
+}
+
+impl Handler<AddBelow> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, AddBelow { mut baton, facts }: AddBelow, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(ActorKind::Queue);
+        self.add_queue(*facts, &mut baton);
+        baton.go_home();
+    }
+}
+
+impl Handler<Surveyor> for Queue {
+    type Result = ();
+
+    fn handle(&mut self, mut surveyor: Surveyor, _ctx: &mut Self::Context) {
+        let _timer = surveyor.baton.tally.message(ActorKind::Queue);
+        surveyor.survey.at_queue(self, &mut surveyor.baton);
+        surveyor.go_on();
     }
 }
 

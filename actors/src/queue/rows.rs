@@ -36,7 +36,7 @@ struct Row<C> {
 
 /// See the module. A child is whatever reaches it.
 pub(super) struct Rows<C = Child> {
-    rows: Slots<RowSlot, Row<C>>,
+    table: Slots<RowSlot, Row<C>>,
     /// Those without a lane.
     order: OrderedTree<RowKey, RowSlot, Waits>,
     lanes: Lanes,
@@ -47,7 +47,7 @@ pub(super) struct Rows<C = Child> {
 impl<C> Default for Rows<C> {
     fn default() -> Self {
         Self {
-            rows: Slots::default(),
+            table: Slots::default(),
             order: OrderedTree::default(),
             lanes: Lanes::default(),
             priorities: BTreeMap::new(),
@@ -58,15 +58,15 @@ impl<C> Default for Rows<C> {
 impl<C: Clone> Rows<C> {
     /// The row that the next child gets.
     pub(super) fn next(&self) -> RowSlot {
-        self.rows.next()
+        self.table.next()
     }
 
     pub(super) fn add(&mut self, child: C) -> RowSlot {
-        self.rows.insert(Row { child, key: None, lane: None, priority: MIN_PRIORITY })
+        self.table.insert(Row { child, key: None, lane: None, priority: MIN_PRIORITY })
     }
 
     pub(super) fn remove(&mut self, slot: RowSlot) {
-        if let Some(Row { key: Some(key), lane, priority, .. }) = self.rows.take(slot) {
+        if let Some(Row { key: Some(key), lane, priority, .. }) = self.table.take(slot) {
             debug_assert!(lane.is_none(), "whoever leaves asks for nothing");
             self.order.remove(&key);
             self.forget_priority(priority);
@@ -147,7 +147,7 @@ impl<C: Clone> Rows<C> {
     /// have still to be reseated.
     fn take(&mut self, update: RowUpdate) -> Option<LaneId> {
         let RowUpdate { row: slot, key, lane, priority, waits } = update;
-        let row = &mut self.rows[slot];
+        let row = &mut self.table[slot];
         let old_priority = std::mem::replace(&mut row.priority, priority);
         let old_lane = std::mem::replace(&mut row.lane, lane);
         let old_key = std::mem::replace(&mut row.key, key.clone());
@@ -189,7 +189,7 @@ impl<C: Clone> Rows<C> {
     }
 
     fn row(&self, slot: RowSlot) -> &Row<C> {
-        &self.rows[slot]
+        &self.table[slot]
     }
 
     fn forget_priority(&mut self, priority: i32) {

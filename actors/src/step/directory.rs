@@ -23,6 +23,10 @@ use crate::step::named::Named;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QueueSlot(pub(crate) u32);
 
+impl QueueSlot {
+    pub(crate) const ROOT: Self = Self(0);
+}
+
 impl Slot for QueueSlot {
     fn at(index: u32) -> Self {
         Self(index)
@@ -103,6 +107,7 @@ impl QueueCounts {
 }
 
 pub(crate) struct ApplicationEntry {
+    pub(crate) slot: ApplicationSlot,
     pub(crate) id: Arc<str>,
     pub(crate) leaf: QueueSlot,
     pub(crate) address: Arc<Addr<Application>>,
@@ -110,7 +115,7 @@ pub(crate) struct ApplicationEntry {
 
 impl Directory {
     pub(crate) fn root(&self) -> &Arc<Addr<Queue>> {
-        &self.queue(QueueSlot(0)).address
+        &self.queue(QueueSlot::ROOT).address
     }
 
     pub(crate) fn queue(&self, slot: QueueSlot) -> &QueueEntry {
@@ -147,6 +152,16 @@ impl Directory {
         entry
     }
 
+    /// Takes an application off; its slot is free again, and nobody waits for it any more.
+    pub(crate) fn forget_application(&mut self, slot: ApplicationSlot) -> ApplicationEntry {
+        let entry = self.applications.remove(slot);
+        self.application_by_id.remove(&entry.id);
+        self.named.forget(slot);
+        self.refused.remove(&slot);
+        self.queue_mut(entry.leaf).applications -= 1;
+        entry
+    }
+
     /// Notes a queue at its slot, which is free.
     pub(crate) fn enter_queue(&mut self, entry: QueueEntry) {
         let (slot, parent) = (entry.facts.slot, entry.facts.parent);
@@ -155,6 +170,11 @@ impl Directory {
         if let Some(parent) = parent {
             self.queue_mut(parent).children += 1;
         }
+    }
+
+    /// Every application, by slot.
+    pub(crate) fn all_applications(&self) -> impl DoubleEndedIterator<Item = &ApplicationEntry> {
+        self.applications.values()
     }
 
     pub(crate) fn application(&self, slot: ApplicationSlot) -> Option<&ApplicationEntry> {

@@ -4,12 +4,15 @@
 //! `do_send` through synchronous handlers and comes home. State is written only with the baton in
 //! hand, so no two steps can overlap: there is no lock and no await, and the compiler checks it.
 //!
-//! Three things travel on the baton, one at a time:
+//! Three things travel with the baton, one at a time:
 //! * an **offer** goes down the queues, is turned into decisions by an application and its nodes,
 //!   and rises again ([`Offering`]);
 //! * a **visit** goes to one application (or node, or leaf) with something to do, from there to the
 //!   nodes it concerns ([`NodeWork`]), and then **climbs** the queues with what changed;
-//! * a **walk** goes through a list of actors and reads or refreshes each ([`Walk`]).
+//! * a **survey** goes from actor to actor and reads or renews each ([`Survey`]).
+//!
+//! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). On the baton is
+//! only what several handlers on its way look at.
 //!
 //! # When things go wrong
 //! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], and that tells
@@ -22,8 +25,8 @@ pub(crate) mod named;
 mod notice;
 mod offer;
 mod placement;
+mod survey;
 mod visit;
-mod walk;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,8 +48,8 @@ pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry,
 pub(crate) use notice::{Alarm, Allocated, Ending, Notice, Released};
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use placement::{PlaceAnswer, Placement};
-pub(crate) use visit::{Climbing, Consequences, Errand, NodeWork, VisitReport};
-pub(crate) use walk::{Purpose, Walk};
+pub(crate) use survey::{Route, Survey, Surveyor};
+pub(crate) use visit::{Climbing, Consequences, NodeWork};
 
 /// Owns the books while a step is under way. See the module.
 pub(crate) struct Baton {
@@ -61,8 +64,6 @@ pub(crate) struct Baton {
     /// Applications that entered a terminal state, or were removed, in this step.
     pub(crate) ended: Vec<(ApplicationSlot, Option<RowSlot>)>,
     pub(crate) offer: Offering,
-    pub(crate) errand: Errand,
-    pub(crate) walk: Walk,
     /// Deadlines that are not needed any more.
     pub(crate) disarmed: Vec<u64>,
     /// Applications that waited for a node which has come or grown.
@@ -125,19 +126,6 @@ impl Baton {
         self.woken_by_return.extend(waiting.map(|slot| (slot, Arc::clone(node))));
     }
 
-    /// Sends the walk on to its next actor, or home.
-    pub(crate) fn walk_on(mut self: Box<Self>) {
-        if let Some(application) = self.walk.applications.pop() {
-            application.do_send(crate::application::Walk(self));
-        } else if let Some(queue) = self.walk.queues.pop() {
-            queue.do_send(crate::queue::Walk(self));
-        } else if let Some(node) = self.walk.nodes.pop() {
-            node.do_send(crate::node::Walk(self));
-        } else {
-            self.go_home();
-        }
-    }
-
     /// Goes to the next node that a visit concerns, then up the queues, then home.
     pub(crate) fn follow(self: Box<Self>, mut consequences: Consequences) {
         while let Some((node, _)) = consequences.node_work.last() {
@@ -173,8 +161,12 @@ impl Baton {
     }
 
     pub(crate) fn go_home(mut self: Box<Self>) {
+        self.homeward().do_send(crate::partition::Home(self));
+    }
+
+    /// Its partition, which a message is counted for: that in which the baton comes home.
+    pub(crate) fn homeward(&mut self) -> Arc<Addr<Partition>> {
         self.tally.post(ActorKind::Partition);
-        let home = Arc::clone(&self.home);
-        home.do_send(crate::partition::Home(self));
+        Arc::clone(&self.home)
     }
 }

@@ -1,4 +1,4 @@
-//! What a visit is to do, and what climbs from it.
+//! What a visit has nodes do, and what climbs from it.
 
 use std::sync::Arc;
 
@@ -10,37 +10,8 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::AllocationId;
 use smallvec::SmallVec;
 
-use super::{RowSlot, RowUpdate};
-use crate::application::Application;
-use crate::queue::{Queue, QueueFacts};
-
-/// What a visit is to do.
-#[derive(Default)]
-pub(crate) enum Errand {
-    #[default]
-    None,
-    /// To an application.
-    Application(Vec<crate::application::Op>),
-    /// To a leaf: an application joins.
-    Attach { address: Arc<Addr<Application>> },
-    /// To a queue: an application or a queue leaves it.
-    Detach { row: RowSlot },
-    /// To a queue: one more is to grow below it.
-    AddQueue { facts: Box<QueueFacts> },
-    /// To a node.
-    Node(crate::node::NodeChange),
-    /// What a visit brought home.
-    Done(VisitReport),
-}
-
-/// What a visit brings home beside what it said.
-#[derive(Default)]
-pub(crate) struct VisitReport {
-    /// Of a node that leaves: what was on it, by application.
-    pub(crate) stranded: Vec<AllocationId>,
-    /// Of a node that must not take them any more: what is not settled.
-    pub(crate) given_up: Vec<AllocationId>,
-}
+use super::RowUpdate;
+use crate::queue::Queue;
 
 /// What is to be done on a node; forced, nothing here can fail.
 pub(crate) enum NodeWork {

@@ -19,7 +19,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use monoceros_rules::books::Books;
-//! use monoceros_rules::decide::attempt::{Attempt, Next};
+//! use monoceros_rules::decide::attempt::{Attempt, Next, next};
 //! use monoceros_rules::decide::parking::Obstacle;
 //! use monoceros_rules::nodes::NodeOrder;
 //! use monoceros_rules::order::waits::View;
@@ -38,11 +38,11 @@
 //! let view = View { headroom: &headroom, loosening: Loosening::NONE, may_start: true, nodes: Some(&books.nodes) };
 //! let attempt = |asks| Attempt { asks, view: &view, lane: None, books: &books, backoff_asks: 0, asks_later: false };
 //!
-//! let Next::Park(parking) = attempt(&asks).next() else { panic!("it is too big") };
+//! let Next::Park(parking) = next(&attempt(&asks)) else { panic!("it is too big") };
 //! assert_eq!(parking.obstacle, Obstacle::NoNode);
 //! let waits = parking.obstacle.waits(&asks.ask(parking.ask).spec, &view);
 //! asks.set_waits(parking.class, waits);
-//! let Next::Place(candidate) = attempt(&asks).next() else { panic!("it fits") };
+//! let Next::Place(candidate) = next(&attempt(&asks)) else { panic!("it fits") };
 //! assert_eq!((&*asks.ask(candidate.ask).key, candidate.node), ("small", node));
 //! ```
 
@@ -114,26 +114,26 @@ pub struct Parking {
     pub obstacle: Obstacle,
 }
 
-impl Attempt<'_> {
-    /// Decides; changes nothing.
-    pub fn next(&self) -> Next {
-        let first = self.asks.first(self.view);
-        if let Some(reached) = self.end_of_pass(first.map(|(class, _)| class)) {
-            return Next::BackOff(reached);
-        }
-        let Some((class, ask)) = first else {
-            return Next::Decline(self.view.epoch());
-        };
-        let found = match self.over_quota(class) {
-            Some(obstacle) => Err(obstacle),
-            None => self.node_for(ask),
-        };
-        match found {
-            Ok(candidate) => Next::Place(candidate),
-            Err(obstacle) => Next::Park(Parking { class, ask, obstacle }),
-        }
+/// Decides what is to be done next; changes nothing.
+pub fn next(attempt: &Attempt<'_>) -> Next {
+    let first = attempt.asks.first(attempt.view);
+    if let Some(reached) = attempt.end_of_pass(first.map(|(class, _)| class)) {
+        return Next::BackOff(reached);
     }
+    let Some((class, ask)) = first else {
+        return Next::Decline(attempt.view.epoch());
+    };
+    let found = match attempt.over_quota(class) {
+        Some(obstacle) => Err(obstacle),
+        None => attempt.node_for(ask),
+    };
+    match found {
+        Ok(candidate) => Next::Place(candidate),
+        Err(obstacle) => Next::Park(Parking { class, ask, obstacle }),
+    }
+}
 
+impl Attempt<'_> {
     fn end_of_pass(&self, next: Option<ClassId>) -> Option<AskKey> {
         if self.backoff_asks == 0 {
             return None;

@@ -109,15 +109,14 @@ mod tests {
     fn each_obstacle_is_looked_at_again_when_its_cure_comes_and_not_before() {
         let ask = AskSpec::new("a", vcores(4));
         let wide = Limits::unlimited();
-        use Obstacle::{GrewMeanwhile, HeldByOthers, Limits as ByLimits, NoNode, Quota, Refused};
         for (obstacle, by_quota, by_growth, by_return) in [
-            (Quota, true, false, false),
-            (ByLimits, true, false, false),
-            (NoNode, false, true, true),
-            (Refused, false, true, false),
-            (HeldByOthers, false, true, true),
+            (Obstacle::Quota, true, false, false),
+            (Obstacle::Limits, true, false, false),
+            (Obstacle::NoNode, false, true, true),
+            (Obstacle::Refused, false, true, false),
+            (Obstacle::HeldByOthers, false, true, true),
             (Obstacle::RequiredNode, false, false, false),
-            (GrewMeanwhile, true, true, true),
+            (Obstacle::GrewMeanwhile, true, true, true),
         ] {
             let (mut nodes, slot) = one_node();
             let waits = obstacle.waits(&ask, &view(&wide, 1, &nodes));

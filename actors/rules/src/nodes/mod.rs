@@ -231,13 +231,11 @@ impl NodeIndex {
     /// The first node in order that the request may use. What names a node gets that one, open or
     /// not, if it has room.
     pub fn first(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
-        match request.required {
-            Some(node) => self.required(node, request),
-            None => {
-                let first = self.tree.first(|room| room.holds(request.resources));
-                self.pass_over(first.map(|(_, slot, _)| *slot), request)
-            }
+        if let Some(node) = request.required {
+            return self.required(node, request);
         }
+        let first = self.tree.first(|room| room.holds(request.resources));
+        self.pass_over(first.map(|(_, slot, _)| *slot), request)
     }
 
     /// The next one after a node, which need not fit itself. There is none for what names a node.

@@ -2,7 +2,7 @@
 
 use super::{SchedulerHandle, ask};
 use crate::ReadError;
-use crate::partition::{Answer, Question};
+use crate::partition::surveys;
 use crate::snapshot::{GroupSnapshot, ShownRule, UserSnapshot};
 
 impl SchedulerHandle {
@@ -10,10 +10,7 @@ impl SchedulerHandle {
     /// applications that run already is last.
     pub async fn placement_rules(&self, partition: &str) -> Result<Vec<ShownRule>, ReadError> {
         let entry = self.find(partition).await?;
-        match ask(&entry, Question::PlacementRules).await? {
-            Answer::PlacementRules(rules) => Ok(rules),
-            _ => unreachable!("rules are answered with rules"),
-        }
+        ask(&entry, surveys::PlacementRules::new).await
     }
 
     /// What every user who is tracked uses of a partition, by name.
@@ -36,10 +33,7 @@ impl SchedulerHandle {
         only: Option<&str>,
     ) -> Result<Vec<UserSnapshot>, ReadError> {
         let entry = self.find(partition).await?;
-        match ask(&entry, Question::Users(only.map(str::to_owned))).await? {
-            Answer::Users(users) => Ok(users),
-            _ => unreachable!("users are answered with users"),
-        }
+        ask(&entry, |reply| surveys::Users::new(only.map(str::to_owned), reply)).await
     }
 
     /// What every group that is tracked uses of a partition, by name.
@@ -62,9 +56,6 @@ impl SchedulerHandle {
         only: Option<&str>,
     ) -> Result<Vec<GroupSnapshot>, ReadError> {
         let entry = self.find(partition).await?;
-        match ask(&entry, Question::Groups(only.map(str::to_owned))).await? {
-            Answer::Groups(groups) => Ok(groups),
-            _ => unreachable!("groups are answered with groups"),
-        }
+        ask(&entry, |reply| surveys::Groups::new(only.map(str::to_owned), reply)).await
     }
 }

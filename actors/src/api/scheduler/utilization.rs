@@ -6,7 +6,7 @@ use monoceros_proto::si::v1 as si;
 
 use super::{SchedulerHandle, ask};
 use crate::front::rm::measured;
-use crate::partition::{Answer, Measurements, Question};
+use crate::partition::{Measurements, surveys};
 use crate::snapshot::NodeRecommendation;
 use crate::{ReadError, UpdateError};
 
@@ -41,8 +41,8 @@ impl SchedulerHandle {
                 break;
             }
             let measurements = Measurements { usages: usages.clone(), at_ns };
-            let answer = ask(&partition, Question::Observe(measurements)).await;
-            if let Ok(Answer::Observe(known)) = answer {
+            let known = ask(&partition, |reply| surveys::Observe::new(measurements, reply)).await;
+            if let Ok(known) = known {
                 let mut known = known.into_iter();
                 usages.retain(|_| !known.next().unwrap_or(false));
             }
@@ -63,10 +63,10 @@ impl SchedulerHandle {
     ) -> Result<Vec<NodeRecommendation>, ReadError> {
         let mut all = Vec::new();
         for partition in self.partitions_of(rm_id, partition).await? {
-            match ask(&partition, Question::Recommendations(node_ids.to_vec())).await? {
-                Answer::Recommendations(recommendations) => all.extend(recommendations),
-                _ => unreachable!("recommendations are answered with recommendations"),
-            }
+            let wanted = node_ids.to_vec();
+            all.extend(
+                ask(&partition, |reply| surveys::Recommendations::new(wanted, reply)).await?,
+            );
         }
         Ok(all)
     }

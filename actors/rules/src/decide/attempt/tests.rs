@@ -68,7 +68,7 @@ impl World {
     }
 
     fn next(&self) -> Next {
-        self.with(|attempt| attempt.next())
+        self.with(next)
     }
 
     /// What the ask that comes first meets, and why.
@@ -77,7 +77,7 @@ impl World {
             (Arc::from("root"), Limits::unlimited()),
             (Arc::from("root.a"), self.headroom.clone()),
         ];
-        self.with(|attempt| match attempt.next() {
+        self.with(|attempt| match next(attempt) {
             Next::Park(parking) => {
                 let queues = path.iter().map(|(queue, left)| (queue, left));
                 (parking.obstacle, attempt.why(&parking, queues).to_string())

@@ -84,7 +84,7 @@ impl Asks {
             self.pending.subtract(outstanding);
             self.pending.prune();
         }
-        let ask = &mut self.asks[slot];
+        let ask = &mut self.table[slot];
         let Some(class) = ask.class.take() else { return };
         let was_tried = ask.lacks_machines();
         let entry = &mut self.classes[class];

@@ -46,7 +46,7 @@ crate::slot! {
 /// All asks of an application, those included of which everything is allocated.
 #[derive(Debug, Default)]
 pub struct Asks {
-    asks: Slots<AskSlot, Ask>,
+    table: Slots<AskSlot, Ask>,
     by_key: FxHashMap<Arc<str>, AskSlot>,
     classes: Slots<ClassId, Class>,
     by_shape: FxHashMap<Shape, ClassId>,
@@ -82,17 +82,17 @@ impl Asks {
 
     /// An ask by its place. The place must have come from this application and still be in use.
     pub fn ask(&self, slot: AskSlot) -> &Ask {
-        &self.asks[slot]
+        &self.table[slot]
     }
 
     /// As [`Self::ask`], to change what no order depends on.
     pub fn ask_mut(&mut self, slot: AskSlot) -> &mut Ask {
-        &mut self.asks[slot]
+        &mut self.table[slot]
     }
 
     /// Every ask, in order of its place.
     pub fn iter(&self) -> impl Iterator<Item = &Ask> {
-        self.asks.values()
+        self.table.values()
     }
 
     /// Number of asks, satisfied ones included.
@@ -143,7 +143,7 @@ impl Asks {
     /// Makes every class due whose ask predicates refused and `is_meant`, and forgets who refused.
     /// Says whether there is one.
     pub fn wake_refused(&mut self, is_meant: impl Fn(&Ask) -> bool) -> bool {
-        for ask in self.asks.values_mut() {
+        for ask in self.table.values_mut() {
             if ask.trying().is_some() && is_meant(ask) {
                 ask.refresh();
             }
@@ -216,7 +216,7 @@ impl Asks {
             slot
         } else {
             let (key, created_ns) = (Arc::clone(&spec.key), spec.created_ns.unwrap_or(now_ns));
-            let slot = self.asks.insert(Ask::new(spec, outstanding, created_ns, sequence));
+            let slot = self.table.insert(Ask::new(spec, outstanding, created_ns, sequence));
             self.by_key.insert(key, slot);
             slot
         };
@@ -267,7 +267,7 @@ impl Asks {
     }
 
     fn take(&mut self, slot: AskSlot) {
-        let ask = &mut self.asks[slot];
+        let ask = &mut self.table[slot];
         self.pending.subtract(&ask.spec.resources);
         self.pending.prune();
         debug_assert!(ask.outstanding > 0, "only a pending ask is placed");
@@ -306,8 +306,8 @@ impl Asks {
     /// Forgets an ask that has nothing outstanding, nothing that waits for its predicate, and no
     /// live allocation.
     pub fn drop_if_done(&mut self, slot: AskSlot) {
-        if self.asks.find(slot).is_some_and(Ask::is_over) {
-            let ask = self.asks.remove(slot);
+        if self.table.find(slot).is_some_and(Ask::is_over) {
+            let ask = self.table.remove(slot);
             self.by_key.remove(&ask.spec.key);
         }
     }

@@ -1,0 +1,109 @@
+//! What surveys take from an application, or renew in it. The surveys are in `partition::surveys`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_rules::decide::scale_up::ApplicationWaiting;
+use monoceros_rules::limits::LimitId;
+use monoceros_rules::values::resources::Limits;
+use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::asks::ClassId;
+
+use super::{Application, Blocked};
+use crate::snapshot::{ApplicationSnapshot, OutstandingRequest};
+use crate::step::{Baton, Notice, QueueSlot, RowKey, RowUpdate};
+
+impl Application {
+    /// Its place in the directory.
+    pub(crate) fn slot(&self) -> ApplicationSlot {
+        self.slot
+    }
+
+    /// The leaf that it is in.
+    pub(crate) fn leaf_slot(&self) -> QueueSlot {
+        self.leaf_facts.slot
+    }
+
+    /// Becomes what its leaf is now. Returns what the leaf has to hear.
+    pub(crate) fn refresh(&mut self, baton: &mut Baton) -> Option<RowUpdate> {
+        self.leaf_facts = Arc::clone(&baton.directory.queue(self.leaf_facts.slot).facts);
+        self.rejoin_lane(baton);
+        self.refresh_backoff();
+        self.update()
+    }
+
+    /// For people.
+    pub(crate) fn snapshot(&self, baton: &Baton) -> ApplicationSnapshot {
+        crate::views::application(&self.book, self.backs_off_until(), baton)
+    }
+
+    /// What was tried and waits, in the leaf at this place in the list of queues; what the limits of
+    /// its user and group leave goes to `left`. It also finds out whether it waits to be let run:
+    /// `may_start` says whether its queues have room for one more.
+    pub(crate) fn waiting(
+        &mut self,
+        leaf: usize,
+        may_start: bool,
+        left: &mut BTreeMap<LimitId, Limits>,
+        baton: &mut Baton,
+    ) -> Option<ApplicationWaiting> {
+        let Some(RowKey::Application(key)) = self.key() else { return None };
+        let starts = self.book.is_starting();
+        let trackers = &baton.books.trackers;
+        let lane = self.limited_lane();
+        let blocked = Blocked {
+            by_queue: starts && !may_start,
+            by_quota: starts && lane.is_some_and(|lane| !trackers.may_start(lane)),
+        };
+        self.set_blocked(blocked, baton);
+        let classes = self.book.asks.tried(self.reached());
+        if classes.is_empty() {
+            return None;
+        }
+        let rooms = lane.map(|lane| baton.books.trackers.rooms(lane)).into_iter().flatten();
+        let mut limits = Vec::new();
+        for (limit, room) in rooms {
+            left.insert(limit, room);
+            limits.push(limit);
+        }
+        Some(ApplicationWaiting { application: self.slot, leaf, key, limits, classes })
+    }
+
+    /// Tells the RM of those asks that it was not told of: the first so many of each class.
+    pub(crate) fn signal(&mut self, wanted: Vec<(ClassId, u64)>, baton: &mut Baton) {
+        let reached = self.reached();
+        for (class, count) in wanted {
+            for key in self.book.asks.signal(class, count, reached) {
+                let application = Arc::clone(&self.book.id);
+                baton.notices.push(Notice::WantsMachines { application, key });
+            }
+        }
+    }
+
+    /// The same for people, at most so many requests; what one node alone can help is left out.
+    pub(crate) fn outstanding(
+        &self,
+        wanted: Vec<(ClassId, u64)>,
+        most: usize,
+    ) -> Vec<OutstandingRequest> {
+        let asks = &self.book.asks;
+        let anywhere =
+            wanted.into_iter().filter(|(class, _)| asks.shape(*class).required_node().is_none());
+        let tried =
+            anywhere.flat_map(|(class, count)| asks.first_tried(class, count, self.reached()));
+        let request = |(slot, count)| {
+            let ask = asks.ask(slot);
+            OutstandingRequest {
+                partition: String::new(),
+                application: self.book.id.to_string(),
+                key: ask.key.to_string(),
+                queue: self.book.queue.to_string(),
+                resource: ask.resources.clone(),
+                count,
+                tags: ask.tags.as_deref().cloned().unwrap_or_default(),
+                pending_since_ns: ask.created_ns,
+            }
+        };
+        tried.take(most).map(request).collect()
+    }
+}

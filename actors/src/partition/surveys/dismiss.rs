@@ -1,0 +1,18 @@
+//! The partition goes: its RM is told of each application, by id.
+
+use super::Partition;
+use crate::application::Application;
+use crate::step::{Baton, Route, Survey};
+
+/// See the file's head.
+pub(in crate::partition) struct Dismiss;
+
+impl Survey for Dismiss {
+    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+        Route::default().applications(baton.directory.application_by_id.values().copied())
+    }
+
+    fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
+        application.dismiss(baton);
+    }
+}

@@ -1,0 +1,70 @@
+//! What every actor says of itself, for an audit: asked for by tests and in doubt, or by the oracle
+//! before an offer.
+
+use monoceros_rules::audit::Facts;
+use tokio::sync::oneshot;
+
+use super::super::node_order;
+use super::{Partition, answer};
+use crate::application::Application;
+use crate::node::Node;
+use crate::queue::Queue;
+use crate::step::{Baton, Route, Survey};
+
+/// All facts of a partition.
+pub(crate) struct Everything {
+    facts: Facts,
+    audience: Audience,
+}
+
+/// Who wants to know.
+enum Audience {
+    /// Whoever asked.
+    Reader(oneshot::Sender<Facts>),
+    /// The full search of tests: what must the next offer decide?
+    Oracle,
+}
+
+impl Everything {
+    pub(crate) fn new(reply: oneshot::Sender<Facts>) -> Self {
+        Self { facts: Facts::default(), audience: Audience::Reader(reply) }
+    }
+
+    pub(in crate::partition) fn for_oracle() -> Self {
+        Self { facts: Facts::default(), audience: Audience::Oracle }
+    }
+}
+
+impl Survey for Everything {
+    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+        Route::default().all_applications(baton).all_queues(baton).all_nodes(baton)
+    }
+
+    fn at_application(&mut self, application: &mut Application, _: &mut Baton) {
+        self.facts.applications.push(application.fact());
+    }
+
+    fn at_queue(&mut self, queue: &mut Queue, _: &mut Baton) {
+        self.facts.queues.push(queue.fact());
+    }
+
+    fn at_node(&mut self, node: &mut Node, _: &mut Baton) {
+        self.facts.nodes.push(node.fact());
+    }
+
+    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
+        let Self { mut facts, audience } = *self;
+        facts.take_books(&baton.books);
+        match audience {
+            Audience::Reader(reply) => answer(reply, facts),
+            // Nobody knows yet what a remote RM says of predicates.
+            Audience::Oracle if partition.controls.asks_later() => {
+                partition.oracle.only_check(&facts);
+            }
+            Audience::Oracle => {
+                let order = node_order(&partition.config);
+                partition.oracle.foresee(&facts, &order, &*baton.callback);
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Limits of users and groups were loosened: leaves look at their lanes again, then those above them.
+//!
+//! Each queue is visited once, however many below it speak, and hears only of children that it sees
+//! otherwise now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use monoceros_rules::limits::LaneId;
+
+use super::{LeftBelow, Partition};
+use crate::queue::Queue;
+use crate::step::{Baton, QueueSlot, Route, RowUpdate, Survey};
+
+/// See the file's head.
+pub(in crate::partition) struct LookAgain {
+    /// By leaf.
+    lanes: BTreeMap<QueueSlot, Vec<LaneId>>,
+    below: LeftBelow<RowUpdate>,
+}
+
+impl LookAgain {
+    /// At these lanes, by leaf.
+    pub(in crate::partition) fn at(lanes: BTreeMap<QueueSlot, Vec<LaneId>>) -> Self {
+        Self { lanes, below: LeftBelow::default() }
+    }
+}
+
+impl Survey for LookAgain {
+    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+        let mut slots = BTreeSet::new();
+        for leaf in self.lanes.keys() {
+            let path = baton.directory.upward(*leaf).map(|facts| facts.slot);
+            // Those above one that is there are there.
+            slots.extend(path.take_while(|slot| !slots.contains(slot)).collect::<Vec<_>>());
+        }
+        Route::default().queues(slots)
+    }
+
+    fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
+        let lanes = self.lanes.remove(&queue.slot()).unwrap_or_default();
+        let below = self.below.take(queue.slot());
+        let update = queue.look_again(below, &lanes, baton);
+        if let (Some(above), Some(update)) = (queue.parent(), update) {
+            self.below.leave(above, update);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The surveys of a partition, a file each: what is read of it or renewed in it by going through its
+//! actors. See [`crate::step::Survey`].
+//!
+//! # Why the reply is in the survey
+//! Whoever reads gives the survey a sender for just what it answers ([`Read`]), so that no answer
+//! fits another question. What is known at home is answered there, by a survey that visits nobody: it
+//! keeps its place among the other entries of the inbox.
+
+mod applications;
+mod dismiss;
+mod facts;
+mod look_again;
+mod measured;
+mod nodes;
+mod overview;
+mod queues;
+mod refresh;
+mod usage;
+mod used;
+mod wanted;
+
+use std::collections::BTreeMap;
+
+use actix::prelude::*;
+use tokio::sync::oneshot;
+
+use super::tasks::{Kept, Task};
+use super::{Entry, Partition};
+use crate::step::{Baton, QueueSlot, Survey, Surveyor};
+
+pub(crate) use applications::{AllApplications, ApplicationsOf};
+pub(super) use dismiss::Dismiss;
+pub(crate) use facts::Everything;
+pub(super) use look_again::LookAgain;
+pub(crate) use measured::{Observe, Observed, ObservedSums, Recommendations};
+pub(crate) use nodes::{NodeLoads, Nodes};
+pub(crate) use overview::{Overview, PlacementRules};
+pub(crate) use queues::Queues;
+pub(super) use refresh::Refresh;
+pub(crate) use usage::{Groups, Users};
+pub(super) use used::InUse;
+pub(crate) use wanted::outstanding;
+pub(super) use wanted::tell_wanted;
+
+/// Somebody wants to know something of the partition. From the scheduler's handle; the survey has the
+/// sender of its answer.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Read(pub(crate) Box<dyn Survey>);
+
+/// What children leave for the queue above them, until that is visited.
+struct LeftBelow<T>(BTreeMap<QueueSlot, Vec<T>>);
+
+impl<T> Default for LeftBelow<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T> LeftBelow<T> {
+    /// Leaves something for this queue.
+    fn leave(&mut self, above: QueueSlot, left: T) {
+        self.0.entry(above).or_default().push(left);
+    }
+
+    /// What was left for this queue.
+    fn take(&mut self, queue: QueueSlot) -> Vec<T> {
+        self.0.remove(&queue).unwrap_or_default()
+    }
+}
+
+fn answer<T>(reply: oneshot::Sender<T>, answer: T) {
+    // Whoever asked may have given up.
+    let _ = reply.send(answer);
+}
+
+impl Partition {
+    /// Sends a survey on its way. One with nobody to visit ends here.
+    pub(super) fn survey(&mut self, mut survey: Box<dyn Survey>, mut baton: Box<Baton>) -> Kept {
+        let route = survey.route(self, &baton);
+        if route.is_empty() {
+            survey.home(self, &mut baton);
+            return Some(baton);
+        }
+        Surveyor::new(baton, survey, route).go_on();
+        None
+    }
+
+    /// The step goes on with another survey before it does anything else.
+    fn survey_next(&mut self, survey: impl Survey) {
+        self.agenda.push_front(Task::survey(survey));
+    }
+}
+
+impl Handler<Surveyor> for Partition {
+    type Result = ();
+
+    fn handle(&mut self, surveyor: Surveyor, ctx: &mut Self::Context) {
+        let Surveyor { baton, survey, .. } = surveyor;
+        self.take_home(baton, ctx, |partition, baton| survey.home(partition, baton));
+    }
+}
+
+impl Handler<Read> for Partition {
+    type Result = ();
+
+    fn handle(&mut self, Read(survey): Read, ctx: &mut Self::Context) {
+        self.inbox.push_back(Entry::Read(survey));
+        self.turn(ctx);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_children_leave_is_for_their_parent_alone_and_once() {
+        let mut left = LeftBelow::default();
+        left.leave(QueueSlot(1), "a");
+        left.leave(QueueSlot(2), "b");
+        left.leave(QueueSlot(1), "c");
+        assert_eq!(left.take(QueueSlot(1)), ["a", "c"]);
+        assert_eq!(left.take(QueueSlot(1)), [""; 0]);
+        assert_eq!(left.take(QueueSlot(2)), ["b"]);
+    }
+}

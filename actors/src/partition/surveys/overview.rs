@@ -1,0 +1,57 @@
+//! The partition as a whole: its totals, and the rules by which applications find their queue.
+
+use monoceros_rules::values::resources::Resources;
+use tokio::sync::oneshot;
+
+use super::super::View;
+use super::{Partition, answer};
+use crate::queue::Queue;
+use crate::snapshot::{PartitionSnapshot, ShownRule};
+use crate::step::{Baton, QueueSlot, Route, Survey};
+
+/// What a partition shows of itself. Root alone is visited: it has what is allocated.
+pub(crate) struct Overview {
+    allocated: Resources,
+    reply: oneshot::Sender<PartitionSnapshot>,
+}
+
+impl Overview {
+    pub(crate) fn new(reply: oneshot::Sender<PartitionSnapshot>) -> Self {
+        Self { allocated: Resources::new(), reply }
+    }
+}
+
+impl Survey for Overview {
+    fn route(&mut self, _: &Partition, _: &Baton) -> Route {
+        Route::default().queues([QueueSlot::ROOT])
+    }
+
+    fn at_queue(&mut self, root: &mut Queue, _: &mut Baton) {
+        self.allocated = root.allocated().clone();
+    }
+
+    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
+        let view = View {
+            name: &partition.name,
+            config: &partition.config,
+            state: partition.state,
+            state_since_ns: partition.state_since_ns,
+        };
+        answer(self.reply, crate::views::partition(&view, baton, self.allocated));
+    }
+}
+
+/// The rules of placement, in the order they are asked.
+pub(crate) struct PlacementRules(oneshot::Sender<Vec<ShownRule>>);
+
+impl PlacementRules {
+    pub(crate) fn new(reply: oneshot::Sender<Vec<ShownRule>>) -> Self {
+        Self(reply)
+    }
+}
+
+impl Survey for PlacementRules {
+    fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
+        answer(self.0, partition.placement.shown());
+    }
+}

@@ -1,0 +1,125 @@
+//! The configuration, or what root has to share, is another now: queues become what the directory
+//! says, and keys and bounds are made anew from the leaves upward.
+//!
+//! # Invariants
+//! * Every queue that is visited hears what those below it that were visited say of themselves, and
+//!   those above it are visited, too.
+//! * Root is always visited: what it is there to share may have changed, and the loosening that a
+//!   refresh is counts from there.
+//! * A queue that is passed over keeps bounds that say the truth of what is below it, as when
+//!   something climbs past its siblings.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use monoceros_rules::values::resources::Limits;
+
+use super::{LeftBelow, Partition};
+use crate::application::Application;
+use crate::queue::{Queue, QueueFacts};
+use crate::step::{Baton, QueueSlot, Route, RowUpdate, Survey};
+
+/// See the file's head.
+pub(in crate::partition) struct Refresh {
+    scope: Scope,
+    /// Of each queue that is visited, by slot.
+    fair_max: Vec<Option<Limits>>,
+    below: LeftBelow<RowUpdate>,
+}
+
+enum Scope {
+    /// Every queue of which the directory knows something new, whose fair maximum is another now, or
+    /// which is among these leaves, and those above; the applications of these leaves.
+    Changed { leaves: BTreeSet<QueueSlot> },
+    /// One leaf and those above it, so that it costs the same however many others there are; its
+    /// applications where it treats them otherwise.
+    Path { leaf: QueueSlot, treats_otherwise: bool },
+}
+
+impl Refresh {
+    /// Of everything that changed; of applications, those in these leaves.
+    pub(in crate::partition) fn of_changed(leaves: BTreeSet<QueueSlot>) -> Self {
+        Self::new(Scope::Changed { leaves })
+    }
+
+    /// Of one leaf, which is to be something else.
+    pub(in crate::partition) fn of_path(leaf: QueueSlot, treats_otherwise: bool) -> Self {
+        Self::new(Scope::Path { leaf, treats_otherwise })
+    }
+
+    fn new(scope: Scope) -> Self {
+        Self { scope, fair_max: Vec::new(), below: LeftBelow::default() }
+    }
+}
+
+impl Survey for Refresh {
+    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+        let (queues, fair_max) = match &self.scope {
+            Scope::Changed { leaves } => changed(leaves, baton),
+            Scope::Path { leaf, .. } => path(*leaf, baton),
+        };
+        self.fair_max = fair_max;
+        let route = Route::default().queues(queues);
+        match &self.scope {
+            Scope::Changed { leaves } if !leaves.is_empty() => {
+                route.applications_that(baton, |entry| leaves.contains(&entry.leaf))
+            }
+            Scope::Path { leaf, treats_otherwise: true } => {
+                route.applications_that(baton, |entry| entry.leaf == *leaf)
+            }
+            Scope::Changed { .. } | Scope::Path { .. } => route,
+        }
+    }
+
+    fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
+        if let Some(update) = application.refresh(baton) {
+            self.below.leave(application.leaf_slot(), update);
+        }
+    }
+
+    fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
+        let slot = queue.slot();
+        let fair_max = self.fair_max.get_mut(slot.0 as usize).and_then(Option::take);
+        let update = queue.refresh(self.below.take(slot), fair_max, baton);
+        if let (Some(above), Some(update)) = (queue.parent(), update) {
+            self.below.leave(above, update);
+        }
+    }
+}
+
+/// Which queues hear of something new, and the fair maxima of all, by slot: they are computed from
+/// root downward.
+fn changed(leaves: &BTreeSet<QueueSlot>, baton: &Baton) -> (Vec<QueueSlot>, Vec<Option<Limits>>) {
+    let Baton { directory, books, .. } = baton;
+    let n_slots = directory.queues.bound();
+    let mut fair_max: Vec<Option<Limits>> = vec![None; n_slots];
+    let mut is_visited = vec![false; n_slots];
+    for entry in directory.all_queues() {
+        let (facts, at) = (&entry.facts, entry.facts.slot.0 as usize);
+        fair_max[at] = facts.fair_max_below(&fair_max, books.nodes.capacity());
+        let is_root = facts.parent.is_none();
+        is_visited[at] = is_root || entry.is_stale || fair_max[at] != facts.fair_max;
+    }
+    for leaf in leaves {
+        is_visited[leaf.0 as usize] = true;
+    }
+    for entry in directory.all_queues().rev() {
+        if let Some(parent) = entry.facts.parent {
+            is_visited[parent.0 as usize] |= is_visited[entry.facts.slot.0 as usize];
+        }
+    }
+    let slots = directory.all_queues().map(|entry| entry.facts.slot);
+    (slots.filter(|slot| is_visited[slot.0 as usize]).collect(), fair_max)
+}
+
+/// A leaf with those above it, and their fair maxima, by slot.
+fn path(leaf: QueueSlot, baton: &Baton) -> (Vec<QueueSlot>, Vec<Option<Limits>>) {
+    let mut path: Vec<&Arc<QueueFacts>> = baton.directory.upward(leaf).collect();
+    path.reverse();
+    let mut fair_max = vec![None; leaf.0 as usize + 1];
+    for facts in &path {
+        let capacity = baton.books.nodes.capacity();
+        fair_max[facts.slot.0 as usize] = facts.fair_max_below(&fair_max, capacity);
+    }
+    (path.into_iter().map(|facts| facts.slot).collect(), fair_max)
+}

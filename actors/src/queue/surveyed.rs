@@ -1,0 +1,165 @@
+//! What surveys take from a queue, or renew in it. The surveys are in `partition::surveys`.
+
+use std::sync::Arc;
+
+use monoceros_rules::audit::QueueFact;
+use monoceros_rules::limits::LaneId;
+use monoceros_rules::order::keys::QueueKey;
+use monoceros_rules::order::ledger;
+use monoceros_rules::values::resources::{Limits, Resources};
+
+use super::Queue;
+use crate::events::{Event, EventKind, Message};
+use crate::snapshot::QueueSnapshot;
+use crate::step::{Baton, QueueCounts, QueueSlot, RowUpdate};
+
+/// What a queue has left, for the scale-up signal.
+pub(crate) struct Room {
+    pub(crate) parent: Option<QueueSlot>,
+    pub(crate) key: QueueKey,
+    pub(crate) left: Limits,
+    /// Something is pending in this leaf.
+    pub(crate) is_waiting: bool,
+    /// One more application may run here.
+    pub(crate) may_start: bool,
+}
+
+/// What a configuration may change that is told.
+struct Limited {
+    is_leaf: bool,
+    max: Option<Limits>,
+    guaranteed: Option<Resources>,
+}
+
+impl Queue {
+    /// Its place in the directory.
+    pub(crate) fn slot(&self) -> QueueSlot {
+        self.facts.slot
+    }
+
+    /// The place of the queue above it; none for root.
+    pub(crate) fn parent(&self) -> Option<QueueSlot> {
+        self.facts.parent
+    }
+
+    /// Takes in what children say of themselves, and becomes what the directory says, with this fair
+    /// maximum; the directory knows that, too, from now on. Returns what its parent has to hear.
+    ///
+    /// It counts as a loosening, which stamps root alone: the survey makes every bound anew on its
+    /// way up, so what a maximum that was raised held back is seen from root again.
+    pub(crate) fn refresh(
+        &mut self,
+        below: Vec<RowUpdate>,
+        fair_max: Option<Limits>,
+        baton: &mut Baton,
+    ) -> Option<RowUpdate> {
+        self.rows.update_all(below, &mut baton.books.trackers);
+        let slot = self.facts.slot;
+        let entry = baton.directory.queue_mut(slot);
+        let is_changed = !Arc::ptr_eq(&entry.facts.config, &self.facts.config);
+        let before = Limited {
+            is_leaf: self.facts.config.is_leaf,
+            max: self.ledger.max.clone(),
+            guaranteed: self.ledger.guaranteed.clone(),
+        };
+        if entry.facts.fair_max != fair_max {
+            // Facts that changed are the directory's alone until now, and are not made anew.
+            Arc::make_mut(&mut entry.facts).fair_max = fair_max;
+        }
+        self.facts = Arc::clone(&entry.facts);
+        entry.is_stale = false;
+        if is_changed {
+            self.take_limits();
+        }
+        if self.is_root() {
+            let capacity = baton.books.nodes.capacity().clone();
+            self.ledger.max = ledger::stored_limits(&capacity);
+            self.loosening = baton.books.loosen();
+        }
+        self.tell_changes(&before, baton);
+        self.parent.as_ref().map(|(_, row)| self.update(*row))
+    }
+
+    /// Takes in what is seen otherwise of the lanes here, or of children. Returns what its parent has
+    /// to hear, if that changes what the parent sees.
+    pub(crate) fn look_again(
+        &mut self,
+        below: Vec<RowUpdate>,
+        lanes: &[LaneId],
+        baton: &mut Baton,
+    ) -> Option<RowUpdate> {
+        if lanes.is_empty() && below.is_empty() {
+            return None;
+        }
+        let before = self.waits_from_above();
+        let trackers = &mut baton.books.trackers;
+        self.rows.update_all(below, trackers);
+        self.rows.look_again(lanes, trackers);
+        let (_, row) = self.parent.as_ref()?;
+        (self.waits_from_above() != before).then(|| self.update(*row))
+    }
+
+    /// The events of what is different now.
+    fn tell_changes(&self, before: &Limited, baton: &mut Baton) {
+        let (config, ledger) = (&self.facts.config, &self.ledger);
+        if config.is_leaf != before.is_leaf {
+            let text = if config.is_leaf { "leaf queue: true" } else { "leaf queue: false" };
+            let event = |at| Event::of(EventKind::QueueType, &config.path, at);
+            baton.happens(|at| event(at).with_message(Message::Says(text)));
+        }
+        if ledger.max != before.max {
+            let max = ledger.max.as_ref().map(Limits::as_resources).unwrap_or_default();
+            baton.happens(|at| Event::of(EventKind::QueueMax, &config.path, at).amount(&max));
+        }
+        if ledger.guaranteed != before.guaranteed {
+            let guaranteed = ledger.guaranteed.clone().unwrap_or_default();
+            let event = |at| Event::of(EventKind::QueueGuaranteed, &config.path, at);
+            baton.happens(|at| event(at).amount(&guaranteed));
+        }
+    }
+
+    /// What it has left for the scale-up signal, which leaves root's own limit out.
+    pub(crate) fn room(&self) -> Room {
+        let (allocated, pending) = (self.ledger.allocated(), self.ledger.pending());
+        let left = match &self.ledger.max {
+            Some(max) if !self.is_root() => max.less(allocated),
+            _ => Limits::unlimited(),
+        };
+        Room {
+            parent: self.facts.parent,
+            key: self.facts.key(self.priority(), allocated, pending),
+            left,
+            is_waiting: self.facts.config.is_leaf && !pending.is_empty(),
+            may_start: self.may_start(),
+        }
+    }
+
+    /// What is allocated below it.
+    pub(crate) fn allocated(&self) -> &Resources {
+        self.ledger.allocated()
+    }
+
+    /// For an audit, and for whoever asks what is in use.
+    pub(crate) fn fact(&self) -> QueueFact {
+        QueueFact {
+            parent: self.facts.parent.map(|parent| parent.0),
+            slot: self.facts.slot.0,
+            ledger: self.ledger.clone(),
+            priority: self.priority(),
+            config: Arc::clone(&self.facts.config),
+            state: self.facts.state,
+            fair_max: self.facts.fair_max.clone(),
+        }
+    }
+
+    /// For people; headroom as far as this queue alone is concerned.
+    pub(crate) fn snapshot(
+        &self,
+        counts: &QueueCounts,
+        children: Vec<QueueSnapshot>,
+    ) -> QueueSnapshot {
+        let headroom = self.ledger.headroom(&Limits::unlimited());
+        let priority = self.priority();
+        crate::views::queue(&self.facts, &self.ledger, priority, headroom, counts, children)
+    }
+}

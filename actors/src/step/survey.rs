@@ -1,0 +1,208 @@
+//! A survey: a step that goes from actor to actor and reads or renews each.
+//!
+//! # Why one trait
+//! Whoever wants something of many actors says in one place whom it visits, what it takes from an
+//! application, a queue or a node, and what becomes of that at home; what it gathers is in fields of
+//! its own. No actor knows which surveys there are, and a new one changes none of them. The surveys
+//! are in `partition::surveys`, a file each.
+//!
+//! # Invariants
+//! * Applications come before queues, and queues before those above them: what a child leaves for its
+//!   parent is there when the parent is visited.
+//! * A survey is out as a step is, with the baton: everything it sees belongs together.
+//!
+//! # When things go wrong
+//! A survey that is lost is lost with its baton. The sender of its answer goes with it, so whoever
+//! asked hears that the partition is not there.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::vec;
+
+use actix::Message;
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::work::allocations::ApplicationSlot;
+
+use super::{ApplicationEntry, Baton, QueueSlot};
+use crate::application::Application;
+use crate::node::Node;
+use crate::partition::Partition;
+use crate::queue::Queue;
+
+/// What is done at each actor, and with what was gathered there.
+pub(crate) trait Survey: Send + 'static {
+    /// Whom it visits. With nobody to visit it is done at home, at once.
+    fn route(&mut self, _partition: &Partition, _baton: &Baton) -> Route {
+        Route::default()
+    }
+
+    /// It is at one of the applications on its route.
+    fn at_application(&mut self, _application: &mut Application, _baton: &mut Baton) {}
+
+    /// It is at one of the queues on its route.
+    fn at_queue(&mut self, _queue: &mut Queue, _baton: &mut Baton) {}
+
+    /// It is at one of the nodes on its route.
+    fn at_node(&mut self, _node: &mut Node, _baton: &mut Baton) {}
+
+    /// It has visited all of its route: answers whoever asked, or goes on with another survey.
+    fn home(self: Box<Self>, _partition: &mut Partition, _baton: &mut Baton) {}
+}
+
+/// Whom a survey visits, as an iterator over its stops.
+#[derive(Debug, Default)]
+pub(crate) struct Route {
+    applications: vec::IntoIter<ApplicationSlot>,
+    queues: vec::IntoIter<QueueSlot>,
+    nodes: vec::IntoIter<NodeSlot>,
+}
+
+/// One actor on a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Application(ApplicationSlot),
+    Queue(QueueSlot),
+    Node(NodeSlot),
+}
+
+impl Route {
+    /// Through these applications, in this order.
+    pub(crate) fn applications(mut self, slots: impl IntoIterator<Item = ApplicationSlot>) -> Self {
+        self.applications = slots.into_iter().collect::<Vec<_>>().into_iter();
+        self
+    }
+
+    /// Through every application.
+    pub(crate) fn all_applications(self, baton: &Baton) -> Self {
+        self.applications_that(baton, |_| true)
+    }
+
+    /// Through the applications of which this is true.
+    pub(crate) fn applications_that(
+        self,
+        baton: &Baton,
+        is_wanted: impl Fn(&ApplicationEntry) -> bool,
+    ) -> Self {
+        let wanted = baton.directory.all_applications().filter(|entry| is_wanted(entry));
+        self.applications(wanted.map(|entry| entry.slot).rev())
+    }
+
+    /// Through these queues, each once, children before parents whatever the order here: parents
+    /// have the smaller slots.
+    pub(crate) fn queues(mut self, slots: impl IntoIterator<Item = QueueSlot>) -> Self {
+        let mut slots: Vec<QueueSlot> = slots.into_iter().collect();
+        slots.sort_unstable_by_key(|slot| Reverse(*slot));
+        slots.dedup();
+        self.queues = slots.into_iter();
+        self
+    }
+
+    /// Through every queue.
+    pub(crate) fn all_queues(self, baton: &Baton) -> Self {
+        self.queues(baton.directory.all_queues().map(|entry| entry.facts.slot))
+    }
+
+    /// Through these nodes, in this order.
+    pub(crate) fn nodes(mut self, slots: impl IntoIterator<Item = NodeSlot>) -> Self {
+        self.nodes = slots.into_iter().collect::<Vec<_>>().into_iter();
+        self
+    }
+
+    /// Through every node, by id.
+    pub(crate) fn all_nodes(self, baton: &Baton) -> Self {
+        self.nodes(baton.books.nodes.by_id())
+    }
+
+    /// Whether nobody is left to visit.
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { applications, queues, nodes } = self;
+        applications.len() + queues.len() + nodes.len() == 0
+    }
+}
+
+impl Iterator for Route {
+    type Item = Stop;
+
+    fn next(&mut self) -> Option<Stop> {
+        let application = self.applications.next().map(Stop::Application);
+        application
+            .or_else(|| self.queues.next().map(Stop::Queue))
+            .or_else(|| self.nodes.next().map(Stop::Node))
+    }
+}
+
+/// A survey on its way, with the baton in hand. It comes to every actor on its route and then to
+/// the partition that sent it.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Surveyor {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) survey: Box<dyn Survey>,
+    route: Route,
+}
+
+impl Surveyor {
+    pub(crate) fn new(baton: Box<Baton>, survey: Box<dyn Survey>, route: Route) -> Self {
+        Self { baton, survey, route }
+    }
+
+    /// Goes to the next actor, or home.
+    pub(crate) fn go_on(mut self) {
+        let directory = &self.baton.directory;
+        match self.route.next() {
+            Some(Stop::Application(slot)) => match directory.application(slot) {
+                Some(entry) => Arc::clone(&entry.address).do_send(self),
+                None => self.go_on(),
+            },
+            Some(Stop::Queue(slot)) => {
+                let address = Arc::clone(&directory.queue(slot).address);
+                address.do_send(self);
+            }
+            Some(Stop::Node(slot)) => match directory.node(slot).cloned() {
+                Some(address) => address.do_send(self),
+                None => self.go_on(),
+            },
+            None => self.baton.homeward().do_send(self),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stops(route: Route) -> Vec<Stop> {
+        route.collect()
+    }
+
+    #[test]
+    fn a_survey_visits_applications_then_queues_from_the_leaves_upward() {
+        let route = Route::default()
+            .queues([QueueSlot(0), QueueSlot(3), QueueSlot(1)])
+            .applications([ApplicationSlot::at(4), ApplicationSlot::at(2)]);
+        let expected = [
+            Stop::Application(ApplicationSlot::at(4)),
+            Stop::Application(ApplicationSlot::at(2)),
+            Stop::Queue(QueueSlot(3)),
+            Stop::Queue(QueueSlot(1)),
+            Stop::Queue(QueueSlot(0)),
+        ];
+        assert_eq!(stops(route), expected);
+    }
+
+    #[test]
+    fn a_queue_that_is_named_twice_is_visited_once() {
+        let route = Route::default().queues([QueueSlot(0), QueueSlot(1), QueueSlot(0)]);
+        assert_eq!(stops(route), [Stop::Queue(QueueSlot(1)), Stop::Queue(QueueSlot(0))]);
+    }
+
+    #[test]
+    fn nodes_come_last() {
+        let mut index =
+            monoceros_rules::nodes::NodeIndex::new(monoceros_rules::nodes::NodeOrder::default());
+        let nothing = monoceros_rules::values::resources::Resources::new;
+        let node = index.insert(Arc::from("n1"), nothing(), nothing(), true).unwrap();
+        let route = Route::default().nodes([node]).queues([QueueSlot(0)]);
+        assert_eq!(stops(route), [Stop::Queue(QueueSlot(0)), Stop::Node(node)]);
+    }
+}
