@@ -7,97 +7,19 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
 
+mod shapes;
 mod shim;
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use monoceros_actors::{Predicates, Threads};
 use monoceros_proto::si::v1 as si;
 use tokio::time::Instant;
 
-use crate::shim::{Shim, cpu_time, median, resident_kib};
+use crate::shapes::{SMALL, Shape, queues, shape_a, shape_b, shape_u};
+use crate::shim::{Shim, cpu_time, median, peak_kib, resident_kib};
 
 const RUNS: usize = 5;
-const SMALL: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
-
-#[derive(Clone)]
-struct Shape {
-    name: String,
-    config: String,
-    nodes: usize,
-    capacity: Vec<(&'static str, i64)>,
-    applications: usize,
-    asks: usize,
-    parked: usize,
-    queue: fn(usize) -> String,
-    /// Predicates are answered later, so many at once; `None`: in the middle of a placement.
-    in_flight: Option<usize>,
-}
-
-fn queues(policy: &str, names: &str) -> String {
-    format!(
-        "partitions: [{{name: default, nodesortpolicy: {{type: {policy}}}, \
-         queues: [{{name: root, submitacl: '*', queues: [{names}]}}]}}]"
-    )
-}
-
-/// Two queues of one application each; nodes that just hold all asks.
-fn shape_u(nodes: usize) -> Shape {
-    let per_node = 10_000 / i64::try_from(nodes).unwrap();
-    Shape {
-        name: format!("U {nodes} nodes"),
-        config: queues("fair", "{name: a}, {name: b}"),
-        nodes,
-        capacity: vec![("memory", 10 * per_node), ("vcore", per_node)],
-        applications: 2,
-        asks: 10_000,
-        parked: 0,
-        queue: |number| ["root.a", "root.b"][number % 2].to_owned(),
-        in_flight: None,
-    }
-}
-
-/// One fifo leaf, many nodes.
-fn shape_a(applications: usize, policy: &str) -> Shape {
-    Shape {
-        name: format!("A {applications} apps {policy}"),
-        config: queues(policy, "{name: a}"),
-        nodes: 10_000,
-        capacity: vec![("memory", 50), ("vcore", 5)],
-        applications,
-        asks: 50_000,
-        parked: 0,
-        queue: |_| "root.a".to_owned(),
-        in_flight: None,
-    }
-}
-
-/// A hundred fair leaves under ten parents.
-fn shape_b() -> Shape {
-    let mut config = "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    queues:\n"
-        .to_owned();
-    for parent in 0..10 {
-        let _ = writeln!(config, "    - name: p{parent}\n      parent: true\n      queues:");
-        for leaf in 0..10 {
-            let _ = writeln!(
-                config,
-                "      - name: l{leaf}\n        properties: {{application.sort.policy: fair}}"
-            );
-        }
-    }
-    Shape {
-        name: "B 100 fair leaves".into(),
-        config,
-        nodes: 1_000,
-        capacity: vec![("memory", 500), ("vcore", 50)],
-        applications: 1_000,
-        asks: 50_000,
-        parked: 0,
-        queue: |number| format!("root.p{}.l{}", number % 10, number / 10 % 10),
-        in_flight: None,
-    }
-}
 
 /// One run: seconds of wall and CPU.
 async fn run(shape: &Shape, threads: Threads) -> (f64, f64) {
@@ -263,7 +185,7 @@ async fn full_cluster() {
     shim.scheduler.shutdown().await;
 }
 
-/// Bytes per pending ask and per node.
+/// Bytes per pending ask and per node, and what stays resident after all of them have gone.
 async fn memory() {
     let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
     shim.applications(100, |_| "root.a".into()).await;
@@ -279,7 +201,37 @@ async fn memory() {
     println!("\n| memory | bytes |\n|---|---|");
     println!("| per node | {} |", (with_nodes - before) * 1024 / nodes as u64);
     println!("| per pending ask | {} |", (with_asks - with_nodes) * 1024 / asks as u64);
+    let resident = |when: &str| println!("| {when} | {} MiB |", resident_kib() / 1024);
+    println!("\n| {nodes} nodes, {asks} asks | resident |\n|---|---|");
+    println!("| before | {} MiB |", before / 1024);
+    resident("all asks wait");
+    shim.remove_applications(100).await;
+    shim.remove_nodes(nodes).await;
+    shim.scheduler.settle().await;
+    resident("all is gone");
+    // Three rounds in which every ask is placed, and everything is released.
+    for _ in 0..3 {
+        shim.nodes(10_000, &[("memory", 500), ("vcore", 500), ("pods", 110)]).await;
+        shim.applications(100, |_| "root.a".into()).await;
+        shim.expect(asks);
+        shim.asks("ask", asks, 100, &SMALL).await;
+        shim.all_allocated().await;
+        shim.scheduler.settle().await;
+        resident("10,000 nodes, all asks placed");
+        shim.remove_applications(100).await;
+        shim.remove_nodes(10_000).await;
+        shim.scheduler.settle().await;
+        resident("all is gone");
+    }
+    // Memory allocators give pages back after a delay of up to ten seconds, when something is allocated.
+    for _ in 0..15 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        shim.scheduler.settle().await;
+    }
+    resident("15 seconds later");
     shim.scheduler.shutdown().await;
+    resident("the scheduler is gone");
+    println!("| at most | {} MiB |", peak_kib() / 1024);
 }
 
 fn main() {

@@ -23,9 +23,12 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it on free ports.
+    /// Starts it on free ports: the binary built with this benchmark, or the one whose path is in
+    /// `BENCH_SERVICE`, so that two builds can be measured in turn.
     pub fn start() -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_monoceros"))
+        let built = env!("CARGO_BIN_EXE_monoceros");
+        let program = std::env::var_os("BENCH_SERVICE").unwrap_or_else(|| built.into());
+        let mut child = Command::new(program)
             .args(["serve", "--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -15,6 +15,7 @@ use monoceros_actors::{
     Threads, Verdict,
 };
 use monoceros_proto::si::v1 as si;
+use nix::time::{ClockId, clock_gettime};
 use tokio::sync::Notify;
 
 /// Counts allocations and wakes whoever waits for a number of them.
@@ -91,6 +92,32 @@ impl Shim {
         }
     }
 
+    /// The nodes of [`Self::nodes`] go.
+    pub async fn remove_nodes(&self, count: usize) {
+        for from in (0..count).step_by(1_000) {
+            let nodes = (from..count.min(from + 1_000)).map(|number| si::NodeInfo {
+                node_id: format!("node-{number:06}"),
+                action: si::node_info::ActionFromRm::Decomission as i32,
+                ..Default::default()
+            });
+            let nodes = nodes.collect();
+            let request = si::NodeRequest { rm_id: "bench".into(), nodes, ..Default::default() };
+            self.scheduler.update_node(request).await.unwrap();
+        }
+    }
+
+    /// The applications of [`Self::applications`] go, with all that they have.
+    pub async fn remove_applications(&self, count: usize) {
+        let remove = (0..count).map(|number| si::RemoveApplicationRequest {
+            application_id: format!("app-{number:06}"),
+            ..Default::default()
+        });
+        let remove = remove.collect();
+        let request =
+            si::ApplicationRequest { rm_id: "bench".into(), remove, ..Default::default() };
+        self.scheduler.update_application(request).await.unwrap();
+    }
+
     /// Application `n` goes to the queue `queue(n)`.
     pub async fn applications(&self, count: usize, queue: impl Fn(usize) -> String) {
         self.applications_of(count, queue, |_| ("bench".to_owned(), vec![])).await;
@@ -117,7 +144,7 @@ impl Shim {
         self.scheduler.update_application(request).await.unwrap();
     }
 
-    /// `total` asks named after `prefix`, in blocks of equal size over the applications.
+    /// Sends what [`ask_requests`] makes.
     pub async fn asks(
         &self,
         prefix: &str,
@@ -125,18 +152,7 @@ impl Shim {
         applications: usize,
         size: &[(&str, i64)],
     ) {
-        let wanted = resource(size);
-        for from in (0..total).step_by(1_000) {
-            let asks = (from..total.min(from + 1_000)).map(|number| si::AllocationAsk {
-                allocation_key: format!("{prefix}-{number:07}"),
-                application_id: format!("app-{:06}", number * applications / total),
-                resource_ask: Some(wanted.clone()),
-                max_allocations: 1,
-                ..Default::default()
-            });
-            let asks = asks.collect();
-            let request =
-                si::AllocationRequest { rm_id: "bench".into(), asks, ..Default::default() };
+        for request in ask_requests(prefix, total, applications, size) {
             self.scheduler.update_allocation(request).await.unwrap();
         }
     }
@@ -171,26 +187,53 @@ impl Shim {
     }
 }
 
+/// `total` asks named after `prefix`, in blocks of equal size over the applications, a thousand in a
+/// message.
+pub fn ask_requests(
+    prefix: &str,
+    total: usize,
+    applications: usize,
+    size: &[(&str, i64)],
+) -> impl Iterator<Item = si::AllocationRequest> {
+    let wanted = resource(size);
+    let ask = move |number| si::AllocationAsk {
+        allocation_key: format!("{prefix}-{number:07}"),
+        application_id: format!("app-{:06}", number * applications / total),
+        resource_ask: Some(wanted.clone()),
+        max_allocations: 1,
+        ..Default::default()
+    };
+    (0..total).step_by(1_000).map(move |from| si::AllocationRequest {
+        rm_id: "bench".into(),
+        asks: (from..total.min(from + 1_000)).map(&ask).collect(),
+        ..Default::default()
+    })
+}
+
 /// An amount by name.
 pub fn resource(amounts: &[(&str, i64)]) -> si::Resource {
     let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
     si::Resource { resources: amounts.iter().map(quantity).collect() }
 }
 
-/// User and system time of this process so far, in ticks of 10 ms.
+/// CPU time of all threads of this process so far.
 pub fn cpu_time() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let field = |n: usize| -> u64 {
-        after_name.split_whitespace().nth(n).and_then(|text| text.parse().ok()).unwrap_or(0)
-    };
-    Duration::from_millis((field(11) + field(12)) * 10)
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap().into()
 }
 
 /// Memory in use, KiB.
 pub fn resident_kib() -> u64 {
+    status_kib("VmRSS:")
+}
+
+/// The most memory that was in use at once so far, KiB.
+pub fn peak_kib() -> u64 {
+    status_kib("VmHWM:")
+}
+
+fn status_kib(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap_or_default();
     line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 

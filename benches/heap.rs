@@ -1,0 +1,142 @@
+//! What a decision takes from the heap: allocations of memory, bytes, and CPU time.
+//!
+//! `cargo bench --bench heap -- [FILTER]` prints a row per shape: medians of some runs after one that
+//! warms up. Every heap allocation of every thread is counted, from the first ask sent to the last
+//! allocation heard: for receiving, deciding, telling, and the mailboxes between. The messages with
+//! the asks are made before. A reallocation counts as one, with the bytes by which it grows.
+//!
+//! Counts hardly depend on the machine. They differ by a few per cent between runs, since messages
+//! to the resource manager join when the threads' turns allow it. CPU time and rate can be compared
+//! with other runs of this benchmark only: counting costs as much as a cheap allocation. The
+//! benchmark `scheduling` measures them without it. See docs/performance.md for the figures.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
+
+mod shapes;
+mod shim;
+
+use std::alloc::System;
+use std::time::Duration;
+
+use monoceros_actors::Threads;
+use stats_alloc::{Region, StatsAlloc};
+use tokio::time::Instant;
+
+use crate::shapes::{SMALL, Shape, queues, shape_a, shape_b, shape_u};
+use crate::shim::{Shim, ask_requests, cpu_time, median};
+
+#[global_allocator]
+static HEAP: StatsAlloc<System> = StatsAlloc::new(System);
+
+const RUNS: usize = 5;
+const LONE_ASKS: usize = 2_000;
+
+/// Per decision.
+struct Taken {
+    allocations: f64,
+    bytes: f64,
+    cpu_us: f64,
+    wall_us: f64,
+}
+
+/// What is allocated and how long it takes from now on.
+struct Measure {
+    heap: Region<'static, System>,
+    start: Instant,
+    cpu: Duration,
+}
+
+impl Measure {
+    fn begin() -> Self {
+        Self { heap: Region::new(&HEAP), start: Instant::now(), cpu: cpu_time() }
+    }
+
+    fn end(self, decisions: usize) -> Taken {
+        let heap = self.heap.change();
+        let (wall, cpu) = (self.start.elapsed(), cpu_time() - self.cpu);
+        let per_decision = |sum: f64| sum / decisions as f64;
+        Taken {
+            allocations: per_decision((heap.allocations + heap.reallocations) as f64),
+            bytes: per_decision(heap.bytes_allocated as f64),
+            cpu_us: per_decision(cpu.as_secs_f64() * 1e6),
+            wall_us: per_decision(wall.as_secs_f64() * 1e6),
+        }
+    }
+}
+
+/// A shape, asked for at once.
+async fn at_once(shape: &Shape) -> Taken {
+    let shim = Shim::start(&shape.config, Threads::PerPartition).await;
+    shim.nodes(shape.nodes, &shape.capacity).await;
+    shim.applications(shape.applications, shape.queue).await;
+    shim.scheduler.settle().await;
+    let requests: Vec<_> = ask_requests("ask", shape.asks, shape.applications, &SMALL).collect();
+    shim.expect(shape.asks);
+    let measure = Measure::begin();
+    for request in requests {
+        shim.scheduler.update_allocation(request).await.unwrap();
+    }
+    shim.all_allocated().await;
+    let taken = measure.end(shape.asks);
+    shim.scheduler.shutdown().await;
+    taken
+}
+
+/// One ask after another on an idle cluster.
+async fn one_by_one() -> Taken {
+    let shim = Shim::start(&queues("fair", "{name: a}"), Threads::PerPartition).await;
+    shim.nodes(5_000, &[("memory", 1_000), ("vcore", 100)]).await;
+    shim.applications(1, |_| "root.a".into()).await;
+    shim.scheduler.settle().await;
+    let request = |number| ask_requests(&format!("lone-{number}"), 1, 1, &SMALL).next().unwrap();
+    let requests: Vec<_> = (0..LONE_ASKS).map(request).collect();
+    let measure = Measure::begin();
+    for request in requests {
+        shim.expect(1);
+        shim.scheduler.update_allocation(request).await.unwrap();
+        shim.all_allocated().await;
+    }
+    let taken = measure.end(LONE_ASKS);
+    shim.scheduler.shutdown().await;
+    taken
+}
+
+/// The row of some runs, of which the first only warms up.
+fn print_row(name: &str, decisions: usize, runs: &[Taken]) {
+    let of =
+        |field: fn(&Taken) -> f64| median(&mut runs[1..].iter().map(field).collect::<Vec<_>>());
+    println!(
+        "| {name} | {decisions} | {:.1} | {:.0} | {:.2} | {:.0} |",
+        of(|taken| taken.allocations),
+        of(|taken| taken.bytes),
+        of(|taken| taken.cpu_us),
+        1e6 / of(|taken| taken.wall_us),
+    );
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
+    let many_small = Shape {
+        name: "500 apps of 20 asks".into(),
+        nodes: 1_000,
+        capacity: vec![("memory", 100), ("vcore", 10)],
+        asks: 10_000,
+        ..shape_a(500, "fair")
+    };
+    let mut shapes = vec![shape_u(1_000), shape_u(5_000)];
+    shapes.extend([2, 100, 1_000, 10_000].map(|applications| shape_a(applications, "fair")));
+    shapes.extend([shape_b(), many_small]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    println!(
+        "| shape | decisions | heap allocations each | bytes each | CPU µs each | decisions/s |"
+    );
+    println!("|---|---|---|---|---|---|");
+    for shape in shapes.iter().filter(|shape| shape.name.contains(filter.as_str())) {
+        let runs: Vec<_> = (0..=RUNS).map(|_| runtime.block_on(at_once(shape))).collect();
+        print_row(&shape.name, shape.asks, &runs);
+    }
+    if "lone ask".contains(filter.as_str()) {
+        let runs: Vec<_> = (0..=RUNS).map(|_| runtime.block_on(one_by_one())).collect();
+        print_row("lone ask", LONE_ASKS, &runs);
+    }
+}
