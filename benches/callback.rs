@@ -11,6 +11,7 @@
     reason = "small positive numbers"
 )]
 
+mod allocator;
 mod service;
 
 use std::collections::HashMap;

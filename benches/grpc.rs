@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
+mod allocator;
 mod service;
 
 use std::time::Duration;

@@ -5,19 +5,19 @@
 //! allocation heard: for receiving, deciding, telling, and the mailboxes between. The messages with
 //! the asks are made before. A reallocation counts as one, with the bytes by which it grows.
 //!
-//! Counts hardly depend on the machine. They differ by a few per cent between runs, since messages
-//! to the resource manager join when the threads' turns allow it. CPU time and rate can be compared
-//! with other runs of this benchmark only: counting costs as much as a cheap allocation. The
-//! benchmark `scheduling` measures them without it. See docs/performance.md for the figures.
+//! Counts hardly depend on the machine and on what else it does: three runs agreed within one per
+//! cent, or three for U with 5,000 nodes, since messages to the resource manager join when the
+//! threads' turns allow it. CPU time and rate contain the counting; `scheduling` measures them
+//! without it. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
 mod shapes;
 mod shim;
 
-use std::alloc::System;
 use std::time::Duration;
 
+use mimalloc::MiMalloc;
 use monoceros_actors::Threads;
 use stats_alloc::{Region, StatsAlloc};
 use tokio::time::Instant;
@@ -26,7 +26,7 @@ use crate::shapes::{SMALL, Shape, queues, shape_a, shape_b, shape_u};
 use crate::shim::{Shim, ask_requests, cpu_time, median};
 
 #[global_allocator]
-static HEAP: StatsAlloc<System> = StatsAlloc::new(System);
+static HEAP: StatsAlloc<MiMalloc> = StatsAlloc::new(MiMalloc);
 
 const RUNS: usize = 5;
 const LONE_ASKS: usize = 2_000;
@@ -41,7 +41,7 @@ struct Taken {
 
 /// What is allocated and how long it takes from now on.
 struct Measure {
-    heap: Region<'static, System>,
+    heap: Region<'static, MiMalloc>,
     start: Instant,
     cpu: Duration,
 }
@@ -53,7 +53,7 @@ impl Measure {
 
     fn end(self, decisions: usize) -> Taken {
         let heap = self.heap.change();
-        let (wall, cpu) = (self.start.elapsed(), cpu_time() - self.cpu);
+        let (wall, cpu) = (self.start.elapsed(), cpu_time().saturating_sub(self.cpu));
         let per_decision = |sum: f64| sum / decisions as f64;
         Taken {
             allocations: per_decision((heap.allocations + heap.reallocations) as f64),

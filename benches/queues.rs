@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout, missing_docs)]
 
+mod allocator;
 mod shim;
 
 use std::fmt::Write as _;

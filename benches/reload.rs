@@ -7,6 +7,8 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation, missing_docs)]
 
+mod allocator;
+
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout, clippy::unwrap_used, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_sign_loss, missing_docs)]
 
+mod allocator;
 mod shapes;
 mod shim;
 
