@@ -233,6 +233,7 @@ fn release(released: Released, partition: &str) -> si::AllocationRelease {
         allocation_key: key.to_string(),
         termination_type: termination_type as i32,
         message: message.to_owned(),
+        ..si::AllocationRelease::default()
     }
 }
 

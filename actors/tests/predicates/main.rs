@@ -6,6 +6,7 @@ mod shim;
 
 mod answers;
 mod cancelling;
+mod exclusions;
 mod holding;
 mod refusals;
 mod starting;

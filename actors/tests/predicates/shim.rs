@@ -358,6 +358,22 @@ impl World {
         .await;
     }
 
+    /// The RM can never run it where it is. By UUID.
+    pub(crate) async fn refuse_for_good(&self, app: &str, uuid: &str) {
+        let release = si::AllocationRelease {
+            application_id: app.to_owned(),
+            uuid: uuid.to_owned(),
+            termination_type: TerminationType::SchedulingFailedOnRm as i32,
+            exclude_node: true,
+            ..Default::default()
+        };
+        self.release(si::AllocationReleasesRequest {
+            allocations_to_release: vec![release],
+            ..Default::default()
+        })
+        .await;
+    }
+
     async fn release(&self, releases: si::AllocationReleasesRequest) {
         let releases = Some(releases);
         self.allocate(si::AllocationRequest { releases, ..Default::default() }).await;

@@ -95,6 +95,7 @@ fn a_release_says_which_one_and_why() {
         allocation_key: "k1".into(),
         termination_type: si::TerminationType::StoppedByRm as i32,
         message: message.into(),
+        ..si::AllocationRelease::default()
     };
     let expected =
         [release("k1#2", "released by the resource manager"), release("k1#1", "node removed")];

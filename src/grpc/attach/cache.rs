@@ -30,9 +30,6 @@ use super::outgoing::portions;
 #[cfg(test)]
 mod tests;
 
-/// How long a node is not offered for a request that the shim cannot have there.
-const EXCLUDED: Duration = Duration::from_secs(300);
-
 /// Allocations in one message.
 const SYNC_ITEMS: usize = 1_000;
 
@@ -90,7 +87,6 @@ pub(super) struct Cache {
     /// Those of `reported` that came with a node which may yet be refused, by that node.
     reported_with: HashMap<String, Vec<RequestName>>,
     withheld: VecDeque<Withheld>,
-    excluded: HashMap<String, Vec<(String, Instant)>>,
 }
 
 #[derive(Debug)]
@@ -122,7 +118,6 @@ impl Cache {
             reported: HashSet::new(),
             reported_with: HashMap::new(),
             withheld: VecDeque::new(),
-            excluded: HashMap::new(),
         }
     }
 
@@ -202,7 +197,6 @@ impl Cache {
             self.reported.remove(&name);
         }
         for release in &response.released {
-            self.excluded.remove(&release.allocation_key);
             forgotten.extend(self.leave(release));
         }
         let mut passage = Passage::default();
@@ -228,17 +222,13 @@ impl Cache {
     }
 
     /// The shim has applied everything up to `seq`, but for what failed.
-    pub(super) fn acknowledge(
-        &mut self,
-        now: Instant,
-        ack: &cb::CacheSyncAck,
-    ) -> Result<Confirmed, NotSent> {
+    pub(super) fn acknowledge(&mut self, ack: &cb::CacheSyncAck) -> Result<Confirmed, NotSent> {
         if ack.cache_seq > self.seq {
             return Err(NotSent { acknowledged: ack.cache_seq, sent: self.seq });
         }
         let mut confirmed = Confirmed::default();
         for failure in &ack.failures {
-            confirmed.undo.extend(self.undo(now, ack.cache_seq, failure));
+            confirmed.undo.extend(self.undo(ack.cache_seq, failure));
         }
         while let Some(withheld) = self.withheld.front()
             && withheld.seq <= ack.cache_seq
@@ -321,17 +311,6 @@ impl Cache {
         let _ = self.leave(release);
     }
 
-    /// Whether the node is not to be offered for the request of this key.
-    pub(super) fn is_excluded(&self, now: Instant, key: &str, node: &str) -> bool {
-        let Some(nodes) = self.excluded.get(key) else { return false };
-        nodes.iter().any(|(excluded, until)| excluded == node && *until > now)
-    }
-
-    /// Whether any node is excluded for the request of this key.
-    pub(super) fn has_exclusions(&self, key: &str) -> bool {
-        self.excluded.contains_key(key)
-    }
-
     /// Takes note of an allocation, unless the RM has reported it itself.
     fn enter(&mut self, allocation: &si::Allocation) -> Option<si::AssumedAllocation> {
         let ledger = self.ledger.as_mut()?;
@@ -371,7 +350,6 @@ impl Cache {
     /// applications, the newest that waits for this very acknowledgement; else the newest.
     fn undo(
         &mut self,
-        now: Instant,
         acknowledged: u64,
         failure: &cb::CacheSyncFailure,
     ) -> Option<si::AllocationRelease> {
@@ -386,14 +364,6 @@ impl Cache {
             }),
             None => take(ledger, key, |_| true),
         }?;
-        if !failure.retryable {
-            for nodes in self.excluded.values_mut() {
-                nodes.retain(|(_, until)| *until > now);
-            }
-            self.excluded.retain(|_, nodes| !nodes.is_empty());
-            let nodes = self.excluded.entry(key.clone()).or_default();
-            nodes.push((placed.node, now + EXCLUDED));
-        }
         for withheld in &mut self.withheld {
             let is_it = |one: &si::Allocation| {
                 one.application_id == placed.application && one.uuid == placed.uuid
@@ -407,6 +377,7 @@ impl Cache {
             partition_name: placed.partition,
             termination_type: si::TerminationType::SchedulingFailedOnRm.into(),
             message: failure.reason.clone(),
+            exclude_node: !failure.retryable,
             ..Default::default()
         })
     }

@@ -285,7 +285,7 @@ impl Conversation {
             Some(Said::CacheSyncAck(ack)) => {
                 let confirmed = self
                     .cache
-                    .acknowledge(now, &ack)
+                    .acknowledge(&ack)
                     .map_err(|error| End::Violation(error.to_string()))?;
                 self.metrics.cache_sync_failures.inc_by(confirmed.undo.len() as u64);
                 self.effects.extend(confirmed.deliver.into_iter().map(Effect::Deliver));

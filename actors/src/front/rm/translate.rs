@@ -269,6 +269,8 @@ impl Rm {
             Which::All
         };
         let Some(cause) = self.cause(release.termination_type, gathering) else { return };
+        let is_for_good = cause == Cause::SchedulingFailed && release.exclude_node;
+        let cause = if is_for_good { Cause::RefusedForGood } else { cause };
         let op = Op::Release { which, cause };
         gathering.op(&partition, Arc::from(release.application_id.as_str()), op);
     }

@@ -16,12 +16,7 @@ use super::{Conversation, Effect};
 impl Conversation {
     /// The scheduler asks.
     pub(in crate::grpc::attach) fn ask(&mut self, now: Instant, questions: Vec<Question>) {
-        for mut question in questions {
-            if self.cache.has_exclusions(&question.key) {
-                let cache = &self.cache;
-                let Question { key, nodes, candidates, .. } = &mut question;
-                candidates.retain(|&position| !cache.is_excluded(now, key, &nodes[position]));
-            }
+        for question in questions {
             let ticket = question.ticket;
             let batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
             let answer = match (self.mode, batcher) {

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::Confirmation::{Confirmed, Refused, Void};
 use super::*;
 use crate::nodes::NodeOrder;
 use crate::values::resources::Resources;
@@ -214,4 +215,37 @@ fn a_node_that_was_not_asked_because_it_was_held_is_worth_waiting_for() {
     );
     unsettled.take(number);
     assert!(unsettled.is_empty());
+}
+
+/// A placement on `n0000` that could go to `n0001`, too, and what each node makes of the answer that
+/// it passes there.
+#[test]
+fn the_node_that_passes_confirms_a_placement_while_it_has_room_and_nothing_came_between() {
+    let (nodes, slots) = index(2);
+    let mut books = Books::new(NodeOrder::default());
+    books.nodes = nodes;
+    let application = ApplicationSlot::at(0);
+    let spec = Arc::new(AskSpec::new("k", vcore(3)));
+    let placement = Allocation::new(application, spec, slots[0], 0, 0);
+    let id = books.allocations.insert(placement);
+    books.nodes.update(slots[0], None, &vcore(1));
+    let candidates = slots.iter().map(|slot| Arc::clone(books.nodes.id(*slot))).collect();
+    let number = books.unsettled.ask((application, id), candidates, false, Growth::NONE);
+    let on = |books: &Books, at: usize, scope| {
+        confirm(books, books.unsettled.get(number).unwrap(), slots[at], scope)
+    };
+    assert_eq!([0, 1].map(|at| on(&books, at, Scope::Topology)), [Confirmed, Confirmed]);
+
+    books.nodes.update(slots[0], None, &vcore(-1));
+    assert_eq!(on(&books, 0, Scope::Static), Refused, "the node shrank below what it holds");
+    books.nodes.update(slots[1], None, &vcore(2));
+    assert_eq!(on(&books, 1, Scope::Static), Refused, "others took the room");
+    books.nodes.update(slots[1], None, &vcore(3));
+    books.nodes.set_open(slots[1], false);
+    assert_eq!(on(&books, 1, Scope::Static), Refused, "the node drains");
+    books.nodes.set_open(slots[1], true);
+
+    books.unsettled.changed(slots[1]);
+    assert_eq!(on(&books, 1, Scope::Node), Void);
+    assert_eq!(on(&books, 1, Scope::Static), Confirmed, "this answer rests on nothing");
 }
