@@ -90,6 +90,7 @@ pub mod snapshot;
 mod application;
 mod clock;
 mod front;
+mod mailbox;
 mod node;
 mod outlet;
 mod partition;
@@ -106,7 +107,6 @@ pub use api::predicates::{
     AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionId, Scope,
     Verdict,
 };
-pub(crate) use api::scheduler::Settings;
 pub use api::scheduler::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
     PartitionStateError, ReadError, RegisterError, Removed, Scheduler, SchedulerBuilder,

@@ -26,6 +26,7 @@ use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry};
 
 use crate::snapshot::QueueSnapshot;
 
+mod actors;
 mod callback;
 mod inventory;
 mod local;
@@ -33,10 +34,12 @@ mod scraped;
 #[cfg(test)]
 mod tests;
 
+pub use actors::Posted;
 pub use callback::{CallbackMetrics, QueryOutcome};
 pub use inventory::Family;
 pub use local::{LocalCounts, SAMPLE_EVERY};
 
+use actors::Actors;
 use inventory::Maker;
 use scraped::Scraped;
 
@@ -74,12 +77,7 @@ pub struct Metrics {
     offer_decisions: Histogram,
     placements: [IntCounter; 2],
     predicates: Predicates,
-    messages: PerKind<IntCounter>,
-    handler_seconds: PerKind<Histogram>,
-    mailbox_wait_seconds: PerKind<Histogram>,
-    starts: PerKind<IntCounter>,
-    stops: PerKind<IntCounter>,
-    panics: PerKind<IntCounter>,
+    actors: Actors,
     si_ignored: IntCounterVec,
     si_rejected: IntCounterVec,
     scraped: Scraped,
@@ -236,8 +234,6 @@ impl Predicates {
     }
 }
 
-type PerKind<T> = [T; ActorKind::ALL.len()];
-
 /// The states that `yunikorn_scheduler_application_total` shows.
 const COUNTED: [ApplicationState; 6] = [
     ApplicationState::Running,
@@ -249,11 +245,6 @@ const COUNTED: [ApplicationState; 6] = [
 ];
 
 const LATENCY_BUCKETS: [f64; 8] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0];
-
-/// From a good handler to one that everybody notices, each four times the one before.
-const ACTOR_BUCKETS: [f64; 11] = [
-    1e-7, 4e-7, 1.6e-6, 6.4e-6, 2.56e-5, 1.024e-4, 4.096e-4, 1.6384e-3, 6.5536e-3, 2.62e-2, 1.05e-1,
-];
 
 const DECISION_BUCKETS: [f64; 8] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
@@ -303,20 +294,6 @@ impl Metrics {
     /// Every family that may appear, by name.
     pub fn inventory(&self) -> &[Family] {
         &self.inventory
-    }
-
-    /// To be called by each actor from `started`.
-    pub fn actor_started(&self, kind: ActorKind) {
-        self.starts[kind as usize].inc();
-    }
-
-    /// To be called by each actor from `stopped`, which runs after a panic too: then the thread
-    /// is unwinding, and a panic is counted as well.
-    pub fn actor_stopped(&self, kind: ActorKind) {
-        self.stops[kind as usize].inc();
-        if std::thread::panicking() {
-            self.panics[kind as usize].inc();
-        }
     }
 
     /// An application was given a place in a queue, and is `New`.
@@ -382,7 +359,6 @@ impl Metrics {
 
     fn with(scraped: Scraped) -> Self {
         let mut make = Maker::default();
-        let kinds = ActorKind::ALL.map(ActorKind::text);
         let [allocated, released, rejected, errors] = make.counters(
             "yunikorn_scheduler_container_allocation_attempt_total",
             "Allocations and releases sent to RMs, asks and allocations that were refused, and \
@@ -433,38 +409,7 @@ impl Metrics {
                 ("outcome", ["placed", "refused"]),
             ),
             predicates: Predicates::with(&mut make),
-            messages: make.counters(
-                "monoceros_actor_messages_total",
-                "Messages handled.",
-                ("kind", kinds),
-            ),
-            handler_seconds: make.histograms(
-                "monoceros_actor_handler_seconds",
-                "Time that handling a message takes (sampled).",
-                ("kind", kinds),
-                &ACTOR_BUCKETS,
-            ),
-            mailbox_wait_seconds: make.histograms(
-                "monoceros_actor_mailbox_wait_seconds",
-                "Time between sending and handling a message (sampled).",
-                ("kind", kinds),
-                &ACTOR_BUCKETS,
-            ),
-            starts: make.counters(
-                "monoceros_actor_starts_total",
-                "Actors started.",
-                ("kind", kinds),
-            ),
-            stops: make.counters(
-                "monoceros_actor_stops_total",
-                "Actors stopped, in order or by a panic.",
-                ("kind", kinds),
-            ),
-            panics: make.counters(
-                "monoceros_actor_panics_total",
-                "Actors stopped by a panic.",
-                ("kind", kinds),
-            ),
+            actors: Actors::with(&mut make),
             si_ignored: make.counters_by_name(
                 "monoceros_si_ignored_total",
                 "Items of an RM that had no effect and got no answer, by reason.",

@@ -9,10 +9,9 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 
-use crate::front::rm::{Notices, PartitionClosed, PartitionLost, Rm};
+use crate::mailbox::{Measured, Receive, receives};
 use crate::metrics::{ActorKind, Metrics};
-use crate::step::Notice;
-use crate::tally::Tally;
+use crate::step::{Notice, Notices, PartitionClosed, PartitionLost, SessionLink};
 
 /// At most so many notices cross in one message.
 const BATCH: usize = 512;
@@ -35,15 +34,21 @@ struct Flush;
 /// See the module.
 pub(crate) struct Outlet {
     partition: Arc<str>,
-    rm: Addr<Rm>,
+    session: SessionLink,
     waiting: Vec<Notice>,
     flush_is_due: bool,
-    tally: Tally,
+    metrics: Arc<Metrics>,
 }
 
 impl Outlet {
-    pub(crate) fn new(partition: Arc<str>, rm: Addr<Rm>, metrics: &Arc<Metrics>) -> Self {
-        Self { partition, rm, waiting: Vec::new(), flush_is_due: false, tally: Tally::new(metrics) }
+    pub(crate) fn new(partition: Arc<str>, session: SessionLink, metrics: &Arc<Metrics>) -> Self {
+        Self {
+            partition,
+            session,
+            waiting: Vec::new(),
+            flush_is_due: false,
+            metrics: Arc::clone(metrics),
+        }
     }
 
     fn send(&mut self) {
@@ -51,7 +56,7 @@ impl Outlet {
             return;
         }
         let notices = std::mem::take(&mut self.waiting);
-        self.rm.do_send(Notices { partition: Arc::clone(&self.partition), notices });
+        self.session.notices.post(Notices { partition: Arc::clone(&self.partition), notices });
     }
 }
 
@@ -59,24 +64,27 @@ impl Actor for Outlet {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.tally.shared().actor_started(ActorKind::Outlet);
+        self.metrics.actor_started(ActorKind::Outlet);
         ctx.set_mailbox_capacity(0);
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.tally.shared().actor_stopped(ActorKind::Outlet);
+        self.metrics.actor_stopped(ActorKind::Outlet);
         if std::thread::panicking() {
             // What it had to say is lost: nothing that comes after would make sense to the RM.
-            self.rm.do_send(PartitionLost { partition: Arc::clone(&self.partition) });
+            self.session.lost.post(PartitionLost { partition: Arc::clone(&self.partition) });
         }
     }
 }
 
-impl Handler<Publish> for Outlet {
-    type Result = ();
+impl Measured for Outlet {
+    const KIND: ActorKind = ActorKind::Outlet;
+}
 
-    fn handle(&mut self, Publish(notices): Publish, ctx: &mut Self::Context) {
-        let _timer = self.tally.message(ActorKind::Outlet);
+receives!(Outlet);
+
+impl Receive<Publish> for Outlet {
+    fn receive(&mut self, Publish(notices): Publish, ctx: &mut Context<Self>) {
         if self.waiting.is_empty() {
             self.waiting = notices;
         } else {
@@ -96,26 +104,22 @@ impl Handler<Flush> for Outlet {
     type Result = ();
 
     fn handle(&mut self, _: Flush, _ctx: &mut Self::Context) {
+        let _timer = self.metrics.handles(ActorKind::Outlet);
         self.flush_is_due = false;
         self.send();
-        self.tally.flush();
     }
 }
 
-impl Handler<Farewell> for Outlet {
-    type Result = ();
-
-    fn handle(&mut self, Farewell(closed): Farewell, ctx: &mut Self::Context) {
+impl Receive<Farewell> for Outlet {
+    fn receive(&mut self, Farewell(closed): Farewell, ctx: &mut Context<Self>) {
         self.send();
-        self.rm.do_send(closed);
+        self.session.closed.post(closed);
         ctx.stop();
     }
 }
 
-impl Handler<crate::Halt> for Outlet {
-    type Result = ();
-
-    fn handle(&mut self, _: crate::Halt, ctx: &mut Self::Context) {
+impl Receive<crate::Halt> for Outlet {
+    fn receive(&mut self, _: crate::Halt, ctx: &mut Context<Self>) {
         self.send();
         ctx.stop();
     }

@@ -5,10 +5,12 @@ pub(crate) mod usage;
 use std::collections::BTreeMap;
 
 use monoceros_config as config;
+use monoceros_config::PartitionConfig;
 use monoceros_rules::nodes::NodeSortPolicy;
 use monoceros_rules::order::keys::{ApplicationSortPolicy, PriorityPolicy};
 use monoceros_rules::order::ledger::QueueLedger;
 use monoceros_rules::order::shares::abs_used_capacity;
+use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::queues::{PreemptionPolicy, Template};
 use monoceros_rules::values::duration;
 use monoceros_rules::values::instant;
@@ -18,9 +20,7 @@ use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::Ask;
 
-use crate::front::rm_proxy::PartitionEntry;
 use crate::node::{Foreign, Node};
-use crate::partition::View;
 use crate::queue::QueueFacts;
 use crate::snapshot::{
     AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
@@ -30,19 +30,31 @@ use crate::snapshot::{
 use crate::step::{Baton, QueueCounts};
 
 pub(crate) fn cluster(
-    entry: &PartitionEntry,
+    partition: &str,
     start_ns: i64,
     builds: &[BTreeMap<String, String>],
 ) -> ClusterSnapshot {
     ClusterSnapshot {
         start_time: start_ns,
         rm_build_information: builds.to_vec(),
-        partition: config::plain_name(&entry.name).to_owned(),
+        partition: config::plain_name(partition).to_owned(),
         ..ClusterSnapshot::default()
     }
 }
 
-pub(crate) fn partition(view: &View<'_>, baton: &Baton, allocated: Resources) -> PartitionSnapshot {
+/// What a partition shows of itself beside its books.
+pub(crate) struct PartitionView<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) config: &'a PartitionConfig,
+    pub(crate) state: ObjectState,
+    pub(crate) state_since_ns: i64,
+}
+
+pub(crate) fn partition(
+    view: &PartitionView<'_>,
+    baton: &Baton,
+    allocated: Resources,
+) -> PartitionSnapshot {
     let capacity = baton.books.nodes.capacity().clone();
     let order = &view.config.node_order;
     let kind = match order.policy {

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerBuilder, SchedulerHandle};
+use monoceros_actors::{
+    ResourceManagerCallback, Scheduler, SchedulerBuilder, SchedulerHandle, Threads,
+};
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 
@@ -195,4 +197,33 @@ fn a_sender_waits_while_more_items_wait_than_are_allowed() {
     assert!(at_once < 10_000, "{at_once} of 20,000 were decided before the sender could go on");
     let waited = rejected_when_taken(Scheduler::builder().ingress_items(100));
     assert!(waited > 18_000, "only {waited} of 20,000");
+}
+
+#[test]
+fn a_report_may_follow_the_three_thousand_nodes_that_it_is_about_at_once() {
+    for threads in [Threads::PerPartition, Threads::One] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let scheduler = Scheduler::builder().threads(threads).start().unwrap();
+            let register =
+                si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
+            scheduler.register_resource_manager(register, Arc::new(Shim::default())).await.unwrap();
+            let node = |number: i32| si::NodeInfo {
+                node_id: format!("n{number}"),
+                action: ActionFromRm::Create as i32,
+                schedulable_resource: Some(amount(8)),
+                ..Default::default()
+            };
+            let nodes = (1..=3_000).map(node).collect();
+            let request = si::NodeRequest { rm_id: "rm".to_owned(), nodes, ..Default::default() };
+            scheduler.update_node(request).await.unwrap();
+            let report = |id: &str| si::UtilizationReport {
+                id: id.to_owned(),
+                actual_used_resource: Some(amount(1)),
+            };
+            let reports = vec![report("n3000"), report("nobody")];
+            assert_eq!(scheduler.report_utilization("rm", reports, 0).await, Ok((1, 1)));
+            scheduler.shutdown().await;
+        });
+    }
 }

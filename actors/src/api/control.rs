@@ -2,20 +2,26 @@
 
 use std::time::Duration;
 
-use actix::prelude::*;
+use tokio::sync::oneshot;
 
 use crate::api::callback::RmState;
 use crate::api::predicates::{Invalidation, Predicates};
-use crate::front::rm::{ApplyControl, Control, Diagnose, Rm};
+use crate::front::rm_proxy::{DiagnoseSession, RmProxy, SessionKey, SteerSession};
+use crate::mailbox::Mailbox;
+use crate::partition::Control;
 
 /// Steers the session that was current when it was made; once that is over, nothing happens.
-/// Calls return at once and are obeyed in order, ahead of requests that still wait their turn.
+/// Calls return at once and are obeyed in order, after what the RM sent before and ahead of such
+/// requests of it as still wait their turn.
 #[derive(Clone, Debug)]
-pub struct ResourceManagerControl(Addr<Rm>);
+pub struct ResourceManagerControl {
+    proxy: Mailbox<RmProxy>,
+    session: SessionKey,
+}
 
 impl ResourceManagerControl {
-    pub(crate) fn new(rm: Addr<Rm>) -> Self {
-        Self(rm)
+    pub(crate) fn new(proxy: Mailbox<RmProxy>, session: SessionKey) -> Self {
+        Self { proxy, session }
     }
 
     /// Holds: from now on nothing is decided for the RM, while requests, releases and timers go on.
@@ -53,10 +59,12 @@ impl ResourceManagerControl {
 
     /// Has the RM begin to tell its own state; none where its callback has none to tell.
     pub async fn state(&self) -> Option<RmState> {
-        self.0.send(Diagnose).await.ok().flatten()
+        let (reply, state) = oneshot::channel();
+        self.proxy.post(DiagnoseSession { session: self.session.clone(), reply });
+        state.await.ok().flatten()
     }
 
     fn control(&self, control: Control) {
-        self.0.do_send(ApplyControl(control));
+        self.proxy.post(SteerSession { session: self.session.clone(), control });
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod callback;
 pub mod control;
+pub(crate) mod outcomes;
 pub mod predicates;
 pub mod scheduler;
 pub mod users;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 
-use crate::partition::{Answers, Partition, Unasked};
+use crate::mailbox::Destination;
 
 pub use monoceros_rules::decide::predicates::Scope;
 
@@ -102,22 +102,32 @@ pub struct Invalidation {
 /// Takes answers to the questions of one partition, from any thread. Those to questions that were
 /// taken back meanwhile are dropped.
 #[derive(Clone, Debug)]
-pub struct AnswerSink(pub(crate) Arc<Addr<Partition>>);
+pub struct AnswerSink(Arc<Ways>);
+
+#[derive(Debug)]
+struct Ways {
+    answers: Destination<Answers>,
+    unasked: Destination<Unasked>,
+}
 
 impl AnswerSink {
+    pub(crate) fn new(answers: Destination<Answers>, unasked: Destination<Unasked>) -> Self {
+        Self(Arc::new(Ways { answers, unasked }))
+    }
+
     /// Hands answers in, in the order in which they were made.
     pub fn answer(&self, answers: Vec<PredicateAnswer>) {
-        self.0.do_send(Answers(answers));
+        self.0.answers.post(Answers(answers));
     }
 
     /// The RM was to be asked and never was.
     pub(crate) fn unasked(&self, questions: Vec<QuestionId>) {
-        self.0.do_send(Unasked(questions));
+        self.0.unasked.post(Unasked(questions));
     }
 
     /// Whether the partition is gone.
     pub fn is_closed(&self) -> bool {
-        !self.0.connected()
+        !self.0.answers.is_open()
     }
 
     /// Whether both belong to the same partition.
@@ -125,3 +135,13 @@ impl AnswerSink {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
+
+/// Answers to questions about placements. From whoever was asked.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Answers(pub(crate) Vec<PredicateAnswer>);
+
+/// Questions that never reached the RM: its callback panicked. From its Rm.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Unasked(pub(crate) Vec<QuestionId>);

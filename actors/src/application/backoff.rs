@@ -22,7 +22,7 @@ use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::order::waits::WaitSet;
 
 use super::Application;
-use crate::partition::BACKOFF_LEAST;
+use crate::step::BACKOFF_LEAST;
 use crate::step::{Alarm, Baton};
 
 /// What is left of a pass that ended before its end.

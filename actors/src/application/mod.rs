@@ -40,15 +40,13 @@ use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationStat
 
 use crate::events::EventKind;
 use crate::metrics::{ActorKind, Metrics};
-use crate::partition::COMPLETING_TIMEOUT;
 use crate::queue::{Queue, QueueFacts};
 use crate::step::{
-    Alarm, Baton, Climbing, Consequences, Notice, PlaceAnswer, Placement, RowKey, RowSlot,
-    RowUpdate, Settlement, Surveyor,
+    Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Notice, Op, PlaceAnswer, Placement,
+    RowKey, RowSlot, RowUpdate, Settlement, Surveyor,
 };
 use backoff::Backoff;
 use ops::VisitEffects;
-pub(crate) use ops::{Cause, Existing, Op, Which};
 
 /// An offer for this application: from its leaf, which it goes back to.
 #[derive(Message)]
@@ -74,7 +72,7 @@ pub(crate) struct Answered {
     pub(crate) answers: Vec<(u64, Settlement)>,
 }
 
-/// Something to do, from the partition: see [`Op`].
+/// Something to do, from the partition: see [`Op`](crate::step::Op).
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Visit {
@@ -391,6 +389,7 @@ impl Handler<crate::Halt> for Application {
     type Result = ();
 
     fn handle(&mut self, _: crate::Halt, ctx: &mut Self::Context) {
+        let _timer = self.metrics.handles(ActorKind::Application);
         ctx.stop();
     }
 }

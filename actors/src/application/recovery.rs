@@ -11,10 +11,10 @@ use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
+use super::Application;
 use super::ops::VisitEffects;
-use super::{Application, Existing};
 use crate::events::{Event, EventKind};
-use crate::step::{Baton, NodeWork, Notice};
+use crate::step::{Baton, Existing, NodeWork, Notice};
 
 impl Application {
     pub(super) fn existing(

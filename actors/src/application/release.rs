@@ -12,10 +12,10 @@ use monoceros_rules::work::allocations::{AllocationId, Form};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Ignored;
 
+use super::Application;
 use super::ops::VisitEffects;
-use super::{Application, Cause, Which};
 use crate::events::{Event, EventKind};
-use crate::step::{Baton, Ending, NodeWork, Notice, Released};
+use crate::step::{Baton, Cause, Ending, NodeWork, Notice, Released, Which};
 
 /// What an allocation held that has left every other holder. The node has still to let go of it.
 #[must_use = "the node has to let go of it, unless it is gone itself"]

@@ -10,6 +10,8 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
+use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::rejection::Rejection;
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, QuestionId};
@@ -49,6 +51,84 @@ impl Batch {
         }
         self.kind = Some(kind);
         self.stage = stage;
+    }
+
+    /// One more notice: it joins what is under construction, or has that sent first.
+    fn take(&mut self, notice: Notice, partition: &str, callback: &dyn ResourceManagerCallback) {
+        match notice {
+            Notice::Allocated(allocated) => {
+                self.turn_to(BatchKind::Allocation, 0, callback);
+                self.allocation.new.push(allocation(*allocated, partition));
+            }
+            Notice::AskRejected { form, key, application, reason } => {
+                self.turn_to(BatchKind::Allocation, 1, callback);
+                self.reject_ask(form, &key, &application, &reason);
+            }
+            Notice::Released(released) => {
+                self.turn_to(BatchKind::Allocation, 2, callback);
+                self.allocation.released.push(release(*released, partition));
+            }
+            Notice::ApplicationPlaced { id, queue } => {
+                self.send(callback);
+                callback.application_placed(partition, &id, queue.as_deref());
+            }
+            Notice::ApplicationAccepted(id) => {
+                self.turn_to(BatchKind::Application, 0, callback);
+                let accepted = si::AcceptedApplication { application_id: id.to_string() };
+                self.application.accepted.push(accepted);
+            }
+            Notice::ApplicationRejected { id, reason } => {
+                self.turn_to(BatchKind::Application, 0, callback);
+                let (application_id, reason) = (id.to_string(), reason.to_string());
+                self.application.rejected.push(si::RejectedApplication { application_id, reason });
+            }
+            Notice::ApplicationUpdated { id, state, at_ns, message, .. } => {
+                self.turn_to(BatchKind::Application, 1, callback);
+                self.application.updated.push(updated(&id, state, at_ns, message));
+            }
+            Notice::NodeAccepted(id) => {
+                self.turn_to(BatchKind::Node, 0, callback);
+                self.node.accepted.push(si::AcceptedNode { node_id: id.to_string() });
+            }
+            Notice::NodeRejected { id, reason } => {
+                self.turn_to(BatchKind::Node, 0, callback);
+                let (node_id, reason) = (id.to_string(), reason.to_string());
+                self.node.rejected.push(si::RejectedNode { node_id, reason });
+            }
+            Notice::WantsMachines { application, key } => {
+                self.turn_to(BatchKind::States, 0, callback);
+                self.states.push(wants_machines(&application, &key));
+            }
+            Notice::Asked(question) => {
+                self.turn_to(BatchKind::Question, 0, callback);
+                self.questions.push(*question);
+            }
+            Notice::Withdrawn(question) => {
+                self.turn_to(BatchKind::Withdrawal, 0, callback);
+                self.withdrawn.push(question);
+            }
+            Notice::Barrier(barrier) => {
+                self.send(callback);
+                drop(barrier);
+            }
+            Notice::Ignored(_) => {}
+            Notice::Happened(_) => debug_assert!(false, "events are gathered before"),
+        }
+    }
+
+    fn reject_ask(&mut self, form: Form, key: &str, application: &str, reason: &Rejection) {
+        let (allocation_key, application_id) = (key.to_owned(), application.to_owned());
+        let reason = reason.to_string();
+        match form {
+            Form::Ask => {
+                let rejected = si::RejectedAllocationAsk { allocation_key, application_id, reason };
+                self.allocation.rejected.push(rejected);
+            }
+            Form::Recovered | Form::Unified => {
+                let rejected = si::RejectedAllocation { allocation_key, application_id, reason };
+                self.allocation.rejected_allocations.push(rejected);
+            }
+        }
     }
 
     fn send(&mut self, callback: &dyn ResourceManagerCallback) {
@@ -98,89 +178,7 @@ pub(super) fn deliver(
 ) {
     let mut batch = Batch::default();
     for notice in notices {
-        match notice {
-            Notice::Allocated(allocated) => {
-                batch.turn_to(BatchKind::Allocation, 0, callback);
-                batch.allocation.new.push(allocation(*allocated, partition));
-            }
-            Notice::AskRejected { form, key, application, reason } => {
-                batch.turn_to(BatchKind::Allocation, 1, callback);
-                let (allocation_key, application_id) = (key.to_string(), application.to_string());
-                let reason = reason.to_string();
-                match form {
-                    Form::Ask => batch.allocation.rejected.push(si::RejectedAllocationAsk {
-                        allocation_key,
-                        application_id,
-                        reason,
-                    }),
-                    Form::Recovered | Form::Unified => {
-                        let rejected =
-                            si::RejectedAllocation { allocation_key, application_id, reason };
-                        batch.allocation.rejected_allocations.push(rejected);
-                    }
-                }
-            }
-            Notice::Released(released) => {
-                batch.turn_to(BatchKind::Allocation, 2, callback);
-                batch.allocation.released.push(release(*released, partition));
-            }
-            Notice::ApplicationPlaced { id, queue } => {
-                batch.send(callback);
-                callback.application_placed(partition, &id, queue.as_deref());
-            }
-            Notice::Ignored(_) => {}
-            Notice::ApplicationAccepted(id) => {
-                batch.turn_to(BatchKind::Application, 0, callback);
-                let accepted = si::AcceptedApplication { application_id: id.to_string() };
-                batch.application.accepted.push(accepted);
-            }
-            Notice::ApplicationRejected { id, reason } => {
-                batch.turn_to(BatchKind::Application, 0, callback);
-                let (application_id, reason) = (id.to_string(), reason.to_string());
-                let rejected = si::RejectedApplication { application_id, reason };
-                batch.application.rejected.push(rejected);
-            }
-            Notice::ApplicationUpdated { id, state, at_ns, message, .. } => {
-                batch.turn_to(BatchKind::Application, 1, callback);
-                batch.application.updated.push(si::UpdatedApplication {
-                    application_id: id.to_string(),
-                    state: state.text().to_owned(),
-                    state_transition_timestamp: at_ns,
-                    message: message.to_owned(),
-                });
-            }
-            Notice::NodeAccepted(id) => {
-                batch.turn_to(BatchKind::Node, 0, callback);
-                batch.node.accepted.push(si::AcceptedNode { node_id: id.to_string() });
-            }
-            Notice::NodeRejected { id, reason } => {
-                batch.turn_to(BatchKind::Node, 0, callback);
-                let (node_id, reason) = (id.to_string(), reason.to_string());
-                batch.node.rejected.push(si::RejectedNode { node_id, reason });
-            }
-            Notice::WantsMachines { application, key } => {
-                batch.turn_to(BatchKind::States, 0, callback);
-                batch.states.push(si::UpdateContainerSchedulingStateRequest {
-                    application_id: application.to_string(),
-                    allocation_key: key.to_string(),
-                    state: SchedulingState::Failed as i32,
-                    reason: NO_NODE.to_owned(),
-                });
-            }
-            Notice::Asked(question) => {
-                batch.turn_to(BatchKind::Question, 0, callback);
-                batch.questions.push(*question);
-            }
-            Notice::Withdrawn(question) => {
-                batch.turn_to(BatchKind::Withdrawal, 0, callback);
-                batch.withdrawn.push(question);
-            }
-            Notice::Barrier(barriers) => {
-                batch.send(callback);
-                drop(barriers);
-            }
-            Notice::Happened(_) => debug_assert!(false, "events are gathered before"),
-        }
+        batch.take(notice, partition, callback);
     }
     batch.send(callback);
 }
@@ -192,6 +190,24 @@ pub(super) fn refusal(notice: &Notice) -> Option<String> {
         | Notice::ApplicationRejected { reason, .. }
         | Notice::NodeRejected { reason, .. } => Some(reason.to_string()),
         _ => None,
+    }
+}
+
+fn updated(id: &str, state: ApplicationState, at_ns: i64, message: &str) -> si::UpdatedApplication {
+    si::UpdatedApplication {
+        application_id: id.to_owned(),
+        state: state.text().to_owned(),
+        state_transition_timestamp: at_ns,
+        message: message.to_owned(),
+    }
+}
+
+fn wants_machines(application: &str, key: &str) -> si::UpdateContainerSchedulingStateRequest {
+    si::UpdateContainerSchedulingStateRequest {
+        application_id: application.to_owned(),
+        allocation_key: key.to_owned(),
+        state: SchedulingState::Failed as i32,
+        reason: NO_NODE.to_owned(),
     }
 }
 

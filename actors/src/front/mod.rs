@@ -7,3 +7,4 @@
 mod answers;
 pub(crate) mod rm;
 pub(crate) mod rm_proxy;
+pub(crate) mod settings;

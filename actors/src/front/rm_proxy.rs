@@ -11,20 +11,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_proto::si::v1::RegisterResourceManagerRequest;
+use monoceros_proto::si::v1::{self as si, RegisterResourceManagerRequest};
 use tokio::sync::oneshot;
 
-use crate::api::callback::ResourceManagerCallback;
+use crate::api::callback::{ResourceManagerCallback, RmState};
+use crate::api::outcomes::{
+    ConfigurationError, ConfigurationSnapshot, RegisterError, Removed, UpdateError,
+};
 use crate::api::users::Users;
 use crate::clock::Clock;
 use crate::front::rm::{
-    ChangeState, DefaultsOf, Document, InForce, Reconfigure, Rm, Roster, SessionParams, Silence,
-    Supersede, Update, policy_group, warn_of_unused,
+    Body, ChangeState, DefaultsOf, Diagnose, Document, Effect, InForce, Outcome, ReadConfiguration,
+    Reconfigure, Rm, Roster, SessionParams, Silence, Supersede, Update, policy_group,
+    warn_of_unused,
 };
+use crate::front::settings::Settings;
+use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Metrics};
-use crate::partition::Partition;
-use crate::tally::Tally;
-use crate::{RegisterError, Removed, Settings, UpdateError};
+use crate::partition::{ApplyControl, Control, Partition};
 
 /// An RM registers, for the first time or again. From the embedding API.
 #[derive(Message)]
@@ -62,11 +66,10 @@ pub(crate) struct SetDefaultQueues {
     pub(crate) document: Option<Arc<Document>>,
 }
 
-/// RMs for whom something else stands for no configuration than before.
+/// RMs for whom something else stands for no configuration than before, and what comes of it for
+/// each.
 pub(crate) struct Concerned {
-    /// That, the same for all of them.
-    pub(crate) document: Arc<Document>,
-    pub(crate) rms: Vec<(String, Addr<Rm>)>,
+    pub(crate) rms: Vec<(String, oneshot::Receiver<Outcome>)>,
 }
 
 /// As [`SetDefaultQueues`], for a policy group that has none, and only for RMs that register from
@@ -83,20 +86,48 @@ pub(crate) struct OfferPolicyQueues {
 #[rtype(result = "Vec<PartitionEntry>")]
 pub(crate) struct ListPartitions;
 
-/// Which RMs there are.
+/// Tell when everything that all RMs sent before this has been decided and said: one reply for each.
 #[derive(Message)]
-#[rtype(result = "Vec<Addr<Rm>>")]
-pub(crate) struct ListRms;
+#[rtype(result = "Vec<oneshot::Receiver<()>>")]
+pub(crate) struct SettleAll;
 
-/// The session of an RM, to control it.
+/// The present session of an RM, to steer it.
 #[derive(Message)]
-#[rtype(result = "Result<Addr<Rm>, UpdateError>")]
-pub(crate) struct FindRm(pub(crate) String);
+#[rtype(result = "Result<SessionKey, UpdateError>")]
+pub(crate) struct FindSession(pub(crate) String);
 
-/// The session of an RM; an empty id means the only one there is.
+/// One session of one RM; a later one of the same RM has another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionKey {
+    rm_id: Arc<str>,
+    number: u64,
+}
+
+/// What a session is to do from now on, beside the requests of its RM. From its
+/// [`ResourceManagerControl`](crate::ResourceManagerControl).
 #[derive(Message)]
-#[rtype(result = "Result<Addr<Rm>, UpdateError>")]
-pub(crate) struct FindOnlyRm(pub(crate) String);
+#[rtype(result = "()")]
+pub(crate) struct SteerSession {
+    pub(crate) session: SessionKey,
+    pub(crate) control: Control,
+}
+
+/// What has the RM of this session to tell of itself? As [`SteerSession`]; the reply is dropped if
+/// the session is over.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct DiagnoseSession {
+    pub(crate) session: SessionKey,
+    pub(crate) reply: oneshot::Sender<Option<RmState>>,
+}
+
+/// What is in force for an RM; an empty id means the only one there is.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct FindConfiguration {
+    pub(crate) rm_id: String,
+    pub(crate) reply: oneshot::Sender<Result<ConfigurationSnapshot, ConfigurationError>>,
+}
 
 /// Another configuration for an RM; an empty id means the only one there is. By the way of its
 /// requests, so that it keeps its place among them.
@@ -124,11 +155,12 @@ pub(crate) struct PartitionEntry {
     /// With the RM's prefix.
     pub(crate) name: Arc<str>,
     pub(crate) build_info: Arc<BTreeMap<String, String>>,
-    pub(crate) address: Addr<Partition>,
+    pub(crate) mailbox: Mailbox<Partition>,
 }
 
 struct Session {
-    address: Addr<Rm>,
+    mailbox: Mailbox<Rm>,
+    number: u64,
     policy_group: String,
     roster: Roster,
     silence: Silence,
@@ -138,7 +170,7 @@ impl Session {
     /// Not another word to the callback from here on; what the session holds goes in its own time.
     fn end(&self, reply: Option<oneshot::Sender<Removed>>) {
         self.silence.begin();
-        self.address.do_send(Supersede { reply });
+        self.mailbox.post(Supersede { reply });
     }
 }
 
@@ -148,25 +180,36 @@ pub(crate) struct RmProxy {
     clock: Clock,
     metrics: Arc<Metrics>,
     sessions: BTreeMap<String, Session>,
-    tally: Tally,
+    /// Also those that are over.
+    sessions_so_far: u64,
     users: Rc<Users>,
 }
 
 impl RmProxy {
-    pub(crate) fn new(settings: Settings, metrics: Arc<Metrics>) -> Self {
-        let clock = Clock::new(settings.epoch_ns);
-        let tally = Tally::new(&metrics);
-        let users = Users::new(&settings.resolvers);
-        Self { settings, clock, metrics, sessions: BTreeMap::new(), tally, users }
+    /// Starts it on this thread.
+    pub(crate) fn begin(settings: Settings, metrics: &Arc<Metrics>) -> Mailbox<Self> {
+        Mailbox::new(Self::new(settings, Arc::clone(metrics)).start(), metrics)
     }
 
-    fn find(&self, rm_id: &str) -> Result<Addr<Rm>, UpdateError> {
-        let session = self.sessions.get(rm_id).filter(|session| session.address.connected());
-        let found = session.map(|session| session.address.clone());
+    fn new(settings: Settings, metrics: Arc<Metrics>) -> Self {
+        let clock = Clock::new(settings.epoch_ns);
+        let users = Users::new(&settings.resolvers);
+        Self { settings, clock, metrics, sessions: BTreeMap::new(), sessions_so_far: 0, users }
+    }
+
+    fn find(&self, rm_id: &str) -> Result<Mailbox<Rm>, UpdateError> {
+        let session = self.sessions.get(rm_id).filter(|session| session.mailbox.is_open());
+        let found = session.map(|session| session.mailbox.clone());
         found.ok_or_else(|| UpdateError::NotRegistered(rm_id.to_owned()))
     }
 
-    fn find_only(&self, rm_id: &str) -> Result<Addr<Rm>, UpdateError> {
+    /// The session, unless it is over.
+    fn current(&self, key: &SessionKey) -> Option<&Mailbox<Rm>> {
+        let session = self.sessions.get(&*key.rm_id)?;
+        (session.number == key.number).then_some(&session.mailbox)
+    }
+
+    fn find_only(&self, rm_id: &str) -> Result<Mailbox<Rm>, UpdateError> {
         if !rm_id.is_empty() {
             return self.find(rm_id);
         }
@@ -191,11 +234,14 @@ impl Actor for RmProxy {
     }
 }
 
-impl Handler<Register> for RmProxy {
-    type Result = ();
+impl Measured for RmProxy {
+    const KIND: ActorKind = ActorKind::RmProxy;
+}
 
-    fn handle(&mut self, register: Register, _ctx: &mut Self::Context) {
-        let _timer = self.tally.message(ActorKind::RmProxy);
+receives!(RmProxy);
+
+impl Receive<Register> for RmProxy {
+    fn receive(&mut self, register: Register, _ctx: &mut Context<Self>) {
         let Register { request, document, callback } = register;
         let policy_group = policy_group(&request).to_owned();
         let document = document.unwrap_or_else(|| self.settings.default_queues.of(&policy_group));
@@ -212,7 +258,7 @@ impl Handler<Register> for RmProxy {
         let rm_id: Arc<str> = Arc::from(request.rm_id.as_str());
         let mut build_info = request.build_info;
         build_info.insert("rmId".to_owned(), request.rm_id.clone());
-        let (address, roster, silence) = Rm::start_with(SessionParams {
+        let (mailbox, roster, silence) = Rm::start_with(SessionParams {
             id: &rm_id,
             build_info,
             in_force,
@@ -223,9 +269,10 @@ impl Handler<Register> for RmProxy {
             users: &self.users,
         });
         tracing::info!(rm = %rm_id, partitions = roster.entries().len(), "registered");
-        let session = Session { address, policy_group, roster, silence };
+        self.sessions_so_far += 1;
+        let number = self.sessions_so_far;
+        let session = Session { mailbox, number, policy_group, roster, silence };
         self.sessions.insert(request.rm_id, session);
-        self.tally.flush();
     }
 }
 
@@ -245,30 +292,28 @@ pub fn check_rm_id(rm_id: &str) -> Result<(), RegisterError> {
     Ok(())
 }
 
-impl Handler<Route> for RmProxy {
-    type Result = ();
-
-    fn handle(&mut self, Route { rm_id, update }: Route, _ctx: &mut Self::Context) {
-        let _timer = self.tally.message(ActorKind::RmProxy);
-        if self.sessions.get(&rm_id).is_some_and(|session| !session.address.connected()) {
+impl Receive<Route> for RmProxy {
+    fn receive(&mut self, Route { rm_id, update }: Route, _ctx: &mut Context<Self>) {
+        if self.sessions.get(&rm_id).is_some_and(|session| !session.mailbox.is_open()) {
             // Its Rm panicked: it must register again.
             self.sessions.remove(&rm_id);
         }
         if let Some(session) = self.sessions.get(&rm_id) {
-            session.address.do_send(update);
+            session.mailbox.post(update);
         } else if rm_id.is_empty() {
             let _ = update.taken.send(Err(UpdateError::RmIdMissing));
         } else {
             let _ = update.taken.send(Err(UpdateError::NotRegistered(rm_id)));
         }
-        self.tally.flush();
     }
 }
 
-impl Handler<Deregister> for RmProxy {
-    type Result = Result<(), UpdateError>;
-
-    fn handle(&mut self, deregister: Deregister, _ctx: &mut Self::Context) -> Self::Result {
+impl Receive<Deregister> for RmProxy {
+    fn receive(
+        &mut self,
+        deregister: Deregister,
+        _ctx: &mut Context<Self>,
+    ) -> Result<(), UpdateError> {
         let Deregister { rm_id, reply } = deregister;
         let Some(session) = self.sessions.remove(&rm_id) else {
             return Err(UpdateError::NotRegistered(rm_id));
@@ -279,63 +324,91 @@ impl Handler<Deregister> for RmProxy {
     }
 }
 
-impl Handler<SetDefaultQueues> for RmProxy {
-    type Result = MessageResult<SetDefaultQueues>;
-
-    fn handle(&mut self, set: SetDefaultQueues, _ctx: &mut Self::Context) -> Self::Result {
+impl Receive<SetDefaultQueues> for RmProxy {
+    fn receive(&mut self, set: SetDefaultQueues, _ctx: &mut Context<Self>) -> Concerned {
         let SetDefaultQueues { of, document } = set;
         let queues = &mut self.settings.default_queues;
         queues.set(&of, document);
         let sessions = self.sessions.iter();
         let concerned = sessions.filter(|(_, session)| queues.concerns(&of, &session.policy_group));
-        let rms = concerned.map(|(id, session)| (id.clone(), session.address.clone())).collect();
         let document = match &of {
             DefaultsOf::Group(group) => queues.of(group),
             DefaultsOf::Others => queues.of_others(),
         };
-        MessageResult(Concerned { document, rms })
+        // All at once: one that takes long does not keep the others waiting.
+        let reconfigure = |(id, session): (&String, &Session)| {
+            let request = si::UpdateConfigurationRequest::default();
+            let (reply, outcome) = oneshot::channel();
+            let effect = Effect::Defaults(Arc::clone(&document));
+            session.mailbox.post(Reconfigure { request, read: None, effect, reply });
+            (id.clone(), outcome)
+        };
+        Concerned { rms: concerned.map(reconfigure).collect() }
     }
 }
 
-impl Handler<OfferPolicyQueues> for RmProxy {
-    type Result = ();
-
-    fn handle(&mut self, offer: OfferPolicyQueues, _ctx: &mut Self::Context) {
+impl Receive<OfferPolicyQueues> for RmProxy {
+    fn receive(&mut self, offer: OfferPolicyQueues, _ctx: &mut Context<Self>) {
         self.settings.default_queues.offer(offer.group, offer.document);
     }
 }
 
-impl Handler<ListPartitions> for RmProxy {
-    type Result = MessageResult<ListPartitions>;
-
-    fn handle(&mut self, _: ListPartitions, _ctx: &mut Self::Context) -> Self::Result {
+impl Receive<ListPartitions> for RmProxy {
+    fn receive(&mut self, _: ListPartitions, _ctx: &mut Context<Self>) -> Vec<PartitionEntry> {
         let sessions = self.sessions.values();
-        MessageResult(sessions.flat_map(|session| session.roster.entries()).collect())
+        sessions.flat_map(|session| session.roster.entries()).collect()
     }
 }
 
-impl Handler<FindRm> for RmProxy {
-    type Result = Result<Addr<Rm>, UpdateError>;
-
-    fn handle(&mut self, FindRm(rm_id): FindRm, _ctx: &mut Self::Context) -> Self::Result {
-        self.find(&rm_id)
+impl Receive<FindSession> for RmProxy {
+    fn receive(
+        &mut self,
+        FindSession(rm_id): FindSession,
+        _ctx: &mut Context<Self>,
+    ) -> Result<SessionKey, UpdateError> {
+        let session = self.sessions.get(&rm_id).filter(|session| session.mailbox.is_open());
+        let key = |session: &Session| SessionKey {
+            rm_id: Arc::from(rm_id.as_str()),
+            number: session.number,
+        };
+        session.map(key).ok_or_else(|| UpdateError::NotRegistered(rm_id.clone()))
     }
 }
 
-impl Handler<FindOnlyRm> for RmProxy {
-    type Result = Result<Addr<Rm>, UpdateError>;
-
-    fn handle(&mut self, FindOnlyRm(rm_id): FindOnlyRm, _ctx: &mut Self::Context) -> Self::Result {
-        self.find_only(&rm_id)
+impl Receive<SteerSession> for RmProxy {
+    fn receive(&mut self, steer: SteerSession, _ctx: &mut Context<Self>) {
+        let SteerSession { session, control } = steer;
+        if let Some(rm) = self.current(&session) {
+            rm.post(ApplyControl(control));
+        }
     }
 }
 
-impl Handler<Configure> for RmProxy {
-    type Result = ();
+impl Receive<DiagnoseSession> for RmProxy {
+    fn receive(&mut self, diagnose: DiagnoseSession, _ctx: &mut Context<Self>) {
+        let DiagnoseSession { session, reply } = diagnose;
+        if let Some(rm) = self.current(&session) {
+            rm.post(Diagnose { reply });
+        }
+    }
+}
 
-    fn handle(&mut self, Configure(reconfigure): Configure, _ctx: &mut Self::Context) {
+impl Receive<FindConfiguration> for RmProxy {
+    fn receive(&mut self, find: FindConfiguration, _ctx: &mut Context<Self>) {
+        let FindConfiguration { rm_id, reply } = find;
+        match self.find_only(&rm_id) {
+            Ok(rm) => rm.post(ReadConfiguration { reply }),
+            Err(error) => {
+                let _ = reply.send(Err(error.into()));
+            }
+        }
+    }
+}
+
+impl Receive<Configure> for RmProxy {
+    fn receive(&mut self, Configure(reconfigure): Configure, _ctx: &mut Context<Self>) {
         match self.find_only(&reconfigure.request.rm_id) {
-            Ok(rm) => rm.do_send(reconfigure),
+            Ok(rm) => rm.post(reconfigure),
             Err(error) => {
                 let _ = reconfigure.reply.send(Err(error.into()));
             }
@@ -343,13 +416,11 @@ impl Handler<Configure> for RmProxy {
     }
 }
 
-impl Handler<ChangePartition> for RmProxy {
-    type Result = ();
-
-    fn handle(&mut self, change: ChangePartition, _ctx: &mut Self::Context) {
+impl Receive<ChangePartition> for RmProxy {
+    fn receive(&mut self, change: ChangePartition, _ctx: &mut Context<Self>) {
         let ChangePartition { rm_id, change } = change;
         match self.find(&rm_id) {
-            Ok(rm) => rm.do_send(change),
+            Ok(rm) => rm.post(change),
             Err(error) => {
                 let _ = change.reply.send(Err(error.into()));
             }
@@ -357,18 +428,20 @@ impl Handler<ChangePartition> for RmProxy {
     }
 }
 
-impl Handler<ListRms> for RmProxy {
-    type Result = MessageResult<ListRms>;
-
-    fn handle(&mut self, _: ListRms, _ctx: &mut Self::Context) -> Self::Result {
-        MessageResult(self.sessions.values().map(|session| session.address.clone()).collect())
+impl Receive<SettleAll> for RmProxy {
+    fn receive(&mut self, _: SettleAll, _ctx: &mut Context<Self>) -> Vec<oneshot::Receiver<()>> {
+        let settle = |session: &Session| {
+            let (taken, _) = oneshot::channel();
+            let (reply, settled) = oneshot::channel();
+            session.mailbox.post(Update { body: Body::Barrier(reply), taken });
+            settled
+        };
+        self.sessions.values().map(settle).collect()
     }
 }
 
-impl Handler<Shutdown> for RmProxy {
-    type Result = ();
-
-    fn handle(&mut self, _: Shutdown, _ctx: &mut Self::Context) {
+impl Receive<Shutdown> for RmProxy {
+    fn receive(&mut self, _: Shutdown, _ctx: &mut Context<Self>) {
         for (_, session) in std::mem::take(&mut self.sessions) {
             session.end(None);
         }

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use prometheus::local::{LocalHistogram, LocalIntCounter};
 use prometheus::{HistogramTimer, IntCounter, IntGauge};
 
-use super::{ActorKind, Metrics, PerKind};
+use super::actors::PerKind;
+use super::{ActorKind, Metrics};
 
 /// One in how many things is timed. A prime: if the number of messages of a step divided it, the
 /// same hop of each step would be timed, and the others never.
@@ -114,7 +115,7 @@ impl LocalCounts {
             predicates: PredicateCounts::new(&shared),
             offers: shared.offers.local(),
             offer_decisions: shared.offer_decisions.local(),
-            messages: shared.messages.each_ref().map(IntCounter::local),
+            messages: shared.actors.messages.each_ref().map(IntCounter::local),
             until_sample: SAMPLE_EVERY,
             shared,
         }
@@ -130,13 +131,13 @@ impl LocalCounts {
     #[must_use = "the timer ends when it is dropped"]
     pub fn message(&mut self, kind: ActorKind) -> Option<HistogramTimer> {
         self.messages[kind as usize].inc();
-        self.sample().then(|| self.shared.handler_seconds[kind as usize].start_timer())
+        self.sample().then(|| self.shared.actors.handler_seconds[kind as usize].start_timer())
     }
 
     /// To be put into a message for an actor of `kind`, whose handler drops it first of all.
     #[must_use = "the timer ends when it is dropped"]
     pub fn mailed(&mut self, kind: ActorKind) -> Option<HistogramTimer> {
-        self.sample().then(|| self.shared.mailbox_wait_seconds[kind as usize].start_timer())
+        self.sample().then(|| self.shared.actors.mailbox_wait_seconds[kind as usize].start_timer())
     }
 
     /// To be kept while a pass over the partition lasts.

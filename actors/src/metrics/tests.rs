@@ -136,10 +136,13 @@ fn counts_of_a_thread_arrive_with_the_flush_and_with_the_drop() {
     }
     counts.placed.inc();
     counts.offer_came_home(3);
-    assert_eq!(metrics.messages[ActorKind::Queue as usize].get(), 0);
+    assert_eq!(metrics.actors.messages[ActorKind::Queue as usize].get(), 0);
     counts.flush();
-    assert_eq!(metrics.messages[ActorKind::Queue as usize].get(), u64::from(SAMPLE_EVERY * 2));
-    assert_eq!(metrics.handler_seconds[ActorKind::Queue as usize].get_sample_count(), 2);
+    assert_eq!(
+        metrics.actors.messages[ActorKind::Queue as usize].get(),
+        u64::from(SAMPLE_EVERY * 2)
+    );
+    assert_eq!(metrics.actors.handler_seconds[ActorKind::Queue as usize].get_sample_count(), 2);
     assert_eq!(metrics.offer_decisions.get_sample_count(), 1);
     counts.placed.inc();
     drop(counts);
@@ -155,7 +158,7 @@ fn every_hop_of_a_regular_step_is_timed_sooner_or_later() {
             let _timer = counts.message(kind);
         }
     }
-    for timed in &metrics.handler_seconds {
+    for timed in &metrics.actors.handler_seconds {
         assert_eq!(timed.get_sample_count(), 1);
     }
 }
@@ -179,7 +182,8 @@ fn a_panic_is_counted_as_a_stop_too() {
     assert!(outcome.is_err());
     metrics.actor_stopped(ActorKind::Node);
     let node = ActorKind::Node as usize;
-    let read = [&metrics.starts, &metrics.stops, &metrics.panics].map(|family| family[node].get());
+    let read = [&metrics.actors.starts, &metrics.actors.stops, &metrics.actors.panics]
+        .map(|family| family[node].get());
     assert_eq!(read, [1, 2, 1]);
 }
 

@@ -35,7 +35,9 @@ use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Metrics};
 use crate::partition::NodeReported;
 use crate::snapshot::NodeSnapshot;
-use crate::step::{Answers, Baton, Consequences, NodeWork, PlaceAnswer, Placement, Surveyor};
+use crate::step::{
+    Answers, Baton, Consequences, NodeChange, NodeWork, PlaceAnswer, Placement, Surveyor,
+};
 
 /// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
 ///
@@ -70,24 +72,6 @@ pub(crate) struct Work {
 pub(crate) struct Visit {
     pub(crate) baton: Box<Baton>,
     pub(crate) change: NodeChange,
-}
-
-/// What an RM may change of a node.
-pub(crate) enum NodeChange {
-    /// Capacity, use by others and attributes; what is `None` stays.
-    Update {
-        total: Option<Resources>,
-        occupied: Option<Resources>,
-        attributes: BTreeMap<String, String>,
-    },
-    /// No new allocations; or again.
-    Drain(bool),
-    /// It leaves: tell what is on it.
-    Leave,
-    /// Something that this scheduler did not place is here, or has another size now.
-    Foreign { key: Arc<str>, resources: Resources, tags: Option<Tags>, preemptable: bool },
-    /// It is no longer here.
-    ForeignGone(Arc<str>),
 }
 
 /// What a node says when it was changed.
@@ -496,6 +480,7 @@ impl Handler<crate::Halt> for Node {
     type Result = ();
 
     fn handle(&mut self, _: crate::Halt, ctx: &mut Self::Context) {
+        let _timer = self.metrics.handles(ActorKind::Node);
         ctx.stop();
     }
 }

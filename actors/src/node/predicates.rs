@@ -16,12 +16,14 @@ use std::sync::Arc;
 use monoceros_rules::decide::predicates::{Confirmation, confirm};
 
 use super::Node;
-use crate::api::predicates::{AnswerSink, PredicateQuestion, QuestionId};
+use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::step::{Baton, Notice, Passed, Placement, Settlement};
 
 /// Asks the predicate of an RM in this process.
 ///
-/// Every answer of this kind comes through here, in the order in which it decides.
+/// Whatever such an RM says reaches a decision here and nowhere else: an input of the offer that is
+/// under way, as what enters by the inbox is one of its step. Whoever records a partition writes the
+/// answers down here, and whoever replays one gives them here.
 pub(super) fn passes(placement: &mut Placement, node: &str, baton: &mut Baton) -> bool {
     let key = &placement.spec.key;
     let args = &mut baton.question;
@@ -73,7 +75,7 @@ pub(super) fn ask_later(placement: &Placement, baton: &mut Baton) -> u64 {
         key: Arc::clone(&placement.spec.key),
         nodes,
         allocate: true,
-        answers: AnswerSink(Arc::clone(&baton.home)),
+        answers: baton.answers.clone(),
     })));
     number
 }

@@ -18,11 +18,10 @@ use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Rejection;
 
 use super::dynamic::missing_queues;
-use super::early::Awaited;
 use super::{Partition, Task};
 use crate::application::Application;
 use crate::events::{Event, EventKind, Message};
-use crate::step::{ApplicationEntry, Baton, Directory, Notice, QueueSlot};
+use crate::step::{ApplicationEntry, Awaited, Baton, Directory, Notice, QueueSlot};
 
 /// The rules of a configuration that was checked.
 pub(super) fn placement(config: &PartitionConfig) -> Placement {
@@ -104,7 +103,7 @@ impl Partition {
         baton.tally.application_new();
         baton.notices.push(Notice::ApplicationPlaced { id: Arc::clone(&id), queue: Some(queue) });
         baton.notices.push(Notice::ApplicationAccepted(Arc::clone(&id)));
-        self.join_early(&Awaited::Application(id), baton);
+        self.do_what_waited(&Awaited::Application(id), baton);
     }
 
     fn reject(&mut self, id: &Arc<str>, reason: Rejection, baton: &mut Baton) {

@@ -1,5 +1,5 @@
-//! What steers a partition beside the requests of its RM: how predicates are asked, what was
-//! answered, and when nothing is to be decided.
+//! What steers a partition beside the requests of its RM: how predicates are asked, what earlier
+//! answers are worth, and when nothing is to be decided.
 //!
 //! # Invariant
 //! * Nothing waits for an answer while predicates are not remote or the partition is on hold: what
@@ -12,21 +12,19 @@ use actix::prelude::*;
 use monoceros_rules::decide::predicates::Window;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 
-use super::{Entry, Partition, Task};
-use crate::api::predicates::{Invalidation, PredicateAnswer, Predicates, QuestionId, Verdict};
-use crate::application::Op;
-use crate::front::rm::{ApplyControl, Control};
-use crate::step::{Answers as Batch, Baton};
+use super::input::{Control, Input};
+use super::{Partition, Task};
+use crate::api::predicates::{Invalidation, Predicates};
+use crate::mailbox::Receive;
+use crate::step::{Baton, Op};
 
-/// Answers to questions about placements. From whoever was asked.
+/// What a session is to do from now on. From its [`ResourceManagerControl`], and by the session to
+/// each of its partitions.
+///
+/// [`ResourceManagerControl`]: crate::ResourceManagerControl
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Answers(pub(crate) Vec<PredicateAnswer>);
-
-/// Questions that never reached the RM: its callback panicked. From its Rm.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Unasked(pub(crate) Vec<QuestionId>);
+pub(crate) struct ApplyControl(pub(crate) Control);
 
 /// What a partition was told beside the requests of its RM.
 #[derive(Debug, Default)]
@@ -67,11 +65,11 @@ impl Partition {
             Control::Predicates(predicates) => self.set_predicates(predicates, baton),
             Control::Invalidate(invalidation) => self.invalidate(invalidation, baton),
             Control::ReorderWindow(window) => {
-                self.early.set_window(window);
+                self.reorder.set_window(window);
                 return;
             }
             Control::ReorderItems(items) => {
-                self.early.set_items_max(items);
+                self.reorder.set_items_max(items);
                 return;
             }
             // Of what the Rm does itself.
@@ -135,61 +133,11 @@ impl Partition {
             self.agenda.push_back(Task::Visit(slot, vec![Op::GiveUp(ids)]));
         }
     }
-
-    /// Answers are taken one after another, each by the application it is about; those that follow
-    /// each other there share a visit where none needs what an earlier one leaves on nodes.
-    pub(super) fn answers(
-        &mut self,
-        answers: impl IntoIterator<Item = (QuestionId, Option<Verdict>)>,
-        baton: &Baton,
-    ) {
-        let mut together: Option<Batch> = None;
-        for (question, verdict) in answers {
-            let Some(open) = baton.books.unsettled.get(question.0) else { continue };
-            let (application, answer) = (open.application, (question.0, verdict));
-            let answer = match &mut together {
-                Some(batch) => match batch.join(application, answer) {
-                    Ok(()) => continue,
-                    Err(answer) => answer,
-                },
-                None => answer,
-            };
-            let full = together.replace(Batch::new(application, answer));
-            self.agenda.extend(full.map(Task::TakeAnswers));
-        }
-        if let Some(batch) = together {
-            self.agenda.push_back(Task::TakeAnswers(batch));
-            self.agenda.push_back(Task::EndOfAnswers);
-            self.may_decide = true;
-        }
-    }
 }
 
-impl Handler<ApplyControl> for Partition {
-    type Result = ();
-
-    fn handle(&mut self, ApplyControl(control): ApplyControl, ctx: &mut Self::Context) {
-        self.inbox.push_back(Entry::Control(control));
-        self.turn(ctx);
-    }
-}
-
-impl Handler<Answers> for Partition {
-    type Result = ();
-
-    fn handle(&mut self, Answers(answers): Answers, ctx: &mut Self::Context) {
-        let answers = answers.into_iter().map(|answer| (answer.id, Some(answer.verdict)));
-        self.inbox.push_back(Entry::Answers(answers.collect()));
-        self.turn(ctx);
-    }
-}
-
-impl Handler<Unasked> for Partition {
-    type Result = ();
-
-    fn handle(&mut self, Unasked(questions): Unasked, ctx: &mut Self::Context) {
-        let unasked = questions.into_iter().map(|question| (question, None));
-        self.inbox.push_back(Entry::Answers(unasked.collect()));
+impl Receive<ApplyControl> for Partition {
+    fn receive(&mut self, ApplyControl(control): ApplyControl, ctx: &mut Context<Self>) {
+        self.inbox.push_input(Input::Control(control));
         self.turn(ctx);
     }
 }

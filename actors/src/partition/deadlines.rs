@@ -7,16 +7,13 @@ use actix::prelude::*;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use tokio::time::Instant;
 
-use super::{Entry, Partition, Task};
-use crate::application::Op;
-use crate::step::{Alarm, Baton};
+use super::input::Input;
+use super::{Partition, Task};
+use crate::metrics::ActorKind;
+use crate::step::{Alarm, Baton, Op};
 
-/// How long an application stays Completing (applications chapter, 0.1).
-pub(crate) const COMPLETING_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a dynamic queue stays empty (queues-and-config chapter, 4.5).
 pub(super) const CLEANING_INTERVAL: Duration = Duration::from_secs(10);
-/// The shortest back-off: a shorter one would have the partition look at nothing else.
-pub(crate) const BACKOFF_LEAST: Duration = Duration::from_millis(100);
 
 /// The earliest deadline is due.
 #[derive(Message)]
@@ -94,7 +91,7 @@ impl Partition {
             }
             Alarm::ScaleUp => self.signal_scale_up(),
             Alarm::CleanQueues => self.clean_queues(baton),
-            Alarm::ReorderWindow { awaited } => self.expire_early(&awaited, baton),
+            Alarm::ReorderWindow { awaited } => self.expire_waiting(awaited, baton),
             Alarm::ExecutionTimeout { allocation } => {
                 if let Some(entry) = baton.books.allocations.get(allocation) {
                     let ops = vec![Op::Overdue(allocation)];
@@ -109,13 +106,14 @@ impl Handler<Ring> for Partition {
     type Result = ();
 
     fn handle(&mut self, _: Ring, ctx: &mut Self::Context) {
+        let _timer = self.metrics.handles(ActorKind::Partition);
         let now = Instant::now();
         while let Some(entry) = self.deadlines.first_entry() {
             if entry.key().0 > now {
                 break;
             }
             self.due.remove(&entry.key().1);
-            self.inbox.push_back(Entry::Alarm(entry.remove()));
+            self.inbox.push_input(Input::Alarm(entry.remove()));
         }
         self.turn(ctx);
     }

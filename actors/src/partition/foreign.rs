@@ -11,9 +11,9 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::rejection::Rejection;
 
-use super::{ForeignRequest, Partition, Task};
-use crate::node::NodeChange;
-use crate::step::{Baton, Notice};
+use super::input::ForeignRequest;
+use super::{Partition, Task};
+use crate::step::{Baton, NodeChange, Notice};
 
 /// By key, where it is and what it takes. See the module.
 #[derive(Default)]

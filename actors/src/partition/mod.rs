@@ -1,9 +1,14 @@
 //! A partition: the inbox that everything enters by, and the home of the books.
 //!
 //! # Why an actor
-//! Whatever can change a partition enters here, in a queue, and runs as one *step* at a time: the
-//! next starts when the last has come home. Steps of an RM and trips of offers take turns, so that
-//! neither side starves.
+//! Whatever can change a partition enters here, in a queue (`inbox`), and runs as one *step* at a
+//! time: the next starts when the last has come home. Steps of an RM and trips of offers take turns,
+//! so that neither side starves.
+//!
+//! # The rooms
+//! What enters is in `input`, what is next in `inbox`, what a request means in `intake`, and what
+//! waits for something that it names in `reorder`; `answers` and `control` are what the RM says beside
+//! its requests. A step is a list of `tasks`.
 //!
 //! # Invariants
 //! * The baton is either here or out with exactly one step.
@@ -15,23 +20,28 @@
 //!   the latest when nothing else is left to do at once.
 
 mod admission;
+mod answers;
 mod control;
 mod deadlines;
 mod dynamic;
-mod early;
 mod foreign;
+mod inbox;
+mod input;
+mod intake;
 mod nodes;
 mod observing;
 pub(crate) mod oracle;
 mod queue_lifecycle;
 mod reloading;
-mod requests;
+mod reorder;
+mod reports;
 mod scale_up;
 mod standing;
 pub(crate) mod surveys;
 mod tasks;
+mod turn;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,42 +55,38 @@ use monoceros_rules::values::epoch::Loosening;
 use tokio::time::Instant;
 
 use crate::api::callback::ResourceManagerCallback;
-use crate::api::predicates::{QuestionId, Verdict};
 use crate::clock::Clock;
 use crate::events::{Event, EventKind, Tracking};
-use crate::front::rm::{Barrier, Control, Credit, Intake, Rm};
+use crate::front::rm::Intake;
+use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Metrics};
-use crate::outlet::{Outlet, Publish};
+use crate::outlet::Outlet;
 use crate::partition::oracle::{Oracle, Watch};
-use crate::step::{Alarm, Baton, Directory, Guard, Notice, Offering, Survey};
+use crate::step::{Alarm, Barrier, Baton, Directory, Guard, Offering, SessionLink};
 use crate::tally::Tally;
+pub(crate) use control::ApplyControl;
 use control::Controls;
-pub(crate) use control::{Answers, Unasked};
-pub(crate) use deadlines::{BACKOFF_LEAST, COMPLETING_TIMEOUT};
-pub(crate) use early::Awaited;
-use early::Early;
+use inbox::Inbox;
+pub(crate) use input::{
+    Conclude, Control, Entry, ForeignRequest, Input, LocalErrand, NewNode, RefusedItem, Request,
+    Wanted,
+};
 pub(crate) use nodes::NodeReported;
-pub(crate) use observing::Measurements;
 use queue_lifecycle::{add_queue, node_order};
 use reloading::Proposal;
-pub(crate) use reloading::{Conclude, Preparing, Wanted};
-pub(crate) use requests::{ForeignRequest, NewNode, Request};
+use reorder::ReorderBuffer;
+pub(crate) use reports::Reports;
 pub(crate) use standing::StateChange;
-use surveys::Refresh;
 use tasks::Task;
 
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
-/// Notices after which the outlet gets them though more steps follow at once.
-const NOTICES_TOGETHER: usize = 64;
-/// Notices on their way to the RM above which nothing new is decided.
-const OUTSTANDING_MAX: usize = 65_536;
 
-/// Requests of the RM, in order. The Rm hands in a bounded number ahead and learns by
-/// [`Credit`] when they are done.
+/// Some of what the RM wants, in order. The Rm hands in a bounded number of chunks ahead and learns
+/// by [`Credit`] when one is done.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Requests(pub(crate) Vec<Request>);
+pub(crate) struct Chunk(pub(crate) Vec<Entry>);
 
 /// A baton comes home.
 #[derive(Message)]
@@ -102,24 +108,6 @@ pub(crate) struct Close;
 #[rtype(result = "()")]
 pub(crate) struct Abandon;
 
-enum Entry {
-    Request(Request),
-    /// The last request of a chunk is done.
-    ChunkDone,
-    Alarm(Alarm),
-    Read(Box<dyn Survey>),
-    Control(Control),
-    /// No verdict: the question never reached the RM.
-    Answers(Vec<(QuestionId, Option<Verdict>)>),
-}
-
-/// Steps and offers take turns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    Door,
-    Offer,
-}
-
 /// What the baton is out for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Trip {
@@ -136,12 +124,10 @@ pub(crate) struct Partition {
     placement: Placement,
     clock: Clock,
     baton: Option<Box<Baton>>,
-    inbox: VecDeque<Entry>,
+    inbox: Inbox,
     agenda: VecDeque<Task>,
     /// Something may be decidable: no offer has come home in vain since the last step.
     may_decide: bool,
-    /// Whose turn it is while both have something to do.
-    turn: Turn,
     trip: Trip,
     /// Root's capacity is not what the index says: refreshed before anything but another node.
     capacity_changed: bool,
@@ -153,11 +139,11 @@ pub(crate) struct Partition {
     foreign: foreign::ForeignTable,
     observed: observing::ObservedTable,
     /// What came before the application or node that it names.
-    early: Early,
+    reorder: ReorderBuffer,
     intake: Intake,
-    outlet: Addr<Outlet>,
+    outlet: Mailbox<Outlet>,
     outstanding: usize,
-    rm: Addr<Rm>,
+    session: SessionLink,
     /// To be passed on when an offer has come home in vain and the inbox is empty.
     barriers: Vec<Arc<Barrier>>,
     watch: Watch,
@@ -175,21 +161,13 @@ pub(crate) struct Partition {
     metrics: Arc<Metrics>,
 }
 
-/// What a partition shows of itself beside its books.
-pub(crate) struct View<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) config: &'a PartitionConfig,
-    pub(crate) state: ObjectState,
-    pub(crate) state_since_ns: i64,
-}
-
 /// What a partition is made of.
 pub(crate) struct PartitionParams {
     pub(crate) name: Arc<str>,
     /// How many partitions its RM had before it in this session.
     pub(crate) nth: u64,
     pub(crate) config: Arc<PartitionConfig>,
-    pub(crate) rm: Addr<Rm>,
+    pub(crate) session: SessionLink,
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) clock: Clock,
     pub(crate) reorder_window: Duration,
@@ -206,7 +184,7 @@ impl Partition {
             name,
             nth,
             config,
-            rm,
+            session,
             callback,
             clock,
             metrics,
@@ -217,7 +195,7 @@ impl Partition {
         ctx.set_mailbox_capacity(0);
         let mut directory = Directory::default();
         add_queue(&config.root, None, true, &metrics, &mut directory);
-        let guard = Guard { rm: rm.clone(), partition: Arc::clone(&name), armed: true };
+        let guard = Guard { session: session.clone(), partition: Arc::clone(&name), armed: true };
         let mut books = Books::new(node_order(&config));
         books.unsettled.widest = watch.candidates_per_question;
         books.unsettled.number_as(nth);
@@ -237,19 +215,20 @@ impl Partition {
             callback,
             question: monoceros_proto::si::v1::PredicatesArgs::default(),
             home: Arc::new(ctx.address()),
+            answers: Mailbox::new(ctx.address(), &metrics).answer_sink(),
             guard,
         });
-        let outlet = Outlet::new(Arc::clone(&name), rm.clone(), &metrics).start();
+        let outlet = Outlet::new(Arc::clone(&name), session.clone(), &metrics).start();
+        let outlet = Mailbox::new(outlet, &metrics);
         Self {
             name,
             placement: admission::placement(&config),
             config,
             clock,
             baton: Some(baton),
-            inbox: VecDeque::new(),
+            inbox: Inbox::default(),
             agenda: VecDeque::new(),
             may_decide: false,
-            turn: Turn::Door,
             trip: Trip::Step,
             capacity_changed: false,
             deadlines: BTreeMap::new(),
@@ -258,11 +237,11 @@ impl Partition {
             timer: None,
             foreign: foreign::ForeignTable::default(),
             observed: observing::ObservedTable::default(),
-            early: Early::new(params.reorder_window),
+            reorder: ReorderBuffer::new(params.reorder_window),
             intake: params.intake,
             outlet,
             outstanding: 0,
-            rm,
+            session,
             barriers: Vec::new(),
             oracle: Oracle::default(),
             watch,
@@ -289,138 +268,6 @@ impl Partition {
         let limits = baton.books.trackers.reload(&limits, Loosening::NONE).unwrap_or_default();
         reloading::tell_limits(&limits.events, baton);
     }
-
-    /// Runs steps and offers until the baton is out or there is nothing to do.
-    fn turn(&mut self, ctx: &mut Context<Self>) {
-        while let Some(mut baton) = self.baton.take() {
-            if let Some(task) = self.agenda.pop_front() {
-                self.baton = self.perform(task, baton);
-                continue;
-            }
-            if !self.may_say_more(&baton) {
-                self.speak(&mut baton);
-            }
-            self.arm(&mut baton, ctx);
-            if self.agenda_from(&mut baton) {
-                self.baton = Some(baton);
-                continue;
-            }
-            if self.closing {
-                self.dissolve(baton, ctx);
-                return;
-            }
-            if self.proposal.is_some() {
-                baton.tally.flush();
-                self.baton = Some(baton);
-                return;
-            }
-            if self.capacity_changed && !self.node_is_next() {
-                self.capacity_changed = false;
-                self.may_decide = true;
-                self.agenda.push_back(Task::survey(Refresh::of_changed(BTreeSet::new())));
-                self.baton = Some(baton);
-                continue;
-            }
-            baton.now_ns = self.clock.now_ns();
-            let can_decide = self.may_decide && self.decides() && !baton.books.nodes.is_empty();
-            let has_room = self.outstanding < OUTSTANDING_MAX && self.budget(&baton) > 0;
-            let may_offer = can_decide && has_room;
-            // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
-            let is_offers_turn =
-                self.turn == Turn::Offer || self.inbox.is_empty() || self.oracle.has_foreseen();
-            if may_offer && is_offers_turn && !self.capacity_changed {
-                if self.watch.oracle && !self.oracle.has_foreseen() {
-                    self.baton = Some(baton);
-                    self.foresee();
-                    continue;
-                }
-                self.turn = Turn::Door;
-                self.offer(baton);
-                continue;
-            }
-            self.turn = Turn::Offer;
-            let Some(entry) = self.inbox.pop_front() else {
-                let waits = can_decide || !baton.books.unsettled.is_empty();
-                if !self.barriers.is_empty() && !waits && self.early.is_empty() {
-                    let settled = std::mem::take(&mut self.barriers).into_iter();
-                    baton.notices.extend(settled.map(Notice::Barrier));
-                    self.speak(&mut baton);
-                }
-                baton.tally.flush();
-                self.baton = Some(baton);
-                return;
-            };
-            self.enter(entry, &mut baton);
-            self.baton = Some(baton);
-        }
-    }
-
-    /// Whether the next entry is one more node that comes, changes or leaves: queues are refreshed
-    /// once for all of a request.
-    fn node_is_next(&self) -> bool {
-        use Request::{ChangeNode, CreateNode, RemoveNode};
-        let next = self.inbox.front();
-        matches!(next, Some(Entry::Request(CreateNode(_) | ChangeNode { .. } | RemoveNode(_))))
-    }
-
-    fn offer(&mut self, mut baton: Box<Baton>) {
-        self.trip = Trip::Offer;
-        baton.offer = Offering {
-            budget: self.budget(&baton),
-            asks_later: self.controls.asks_later(),
-            rise_to: usize::MAX,
-            frames: std::mem::take(&mut baton.offer.frames),
-            ..Offering::default()
-        };
-        baton.tally.offer_leaves();
-        let root = Arc::clone(baton.directory.root());
-        root.do_send(crate::queue::Offer(baton));
-    }
-
-    /// Begins the step of one entry: what it has to be sent out for is on the agenda then.
-    fn enter(&mut self, entry: Entry, baton: &mut Baton) {
-        match entry {
-            Entry::Request(request) => {
-                let is_quiet = matches!(
-                    request,
-                    Request::Barrier(_) | Request::Notice(_) | Request::Prepare(_)
-                );
-                self.may_decide |= !is_quiet;
-                self.request(request, baton);
-            }
-            Entry::ChunkDone => {
-                self.rm.do_send(Credit { partition: Arc::clone(&self.name) });
-            }
-            Entry::Alarm(alarm) => {
-                self.may_decide |= !matches!(alarm, Alarm::ScaleUp | Alarm::CleanQueues);
-                self.alarm(alarm, baton);
-            }
-            Entry::Read(survey) => self.agenda.push_back(Task::Survey(survey)),
-            Entry::Control(control) => self.control(control, baton),
-            Entry::Answers(answers) => self.answers(answers, baton),
-        }
-    }
-
-    /// Whether the outlet may wait for what further steps say. A step of its own for each of many
-    /// short ones would wake the RM's thread each time.
-    fn may_say_more(&self, baton: &Baton) -> bool {
-        let goes_on = match self.inbox.front() {
-            // Puts what it says itself in an order of its own.
-            None | Some(Entry::Request(Request::RemoveNode(_))) => false,
-            Some(_) => !self.closing && self.proposal.is_none() && !self.watch.oracle,
-        };
-        goes_on && baton.notices.len() < NOTICES_TOGETHER
-    }
-
-    /// Hands what was said since the last time to the outlet.
-    fn speak(&mut self, baton: &mut Baton) {
-        if baton.notices.is_empty() {
-            return;
-        }
-        baton.tally.in_flight(baton.books.unsettled.len());
-        self.outstanding += baton.notices.len();
-        self.outlet.do_send(Publish(std::mem::take(&mut baton.notices)));
-    }
 }
 
 impl Actor for Partition {
@@ -437,12 +284,18 @@ impl Actor for Partition {
     }
 }
 
-impl Handler<Requests> for Partition {
-    type Result = ();
+impl Measured for Partition {
+    const KIND: ActorKind = ActorKind::Partition;
+}
 
-    fn handle(&mut self, Requests(requests): Requests, ctx: &mut Self::Context) {
-        self.inbox.extend(requests.into_iter().map(Entry::Request));
-        self.inbox.push_back(Entry::ChunkDone);
+receives!(Partition);
+
+impl Receive<Chunk> for Partition {
+    fn receive(&mut self, Chunk(entries): Chunk, ctx: &mut Context<Self>) {
+        for entry in entries {
+            self.inbox.push(entry);
+        }
+        self.inbox.push(Entry::Errand(LocalErrand::ChunkDone));
         self.turn(ctx);
     }
 }
@@ -469,30 +322,24 @@ impl Handler<Home> for Partition {
     }
 }
 
-impl Handler<Ack> for Partition {
-    type Result = ();
-
-    fn handle(&mut self, Ack(count): Ack, ctx: &mut Self::Context) {
-        self.outstanding = self.outstanding.saturating_sub(count);
+impl Receive<Ack> for Partition {
+    fn receive(&mut self, Ack(count): Ack, ctx: &mut Context<Self>) {
+        self.inbox.acknowledge(count);
         self.turn(ctx);
     }
 }
 
-impl Handler<Close> for Partition {
-    type Result = ();
-
-    fn handle(&mut self, _: Close, ctx: &mut Self::Context) {
+impl Receive<Close> for Partition {
+    fn receive(&mut self, _: Close, ctx: &mut Context<Self>) {
         self.closing = true;
         self.inbox.clear();
         self.turn(ctx);
     }
 }
 
-impl Handler<Abandon> for Partition {
-    type Result = ();
-
-    fn handle(&mut self, _: Abandon, ctx: &mut Self::Context) {
-        self.outlet.do_send(crate::Halt);
+impl Receive<Abandon> for Partition {
+    fn receive(&mut self, _: Abandon, ctx: &mut Context<Self>) {
+        self.outlet.post(crate::Halt);
         ctx.stop();
     }
 }

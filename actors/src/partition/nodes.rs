@@ -8,14 +8,12 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
-use tokio::time::Instant;
 
-use super::early::Awaited;
-use super::{NewNode, Partition, Task};
-use crate::application::Op;
+use super::input::NewNode;
+use super::{Partition, Task};
 use crate::events::{Event, EventKind, Message};
-use crate::node::{Node, NodeChange, NodeReport};
-use crate::step::{Baton, Notice};
+use crate::node::{Node, NodeReport};
+use crate::step::{Awaited, Baton, NodeChange, Notice, Op};
 
 /// A baton comes home from a node that was changed, with what follows from it for whoever is there.
 #[derive(Message)]
@@ -33,16 +31,16 @@ impl NodeReported {
 
 impl Partition {
     /// A node joins with everything that is on it, or not at all (D42). It may wait for an
-    /// application that it names, until `until` or else for the whole window.
+    /// application that it names, until `until_ns` or else for the whole window.
     pub(super) fn create_node(
         &mut self,
         mut new: Box<NewNode>,
-        until: Option<Instant>,
+        until_ns: Option<i64>,
         baton: &mut Baton,
     ) {
         let checked = self.may_create(&new, baton);
         if let Err(Rejection::ApplicationUnknown(application)) = &checked {
-            match self.node_waits(new, application, until, baton) {
+            match self.node_waits(new, application, until_ns, baton) {
                 Ok(()) => return,
                 Err(refused) => new = refused,
             }
@@ -76,7 +74,7 @@ impl Partition {
         for (slot, ops) in by_application {
             self.agenda.push_back(Task::Visit(slot, ops));
         }
-        self.join_early(&Awaited::Node(id), baton);
+        self.do_what_waited(&Awaited::Node(id), baton);
         self.capacity_changed = true;
     }
 

@@ -8,17 +8,10 @@ use monoceros_rules::nodes::utilization::{self, NodeFigures, Observed};
 use monoceros_rules::values::resources::Resources;
 
 use super::Partition;
+use super::reports::Reports;
 use super::surveys::Observed as Sums;
 use crate::snapshot::NodeRecommendation;
 use crate::step::Baton;
-
-/// Measurements of one time.
-#[derive(Debug)]
-pub(crate) struct Measurements {
-    pub(crate) usages: Vec<(Arc<str>, Resources)>,
-    /// ns since the epoch; `None`: now.
-    pub(crate) at_ns: Option<i64>,
-}
 
 /// What has been measured, by the name under which it was reported.
 #[derive(Default)]
@@ -37,19 +30,14 @@ impl ObservedTable {
 }
 
 impl Partition {
-    /// Takes what is known here: a node, else an allocation by its UUID, else one by its key. Says
-    /// of each whether it was.
-    pub(super) fn observe(&mut self, measurements: Measurements, baton: &Baton) -> Vec<bool> {
+    /// Takes what is known here: a node, else an allocation by its UUID, else one by its key.
+    pub(super) fn observe(&mut self, reports: &Reports, baton: &Baton) {
         let now_ns = baton.now_ns;
-        let at_ns = measurements.at_ns.unwrap_or(now_ns);
+        let at_ns = reports.at_ns.unwrap_or(now_ns);
         self.observed.expire(now_ns);
         let nodes = &baton.books.nodes;
-        let strange: BTreeSet<&str> = measurements
-            .usages
-            .iter()
-            .map(|(id, _)| &**id)
-            .filter(|id| nodes.slot_of(id).is_none())
-            .collect();
+        let names = reports.usages.iter().map(|(id, _)| &**id);
+        let strange: BTreeSet<&str> = names.filter(|id| nodes.slot_of(id).is_none()).collect();
         let mut allocations: BTreeSet<Arc<str>> = BTreeSet::new();
         if !strange.is_empty() {
             // The table knows neither UUIDs nor keys by name: one pass for all of them.
@@ -58,21 +46,21 @@ impl Partition {
             });
             allocations.extend(names.cloned());
         }
-        let mut take = |(id, usage): (Arc<str>, Resources)| {
-            let node = nodes.slot_of(&id);
+        for (number, (id, usage)) in reports.usages.iter().enumerate() {
+            let node = nodes.slot_of(id);
             let table = match node {
                 Some(_) => &mut self.observed.nodes,
-                None if allocations.contains(&id) => &mut self.observed.allocations,
-                None => return false,
+                None if allocations.contains(id) => &mut self.observed.allocations,
+                None => continue,
             };
             let capacity = node.map(|slot| nodes.total(slot));
-            let earlier = table.get(&id);
-            if let Some(observed) = Observed::after(earlier, usage, at_ns, now_ns, capacity) {
-                table.insert(id, observed);
+            let earlier = table.get(id);
+            let observed = Observed::after(earlier, usage.clone(), at_ns, now_ns, capacity);
+            if let Some(observed) = observed {
+                table.insert(Arc::clone(id), observed);
             }
-            true
-        };
-        measurements.usages.into_iter().map(&mut take).collect()
+            reports.is_known(number);
+        }
     }
 
     /// What is used together, by nodes and by allocations, as far as it was measured.

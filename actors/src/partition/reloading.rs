@@ -2,7 +2,7 @@
 //!
 //! # In two parts
 //! An RM's partitions change together or not at all. So each first says whether it could
-//! ([`Preparing`]): whether every application would still be in a leaf. From then on it stands
+//! (`Input::Prepare`): whether every application would still be in a leaf. From then on it stands
 //! still, so that what it said stays true, until the RM's session concludes ([`Conclude`]): a
 //! message or two on the front thread.
 //!
@@ -21,49 +21,25 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_config::PartitionConfig;
 use monoceros_config::difference::Concerned;
-use monoceros_config::reload::{self, Flat, QueueChange, StandingQueue, Tree, TypeInUse};
-use monoceros_rules::limits::{LimitEvent, Subject, Tables};
+use monoceros_config::reload::{self, QueueChange, StandingQueue, Tree, TypeInUse};
+use monoceros_rules::limits::{LimitEvent, Subject};
 use monoceros_rules::queues::object_state::ObjectState;
 use tokio::time::Instant;
 
+use super::input::{Conclude, Wanted};
 use super::queue_lifecycle::removal_if_over;
 use super::surveys::{Dismiss, InUse, Refresh};
 use super::tasks::Task;
 use super::{Partition, admission, node_order};
 use crate::api::predicates::QuestionId;
 use crate::events::{Event, EventKind};
-use crate::front::rm::Prepared;
+use crate::mailbox::Receive;
 use crate::queue::QueueFacts;
-use crate::step::{Baton, Directory, Notice, QueueSlot};
+use crate::step::{Baton, Directory, Notice, Prepared, QueueSlot};
 
 /// Queues that are asked what they use before they change: each costs the partition a moment.
 const MOST_CONCERNED: usize = 500;
-
-/// Could this partition have this configuration? Answered by [`Prepared`].
-pub(crate) struct Preparing {
-    /// `None`: it is not to be any more.
-    pub(crate) wanted: Option<Wanted>,
-}
-
-/// What a partition is to be.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) config: Arc<PartitionConfig>,
-    /// Its queues.
-    pub(crate) queues: Arc<Flat>,
-    /// What users and groups may use of them.
-    pub(crate) limits: Arc<Tables>,
-}
-
-/// What was proposed comes true, or is forgotten. From the Rm.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) enum Conclude {
-    Apply,
-    Forget,
-}
 
 /// See [`Partition::proposal`].
 pub(super) struct Proposal {
@@ -74,7 +50,7 @@ pub(super) struct Proposal {
 }
 
 impl Partition {
-    pub(super) fn prepare(&mut self, Preparing { wanted }: Preparing, baton: &Baton) {
+    pub(super) fn prepare(&mut self, wanted: Option<Wanted>, baton: &Baton) {
         let since = Instant::now();
         let tree = standing(&baton.directory);
         let changes =
@@ -94,20 +70,26 @@ impl Partition {
             }
             Err(in_use) => {
                 let partition = Arc::clone(&self.name);
-                self.rm.do_send(Prepared { partition, answer: Err(in_use) });
+                self.session.prepared.post(Prepared { partition, answer: Err(in_use) });
             }
         }
         self.proposal = Some(Proposal { wanted, changes, since });
     }
 
-    /// Begins the step that makes the proposal true. The baton is at home: the partition stood
-    /// still.
-    fn reload(&mut self, Proposal { wanted, changes, since, .. }: Proposal) {
-        let baton = self.baton.as_mut().expect("nothing is under way while a proposal stands");
-        baton.now_ns = self.clock.now_ns();
+    /// What was proposed comes true, or is forgotten.
+    pub(super) fn conclude(&mut self, conclusion: Conclude, baton: &mut Baton) {
+        let Some(proposal) = self.proposal.take() else { return };
+        match conclusion {
+            Conclude::Apply => self.reload(proposal, baton),
+            Conclude::Forget => {}
+        }
+    }
+
+    /// Begins the step that makes the proposal true.
+    fn reload(&mut self, Proposal { wanted, changes, since, .. }: Proposal, baton: &mut Baton) {
         self.may_decide = true;
         let Some(Wanted { config, limits, .. }) = wanted else {
-            self.dismiss();
+            self.dismiss(baton);
             return;
         };
         if config.node_order != self.config.node_order {
@@ -146,8 +128,7 @@ impl Partition {
     }
 
     /// Not configured any more: the RM is told of every application, then everything ends.
-    fn dismiss(&mut self) {
-        let baton = self.baton.as_mut().expect("nothing is under way while a proposal stands");
+    fn dismiss(&mut self, baton: &mut Baton) {
         let applications = baton.directory.application_by_id.len();
         let [nodes, allocations] = [baton.books.nodes.len(), baton.books.allocations.len()];
         if applications + nodes + allocations > 0 {
@@ -242,14 +223,9 @@ fn settle_directory(changes: &[QueueChange], directory: &mut Directory) -> BTree
     treated_otherwise
 }
 
-impl Handler<Conclude> for Partition {
-    type Result = ();
-
-    fn handle(&mut self, conclude: Conclude, ctx: &mut Self::Context) {
-        let Some(proposal) = self.proposal.take() else { return };
-        if matches!(conclude, Conclude::Apply) && !self.closing {
-            self.reload(proposal);
-        }
+impl Receive<Conclude> for Partition {
+    fn receive(&mut self, conclude: Conclude, ctx: &mut Context<Self>) {
+        self.inbox.conclude(conclude);
         self.turn(ctx);
     }
 }

@@ -13,10 +13,10 @@ use monoceros_rules::work::rejection::Rejection;
 use tokio::sync::oneshot;
 
 use super::Partition;
-use super::early::reject_with;
-use crate::PartitionStateError;
-use crate::application::Op;
-use crate::step::Baton;
+use super::input::{Input, Stamped};
+use super::intake::reject;
+use crate::api::outcomes::PartitionStateError;
+use crate::step::{Baton, Op};
 
 /// The partition is to be in another state. Answered with the one it was in.
 pub(crate) struct StateChange {
@@ -25,10 +25,23 @@ pub(crate) struct StateChange {
 }
 
 impl Partition {
-    pub(super) fn change_state(&mut self, change: StateChange, baton: &mut Baton) {
+    /// Enters another state as an input of its own, and says what it left for it.
+    pub(super) fn change_state(
+        &mut self,
+        StateChange { to, reply }: StateChange,
+        baton: &mut Baton,
+    ) {
         let old = self.state;
-        let entered = old.on(change.to.entered_by());
-        if let Ok(state) = entered
+        let left = old.on(to.entered_by()).map(|_| old).map_err(PartitionStateError::from);
+        self.enter(Stamped { at_ns: baton.now_ns, input: Input::State(to) }, baton);
+        // Whoever asked may have given up.
+        let _ = reply.send(left);
+    }
+
+    /// Nothing happens if no way leads there.
+    pub(super) fn enter_state(&mut self, to: ObjectState, baton: &Baton) {
+        let old = self.state;
+        if let Ok(state) = old.on(to.entered_by())
             && state != old
         {
             tracing::info!(partition = %self.name, from = %old, to = %state, "partition state");
@@ -38,8 +51,6 @@ impl Partition {
                 self.give_up_all(baton);
             }
         }
-        // Whoever asked may have given up.
-        let _ = change.reply.send(entered.map(|_| old).map_err(PartitionStateError::from));
     }
 
     /// Whether anything may be decided at all.
@@ -66,7 +77,7 @@ impl Partition {
             return ops;
         }
         if !baton.directory.application_by_id.contains_key(application) {
-            reject_with(application, &ops, baton, |spec| self.is_stopped("allocation", &spec.key));
+            reject(application, &ops, baton, |spec| self.is_stopped("allocation", &spec.key));
             return Vec::new();
         }
         let refused = |spec: Arc<AskSpec>, uuid| {

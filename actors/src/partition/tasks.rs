@@ -12,12 +12,11 @@ use tokio::time::Instant;
 use super::Partition;
 use super::queue_lifecycle::removal_if_over;
 use super::surveys::{Everything, LookAgain};
-use crate::Removed;
-use crate::application::Op;
-use crate::front::rm::PartitionClosed;
+use crate::api::outcomes::Removed;
 use crate::metrics::ActorKind;
-use crate::node::NodeChange;
-use crate::step::{Answers, Baton, Notice, QueueSlot, RowSlot, Survey};
+use crate::step::{
+    Answers, Baton, NodeChange, Notice, Op, PartitionClosed, QueueSlot, RowSlot, Survey,
+};
 
 /// What a step has still to do.
 pub(super) enum Task {
@@ -169,7 +168,7 @@ impl Partition {
         };
         let closed = PartitionClosed { partition: Arc::clone(&self.name), removed };
         // By the outlet, so that nothing said before is heard after.
-        self.outlet.do_send(crate::outlet::Farewell(closed));
+        self.outlet.post(crate::outlet::Farewell(closed));
         ctx.stop();
     }
 }

@@ -419,6 +419,7 @@ impl Handler<crate::Halt> for Queue {
     type Result = ();
 
     fn handle(&mut self, _: crate::Halt, ctx: &mut Self::Context) {
+        let _timer = self.metrics.handles(ActorKind::Queue);
         ctx.stop();
     }
 }
@@ -435,6 +436,7 @@ impl Handler<AddQueue> for Queue {
     type Result = ();
 
     fn handle(&mut self, AddQueue { row, address }: AddQueue, _ctx: &mut Self::Context) {
+        let _timer = self.metrics.handles(ActorKind::Queue);
         let given = self.rows.add(Child::Queue(address));
         debug_assert_eq!(given, row, "children join in the order of their rows");
     }

@@ -22,9 +22,12 @@
 mod answering;
 mod directory;
 pub(crate) mod named;
+mod node_change;
 mod notice;
 mod offer;
+mod op;
 mod placement;
+mod session;
 mod survey;
 mod visit;
 
@@ -37,17 +40,22 @@ use monoceros_rules::books::Books;
 use monoceros_rules::work::allocations::ApplicationSlot;
 
 use crate::api::callback::ResourceManagerCallback;
+use crate::api::predicates::AnswerSink;
 use crate::events::{Event, Tracking};
-use crate::front::rm::{PartitionLost, Rm};
 use crate::metrics::ActorKind;
 use crate::partition::Partition;
 use crate::tally::Tally;
 
 pub(crate) use answering::{Answers, Passed, Settlement};
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
-pub(crate) use notice::{Alarm, Allocated, Ending, Notice, Released};
+pub(crate) use node_change::NodeChange;
+pub(crate) use notice::{
+    Alarm, Allocated, Awaited, BACKOFF_LEAST, Barrier, COMPLETING_TIMEOUT, Ending, Notice, Released,
+};
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
+pub(crate) use op::{Cause, Existing, Op, Which};
 pub(crate) use placement::{PlaceAnswer, Placement};
+pub(crate) use session::{Credit, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink};
 pub(crate) use survey::{Route, Survey, Surveyor};
 pub(crate) use visit::{Climbing, Consequences, NodeWork};
 
@@ -76,6 +84,8 @@ pub(crate) struct Baton {
     /// The RM's predicates.
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) home: Arc<Addr<Partition>>,
+    /// Where the RM answers questions about placements.
+    pub(crate) answers: AnswerSink,
     /// Filled anew for each question, to spare the allocations.
     pub(crate) question: PredicatesArgs,
     pub(crate) guard: Guard,
@@ -93,7 +103,7 @@ impl Drop for Baton {
 
 /// Tells the Rm when the baton is dropped before the partition closed.
 pub(crate) struct Guard {
-    pub(crate) rm: Addr<Rm>,
+    pub(crate) session: SessionLink,
     pub(crate) partition: Arc<str>,
     pub(crate) armed: bool,
 }
@@ -101,7 +111,7 @@ pub(crate) struct Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if self.armed {
-            self.rm.do_send(PartitionLost { partition: Arc::clone(&self.partition) });
+            self.session.lost.post(PartitionLost { partition: Arc::clone(&self.partition) });
         }
     }
 }

@@ -1,16 +1,16 @@
 //! What a step says to the RM, and of what it wants to be reminded.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
+use tokio::sync::oneshot;
 
 use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::events::Event;
-use crate::front::rm::Barrier;
-use crate::partition::Awaited;
 
 /// A partition tells its RM something.
 #[derive(Debug)]
@@ -63,6 +63,24 @@ pub(crate) enum Notice {
     Barrier(Arc<Barrier>),
 }
 
+/// Answers when the last copy is gone.
+#[derive(Debug)]
+pub(crate) struct Barrier(Option<oneshot::Sender<()>>);
+
+impl Barrier {
+    pub(crate) fn new(reply: oneshot::Sender<()>) -> Self {
+        Self(Some(reply))
+    }
+}
+
+impl Drop for Barrier {
+    fn drop(&mut self) {
+        if let Some(reply) = self.0.take() {
+            let _ = reply.send(());
+        }
+    }
+}
+
 /// An allocation that exists from now on.
 #[derive(Debug)]
 pub(crate) struct Allocated {
@@ -97,6 +115,11 @@ pub(crate) struct Released {
     pub(crate) message: &'static str,
 }
 
+/// How long an application stays Completing (applications chapter, 0.1).
+pub(crate) const COMPLETING_TIMEOUT: Duration = Duration::from_secs(30);
+/// The shortest back-off: a shorter one would have the partition look at nothing else.
+pub(crate) const BACKOFF_LEAST: Duration = Duration::from_millis(100);
+
 /// Something to come back to later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
@@ -116,4 +139,11 @@ pub(crate) enum Alarm {
     ReorderWindow { awaited: Awaited },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
+}
+
+/// What an item may wait for that came before it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Awaited {
+    Application(Arc<str>),
+    Node(Arc<str>),
 }

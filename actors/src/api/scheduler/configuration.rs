@@ -1,25 +1,24 @@
 //! What an operator does to a running scheduler: another configuration, another state of a
 //! partition, an RM that has to go (scheduler-interface chapter, 3.9; queues-and-config chapter, 9).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix::Addr;
-use monoceros_config::difference::{self, Difference};
-use monoceros_config::reload::TypeInUse;
+use monoceros_config::difference;
 use monoceros_config::{ConfigErrors, PartitionConfig};
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::queues::object_state::{ObjectState, Refused};
+use monoceros_rules::queues::object_state::ObjectState;
 use tokio::sync::oneshot;
 
 use super::SchedulerHandle;
-use crate::UpdateError;
+use crate::api::outcomes::{
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
+    PartitionStateError, Removed, UpdateError,
+};
 use crate::front::rm::{
-    ChangeState, Comparison, DefaultsOf, Document, Effect, Outcome, ReadConfiguration, Reconfigure,
-    Rm,
+    ChangeState, Comparison, DefaultsOf, Document, Effect, Outcome, Reconfigure,
 };
 use crate::front::rm_proxy::{
-    ChangePartition, Concerned, Configure, Deregister, FindOnlyRm, OfferPolicyQueues,
+    ChangePartition, Concerned, Configure, Deregister, FindConfiguration, OfferPolicyQueues,
     SetDefaultQueues,
 };
 
@@ -27,115 +26,6 @@ use crate::front::rm_proxy::{
 const LONG_TEXT: usize = 64 << 10;
 /// Lines of the log that one reload is worth.
 const LOGGED: usize = 20;
-
-/// A configuration was taken, or would be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigurationUpdate {
-    /// Whose it is.
-    pub rm_id: String,
-    /// The text that was in force.
-    pub old_config: String,
-    /// Of [`Self::old_config`].
-    pub old_checksum: String,
-    /// Of the text that is in force now.
-    pub new_checksum: String,
-    /// Whether the two differ; if they do not, nothing was done to the queues.
-    pub changed: bool,
-    /// What is different in the new one, with what was in use a moment before.
-    pub difference: Difference,
-}
-
-/// An RM, and what came of other queues for RMs that bring none.
-pub type OutcomeOfDefaults = (String, Result<ConfigurationUpdate, ConfigurationError>);
-
-/// A configuration was not taken, and nothing has changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigurationError {
-    /// The request names no RM, and there is not exactly one.
-    #[error("rmID missing: it may be left out while exactly one resource manager is registered")]
-    RmIdMissing,
-    /// No such RM is registered.
-    #[error("resource manager `{0}` is not registered")]
-    NotRegistered(String),
-    /// The policy group of an RM cannot change while it is registered.
-    #[error("policy group `{given}` is not `{registered}`, that of the registration")]
-    PolicyGroup {
-        /// In the request.
-        given: String,
-        /// At the registration.
-        registered: String,
-    },
-    /// The text is not valid.
-    #[error("queue configuration is not valid:\n{0}")]
-    Invalid(ConfigErrors),
-    /// A queue with applications would change between leaf and parent.
-    #[error(transparent)]
-    TypeInUse(#[from] TypeInUse),
-    /// A partition of the RM was lost to an internal failure: it must register again.
-    #[error("a partition of `{0}` was lost; it must register again")]
-    PartitionLost(String),
-    /// The scheduler has been shut down.
-    #[error("the scheduler is stopped")]
-    Stopped,
-}
-
-impl From<UpdateError> for ConfigurationError {
-    fn from(error: UpdateError) -> Self {
-        match error {
-            UpdateError::RmIdMissing => Self::RmIdMissing,
-            UpdateError::NotRegistered(rm) => Self::NotRegistered(rm),
-            UpdateError::Stopped => Self::Stopped,
-        }
-    }
-}
-
-/// The configuration in force for an RM.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigurationSnapshot {
-    /// Whose it is.
-    pub rm_id: String,
-    /// `queues` unless the registration named another.
-    pub policy_group: String,
-    /// The text of the queue configuration (YAML).
-    pub config: String,
-    /// As the RM sent it last, with whatever secrets are in it.
-    pub extra_config: BTreeMap<String, String>,
-    /// Of [`Self::config`]: 64 upper-case hex digits.
-    pub checksum: String,
-}
-
-/// A partition did not change its state.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PartitionStateError {
-    /// The RM cannot be reached.
-    #[error(transparent)]
-    Rm(#[from] UpdateError),
-    /// The RM has no such partition.
-    #[error("partition `{0}` not found")]
-    PartitionNotFound(String),
-    /// No way leads from its state to that one.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-}
-
-/// What went with an RM.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
-    /// Allocations that were released.
-    pub allocations: u64,
-    /// Nodes of its partitions.
-    pub nodes: u64,
-    /// Applications that had not ended.
-    pub applications: u64,
-}
-
-impl Removed {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.allocations += other.allocations;
-        self.nodes += other.nodes;
-        self.applications += other.applications;
-    }
-}
 
 impl SchedulerHandle {
     /// Gives an RM another configuration: its queue part and its extra part together, or nothing.
@@ -168,7 +58,7 @@ impl SchedulerHandle {
         let rm_id = request.rm_id.clone();
         let applied = !matches!(effect, Effect::None);
         let (reply, answer) = oneshot::channel();
-        self.proxy.do_send(Configure(Reconfigure { request, read, effect, reply }));
+        self.proxy.post(Configure(Reconfigure { request, read, effect, reply }));
         let outcome = answer.await.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id)));
         told(outcome, applied).await
     }
@@ -178,10 +68,9 @@ impl SchedulerHandle {
         &self,
         rm_id: &str,
     ) -> Result<ConfigurationSnapshot, ConfigurationError> {
-        let found = self.proxy.send(FindOnlyRm(rm_id.to_owned())).await;
-        let rm = found.map_err(|_| ConfigurationError::Stopped)??;
-        let not_there = |_| ConfigurationError::NotRegistered(rm_id.to_owned());
-        rm.send(ReadConfiguration).await.map_err(not_there)
+        let (reply, answer) = oneshot::channel();
+        self.proxy.post(FindConfiguration { rm_id: rm_id.to_owned(), reply });
+        answer.await.unwrap_or_else(|_| Err(ConfigurationError::NotRegistered(rm_id.to_owned())))
     }
 
     /// Has a partition of an RM take nothing new ([`ObjectState::Draining`]), do nothing at all
@@ -195,7 +84,7 @@ impl SchedulerHandle {
     ) -> Result<ObjectState, PartitionStateError> {
         let (reply, answer) = oneshot::channel();
         let change = ChangeState { partition: partition.to_owned(), to, reply };
-        self.proxy.do_send(ChangePartition { rm_id: rm_id.to_owned(), change });
+        self.proxy.post(ChangePartition { rm_id: rm_id.to_owned(), change });
         let not_there = |_| PartitionStateError::PartitionNotFound(partition.to_owned());
         answer.await.map_err(not_there)?
     }
@@ -205,7 +94,7 @@ impl SchedulerHandle {
     pub async fn deregister(&self, rm_id: &str) -> Result<Removed, UpdateError> {
         let (reply, answer) = oneshot::channel();
         let deregister = Deregister { rm_id: rm_id.to_owned(), reply: Some(reply) };
-        self.proxy.send(deregister).await.map_err(|_| UpdateError::Stopped)??;
+        self.proxy.ask(deregister).await.map_err(|_| UpdateError::Stopped)??;
         // An Rm that panics meanwhile has nothing left to tell.
         Ok(answer.await.unwrap_or_default())
     }
@@ -237,7 +126,7 @@ impl SchedulerHandle {
         let document = read(yaml.to_owned()).await?;
         let group = group.to_owned();
         // Without a scheduler, the registration fails next.
-        let _ = self.proxy.send(OfferPolicyQueues { group, document }).await;
+        let _ = self.proxy.ask(OfferPolicyQueues { group, document }).await;
         Ok(())
     }
 
@@ -248,20 +137,9 @@ impl SchedulerHandle {
     ) -> Result<Vec<OutcomeOfDefaults>, ConfigErrors> {
         let document = if yaml.is_empty() { None } else { Some(read(yaml.to_owned()).await?) };
         let set = SetDefaultQueues { of, document };
-        let Ok(Concerned { document, rms }) = self.proxy.send(set).await else {
-            return Ok(Vec::new());
-        };
-        // All at once: one that takes long does not keep the others waiting.
-        let reconfigure = |(rm_id, rm): (String, Addr<Rm>)| {
-            let request = si::UpdateConfigurationRequest::default();
-            let (reply, answer) = oneshot::channel();
-            let effect = Effect::Defaults(Arc::clone(&document));
-            rm.do_send(Reconfigure { request, read: None, effect, reply });
-            (rm_id, answer)
-        };
-        let answers: Vec<_> = rms.into_iter().map(reconfigure).collect();
+        let Ok(Concerned { rms }) = self.proxy.ask(set).await else { return Ok(Vec::new()) };
         let mut outcomes = Vec::new();
-        for (rm_id, answer) in answers {
+        for (rm_id, answer) in rms {
             let outcome = answer.await;
             let outcome = outcome.unwrap_or(Err(ConfigurationError::NotRegistered(rm_id.clone())));
             outcomes.push((rm_id, told(outcome, true).await));

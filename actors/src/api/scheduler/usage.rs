@@ -1,7 +1,7 @@
 //! Where applications go, and who uses how much of which queue.
 
 use super::{SchedulerHandle, ask};
-use crate::ReadError;
+use crate::api::outcomes::ReadError;
 use crate::partition::surveys;
 use crate::snapshot::{GroupSnapshot, ShownRule, UserSnapshot};
 

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
+use tokio::sync::oneshot;
 
 use super::{SchedulerHandle, ask};
-use crate::front::rm::measured;
-use crate::partition::{Measurements, surveys};
+use crate::api::outcomes::{ReadError, UpdateError};
+use crate::front::rm::{Body, measured};
+use crate::partition::{Reports, surveys};
 use crate::snapshot::NodeRecommendation;
-use crate::{ReadError, UpdateError};
 
 impl SchedulerHandle {
     /// Takes what was really used by nodes and allocations of an RM, measured at one time (ns since
     /// the epoch; 0: now). It is kept for 5 minutes, newer measurements win, and nothing is ever
-    /// accounted by it. Returns how many reports were taken and how many name nothing that is known
+    /// accounted by it. Ordered with what the RM sends: a report may follow the node that it is about at
+    /// once. Returns how many reports were taken and how many name nothing that is known
     /// (or have an amount that is negative or cannot be read).
     pub async fn report_utilization(
         &self,
@@ -21,9 +23,6 @@ impl SchedulerHandle {
         reports: Vec<si::UtilizationReport>,
         timestamp_ns: i64,
     ) -> Result<(u64, u64), UpdateError> {
-        let Ok(partitions) = self.partitions_of(rm_id, None).await else {
-            return Err(UpdateError::NotRegistered(rm_id.to_owned()));
-        };
         let counts = &self.metrics.utilization;
         let (mut usages, mut refused) = (Vec::new(), 0);
         for report in reports {
@@ -34,23 +33,13 @@ impl SchedulerHandle {
             }
         }
         counts.refused.inc_by(refused);
-        let all = usages.len() as u64;
-        let at_ns = Some(timestamp_ns).filter(|at| *at > 0);
-        for partition in partitions {
-            if usages.is_empty() {
-                break;
-            }
-            let measurements = Measurements { usages: usages.clone(), at_ns };
-            let known = ask(&partition, |reply| surveys::Observe::new(measurements, reply)).await;
-            if let Ok(known) = known {
-                let mut known = known.into_iter();
-                usages.retain(|_| !known.next().unwrap_or(false));
-            }
-        }
-        let unknown = usages.len() as u64;
-        counts.accepted.inc_by(all - unknown);
+        let (reply, known) = oneshot::channel();
+        let reports = Reports::new(usages, Some(timestamp_ns).filter(|at| *at > 0), reply);
+        self.update(rm_id.to_owned(), Body::Utilization(reports)).await?;
+        let (accepted, unknown) = known.await.map_err(|_| UpdateError::Stopped)?;
+        counts.accepted.inc_by(accepted);
         counts.unknown.inc_by(unknown);
-        Ok((all - unknown, unknown + refused))
+        Ok((accepted, unknown + refused))
     }
 
     /// What size nodes should have, and why: of these nodes, or of all if none is named, in one

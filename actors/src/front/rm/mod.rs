@@ -7,135 +7,57 @@
 //! its mailbox: the front inbox, which lives on the same thread, sets its [`Silence`].
 //!
 //! # Invariants
-//! * A partition has at most [`CHUNKS_AHEAD`] chunks of at most [`CHUNK`] items in its inbox; what is
-//!   beyond waits here, and beyond [`Intake::waiting_items`] the senders wait.
+//! * A partition has at most two chunks of at most 256 items in its inbox; what is beyond waits here (`intake`), and beyond [`Intake::waiting_items`] the senders wait.
 //! * The callback gets what a partition said in the order it was said.
 //! * What is sent to a lost partition is dropped: its RM will report everything anew, and must not
 //!   take anything for rejected.
 
 mod checks;
+mod control;
 mod default_queues;
 mod document;
+mod intake;
+mod partitions;
 mod reconfiguring;
 mod resolving;
 mod translate;
 mod unused;
 
 pub(crate) use checks::{Intake, measured};
+pub(crate) use control::Diagnose;
 pub(crate) use default_queues::{DefaultQueues, DefaultsOf};
 pub(crate) use document::Document;
+pub(crate) use intake::{Body, Update};
+pub(crate) use partitions::Roster;
 pub(crate) use reconfiguring::{
-    ChangeState, Comparison, Effect, InForce, Outcome, Prepared, ReadConfiguration, Reconfigure,
-    policy_group,
+    ChangeState, Comparison, Effect, InForce, Outcome, ReadConfiguration, Reconfigure, policy_group,
 };
-pub(crate) use translate::Barrier;
+pub(crate) use unused::warn_of_unused;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
-use actix_rt::Arbiter;
 use monoceros_config as config;
-use monoceros_config::PartitionConfig;
-use monoceros_proto::si::v1 as si;
 use tokio::sync::oneshot;
 
 use super::answers;
-use crate::api::callback::{ResourceManagerCallback, RmState, StateDump};
-use crate::api::predicates::{Invalidation, Predicates};
-use crate::api::users::{Answers, PartitionUsers, Users};
+use crate::api::callback::ResourceManagerCallback;
+use crate::api::outcomes::Removed;
+use crate::api::users::Users;
 use crate::clock::Clock;
 use crate::events::{COLLECTED_FOR, EventStore, gather};
-use crate::front::rm_proxy::{PartitionEntry, Taken};
+use crate::front::rm_proxy::Taken;
+use crate::front::settings::Settings;
+use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Metrics};
-use crate::partition::{
-    Abandon, Ack, Close, Partition, PartitionParams, Request, Requests, Wanted,
-};
-use crate::step::Notice;
-use crate::tally::Tally;
-use crate::{ConfigurationError, Removed, Settings, Threads};
+use crate::partition::{Ack, Close, Control, Wanted};
+use crate::step::{Notice, Notices};
+use partitions::PartitionLink;
 use reconfiguring::{Deferred, Reconfiguration};
 use resolving::Resolving;
-pub(crate) use unused::warn_of_unused;
-
-/// Items of one chunk, and chunks in the inbox of a partition.
-pub(crate) const CHUNK: usize = 256;
-const CHUNKS_AHEAD: usize = 2;
-
-/// One request message.
-pub(crate) enum Body {
-    Allocation(si::AllocationRequest),
-    Application(si::ApplicationRequest),
-    Node(si::NodeRequest),
-    /// Tell when everything before this has been decided and said.
-    Barrier(oneshot::Sender<()>),
-}
-
-/// A request of this RM; `taken` is answered once there is room for more.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Update {
-    pub(crate) body: Body,
-    pub(crate) taken: Taken,
-}
-
-/// A partition said something. From its outlet.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Notices {
-    pub(crate) partition: Arc<str>,
-    pub(crate) notices: Vec<Notice>,
-}
-
-/// A partition is done with a chunk.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Credit {
-    pub(crate) partition: Arc<str>,
-}
-
-/// A partition's books are gone: a handler panicked, or an actor died.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct PartitionLost {
-    pub(crate) partition: Arc<str>,
-}
-
-/// A partition has ended in order.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct PartitionClosed {
-    pub(crate) partition: Arc<str>,
-    /// What was in it.
-    pub(crate) removed: Removed,
-}
-
-/// What an RM's session is to do from now on. From its [`ResourceManagerControl`].
-///
-/// [`ResourceManagerControl`]: crate::ResourceManagerControl
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct ApplyControl(pub(crate) Control);
-
-/// What has the RM to tell of itself? Asked by those who dump the whole state.
-#[derive(Message)]
-#[rtype(result = "Option<RmState>")]
-pub(crate) struct Diagnose;
-
-/// See [`ApplyControl`].
-#[derive(Clone, Debug)]
-pub(crate) enum Control {
-    Hold(bool),
-    Predicates(Predicates),
-    Invalidate(Invalidation),
-    ReorderWindow(Duration),
-    ReorderItems(usize),
-    StrictEnums(bool),
-}
 
 /// Whether the callback of a session is to hear nothing more. Shared by the session and the front
 /// inbox, on one thread: once it is set, no word is on its way any more.
@@ -149,25 +71,6 @@ impl Silence {
 
     fn reigns(&self) -> bool {
         self.0.get()
-    }
-}
-
-/// The partitions of a session as reads find them. Written by the session and read by the front
-/// inbox, on one thread.
-#[derive(Clone, Default)]
-pub(crate) struct Roster(Rc<RefCell<Vec<PartitionEntry>>>);
-
-impl Roster {
-    pub(crate) fn entries(&self) -> Vec<PartitionEntry> {
-        self.0.borrow().clone()
-    }
-
-    fn add(&self, entry: PartitionEntry) {
-        self.0.borrow_mut().push(entry);
-    }
-
-    fn forget(&self, names: &BTreeSet<Arc<str>>) {
-        self.0.borrow_mut().retain(|entry| !names.contains(&entry.name));
     }
 }
 
@@ -190,19 +93,10 @@ pub(crate) struct SessionParams<'a> {
     pub(crate) users: &'a Rc<Users>,
 }
 
-struct PartitionLink {
-    address: Addr<Partition>,
-    arbiter: Option<Arbiter>,
-    waiting: VecDeque<Vec<Request>>,
-    waiting_items: usize,
-    ahead: usize,
-    users: PartitionUsers,
-}
-
 /// See the module.
 pub(crate) struct Rm {
     id: Arc<str>,
-    address: Addr<Self>,
+    mailbox: Mailbox<Self>,
     callback: Arc<dyn ResourceManagerCallback>,
     users: Rc<Users>,
     partitions: BTreeMap<Arc<str>, PartitionLink>,
@@ -235,19 +129,19 @@ pub(crate) struct Rm {
     controls: Vec<Control>,
     /// Items with unknown numbers in enumerations are ignored rather than taken for the mildest.
     strict_enums: bool,
-    tally: Tally,
+    metrics: Arc<Metrics>,
 }
 
 impl Rm {
     /// Starts the session with all its partitions.
-    pub(crate) fn start_with(params: SessionParams<'_>) -> (Addr<Self>, Roster, Silence) {
+    pub(crate) fn start_with(params: SessionParams<'_>) -> (Mailbox<Self>, Roster, Silence) {
         let SessionParams { id, build_info, in_force, callback, .. } = params;
         let document = in_force.document();
         let (roster, silence) = (Roster::default(), Silence::default());
         let (clock, settings) = (params.clock, params.settings.clone());
-        let rm = |address| Self {
+        let rm = |mailbox| Self {
             id: Arc::clone(id),
-            address,
+            mailbox,
             callback,
             users: Rc::clone(params.users),
             partitions: BTreeMap::new(),
@@ -270,69 +164,23 @@ impl Rm {
             settings,
             controls: Vec::new(),
             strict_enums: false,
-            tally: Tally::new(params.metrics),
+            metrics: Arc::clone(params.metrics),
         };
         let address = Self::create(|ctx| {
             ctx.set_mailbox_capacity(0);
-            let mut rm = rm(ctx.address());
+            let mut rm = rm(Mailbox::new(ctx.address(), params.metrics));
             for Wanted { config, .. } in &document.partitions {
                 let name: Arc<str> = Arc::from(format!("[{id}]{}", config.name));
-                rm.start_partition(name, Arc::clone(config), ctx.address());
+                rm.start_partition(name, Arc::clone(config));
             }
             rm
         });
-        (address, roster, silence)
-    }
-
-    fn start_partition(
-        &mut self,
-        name: Arc<str>,
-        config: Arc<PartitionConfig>,
-        address: Addr<Self>,
-    ) {
-        let users = self.users.of(&name, &config.resolver);
-        let nth = self.partitions_so_far;
-        self.partitions_so_far += 1;
-        let params = PartitionParams {
-            name: Arc::clone(&name),
-            nth,
-            config,
-            rm: address,
-            callback: Arc::clone(&self.callback),
-            clock: self.clock,
-            reorder_window: self.settings.reorder_window,
-            intake: self.settings.intake,
-            metrics: Arc::clone(self.tally.shared()),
-            watch: self.settings.watch.clone(),
-            tracking: self.settings.events.tracking().clone(),
-        };
-        let arbiter = match self.settings.threads {
-            Threads::PerPartition => own_arbiter(&name),
-            Threads::One => None,
-        };
-        let address = match &arbiter {
-            Some(arbiter) => {
-                Partition::start_in_arbiter(&arbiter.handle(), |ctx| Partition::new(params, ctx))
-            }
-            None => Partition::create(|ctx| Partition::new(params, ctx)),
-        };
-        for control in &self.controls {
-            address.do_send(ApplyControl(control.clone()));
-        }
-        self.roster.add(PartitionEntry {
-            rm_id: Arc::clone(&self.id),
-            name: Arc::clone(&name),
-            build_info: Arc::clone(&self.build_info),
-            address: address.clone(),
-        });
-        let waiting = VecDeque::new();
-        let held = PartitionLink { address, arbiter, waiting, waiting_items: 0, ahead: 0, users };
-        self.partitions.insert(name, held);
+        (Mailbox::new(address, params.metrics), roster, silence)
     }
 
     /// Counts what was refused and what had no effect.
     fn count(&self, notices: &[Notice]) {
-        let metrics = self.tally.shared();
+        let metrics = &self.metrics;
         for notice in notices {
             if let Notice::Ignored(reason) = notice {
                 metrics.count_ignored(&self.id, self.callback.dialect(), *reason);
@@ -367,23 +215,6 @@ impl Rm {
         }
     }
 
-    fn update(&mut self, Update { body, taken }: Update, answers: &Answers) {
-        let translated = match body {
-            Body::Allocation(request) => self.translate_allocation(request),
-            Body::Application(request) => self.translate_application(request, answers),
-            Body::Node(request) => self.translate_node(request),
-            Body::Barrier(reply) => self.translate_barrier(reply),
-        };
-        self.deliver("", translated.refused);
-        self.hand_in(translated.chunks);
-        if self.waiting_items() > self.settings.intake.waiting_items {
-            self.blocked.push(taken);
-        } else {
-            let _ = taken.send(Ok(()));
-        }
-        self.pump();
-    }
-
     /// The last partition has gone.
     fn end(&mut self, ctx: &mut Context<Self>) {
         if let Some(reply) = self.leave.take() {
@@ -391,211 +222,48 @@ impl Rm {
         }
         ctx.stop();
     }
-
-    /// Hands each partition what it may have ahead.
-    fn pump(&mut self) {
-        for held in self.partitions.values_mut() {
-            while held.ahead < CHUNKS_AHEAD {
-                let Some(chunk) = held.waiting.pop_front() else { break };
-                held.waiting_items -= chunk.iter().map(Request::items).sum::<usize>();
-                held.ahead += 1;
-                held.address.do_send(Requests(chunk));
-            }
-        }
-        if self.waiting_items() <= self.settings.intake.waiting_items / 2 {
-            for taken in self.blocked.drain(..) {
-                let _ = taken.send(Ok(()));
-            }
-        }
-    }
-
-    fn waiting_items(&self) -> usize {
-        self.partitions.values().map(|held| held.waiting_items).sum()
-    }
-
-    fn hand_in(&mut self, chunks: Vec<(Arc<str>, Vec<Request>)>) {
-        for (partition, chunk) in chunks {
-            let Some(held) = self.partitions.get_mut(&partition) else {
-                debug_assert!(self.lost.contains(&partition), "translated for a known partition");
-                continue;
-            };
-            held.waiting_items += chunk.iter().map(Request::items).sum::<usize>();
-            held.waiting.push_back(chunk);
-        }
-    }
-
-    fn is_partition(&self, name: &str) -> bool {
-        self.partitions.contains_key(name) || self.lost.contains(name)
-    }
-
-    fn stop_arbiter(held: &PartitionLink) {
-        if let Some(arbiter) = &held.arbiter {
-            arbiter.stop();
-        }
-    }
-}
-
-/// A thread for a partition. Where the system has none left to give, or no file descriptors for it,
-/// the partition shares the front's: slower, and all goes on.
-fn own_arbiter(partition: &str) -> Option<Arbiter> {
-    // It has no other way to say that it cannot.
-    let arbiter = catch_unwind(Arbiter::new);
-    if arbiter.is_err() {
-        tracing::error!(partition, "no thread of its own: the partition shares the front's");
-    }
-    arbiter.ok()
 }
 
 impl Actor for Rm {
     type Context = Context<Self>;
 
     fn started(&mut self, _ctx: &mut Self::Context) {
-        self.tally.shared().actor_started(ActorKind::Rm);
+        self.metrics.actor_started(ActorKind::Rm);
     }
 
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.tally.shared().actor_stopped(ActorKind::Rm);
+        self.metrics.actor_stopped(ActorKind::Rm);
         for held in self.partitions.values() {
             // Only after a panic: in order, the last partition ends first.
-            held.address.do_send(Close);
+            held.mailbox.post(Close);
             Self::stop_arbiter(held);
         }
     }
 }
 
-impl Handler<Update> for Rm {
-    type Result = ();
-
-    fn handle(&mut self, update: Update, ctx: &mut Self::Context) {
-        let _timer = self.tally.message(ActorKind::Rm);
-        if self.holds_back() {
-            self.deferred.push_back(Deferred::Update(update));
-        } else {
-            self.take_up(update);
-            self.arm_events(ctx);
-        }
-        self.tally.flush();
-    }
+impl Measured for Rm {
+    const KIND: ActorKind = ActorKind::Rm;
 }
 
-impl Handler<Credit> for Rm {
-    type Result = ();
+receives!(Rm);
 
-    fn handle(&mut self, Credit { partition }: Credit, _ctx: &mut Self::Context) {
-        let _timer = self.tally.message(ActorKind::Rm);
-        if let Some(held) = self.partitions.get_mut(&partition) {
-            held.ahead = held.ahead.saturating_sub(1);
-        }
-        self.pump();
-    }
-}
-
-impl Handler<Notices> for Rm {
-    type Result = ();
-
-    fn handle(&mut self, Notices { partition, notices }: Notices, ctx: &mut Self::Context) {
-        let _timer = self.tally.message(ActorKind::Rm);
+impl Receive<Notices> for Rm {
+    fn receive(&mut self, Notices { partition, notices }: Notices, ctx: &mut Context<Self>) {
         let count = notices.len();
         self.deliver(&partition, notices);
         self.arm_events(ctx);
         if let Some(held) = self.partitions.get(&partition) {
-            held.address.do_send(Ack(count));
-        }
-        self.tally.flush();
-    }
-}
-
-impl Handler<ApplyControl> for Rm {
-    type Result = ();
-
-    fn handle(&mut self, ApplyControl(control): ApplyControl, _ctx: &mut Self::Context) {
-        let _timer = self.tally.message(ActorKind::Rm);
-        match &control {
-            Control::StrictEnums(strict) => {
-                self.strict_enums = *strict;
-                return;
-            }
-            Control::Invalidate(_) => {}
-            lasting => {
-                let kind = std::mem::discriminant(lasting);
-                self.controls.retain(|earlier| std::mem::discriminant(earlier) != kind);
-                self.controls.push(lasting.clone());
-            }
-        }
-        for held in self.partitions.values() {
-            held.address.do_send(ApplyControl(control.clone()));
+            held.mailbox.post(Ack(count));
         }
     }
 }
 
-impl Handler<Diagnose> for Rm {
-    type Result = MessageResult<Diagnose>;
-
-    fn handle(&mut self, _: Diagnose, _ctx: &mut Self::Context) -> Self::Result {
-        let _timer = self.tally.message(ActorKind::Rm);
-        let begin = || self.callback.state_dump().map(StateDump::rm_state);
-        let state = catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
-            tracing::error!(rm = %self.id, "state dump panicked");
-            Some(Box::pin(async { Err("the state dump panicked".to_owned()) }))
-        });
-        MessageResult(state)
-    }
-}
-
-impl Handler<PartitionLost> for Rm {
-    type Result = ();
-
-    fn handle(&mut self, PartitionLost { partition }: PartitionLost, ctx: &mut Self::Context) {
-        let Some(held) = self.partitions.remove(&partition) else { return };
-        held.address.do_send(Abandon);
-        Self::stop_arbiter(&held);
-        if self.is_ending {
-            if self.partitions.is_empty() {
-                self.end(ctx);
-            }
-            return;
-        }
-        if self.left_as_wanted(&partition) {
-            return;
-        }
-        tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");
-        if !self.silence.reigns() {
-            self.callback.resync_required(&format!("partition `{partition}` was lost"));
-        }
-        self.lost.insert(Arc::clone(&partition));
-        let lost = ConfigurationError::PartitionLost(self.id.to_string());
-        self.answered(&partition, Err(lost), ctx);
-        self.pump();
-    }
-}
-
-impl Handler<PartitionClosed> for Rm {
-    type Result = ();
-
-    fn handle(&mut self, closed: PartitionClosed, ctx: &mut Self::Context) {
-        let PartitionClosed { partition, removed } = closed;
-        if let Some(held) = self.partitions.remove(&partition) {
-            Self::stop_arbiter(&held);
-        }
-        self.removed.add(removed);
-        if self.is_ending {
-            if self.partitions.is_empty() {
-                self.end(ctx);
-            }
-        } else {
-            self.left_as_wanted(&partition);
-        }
-    }
-}
-
-impl Handler<Supersede> for Rm {
-    type Result = ();
-
-    fn handle(&mut self, Supersede { reply }: Supersede, ctx: &mut Self::Context) {
+impl Receive<Supersede> for Rm {
+    fn receive(&mut self, Supersede { reply }: Supersede, ctx: &mut Context<Self>) {
         self.is_ending = true;
         self.leave = reply;
         self.removed = Removed::default();
-        let not_here = || crate::UpdateError::NotRegistered(self.id.to_string());
+        let not_here = || crate::api::outcomes::UpdateError::NotRegistered(self.id.to_string());
         for taken in self.blocked.drain(..) {
             let _ = taken.send(Err(not_here()));
         }
@@ -612,7 +280,7 @@ impl Handler<Supersede> for Rm {
         for held in self.partitions.values_mut() {
             held.waiting.clear();
             held.waiting_items = 0;
-            held.address.do_send(Close);
+            held.mailbox.post(Close);
         }
         if self.partitions.is_empty() {
             self.end(ctx);

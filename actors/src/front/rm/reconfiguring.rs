@@ -3,7 +3,7 @@
 //!
 //! # How it goes
 //! The text was read before it came here ([`Document`]). Every partition is asked whether it could
-//! have its part of it (`Request::Prepare`, in the order of the RM's requests). When all have
+//! have its part of it (`Input::Prepare`, in the order of the RM's requests). When all have
 //! answered, all change, or none does; partitions that are not configured any more tell their last
 //! and close, new ones start empty. What the RM sends meanwhile is held back, so that none of it meets
 //! half of a change.
@@ -18,17 +18,18 @@ use std::sync::Arc;
 use actix::prelude::*;
 use monoceros_config as config;
 use monoceros_config::difference::{Difference, PartitionUsage, Usage};
-use monoceros_config::reload::TypeInUse;
 use monoceros_config::{ConfigErrors, PartitionConfig};
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::queues::object_state::ObjectState;
 use tokio::sync::oneshot;
 
 use super::{Document, Rm, Update};
-use crate::api::scheduler::{
+use crate::api::outcomes::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, PartitionStateError,
 };
-use crate::partition::{Conclude, Preparing, Request, StateChange, Wanted};
+use crate::mailbox::Receive;
+use crate::partition::{Conclude, Entry, Input, LocalErrand, StateChange, Wanted};
+use crate::step::Prepared;
 
 /// The policy group of a registration that names none.
 const POLICY_GROUP: &str = "queues";
@@ -108,8 +109,10 @@ pub(crate) struct Comparison {
 
 /// What is in force. From the embedding API.
 #[derive(Message)]
-#[rtype(result = "ConfigurationSnapshot")]
-pub(crate) struct ReadConfiguration;
+#[rtype(result = "()")]
+pub(crate) struct ReadConfiguration {
+    pub(crate) reply: oneshot::Sender<Result<ConfigurationSnapshot, ConfigurationError>>,
+}
 
 /// Another state for a partition, named as in requests. From the embedding API. Without such a
 /// partition the reply is dropped.
@@ -119,14 +122,6 @@ pub(crate) struct ChangeState {
     pub(crate) partition: String,
     pub(crate) to: ObjectState,
     pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
-}
-
-/// A partition could have what was proposed, or why not. It stands still until it is concluded.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Prepared {
-    pub(crate) partition: Arc<str>,
-    pub(crate) answer: Result<PartitionUsage, TypeInUse>,
 }
 
 /// What came while a configuration was on its way, or a request waited for its owners.
@@ -213,7 +208,7 @@ impl Rm {
             wanted.map(|wanted| (name(&wanted.config), wanted.clone())).collect();
         let prepare = |partition: &Arc<str>| {
             let wanted = partitions.get(partition).cloned();
-            (Arc::clone(partition), vec![Request::Prepare(Preparing { wanted })])
+            (Arc::clone(partition), vec![Entry::Input(Input::Prepare(wanted))])
         };
         let chunks = self.partitions.keys().map(prepare).collect();
         self.reconfiguration = Some(Reconfiguration {
@@ -289,7 +284,6 @@ impl Rm {
         &mut self,
         partition: &Arc<str>,
         answer: Result<PartitionUsage, ConfigurationError>,
-        ctx: &mut Context<Self>,
     ) {
         let Some(reconfiguration) = &mut self.reconfiguration else { return };
         if !reconfiguration.unanswered.remove(partition) {
@@ -303,17 +297,17 @@ impl Rm {
             (_, Err(_)) => {}
         }
         if reconfiguration.unanswered.is_empty() {
-            self.conclude(ctx);
+            self.conclude();
         }
     }
 
     /// All partitions have answered and stand still.
-    fn conclude(&mut self, ctx: &mut Context<Self>) {
+    fn conclude(&mut self) {
         let Some(reconfiguration) = &mut self.reconfiguration else { return };
         let effect = reconfiguration.effect.clone();
         if matches!(effect, Effect::None) || reconfiguration.outcome.is_err() {
             for held in self.partitions.values() {
-                held.address.do_send(Conclude::Forget);
+                held.mailbox.post(Conclude::Forget);
             }
             self.reconfigured();
             return;
@@ -325,7 +319,7 @@ impl Rm {
         let next = reconfiguration.next.clone();
         self.put_in_force(next, &effect);
         for (name, held) in &self.partitions {
-            held.address.do_send(Conclude::Apply);
+            held.mailbox.post(Conclude::Apply);
             let (present, wanted) = (held.users.configured(), new.get(name));
             if let Some(wanted) =
                 wanted.map(|wanted| &wanted.config.resolver).filter(|to| **to != present)
@@ -339,7 +333,7 @@ impl Rm {
         for (name, Wanted { config, .. }) in new {
             if !self.partitions.contains_key(&name) {
                 tracing::info!(rm = %self.id, partition = %name, "new partition");
-                self.start_partition(name, config, ctx.address());
+                self.start_partition(name, config);
             }
         }
         tracing::info!(rm = %self.id, checksum = self.in_force.document.checksum, "new configuration");
@@ -373,52 +367,49 @@ impl Rm {
         let Ok(name) = config::qualified_name(&partition, &self.id) else { return };
         let known = self.partitions.get_key_value(name.as_str());
         let Some(partition) = known.map(|(partition, _)| Arc::clone(partition)) else { return };
-        let request = Request::ChangeState(StateChange { to, reply });
-        self.hand_in(vec![(partition, vec![request])]);
+        let errand = LocalErrand::ChangeState(StateChange { to, reply });
+        self.hand_in(vec![(partition, vec![Entry::Errand(errand)])]);
         self.pump();
     }
 }
 
-impl Handler<Reconfigure> for Rm {
-    type Result = ();
-
-    fn handle(&mut self, reconfigure: Reconfigure, ctx: &mut Self::Context) {
+impl Receive<Reconfigure> for Rm {
+    fn receive(&mut self, reconfigure: Reconfigure, ctx: &mut Context<Self>) {
         self.deferred.push_back(Deferred::Reconfigure(reconfigure));
         self.go_on();
         self.arm_events(ctx);
     }
 }
 
-impl Handler<ChangeState> for Rm {
-    type Result = ();
-
-    fn handle(&mut self, change: ChangeState, ctx: &mut Self::Context) {
+impl Receive<ChangeState> for Rm {
+    fn receive(&mut self, change: ChangeState, ctx: &mut Context<Self>) {
         self.deferred.push_back(Deferred::ChangeState(change));
         self.go_on();
         self.arm_events(ctx);
     }
 }
 
-impl Handler<Prepared> for Rm {
-    type Result = ();
-
-    fn handle(&mut self, Prepared { partition, answer }: Prepared, ctx: &mut Self::Context) {
-        self.answered(&partition, answer.map_err(ConfigurationError::from), ctx);
+impl Receive<Prepared> for Rm {
+    fn receive(&mut self, Prepared { partition, answer }: Prepared, ctx: &mut Context<Self>) {
+        self.answered(&partition, answer.map_err(ConfigurationError::from));
         self.arm_events(ctx);
     }
 }
 
-impl Handler<ReadConfiguration> for Rm {
-    type Result = MessageResult<ReadConfiguration>;
-
-    fn handle(&mut self, _: ReadConfiguration, _ctx: &mut Self::Context) -> Self::Result {
+impl Receive<ReadConfiguration> for Rm {
+    fn receive(
+        &mut self,
+        ReadConfiguration { reply }: ReadConfiguration,
+        _ctx: &mut Context<Self>,
+    ) {
         let InForce { policy_group, document, extra, .. } = self.in_force.clone();
-        MessageResult(ConfigurationSnapshot {
+        // Whoever asked may have given up.
+        let _ = reply.send(Ok(ConfigurationSnapshot {
             rm_id: self.id.to_string(),
             policy_group,
             config: document.text.clone(),
             extra_config: extra,
             checksum: document.checksum.clone(),
-        })
+        }));
     }
 }

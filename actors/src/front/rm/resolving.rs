@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::{Body, Rm, Update};
 use crate::api::users::{Answers, Questions};
 use crate::front::rm_proxy::Taken;
-use crate::metrics::ActorKind;
+use crate::mailbox::Receive;
 
 /// A request that waits for its owners.
 pub(super) struct Resolving {
@@ -43,9 +43,9 @@ impl Rm {
         if questions.is_empty() {
             return self.update(Update { body: Body::Application(request), taken }, &answers);
         }
-        let (patience, rm) = (self.users.timeout(), self.address.clone());
+        let (patience, rm) = (self.users.timeout(), self.mailbox.clone());
         let mut lookups = JoinSet::new();
-        lookups.spawn(async move { rm.do_send(Resolved(questions.ask(patience).await)) });
+        lookups.spawn(async move { rm.post(Resolved(questions.ask(patience).await)) });
         self.resolving = Some(Resolving { request, taken, answers, _lookups: lookups });
     }
 
@@ -65,11 +65,8 @@ impl Rm {
     }
 }
 
-impl Handler<Resolved> for Rm {
-    type Result = ();
-
-    fn handle(&mut self, Resolved(later): Resolved, ctx: &mut Self::Context) {
-        let _timer = self.tally.message(ActorKind::Rm);
+impl Receive<Resolved> for Rm {
+    fn receive(&mut self, Resolved(later): Resolved, ctx: &mut Context<Self>) {
         // The session may have ended.
         let Some(resolving) = self.resolving.take() else { return };
         self.users.learn(&later);
@@ -79,6 +76,5 @@ impl Handler<Resolved> for Rm {
         self.resolve(request, taken, answers);
         self.go_on();
         self.arm_events(ctx);
-        self.tally.flush();
     }
 }

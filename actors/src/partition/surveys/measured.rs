@@ -1,4 +1,4 @@
-//! What others measure of nodes and allocations: taken in, summed up, and compared with what is
+//! What others measure of nodes and allocations: summed up, and compared with what is
 //! accounted. What is kept of it is in `observing`.
 
 use std::collections::BTreeSet;
@@ -8,31 +8,10 @@ use monoceros_rules::nodes::utilization::NodeFigures;
 use monoceros_rules::values::resources::Resources;
 use tokio::sync::oneshot;
 
-use super::super::Measurements;
 use super::{Partition, answer};
 use crate::node::Node;
 use crate::snapshot::NodeRecommendation;
 use crate::step::{Baton, Route, Survey};
-
-/// Keeps what was measured. Answered, of each measurement, with whether it is of something known
-/// here.
-pub(crate) struct Observe {
-    measurements: Measurements,
-    reply: oneshot::Sender<Vec<bool>>,
-}
-
-impl Observe {
-    pub(crate) fn new(measurements: Measurements, reply: oneshot::Sender<Vec<bool>>) -> Self {
-        Self { measurements, reply }
-    }
-}
-
-impl Survey for Observe {
-    fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { measurements, reply } = *self;
-        answer(reply, partition.observe(measurements, baton));
-    }
-}
 
 /// What was measured together.
 #[derive(Debug, Default)]

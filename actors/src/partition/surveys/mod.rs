@@ -24,15 +24,17 @@ use std::collections::BTreeMap;
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
+use super::Partition;
+use super::input::{Entry, LocalErrand};
 use super::tasks::{Kept, Task};
-use super::{Entry, Partition};
+use crate::mailbox::Receive;
 use crate::step::{Baton, QueueSlot, Survey, Surveyor};
 
 pub(crate) use applications::{AllApplications, ApplicationsOf};
 pub(super) use dismiss::Dismiss;
 pub(crate) use facts::Everything;
 pub(super) use look_again::LookAgain;
-pub(crate) use measured::{Observe, Observed, ObservedSums, Recommendations};
+pub(crate) use measured::{Observed, ObservedSums, Recommendations};
 pub(crate) use nodes::{NodeLoads, Nodes};
 pub(crate) use overview::{Overview, PlacementRules};
 pub(crate) use queues::Queues;
@@ -101,11 +103,9 @@ impl Handler<Surveyor> for Partition {
     }
 }
 
-impl Handler<Read> for Partition {
-    type Result = ();
-
-    fn handle(&mut self, Read(survey): Read, ctx: &mut Self::Context) {
-        self.inbox.push_back(Entry::Read(survey));
+impl Receive<Read> for Partition {
+    fn receive(&mut self, Read(survey): Read, ctx: &mut Context<Self>) {
+        self.inbox.push(Entry::Errand(LocalErrand::Read(survey)));
         self.turn(ctx);
     }
 }

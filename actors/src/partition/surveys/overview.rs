@@ -3,11 +3,11 @@
 use monoceros_rules::values::resources::Resources;
 use tokio::sync::oneshot;
 
-use super::super::View;
 use super::{Partition, answer};
 use crate::queue::Queue;
 use crate::snapshot::{PartitionSnapshot, ShownRule};
 use crate::step::{Baton, QueueSlot, Route, Survey};
+use crate::views::PartitionView;
 
 /// What a partition shows of itself. Root alone is visited: it has what is allocated.
 pub(crate) struct Overview {
@@ -31,7 +31,7 @@ impl Survey for Overview {
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let view = View {
+        let view = PartitionView {
             name: &partition.name,
             config: &partition.config,
             state: partition.state,

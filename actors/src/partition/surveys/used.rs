@@ -9,9 +9,8 @@ use monoceros_rules::audit::QueueFact;
 use monoceros_rules::limits::Subject;
 
 use super::Partition;
-use crate::front::rm::Prepared;
 use crate::queue::Queue;
-use crate::step::{Baton, Directory, QueueSlot, Route, Survey};
+use crate::step::{Baton, Directory, Prepared, QueueSlot, Route, Survey};
 
 /// See the file's head.
 pub(in crate::partition) struct InUse {
@@ -40,7 +39,7 @@ impl Survey for InUse {
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         let usage = PartitionUsage { left_out: self.left_out, ..usage(&self.queues, baton) };
         let partition_name = Arc::clone(&partition.name);
-        partition.rm.do_send(Prepared { partition: partition_name, answer: Ok(usage) });
+        partition.session.prepared.post(Prepared { partition: partition_name, answer: Ok(usage) });
     }
 }
 

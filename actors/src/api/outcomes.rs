@@ -1,0 +1,176 @@
+//! What calls of the embedding API come to: values and errors, on which the engine stands as well.
+
+use std::collections::BTreeMap;
+
+use monoceros_config::ConfigErrors;
+use monoceros_config::difference::Difference;
+use monoceros_config::reload::TypeInUse;
+use monoceros_rules::queues::object_state::Refused;
+
+/// The scheduler did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The default queue configuration is not valid.
+    #[error("the default queue configuration is not valid:\n{0}")]
+    Queues(#[from] ConfigErrors),
+    /// The operating system gave no thread.
+    #[error("no thread for the scheduler: {0}")]
+    Thread(#[from] std::io::Error),
+    /// The thread ended before it had started the scheduler.
+    #[error("the scheduler's thread ended while it started")]
+    Ended,
+}
+
+/// A registration was refused; an earlier session of the same RM goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum RegisterError {
+    /// The request names no RM.
+    #[error("rmID missing")]
+    RmIdMissing,
+    /// The id is too long or has characters that are not allowed.
+    #[error("rmID `{0}` is not valid: 1 to 128 bytes without control characters and brackets")]
+    RmIdInvalid(String),
+    /// The queue configuration is not valid.
+    #[error("queue configuration is not valid:\n{0}")]
+    Config(#[from] ConfigErrors),
+    /// The scheduler has been shut down.
+    #[error("the scheduler is stopped")]
+    Stopped,
+}
+
+/// A request was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpdateError {
+    /// The request names no RM.
+    #[error("rmID missing")]
+    RmIdMissing,
+    /// No such RM is registered.
+    #[error("resource manager `{0}` is not registered")]
+    NotRegistered(String),
+    /// The scheduler has been shut down.
+    #[error("the scheduler is stopped")]
+    Stopped,
+}
+
+/// A read found nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// No such partition.
+    #[error("partition `{0}` not found")]
+    PartitionNotFound(String),
+    /// No such queue.
+    #[error("queue `{0}` not found")]
+    QueueNotFound(String),
+    /// The scheduler has been shut down.
+    #[error("the scheduler is stopped")]
+    Stopped,
+}
+
+/// A configuration was taken, or would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigurationUpdate {
+    /// Whose it is.
+    pub rm_id: String,
+    /// The text that was in force.
+    pub old_config: String,
+    /// Of [`Self::old_config`].
+    pub old_checksum: String,
+    /// Of the text that is in force now.
+    pub new_checksum: String,
+    /// Whether the two differ; if they do not, nothing was done to the queues.
+    pub changed: bool,
+    /// What is different in the new one, with what was in use a moment before.
+    pub difference: Difference,
+}
+
+/// An RM, and what came of other queues for RMs that bring none.
+pub type OutcomeOfDefaults = (String, Result<ConfigurationUpdate, ConfigurationError>);
+
+/// A configuration was not taken, and nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigurationError {
+    /// The request names no RM, and there is not exactly one.
+    #[error("rmID missing: it may be left out while exactly one resource manager is registered")]
+    RmIdMissing,
+    /// No such RM is registered.
+    #[error("resource manager `{0}` is not registered")]
+    NotRegistered(String),
+    /// The policy group of an RM cannot change while it is registered.
+    #[error("policy group `{given}` is not `{registered}`, that of the registration")]
+    PolicyGroup {
+        /// In the request.
+        given: String,
+        /// At the registration.
+        registered: String,
+    },
+    /// The text is not valid.
+    #[error("queue configuration is not valid:\n{0}")]
+    Invalid(ConfigErrors),
+    /// A queue with applications would change between leaf and parent.
+    #[error(transparent)]
+    TypeInUse(#[from] TypeInUse),
+    /// A partition of the RM was lost to an internal failure: it must register again.
+    #[error("a partition of `{0}` was lost; it must register again")]
+    PartitionLost(String),
+    /// The scheduler has been shut down.
+    #[error("the scheduler is stopped")]
+    Stopped,
+}
+
+impl From<UpdateError> for ConfigurationError {
+    fn from(error: UpdateError) -> Self {
+        match error {
+            UpdateError::RmIdMissing => Self::RmIdMissing,
+            UpdateError::NotRegistered(rm) => Self::NotRegistered(rm),
+            UpdateError::Stopped => Self::Stopped,
+        }
+    }
+}
+
+/// The configuration in force for an RM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigurationSnapshot {
+    /// Whose it is.
+    pub rm_id: String,
+    /// `queues` unless the registration named another.
+    pub policy_group: String,
+    /// The text of the queue configuration (YAML).
+    pub config: String,
+    /// As the RM sent it last, with whatever secrets are in it.
+    pub extra_config: BTreeMap<String, String>,
+    /// Of [`Self::config`]: 64 upper-case hex digits.
+    pub checksum: String,
+}
+
+/// A partition did not change its state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PartitionStateError {
+    /// The RM cannot be reached.
+    #[error(transparent)]
+    Rm(#[from] UpdateError),
+    /// The RM has no such partition.
+    #[error("partition `{0}` not found")]
+    PartitionNotFound(String),
+    /// No way leads from its state to that one.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// What went with an RM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Allocations that were released.
+    pub allocations: u64,
+    /// Nodes of its partitions.
+    pub nodes: u64,
+    /// Applications that had not ended.
+    pub applications: u64,
+}
+
+impl Removed {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.allocations += other.allocations;
+        self.nodes += other.nodes;
+        self.applications += other.applications;
+    }
+}

@@ -1,0 +1,252 @@
+//! Setting a scheduler up and starting it.
+
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::sync::watch;
+
+use super::{SchedulerHandle, StartError};
+use crate::api::users::{Resolvers, UserGroupResolver};
+use crate::clock::wall_clock_ns;
+use crate::events::{EventLog, EventSettings, StreamLimits};
+use crate::front::rm::{DefaultQueues, Intake};
+use crate::front::rm_proxy::RmProxy;
+use crate::front::settings::Settings;
+pub use crate::front::settings::Threads;
+use crate::metrics::Metrics;
+use crate::partition::oracle::Watch;
+
+/// The entry to this crate: [`Scheduler::builder`].
+#[derive(Debug)]
+pub struct Scheduler;
+
+impl Scheduler {
+    /// Begins to set a scheduler up.
+    pub fn builder() -> SchedulerBuilder {
+        SchedulerBuilder::default()
+    }
+}
+
+/// Sets a scheduler up. Defaults: the embedded queue configuration, a thread per partition, the
+/// machine's time.
+#[derive(Clone, Debug, Default)]
+pub struct SchedulerBuilder {
+    threads: Threads,
+    default_queues: String,
+    epoch_ns: Option<i64>,
+    reorder_window: Duration,
+    intake: Intake,
+    watch: Watch,
+    events: EventSettings,
+    resolvers: Resolvers,
+}
+
+impl SchedulerBuilder {
+    /// The queue configuration of RMs that register without one (YAML).
+    #[must_use]
+    pub fn default_queues(mut self, yaml: impl Into<String>) -> Self {
+        self.default_queues = yaml.into();
+        self
+    }
+
+    /// On which threads the actors live, for [`Self::start`].
+    #[must_use]
+    pub fn threads(mut self, threads: Threads) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// The epoch time at the start, ns; the machine's unless given. Time goes on with
+    /// `tokio::time`.
+    #[must_use]
+    pub fn epoch_ns(mut self, epoch_ns: i64) -> Self {
+        self.epoch_ns = Some(epoch_ns);
+        self
+    }
+
+    /// How long asks may wait for an application that has not come yet, before they are rejected:
+    /// for RMs whose requests come by several streams. None unless set.
+    #[must_use]
+    pub fn reorder_window(mut self, window: Duration) -> Self {
+        self.reorder_window = window;
+        self
+    }
+
+    /// The most bytes of the id of an application, node, request or allocation; 1,024 unless set.
+    /// What is longer is rejected.
+    #[must_use]
+    pub fn id_bytes(mut self, bytes: usize) -> Self {
+        self.intake.id_bytes = bytes;
+        self
+    }
+
+    /// The most allocations that one ask may want (`maxAllocations`); 10,000 unless set. An ask
+    /// that wants more is rejected.
+    #[must_use]
+    pub fn max_repeat(mut self, allocations: u32) -> Self {
+        self.intake.max_repeat = allocations;
+        self
+    }
+
+    /// Whether an allocation is taken back when it has run for the `executionTimeoutMilliSeconds`
+    /// of its ask (applications chapter, 2.8). It is unless set.
+    #[must_use]
+    pub fn enforce_execution_timeout(mut self, enforce: bool) -> Self {
+        self.intake.enforces_execution_timeout = enforce;
+        self
+    }
+
+    /// Whether changes of a node that is not there are rejected, rather than ignored and counted
+    /// (scheduler-interface chapter, V48). They are not unless set: no client of old expects it.
+    #[must_use]
+    pub fn reject_node_updates(mut self, reject: bool) -> Self {
+        self.intake.rejects_node_updates = reject;
+        self
+    }
+
+    /// How many items of an RM may wait for its partitions before
+    /// [`SchedulerHandle::update_allocation`] and its like wait, too; 65,536 unless set. Whoever
+    /// waits goes on at half of it.
+    #[must_use]
+    pub fn ingress_items(mut self, items: usize) -> Self {
+        self.intake.waiting_items = items;
+        self
+    }
+
+    /// Whether events are made (`event.trackingEnabled`). They are unless set. This and the other
+    /// settings of events hold where the `extraConfig` of the RM that registered or updated last
+    /// says nothing else.
+    #[must_use]
+    pub fn event_tracking(mut self, enabled: bool) -> Self {
+        self.events.tracking = enabled;
+        self
+    }
+
+    /// Most events that an RM is told of in 2 s (`event.requestCapacity`); the default is 1,000,
+    /// and 0 means that.
+    #[must_use]
+    pub fn event_request_capacity(mut self, events: usize) -> Self {
+        if events > 0 {
+            self.events.request_capacity = events;
+        }
+        self
+    }
+
+    /// How many events are kept to be read (`event.ringBufferCapacity`); the default is 100,000,
+    /// and 0 means that.
+    #[must_use]
+    pub fn event_ring_capacity(mut self, events: usize) -> Self {
+        if events > 0 {
+            self.events.ring_capacity = events;
+        }
+        self
+    }
+
+    /// How many readers may follow the events over the network (`event.maxStreams`,
+    /// `event.maxStreamsPerHost`); 100 and 15 unless set. It is for the edges to keep to it.
+    #[must_use]
+    pub fn event_streams(mut self, limits: StreamLimits) -> Self {
+        self.events.streams = limits;
+        self
+    }
+
+    /// Who says which groups a user is in, for partitions whose configuration names `name` as
+    /// `usergroupresolver.type`. The empty name, and each that is not known, means that a user is in
+    /// one group of the same name.
+    #[must_use]
+    pub fn user_group_resolver(
+        mut self,
+        name: impl Into<String>,
+        resolver: Arc<dyn UserGroupResolver>,
+    ) -> Self {
+        self.resolvers.add(name.into(), resolver);
+        self
+    }
+
+    /// How long a resolver may take for one user before the user counts as one that cannot be
+    /// resolved; 10 s unless set. What an RM sends waits for it, in order.
+    #[must_use]
+    pub fn user_lookup_timeout(mut self, timeout: Duration) -> Self {
+        self.resolvers.set_timeout(timeout);
+        self
+    }
+
+    /// Decisions after which an offer comes home. 1 is the reference that any other must agree
+    /// with; the default is 64.
+    #[must_use]
+    pub fn decisions_per_trip(mut self, decisions: u32) -> Self {
+        self.watch.decisions_per_trip = decisions.max(1);
+        self
+    }
+
+    /// The most nodes that one question about a predicate that is answered later names, at least
+    /// one; 512 unless set. The first question of an ask names one, the next 16, then twice as
+    /// many each time.
+    #[must_use]
+    pub fn candidates_per_question(mut self, nodes: usize) -> Self {
+        self.watch.candidates_per_question = nodes.max(1);
+        self
+    }
+
+    /// Compares the books, every decision and every silence with a full search, and panics where
+    /// they disagree: the partition is lost and its RM asked to resync. For tests; costs a
+    /// visit to all actors per decision.
+    #[must_use]
+    pub fn compare_with_full_search(mut self) -> Self {
+        self.watch.oracle = true;
+        self.watch.decisions_per_trip = 1;
+        self
+    }
+
+    /// Starts the scheduler on threads of its own.
+    pub fn start(self) -> Result<SchedulerHandle, StartError> {
+        let settings = self.settings()?;
+        let start_ns = settings.epoch_ns;
+        let events = Arc::clone(&settings.events);
+        let metrics = Metrics::new();
+        let (sender, started) = mpsc::channel();
+        let for_thread = Arc::clone(&metrics);
+        let (alive, ended) = watch::channel(());
+        std::thread::Builder::new().name("monoceros-front".to_owned()).spawn(move || {
+            // Dropped with the thread, whatever ends it.
+            let _alive = alive;
+            let system = System::new();
+            let proxy = system.block_on(async { RmProxy::begin(settings, &for_thread) });
+            if sender.send((proxy, System::current())).is_ok() {
+                let _ = system.run();
+            }
+        })?;
+        let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
+        let ended = Some(ended);
+        Ok(SchedulerHandle { proxy, system: Some(system), metrics, events, start_ns, ended })
+    }
+
+    /// Starts the scheduler with every actor on the present thread, which must be inside a
+    /// `tokio::task::LocalSet` (or an actix system) on a current-thread runtime. With a paused
+    /// clock it runs in virtual time.
+    pub fn start_local(mut self) -> Result<SchedulerHandle, StartError> {
+        self.threads = Threads::One;
+        let metrics = Metrics::new();
+        let settings = self.settings()?;
+        let start_ns = settings.epoch_ns;
+        let events = Arc::clone(&settings.events);
+        let proxy = RmProxy::begin(settings, &metrics);
+        Ok(SchedulerHandle { proxy, system: None, metrics, events, start_ns, ended: None })
+    }
+
+    fn settings(self) -> Result<Settings, StartError> {
+        let default_queues = DefaultQueues::read(&self.default_queues)?;
+        Ok(Settings {
+            threads: self.threads,
+            default_queues,
+            epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
+            reorder_window: self.reorder_window,
+            intake: self.intake,
+            watch: self.watch,
+            events: EventLog::new(self.events),
+            resolvers: self.resolvers,
+        })
+    }
+}

@@ -1,0 +1,111 @@
+//! An RM's requests, in order: taken apart, handed to the partitions a few chunks at a time, and
+//! acknowledged as long as not too much waits.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use monoceros_proto::si::v1 as si;
+use tokio::sync::oneshot;
+
+use super::Rm;
+use super::reconfiguring::Deferred;
+use crate::api::users::Answers;
+use crate::front::rm_proxy::Taken;
+use crate::mailbox::Receive;
+use crate::partition::{Chunk, Entry, Reports};
+use crate::step::Credit;
+
+/// Items of one chunk, and chunks in the inbox of a partition.
+pub(crate) const CHUNK: usize = 256;
+const CHUNKS_AHEAD: usize = 2;
+
+/// One request message.
+pub(crate) enum Body {
+    Allocation(si::AllocationRequest),
+    Application(si::ApplicationRequest),
+    Node(si::NodeRequest),
+    /// What is really used.
+    Utilization(Reports),
+    /// Tell when everything before this has been decided and said.
+    Barrier(oneshot::Sender<()>),
+}
+
+/// A request of this RM; `taken` is answered once there is room for more.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Update {
+    pub(crate) body: Body,
+    pub(crate) taken: Taken,
+}
+
+impl Rm {
+    pub(super) fn update(&mut self, Update { body, taken }: Update, answers: &Answers) {
+        let translated = match body {
+            Body::Allocation(request) => self.translate_allocation(request),
+            Body::Application(request) => self.translate_application(request, answers),
+            Body::Node(request) => self.translate_node(request),
+            Body::Utilization(reports) => self.translate_reports(reports),
+            Body::Barrier(reply) => self.translate_barrier(reply),
+        };
+        self.deliver("", translated.refused);
+        self.hand_in(translated.chunks);
+        if self.waiting_items() > self.settings.intake.waiting_items {
+            self.blocked.push(taken);
+        } else {
+            let _ = taken.send(Ok(()));
+        }
+        self.pump();
+    }
+
+    /// Hands each partition what it may have ahead.
+    pub(super) fn pump(&mut self) {
+        for held in self.partitions.values_mut() {
+            while held.ahead < CHUNKS_AHEAD {
+                let Some(chunk) = held.waiting.pop_front() else { break };
+                held.waiting_items -= chunk.iter().map(Entry::items).sum::<usize>();
+                held.ahead += 1;
+                held.mailbox.post(Chunk(chunk));
+            }
+        }
+        if self.waiting_items() <= self.settings.intake.waiting_items / 2 {
+            for taken in self.blocked.drain(..) {
+                let _ = taken.send(Ok(()));
+            }
+        }
+    }
+
+    pub(super) fn waiting_items(&self) -> usize {
+        self.partitions.values().map(|held| held.waiting_items).sum()
+    }
+
+    pub(super) fn hand_in(&mut self, chunks: Vec<(Arc<str>, Vec<Entry>)>) {
+        for (partition, chunk) in chunks {
+            let Some(held) = self.partitions.get_mut(&partition) else {
+                debug_assert!(self.lost.contains(&partition), "translated for a known partition");
+                continue;
+            };
+            held.waiting_items += chunk.iter().map(Entry::items).sum::<usize>();
+            held.waiting.push_back(chunk);
+        }
+    }
+}
+
+impl Receive<Update> for Rm {
+    fn receive(&mut self, update: Update, ctx: &mut Context<Self>) {
+        if self.holds_back() {
+            self.deferred.push_back(Deferred::Update(update));
+        } else {
+            self.take_up(update);
+            self.arm_events(ctx);
+        }
+    }
+}
+
+impl Receive<Credit> for Rm {
+    fn receive(&mut self, Credit { partition }: Credit, _ctx: &mut Context<Self>) {
+        if let Some(held) = self.partitions.get_mut(&partition) {
+            held.ahead = held.ahead.saturating_sub(1);
+        }
+        self.pump();
+    }
+}

@@ -1,0 +1,167 @@
+//! The partitions of a session: how they begin, where they are, and how they go.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, VecDeque};
+use std::panic::catch_unwind;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use actix_rt::Arbiter;
+use monoceros_config::PartitionConfig;
+
+use super::Rm;
+use crate::api::outcomes::ConfigurationError;
+use crate::api::users::PartitionUsers;
+use crate::front::rm_proxy::PartitionEntry;
+use crate::front::settings::Threads;
+use crate::mailbox::{Mailbox, Receive};
+use crate::partition::{Abandon, ApplyControl, Entry, Partition, PartitionParams};
+use crate::step::{PartitionClosed, PartitionLost, SessionLink};
+
+/// The partitions of a session as reads find them. Written by the session and read by the front
+/// inbox, on one thread.
+#[derive(Clone, Default)]
+pub(crate) struct Roster(Rc<RefCell<Vec<PartitionEntry>>>);
+
+impl Roster {
+    pub(crate) fn entries(&self) -> Vec<PartitionEntry> {
+        self.0.borrow().clone()
+    }
+
+    fn add(&self, entry: PartitionEntry) {
+        self.0.borrow_mut().push(entry);
+    }
+
+    pub(super) fn forget(&self, names: &BTreeSet<Arc<str>>) {
+        self.0.borrow_mut().retain(|entry| !names.contains(&entry.name));
+    }
+}
+
+/// A partition as its session holds it.
+pub(super) struct PartitionLink {
+    pub(super) mailbox: Mailbox<Partition>,
+    pub(super) arbiter: Option<Arbiter>,
+    pub(super) waiting: VecDeque<Vec<Entry>>,
+    pub(super) waiting_items: usize,
+    pub(super) ahead: usize,
+    pub(super) users: PartitionUsers,
+}
+
+impl Rm {
+    pub(super) fn start_partition(&mut self, name: Arc<str>, config: Arc<PartitionConfig>) {
+        let users = self.users.of(&name, &config.resolver);
+        let nth = self.partitions_so_far;
+        self.partitions_so_far += 1;
+        let params = PartitionParams {
+            name: Arc::clone(&name),
+            nth,
+            config,
+            session: self.link(),
+            callback: Arc::clone(&self.callback),
+            clock: self.clock,
+            reorder_window: self.settings.reorder_window,
+            intake: self.settings.intake,
+            metrics: Arc::clone(&self.metrics),
+            watch: self.settings.watch.clone(),
+            tracking: self.settings.events.tracking().clone(),
+        };
+        let arbiter = match self.settings.threads {
+            Threads::PerPartition => own_arbiter(&name),
+            Threads::One => None,
+        };
+        let address = match &arbiter {
+            Some(arbiter) => {
+                Partition::start_in_arbiter(&arbiter.handle(), |ctx| Partition::new(params, ctx))
+            }
+            None => Partition::create(|ctx| Partition::new(params, ctx)),
+        };
+        let mailbox = Mailbox::new(address, &self.metrics);
+        for control in &self.controls {
+            mailbox.post(ApplyControl(control.clone()));
+        }
+        self.roster.add(PartitionEntry {
+            rm_id: Arc::clone(&self.id),
+            name: Arc::clone(&name),
+            build_info: Arc::clone(&self.build_info),
+            mailbox: mailbox.clone(),
+        });
+        let waiting = VecDeque::new();
+        let held = PartitionLink { mailbox, arbiter, waiting, waiting_items: 0, ahead: 0, users };
+        self.partitions.insert(name, held);
+    }
+
+    /// The way back for a partition.
+    pub(super) fn link(&self) -> SessionLink {
+        SessionLink {
+            notices: self.mailbox.destination(),
+            credit: self.mailbox.destination(),
+            prepared: self.mailbox.destination(),
+            lost: self.mailbox.destination(),
+            closed: self.mailbox.destination(),
+        }
+    }
+
+    pub(super) fn is_partition(&self, name: &str) -> bool {
+        self.partitions.contains_key(name) || self.lost.contains(name)
+    }
+
+    pub(super) fn stop_arbiter(held: &PartitionLink) {
+        if let Some(arbiter) = &held.arbiter {
+            arbiter.stop();
+        }
+    }
+}
+
+/// A thread for a partition. Where the system has none left to give, or no file descriptors for it,
+/// the partition shares the front's: slower, and all goes on.
+fn own_arbiter(partition: &str) -> Option<Arbiter> {
+    // It has no other way to say that it cannot.
+    let arbiter = catch_unwind(Arbiter::new);
+    if arbiter.is_err() {
+        tracing::error!(partition, "no thread of its own: the partition shares the front's");
+    }
+    arbiter.ok()
+}
+
+impl Receive<PartitionLost> for Rm {
+    fn receive(&mut self, PartitionLost { partition }: PartitionLost, ctx: &mut Context<Self>) {
+        let Some(held) = self.partitions.remove(&partition) else { return };
+        held.mailbox.post(Abandon);
+        Self::stop_arbiter(&held);
+        if self.is_ending {
+            if self.partitions.is_empty() {
+                self.end(ctx);
+            }
+            return;
+        }
+        if self.left_as_wanted(&partition) {
+            return;
+        }
+        tracing::error!(rm = %self.id, %partition, "partition lost, its RM must register again");
+        if !self.silence.reigns() {
+            self.callback.resync_required(&format!("partition `{partition}` was lost"));
+        }
+        self.lost.insert(Arc::clone(&partition));
+        let lost = ConfigurationError::PartitionLost(self.id.to_string());
+        self.answered(&partition, Err(lost));
+        self.pump();
+    }
+}
+
+impl Receive<PartitionClosed> for Rm {
+    fn receive(&mut self, closed: PartitionClosed, ctx: &mut Context<Self>) {
+        let PartitionClosed { partition, removed } = closed;
+        if let Some(held) = self.partitions.remove(&partition) {
+            Self::stop_arbiter(&held);
+        }
+        self.removed.add(removed);
+        if self.is_ending {
+            if self.partitions.is_empty() {
+                self.end(ctx);
+            }
+        } else {
+            self.left_as_wanted(&partition);
+        }
+    }
+}

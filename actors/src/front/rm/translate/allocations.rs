@@ -1,0 +1,244 @@
+//! Asks, allocations that exist, and releases.
+
+use std::sync::Arc;
+
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::work::allocations::Form;
+use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::rejection::{Ignored, Rejection};
+
+use super::super::Rm;
+use super::super::checks::{
+    Intake, amount, check_placeholder, first_of, preemption, shared, task_group, wanted,
+};
+use super::{Gathering, Translated};
+use crate::partition::{ForeignRequest, RefusedItem, Request};
+use crate::step::{Cause, Existing, Op, Which};
+
+const FOREIGN: &str = "foreign";
+
+impl Rm {
+    pub(in crate::front::rm) fn translate_allocation(
+        &self,
+        request: si::AllocationRequest,
+    ) -> Translated {
+        let mut gathering = Gathering::new();
+        for allocation in request.allocations {
+            self.allocation(allocation, &mut gathering);
+        }
+        for ask in request.asks {
+            self.ask(ask, &mut gathering);
+        }
+        let releases = request.releases.unwrap_or_default();
+        for release in releases.allocation_asks_to_release {
+            self.ask_release(&release, &mut gathering);
+        }
+        for release in releases.allocations_to_release {
+            self.release(&release, &mut gathering);
+        }
+        gathering.done()
+    }
+
+    fn ask(&self, ask: si::AllocationAsk, gathering: &mut Gathering) {
+        let (key, application) = (Arc::from(ask.allocation_key), Arc::from(ask.application_id));
+        let reject = |reason| RefusedItem::Ask {
+            form: Form::Ask,
+            key: Arc::clone(&key),
+            application: Arc::clone(&application),
+            reason,
+        };
+        let Some(partition) = self.partition(&ask.partition_name, gathering) else {
+            let (key, partition) = (Arc::clone(&key), ask.partition_name);
+            let reason = Rejection::PartitionOfAllocation { key, partition };
+            return gathering.refuse(reject(reason));
+        };
+        let intake = &self.settings.intake;
+        let checked = intake
+            .check_key(&key)
+            .and_then(|()| check_placeholder(&key, ask.placeholder, &ask.task_group_name))
+            .and_then(|()| intake.check_repeat(&key, ask.max_allocations))
+            .and_then(|repeat| Ok((repeat, wanted(&key, ask.resource_ask.as_ref())?)));
+        let (repeat, resources) = match checked {
+            Ok(checked) => checked,
+            Err(reason) => return gathering.request(&partition, Request::Refused(reject(reason))),
+        };
+        let attributes = intake.attributes(&ask.tags);
+        let policy = ask.preemption_policy.as_ref();
+        let spec = AskSpec {
+            key: Arc::clone(&key),
+            resources,
+            repeat,
+            priority: ask.priority,
+            created_ns: attributes.created_ns,
+            required_node: attributes.required_node,
+            originator: ask.originator,
+            preemption: preemption(policy, &ask.tags),
+            execution_timeout_ms: intake.execution_timeout(ask.execution_timeout_milli_seconds),
+            task_group: task_group(ask.task_group_name),
+            form: Form::Ask,
+            tags: shared(ask.tags),
+        };
+        gathering.op(&partition, application, Op::Ask(Arc::new(spec)));
+    }
+
+    fn allocation(&self, allocation: si::Allocation, gathering: &mut Gathering) {
+        let uuid = first_of(&allocation.uuid, &allocation.allocation_id).to_owned();
+        let form = if uuid.is_empty() { Form::Unified } else { Form::Recovered };
+        let key: Arc<str> = Arc::from(allocation.allocation_key.as_str());
+        let application: Arc<str> = Arc::from(allocation.application_id.as_str());
+        let reject = |reason| RefusedItem::Ask {
+            form,
+            key: Arc::clone(&key),
+            application: Arc::clone(&application),
+            reason,
+        };
+        let Some(partition) = self.partition(&allocation.partition_name, gathering) else {
+            let (key, partition) = (Arc::clone(&key), allocation.partition_name);
+            let reason = Rejection::PartitionOfAllocation { key, partition };
+            return gathering.refuse(reject(reason));
+        };
+        if allocation.allocation_tags.contains_key(FOREIGN) {
+            match foreign(&key, &allocation, &self.settings.intake) {
+                Ok(foreign) => {
+                    gathering.request(&partition, Request::Foreign(Box::new(foreign)));
+                }
+                Err(reason) => gathering.request(&partition, Request::Refused(reject(reason))),
+            }
+            return;
+        }
+        let node = allocation.node_id.clone();
+        match spec_of(allocation, form, &self.settings.intake) {
+            Err(reason) => gathering.request(&partition, Request::Refused(reject(reason))),
+            Ok(spec) if node.is_empty() && form == Form::Recovered => {
+                let text = format!("recovered allocation without node: `{}`", spec.key);
+                let reason = Rejection::NodeMissing(text);
+                gathering.request(&partition, Request::Refused(reject(reason)));
+            }
+            Ok(spec) if node.is_empty() => {
+                gathering.op(&partition, application, Op::Unified(Arc::new(spec)));
+            }
+            Ok(spec) => {
+                let uuid = if uuid.is_empty() { Arc::clone(&spec.key) } else { Arc::from(uuid) };
+                let existing = Existing { spec: Arc::new(spec), uuid, node: Arc::from(node) };
+                gathering.op(&partition, application, Op::Existing(Box::new(existing)));
+            }
+        }
+    }
+
+    fn ask_release(&self, release: &si::AllocationAskRelease, gathering: &mut Gathering) {
+        let Some(partition) = self.partition(&release.partition_name, gathering) else {
+            return gathering.ignore(Ignored::ReleaseOfUnknown);
+        };
+        match self.cause(release.termination_type, gathering) {
+            // It confirms that a placeholder timed out: what is pending stays.
+            None | Some(Cause::ConfirmedTimeout) => return,
+            Some(_) => {}
+        }
+        if release.application_id.is_empty() {
+            return gathering.ignore(Ignored::ReleaseOfNothing);
+        }
+        let key = Some(release.allocation_key.as_str()).filter(|key| !key.is_empty());
+        let op = Op::WithdrawAsks(key.map(Arc::from));
+        gathering.op(&partition, Arc::from(release.application_id.as_str()), op);
+    }
+
+    fn release(&self, release: &si::AllocationRelease, gathering: &mut Gathering) {
+        let Some(partition) = self.partition(&release.partition_name, gathering) else {
+            return gathering.ignore(Ignored::ReleaseOfUnknown);
+        };
+        let uuid = first_of(&release.uuid, &release.allocation_id);
+        if release.application_id.is_empty() {
+            let key = first_of(&release.allocation_key, uuid);
+            if key.is_empty() {
+                gathering.ignore(Ignored::ReleaseOfNothing);
+            } else if self.cause(release.termination_type, gathering).is_some() {
+                gathering.request(&partition, Request::ForeignGone(Arc::from(key)));
+            }
+            return;
+        }
+        let which = if !uuid.is_empty() {
+            Which::Uuid(Arc::from(uuid))
+        } else if !release.allocation_key.is_empty() {
+            Which::Key(Arc::from(release.allocation_key.as_str()))
+        } else {
+            Which::All
+        };
+        let Some(cause) = self.cause(release.termination_type, gathering) else { return };
+        let is_for_good = cause == Cause::SchedulingFailed && release.exclude_node;
+        let cause = if is_for_good { Cause::RefusedForGood } else { cause };
+        let op = Op::Release { which, cause };
+        gathering.op(&partition, Arc::from(release.application_id.as_str()), op);
+    }
+
+    /// Why the RM sends a release. A type that is not defined means that the RM stopped it, unless
+    /// such releases are to be ignored (V42).
+    fn cause(&self, termination_type: i32, gathering: &mut Gathering) -> Option<Cause> {
+        match si::TerminationType::try_from(termination_type) {
+            Ok(si::TerminationType::Timeout) => Some(Cause::ConfirmedTimeout),
+            Ok(si::TerminationType::PreemptedByScheduler) => Some(Cause::ConfirmedPreemption),
+            Ok(si::TerminationType::PlaceholderReplaced) => Some(Cause::ConfirmedReplacement),
+            Ok(si::TerminationType::SchedulingFailedOnRm) => Some(Cause::SchedulingFailed),
+            Ok(si::TerminationType::StoppedByRm | si::TerminationType::UnknownTerminationType) => {
+                Some(Cause::Stopped)
+            }
+            Err(_) => {
+                gathering.ignore(Ignored::TerminationType);
+                (!self.strict_enums).then_some(Cause::Stopped)
+            }
+        }
+    }
+}
+
+/// What an `Allocation` message asks for.
+pub(super) fn spec_of(
+    allocation: si::Allocation,
+    form: Form,
+    intake: &Intake,
+) -> Result<AskSpec, Rejection> {
+    let key: Arc<str> = Arc::from(allocation.allocation_key);
+    intake.check_key(&key)?;
+    check_placeholder(&key, allocation.placeholder, &allocation.task_group_name)?;
+    let resources = wanted(&key, allocation.resource_per_alloc.as_ref())?;
+    let attributes = intake.attributes(&allocation.allocation_tags);
+    Ok(AskSpec {
+        key,
+        resources,
+        repeat: 1,
+        priority: allocation.priority,
+        created_ns: attributes.created_ns,
+        required_node: attributes.required_node,
+        originator: allocation.originator,
+        preemption: preemption(allocation.preemption_policy.as_ref(), &allocation.allocation_tags),
+        task_group: task_group(allocation.task_group_name),
+        execution_timeout_ms: None,
+        form,
+        tags: shared(allocation.allocation_tags),
+    })
+}
+
+fn foreign(
+    key: &Arc<str>,
+    allocation: &si::Allocation,
+    intake: &Intake,
+) -> Result<ForeignRequest, Rejection> {
+    intake.check_key(key)?;
+    let resources = amount(key, allocation.resource_per_alloc.as_ref())?;
+    if resources.has_negative() {
+        return Err(Rejection::NegativeResource(Arc::clone(key)));
+    }
+    if allocation.node_id.is_empty() {
+        let text = format!("trying to add a foreign request `{key}` without node");
+        return Err(Rejection::NodeMissing(text));
+    }
+    let kind = allocation.allocation_tags.get(FOREIGN).map_or("", String::as_str);
+    if kind != "static" && kind != "default" {
+        tracing::warn!(%key, kind, "foreign allocation of an unknown kind taken as `default`");
+    }
+    Ok(ForeignRequest {
+        key: Arc::clone(key),
+        node: Arc::from(allocation.node_id.as_str()),
+        resources,
+        tags: shared(allocation.allocation_tags.clone()),
+        preemptable: kind != "static",
+    })
+}

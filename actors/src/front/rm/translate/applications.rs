@@ -1,0 +1,73 @@
+//! Applications that come and go.
+
+use std::sync::Arc;
+
+use monoceros_config::placement;
+use monoceros_proto::si::v1 as si;
+use monoceros_rules::work::application::NewApplication;
+use monoceros_rules::work::identity::{Identity, UserError};
+use monoceros_rules::work::rejection::{Ignored, Rejection};
+
+use super::super::Rm;
+use super::super::checks::{Intake, amount, shared};
+use super::{Gathering, Translated};
+use crate::api::users::Answers;
+use crate::partition::{RefusedItem, Request};
+
+impl Rm {
+    /// `answers`: of the lookups that the request waited for.
+    pub(in crate::front::rm) fn translate_application(
+        &mut self,
+        request: si::ApplicationRequest,
+        answers: &Answers,
+    ) -> Translated {
+        let mut gathering = Gathering::new();
+        for new in request.new {
+            let id: Arc<str> = Arc::from(new.application_id.as_str());
+            let reject = |reason| RefusedItem::Application { id: Arc::clone(&id), reason };
+            let Some(partition) = self.partition(&new.partition_name, &mut gathering) else {
+                let (id, partition) = (Arc::clone(&id), new.partition_name);
+                let reason = Rejection::PartitionOfApplication { id, partition };
+                gathering.refuse(reject(reason));
+                continue;
+            };
+            // A partition that is lost takes nothing.
+            let Some(held) = self.partitions.get_mut(&partition) else { continue };
+            let owner = |ugi, forced| held.users.owner(ugi, forced, answers);
+            let request = match new_application(new, &self.settings.intake, owner) {
+                Ok(new) => Request::AddApplication(Box::new(new)),
+                Err(reason) => Request::Refused(reject(reason)),
+            };
+            gathering.request(&partition, request);
+        }
+        for remove in request.remove {
+            if let Some(partition) = self.partition(&remove.partition_name, &mut gathering) {
+                let request = Request::RemoveApplication(Arc::from(remove.application_id));
+                gathering.request(&partition, request);
+            } else {
+                gathering.ignore(Ignored::RemovalOfUnknown);
+            }
+        }
+        gathering.done()
+    }
+}
+
+fn new_application(
+    new: si::AddApplicationRequest,
+    intake: &Intake,
+    owner: impl FnOnce(si::UserGroupInformation, bool) -> Result<Identity, UserError>,
+) -> Result<NewApplication, Rejection> {
+    intake.check_id(&new.application_id).map_err(Rejection::ApplicationId)?;
+    let id: Arc<str> = Arc::from(new.application_id);
+    let placeholders = amount(&id, new.placeholder_ask.as_ref())?;
+    if placeholders.has_negative() {
+        return Err(Rejection::NegativePlaceholders(id));
+    }
+    let forced = placement::is_forced(&new.tags);
+    let owner = owner(new.ugi.unwrap_or_default(), forced);
+    let Identity { user, groups } =
+        owner.map_err(|why| Rejection::User { id: Arc::clone(&id), why })?;
+    let user = Arc::from(user);
+    let (queue, tags) = (new.queue_name, shared(new.tags));
+    Ok(NewApplication { id, queue, user, groups, tags, placeholder_ask: placeholders })
+}

@@ -1,0 +1,135 @@
+//! Nodes that come, change and leave.
+
+use std::sync::Arc;
+
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::node_info::ActionFromRm as Action;
+use monoceros_rules::work::allocations::Form;
+use monoceros_rules::work::rejection::{Ignored, Rejection};
+
+use super::super::Rm;
+use super::super::checks::{Intake, counted, first_of};
+use super::allocations::spec_of;
+use super::{Gathering, Translated};
+use crate::events::Event;
+use crate::partition::{NewNode, RefusedItem, Request};
+use crate::step::{Existing, NodeChange, Notice};
+
+const NODE_PARTITION: &str = "si/node-partition";
+
+impl Rm {
+    pub(in crate::front::rm) fn translate_node(&self, request: si::NodeRequest) -> Translated {
+        let mut gathering = Gathering::new();
+        for node in request.nodes {
+            self.node(node, &mut gathering);
+        }
+        gathering.done()
+    }
+
+    fn node(&self, mut node: si::NodeInfo, gathering: &mut Gathering) {
+        let id: Arc<str> = Arc::from(std::mem::take(&mut node.node_id));
+        let action = Action::try_from(node.action).unwrap_or(Action::UnknownActionFromRm);
+        let named = node.attributes.get(NODE_PARTITION).map_or("", String::as_str);
+        let Some(partition) = self.partition(named, gathering) else {
+            let partition = named.to_owned();
+            return self.node_of_no_partition(&id, action, partition, gathering);
+        };
+        match self.node_request(&id, action, node, &partition) {
+            Ok(request) => gathering.request(&partition, request),
+            Err(reason) => {
+                tracing::warn!(rm = %self.id, node = %id, %reason, "node update ignored");
+                gathering.ignore(Ignored::NodeUpdate);
+            }
+        }
+    }
+
+    fn node_of_no_partition(
+        &self,
+        id: &Arc<str>,
+        action: Action,
+        partition: String,
+        gathering: &mut Gathering,
+    ) {
+        let reason = Rejection::PartitionOfNode { id: Arc::clone(id), partition };
+        let comes = matches!(action, Action::Create | Action::CreateDrain);
+        if comes {
+            gathering.refused.extend(self.schedulable(id, action == Action::Create));
+        }
+        if comes || self.settings.intake.rejects_node_updates {
+            return gathering.refuse(RefusedItem::Node { id: Arc::clone(id), reason });
+        }
+        tracing::warn!(rm = %self.id, node = %id, %reason, "node update ignored");
+        gathering.ignore(Ignored::NodeUnknown);
+    }
+
+    /// What is wanted of a node, or refused; or why an update of it has no effect.
+    fn node_request(
+        &self,
+        id: &Arc<str>,
+        action: Action,
+        node: si::NodeInfo,
+        partition: &Arc<str>,
+    ) -> Result<Request, Rejection> {
+        let refused = |reason| Request::Refused(RefusedItem::Node { id: Arc::clone(id), reason });
+        let drain =
+            |drain| Request::ChangeNode { id: Arc::clone(id), change: NodeChange::Drain(drain) };
+        Ok(match action {
+            Action::UnknownActionFromRm => {
+                refused(Rejection::NodeAction { id: Arc::clone(id), action: node.action })
+            }
+            Action::Create | Action::CreateDrain => {
+                let draining = action == Action::CreateDrain;
+                match new_node(Arc::clone(id), node, draining, partition, &self.settings.intake) {
+                    Ok(new) => Request::CreateNode(Box::new(new)),
+                    Err(reason) => refused(reason),
+                }
+            }
+            Action::Update => {
+                let total = counted(id, node.schedulable_resource.as_ref())?;
+                let occupied = counted(id, node.occupied_resource.as_ref())?;
+                let attributes = node.attributes;
+                let change = NodeChange::Update { total, occupied, attributes };
+                Request::ChangeNode { id: Arc::clone(id), change }
+            }
+            Action::DrainNode => drain(true),
+            Action::DrainToSchedulable => drain(false),
+            Action::Decomission => Request::RemoveNode(Arc::clone(id)),
+        })
+    }
+
+    /// The event of a node that comes, though to no partition (N3).
+    fn schedulable(&self, id: &Arc<str>, open: bool) -> Option<Notice> {
+        let event = || Event::schedulable(id, open, self.clock.now_ns());
+        self.events.tracking().is_on().then(|| Notice::Happened(Box::new(event())))
+    }
+}
+
+fn new_node(
+    id: Arc<str>,
+    node: si::NodeInfo,
+    draining: bool,
+    partition: &Arc<str>,
+    intake: &Intake,
+) -> Result<NewNode, Rejection> {
+    let invalid = |why: &str| Rejection::NodeInvalid { id: Arc::clone(&id), why: why.to_owned() };
+    if id.is_empty() {
+        return Err(invalid("nodeID missing"));
+    }
+    if intake.check_id(&id).is_err() {
+        return Err(Rejection::NodeInvalid { id: Arc::from(""), why: "nodeID too long".into() });
+    }
+    let total = counted(&id, node.schedulable_resource.as_ref())?.unwrap_or_default();
+    let occupied = counted(&id, node.occupied_resource.as_ref())?.unwrap_or_default();
+    let mut existing = Vec::new();
+    for allocation in node.existing_allocations {
+        let uuid = first_of(&allocation.uuid, &allocation.allocation_id).to_owned();
+        let application: Arc<str> = Arc::from(allocation.application_id.as_str());
+        let spec = spec_of(allocation, Form::Recovered, intake)?;
+        let uuid = if uuid.is_empty() { Arc::clone(&spec.key) } else { Arc::from(uuid) };
+        existing
+            .push((application, Existing { spec: Arc::new(spec), uuid, node: Arc::clone(&id) }));
+    }
+    let mut attributes = node.attributes;
+    attributes.insert(NODE_PARTITION.to_owned(), partition.to_string());
+    Ok(NewNode { id, attributes, total, occupied, existing, draining })
+}

@@ -1,0 +1,36 @@
+//! What a scheduler is started with, for the front and all that it starts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::api::users::Resolvers;
+use crate::events::EventLog;
+use crate::front::rm::{DefaultQueues, Intake};
+use crate::partition::oracle::Watch;
+
+/// On which threads the actors live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Threads {
+    /// Front on one thread, each partition on a thread of its own.
+    #[default]
+    PerPartition,
+    /// All on the front's thread: fewer crossings for a single partition, and required for a
+    /// paused clock.
+    One,
+}
+
+/// What a scheduler is started with.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) threads: Threads,
+    /// For RMs that register without a configuration.
+    pub(crate) default_queues: DefaultQueues,
+    /// Epoch time at the start, ns.
+    pub(crate) epoch_ns: i64,
+    pub(crate) reorder_window: Duration,
+    pub(crate) intake: Intake,
+    pub(crate) watch: Watch,
+    /// Where the events of all RMs go.
+    pub(crate) events: Arc<EventLog>,
+    pub(crate) resolvers: Resolvers,
+}

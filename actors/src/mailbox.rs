@@ -1,0 +1,186 @@
+//! Sending to the actors that are sent to from other threads: the front's, partitions, outlets.
+//!
+//! # Why not an address alone
+//! Whoever is slow shows in its mailbox first. Everything that is sent by a [`Mailbox`] is counted,
+//! and one message in so many is timed, in one place; an actor that implements [`Receive`] instead of
+//! `Handler` cannot be sent anything past it. The actors that a baton visits have plain addresses:
+//! there is one baton, which counts for itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use prometheus::HistogramTimer;
+
+use crate::metrics::{ActorKind, Metrics, Posted};
+
+/// An actor whose mailbox is measured.
+pub(crate) trait Measured: Actor<Context = Context<Self>> {
+    const KIND: ActorKind;
+}
+
+/// Answers a message that came by a [`Mailbox`].
+pub(crate) trait Receive<M: Message>: Measured {
+    fn receive(&mut self, message: M, ctx: &mut Context<Self>) -> M::Result;
+}
+
+/// A message on its way, with what is measured of it.
+pub(crate) struct Mailed<M> {
+    message: M,
+    posted: Posted,
+}
+
+impl<M: Message> Message for Mailed<M> {
+    type Result = M::Result;
+}
+
+impl<M> Mailed<M> {
+    /// The message, and what is to be kept until it is handled.
+    pub(crate) fn received(self) -> (M, Option<HistogramTimer>) {
+        (self.message, self.posted.received())
+    }
+}
+
+/// The one `Handler` of an actor that is [`Measured`]: everything else is what it [`Receive`]s. A
+/// macro, since a trait of another crate cannot be implemented for all types at once.
+macro_rules! receives {
+    ($actor:ty) => {
+        impl<M> actix::Handler<$crate::mailbox::Mailed<M>> for $actor
+        where
+            M: actix::Message,
+            M::Result: 'static,
+            Self: $crate::mailbox::Receive<M>,
+        {
+            type Result = actix::MessageResult<$crate::mailbox::Mailed<M>>;
+
+            fn handle(
+                &mut self,
+                mailed: $crate::mailbox::Mailed<M>,
+                ctx: &mut Self::Context,
+            ) -> Self::Result {
+                let (message, _timer) = mailed.received();
+                actix::MessageResult(self.receive(message, ctx))
+            }
+        }
+    };
+}
+pub(crate) use receives;
+
+/// Where an actor is, and the measured way to send to it.
+pub(crate) struct Mailbox<A: Actor> {
+    address: Addr<A>,
+    metrics: Arc<Metrics>,
+}
+
+/// Not derived, because the actor need not be `Clone` itself.
+impl<A: Actor> Clone for Mailbox<A> {
+    fn clone(&self) -> Self {
+        Self { address: self.address.clone(), metrics: Arc::clone(&self.metrics) }
+    }
+}
+
+/// As [`Clone`].
+impl<A: Measured> fmt::Debug for Mailbox<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Mailbox").field(&A::KIND).finish()
+    }
+}
+
+impl<A: Measured> Mailbox<A> {
+    pub(crate) fn new(address: Addr<A>, metrics: &Arc<Metrics>) -> Self {
+        Self { address, metrics: Arc::clone(metrics) }
+    }
+
+    /// Sends, and waits for nothing.
+    pub(crate) fn post<M>(&self, message: M)
+    where
+        M: Message + Send + 'static,
+        M::Result: Send,
+        A: Receive<M> + Handler<Mailed<M>>,
+    {
+        self.address.do_send(self.mailed(message));
+    }
+
+    /// Sends, and waits for the answer. For the embedding API, never between actors.
+    pub(crate) async fn ask<M>(&self, message: M) -> Result<M::Result, MailboxError>
+    where
+        M: Message + Send + 'static,
+        M::Result: Send,
+        A: Receive<M> + Handler<Mailed<M>>,
+    {
+        self.address.send(self.mailed(message)).await
+    }
+
+    /// Whether the actor is still there.
+    pub(crate) fn is_open(&self) -> bool {
+        self.address.connected()
+    }
+
+    /// Where messages of one kind go.
+    pub(crate) fn destination<M>(&self) -> Destination<M>
+    where
+        M: Message + Send + 'static,
+        M::Result: Send,
+        A: Receive<M> + Handler<Mailed<M>>,
+    {
+        let (recipient, metrics) = (self.address.clone().recipient(), Arc::clone(&self.metrics));
+        Destination { recipient, metrics, kind: A::KIND }
+    }
+
+    fn mailed<M>(&self, message: M) -> Mailed<M> {
+        Mailed { message, posted: self.metrics.posted(A::KIND) }
+    }
+}
+
+/// Where messages of one kind go, for whoever need not know what the actor is.
+pub(crate) struct Destination<M>
+where
+    M: Message + Send,
+    M::Result: Send,
+{
+    recipient: Recipient<Mailed<M>>,
+    metrics: Arc<Metrics>,
+    kind: ActorKind,
+}
+
+/// Not derived, because the message need not be `Clone` itself.
+impl<M> Clone for Destination<M>
+where
+    M: Message + Send,
+    M::Result: Send,
+{
+    fn clone(&self) -> Self {
+        let (recipient, metrics) = (self.recipient.clone(), Arc::clone(&self.metrics));
+        Self { recipient, metrics, kind: self.kind }
+    }
+}
+
+/// As [`Clone`].
+impl<M> fmt::Debug for Destination<M>
+where
+    M: Message + Send,
+    M::Result: Send,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Destination").field(&self.kind).finish()
+    }
+}
+
+impl<M> Destination<M>
+where
+    M: Message + Send,
+    M::Result: Send,
+{
+    /// Sends, and waits for nothing.
+    pub(crate) fn post(&self, message: M) {
+        self.recipient.do_send(Mailed { message, posted: self.metrics.posted(self.kind) });
+    }
+
+    /// Whether the actor is still there.
+    pub(crate) fn is_open(&self) -> bool {
+        self.recipient.connected()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! What is measured of actors: how many there are, what they handle, and for how long it waits.
+//!
+//! A message to an actor that others send to from their own threads has a [`Posted`] with it. The
+//! messages of a step have one sender at a time and are counted without atomics
+//! ([`LocalCounts`](super::LocalCounts)).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use prometheus::{Histogram, HistogramTimer, IntCounter, IntGauge};
+
+use super::inventory::Maker;
+use super::{ActorKind, Metrics, SAMPLE_EVERY};
+
+pub(super) type PerKind<T> = [T; ActorKind::ALL.len()];
+
+/// From a good handler to one that everybody notices, each four times the one before.
+const ACTOR_BUCKETS: [f64; 11] = [
+    1e-7, 4e-7, 1.6e-6, 6.4e-6, 2.56e-5, 1.024e-4, 4.096e-4, 1.6384e-3, 6.5536e-3, 2.62e-2, 1.05e-1,
+];
+
+/// What is counted of actors, by their kind.
+#[derive(Debug)]
+pub(super) struct Actors {
+    pub(super) messages: PerKind<IntCounter>,
+    pub(super) handler_seconds: PerKind<Histogram>,
+    pub(super) mailbox_wait_seconds: PerKind<Histogram>,
+    mailbox_depth: PerKind<IntGauge>,
+    posted: PerKind<Sampler>,
+    pub(super) starts: PerKind<IntCounter>,
+    pub(super) stops: PerKind<IntCounter>,
+    pub(super) panics: PerKind<IntCounter>,
+}
+
+impl Actors {
+    pub(super) fn with(make: &mut Maker) -> Self {
+        let kinds = ActorKind::ALL.map(ActorKind::text);
+        Self {
+            messages: make.counters(
+                "monoceros_actor_messages_total",
+                "Messages handled.",
+                ("kind", kinds),
+            ),
+            handler_seconds: make.histograms(
+                "monoceros_actor_handler_seconds",
+                "Time that handling a message takes (sampled).",
+                ("kind", kinds),
+                &ACTOR_BUCKETS,
+            ),
+            mailbox_wait_seconds: make.histograms(
+                "monoceros_actor_mailbox_wait_seconds",
+                "Time between sending and handling a message (sampled).",
+                ("kind", kinds),
+                &ACTOR_BUCKETS,
+            ),
+            mailbox_depth: make.gauges(
+                "monoceros_actor_mailbox_depth",
+                "Messages that were sent and are not handled yet. The messages of a step are not \
+                 among them: there is one at a time in a partition.",
+                ("kind", kinds),
+            ),
+            posted: PerKind::default(),
+            starts: make.counters(
+                "monoceros_actor_starts_total",
+                "Actors started.",
+                ("kind", kinds),
+            ),
+            stops: make.counters(
+                "monoceros_actor_stops_total",
+                "Actors stopped, in order or by a panic.",
+                ("kind", kinds),
+            ),
+            panics: make.counters(
+                "monoceros_actor_panics_total",
+                "Actors stopped by a panic.",
+                ("kind", kinds),
+            ),
+        }
+    }
+}
+
+/// Says of every so many messages that they are timed, on whatever thread.
+#[derive(Debug, Default)]
+pub(super) struct Sampler(AtomicU32);
+
+impl Sampler {
+    fn is_due(&self) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(SAMPLE_EVERY)
+    }
+}
+
+/// Travels with a message. One that is never handled leaves the mailbox, too, and is not timed.
+#[derive(Debug)]
+pub struct Posted {
+    metrics: Arc<Metrics>,
+    kind: ActorKind,
+    wait: Option<HistogramTimer>,
+}
+
+impl Posted {
+    /// The actor begins to handle the message. What is returned is kept until it has.
+    #[must_use = "the timer ends when it is dropped"]
+    pub fn received(mut self) -> Option<HistogramTimer> {
+        let kind = self.kind as usize;
+        self.metrics.actors.messages[kind].inc();
+        let wait = self.wait.take()?;
+        wait.observe_duration();
+        Some(self.metrics.actors.handler_seconds[kind].start_timer())
+    }
+}
+
+impl Drop for Posted {
+    fn drop(&mut self) {
+        self.metrics.actors.mailbox_depth[self.kind as usize].dec();
+        if let Some(wait) = self.wait.take() {
+            wait.stop_and_discard();
+        }
+    }
+}
+
+impl Metrics {
+    /// To be called by each actor from `started`.
+    pub fn actor_started(&self, kind: ActorKind) {
+        self.actors.starts[kind as usize].inc();
+    }
+
+    /// To be called by each actor from `stopped`, which runs after a panic too: then the thread
+    /// is unwinding, and a panic is counted as well.
+    pub fn actor_stopped(&self, kind: ActorKind) {
+        self.actors.stops[kind as usize].inc();
+        if std::thread::panicking() {
+            self.actors.panics[kind as usize].inc();
+        }
+    }
+
+    /// A message is sent to an actor of `kind`.
+    pub fn posted(self: &Arc<Self>, kind: ActorKind) -> Posted {
+        self.actors.mailbox_depth[kind as usize].inc();
+        let timer = || self.actors.mailbox_wait_seconds[kind as usize].start_timer();
+        let wait = self.actors.posted[kind as usize].is_due().then(timer);
+        Posted { metrics: Arc::clone(self), kind, wait }
+    }
+
+    /// An actor of `kind` begins to handle a message that came by an address. What is returned is kept until it
+    /// has.
+    #[must_use = "the timer ends when it is dropped"]
+    pub fn handles(&self, kind: ActorKind) -> Option<HistogramTimer> {
+        self.actors.messages[kind as usize].inc();
+        let is_due = self.actors.posted[kind as usize].is_due();
+        is_due.then(|| self.actors.handler_seconds[kind as usize].start_timer())
+    }
+}

@@ -1,0 +1,61 @@
+//! Answers to questions about placements.
+//!
+//! What is asked and what an answer means where it arrives is in `node/predicates.rs` and
+//! `application/predicates.rs`.
+
+use actix::prelude::*;
+
+use super::input::Input;
+use super::{Partition, Task};
+use crate::api::predicates::{AnswerSink, Answers, QuestionId, Unasked, Verdict};
+use crate::mailbox::{Mailbox, Receive};
+use crate::step::{Answers as Batch, Baton};
+
+impl Partition {
+    /// Answers are taken one after another, each by the application it is about; those that follow
+    /// each other there share a visit where none needs what an earlier one leaves on nodes.
+    pub(super) fn answers(&mut self, answers: Vec<(QuestionId, Option<Verdict>)>, baton: &Baton) {
+        let mut together: Option<Batch> = None;
+        for (question, verdict) in answers {
+            let Some(open) = baton.books.unsettled.get(question.0) else { continue };
+            let (application, answer) = (open.application, (question.0, verdict));
+            let answer = match &mut together {
+                Some(batch) => match batch.join(application, answer) {
+                    Ok(()) => continue,
+                    Err(answer) => answer,
+                },
+                None => answer,
+            };
+            let full = together.replace(Batch::new(application, answer));
+            self.agenda.extend(full.map(Task::TakeAnswers));
+        }
+        if let Some(batch) = together {
+            self.agenda.push_back(Task::TakeAnswers(batch));
+            self.agenda.push_back(Task::EndOfAnswers);
+            self.may_decide = true;
+        }
+    }
+}
+
+impl Mailbox<Partition> {
+    /// Where the RM answers.
+    pub(super) fn answer_sink(&self) -> AnswerSink {
+        AnswerSink::new(self.destination(), self.destination())
+    }
+}
+
+impl Receive<Answers> for Partition {
+    fn receive(&mut self, Answers(answers): Answers, ctx: &mut Context<Self>) {
+        let answers = answers.into_iter().map(|answer| (answer.id, Some(answer.verdict)));
+        self.inbox.push_input(Input::Answers(answers.collect()));
+        self.turn(ctx);
+    }
+}
+
+impl Receive<Unasked> for Partition {
+    fn receive(&mut self, Unasked(questions): Unasked, ctx: &mut Context<Self>) {
+        let unasked = questions.into_iter().map(|question| (question, None));
+        self.inbox.push_input(Input::Answers(unasked.collect()));
+        self.turn(ctx);
+    }
+}

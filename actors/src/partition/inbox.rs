@@ -1,0 +1,174 @@
+//! What waits in front of a partition, and what is next.
+//!
+//! # Invariants
+//! * Entries begin in the order in which they came.
+//! * Entries and offers take turns while there are both, so that neither the RM nor those who wait
+//!   for room starve.
+//! * What the RM has taken, and the conclusion that a standing partition waits for, go ahead of all
+//!   entries: both say how the partition may go on, and neither can change what an entry means.
+
+use std::collections::VecDeque;
+
+use super::input::{Conclude, Entry, Input, LocalErrand, Request, Stamped};
+use crate::clock::Clock;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Inbox {
+    entries: VecDeque<Entry>,
+    /// Whose turn it is while both have something to do.
+    turn: Turn,
+    /// Notices that the RM has taken and the partition does not know of.
+    acknowledged: usize,
+    conclusion: Option<Conclude>,
+}
+
+/// Entries and offers take turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Turn {
+    #[default]
+    Entry,
+    Offer,
+}
+
+/// What is to happen.
+pub(super) enum Next {
+    Input(Stamped),
+    Errand(LocalErrand),
+    Offer,
+    Nothing,
+}
+
+/// Whether an offer could leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MayOffer {
+    No,
+    Yes,
+    /// It must, whatever waits: what it has to decide was foreseen.
+    AtOnce,
+}
+
+impl Inbox {
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.entries.push_back(entry);
+    }
+
+    pub(super) fn push_input(&mut self, input: Input) {
+        self.push(Entry::Input(input));
+    }
+
+    pub(super) fn acknowledge(&mut self, notices: usize) {
+        self.acknowledged += notices;
+    }
+
+    pub(super) fn conclude(&mut self, conclusion: Conclude) {
+        self.conclusion = Some(conclusion);
+    }
+
+    /// Nothing of what waits will happen.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// What goes ahead of all entries.
+    pub(super) fn ahead(&mut self, clock: &Clock) -> Option<Stamped> {
+        let input = if self.acknowledged > 0 {
+            Input::Acknowledged(std::mem::take(&mut self.acknowledged))
+        } else {
+            Input::Conclude(self.conclusion.take()?)
+        };
+        Some(Stamped { at_ns: clock.now_ns(), input })
+    }
+
+    /// What is next at this time, ns since the epoch.
+    pub(super) fn next(&mut self, may_offer: MayOffer, now_ns: i64) -> Next {
+        let offers = match may_offer {
+            MayOffer::No => false,
+            MayOffer::Yes => self.turn == Turn::Offer || self.entries.is_empty(),
+            MayOffer::AtOnce => true,
+        };
+        self.turn = if offers { Turn::Entry } else { Turn::Offer };
+        if offers {
+            return Next::Offer;
+        }
+        match self.entries.pop_front() {
+            Some(Entry::Input(input)) => Next::Input(Stamped { at_ns: now_ns, input }),
+            Some(Entry::Errand(errand)) => Next::Errand(errand),
+            None => Next::Nothing,
+        }
+    }
+
+    /// Whether the next entry is one more node that comes, changes or leaves: queues are refreshed
+    /// once for all of a request.
+    pub(super) fn node_is_next(&self) -> bool {
+        use Request::{ChangeNode, CreateNode, RemoveNode};
+        let Some(Entry::Input(Input::Request(next))) = self.entries.front() else { return false };
+        matches!(next, CreateNode(_) | ChangeNode { .. } | RemoveNode(_))
+    }
+
+    /// Whether something follows whose notices may leave together with those of what is before it.
+    pub(super) fn goes_on(&self) -> bool {
+        match self.entries.front() {
+            // Puts what it says itself in an order of its own.
+            None | Some(Entry::Input(Input::Request(Request::RemoveNode(_)))) => false,
+            Some(_) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn inbox(nodes: &[&str]) -> Inbox {
+        let mut inbox = Inbox::default();
+        for node in nodes {
+            inbox.push(Request::RemoveNode(Arc::from(*node)).into());
+        }
+        inbox
+    }
+
+    fn shown(next: Next) -> String {
+        match next {
+            Next::Input(Stamped { at_ns, input: Input::Request(Request::RemoveNode(id)) }) => {
+                format!("{id} at {at_ns}")
+            }
+            Next::Input(other) => format!("{other:?}"),
+            Next::Errand(_) => "errand".to_owned(),
+            Next::Offer => "offer".to_owned(),
+            Next::Nothing => "nothing".to_owned(),
+        }
+    }
+
+    #[test]
+    fn entries_in_their_order_and_offers_take_turns() {
+        let mut inbox = inbox(&["a", "b"]);
+        let next: Vec<String> = (1..=5).map(|at| shown(inbox.next(MayOffer::Yes, at))).collect();
+        assert_eq!(next, ["a at 1", "offer", "b at 3", "offer", "offer"]);
+        assert_eq!(shown(inbox.next(MayOffer::No, 6)), "nothing");
+    }
+
+    #[test]
+    fn an_offer_that_was_foreseen_goes_before_whatever_came_meanwhile() {
+        let mut inbox = inbox(&["a"]);
+        assert_eq!(shown(inbox.next(MayOffer::AtOnce, 1)), "offer");
+        assert_eq!(shown(inbox.next(MayOffer::AtOnce, 2)), "offer");
+        assert_eq!(shown(inbox.next(MayOffer::Yes, 3)), "a at 3");
+    }
+
+    #[tokio::test]
+    async fn what_the_rm_has_taken_is_one_input_ahead_of_all_entries() {
+        let (mut inbox, clock) = (inbox(&["a"]), Clock::new(0));
+        assert!(inbox.ahead(&clock).is_none());
+        inbox.acknowledge(2);
+        inbox.acknowledge(3);
+        inbox.conclude(Conclude::Forget);
+        let ahead = inbox.ahead(&clock).map(|stamped| stamped.input);
+        assert!(matches!(ahead, Some(Input::Acknowledged(5))));
+        let ahead = inbox.ahead(&clock).map(|stamped| stamped.input);
+        assert!(matches!(ahead, Some(Input::Conclude(Conclude::Forget))));
+        assert!(inbox.ahead(&clock).is_none());
+    }
+}

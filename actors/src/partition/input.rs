@@ -1,0 +1,197 @@
+//! What enters a partition: [`Input`], from which everything follows that it decides, and
+//! [`LocalErrand`], from which nothing does.
+//!
+//! # Why the two are apart
+//! An input is plain data: no address, no reply, no callback and no clock of this process. It can be
+//! kept, written down, and handed in again, here or elsewhere; a partition with the same
+//! configuration that is handed the same inputs with the same times decides the same. What means
+//! something in this process alone (somebody who waits for a reply, a barrier, the credit for a
+//! chunk) is a local errand, and leaves no trace in what is decided.
+//!
+//! # The seam of record and replay
+//! * Every input takes effect in [`Partition::enter`](super::Partition), and there alone, with the
+//!   time of its step: when it arrived decides nothing. Whether an offer leaves between two inputs is
+//!   the turn-taking of the [`inbox`](super::inbox), its time that of the turn.
+//! * How many notices the RM has taken decides, too, since too many on their way stop offers:
+//!   [`Input::Acknowledged`].
+//! * The answers of an RM in this process come in the middle of an offer, all through
+//!   `node::predicates::passes`. They are inputs of that offer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use monoceros_config::PartitionConfig;
+use monoceros_config::reload::Flat;
+use monoceros_rules::limits::Tables;
+use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{Form, Tags};
+use monoceros_rules::work::application::NewApplication;
+use monoceros_rules::work::rejection::Rejection;
+
+use super::{Reports, StateChange};
+use crate::api::predicates::{Invalidation, Predicates, QuestionId, Verdict};
+use crate::step::{Alarm, Barrier, Existing, NodeChange, Notice, Op, Survey};
+
+/// Something that decides, at the time of its step.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamped {
+    /// ns since the epoch.
+    pub(crate) at_ns: i64,
+    pub(crate) input: Input,
+}
+
+/// Something that decides. See the module.
+#[derive(Clone, Debug)]
+pub(crate) enum Input {
+    Request(Request),
+    /// Answers to questions; no verdict: the question never reached the RM.
+    Answers(Vec<(QuestionId, Option<Verdict>)>),
+    Control(Control),
+    /// A deadline is over.
+    Alarm(Alarm),
+    /// The RM has taken so many notices.
+    Acknowledged(usize),
+    /// The partition is to be in another state.
+    State(ObjectState),
+    /// A configuration is wanted: could this partition have it? `None`: it is not to be any more.
+    /// Nothing happens until that is concluded.
+    Prepare(Option<Wanted>),
+    /// What was proposed comes true, or is forgotten.
+    Conclude(Conclude),
+}
+
+/// One request of an RM, translated. Each is one step.
+#[derive(Clone, Debug)]
+pub(crate) enum Request {
+    AddApplication(Box<NewApplication>),
+    RemoveApplication(Arc<str>),
+    /// Everything that one message wants of one application, in order.
+    Application {
+        id: Arc<str>,
+        ops: Vec<Op>,
+    },
+    CreateNode(Box<NewNode>),
+    ChangeNode {
+        id: Arc<str>,
+        change: NodeChange,
+    },
+    RemoveNode(Arc<str>),
+    /// Something placed by others.
+    Foreign(Box<ForeignRequest>),
+    ForeignGone(Arc<str>),
+    /// What the translation refused already: said in its place among the others.
+    Refused(RefusedItem),
+}
+
+/// A node as its RM reports it.
+#[derive(Clone, Debug)]
+pub(crate) struct NewNode {
+    pub(crate) id: Arc<str>,
+    pub(crate) attributes: BTreeMap<String, String>,
+    pub(crate) total: Resources,
+    pub(crate) occupied: Resources,
+    pub(crate) existing: Vec<(Arc<str>, Existing)>,
+    pub(crate) draining: bool,
+}
+
+/// An allocation that somebody else made.
+#[derive(Clone, Debug)]
+pub(crate) struct ForeignRequest {
+    pub(crate) key: Arc<str>,
+    pub(crate) node: Arc<str>,
+    pub(crate) resources: Resources,
+    pub(crate) tags: Option<Tags>,
+    pub(crate) preemptable: bool,
+}
+
+/// An item that can be refused without looking at the partition.
+#[derive(Clone, Debug)]
+pub(crate) enum RefusedItem {
+    Ask { form: Form, key: Arc<str>, application: Arc<str>, reason: Rejection },
+    Application { id: Arc<str>, reason: Rejection },
+    Node { id: Arc<str>, reason: Rejection },
+}
+
+impl From<RefusedItem> for Notice {
+    fn from(item: RefusedItem) -> Self {
+        match item {
+            RefusedItem::Ask { form, key, application, reason } => {
+                Self::AskRejected { form, key, application, reason }
+            }
+            RefusedItem::Application { id, reason } => Self::ApplicationRejected { id, reason },
+            RefusedItem::Node { id, reason } => Self::NodeRejected { id, reason },
+        }
+    }
+}
+
+/// What a session is to do from now on, beside the requests of its RM.
+#[derive(Clone, Debug)]
+pub(crate) enum Control {
+    Hold(bool),
+    Predicates(Predicates),
+    Invalidate(Invalidation),
+    ReorderWindow(Duration),
+    ReorderItems(usize),
+    StrictEnums(bool),
+}
+
+/// What a partition is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) config: Arc<PartitionConfig>,
+    /// Its queues.
+    pub(crate) queues: Arc<Flat>,
+    /// What users and groups may use of them.
+    pub(crate) limits: Arc<Tables>,
+}
+
+/// What becomes of a proposed configuration. From the Rm.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) enum Conclude {
+    Apply,
+    Forget,
+}
+
+/// Something that decides nothing. See the module.
+pub(crate) enum LocalErrand {
+    /// The last entry of a chunk is done: the Rm may hand in another.
+    ChunkDone,
+    /// Visits actors, and answers whoever made it.
+    Read(Box<dyn Survey>),
+    /// Pass this on once nothing is left to decide.
+    Barrier(Arc<Barrier>),
+    /// Keep what was measured.
+    Observe(Arc<Reports>),
+    /// An [`Input::State`], and somebody who waits for what comes of it.
+    ChangeState(StateChange),
+}
+
+/// What stands in a partition's inbox.
+pub(crate) enum Entry {
+    Input(Input),
+    Errand(LocalErrand),
+}
+
+impl Entry {
+    /// How much of a chunk it takes.
+    pub(crate) fn items(&self) -> usize {
+        match self {
+            Self::Input(Input::Request(Request::Application { ops, .. })) => ops.len(),
+            Self::Errand(LocalErrand::Observe(reports)) => reports.items(),
+            _ => 1,
+        }
+    }
+}
+
+impl From<Request> for Entry {
+    fn from(request: Request) -> Self {
+        Self::Input(Input::Request(request))
+    }
+}
+
+#[cfg(test)]
+mod tests;

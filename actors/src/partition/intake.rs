@@ -1,0 +1,247 @@
+//! What a request of an RM means for the partition: what the step is to do, what must wait for
+//! something else, and what is refused.
+//!
+//! Whether something waits is said by the [reorder buffer](super::reorder). What waited is done, after
+//! whatever it waited for has joined, as if it had just come, but for the time that it may still wait
+//! for something else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::rejection::{Ignored, Rejection};
+
+use super::input::{NewNode, RefusedItem, Request};
+use super::reorder::{Item, Waiting};
+use super::{Partition, Task};
+use crate::step::{Alarm, Awaited, Baton, NodeChange, Notice, Op};
+
+impl Partition {
+    pub(super) fn request(&mut self, request: Request, baton: &mut Baton) {
+        match request {
+            Request::AddApplication(new) => self.add_application(*new, baton),
+            Request::RemoveApplication(id) => {
+                if let Some(slot) = baton.directory.application_by_id.get(&id) {
+                    self.agenda.push_back(Task::Visit(*slot, vec![Op::Remove]));
+                } else {
+                    baton.notices.push(Notice::Ignored(Ignored::RemovalOfUnknown));
+                }
+                self.application_gone(&id, baton);
+            }
+            Request::Application { id, ops } => self.application_request(&id, ops, None, baton),
+            Request::CreateNode(new) => self.create_node(new, None, baton),
+            Request::ChangeNode { id, change } => self.change_node(&id, change, baton),
+            Request::RemoveNode(id) => self.remove_node(&id, baton),
+            Request::Foreign(foreign) => self.foreign(*foreign, baton),
+            Request::ForeignGone(key) => self.foreign_gone(&key, baton),
+            Request::Refused(item) => self.refused(item, baton),
+        }
+    }
+
+    /// The translation refused it.
+    fn refused(&mut self, item: RefusedItem, baton: &mut Baton) {
+        match &item {
+            RefusedItem::Application { id, .. } => {
+                baton.directory.rejected += 1;
+                baton.tally.application_rejected();
+                if !baton.directory.application_by_id.contains_key(id) {
+                    self.application_gone(id, baton);
+                }
+            }
+            RefusedItem::Ask { .. } => baton.tally.ask_rejected(false),
+            RefusedItem::Node { .. } => {}
+        }
+        baton.notices.push(item.into());
+    }
+
+    /// Something is wanted of an application. What names an application or node that is not here
+    /// waits, if it may until `until_ns` or else for the whole window.
+    fn application_request(
+        &mut self,
+        id: &Arc<str>,
+        ops: Vec<Op>,
+        until_ns: Option<i64>,
+        baton: &mut Baton,
+    ) {
+        let ops = self.may_ask(id, ops, baton);
+        if !self.reorder.is_empty() {
+            for op in &ops {
+                self.reorder.release(id, op);
+            }
+        }
+        let Some(slot) = baton.directory.application_by_id.get(id).copied() else {
+            self.unknown_application(id, ops, until_ns, baton);
+            return;
+        };
+        let mut here = ops;
+        if here.iter().any(|op| unknown_node(op, baton).is_some()) {
+            for op in std::mem::take(&mut here) {
+                match unknown_node(&op, baton).filter(|node| self.reorder.may_wait(node, 1)) {
+                    // Without a node it would be rejected by its application; the same later.
+                    None => here.push(op),
+                    Some(node) => {
+                        let until_ns = until_ns.unwrap_or(self.reorder.until_ns(baton.now_ns));
+                        self.wait(node, Item::Op(Arc::clone(id), op), until_ns, baton);
+                    }
+                }
+            }
+        }
+        if !here.is_empty() {
+            self.agenda.push_back(Task::Visit(slot, here));
+        }
+    }
+
+    fn unknown_application(
+        &mut self,
+        id: &Arc<str>,
+        ops: Vec<Op>,
+        until_ns: Option<i64>,
+        baton: &mut Baton,
+    ) {
+        let (asks, others): (Vec<Op>, Vec<Op>) =
+            ops.into_iter().partition(|op| op.spec().is_some());
+        let ignored = others.iter().map(|_| Notice::Ignored(Ignored::ReleaseOfUnknown));
+        baton.notices.extend(ignored);
+        let awaited = Awaited::Application(Arc::clone(id));
+        if !self.reorder.may_wait(&awaited, asks.len()) {
+            reject(id, &asks, baton, |_| Rejection::ApplicationUnknown(Arc::clone(id)));
+            return;
+        }
+        let until_ns = until_ns.unwrap_or(self.reorder.until_ns(baton.now_ns));
+        for op in asks {
+            self.wait(awaited.clone(), Item::Op(Arc::clone(id), op), until_ns, baton);
+        }
+    }
+
+    /// A node names an application that is not here. Comes back if it may not wait for it.
+    pub(super) fn node_waits(
+        &mut self,
+        new: Box<NewNode>,
+        application: &Arc<str>,
+        until_ns: Option<i64>,
+        baton: &mut Baton,
+    ) -> Result<(), Box<NewNode>> {
+        let awaited = Awaited::Application(Arc::clone(application));
+        if !self.reorder.may_wait(&awaited, 1) {
+            return Err(new);
+        }
+        let until_ns = until_ns.unwrap_or(self.reorder.until_ns(baton.now_ns));
+        self.wait(awaited, Item::Node(new), until_ns, baton);
+        Ok(())
+    }
+
+    /// A change of a node that is not here. Comes back if it need not wait, as no such node does.
+    pub(super) fn change_waits(
+        &mut self,
+        id: &Arc<str>,
+        change: NodeChange,
+        baton: &mut Baton,
+    ) -> Option<NodeChange> {
+        let Some(awaited) = self.reorder.awaited_by_node(id) else { return Some(change) };
+        let until_ns = self.reorder.until_ns(baton.now_ns);
+        self.wait(awaited, Item::NodeChange(Arc::clone(id), change), until_ns, baton);
+        None
+    }
+
+    /// A node leaves that is not here. Says whether it waited; it is rejected then.
+    pub(super) fn waiting_node_leaves(&mut self, id: &Arc<str>, baton: &mut Baton) -> bool {
+        let Some(awaited) = self.reorder.awaited_by_node(id) else { return false };
+        for item in self.reorder.take_node(&awaited, id) {
+            self.refuse(&awaited, item, baton);
+        }
+        true
+    }
+
+    /// It has come: what waited for it is done, after it has joined.
+    pub(super) fn do_what_waited(&mut self, awaited: &Awaited, baton: &mut Baton) {
+        let mut ops: Option<(Arc<str>, i64, Vec<Op>)> = None;
+        for Waiting { item, until_ns } in self.reorder.came(awaited) {
+            match item {
+                Item::Op(id, op) => match &mut ops {
+                    Some((of, _, ops)) if *of == id => ops.push(op),
+                    _ => {
+                        if let Some((id, until_ns, ops)) = ops.replace((id, until_ns, vec![op])) {
+                            self.application_request(&id, ops, Some(until_ns), baton);
+                        }
+                    }
+                },
+                Item::Node(new) => self.create_node(new, Some(until_ns), baton),
+                Item::NodeChange(id, change) => self.change_node(&id, change, baton),
+            }
+        }
+        if let Some((id, until_ns, ops)) = ops {
+            self.application_request(&id, ops, Some(until_ns), baton);
+        }
+    }
+
+    /// The application was refused, or its RM wants it no more: nothing waits for it.
+    pub(super) fn application_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
+        let awaited = Awaited::Application(Arc::clone(id));
+        for item in self.reorder.gone(id) {
+            self.refuse(&awaited, item, baton);
+        }
+    }
+
+    /// Some that waited may have waited for long enough.
+    pub(super) fn expire_waiting(&mut self, awaited: Awaited, baton: &mut Baton) {
+        let (expired, next_ns) = self.reorder.expire(&awaited, baton.now_ns);
+        for item in expired {
+            self.refuse(&awaited, item, baton);
+        }
+        remind(awaited, next_ns, baton);
+    }
+
+    fn wait(&mut self, awaited: Awaited, item: Item, until_ns: i64, baton: &mut Baton) {
+        let due_ns = self.reorder.put(awaited.clone(), item, until_ns);
+        remind(awaited, due_ns, baton);
+    }
+
+    /// It waited in vain.
+    fn refuse(&self, awaited: &Awaited, item: Item, baton: &mut Baton) {
+        match (item, awaited) {
+            (Item::Op(id, op), Awaited::Application(_)) => {
+                reject(&id, &[op], baton, |_| Rejection::ApplicationUnknown(Arc::clone(&id)));
+            }
+            (Item::Op(id, op), Awaited::Node(node)) => {
+                reject(&id, &[op], baton, |_| Rejection::NodeUnknown(Arc::clone(node)));
+            }
+            (Item::Node(new), Awaited::Application(id) | Awaited::Node(id)) => {
+                baton.tally.shared().nodes.failed.inc();
+                let reason = Rejection::ApplicationUnknown(Arc::clone(id));
+                baton.notices.push(Notice::NodeRejected { id: new.id, reason });
+            }
+            (Item::NodeChange(node, _), _) => self.node_unknown(&node, baton),
+        }
+    }
+}
+
+/// The node that an op names, if it is not here.
+fn unknown_node(op: &Op, baton: &Baton) -> Option<Awaited> {
+    match op {
+        Op::Existing(existing) if baton.books.nodes.slot_of(&existing.node).is_none() => {
+            Some(Awaited::Node(Arc::clone(&existing.node)))
+        }
+        _ => None,
+    }
+}
+
+/// Sees to it that the reorder buffer is looked at again then.
+fn remind(awaited: Awaited, due_ns: Option<i64>, baton: &mut Baton) {
+    if let Some(due_ns) = due_ns {
+        let wait = u64::try_from(due_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
+        baton.alarms.push((Duration::from_nanos(wait), Alarm::ReorderWindow { awaited }));
+    }
+}
+
+/// Rejects what is asked for of an application, each for the reason given.
+pub(super) fn reject(
+    id: &Arc<str>,
+    ops: &[Op],
+    baton: &mut Baton,
+    reason: impl Fn(&AskSpec) -> Rejection,
+) {
+    for notice in ops.iter().filter_map(|op| op.rejected(id, &reason)) {
+        baton.tally.ask_rejected(false);
+        baton.notices.push(notice);
+    }
+}

@@ -1,0 +1,357 @@
+//! The reorder buffer: items that came before what they name.
+//!
+//! Over gRPC, allocations, applications and nodes come by streams of their own, and an item may
+//! overtake the application or node that it names. It waits here for the reorder window and is done
+//! when that comes; else it is rejected as if it had just arrived. In process there is one order
+//! and no window.
+//!
+//! Nothing waits for an application that was rejected or removed: that is not on its way. Releases
+//! never wait: of what is not there, there is nothing to release but what waits itself.
+//!
+//! The buffer keeps and hands out. It knows neither the books nor the RM: what an item means is said
+//! in [`intake`](super::intake), and whoever puts something in has it wait for an application or a
+//! node that is not there.
+//!
+//! # Invariants
+//! * An item waits for one thing at a time and, whatever comes, no longer than the window in all.
+//! * What waits for one thing is done in the order in which it came.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::input::NewNode;
+use crate::step::{Awaited, NodeChange, Op};
+
+/// Items that may wait unless set otherwise; beyond, they are rejected at once.
+const ITEMS_MAX: usize = 10_000;
+/// So many applications are remembered that were rejected or removed; beyond, items for the oldest
+/// of them wait in vain.
+const GONE_MAX: usize = 10_000;
+
+/// See the module.
+pub(super) struct ReorderBuffer {
+    window: Duration,
+    items_max: usize,
+    waiting: BTreeMap<Awaited, Vec<Waiting>>,
+    items: usize,
+    /// For which application each node waits.
+    nodes: BTreeMap<Arc<str>, Arc<str>>,
+    gone: BTreeSet<Arc<str>>,
+    /// The same in the order in which they went; more than once if they came again.
+    gone_order: VecDeque<Arc<str>>,
+}
+
+/// An item that waits, at the longest until then.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) item: Item,
+    /// ns since the epoch.
+    pub(super) until_ns: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    /// Something wanted of an application.
+    Op(Arc<str>, Op),
+    /// A node with allocations of applications that are not all there.
+    Node(Box<NewNode>),
+    /// Something that concerns a node that waits.
+    NodeChange(Arc<str>, NodeChange),
+}
+
+impl Item {
+    fn concerns_node(&self, id: &str) -> bool {
+        match self {
+            Self::Node(new) => *new.id == *id,
+            Self::NodeChange(node, _) => **node == *id,
+            Self::Op(..) => false,
+        }
+    }
+}
+
+impl ReorderBuffer {
+    pub(super) fn new(window: Duration) -> Self {
+        Self {
+            window,
+            items_max: ITEMS_MAX,
+            waiting: BTreeMap::new(),
+            items: 0,
+            nodes: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            gone_order: VecDeque::new(),
+        }
+    }
+
+    /// For what comes from now on.
+    pub(super) fn set_window(&mut self, window: Duration) {
+        self.window = window;
+    }
+
+    /// For what comes from now on.
+    pub(super) fn set_items_max(&mut self, items_max: usize) {
+        self.items_max = items_max;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Until when an item may wait that comes now; as good as never, for a window that no clock can
+    /// hold.
+    pub(super) fn until_ns(&self, now_ns: i64) -> i64 {
+        now_ns.saturating_add(i64::try_from(self.window.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    /// Whether so many more items may wait for it.
+    pub(super) fn may_wait(&self, awaited: &Awaited, n_items: usize) -> bool {
+        let may_come = match awaited {
+            Awaited::Application(id) => !self.gone.contains(id),
+            Awaited::Node(_) => true,
+        };
+        may_come && !self.window.is_zero() && self.items + n_items <= self.items_max
+    }
+
+    /// The application that this node waits for.
+    pub(super) fn awaited_by_node(&self, id: &str) -> Option<Awaited> {
+        self.nodes.get(id).cloned().map(Awaited::Application)
+    }
+
+    /// One more waits. Returns until when the buffer is to be asked what [expires](Self::expire),
+    /// if it is not asked earlier anyway.
+    #[must_use = "nobody else sees to it that what waits does not wait for ever"]
+    pub(super) fn put(&mut self, awaited: Awaited, item: Item, until_ns: i64) -> Option<i64> {
+        if let (Item::Node(node), Awaited::Application(application)) = (&item, &awaited) {
+            self.nodes.insert(Arc::clone(&node.id), Arc::clone(application));
+        }
+        self.items += 1;
+        let waiting = self.waiting.entry(awaited).or_default();
+        let is_first_due = waiting.iter().all(|other| until_ns < other.until_ns);
+        waiting.push(Waiting { item, until_ns });
+        is_first_due.then_some(until_ns)
+    }
+
+    /// Everything that waits for it, in order; nothing does any more.
+    pub(super) fn take(&mut self, awaited: &Awaited) -> Vec<Waiting> {
+        let waiting = self.waiting.remove(awaited).unwrap_or_default();
+        self.forget(&waiting);
+        waiting
+    }
+
+    /// What has waited for it as long as it may, in order, and when to ask again.
+    pub(super) fn expire(&mut self, awaited: &Awaited, now_ns: i64) -> (Vec<Item>, Option<i64>) {
+        let expired = self.take_if(awaited, |waiting| waiting.until_ns <= now_ns);
+        let left = self.waiting.get(awaited).into_iter().flatten();
+        (expired, left.map(|waiting| waiting.until_ns).min())
+    }
+
+    /// The node that waits for this, and what waits for that node, in order.
+    pub(super) fn take_node(&mut self, awaited: &Awaited, id: &str) -> Vec<Item> {
+        self.take_if(awaited, |waiting| waiting.item.concerns_node(id))
+    }
+
+    /// Of what waits for `application` or is wanted of it, what `op` takes back is forgotten.
+    pub(super) fn release(&mut self, application: &Arc<str>, op: &Op) {
+        let items = &mut self.items;
+        self.waiting.retain(|_, waiting| {
+            waiting.retain(|waiting| {
+                let released = match &waiting.item {
+                    Item::Op(of, earlier) => of == application && op.takes_back(earlier),
+                    Item::Node(_) | Item::NodeChange(..) => false,
+                };
+                *items -= usize::from(released);
+                !released
+            });
+            !waiting.is_empty()
+        });
+    }
+
+    /// The application was refused, or its RM wants it no more: from now on nothing waits for it,
+    /// and what does is handed out.
+    pub(super) fn gone(&mut self, id: &Arc<str>) -> Vec<Item> {
+        if !self.window.is_zero() && self.gone.insert(Arc::clone(id)) {
+            self.gone_order.push_back(Arc::clone(id));
+            while self.gone_order.len() > GONE_MAX {
+                if let Some(oldest) = self.gone_order.pop_front() {
+                    self.gone.remove(&oldest);
+                }
+            }
+        }
+        let waiting = self.take(&Awaited::Application(Arc::clone(id)));
+        waiting.into_iter().map(|waiting| waiting.item).collect()
+    }
+
+    /// It has come, if again: what waited for it is handed out, in order.
+    pub(super) fn came(&mut self, awaited: &Awaited) -> Vec<Waiting> {
+        if let Awaited::Application(id) = awaited {
+            self.gone.remove(id);
+        }
+        self.take(awaited)
+    }
+
+    fn take_if(&mut self, awaited: &Awaited, wanted: impl Fn(&Waiting) -> bool) -> Vec<Item> {
+        let Some(waiting) = self.waiting.remove(awaited) else { return Vec::new() };
+        let (taken, left): (Vec<_>, Vec<_>) = waiting.into_iter().partition(wanted);
+        self.forget(&taken);
+        if !left.is_empty() {
+            self.waiting.insert(awaited.clone(), left);
+        }
+        taken.into_iter().map(|waiting| waiting.item).collect()
+    }
+
+    /// These were taken out.
+    fn forget(&mut self, taken: &[Waiting]) {
+        self.items -= taken.len();
+        for waiting in taken {
+            if let Item::Node(node) = &waiting.item {
+                self.nodes.remove(&node.id);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use monoceros_rules::values::resources::Resources;
+    use monoceros_rules::work::allocations::Form;
+    use monoceros_rules::work::asks::{AskSpec, Preemption};
+
+    use super::*;
+    use crate::step::{Cause, Which};
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn buffer() -> ReorderBuffer {
+        ReorderBuffer::new(Duration::from_secs(10))
+    }
+
+    fn app(id: &str) -> Awaited {
+        Awaited::Application(Arc::from(id))
+    }
+
+    fn op(application: &str, key: &str) -> Item {
+        Item::Op(Arc::from(application), Op::WithdrawAsks(Some(Arc::from(key))))
+    }
+
+    fn node(id: &str) -> Item {
+        Item::Node(Box::new(NewNode {
+            id: Arc::from(id),
+            attributes: BTreeMap::new(),
+            total: Resources::new(),
+            occupied: Resources::new(),
+            existing: Vec::new(),
+            draining: false,
+        }))
+    }
+
+    fn shown(items: &[Item]) -> Vec<String> {
+        let show = |item: &Item| match item {
+            Item::Op(of, Op::WithdrawAsks(Some(key))) => format!("{key} of {of}"),
+            Item::Op(of, op) => format!("{} of {of}", op.spec().map_or("?", |spec| &spec.key)),
+            Item::Node(node) => format!("node {}", node.id),
+            Item::NodeChange(node, _) => format!("change of {node}"),
+        };
+        items.iter().map(show).collect()
+    }
+
+    #[test]
+    fn what_waits_for_one_thing_comes_out_in_the_order_in_which_it_came() {
+        let mut buffer = buffer();
+        for key in ["b", "a", "c"] {
+            let _ = buffer.put(app("x"), op("x", key), SECOND);
+        }
+        let _ = buffer.put(app("y"), op("y", "d"), SECOND);
+        let out: Vec<Item> = buffer.came(&app("x")).into_iter().map(|it| it.item).collect();
+        assert_eq!(shown(&out), ["b of x", "a of x", "c of x"]);
+        assert!(!buffer.is_empty(), "another waits for something else");
+    }
+
+    #[test]
+    fn nothing_waits_longer_than_the_window_whoever_waits_beside_it() {
+        let mut buffer = buffer();
+        let until = buffer.until_ns(5 * SECOND);
+        assert_eq!(until, 15 * SECOND);
+        assert_eq!(buffer.put(app("x"), op("x", "late"), until), Some(until));
+        assert_eq!(buffer.put(app("x"), op("x", "later"), until + 1), None, "asked earlier anyway");
+        // It waited for something else before.
+        assert_eq!(buffer.put(app("x"), op("x", "early"), 7 * SECOND), Some(7 * SECOND));
+        let (expired, next) = buffer.expire(&app("x"), 7 * SECOND);
+        assert_eq!((shown(&expired), next), (vec!["early of x".to_owned()], Some(until)));
+        let (expired, next) = buffer.expire(&app("x"), until + 1);
+        assert_eq!((shown(&expired).len(), next), (2, None));
+        assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn no_more_wait_than_may_and_none_without_a_window() {
+        let mut buffer = buffer();
+        buffer.set_items_max(2);
+        assert!(buffer.may_wait(&app("x"), 2) && !buffer.may_wait(&app("x"), 3));
+        let _ = buffer.put(app("x"), op("x", "a"), SECOND);
+        let _ = buffer.put(app("y"), op("y", "b"), SECOND);
+        assert!(!buffer.may_wait(&app("x"), 1));
+        buffer.take(&app("y"));
+        assert!(buffer.may_wait(&app("x"), 1), "what is taken out makes room");
+        buffer.set_window(Duration::ZERO);
+        assert!(!buffer.may_wait(&app("x"), 1));
+    }
+
+    #[test]
+    fn nothing_waits_for_an_application_that_is_gone_until_it_comes_again() {
+        let mut buffer = buffer();
+        let id: Arc<str> = Arc::from("x");
+        let _ = buffer.put(app("x"), op("x", "a"), SECOND);
+        assert_eq!(shown(&buffer.gone(&id)), ["a of x"]);
+        assert!(!buffer.may_wait(&app("x"), 1) && buffer.may_wait(&app("y"), 1));
+        assert!(buffer.came(&app("x")).is_empty());
+        assert!(buffer.may_wait(&app("x"), 1));
+    }
+
+    #[test]
+    fn a_window_beyond_all_time_ends_at_the_end_of_time() {
+        let buffer = ReorderBuffer::new(Duration::MAX);
+        assert_eq!(buffer.until_ns(SECOND), i64::MAX);
+    }
+
+    #[test]
+    fn a_node_that_leaves_takes_what_waits_for_it_along_and_nothing_else() {
+        let mut buffer = buffer();
+        let _ = buffer.put(app("x"), node("n1"), SECOND);
+        let _ = buffer.put(app("x"), op("x", "a"), SECOND);
+        let change = Item::NodeChange(Arc::from("n1"), NodeChange::Drain(true));
+        let _ = buffer.put(app("x"), change, SECOND);
+        let awaited = buffer.awaited_by_node("n1");
+        assert_eq!(awaited, Some(app("x")));
+        assert_eq!(shown(&buffer.take_node(&app("x"), "n1")), ["node n1", "change of n1"]);
+        assert_eq!(buffer.awaited_by_node("n1"), None);
+        assert_eq!(buffer.items, 1);
+    }
+
+    #[test]
+    fn a_release_makes_what_it_takes_back_wait_no_more() {
+        let mut buffer = buffer();
+        let spec = AskSpec {
+            key: Arc::from("key"),
+            resources: Resources::of(&[("vcore", 1)]),
+            repeat: 1,
+            priority: 0,
+            created_ns: None,
+            required_node: None,
+            originator: false,
+            preemption: Preemption::default(),
+            task_group: None,
+            execution_timeout_ms: None,
+            form: Form::Ask,
+            tags: None,
+        };
+        let ask = Op::Ask(Arc::new(spec));
+        let _ = buffer.put(app("x"), Item::Op(Arc::from("x"), ask), SECOND);
+        let release =
+            |key: &str| Op::Release { which: Which::Key(Arc::from(key)), cause: Cause::Stopped };
+        buffer.release(&Arc::from("y"), &release("key"));
+        buffer.release(&Arc::from("x"), &release("other"));
+        assert_eq!(buffer.items, 1, "another application, another key");
+        buffer.release(&Arc::from("x"), &release("key"));
+        assert!(buffer.is_empty() && buffer.items == 0);
+    }
+}

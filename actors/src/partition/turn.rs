@@ -1,0 +1,182 @@
+//! A partition's turn: what is done while the baton is at home, and what it leaves for.
+//!
+//! First whatever the step that came home left to be done, then what the inbox says is next. Between
+//! two steps deadlines are armed and what was said is handed to the outlet.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use actix::prelude::*;
+
+use super::inbox::{MayOffer, Next};
+use super::input::{Input, LocalErrand, Request, Stamped};
+use super::surveys::Refresh;
+use super::tasks::Task;
+use super::{Partition, Trip};
+use crate::outlet::Publish;
+use crate::step::{Alarm, Baton, Credit, Notice, Offering};
+
+/// Notices after which the outlet gets them though more steps follow at once.
+const NOTICES_TOGETHER: usize = 64;
+/// Notices on their way to the RM above which nothing new is decided.
+const OUTSTANDING_MAX: usize = 65_536;
+
+impl Partition {
+    /// Runs steps and offers until the baton is out or there is nothing to do.
+    pub(super) fn turn(&mut self, ctx: &mut Context<Self>) {
+        while let Some(mut baton) = self.baton.take() {
+            if let Some(task) = self.agenda.pop_front() {
+                self.baton = self.perform(task, baton);
+                continue;
+            }
+            if !self.may_say_more(&baton) {
+                self.speak(&mut baton);
+            }
+            self.arm(&mut baton, ctx);
+            if self.agenda_from(&mut baton) {
+                self.baton = Some(baton);
+                continue;
+            }
+            if self.closing {
+                self.dissolve(baton, ctx);
+                return;
+            }
+            if let Some(input) = self.inbox.ahead(&self.clock) {
+                self.enter(input, &mut baton);
+                self.baton = Some(baton);
+                continue;
+            }
+            if self.proposal.is_some() {
+                baton.tally.flush();
+                self.baton = Some(baton);
+                return;
+            }
+            if self.capacity_changed && !self.inbox.node_is_next() {
+                self.capacity_changed = false;
+                self.may_decide = true;
+                self.agenda.push_back(Task::survey(Refresh::of_changed(BTreeSet::new())));
+                self.baton = Some(baton);
+                continue;
+            }
+            baton.now_ns = self.clock.now_ns();
+            match self.inbox.next(self.may_offer(&baton), baton.now_ns) {
+                Next::Offer if self.watch.oracle && !self.oracle.has_foreseen() => {
+                    self.baton = Some(baton);
+                    self.foresee();
+                }
+                Next::Offer => self.offer(baton),
+                Next::Input(input) => {
+                    self.enter(input, &mut baton);
+                    self.baton = Some(baton);
+                }
+                Next::Errand(errand) => {
+                    self.run(errand, &mut baton);
+                    self.baton = Some(baton);
+                }
+                Next::Nothing => {
+                    self.rest(&mut baton);
+                    self.baton = Some(baton);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn can_decide(&self, baton: &Baton) -> bool {
+        self.may_decide && self.decides() && !baton.books.nodes.is_empty()
+    }
+
+    fn may_offer(&self, baton: &Baton) -> MayOffer {
+        let has_room = self.outstanding < OUTSTANDING_MAX && self.budget(baton) > 0;
+        if !self.can_decide(baton) || !has_room || self.capacity_changed {
+            MayOffer::No
+        } else if self.oracle.has_foreseen() {
+            // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
+            MayOffer::AtOnce
+        } else {
+            MayOffer::Yes
+        }
+    }
+
+    /// There is nothing to do: barriers are passed on, unless something is still waited for.
+    fn rest(&mut self, baton: &mut Baton) {
+        let waits = self.can_decide(baton) || !baton.books.unsettled.is_empty();
+        if !self.barriers.is_empty() && !waits && self.reorder.is_empty() {
+            let barriers = std::mem::take(&mut self.barriers).into_iter();
+            baton.notices.extend(barriers.map(Notice::Barrier));
+            self.speak(baton);
+        }
+        baton.tally.flush();
+    }
+
+    fn offer(&mut self, mut baton: Box<Baton>) {
+        self.trip = Trip::Offer;
+        baton.offer = Offering {
+            budget: self.budget(&baton),
+            asks_later: self.controls.asks_later(),
+            rise_to: usize::MAX,
+            frames: std::mem::take(&mut baton.offer.frames),
+            ..Offering::default()
+        };
+        baton.tally.offer_leaves();
+        let root = Arc::clone(baton.directory.root());
+        root.do_send(crate::queue::Offer(baton));
+    }
+
+    /// Begins the step of an input: all that is decided follows from what enters here, and when. What
+    /// the baton has to be sent out for is on the agenda then.
+    pub(super) fn enter(&mut self, Stamped { at_ns, input }: Stamped, baton: &mut Baton) {
+        baton.now_ns = at_ns;
+        match input {
+            Input::Request(request) => {
+                self.may_decide |= !matches!(request, Request::Refused(_));
+                self.request(request, baton);
+            }
+            Input::Answers(answers) => self.answers(answers, baton),
+            Input::Control(control) => self.control(control, baton),
+            Input::Alarm(alarm) => {
+                self.may_decide |= !matches!(alarm, Alarm::ScaleUp | Alarm::CleanQueues);
+                self.alarm(alarm, baton);
+            }
+            Input::Acknowledged(notices) => {
+                self.outstanding = self.outstanding.saturating_sub(notices);
+            }
+            Input::State(to) => {
+                self.may_decide = true;
+                self.enter_state(to, baton);
+            }
+            Input::Prepare(wanted) => self.prepare(wanted, baton),
+            Input::Conclude(conclusion) => self.conclude(conclusion, baton),
+        }
+    }
+
+    /// Does what decides nothing.
+    fn run(&mut self, errand: LocalErrand, baton: &mut Baton) {
+        match errand {
+            LocalErrand::ChunkDone => {
+                self.session.credit.post(Credit { partition: Arc::clone(&self.name) });
+            }
+            LocalErrand::Read(survey) => self.agenda.push_back(Task::Survey(survey)),
+            LocalErrand::Barrier(barrier) => self.barriers.push(barrier),
+            LocalErrand::Observe(reports) => self.observe(&reports, baton),
+            LocalErrand::ChangeState(change) => self.change_state(change, baton),
+        }
+    }
+
+    /// Whether the outlet may wait for what further steps say. A step of its own for each of many
+    /// short ones would wake the RM's thread each time.
+    fn may_say_more(&self, baton: &Baton) -> bool {
+        let stands = self.closing || self.proposal.is_some() || self.watch.oracle;
+        !stands && self.inbox.goes_on() && baton.notices.len() < NOTICES_TOGETHER
+    }
+
+    /// Hands what was said since the last time to the outlet.
+    fn speak(&mut self, baton: &mut Baton) {
+        if baton.notices.is_empty() {
+            return;
+        }
+        baton.tally.in_flight(baton.books.unsettled.len());
+        self.outstanding += baton.notices.len();
+        self.outlet.post(Publish(std::mem::take(&mut baton.notices)));
+    }
+}

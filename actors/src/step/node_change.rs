@@ -1,0 +1,27 @@
+//! What an RM may want changed of a node, as a value: the partition makes it of a request, the
+//! reorder buffer may keep it for a while, and the node that is visited applies it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::Tags;
+
+/// What an RM may change of a node.
+#[derive(Clone, Debug)]
+pub(crate) enum NodeChange {
+    /// Capacity, use by others and attributes; what is `None` stays.
+    Update {
+        total: Option<Resources>,
+        occupied: Option<Resources>,
+        attributes: BTreeMap<String, String>,
+    },
+    /// No new allocations; or again.
+    Drain(bool),
+    /// It leaves: tell what is on it.
+    Leave,
+    /// Something that this scheduler did not place is here, or has another size now.
+    Foreign { key: Arc<str>, resources: Resources, tags: Option<Tags>, preemptable: bool },
+    /// It is no longer here.
+    ForeignGone(Arc<str>),
+}

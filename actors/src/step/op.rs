@@ -1,0 +1,130 @@
+//! What an RM, a deadline or the partition may want of an application, as a value: the partition makes
+//! it of a request, the reorder buffer may keep it for a while, and the application that is visited
+//! does it (`application/ops.rs`).
+
+use std::sync::Arc;
+
+use monoceros_rules::work::allocations::{AllocationId, Form};
+use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::rejection::Rejection;
+
+use super::Notice;
+use crate::api::predicates::Invalidation;
+
+/// One thing to do. See the module.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// An ask, new or replacing what is outstanding of its key.
+    Ask(Arc<AskSpec>),
+    /// An ask in today's form: of a key that exists only the resources change.
+    Unified(Arc<AskSpec>),
+    /// An allocation that exists already on a node.
+    Existing(Box<Existing>),
+    /// An ask, or an allocation with its UUID, that is not taken, whatever the application says.
+    /// What is allocated already stays as it is, without an answer.
+    Refused { spec: Arc<AskSpec>, uuid: Option<Arc<str>>, reason: Rejection },
+    /// An ask is withdrawn; no key: all of them.
+    WithdrawAsks(Option<Arc<str>>),
+    /// Allocations end.
+    Release { which: Which, cause: Cause },
+    /// The RM removes the application.
+    Remove,
+    /// A node that only some asks may use appeared or grew.
+    WakeNamed(Arc<str>),
+    /// A placement that was never settled gave such a node back what it held.
+    WakeNamedByReturn(Arc<str>),
+    /// An ask that every node refused may be tried again; `retry` numbers the refusal.
+    Retry { key: Arc<str>, retry: u32 },
+    /// An ask may go to a node again that the RM said could never run it.
+    ExclusionOver { key: Arc<str>, node: Arc<str> },
+    /// It has backed off until then.
+    BackoffOver { until_ns: i64 },
+    /// The application was Completing since then for as long as it may.
+    CompletingOver { since_ns: i64 },
+    /// Its allocations on a node that left.
+    Stranded(Vec<AllocationId>),
+    /// An allocation ran for as long as its ask allows.
+    Overdue(AllocationId),
+    /// Placements that wait for their predicate are taken back.
+    GiveUp(Vec<AllocationId>),
+    /// What predicates said may be wrong by now.
+    Invalidated(Arc<Invalidation>),
+}
+
+/// An allocation that the RM says exists.
+#[derive(Clone, Debug)]
+pub(crate) struct Existing {
+    pub(crate) spec: Arc<AskSpec>,
+    /// Given by the RM, or the key.
+    pub(crate) uuid: Arc<str>,
+    pub(crate) node: Arc<str>,
+}
+
+/// Which allocations a release names.
+#[derive(Clone, Debug)]
+pub(crate) enum Which {
+    Uuid(Arc<str>),
+    Key(Arc<str>),
+    All,
+}
+
+/// Why an RM sends a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It wants the allocation to end: it gets an answer.
+    Stopped,
+    /// It confirms that it was preempted, as the core asked for: no answer.
+    ConfirmedPreemption,
+    /// It confirms that it was replaced: no answer.
+    ConfirmedReplacement,
+    /// It confirms a timeout: no answer, and pending asks stay.
+    ConfirmedTimeout,
+    /// It could not bind the allocation: the ask is pending again.
+    SchedulingFailed,
+    /// It can never bind the allocation on that node: the ask is pending again, and does not go back
+    /// there for a while.
+    RefusedForGood,
+}
+
+impl Op {
+    /// What is asked for, by an op that asks.
+    pub(crate) fn spec(&self) -> Option<&AskSpec> {
+        match self {
+            Self::Ask(spec) | Self::Unified(spec) => Some(spec),
+            Self::Existing(existing) => Some(&existing.spec),
+            _ => None,
+        }
+    }
+
+    /// Whether it takes back what an earlier op wants that was not done yet.
+    pub(crate) fn takes_back(&self, earlier: &Self) -> bool {
+        let Some(spec) = earlier.spec() else { return false };
+        match self {
+            Self::WithdrawAsks(key) => {
+                spec.form == Form::Ask && key.as_ref().is_none_or(|key| *key == spec.key)
+            }
+            Self::Release { cause, .. } if cause.is_failure_to_start() => false,
+            Self::Release { which: Which::All, .. } | Self::Remove => true,
+            Self::Release { which: Which::Key(key), .. } => *key == spec.key,
+            Self::Release { which: Which::Uuid(uuid), .. } => match earlier {
+                Self::Existing(existing) => existing.uuid == *uuid,
+                _ => *uuid == spec.key,
+            },
+            _ => false,
+        }
+    }
+
+    /// Says of what is asked for that it is rejected; nothing of an op that asks for nothing.
+    pub(crate) fn rejected(
+        &self,
+        application: &Arc<str>,
+        reason: impl FnOnce(&AskSpec) -> Rejection,
+    ) -> Option<Notice> {
+        self.spec().map(|spec| Notice::AskRejected {
+            form: spec.form,
+            key: Arc::clone(&spec.key),
+            application: Arc::clone(application),
+            reason: reason(spec),
+        })
+    }
+}
