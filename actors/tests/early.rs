@@ -305,3 +305,22 @@ fn an_rm_may_set_its_own_window_and_how_much_may_wait() {
         assert_eq!(ear.heard(), [NO_APPLICATION], "and no more from now on");
     });
 }
+
+#[test]
+fn a_control_of_an_earlier_session_does_nothing_to_the_present_one() {
+    play(|scheduler, ear| async move {
+        let earlier = scheduler.control("rm").await.unwrap();
+        let request =
+            si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
+        let callback = Arc::clone(&ear) as Arc<dyn ResourceManagerCallback>;
+        scheduler.register_resource_manager(request, callback).await.unwrap();
+        earlier.set_reorder_window(Duration::ZERO);
+        ask(&scheduler, "a").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(ear.heard().is_empty(), "the ask waits, as in every session");
+        scheduler.control("rm").await.unwrap().set_reorder_window(Duration::ZERO);
+        ask(&scheduler, "b").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(ear.heard(), [NO_APPLICATION], "the present one may still say otherwise");
+    });
+}
