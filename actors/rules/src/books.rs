@@ -1,8 +1,10 @@
 //! The partition's books: every fact that ties entities of different branches together.
 //!
+//! # Why one struct
 //! A fact about one entity lives in its actor. What a queue, an application and a node must agree
 //! on lives here, in one plain struct that travels with the step at work: whoever holds it may
-//! write, nobody else can, and the compiler sees to that.
+//! write, nobody else can, and the compiler sees to that. So no two steps change it at once, and
+//! there is no lock.
 
 use crate::decide::predicates::Unsettled;
 use crate::limits::Trackers;
@@ -11,16 +13,17 @@ use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationTable;
 
-/// See the module.
+/// Everything that a step may read and change beyond the actor it is at: nodes, allocations, open
+/// questions, and the use of users and groups.
 #[derive(Debug)]
 pub struct Books {
     /// Every node in order of the partition's policy, with what it has free.
     pub nodes: NodeIndex,
     /// Every allocation, those included that wait for the RM's predicate.
     pub allocations: AllocationTable,
-    /// What is asked about the latter.
+    /// The open questions about allocations that wait for the RM's predicate.
     pub unsettled: Unsettled,
-    /// Who uses how much of which queue, and may.
+    /// What users and groups use of each queue, and what their limits allow.
     pub trackers: Trackers,
     /// Everything asked for and not yet released: root's pending and allocated. Bounds every sum
     /// of the partition, so that none can leave the range of a quantity.

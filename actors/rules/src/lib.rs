@@ -2,7 +2,8 @@
 //!
 //! Nothing in this crate knows an actor, a clock, a socket or a lock: time and chance come in as
 //! arguments, and the same input gives the same answer on every machine. The actors of
-//! `monoceros-actors` own the state and call these rules.
+//! `monoceros-actors` own the state and call these rules. It is a crate of its own so that the
+//! compiler keeps this border: an actor or a clock cannot be imported here.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -11,7 +12,7 @@
 //! | [`order`] | who comes first, what a queue holds, what waits below |
 //! | [`work`] | applications, their asks and allocations, and why one is refused |
 //! | [`nodes`] | which node is tried first, and whether any could hold an ask |
-//! | [`limits`] | who uses how much, and may |
+//! | [`limits`] | what users and groups use, and what they may |
 //! | [`decide`] | what is to be done next, or why nothing is |
 //! | [`books`], [`audit`] | what ties all of it together, and the full search that judges it |
 

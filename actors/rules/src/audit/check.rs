@@ -1,4 +1,8 @@
-//! Sums and limits: what one says of itself is what the others say of it.
+//! Whether the facts of a partition agree with each other: sums, limits and states.
+//!
+//! Every sum is kept twice, since the parts and the whole live in different actors: what a queue
+//! says it holds, and what its applications and nodes say. A charge that was lost or made twice
+//! shows as a difference between the two.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -70,8 +74,8 @@ impl Facts {
         }
     }
 
-    /// What waits for its predicate is one thing in the table, among the questions and in its
-    /// application.
+    /// Each placement that waits for its predicate stands in the allocation table, among the open
+    /// questions and in its application.
     fn check_questions(&self, wrong: &mut Vec<String>) {
         let asked: BTreeSet<(u64, AllocationId)> = self.questions.iter().copied().collect();
         let waits = |fact: &AllocationFact| Some((fact.question?, fact.id));

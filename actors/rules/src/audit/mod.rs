@@ -1,6 +1,12 @@
 //! The books compared with a full search: what the bounds, the tree and the running totals must
 //! agree with.
 //!
+//! # Why
+//! The scheduler is quick because it skips: bounds, marks, lanes and totals say that a look would
+//! be in vain. A fault there shows no symptom but an ask that waits for ever, which nobody notices
+//! in a test that lists what was placed. So everything is also computed a second time, without any
+//! skipping.
+//!
 //! [`Facts`] is what every actor says of itself between two steps. [`Facts::check`] verifies that
 //! sums, limits and states agree with each other; [`Facts::next_decision`] is the reference
 //! scheduler: it sorts everything anew, looks at every ask and every node, and knows nothing of
@@ -40,9 +46,9 @@ pub struct QueueFact {
     pub ledger: QueueLedger,
     /// What its parent sees of its priority.
     pub priority: i32,
-    /// As configured.
+    /// Its settings, as configured.
     pub config: Arc<QueueConfig>,
-    /// Whether it still is.
+    /// Whether it is active, drains or is stopped.
     pub state: ObjectState,
     /// What its share is measured against.
     pub fair_max: Option<Limits>,
@@ -71,7 +77,7 @@ pub struct ApplicationFact {
     pub allocated: Resources,
     /// What it asks for.
     pub pending: Resources,
-    /// Of what is pending.
+    /// The highest priority among its pending asks.
     pub priority: i32,
     /// Its allocations.
     pub allocations: Vec<AllocationId>,
@@ -90,7 +96,7 @@ pub struct AskFact {
     pub key: Arc<str>,
     /// Per allocation.
     pub resources: Resources,
-    /// Outstanding.
+    /// How many allocations are outstanding.
     pub repeat: u32,
     /// Higher is more important.
     pub priority: i32,
@@ -137,9 +143,9 @@ pub struct NodeFact {
     pub id: Arc<str>,
     /// Its capacity.
     pub total: Resources,
-    /// By this scheduler.
+    /// What this scheduler placed there.
     pub allocated: Resources,
-    /// By anybody else.
+    /// What anybody else uses there.
     pub others: Resources,
     /// What is left, without zero entries.
     pub available: Resources,
@@ -180,19 +186,19 @@ pub struct IndexFact {
 /// What all actors and books of a partition say of themselves between two steps.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Of every queue.
+    /// Every queue.
     pub queues: Vec<QueueFact>,
-    /// Of every active application.
+    /// Every active application.
     pub applications: Vec<ApplicationFact>,
-    /// Of every node.
+    /// Every node.
     pub nodes: Vec<NodeFact>,
-    /// From the table.
+    /// Every allocation in the table, unsettled placements included.
     pub allocations: Vec<AllocationFact>,
     /// Open questions, each with the placement it is about.
     pub questions: Vec<(u64, AllocationId)>,
-    /// From the index.
+    /// Every node as the node index has it.
     pub index: Vec<IndexFact>,
-    /// Sum of capacities according to the index.
+    /// The sum of all nodes' capacities, according to the node index.
     pub capacity: Resources,
     /// The users that are tracked.
     pub users: Vec<UserUsage>,

@@ -1,4 +1,8 @@
 //! The reference scheduler: everything sorted anew, every ask and every node looked at.
+//!
+//! It takes time in proportion to the whole partition for each decision, which a live scheduler
+//! cannot afford. In return it has no bound, mark or cache that could be stale, so that it can
+//! judge one that has.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
