@@ -1,7 +1,10 @@
 //! What an ask waits for that was not placed, and when time alone lets it be tried again.
 //!
-//! Each [`Obstacle`] has what cures it: more quota, a node that grows, the node that is named, a deadline.
-//! What is parked says so in a bound ([`Parked`]), and is skipped until its cure may have come.
+//! # Why
+//! An ask that cannot be placed would cost a look with every offer if it were simply tried again.
+//! Each [`Obstacle`] has its cure: more quota, a node that grows, the node that is named, a
+//! deadline. A parked ask says in a bound ([`Parked`]) what its cure is, and is skipped until that
+//! may have come.
 
 use std::time::Duration;
 
@@ -9,10 +12,10 @@ use crate::order::waits::{Parked, View, WaitSet};
 use crate::values::epoch::Epoch;
 use crate::work::asks::AskSpec;
 
-/// After how long an ask that every node refused is tried again though nothing grew, at first and at
-/// most. The time doubles with each refusal in a row.
+/// After how long an ask that every node refused is first tried again though nothing grew. The time
+/// doubles with each refusal in a row, up to [`PREDICATE_RETRY_MAX`].
 pub const PREDICATE_RETRY: Duration = Duration::from_secs(1);
-/// See [`PREDICATE_RETRY`].
+/// The longest that such an ask waits, however often it was refused.
 pub const PREDICATE_RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// For how long an ask does not go back to a node on which the RM says that it can never run.
@@ -56,11 +59,11 @@ impl Obstacle {
     }
 }
 
-/// What an ask waits for that every node with room refused, or the one that it names, up to this
-/// epoch. Where quota was loosened last need not be known: a refusal does not depend on it.
+/// The bound of an ask that was refused by every node with room, or by the one that it names, up to
+/// this epoch. The loosening in the epoch may be unknown: a refusal does not depend on quota.
 pub fn refused(ask: &AskSpec, at: Epoch) -> Parked {
     match &ask.required_node {
-        // It is made due by name when the node changes.
+        // An ask for a named node is made due by that name when the node changes.
         Some(_) => Parked { judged: at, ..Parked::default() },
         None => Parked::refused(&ask.resources, at),
     }

@@ -1,5 +1,7 @@
-//! For which requests more machines would help (applications chapter, 3.8).
+//! For which requests more machines would help: the rule of
+//! `docs/scheduling.md#the-scale-up-signal`.
 //!
+//! # Why counted, and not listed
 //! A request that was tried, fits every quota above it but root's (root grows with the machines) and
 //! every limit of its user and group, and still waits would run if there were a machine for it.
 //! Requests are counted in the order in which they would be placed, and each takes its share of what
@@ -33,7 +35,7 @@ pub struct QueueRoom {
     pub parent: Option<usize>,
     /// Its place among its siblings.
     pub key: QueueKey,
-    /// Its own maximum without what is allocated.
+    /// What its own maximum leaves beside what is allocated there.
     pub left: Limits,
 }
 
@@ -63,14 +65,14 @@ pub struct ApplicationWaiting {
     pub classes: Vec<Waiting>,
 }
 
-/// So many allocations of a class would run on more machines.
+/// How many allocations of one class would run if there were more machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Whose.
+    /// The application that asks.
     pub application: ApplicationSlot,
-    /// Of its asks.
+    /// The class of its asks.
     pub class: ClassId,
-    /// At least one; the first ones of the class.
+    /// The number, at least one; meant are the first asks of the class.
     pub count: u64,
 }
 

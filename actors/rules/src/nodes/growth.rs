@@ -1,7 +1,9 @@
 //! Which nodes grew lately, newest first.
 //!
-//! A node stands where its last growth puts it: one that grows a hundred times takes one place,
-//! and nothing is forgotten while its node lives.
+//! The question behind it is "did a node that could hold this ask grow since?", and it is asked for
+//! every ask that waits. A node stands where its last growth puts it: one that grows a hundred
+//! times takes one place, so that the list cannot outgrow the number of nodes and nothing in it has
+//! to be dropped while its node lives.
 
 use super::NodeSlot;
 use crate::values::epoch::Growth;

@@ -1,10 +1,11 @@
 //! Numbers that order as ids do, so that no comparison on the hot path reads a string.
 //!
-//! A new id gets a number between those of its neighbours. Where there is none left, the labels of
-//! the neighbourhood are spread anew: of the smallest one that is sparse enough, and the larger it
-//! is, the sparser it has to be. So a neighbourhood that was spread takes many more ids before its
-//! turn comes again, in whatever order they arrive; that nodes register alphabetically in front of
-//! one that was there before is common, and would else relabel every node for every fiftieth.
+//! A new id gets a number between those of its neighbours. Where there is none left, the labels
+//! around it are spread evenly again. The spread covers the smallest neighbourhood that is sparse
+//! enough, and a larger one has to be sparser. So a neighbourhood that was spread takes many more
+//! ids before its turn comes again, in whatever order they arrive. Nodes that register
+//! alphabetically in front of one that was there before are common; without this rule every
+//! fiftieth of them would relabel every node.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};

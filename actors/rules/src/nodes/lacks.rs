@@ -1,7 +1,8 @@
 //! Why no node holds a request: how many nodes lack what.
 //!
-//! A search answers with a node or with nothing, and costs one descent. What keeps a request waiting is
-//! asked for by people, one ask at a time, so it may look at every node.
+//! A search answers with a node or with nothing, and costs one descent. The reason why a request
+//! waits is asked for by people, one ask at a time, so finding it may look at every node; a search
+//! must not.
 
 use std::collections::BTreeMap;
 use std::fmt;

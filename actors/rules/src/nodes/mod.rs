@@ -1,5 +1,5 @@
-//! The node index of a partition: which node is tried first, and whether any could hold an ask
-//! (applications-and-scheduling chapter, sections 3.4, 3.7, 8.3 and 8.4).
+//! The node index of a partition: which node is tried first, and whether any could hold an ask. The
+//! rules for people are `docs/nodes.md#order-of-nodes` and `docs/nodes.md#what-is-available`.
 //!
 //! # Why
 //! A partition of a hundred thousand machines places an ask by one descent of an

@@ -1,5 +1,7 @@
-//! Which node is tried first: the score of a node (applications-and-scheduling chapter, section
-//! 3.7; queues-and-config chapter, section 2.3).
+//! Which node is tried first: the score of a node, as `docs/nodes.md#order-of-nodes` has it.
+//!
+//! A score is one number, so that nodes can be kept in order and only those that changed are moved:
+//! what a node scores must not depend on other nodes.
 
 use crate::values::resources::{Name, Resources, TooManyNames};
 

@@ -227,7 +227,7 @@ impl ModelNode {
         self.open && self.available.holds(ask) && self.total.holds(ask)
     }
 
-    /// The score by the letter of section 3.7.
+    /// The score as it is defined: the weighted mean of used shares, turned round for bin packing.
     fn score(&self, order: usize) -> f64 {
         let (binpacking, weights) = ORDERS[order];
         let (mut sum, mut sum_of_weights) = (0.0, 0.0);

@@ -1,7 +1,8 @@
 //! What is really used, as somebody measures it, and what that says of nodes.
 //!
-//! Measurements never change what is accounted: a node has what its allocations leave, whatever runs
-//! on it. They are kept for a while and compared.
+//! Measurements never change what is accounted: a node has what its allocations leave, whatever
+//! runs on it. They are kept for a while and compared. If they decided anything, the same requests
+//! would no longer lead to the same decisions.
 //!
 //! # Invariants
 //! * The newest measurement counts, whatever the order in which they come.
@@ -30,14 +31,14 @@ pub const KEPT_NS: i64 = 300_000_000_000;
 /// How many measurements in a row make an overload.
 const OVERLOADS: u32 = 3;
 
-/// The newest measurement of something.
+/// The newest measurement of a node or an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     /// What was used.
     pub usage: Resources,
     /// When it was measured, ns since the epoch; whoever measured says so.
     pub at_ns: i64,
-    /// When it came, ns since the epoch.
+    /// When the scheduler got it, ns since the epoch.
     heard_ns: i64,
     /// How many measurements in a row said that the node was overloaded.
     overloads: u32,
@@ -87,7 +88,7 @@ pub enum RecommendationKind {
 }
 
 impl RecommendationKind {
-    /// As clients know it.
+    /// The text of the kind, as clients know it.
     pub fn text(self) -> &'static str {
         match self {
             Self::Overcommitted => "OVERCOMMITTED",

@@ -1,4 +1,4 @@
-//! Each phase of an attempt alone, and what is said of what was not placed.
+//! Each phase of an attempt alone, and the reason that is given for an ask that was not placed.
 
 use super::*;
 use crate::decide::predicates::Try;

@@ -30,7 +30,8 @@ pub struct Try {
 }
 
 impl Try {
-    /// A try that nobody has refused yet, in this era and at this growth of the node index.
+    /// A search in which no node has refused yet, begun in this era and at this growth of the node
+    /// index.
     pub fn new(era: u64, mark: Growth) -> Self {
         Self { era, mark, width: 1, refused: FxHashSet::default(), last: None, waits: false }
     }
@@ -40,14 +41,15 @@ impl Try {
         self.era == era
     }
 
-    /// All of these refused. Questions widen only once for answers to equally wide ones.
+    /// Notes that all of these nodes refused. Of several questions of one width, only the first
+    /// answer makes the next question wider.
     pub fn refused_by(&mut self, candidates: &[Arc<str>], widest: usize) {
         let next = if candidates.len() == 1 { SECOND } else { candidates.len() * 2 };
         self.width = self.width.max(next).min(widest.max(1));
         self.passed_over(candidates);
     }
 
-    /// These refused, but another candidate of their question passed.
+    /// Notes that these nodes refused, while another candidate of their question passed.
     pub fn passed_over(&mut self, candidates: &[Arc<str>]) {
         self.refused.extend(candidates.iter().cloned());
         self.last = candidates.last().cloned().or(self.last.take());
@@ -63,7 +65,8 @@ impl Try {
         nodes.several(&request.passing_over(&self.refused), self.last.as_deref(), self.width)
     }
 
-    /// It waits for a node that another placement holds; says whether it has done so before.
+    /// Notes that the ask waits for a node that another placement holds. Says whether it has done
+    /// so before in this search.
     pub fn waits_again(&mut self) -> bool {
         std::mem::replace(&mut self.waits, true)
     }
@@ -76,7 +79,7 @@ impl Try {
         request: &NodeRequest<'_>,
     ) -> SearchEnd {
         if request.required.is_some() {
-            // There is no other node.
+            // The ask may use no other node than the one that was asked.
             SearchEnd::Nothing
         } else if nodes.may_hold_grown_since(self.mark, request.resources) {
             SearchEnd::Anew
@@ -88,13 +91,13 @@ impl Try {
     }
 }
 
-/// See [`Try::out_of_candidates`].
+/// How a search goes on when no candidate is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchEnd {
-    /// A node grew while the others were asked, perhaps one that had refused.
+    /// It begins anew: a node grew while others were asked, perhaps one that had refused.
     Anew,
-    /// A node that was not asked is held by a placement that waits.
+    /// It waits for a return: a node that was not asked is held by another placement that waits.
     Returns,
-    /// Everybody refused.
+    /// Every node with room has refused.
     Nothing,
 }

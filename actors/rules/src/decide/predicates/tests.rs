@@ -1,4 +1,5 @@
-//! What is void, against a log of everything that happened; how a try goes on.
+//! Which answers are void, compared with a log of everything that happened, and how a search goes
+//! on. The engine keeps only counters, so the log shows whether a counter could miss a change.
 
 use proptest::prelude::*;
 

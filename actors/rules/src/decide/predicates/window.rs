@@ -1,14 +1,17 @@
 //! How many placements may wait for an answer at once.
 //!
-//! What comes back void or not at all was asked in vain: each is a lost round trip. So the window halves
-//! when that happens, once for all answers that come together, and grows by one when it does not.
+//! # Why it changes
+//! A question whose answer comes back void, or never, was a lost round trip. Such answers become
+//! more frequent with the number of placements that wait together, because each placement may void
+//! the answers of others. So the window halves when one comes, once for all answers that come
+//! together, and grows by one when none does.
 
 /// How many placements may wait for an answer.
 #[derive(Clone, Debug)]
 pub struct Window {
     most: usize,
     now: usize,
-    /// Of the answers that came together.
+    /// Whether one of the answers that came together was void or missing.
     any_void: bool,
     any_valid: bool,
 }
@@ -20,7 +23,7 @@ impl Window {
         Self { most, now: most, any_void: false, any_valid: false }
     }
 
-    /// What was configured.
+    /// The size as configured, which the window never exceeds.
     pub fn most(&self) -> usize {
         self.most
     }
@@ -30,7 +33,7 @@ impl Window {
         self.now.saturating_sub(waiting)
     }
 
-    /// An answer was void or there was none, or it counted.
+    /// Notes an answer: `void` if it did not count or never came.
     pub fn answered(&mut self, void: bool) {
         if void && !self.any_void {
             self.now = (self.now / 2).max(1);
@@ -39,7 +42,7 @@ impl Window {
         self.any_valid |= !void;
     }
 
-    /// No more answers came together with the last.
+    /// Ends a group of answers that came together, and resizes the window by them.
     pub fn end_of_answers(&mut self) {
         if self.any_valid && !self.any_void {
             self.now = (self.now + 1).min(self.most);

@@ -1,4 +1,5 @@
-//! The timer by example, and against its definition.
+//! The timer by example, and against a model of its definition: a random sequence finds the orders
+//! of events that no example would think of.
 
 use std::collections::BTreeMap;
 

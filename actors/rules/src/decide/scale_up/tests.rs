@@ -118,7 +118,7 @@ fn what_is_counted_is_taken_from_user_and_group_in_all_their_queues() {
 }
 
 #[test]
-fn s3_9_a_user_with_nothing_left_wants_no_machines() {
+fn a_user_with_nothing_left_wants_no_machines() {
     let queues = vec![queue(None, 0, Limits::unlimited()), queue(Some(0), 0, Limits::unlimited())];
     let applications = vec![limited(application(1, 0, vec![(vcores(1), 1)]), &[0])];
     for left in [0, -3] {
@@ -127,7 +127,7 @@ fn s3_9_a_user_with_nothing_left_wants_no_machines() {
     }
 }
 
-/// One ask after the other, as the chapter has it.
+/// The count as it is defined: one ask after the other, each taking its part of what is left.
 fn one_by_one(
     mut queues: Vec<QueueRoom>,
     mut limits: BTreeMap<LimitId, Limits>,
