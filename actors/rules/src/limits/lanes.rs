@@ -1,5 +1,8 @@
-//! Lanes: applications of one leaf to which the same limits of user and group apply. What is left
-//! is the same for all of them, so it is computed once per lane and not once per application.
+//! Lanes: applications of one leaf to which the same limits of user and group apply.
+//!
+//! What is left is the same for all applications of a lane, so it is computed once per lane. A leaf
+//! may have thousands of applications of one user, and an offer would otherwise compute the same
+//! headroom for each of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +18,8 @@ crate::slot! {
     pub(super) struct LaneSlot;
 }
 
-/// A lane of [`Trackers`](super::Trackers). Never given twice: what a leaf still keeps of a lane that
-/// is gone is not taken for another.
+/// The id of a lane of [`Trackers`](super::Trackers). An id is never given twice, so that a leaf
+/// which still knows a lane that is gone does not take another one for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId {
     serial: u64,
@@ -32,7 +35,7 @@ pub struct HeldBack {
     pub starting: bool,
 }
 
-/// User, group if any, leaf.
+/// What makes a lane: its user, its group if any, and the path of its leaf.
 pub(super) type LaneKey = (Arc<str>, Option<Arc<str>>, Arc<str>);
 
 #[derive(Debug)]
@@ -52,7 +55,7 @@ pub(super) struct Lane {
     pub(super) lost_limit: bool,
 }
 
-/// All lanes.
+/// The lanes of all leaves, by id and by what makes them.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     slots: Slots<LaneSlot, (LaneId, Lane)>,
@@ -117,7 +120,7 @@ impl Lane {
         }
     }
 
-    /// The places where it ends.
+    /// The places of its leaf: of the user and, if any, of the group.
     pub(super) fn ends(&self) -> impl Iterator<Item = PlaceId> + use<> {
         [Some(self.user), self.group].into_iter().flatten()
     }

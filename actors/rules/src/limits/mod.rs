@@ -1,5 +1,10 @@
 //! Who uses how much of which queue, and how much each user and group may.
 //!
+//! # Why lanes
+//! What user and group leave has to be known for every ask that is tried. To compute it per
+//! application would make a leaf with ten thousand applications of one user ten thousand times as
+//! dear as need be.
+//!
 //! # Trackers
 //! Every user and every group that matters has a tracker: a tree that mirrors the queues, in which
 //! each place counts what is used there and below, with the limit that applies there. Counting is
@@ -18,7 +23,8 @@
 //!   what runs there the number of applications that were started in them.
 //! * An application is in at most one lane, and a lane without applications is gone, with what no
 //!   limit names and no other lane needs.
-//! * Whoever is reported may go on; whoever may go on since something was loosened is reported.
+//! * A lane is reported as reopened exactly when what it holds back may go on since something was
+//!   loosened.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -67,12 +73,12 @@ use crate::queues::QueueConfig;
 use crate::values::epoch::Loosening;
 use crate::values::resources::{Limits, Resources};
 
-/// Who is tracked. Users come before groups.
+/// A user or a group that is tracked. Users come before groups.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// By name.
+    /// A user, by name.
     User(Arc<str>),
-    /// By name, or `*`: all who count for no named group, together.
+    /// A group, by name, or `*`: all who count for no named group, together.
     Group(Arc<str>),
 }
 
@@ -117,7 +123,7 @@ pub struct Joined {
 }
 
 impl Trackers {
-    /// Trackers for a queue tree: of everybody whom a limit names.
+    /// Makes trackers for a queue tree, at first of everybody whom a limit names.
     pub fn new(root: &QueueConfig) -> Self {
         let mut trackers = Self::default();
         trackers.reload(&Arc::new(Tables::of(root)), Loosening::NONE);

@@ -1,5 +1,9 @@
 //! The trackers: for each user and group a tree of places that mirrors the queues.
 //!
+//! A limit on a queue counts what is used below it, too. So usage is kept at every level of the
+//! path: one look at each level tells what is left, and otherwise a whole subtree would have to be
+//! summed up.
+//!
 //! # Invariants
 //! * A place is there as long as a limit names its owner there, a lane ends there, or a place below
 //!   it is there. The paths of a tracker's places are its queues' paths, each below the one above.
@@ -31,7 +35,7 @@ pub(super) struct Place {
     /// Applications that count as running.
     pub(super) running: u64,
     pub(super) limit: Option<Arc<Limit>>,
-    /// The number of the last step that loosened the limit here.
+    /// The number of the last step that gave more room under the limit here.
     pub(super) loosened: Loosening,
     /// Lanes that end here.
     pub(super) lanes: BTreeSet<LaneId>,
@@ -43,7 +47,7 @@ pub(super) struct Place {
     is_marked: bool,
 }
 
-/// All trackers.
+/// The trees of places of all users and groups.
 #[derive(Debug, Default)]
 pub(super) struct Forest {
     roots: BTreeMap<Subject, PlaceId>,
@@ -118,8 +122,8 @@ impl Forest {
         }
     }
 
-    /// [`Self::change`] that gives room: what waits below the highest limit on the way is to be
-    /// looked at.
+    /// As [`Self::change`], for a change that gives room. It marks the highest limited place on the
+    /// way, so that what waits below is looked at.
     pub(super) fn loosen(
         &mut self,
         from: PlaceId,
@@ -142,7 +146,7 @@ impl Forest {
         }
     }
 
-    /// What waits at a place and below is to be looked at.
+    /// Marks a place, so that what waits there and below is looked at.
     pub(super) fn mark(&mut self, id: PlaceId) {
         if !std::mem::replace(&mut self.get_mut(id).is_marked, true) {
             self.marked.push(id);
@@ -153,7 +157,7 @@ impl Forest {
     pub(super) fn take_marked(&mut self) -> Option<PlaceId> {
         loop {
             let id = self.marked.pop()?;
-            // A place that is gone may have been marked, and its number be another's now.
+            // A place may be gone since it was marked, and its number may be free or another's now.
             if self.is_there(id) {
                 self.get_mut(id).is_marked = false;
                 return Some(id);
@@ -161,7 +165,7 @@ impl Forest {
         }
     }
 
-    /// The place of somebody for a path, planted with all above it where it is missing.
+    /// The place of a user or group for a path. It is added where it is missing, with all above it.
     pub(super) fn place(&mut self, subject: &Subject, path: &str, tables: &Tables) -> PlaceId {
         let mut paths: Vec<&str> = upward(path).collect();
         let top = paths.pop().expect("a path is one of its own");

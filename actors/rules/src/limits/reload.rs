@@ -1,9 +1,13 @@
 //! Other limits for trackers that count already.
 //!
 //! # What changes
-//! Limits, at once and everywhere; what users use never. An application counts for another group
-//! only if a limit was taken away that its group had on the path of its leaf: then the group is
-//! chosen anew, and what the application uses goes with it.
+//! Limits change at once and everywhere; what users use never changes. An application counts for
+//! another group only if a limit was taken away that its group had on the path of its leaf: then
+//! the group is chosen anew, and what the application uses goes with it. Otherwise it keeps its
+//! group, because a choice made anew with every reload would move the use of running work between
+//! groups.
+//!
+//! The rule for people is in `docs/limits.md#other-limits-while-applications-run`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,12 +30,12 @@ pub struct Reloaded {
     pub events: Vec<LimitEvent>,
 }
 
-/// Somebody has a limit on a queue, or none any more.
+/// A user or group has a limit on a queue, or has none there any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitEvent {
-    /// Whose.
+    /// The user or group.
     pub subject: Subject,
-    /// Of the queue.
+    /// The path of the queue.
     pub path: Arc<str>,
     /// Whether there is a limit, changed or as before.
     pub is_set: bool,

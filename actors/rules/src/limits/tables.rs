@@ -19,7 +19,7 @@ const WILDCARD: &str = "*";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Limit {
     pub(super) resources: Option<Limits>,
-    /// 0 is unlimited.
+    /// How many applications may run; 0 is unlimited.
     pub(super) applications: u64,
 }
 

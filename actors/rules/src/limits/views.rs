@@ -1,4 +1,7 @@
 //! What trackers count, as REST shows it to people and the audit compares it.
+//!
+//! Both get copies in an order of their own, since a place knows only its neighbours and its number
+//! means nothing outside.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +17,7 @@ pub struct UserUsage {
     pub name: Arc<str>,
     /// The group of each application that counts for one.
     pub groups: BTreeMap<Arc<str>, Arc<str>>,
-    /// From root on.
+    /// What the user uses, from root on.
     pub queues: PlaceUsage,
 }
 
@@ -23,26 +26,26 @@ pub struct UserUsage {
 pub struct GroupUsage {
     /// The group's name, or `*`.
     pub name: Arc<str>,
-    /// Those that count for it, by id.
+    /// The applications that count for it, by id.
     pub applications: Vec<Arc<str>>,
-    /// From root on.
+    /// What the group uses, from root on.
     pub queues: PlaceUsage,
 }
 
 /// What somebody uses of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceUsage {
-    /// Of the queue.
+    /// The path of the queue.
     pub path: Arc<str>,
-    /// Here and below.
+    /// What is used here and below.
     pub usage: Resources,
     /// The applications that hold something here or below, by id.
     pub running: Vec<Arc<str>>,
-    /// The limit here.
+    /// The limit of amounts here.
     pub max_resources: Option<Limits>,
-    /// The limit here; 0 is unlimited.
+    /// How many applications may run here and below; 0 is unlimited.
     pub max_applications: u64,
-    /// Those below that are tracked, by path.
+    /// The queues below in which the user or group is tracked, by path.
     pub children: Vec<PlaceUsage>,
 }
 

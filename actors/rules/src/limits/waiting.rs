@@ -1,4 +1,4 @@
-//! Who waits for a user's or a group's limit, and who is told when it is loosened.
+//! Which lanes wait for a user's or a group's limit, and which are told when it is loosened.
 //!
 //! # How
 //! Each place keeps a bound: no more than the least of what is held back there and below. Whatever
@@ -7,8 +7,9 @@
 //! not even the bound pass, nothing below it is looked at. So a burst of releases costs one look, and
 //! a release that helps nobody costs a comparison.
 //!
-//! A bound is only lowered when something more is held back; it is made anew when all below the place
-//! was looked at. One that is too kind costs one look in vain.
+//! A bound is only lowered when something more is held back; it is made anew when all below the
+//! place was looked at. So a bound may be lower than what waits, which costs one look in vain; it
+//! must never be higher, since a lane would then be forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use super::lanes::{HeldBack, LaneId};
 use super::places::PlaceId;
 
 impl Trackers {
-    /// Notes what a lane holds back, so that its leaf is told when that may have changed. A lane that
-    /// was closed holds nothing back, whatever is said of it.
+    /// Notes what a lane holds back, so that its leaf is told when that may have changed. For a
+    /// lane that was closed, nothing is noted.
     pub fn hold_back(&mut self, lane: LaneId, held_back: HeldBack) {
         let Some(slot) = self.lanes.find_mut(lane) else { return };
         if slot.held_back == held_back {

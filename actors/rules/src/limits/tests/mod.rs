@@ -1,4 +1,5 @@
-//! Limits in a few words: scripts of what applications do, and what trackers say of it.
+//! Limits in a few words: scripts of what applications do, and what trackers say of it. A case
+//! would otherwise be twenty lines of calls in which nobody sees the one that matters.
 
 mod model;
 mod reloading;

@@ -1,4 +1,5 @@
-//! Who is told when a limit is loosened.
+//! Which lanes are told when a limit is loosened: all that may go on, since one that is not told
+//! would wait for ever, and no others.
 
 use super::*;
 
