@@ -1,8 +1,9 @@
-//! Who comes first, and who can be passed over.
+//! Which queue, application and ask comes first, and which can be passed over.
 //!
-//! Queues, applications, asks and nodes are each kept in an order that is re-keyed on change and never
-//! sorted per attempt ([`tree`]); what an order depends on is a key ([`keys`], made of [`shares`] and
-//! of what a queue's [`ledger`] says); what waits in vain is skipped by a bound ([`waits`]).
+//! Queues, applications, asks and nodes are each kept in an order that is re-keyed on change,
+//! because sorting them for each decision would cost more than the decision ([`tree`]). An order
+//! compares keys ([`keys`]), which are made of [`shares`] and of what a queue's [`ledger`] says.
+//! What waits in vain is skipped by a bound ([`waits`]).
 
 pub mod keys;
 pub mod ledger;

@@ -1,6 +1,6 @@
 //! Fractions of a quota, and what is computed from them.
 //!
-//! # What it is for
+//! # Why shares
 //! Fairness compares how much of its due each queue or application has. Quantities of different
 //! names have no common unit, so each is divided by what the owner is entitled to; the results are
 //! `f64` and leave this module either for people or as a [`Share`], an integer that orders.
@@ -28,7 +28,7 @@ use crate::values::resources::{Limits, Name, Resources};
 pub struct Share(i64);
 
 impl Share {
-    /// The order of `share`; both zeros are one.
+    /// Makes the integer of a share; plus and minus zero are one.
     pub fn of(share: f64) -> Self {
         // Adding zero turns -0.0 into 0.0. For the rest, the bits of a positive float ascend with
         // its value; those of a negative one descend, hence the flip of all but the sign.

@@ -1,4 +1,4 @@
-//! Who may submit to a queue or administer it.
+//! Access lists: who may submit to a queue or administer it.
 //!
 //! An access list is `*`, or users and groups, each separated by commas, with one space between the
 //! two: `alice,bob ops`. It can only grant: what a queue higher up grants, no queue below takes

@@ -51,20 +51,20 @@ pub struct QueueConfig {
     pub limits: Vec<LimitConfig>,
     /// Whether it is there because an application needed it, and not because it was configured.
     pub is_dynamic: bool,
-    /// In the order they were written.
+    /// The queues directly below, in the order they were written.
     pub children: Vec<QueueConfig>,
 }
 
 /// What a dynamic leaf begins with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
-    /// 0 is unlimited.
+    /// How many applications may run at once; 0 is unlimited.
     pub max_applications: u64,
     /// Its properties; it inherits none.
     pub properties: BTreeMap<String, String>,
-    /// None also where only zeros were written.
+    /// What it may use at most. None also where only zeros were written.
     pub max: Option<Limits>,
-    /// None also where only zeros were written.
+    /// What it is promised. None also where only zeros were written.
     pub guaranteed: Option<Resources>,
 }
 
@@ -75,11 +75,11 @@ pub struct Template {
 pub struct LimitConfig {
     /// What its author called it.
     pub description: String,
-    /// Names, or `*`.
+    /// The users it is for: names, or `*`.
     pub users: Vec<String>,
-    /// Names, or `*`.
+    /// The groups it is for: names, or `*`.
     pub groups: Vec<String>,
-    /// What is not named is unlimited; an explicit zero is nothing.
+    /// How much each may use. What is not named is unlimited; an explicit zero is nothing.
     pub max_resources: Option<Limits>,
     /// How many applications may run at once; 0 is unlimited.
     pub max_applications: u64,
@@ -104,7 +104,7 @@ pub struct QueueSettings {
     pub quota_preemption_delay: Duration,
     /// After how many asks without a node in one pass an application is left alone; 0: never.
     pub backoff_asks: u64,
-    /// For how long.
+    /// For how long it is left alone then.
     pub backoff_delay: Duration,
 }
 
@@ -121,7 +121,7 @@ pub enum PreemptionPolicy {
 }
 
 impl Default for QueueSettings {
-    /// Of a queue without properties.
+    /// The settings of a queue without properties.
     fn default() -> Self {
         Self {
             sort_policy: ApplicationSortPolicy::Fifo,

@@ -1,4 +1,7 @@
-//! The life of a queue or a partition as a table.
+//! The life of a queue or a partition as a table: `docs/partitions.md#states-of-a-partition`.
+//!
+//! Queues and partitions share one table because clients know one set of states for both; which of
+//! them anything enters is for the caller.
 //!
 //! # Invariants
 //! * A refused event changes nothing: [`ObjectState::on`] takes the state by value and the caller
@@ -36,7 +39,7 @@ pub enum ObjectEvent {
     Stop,
 }
 
-/// The event has no meaning in this state.
+/// The refusal of an event that has no meaning in the present state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{event}` is refused in state `{state}`")]
 pub struct Refused {

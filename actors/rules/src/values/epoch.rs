@@ -62,13 +62,13 @@ impl Growth {
     }
 }
 
-/// Up to where something was looked at in vain: the last loosening on its path and the last growth of
-/// a node.
+/// The point up to which something was looked at in vain: the last loosening on its path and the
+/// last growth of a node by then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
-    /// Of quota, on the path from root.
+    /// The last loosening of quota on the path from root.
     pub loosening: Loosening,
-    /// Of the node index.
+    /// The last growth of the node index.
     pub growth: Growth,
 }
 

@@ -1,4 +1,7 @@
-//! Points in time, for people.
+//! Points in time as text, for people.
+//!
+//! One direction of one format is all that is needed, so that a crate for calendars would be more
+//! code than it saves.
 //!
 //! ```
 //! # use monoceros_rules::values::instant::rfc3339;

@@ -1,5 +1,6 @@
 //! Amounts, names and times: values without a life of their own, the ground that all rules and the
-//! configuration stand on.
+//! configuration stand on. Nothing here uses another module of the crate, so that whoever needs an
+//! amount cannot be drawn into a circle of imports.
 
 pub mod duration;
 pub mod epoch;

@@ -1,7 +1,8 @@
 //! Partition names at run time: `[rm-1]default`.
 //!
-//! A resource manager speaks of its partitions by plain names, or by none at all; the scheduler
-//! keeps them apart by the id of the resource manager in brackets.
+//! A resource manager speaks of its partitions by plain names, or by none at all, and two resource
+//! managers may use the same one. So the scheduler puts the id of the resource manager before the
+//! name, in brackets; otherwise their nodes and queues would be mixed up.
 
 /// The partition that is meant where none is named.
 pub const DEFAULT_PARTITION: &str = "default";

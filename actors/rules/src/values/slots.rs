@@ -107,7 +107,7 @@ impl<S: Slot, T> Slots<S, T> {
         self.insert_with(|_| thing)
     }
 
-    /// Takes in what is made for its slot.
+    /// Takes in a thing that is made knowing its slot.
     pub fn insert_with(&mut self, thing: impl FnOnce(S) -> T) -> S {
         let slot = self.next();
         let thing = thing(slot);
@@ -139,7 +139,7 @@ impl<S: Slot, T> Slots<S, T> {
         self.take(slot).expect("what is removed is there")
     }
 
-    /// As [`Self::remove`], if there is anything.
+    /// Takes a thing out, if there is one in the slot.
     pub fn take(&mut self, slot: S) -> Option<T> {
         let thing = self.places.get_mut(slot.index())?.take()?;
         self.free.push(index_of(slot.index()));

@@ -1,4 +1,6 @@
 //! The orders, by example and against their definitions, each written down as plainly as it can be.
+//! A key packs what it compares into integers, so a definition that compares the values themselves
+//! must agree with it.
 
 use proptest::prelude::*;
 use proptest::sample::select;

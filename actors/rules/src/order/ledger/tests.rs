@@ -1,4 +1,5 @@
-//! What a queue accounts for, by example and against its definition.
+//! What a queue accounts for, by example and against its definition, since headroom that is one
+//! unit too large would break a maximum without any error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

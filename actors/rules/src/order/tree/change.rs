@@ -1,5 +1,8 @@
-//! How the bound over many follows a change of one of them, level by level, without a look at all
-//! of them: most changes leave it as it is, and end there.
+//! How the bound over many entries follows a change of one of them, level by level.
+//!
+//! To join the bounds of all siblings anew on every level would cost more than the change itself.
+//! Most changes leave the bound of a node as it is; then nothing above it can change, and the work
+//! ends there.
 
 use super::Bound;
 

@@ -1,10 +1,11 @@
-//! Sums, differences and products. All of them saturate.
+//! Sums, differences and products. All of them saturate, since an amount comes from outside and
+//! must neither wrap around into a negative one nor end the process.
 
 use std::sync::Arc;
 
 use super::{Entries, Limits, Resources, find, merged, set};
 
-/// More was to be taken away than there is.
+/// The failure of a subtraction: more was to be taken away than there is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("below zero: {}", names.join(", "))]
 pub struct BelowZero {
@@ -79,7 +80,8 @@ impl Resources {
             *quantity = (*quantity).min(there);
             *quantity != 0
         });
-        // A name only the other has counts as zero here: it matters where the other is negative.
+        // A name that only the other has counts as zero here: that matters where the other is
+        // negative.
         for &(name, quantity) in &other.0 {
             if quantity < 0 && find(&self.0, name).is_none() {
                 set(&mut self.0, name, quantity);

@@ -1,6 +1,7 @@
-//! What is enough, what is more, what is the same.
+//! Comparisons of amounts and limits: what is enough, what is more, what is the same.
 //!
-//! Amounts read an absent name as zero, limits as unlimited; each comparison says which it takes.
+//! Amounts read an absent name as zero, limits as unlimited. There are many comparisons because the
+//! answer differs where a name is absent or negative; each says how it reads those.
 
 use std::cmp::Ordering;
 
@@ -57,7 +58,7 @@ impl Resources {
         true
     }
 
-    /// Whether this takes some of what `left` has less than nothing of.
+    /// Whether this wants some of a resource that is below zero in `left`.
     pub fn overdraws(&self, left: &Self) -> bool {
         self.entries().any(|(name, taken)| taken > 0 && left.get(name) < 0)
     }

@@ -1,4 +1,5 @@
-//! Arithmetic and comparisons, by example and against naive models.
+//! Arithmetic and comparisons, by example and against naive models: the fast paths assume that
+//! entries are sorted and often alike, which the models do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
