@@ -1,7 +1,8 @@
 //! The allocation table: every allocation of a partition, once.
 //!
 //! Part of the books: an allocation ties an application, a queue path and a node together, so it
-//! belongs to none of them. Applications and nodes keep ids into this table.
+//! belongs to none of them. Applications and nodes keep ids into this table, because two copies of
+//! an allocation could differ.
 //!
 //! # Invariants
 //! * An id is never given twice (it carries a serial), so a late deadline or answer that names an
@@ -39,21 +40,23 @@ pub struct AllocationId {
 
 #[cfg(test)]
 impl AllocationId {
-    /// An id of no table.
+    /// An id made of a bare number, for tests of code that only compares ids.
     pub(crate) fn numbered(slot: u32) -> Self {
         Self { slot: AllocationSlot::at(slot), serial: 0 }
     }
 }
 
-/// How an ask or allocation came in, which decides how it is answered (scheduler-interface chapter,
-/// 1.10).
+/// How an ask or allocation came in, which decides how it is answered: see
+/// `docs/applications.md#three-forms-of-asking`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Form {
-    /// An `AllocationAsk`, which may repeat (F1).
+    /// An `AllocationAsk`, which may be for several allocations. Each of them is answered.
     Ask,
-    /// An `Allocation` with a UUID: recovered, not echoed (F2).
+    /// An `Allocation` with a UUID: it runs already, and is not answered, because its RM would
+    /// start it again.
     Recovered,
-    /// An `Allocation` without one: an ask without node, or placed elsewhere with a node (F3).
+    /// An `Allocation` without a UUID. Without a node it asks for one allocation, with a node it
+    /// reports one; either way it is answered.
     Unified,
 }
 
@@ -75,7 +78,7 @@ pub struct Allocation {
     pub created_ns: i64,
     /// When it was bound, ns since the epoch.
     pub bound_ns: i64,
-    /// The core has asked the RM to end it and waits for the confirmation.
+    /// The scheduler has asked the RM to end it and waits for the confirmation.
     pub released: bool,
     /// The deadline that ends it, while one is set.
     pub deadline: Option<u64>,

@@ -1,7 +1,7 @@
 //! One application: its state, its asks, what it holds.
 //!
 //! The actor owns one of these and tells others what changed; which event follows from which change
-//! is decided here.
+//! is decided here, so that it can be tried without an actor.
 //!
 //! # Invariants
 //! * `allocated` is the sum of its allocations in the table, those included that wait for their
@@ -56,7 +56,7 @@ impl StateChange {
     }
 }
 
-/// See the module.
+/// One application of a partition: who owns it, its state, its asks and its allocations.
 #[derive(Debug)]
 pub struct Application {
     /// As submitted.
@@ -129,8 +129,8 @@ impl Application {
         &self.peak
     }
 
-    /// Whether it counts among those that have still to start: one with a placement in the
-    /// air has its place among the running ones already.
+    /// Whether it counts among those that have still to start. One with a placement that waits for
+    /// its predicate has its place among the running ones already.
     pub fn is_starting(&self) -> bool {
         self.has_not_run() && self.unsettled.is_empty()
     }
@@ -170,7 +170,7 @@ impl Application {
         self.unsettled.insert(placement);
     }
 
-    /// Its predicate passed: [`Self::booked`] from now on.
+    /// The predicate of a placement passed: it is an allocation, and counts as [`Self::booked`].
     pub fn settled(
         &mut self,
         placement: AllocationId,
@@ -181,7 +181,7 @@ impl Application {
         self.runs(now_ns, changes);
     }
 
-    /// It was taken back.
+    /// A placement was taken back.
     pub fn refunded(&mut self, placement: AllocationId, resources: &Resources) {
         self.unsettled.remove(&placement);
         self.unbooked(resources);

@@ -1,9 +1,9 @@
-//! The life of an application as a table.
+//! The life of an application as a table: `docs/applications.md#transitions`.
 //!
-//! # What it is for
+//! # Why a table
 //! The application actor owns its state and asks here what an event does to it. What *fires* an
-//! event, and what follows a transition, is the actor's business; that an event arriving late
-//! cannot bring a dead application back is this table's.
+//! event, and what follows a transition, is the actor's business. That a late event cannot bring a
+//! dead application back is the business of this table, and must hold whatever the actor does.
 //!
 //! # Invariants
 //! * A refused event changes nothing: [`ApplicationState::on`] takes the state by value and the

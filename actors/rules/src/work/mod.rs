@@ -1,4 +1,7 @@
 //! Applications, what they ask for and what they hold, and why any of it is refused.
+//!
+//! These are plain structs so that the actor of an application can be told what changed instead of
+//! finding out: each change returns what others must be told.
 
 pub mod allocations;
 pub mod application;

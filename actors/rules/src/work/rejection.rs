@@ -2,7 +2,7 @@
 //!
 //! A reason on the wire is `<sentence> [<code>]`: people read the sentence, programs the bracket.
 //! Every sentence names the object it is about. Clients look for some of the words and for the
-//! codes, so both are part of the interface; the table for people is in
+//! codes, so both are part of the interface and must not be reworded; the table for people is in
 //! `docs/grpc.md#why-an-item-was-refused`.
 
 use std::sync::Arc;
@@ -126,7 +126,7 @@ pub enum Rejection {
     /// The key is empty or too long.
     #[error("allocationKey {0} [R_KEY]")]
     Key(&'static str),
-    /// No such active application.
+    /// There is no active application of this id.
     #[error("failed to find application `{0}` [R_APP_UNKNOWN]")]
     ApplicationUnknown(Arc<str>),
     /// The application takes no more asks.

@@ -1,4 +1,7 @@
 //! One ask of an application: how much of it is outstanding, and what became of it so far.
+//!
+//! An application may have a hundred thousand of them, and few are ever refused. So what predicates
+//! said of an ask is kept apart, behind one pointer ([`Refusals`]).
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -128,7 +131,7 @@ impl Ask {
         self.refusals()?.trying.as_deref()
     }
 
-    /// As [`Self::trying`], to be gone on with.
+    /// As [`Self::trying`], to be changed.
     pub fn trying_mut(&mut self) -> Option<&mut Try> {
         self.refusals.as_mut()?.trying.as_deref_mut()
     }
@@ -185,7 +188,7 @@ impl Ask {
         i64::from(self.outstanding).saturating_add(unsettled)
     }
 
-    /// It is one of many again, unless it may not go where they may.
+    /// Lets it join the class of its shape again, unless it may not use nodes that the others may.
     pub(super) fn join_others(&mut self) {
         self.is_single = self.refusals().is_some_and(|refusals| !refusals.excluded.is_empty());
     }

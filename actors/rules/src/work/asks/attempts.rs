@@ -1,9 +1,9 @@
 //! How far a pass came: which asks were tried, and where it ends because too many found no node.
 //!
-//! A pass tries asks in their order, and a class is tried once for all of its members. So what was
-//! tried of a class depends on where the pass ended: without back-off it comes to every member of
-//! every class, with it to those up to the ask that was one too many. Each ask counts as one, however
-//! many allocations of it are outstanding.
+//! A pass tries asks in their order, and a class is tried once for all of its members. So the
+//! number of members that count as tried depends on where the pass ended. Without back-off the pass
+//! comes to every member of every class; with back-off it comes to those up to the ask that was one
+//! too many. Each ask counts as one, however many allocations of it are outstanding.
 
 use std::sync::Arc;
 
@@ -53,9 +53,10 @@ impl Asks {
         is_followed.then_some(last)
     }
 
-    /// What was tried and waits, class by class in order. A class that was tried in vain was so as
-    /// a whole, its first member for all, but no further than up to `reached`, if the last pass ended
-    /// there; of one that is due, only members that were tried before count.
+    /// The asks that were tried and wait, class by class in order. In a class that was tried in
+    /// vain all members count, since the first was tried for all; if the last pass ended at
+    /// `reached`, only those up to there. In a class that is due, only members that were tried
+    /// before count.
     pub fn tried(&self, reached: Option<AskKey>) -> Vec<Waiting> {
         let mut tried = Vec::new();
         for (_, id, waits) in self.order.iter() {
@@ -116,7 +117,7 @@ impl Asks {
         keys
     }
 
-    /// Whether what became of its first member holds for the class.
+    /// Whether the outcome of its first member holds for the whole class.
     fn is_tried_as_one(&self, class: &Class, waits: &WaitSet) -> bool {
         let first = class.members.values().next();
         let is_tried = first.is_some_and(|slot| self.ask(*slot).lacks_machines());

@@ -1,4 +1,7 @@
-//! Classes: which asks are one, and where each class stands.
+//! Classes: which asks are tried as one, and where each class stands.
+//!
+//! A class stands where its first member would stand. Its other members are not in the order at
+//! all, so that a search cannot be slowed by how many asks are alike.
 
 use std::collections::BTreeMap;
 
@@ -97,7 +100,7 @@ impl Asks {
                 let old = std::mem::replace(&mut entry.key, key);
                 let waits = self.order.get(&old).map(|(_, waits)| waits.clone());
                 if was_tried && matches!(waits, Some(WaitSet::Parked(_))) {
-                    // It was tried for all of them.
+                    // The first member was tried for all of them.
                     let first = self.first_member(class);
                     self.ask_mut(first).attempted = true;
                 }

@@ -1,9 +1,12 @@
-//! The asks of one application, grouped in classes (applications chapter, 2.2, 2.3, 3.3).
+//! The asks of one application, grouped in classes; for people,
+//! `docs/scheduling.md#order-of-requests`.
 //!
-//! Asks of the same shape are one class: what quota, user or node room says of one member holds for
-//! all, so a class is tried once, whether it has one member or a hundred thousand. A class stands in
-//! the order of its first member (priority, creation time, arrival) and moves when that one leaves.
-//! A predicate's refusal concerns one ask alone: that ask is *singled out* into a class of its own.
+//! # Why classes
+//! Asks of the same shape are one class: what quota, limits or room on nodes say of one member
+//! holds for all, so a class is tried once, whether it has one member or a hundred thousand. A class
+//! stands in the order of its first member (priority, creation time, arrival) and moves when that
+//! one leaves. A predicate's refusal concerns one ask alone: that ask is *singled out* into a class
+//! of its own.
 //!
 //! # Invariants
 //! * [`Asks::pending`] is the sum of resource × repeat over all asks, without zero entries.

@@ -1,4 +1,5 @@
-//! Asks against a model that sorts and adds everything anew.
+//! Asks against a model that sorts and adds everything anew: classes, their order and the running
+//! sums must not be visible in any answer.
 
 use std::collections::BTreeMap;
 
@@ -206,8 +207,8 @@ impl Model {
 }
 
 impl Model {
-    /// Pass by pass, ask by ask, as the applications chapter has it (3.3): where a pass ends that
-    /// comes to `end`, if what it came to before has no node.
+    /// The end of a pass as it is defined, ask by ask: where a pass ends that comes to `end`, if
+    /// what it came to before has no node.
     fn last_of_pass(&self, limit: u64, headroom: &Limits, end: Option<AskKey>) -> Option<AskKey> {
         let pending = self.asks.values().filter(|ask| ask.repeat > 0);
         let key = |ask: &ModelAsk| AskKey::new(ask.priority, ask.created, ask.sequence);

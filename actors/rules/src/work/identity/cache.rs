@@ -1,5 +1,5 @@
 //! Which groups a user is in, as a resolver said it, kept for a while: a lookup may take seconds,
-//! and an owner submits many applications.
+//! and an owner submits many applications, so that each would otherwise wait.
 //!
 //! # How entries go
 //! An entry ends at a time that is fixed when it is made: 300 s later if the groups are known, 30 s
@@ -23,7 +23,7 @@ const POSITIVE: Duration = Duration::from_secs(300);
 /// How long it is known that a user cannot be resolved.
 const NEGATIVE: Duration = Duration::from_secs(30);
 
-/// What a [`UserCache`] says of a user.
+/// The answer of a [`UserCache`] about one user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known<'a> {
     /// The user's groups.
