@@ -1,4 +1,8 @@
-//! Asks come, change and go.
+//! Asks of an application come, change and go: `docs/applications.md#the-same-key-again` and
+//! `docs/applications.md#another-size`.
+//!
+//! What is allocated already runs, and no answer of the scheduler could end it. So a change that
+//! cannot be taken rejects an ask only as long as nothing of it is allocated.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! An application that is left alone for a while because too many of its asks found no node
-//! (applications chapter, 3.3 steps 1 and 7).
+//! An application that is left alone for a while because too many of its asks found no node:
+//! `docs/scheduling.md#back-off`.
 //!
 //! # When it begins
 //! A pass is one search for the next decision: it begins anew with each decision, and counts anew
@@ -25,10 +25,10 @@ use super::Application;
 use crate::step::BACKOFF_LEAST;
 use crate::step::{Alarm, Baton};
 
-/// What is left of a pass that ended before its end.
+/// The state of an application whose last pass ended before it had tried every ask.
 pub(super) struct Backoff {
-    /// Until when the application is left alone, ns since the epoch; `None`: no longer, and it was
-    /// not looked at since.
+    /// Until when the application is left alone, ns since the epoch. `None`: that time is over, and
+    /// the application was not offered anything since.
     until_ns: Option<i64>,
     /// The last ask that was tried.
     reached: AskKey,
@@ -46,7 +46,7 @@ impl Application {
         tracing::debug!(application = %self.book.id, ?delay, "backs off");
     }
 
-    /// Its deadline, ns since the epoch.
+    /// Until when it is left alone, ns since the epoch; `None` if it does not back off.
     pub(super) fn backs_off_until(&self) -> Option<i64> {
         self.backoff.as_ref().and_then(|backoff| backoff.until_ns)
     }

@@ -1,4 +1,8 @@
-//! What happens to an application and its asks, as events (rest-events-metrics chapter, 3.3).
+//! What happens to an application and its asks, as events: `docs/events.md#requests` and
+//! `docs/events.md#applications`.
+//!
+//! Most of these events tell of a change, such as "it does not fit, after it did". So an ask
+//! remembers what was told of it last; otherwise each try in vain would be one more event.
 
 use std::sync::Arc;
 
@@ -8,7 +12,8 @@ use super::{Application, Blocked};
 use crate::events::{Event, EventKind, Message};
 use crate::step::Baton;
 
-/// How long the refusals of one ask are not told again, ns (rest-events-metrics chapter, Q5).
+/// After an event of an ask that predicates refused, how long no further one is made of that ask,
+/// ns.
 const REFUSALS_NS: i64 = 15_000_000_000;
 
 impl Application {
@@ -22,7 +27,7 @@ impl Application {
         Event::of(row, &ask.key, at_ns).referring(&self.book.id).amount(&ask.resources)
     }
 
-    /// It leaves its queue.
+    /// The event of an application that leaves its queue.
     pub(super) fn unplaced(&self, at_ns: i64) -> Event {
         Event::of(EventKind::QueueAppRemoved, &self.book.queue, at_ns).referring(&self.book.id)
     }
@@ -50,8 +55,8 @@ impl Application {
         }
     }
 
-    /// The ask, tried, does not fit what its user and group have left. That is no try by which more
-    /// machines would help (applications chapter, 3.3).
+    /// The ask, tried, does not fit what its user and group have left. Such a try does not count
+    /// for the scale-up signal, since more machines would not help it.
     pub(super) fn over_user_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
         let was = std::mem::replace(&mut self.book.asks.ask_mut(slot).over_user_quota, true);
         let Some(lane) = self.limited_lane().filter(|_| !was && baton.tracking.is_on()) else {
@@ -95,8 +100,8 @@ impl Application {
         }
     }
 
-    /// The event of what predicates said of an ask that no node will have, unless there was one just
-    /// now.
+    /// Makes the event of an ask that predicates refused on every node, with their reasons, unless
+    /// one was made just before ([`REFUSALS_NS`]).
     pub(super) fn tell_refusals(&mut self, baton: &mut Baton, slot: AskSlot) {
         let refusals = self.book.asks.ask_mut(slot).refusals_mut();
         let reasons = std::mem::take(&mut refusals.reasons);

@@ -1,15 +1,16 @@
-//! The application under the limits of its user and group (queues-and-config chapter, section 7).
+//! The application under the limits of its user and group: `docs/limits.md`.
 //!
-//! An application joins a lane of the partition's trackers with its first ask or allocation: there
-//! the group it counts for is chosen (7.3). It leaves when it neither holds nor asks for anything;
-//! with its next ask it joins anew.
+//! An application joins a lane of the partition's trackers with its first ask or allocation, and
+//! then the group it counts for is chosen (`docs/limits.md#which-group-an-application-counts-for`).
+//! It leaves when it neither holds nor asks for anything, so that users who want nothing cost
+//! nothing; with its next ask it joins anew.
 //!
 //! # Invariants
 //! * Whatever changes what the application holds changes what its user and group use in the same
 //!   visit: a placement at once, everything else once for the whole visit, by the very delta that
 //!   climbs the queues.
 //! * It counts among the running applications of its user and group from its first usage on, until
-//!   nothing is left (7.4), or until a refund leaves it where it was: Accepted, with nothing.
+//!   nothing is left of it, or until a refund leaves it as it was before: Accepted, with nothing.
 
 use std::sync::Arc;
 
@@ -113,8 +114,9 @@ impl Application {
         self.lane = None;
     }
 
-    /// Limits of this leaf may have changed: it may count for another group from now on (7.7), and be limited or
-    /// not.
+    /// Limits of this leaf may have changed: the application may count for another group from now
+    /// on, if the limit is gone that its group was chosen by, and it may have become limited or
+    /// unlimited.
     pub(super) fn rejoin_lane(&mut self, baton: &mut Baton) {
         let Some(lane) = &mut self.lane else { return };
         let (book, trackers) = (&self.book, &mut baton.books.trackers);
@@ -129,7 +131,7 @@ impl Application {
         }
     }
 
-    /// Tied to its group from now on, or not any more.
+    /// Makes the event that the application counts for its group from now on, or no longer.
     fn tell_link(&self, row: EventKind, baton: &mut Baton) {
         if let Some(group) = self.group() {
             baton.happens(|at| Event::of(row, group, at).referring(&self.book.id));
@@ -141,7 +143,8 @@ impl Application {
         self.lane.as_ref().and_then(|lane| lane.group.as_ref())
     }
 
-    /// User and group use more. What is said of a placement says so itself.
+    /// Makes the events that user and group use more. A placement needs none: they are derived from
+    /// its notice.
     pub(super) fn tell_charge(
         &self,
         change: &Resources,
@@ -159,8 +162,9 @@ impl Application {
         }
     }
 
-    /// User and group use less. That of the group waits until it is known whether the application
-    /// leaves it: the tie ends before the last of it (rest-events-metrics chapter, 3.4).
+    /// Makes the events that user and group use less. The group's event waits until it is known
+    /// whether the application leaves the group: the event that ends the tie comes before the last
+    /// amount is taken off.
     pub(super) fn tell_discharge(
         &self,
         change: &Resources,

@@ -88,14 +88,16 @@ pub(crate) struct Attached {
     pub(crate) row: RowSlot,
 }
 
-/// See the module.
+/// The actor of one application. Its state, asks and holdings are the [`book`](Self::book), a
+/// struct of the rules; the other fields are what it needs to take part in steps.
 pub(crate) struct Application {
     slot: ApplicationSlot,
     book: Book,
     leaf: Arc<Addr<Queue>>,
     leaf_facts: Arc<QueueFacts>,
     row: Option<RowSlot>,
-    /// Where the limits of its user and group are; none while it neither asks nor holds.
+    /// The lane in which the limits of its user and group count; none while it neither asks nor
+    /// holds.
     lane: Option<limits::JoinedLane>,
     /// What keeps it from starting.
     blocked: Blocked,
@@ -212,8 +214,8 @@ impl Application {
         running
     }
 
-    /// Its partition goes, and it with it (applications chapter, 9.4): a state that an application
-    /// does not fail from is not told, nor is what it held.
+    /// The partition closes, and the application goes with it. It is told as `Failing` if its state
+    /// allows that; what it held is not told (`docs/partitions.md#closing-a-partition`).
     pub(crate) fn dismiss(&mut self, baton: &mut Baton) {
         self.book.fire(ApplicationEvent::Fail, baton.now_ns, &mut self.changes);
         for change in std::mem::take(&mut self.changes) {
@@ -228,7 +230,7 @@ impl Application {
         }
     }
 
-    /// For an audit.
+    /// What the application says of itself to an audit.
     pub(crate) fn fact(&self) -> ApplicationFact {
         ApplicationFact {
             slot: self.slot,
@@ -314,8 +316,8 @@ impl Handler<Visit> for Application {
 }
 
 impl Application {
-    /// Does something here, and then what follows from it: states, limits, notices; then nodes and
-    /// queues hear of it.
+    /// Changes something here and carries out what follows from it: states, limits, notices. Then
+    /// the nodes and queues concerned are told.
     fn visited(
         &mut self,
         mut baton: Box<Baton>,
@@ -338,7 +340,7 @@ impl Application {
 
     /// The nodes that a visit concerns, and what climbs, if anything changed.
     fn consequences(&mut self, baton: &mut Baton, mut effects: VisitEffects) -> Consequences {
-        // Nodes take the last first, and what was held first may have been released later.
+        // Work is taken from the end of the list, and an amount must be held before it is released.
         effects.node_work.reverse();
         let node_work = effects.node_work;
         if !effects.touched && effects.delta.is_nothing() {

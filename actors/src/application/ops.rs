@@ -2,7 +2,8 @@
 //!
 //! Each [`Op`] is done at once, where its subject is: [`super::asks`], [`super::recovery`],
 //! [`super::release`], [`super::predicates`]. What it means for nodes, queues, user and group is
-//! gathered in [`VisitEffects`] and follows once for the whole visit.
+//! gathered in [`VisitEffects`] and follows once for the whole visit, since a message may have
+//! hundreds of items for one application and each climb to root costs a hop per queue.
 
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ pub(crate) struct VisitEffects {
     pub(super) happened: Vec<Notice>,
     /// Events of a group that uses less, until it is known whether the application leaves it.
     pub(super) discharged: Vec<Notice>,
-    /// The number of the loosening that the visit is, once it has one.
+    /// The number of the loosening, once the visit counts as one.
     pub(super) loosening: Loosening,
     /// Promised in this visit and not yet in the books.
     pub(super) promised: Resources,
@@ -70,7 +71,7 @@ impl VisitEffects {
         }
     }
 
-    /// More is pending by this much, which may be less.
+    /// Notes a change of what is pending, which may be negative.
     pub(super) fn pends(&mut self, change: &Resources) {
         self.touched = true;
         self.promised.add(change);
@@ -113,7 +114,8 @@ impl Application {
         }
     }
 
-    /// Something is not taken, unless it is what runs already: that stays as it is.
+    /// Rejects an ask or allocation. If it is one that runs already, it stays as it is and is not
+    /// rejected.
     fn refuse(
         &mut self,
         spec: &AskSpec,
@@ -132,7 +134,8 @@ impl Application {
         }
     }
 
-    /// A refusal's time is over, if it is the last refusal: a later one has a deadline of its own.
+    /// The waiting time after a refusal is over. If the ask was refused again since, nothing
+    /// happens: the later refusal has a deadline of its own.
     fn retry(&mut self, key: &Arc<str>, retry: u32, effects: &mut VisitEffects) {
         let asks = &mut self.book.asks;
         let Some(slot) = asks.slot_of(key) else { return };
@@ -146,7 +149,8 @@ impl Application {
         }
     }
 
-    /// An ask does not go back to a node for a while.
+    /// Excludes an ask from a node for a while
+    /// ([`EXCLUDED_FOR`](monoceros_rules::decide::parking::EXCLUDED_FOR)).
     pub(super) fn exclude(&mut self, key: &Arc<str>, node: &Arc<str>, baton: &mut Baton) {
         let Some(slot) = self.book.asks.slot_of(key) else { return };
         if self.book.asks.exclude(slot, node) {

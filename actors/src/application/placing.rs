@@ -1,9 +1,10 @@
 //! An offer becomes placements: what the attempt decides is carried out here.
 //!
-//! The decision itself is a rule ([`monoceros_rules::decide::attempt`]). An offer that is here tries
-//! one class after the other; what is to be placed goes to a node, which answers in the same step; what
-//! is not is parked and says why. After a placement the application goes on while nobody else comes
-//! first.
+//! The decision itself is a rule ([`monoceros_rules::decide::attempt`]). An offer that has reached
+//! the application tries one class after the other. An ask that is to be placed goes to a node,
+//! which answers in the same step; one that cannot be placed is parked, with the reason. After a
+//! placement the application goes on while no other comes first, because an offer that went home
+//! after each decision would pass every queue again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::metrics::ActorKind;
 use crate::step::{Alarm, Allocated, Baton, Notice, Placement};
 
 impl Application {
-    /// Tries one class after the other until one has a node to ask, or gives the offer back.
+    /// Tries one class after the other until there is a node to ask, or gives the offer back.
     pub(super) fn consider(&mut self, mut baton: Box<Baton>) {
         self.set_blocked(Blocked::default(), &mut baton);
         self.backoff = None;
@@ -67,7 +68,7 @@ impl Application {
         self.attempt(baton, |attempt| attempt.view.epoch())
     }
 
-    /// Has an ask and its class wait for what may cure the obstacle.
+    /// Parks an ask and its class until what may cure the obstacle has happened.
     fn park(&mut self, parking: &Parking, baton: &mut Baton) {
         let Parking { class, ask: slot, obstacle } = *parking;
         if tracing::enabled!(tracing::Level::DEBUG) {
@@ -123,13 +124,14 @@ impl Application {
         tracing::debug!(application = %self.book.id, ask = %ask.key, %why, "not placed");
     }
 
-    /// Its search goes on when a node comes back that another placement holds.
+    /// Parks an ask whose search goes on when another placement gives back the room it holds on a
+    /// node.
     fn park_held(&mut self, slot: AskSlot, waits: WaitSet, baton: &mut Baton) {
         if let Some(trying) = self.book.asks.ask_mut(slot).trying_mut()
             && trying.waits_again()
             && let Some(class) = self.book.asks.class_of(slot)
         {
-            // It is alone in its class already, and its deadline is armed.
+            // The ask is alone in its class already, and its deadline is armed.
             self.book.asks.set_waits(class, waits);
             return;
         }

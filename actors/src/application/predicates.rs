@@ -43,7 +43,7 @@ struct Refund {
 }
 
 impl Application {
-    /// What an answer means is carried out.
+    /// Carries out what an answer means for its placement.
     pub(super) fn take_answer(
         &mut self,
         number: u64,
@@ -74,7 +74,7 @@ impl Application {
             }
             Settlement::Unanswered => {
                 baton.tally.predicate_unanswered();
-                // Whoever has no time for an answer is to be asked less.
+                // An RM that is too slow to answer gets fewer questions at once.
                 baton.books.unsettled.window.answered(true);
                 self.refund(number, baton, effects);
             }
@@ -124,7 +124,8 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         let refunded = if assumed {
-            // What it assumed does not hold, and its other answers may rest on it.
+            // The RM assumed this placement, which is not made, and its other answers may rest on
+            // it.
             self.cancel(number, baton, effects)
         } else {
             self.refund(number, baton, effects)
@@ -147,7 +148,7 @@ impl Application {
         baton.tally.refused();
         self.note_reasons(slot, reasons, baton);
         if self.book.asks.ask(slot).is_resting() {
-            // Another instance of it has been through all nodes meanwhile.
+            // Another instance of the ask has been refused by all nodes meanwhile.
             self.park_refused(slot, asked_at(&question), baton);
             return None;
         }
@@ -163,7 +164,7 @@ impl Application {
         }
         let noted = &mut self.book.asks.ask_mut(slot).refusals_mut().reasons;
         for (reason, nodes) in reasons {
-            // Whoever answers is outside: what it says must not grow without end.
+            // Reasons come from outside, so their number has a bound.
             if noted.len() < REASONS_MAX || noted.contains_key(&reason) {
                 let count = noted.entry(reason).or_default();
                 *count = count.saturating_add(nodes);
@@ -279,7 +280,7 @@ impl Application {
         self.give_up(&unsettled, baton, effects);
     }
 
-    /// What predicates said may be wrong by now.
+    /// The RM says that earlier answers of its predicates may be wrong by now.
     pub(super) fn invalidated(
         &mut self,
         invalidation: &Invalidation,

@@ -44,7 +44,8 @@ impl Application {
             }
             return;
         }
-        // Whether the RM means what waits for its predicate, or another one: it knows, not we.
+        // Only the RM knows whether it means the placement that waits for its predicate, or another
+        // one.
         if let Some(slot) = self.book.asks.slot_of(&spec.key) {
             self.give_up_ask(slot, baton, effects);
         }
@@ -64,7 +65,8 @@ impl Application {
         }
     }
 
-    /// A report of what runs names another node than it was placed on: it stays where it is.
+    /// Notes a report that names another node than the allocation is on; the allocation stays where
+    /// it is.
     fn note_place(&self, is_there: bool, name: &Arc<str>, node: &Arc<str>, baton: &mut Baton) {
         if !is_there {
             tracing::warn!(application = %self.book.id, allocation = %name, %node,

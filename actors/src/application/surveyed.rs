@@ -1,4 +1,5 @@
-//! What surveys take from an application, or renew in it. The surveys are in `partition::surveys`.
+//! What surveys take from an application, or renew in it. The surveys are in `partition::surveys`;
+//! only what needs private fields of an application is here, so that a new survey is a file there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ impl Application {
         self.leaf_facts.slot
     }
 
-    /// Becomes what its leaf is now. Returns what the leaf has to hear.
+    /// Takes over what a configuration changed in its leaf. Returns the update for its row there.
     pub(crate) fn refresh(&mut self, baton: &mut Baton) -> Option<RowUpdate> {
         self.leaf_facts = Arc::clone(&baton.directory.queue(self.leaf_facts.slot).facts);
         self.rejoin_lane(baton);
@@ -32,14 +33,15 @@ impl Application {
         self.update()
     }
 
-    /// For people.
+    /// The application as REST shows it.
     pub(crate) fn snapshot(&self, baton: &Baton) -> ApplicationSnapshot {
         crate::views::application(&self.book, self.backs_off_until(), baton)
     }
 
-    /// What was tried and waits, in the leaf at this place in the list of queues; what the limits of
-    /// its user and group leave goes to `left`. It also finds out whether it waits to be let run:
-    /// `may_start` says whether its queues have room for one more.
+    /// The requests that were tried and wait, for the scale-up signal; `leaf` is the place of its
+    /// leaf in the list of queues, and what the limits of its user and group leave goes to `left`.
+    /// This also finds out whether it waits for leave to run: `may_start` says whether its queues
+    /// have room for one more.
     pub(crate) fn waiting(
         &mut self,
         leaf: usize,
@@ -80,7 +82,8 @@ impl Application {
         }
     }
 
-    /// The same for people, at most so many requests; what one node alone can help is left out.
+    /// The requests that more machines would help, as clients read them, at most `most`. Those that
+    /// require a node are left out.
     pub(crate) fn outstanding(
         &self,
         wanted: Vec<(ClassId, u64)>,
