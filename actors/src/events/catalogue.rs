@@ -1,8 +1,10 @@
-//! What can happen, as the rows of the catalogue (rest-events-metrics chapter, 3.3), and an event
-//! as the record that leaves.
+//! The kinds of events, and an event as the record that leaves. The catalogue for readers is
+//! `docs/events.md`.
 //!
-//! An [`Event`] is made where something happens and holds names and amounts that exist anyway;
-//! texts and protobuf are made by [`Event::record`], for whoever reads it.
+//! # Why two forms
+//! An [`Event`] is made where something happens and holds names and amounts that exist anyway. Most
+//! events are never read, so texts and protobuf are made by [`Event::record`], for whoever reads
+//! it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,110 +16,111 @@ use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Rejection;
 
-/// Longest message, bytes (3.1).
+/// The longest message of an event, in bytes.
 const MESSAGE_BYTES: usize = 1024;
 
-/// A row of the catalogue; the comment names it there.
+/// What happened, as a row of the catalogue: the object's type, the kind of change and its detail
+/// ([`Self::kind`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// Q1.
+    /// A request does not fit what its queues have left, after it did.
     OverQuota,
-    /// Q2.
+    /// A request fits what its queues have left, after it did not.
     WithinQuota,
-    /// Q3.
+    /// A request does not fit what its user and group have left, after it did.
     OverUserQuota,
-    /// Q4.
+    /// A request fits what its user and group have left, after it did not.
     WithinUserQuota,
-    /// Q5.
+    /// Predicates refused a request on every node with room.
     RefusedByPredicates,
-    /// A1.
+    /// An application came to its partition, perhaps to be rejected there.
     AppNew,
-    /// A2, A3 and A5 to A9, by the state that is entered.
+    /// An application entered this state, or was rejected.
     AppState(ApplicationState),
-    /// A11.
+    /// A request of an application was added or replaced.
     AskAdded,
-    /// A12.
+    /// A request of an application was withdrawn, or nothing is left of it.
     AskRemoved,
-    /// A14.
+    /// An application got an allocation, also a reported one.
     AllocationAdded,
-    /// A15.
+    /// An allocation of an application was ended or given back by its RM.
     AllocationCancelled,
-    /// A16.
+    /// An allocation of an application ended because its time was over.
     AllocationTimedOut,
-    /// A17.
+    /// An allocation of an application ended because it was preempted.
     AllocationPreempted,
-    /// A18.
+    /// A placeholder of an application ended because its place was taken.
     AllocationReplaced,
-    /// A19.
+    /// An allocation of an application ended with its node.
     AllocationLostNode,
-    /// A20.
+    /// An application left its queue.
     AppUnlinked,
-    /// A21.
+    /// An application may not start: as many run in its queues as may.
     AppBlockedByQueue,
-    /// A22.
+    /// An application may start again, as far as its queues are concerned.
     AppRunnableByQueue,
-    /// A23.
+    /// An application may not start: as many of its user or group run as may.
     AppBlockedByQuota,
-    /// A24.
+    /// An application may start again, as far as its user and group are concerned.
     AppRunnableByQuota,
-    /// N1.
+    /// A node came, perhaps to be rejected.
     NodeAdded,
-    /// N2.
+    /// A node left its partition, after everything that was on it.
     NodeRemoved,
-    /// N3.
+    /// A node takes new allocations from now on, or does not; the message says which.
     NodeSchedulable,
-    /// N4.
+    /// The capacity of a node is another one.
     NodeCapacity,
-    /// N5.
+    /// The amount that others occupy on a node is another one.
     NodeOccupied,
-    /// N6.
+    /// An allocation came to a node, perhaps a foreign one.
     NodeAllocationAdded,
-    /// N7.
+    /// An allocation on a node ended, perhaps a foreign one.
     NodeAllocationRemoved,
-    /// N10.
+    /// The readiness of a node changed; the message says to what.
     NodeReady,
-    /// U1.
+    /// A configured queue came.
     QueueAdded,
-    /// U2.
+    /// A dynamic queue came, because an application needed it.
     DynamicQueueAdded,
-    /// U3.
+    /// A configured queue went.
     QueueRemoved,
-    /// U4.
+    /// A dynamic queue went, because it was empty.
     DynamicQueueRemoved,
-    /// U5.
+    /// A configuration made a leaf a parent, or a parent a leaf.
     QueueType,
-    /// U6.
+    /// The maximum of a queue is another one.
     QueueMax,
-    /// U7.
+    /// The guarantee of a queue is another one.
     QueueGuaranteed,
-    /// U8.
+    /// An application joined a queue.
     QueueAppAdded,
-    /// U9.
+    /// An application left a queue.
     QueueAppRemoved,
-    /// G1.
+    /// A user has a limit on a queue, a changed one or the same as before.
     UserLimitSet,
-    /// G2.
+    /// A user has no limit on a queue any more.
     UserLimitRemoved,
-    /// G3.
+    /// A group has a limit on a queue, a changed one or the same as before.
     GroupLimitSet,
-    /// G4.
+    /// A group has no limit on a queue any more.
     GroupLimitRemoved,
-    /// G5.
+    /// An application counts for a group from now on.
     UserGroupLinked,
-    /// G6.
+    /// An application does not count for its group any more.
     UserGroupUnlinked,
-    /// G7.
+    /// A user uses more.
     UserCharged,
-    /// G8.
+    /// A user uses less.
     UserDischarged,
-    /// G9.
+    /// A group uses more.
     GroupCharged,
-    /// G10.
+    /// A group uses less.
     GroupDischarged,
 }
 
 impl EventKind {
-    /// The numbers of the row.
+    /// The numbers that stand for this on the wire.
     pub(crate) fn kind(self) -> (Type, Change, Detail) {
         use Change::{Add, None, Remove, Set};
         match self {
@@ -188,7 +191,7 @@ fn entered(state: ApplicationState) -> Detail {
     }
 }
 
-/// What an event has to say in words; the words are made when it is read.
+/// The content of an event's message; its text is made when the event is read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Message {
     Nothing,
@@ -199,7 +202,7 @@ pub(crate) enum Message {
         queue: Arc<str>,
         available: Box<Limits>,
     },
-    /// It fits again.
+    /// The ask fits what the queues on its path have left, again.
     WithinQuota {
         queue: Arc<str>,
     },
@@ -207,9 +210,9 @@ pub(crate) enum Message {
     OverUserQuota {
         available: Box<Limits>,
     },
-    /// It fits again.
+    /// The ask fits what its user and group have left, again.
     WithinUserQuota,
-    /// What predicates said, each with the number of nodes.
+    /// The reasons of predicates that refused the ask, each with the number of nodes.
     Refused(BTreeMap<String, u32>),
 }
 
@@ -221,7 +224,7 @@ pub(crate) struct Event {
     pub(crate) at_ns: i64,
     pub(crate) object: Arc<str>,
     pub(crate) reference: Option<Arc<str>>,
-    /// For readers of older revisions: the queue of an application.
+    /// The queue of an application, for readers of older revisions of the interface.
     pub(crate) queue: Option<Arc<str>>,
     pub(crate) resources: Resources,
     pub(crate) message: Message,
@@ -240,13 +243,13 @@ impl Event {
         }
     }
 
-    /// A node may take allocations, or may not (N3).
+    /// The event that a node takes new allocations from now on, or does not.
     pub(crate) fn schedulable(node: &Arc<str>, is_open: bool, at_ns: i64) -> Self {
         let text = if is_open { "schedulable: true" } else { "schedulable: false" };
         Self::of(EventKind::NodeSchedulable, node, at_ns).with_message(Message::Says(text))
     }
 
-    /// The other object that it is about.
+    /// Names the other object that the event is about.
     #[must_use]
     pub(crate) fn referring(mut self, to: &Arc<str>) -> Self {
         self.reference = Some(Arc::clone(to));
@@ -329,7 +332,7 @@ impl Event {
     }
 }
 
-/// The message in at most [`MESSAGE_BYTES`] bytes, cut between characters (3.1).
+/// The message in at most [`MESSAGE_BYTES`] bytes, cut between characters.
 fn cut(mut text: String) -> String {
     if text.len() > MESSAGE_BYTES {
         let mut end = MESSAGE_BYTES - 3;

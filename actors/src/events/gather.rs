@@ -1,12 +1,16 @@
-//! The events of what partitions say.
+//! The events in the notices of partitions.
+//!
+//! A placement and a state that is entered are notices anyway. Their events are derived from those
+//! here, on the front's thread, since to make them in the partition would cost each decision
+//! several allocations.
 
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
 
 use super::{Event, EventKind, Message};
 use crate::step::Notice;
 
-/// Takes the events out of what was said, in order, with those that other notices stand for.
-/// Without tracking there are none.
+/// Takes the events out of the notices, in order, with those that other notices stand for. Without
+/// tracking there are no events.
 pub(crate) fn gather(notices: Vec<Notice>, is_tracking: bool) -> (Vec<Notice>, Vec<Event>) {
     let mut events = Vec::new();
     // Collected in the place of the notices: they are large, and there is one per placement.

@@ -1,4 +1,9 @@
-//! The ring of events and those who follow it.
+//! The ring of events, and the readers who follow it.
+//!
+//! # Why a lock
+//! Readers are on other threads than the writer, and a reader that begins with past events must
+//! miss none that comes while it reads them. One short lock around ring and readers gives that; the
+//! writer is the front's thread, never a partition.
 //!
 //! # Invariants
 //! * Ids begin at 0 and are given once, in the order in which events were appended; what the ring
@@ -19,14 +24,14 @@ use super::catalogue::Event;
 /// Events that may wait for a reader who follows.
 const WAITING_MAX: usize = 1000;
 
-/// An event and whose it is.
+/// An event, with the RM in whose partition it happened.
 #[derive(Debug)]
 pub(super) struct Entry {
     rm: Arc<str>,
     pub(super) event: Event,
 }
 
-/// The newest events. See the module.
+/// The newest events, with ascending ids and without gaps.
 #[derive(Debug)]
 pub(super) struct Ring {
     entries: VecDeque<Arc<Entry>>,
@@ -165,32 +170,33 @@ impl Log {
     }
 }
 
-/// What the ring says to a question for a range of ids.
+/// The events of a range of ids, and the range that is kept.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventRange {
     /// The lowest id that is kept; 0 while nothing is.
     pub lowest: u64,
     /// The highest id; 0 while nothing is kept.
     pub highest: u64,
-    /// Those asked for, without a gap: the first has the id asked for. Empty if that is not kept.
+    /// The events asked for, without a gap: the first has the id asked for. Empty if that one is
+    /// not kept.
     pub records: Vec<EventRecord>,
 }
 
 /// Which past events a reader gets before those that come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// The newest so many of those it wants, as far as they are kept.
+    /// This many of the newest events that it wants, as far as they are kept.
     Last(u64),
-    /// From this id on, or from the lowest that is kept.
+    /// All from this id on, or from the lowest that is kept.
     From(u64),
 }
 
 /// Which events a reader wants; all unless it says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
-    /// About these kinds of objects; none named: about all.
+    /// Events about these types of objects; if none is named, about all.
     pub types: Vec<Type>,
-    /// Of the partitions of this RM.
+    /// Events of the partitions of this RM; `None`: of all RMs.
     pub rm_id: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! What happens to nodes, applications, requests and queues, for RMs and observers
-//! (rest-events-metrics chapter, section 3).
+//! What happens to nodes, applications, requests and queues, for RMs and observers:
+//! `docs/events.md`.
 //!
 //! # How an event travels
 //! A step says an event as it says everything else, so that events of one object keep their order.
@@ -9,7 +9,7 @@
 //! and protobuf are made when somebody reads.
 //!
 //! # Invariants
-//! * While tracking is off nothing is made; switched on again, ids go on.
+//! * While tracking is off no event is made; switched on again, ids go on.
 //! * An RM's callback gets at most `event.requestCapacity` events per 2 s, oldest first; the others
 //!   are counted. The ring has all.
 
@@ -30,7 +30,7 @@ pub(crate) use gather::gather;
 use log::{Entry, Log};
 pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
 
-/// How long events are collected before an RM is told (3.1).
+/// How long events are collected before an RM is told of them.
 pub(crate) const COLLECTED_FOR: Duration = Duration::from_secs(2);
 
 /// Settings of events where the RM that registered or updated last says nothing.
@@ -42,12 +42,13 @@ pub(crate) struct EventSettings {
     pub(crate) streams: StreamLimits,
 }
 
-/// How many readers may follow the events over the network. It is for the edges to keep to it.
+/// How many readers may follow the events over the network. The edges of the service enforce it;
+/// the scheduler only keeps the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
-    /// In all (`event.maxStreams`).
+    /// All readers together (`event.maxStreams`).
     pub in_all: usize,
-    /// From one host (`event.maxStreamsPerHost`).
+    /// Readers from one host (`event.maxStreamsPerHost`).
     pub per_host: usize,
 }
 
@@ -98,7 +99,7 @@ impl Tracking {
     }
 }
 
-/// The events of all RMs. See the module.
+/// The events of all RMs: the ring, and the settings in force.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     log: Log,
@@ -140,7 +141,7 @@ impl EventLog {
     }
 }
 
-/// What an RM is to be told, until it is.
+/// The events that an RM is to be told of, until it is told.
 #[derive(Debug)]
 pub(crate) struct EventStore {
     rm: Arc<str>,
