@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! * `available = total − allocated − occupied − foreign`, in the node index too, after every
-//!   message (applications chapter, 8.4).
+//!   message (`docs/nodes.md#what-is-available`).
 //! * `allocated` is the sum of the allocations in `holds`.
 //! * A node that drains or is not ready refuses [`Place`] unless the ask requires this very node, and
 //!   still honours every [`Work`].
@@ -76,13 +76,14 @@ pub(crate) struct Visit {
 
 /// What a node says when it was changed.
 pub(crate) enum NodeReport {
-    /// It was: what waits for its predicate and must not come here any more.
+    /// The change was made. The placements in the list wait for their predicate and must not come
+    /// here any more.
     Changed { given_up: Vec<AllocationId> },
-    /// It leaves: what was on it.
+    /// The node leaves; the list is what was on it.
     Leaves { stranded: Vec<AllocationId> },
 }
 
-/// Placed by someone else.
+/// A foreign allocation: something on the node that no application of this scheduler has.
 pub(crate) struct Foreign {
     pub(crate) resources: Resources,
     pub(crate) tags: Option<Tags>,
@@ -90,7 +91,7 @@ pub(crate) struct Foreign {
     pub(crate) since_ns: i64,
 }
 
-/// See the module.
+/// The actor of one machine: what it has, what is allocated on it, and whether it takes more.
 pub(crate) struct Node {
     pub(crate) slot: NodeSlot,
     pub(crate) id: Arc<str>,
@@ -108,7 +109,7 @@ pub(crate) struct Node {
     metrics: Arc<Metrics>,
 }
 
-/// Attributes that are fixed when the node is created (8.1).
+/// Attributes that are fixed when the node is created: an update cannot change them.
 const FIXED: [&str; 5] =
     ["si/node-partition", "si/hostname", "si.io/hostname", "si/rackname", "si.io/rackname"];
 
@@ -146,7 +147,8 @@ impl Node {
         &self.available
     }
 
-    /// Whether new allocations may come (8.3).
+    /// Whether new allocations may come: it neither drains nor is unready. Asks that require this
+    /// node may come anyway.
     pub(crate) fn is_open(&self) -> bool {
         !self.draining && self.ready
     }
@@ -215,7 +217,8 @@ impl Node {
             NodeWork::Resize(change) => self.allocated.add(&change),
         }
         self.allocated.prune();
-        // Anew, not by the difference: what others use may be beyond all measure.
+        // Computed anew and not by the difference: sums saturate, and what others use may be that
+        // large.
         self.available = self.available_anew();
         self.tell_index(baton, None);
         baton.wake_named(&self.id);
@@ -228,8 +231,8 @@ impl Node {
         self.allocated.subtract(resources);
     }
 
-    /// What waits for its predicate and must not come here any more: everything where there is less
-    /// than is held, and what may go elsewhere where no more may come.
+    /// The placements that wait for their predicate and must not come here any more: all of them if
+    /// the node has less than it holds, and those that may go elsewhere if the node is closed.
     fn given_up(&self, baton: &Baton) -> Vec<AllocationId> {
         let is_short = self.available.has_negative();
         if baton.books.unsettled.is_empty() || (self.is_open() && !is_short) {
@@ -339,7 +342,7 @@ impl Node {
         }
     }
 
-    /// What it has, and what of that is allocated.
+    /// Its capacity, and how much of that is allocated.
     pub(crate) fn load(&self) -> (Resources, Resources) {
         (self.total.clone(), self.allocated.clone())
     }
@@ -355,12 +358,12 @@ impl Node {
         }
     }
 
-    /// For people.
+    /// The node as REST shows it.
     pub(crate) fn snapshot(&self, baton: &Baton) -> NodeSnapshot {
         crate::views::node(self, baton)
     }
 
-    /// For an audit.
+    /// What the node says of itself to an audit.
     pub(crate) fn fact(&self) -> NodeFact {
         NodeFact {
             slot: self.slot,
@@ -379,7 +382,7 @@ fn step(gauge: &IntGauge, up: bool) {
     if up { gauge.inc() } else { gauge.dec() }
 }
 
-/// The `ready` attribute as bool text; missing or unparsable means ready (8.5).
+/// The `ready` attribute as bool text; missing or unparsable means ready.
 pub(crate) fn is_ready(attributes: &BTreeMap<String, String>) -> bool {
     let text = attributes.get("ready").map(String::as_str);
     !matches!(text, Some("0" | "f" | "F" | "false" | "FALSE" | "False"))

@@ -4,8 +4,8 @@
 //! # Two ways of asking
 //! An RM in this process answers in the middle of the placement ([`passes`]). One behind a network is
 //! asked by a question that leaves with the step ([`ask_later`]): the node has booked it and holds the
-//! amount meanwhile. The answer visits the node that passes ([`Node::confirm`]), the first candidate or
-//! an alternative: nobody else can say whether there is still room.
+//! amount meanwhile. The answer visits the node that passes ([`Node::confirm`]), the first
+//! candidate or an alternative, because only that node can say whether there is still room.
 //!
 //! # When things go wrong
 //! A predicate that panics counts as a refusal.
@@ -93,8 +93,8 @@ impl Node {
         baton.tally.predicate_passed(is_void);
         let (is_confirmed, assumed) = (confirmation == Confirmation::Confirmed, passed.assumed);
         if is_confirmed != assumed {
-            // A placement that the RM itself counted is no change to its later answers; one that it
-            // counted and that is not taken is.
+            // A placement that the RM itself counted (assumed) is no change to its later answers.
+            // If such a placement is not made, that is a change.
             books.unsettled.changed(self.slot);
         }
         if !is_confirmed {

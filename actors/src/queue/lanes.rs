@@ -9,19 +9,22 @@
 //! # In what order
 //! Lanes stand in the order of their first applications. The first application of the leaf that may
 //! use an offer is looked for in one lane after the other, until a lane begins behind the best that
-//! was found. A lane that has none notes when it was looked at in vain, as a queue does, and is passed
-//! over until something changes. Whom the chosen one must stay ahead of may be said too early (the
-//! first of a lane that was not looked into): then the offer comes back to the leaf once too often,
-//! and is decided as it would have been.
+//! was found. A lane that has none notes when it was looked at in vain, as a queue does, and is
+//! passed over until something changes.
+//!
+//! The chosen application keeps the offer while it comes before its runner-up. The runner-up may be
+//! the head of a lane that was not looked into, though that application may be unable to use the
+//! offer. Then the offer comes back to the leaf once more than needed, and the leaf decides as it
+//! would have otherwise.
 //!
 //! # Invariants
 //! * Every lane here has a row, and stands under the key of its first. A lane is reseated after the
 //!   one that its rows came from: no two ever stand under the same key.
 //! * A lane that is not here holds nothing back.
-//! * What a lane shows above was made of its limits as they were, or as they are: they are narrowed
-//!   without notice, and whenever something that waits here may go on the partition has the lane
-//!   looked at ([`Lanes::look_again`]). That is what the trackers are told for
-//!   ([`Trackers::hold_back`]).
+//! * What a lane shows above may rest on wider limits than those in force: a lane is not told when
+//!   its limits get tighter. When limits get looser and something that waits here may go on, the
+//!   partition has the lane looked at ([`Lanes::look_again`]); it knows of such lanes because each
+//!   tells the trackers what it holds back ([`Trackers::hold_back`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +39,7 @@ use crate::step::{RowKey, RowSlot};
 
 /// What an offer leaves to the applications of a lane.
 pub(crate) struct Narrowed {
-    /// By queues, user and group.
+    /// What queues, user and group leave.
     headroom: Limits,
     loosening: Loosening,
     may_start: bool,
@@ -59,7 +62,7 @@ impl Narrowed {
     }
 }
 
-/// See the module.
+/// The lanes of a leaf, each with its rows, in the order of their first rows.
 #[derive(Default)]
 pub(super) struct Lanes {
     lanes: BTreeMap<LaneId, LaneRows>,
@@ -69,19 +72,19 @@ pub(super) struct Lanes {
 #[derive(Default)]
 struct LaneRows {
     rows: OrderedTree<RowKey, RowSlot, Waits>,
-    /// What it stands under among the lanes; none until it is seated.
+    /// The key of its place among the lanes; none until it has one.
     head: Option<RowKey>,
     /// Up to where it was looked at when it was last passed over in vain.
     declined_at: Epoch,
-    /// As the trackers know it.
+    /// What it holds back, as the trackers were told last.
     held_back: HeldBack,
 }
 
-/// Who comes first in all lanes.
+/// The row that gets an offer, and its runner-up.
 #[derive(Default)]
 pub(super) struct Leaders {
     pub(super) first: Option<(RowKey, RowSlot)>,
-    /// Nobody else comes before this.
+    /// The runner-up: no other row that may use the offer comes before this key.
     pub(super) next: Option<RowKey>,
 }
 
@@ -117,8 +120,9 @@ impl Lanes {
         }
     }
 
-    /// Reseats lanes of which many may have changed. Each leaves the key that is not its first's any
-    /// more before any other is put in its place: that may have become the other's.
+    /// Reseats many lanes at once. Each lane first gives up a key that is not that of its first row
+    /// any more, and only then any is put in its place, because the key may belong to another lane
+    /// by now.
     pub(super) fn reseat_all(&mut self, ids: &BTreeSet<LaneId>, trackers: &mut Trackers) {
         for id in ids {
             let Some(lane) = self.lanes.get_mut(id) else { continue };
@@ -134,8 +138,8 @@ impl Lanes {
         }
     }
 
-    /// Puts a lane in its place, with what is seen of it from above.
-    /// An empty one is forgotten, and holds nothing back.
+    /// Puts a lane in its place, with the bound that is seen from above. A lane without rows is
+    /// forgotten and holds nothing back.
     pub(super) fn reseat(&mut self, id: LaneId, trackers: &mut Trackers) {
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         let Some((first, ..)) = lane.rows.iter().next() else {
@@ -253,8 +257,9 @@ impl LaneRows {
         };
         let (loosening, may_start) = (trackers.loosened(id), trackers.may_start(id));
         let own = View { headroom: &headroom, loosening, may_start, nodes: None };
-        // The least of all that waits for quota, not only of what the lane itself holds back: the
-        // least of many may fit where none of them does, and then only a loosening here says when.
+        // The least of all that waits for quota, and not only of what the lane itself holds back.
+        // The least of many may fit although none of them does; then only a loosening of this lane
+        // tells when to look again.
         let held_back = HeldBack {
             short: least_short(&waits.running, &waits.starting),
             starting: !may_start && waits.starting != WaitSet::Nothing,

@@ -2,8 +2,8 @@
 //! offers on.
 //!
 //! # Why an actor
-//! A queue's totals and the order of its children are facts about this queue alone. They change only
-//! when a baton comes by, so that an offer always meets totals that belong together.
+//! A queue's totals and the order of its children are facts about this queue alone. They change
+//! only when a baton comes by, so that an offer always meets totals of one and the same moment.
 //!
 //! # Invariants
 //! * A queue's totals are the sum of its children's, after every step.
@@ -43,7 +43,7 @@ pub(crate) use surveyed::Room;
 pub(crate) struct QueueFacts {
     pub(crate) slot: QueueSlot,
     pub(crate) parent: Option<QueueSlot>,
-    /// Its children left out.
+    /// Its configuration, without its children.
     pub(crate) config: Arc<QueueConfig>,
     pub(crate) state: ObjectState,
     /// What its share is measured against where it guarantees nothing.
@@ -53,8 +53,9 @@ pub(crate) struct QueueFacts {
 }
 
 impl QueueFacts {
-    /// What its share is measured against, with that of its parent in `fair_max`, by slot, and the
-    /// capacity of all nodes for root (queues-and-config chapter, 4.6).
+    /// Its fair maximum, which its share is measured against: made of its parent's (`fair_max` has
+    /// those of all queues, by slot) and of its own maximum; for root it is the capacity of all
+    /// nodes. See `docs/scheduling.md#fair-share`.
     pub(crate) fn fair_max_below(
         &self,
         fair_max: &[Option<Limits>],
@@ -135,7 +136,7 @@ pub(crate) struct AddBelow {
     pub(crate) facts: Box<QueueFacts>,
 }
 
-/// See the module.
+/// The actor of one queue: its totals, and the order of its children.
 pub(crate) struct Queue {
     facts: Arc<QueueFacts>,
     parent: Option<(Arc<Addr<Self>>, RowSlot)>,
@@ -143,7 +144,7 @@ pub(crate) struct Queue {
     rows: Rows,
     /// The last loosening that gave this queue more room by its own quota.
     loosening: Loosening,
-    /// Up to where it was looked at when it last declined an offer.
+    /// The epoch of the offer that it declined last.
     declined_at: Epoch,
     metrics: Arc<Metrics>,
 }
@@ -248,7 +249,7 @@ impl Queue {
     }
 
     /// What this queue tells its parent of itself: it has a place in the order while something is
-    /// pending, unless it is stopped (5.2).
+    /// pending, unless it is stopped.
     fn update(&self, row: RowSlot) -> RowUpdate {
         let priority = self.priority();
         let pending = self.ledger.pending();

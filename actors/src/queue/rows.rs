@@ -1,7 +1,8 @@
 //! The children of a queue: those with something pending in order, each with its bound.
 //!
-//! Applications whose user or group is limited are ordered lane by lane ([`Lanes`]), all others, and
-//! queues, among themselves. Who comes first in both comes first.
+//! Applications whose user or group is limited are ordered lane by lane ([`Lanes`]), since a lane
+//! at its limit can be skipped as a whole; all other applications, and queues, are in one order.
+//! The earlier of the first of both orders is the first of all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use super::lanes::{Lanes, lower};
 use crate::application::Application;
 use crate::step::{RowKey, RowSlot, RowUpdate};
 
-/// Who is below a row.
+/// What an offer to a row is sent to.
 #[derive(Clone)]
 pub(super) enum Child {
     Queue(Arc<Addr<Queue>>),
@@ -29,15 +30,16 @@ struct Row<C> {
     child: C,
     /// `None` while nothing is pending.
     key: Option<RowKey>,
-    /// Of an application that a limit of its user or group concerns.
+    /// The lane of an application that a limit of its user or group concerns.
     lane: Option<LaneId>,
     priority: i32,
 }
 
-/// See the module. A child is whatever reaches it.
+/// The children of a queue, each in a numbered row. A child is what an offer is sent to: an
+/// address, or something simpler in tests.
 pub(super) struct Rows<C = Child> {
     table: Slots<RowSlot, Row<C>>,
-    /// Those without a lane.
+    /// The rows without a lane, in order.
     order: OrderedTree<RowKey, RowSlot, Waits>,
     lanes: Lanes,
     /// How many ordered rows have each priority.
@@ -73,8 +75,8 @@ impl<C: Clone> Rows<C> {
         }
     }
 
-    /// The first child in order that may use an offer, and a key that nobody else who may comes
-    /// before.
+    /// The first child in order that may use an offer, and its runner-up: a key that no other child
+    /// which may use the offer comes before.
     pub(super) fn first(
         &mut self,
         view: &View<'_>,
@@ -118,7 +120,7 @@ impl<C: Clone> Rows<C> {
         self.priorities.last_key_value().map_or(MIN_PRIORITY, |(priority, _)| *priority)
     }
 
-    /// A child speaks.
+    /// Takes in the update of a child.
     pub(super) fn update(&mut self, update: RowUpdate, trackers: &mut Trackers) {
         let lane = update.lane;
         let old = self.take(update);
@@ -127,8 +129,8 @@ impl<C: Clone> Rows<C> {
         }
     }
 
-    /// Many children speak; where limits changed, all of whom they concern. Children may have changed
-    /// lanes, so no lane is looked at before all have spoken.
+    /// Takes in the updates of many children; after a change of limits, of all that it concerns.
+    /// Children may have changed lanes, so no lane is looked at before all updates are in.
     pub(super) fn update_all(&mut self, updates: Vec<RowUpdate>, trackers: &mut Trackers) {
         let mut lanes = BTreeSet::new();
         for update in updates {

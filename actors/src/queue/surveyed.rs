@@ -1,4 +1,5 @@
-//! What surveys take from a queue, or renew in it. The surveys are in `partition::surveys`.
+//! What surveys take from a queue, or renew in it. The surveys are in `partition::surveys`; only
+//! what needs private fields of a queue is here, so that a new survey is a file there.
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub(crate) struct Room {
     pub(crate) may_start: bool,
 }
 
-/// What a configuration may change that is told.
+/// The settings of a queue whose change by a configuration is told as an event.
 struct Limited {
     is_leaf: bool,
     max: Option<Limits>,
@@ -42,11 +43,12 @@ impl Queue {
         self.facts.parent
     }
 
-    /// Takes in what children say of themselves, and becomes what the directory says, with this fair
-    /// maximum; the directory knows that, too, from now on. Returns what its parent has to hear.
+    /// Takes in the updates of its children, and the facts that the directory has of this queue,
+    /// with this fair maximum, which the directory is given, too. Returns the update for its
+    /// parent.
     ///
-    /// It counts as a loosening, which stamps root alone: the survey makes every bound anew on its
-    /// way up, so what a maximum that was raised held back is seen from root again.
+    /// A refresh counts as a loosening, which only root notes: the survey makes every bound anew on
+    /// its way up, so an ask that was held back by a lower maximum is seen from root again.
     pub(crate) fn refresh(
         &mut self,
         below: Vec<RowUpdate>,
@@ -63,7 +65,7 @@ impl Queue {
             guaranteed: self.ledger.guaranteed.clone(),
         };
         if entry.facts.fair_max != fair_max {
-            // Facts that changed are the directory's alone until now, and are not made anew.
+            // Only the directory has the changed facts until now, so this does not copy them.
             Arc::make_mut(&mut entry.facts).fair_max = fair_max;
         }
         self.facts = Arc::clone(&entry.facts);
@@ -80,8 +82,8 @@ impl Queue {
         self.parent.as_ref().map(|(_, row)| self.update(*row))
     }
 
-    /// Takes in what is seen otherwise of the lanes here, or of children. Returns what its parent has
-    /// to hear, if that changes what the parent sees.
+    /// Looks again at lanes here that were loosened, and takes in updates of children. Returns the
+    /// update for its parent, if the parent sees a difference.
     pub(crate) fn look_again(
         &mut self,
         below: Vec<RowUpdate>,
@@ -99,7 +101,7 @@ impl Queue {
         (self.waits_from_above() != before).then(|| self.update(*row))
     }
 
-    /// The events of what is different now.
+    /// Makes the events of the settings that are different now.
     fn tell_changes(&self, before: &Limited, baton: &mut Baton) {
         let (config, ledger) = (&self.facts.config, &self.ledger);
         if config.is_leaf != before.is_leaf {
@@ -139,7 +141,7 @@ impl Queue {
         self.ledger.allocated()
     }
 
-    /// For an audit, and for whoever asks what is in use.
+    /// What the queue says of itself, for an audit and for a survey of what is in use.
     pub(crate) fn fact(&self) -> QueueFact {
         QueueFact {
             parent: self.facts.parent.map(|parent| parent.0),
@@ -152,7 +154,7 @@ impl Queue {
         }
     }
 
-    /// For people; headroom as far as this queue alone is concerned.
+    /// The queue as REST shows it, with headroom as far as this queue alone is concerned.
     pub(crate) fn snapshot(
         &self,
         counts: &QueueCounts,

@@ -1,4 +1,4 @@
-//! What a queue says of itself to the one above.
+//! What a queue tells its parent of itself: an order that held a stopped queue would offer to it.
 
 use super::*;
 
@@ -14,9 +14,10 @@ fn queue(state: ObjectState) -> Queue {
     Queue::new(Arc::new(facts), None, Metrics::new())
 }
 
-/// Row 5, and sections 4.3 and 5.2. Nothing stops a queue yet.
+/// Draining queues are served; stopped ones would not be offered anything. Nothing stops a queue
+/// yet.
 #[test]
-fn s4_15_a_stopped_queue_with_something_pending_has_no_place_among_its_siblings() {
+fn a_stopped_queue_with_something_pending_has_no_place_among_its_siblings() {
     let pending = LedgerDelta { pending: Resources::of(&[("vcore", 1)]), ..LedgerDelta::default() };
     for (state, has_place) in
         [(ObjectState::Active, true), (ObjectState::Draining, true), (ObjectState::Stopped, false)]

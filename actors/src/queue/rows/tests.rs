@@ -1,5 +1,6 @@
-//! Rows and lanes against a flat list: whoever goes first is the first of all who may, and nobody is
-//! forgotten, whatever the limits become meanwhile.
+//! Rows and lanes against a flat list: the child that is chosen is the first of all that may use
+//! the offer, and none is forgotten, whatever the limits become meanwhile. The flat list has no
+//! lanes, because lanes must not change any choice.
 
 use monoceros_rules::limits::{Joined, Tables};
 use monoceros_rules::order::keys::ApplicationSortPolicy;
