@@ -2,7 +2,8 @@
 //!
 //! Every resource manager, partition, queue, application and node is an actix actor; what they
 //! decide is in the crate `monoceros-rules`. This crate speaks the messages of the Scheduler
-//! Interface (`monoceros-proto`) as plain structs: an embedder gets no gRPC and no HTTP.
+//! Interface (`monoceros-proto`) as plain structs, so that whoever embeds the scheduler does not
+//! have to link gRPC and HTTP.
 //!
 //! ```
 //! use std::sync::{Arc, mpsc};
@@ -78,8 +79,9 @@
 //! # }).unwrap();
 //! ```
 //!
-//! Reading order: [`scheduler`], [`callback`], [`users`], then the actors from the inbox inwards: `rm_proxy`,
-//! `rm`, `partition`, `queue`, `application`, `node`, `outlet`; what travels between them is `baton`.
+//! Reading order: [`scheduler`], [`callback`], [`users`], then the actors from outside inwards:
+//! `front::rm_proxy`, `front::rm`, `partition`, `queue`, `application`, `node`, `outlet`; what
+//! travels between them is in `step`.
 
 mod api;
 pub mod events;
@@ -126,7 +128,7 @@ pub use monoceros_rules::work::application_state::ApplicationState;
 pub use monoceros_rules::work::identity::LookupError;
 pub use monoceros_rules::work::rejection::{Ignored, Rejection};
 
-/// The actor ends; what is behind this in its mailbox is dropped.
+/// Ends the actor that gets it; what is behind this message in its mailbox is dropped.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]
 pub(crate) struct Halt;

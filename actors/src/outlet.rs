@@ -26,12 +26,13 @@ pub(crate) struct Publish(pub(crate) Vec<Notice>);
 #[rtype(result = "()")]
 pub(crate) struct Farewell(pub(crate) PartitionClosed);
 
-/// The turn is over.
+/// Sent by the outlet to itself, behind everything that is in its mailbox: when it arrives, the
+/// turn is over.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Flush;
 
-/// See the module.
+/// Collects the notices of one partition and hands them to its [`Rm`] in batches.
 pub(crate) struct Outlet {
     partition: Arc<str>,
     session: SessionLink,

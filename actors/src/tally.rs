@@ -1,7 +1,8 @@
 //! What the actors of one thread count, in the words of the handlers.
 //!
-//! A tally travels with the baton (or lives in an actor of the front): counting is adding to plain
-//! numbers, and [`Tally::flush`] carries them over once per turn.
+//! A tally travels with the baton (or lives in an actor of the front). Counting is adding to plain
+//! numbers, and [`Tally::flush`] carries them over once per turn, because an atomic counter that
+//! several threads share would be touched several times per decision.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use prometheus::HistogramTimer;
 
 use crate::metrics::{ActorKind, LocalCounts, Metrics};
 
-/// See the module.
+/// The counts of one thread since they were last carried over to the shared metrics.
 pub(crate) struct Tally {
     counts: LocalCounts,
     /// Runs while a sampled message is in a mailbox.
@@ -66,7 +67,7 @@ impl Tally {
         self.counts.predicates.asked.inc();
     }
 
-    /// It says that a node passes, which may be void by now.
+    /// The RM's answer is that a node passes; the answer may be void by now.
     pub(crate) fn predicate_passed(&mut self, is_void: bool) {
         let counts = &self.counts.predicates;
         if is_void { counts.void.inc() } else { counts.passed.inc() }
@@ -84,7 +85,7 @@ impl Tally {
         self.counts.predicates.cancelled.inc();
     }
 
-    /// So many questions of the partition are open.
+    /// Sets the number of open questions of the partition.
     pub(crate) fn in_flight(&mut self, questions: usize) {
         self.counts.predicates.in_flight(questions);
     }

@@ -18,9 +18,10 @@ use crate::api::predicates::{Scope, Verdict};
 /// Answers that are taken in one step: those about one application that came one after the other.
 pub(crate) struct Answers {
     pub(crate) application: ApplicationSlot,
-    /// By question; no verdict: it could not be asked.
+    /// The answers that no node has seen yet, by question. No verdict: the question could not be
+    /// asked.
     left: VecDeque<(u64, Option<Verdict>)>,
-    /// What they mean, for the application.
+    /// The outcome of each answer so far, by question, for the application.
     pub(crate) settled: Vec<(u64, Settlement)>,
 }
 
@@ -42,7 +43,7 @@ pub(crate) enum Settlement {
     Senseless { verdict: Option<Verdict> },
 }
 
-/// An answer that passes, at the node that passes.
+/// An answer that says that a node passes, on its way to that node.
 pub(crate) struct Passed {
     pub(crate) question: u64,
     pub(crate) position: usize,

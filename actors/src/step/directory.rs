@@ -1,8 +1,13 @@
 //! Where everything of a partition is: its queues, nodes and applications, by slot and by name.
 //!
+//! # Why it travels
+//! A step has to reach any actor of its partition by a number that a book holds. The directory is
+//! part of the baton, so that it is read and changed without asking the partition; what is detached
+//! from it is not sent anything any more.
+//!
 //! # Invariants
 //! * Parents have smaller slots than their children.
-//! * A free slot is that of nobody.
+//! * A slot that is free belongs to no queue, node or application.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,16 +52,17 @@ pub(crate) struct Directory {
     pub(crate) nodes: Slots<NodeSlot, Arc<Addr<Node>>>,
     pub(crate) applications: Slots<ApplicationSlot, ApplicationEntry>,
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
-    /// Applications that no queue would have.
+    /// How many applications were rejected because no queue took them.
     pub(crate) rejected: u64,
     /// Applications that wait for a node that only they may use.
     pub(crate) named: Named,
-    /// Applications with an ask that predicates refused; perhaps some more.
+    /// Applications with an ask that predicates refused, and perhaps some that have none any more.
     pub(crate) refused: BTreeSet<ApplicationSlot>,
 }
 
 pub(crate) struct QueueEntry {
-    /// As configured; what the queue itself has comes here first.
+    /// The facts of the queue. A change is made here first; the queue takes it over when it is
+    /// refreshed.
     pub(crate) facts: Arc<QueueFacts>,
     pub(crate) address: Arc<Addr<Queue>>,
     /// Its place in its parent; none for root.
@@ -65,7 +71,7 @@ pub(crate) struct QueueEntry {
     pub(crate) applications: usize,
     pub(crate) children: usize,
     pub(crate) counts: QueueCounts,
-    /// The queue itself has not yet heard of its facts.
+    /// Whether the facts were changed here and the queue has not taken them over yet.
     pub(crate) is_stale: bool,
 }
 
@@ -185,7 +191,7 @@ impl Directory {
         self.nodes.find(slot)
     }
 
-    /// Ends every actor.
+    /// Ends every actor that is in the directory.
     pub(crate) fn halt_all(&self) {
         for entry in self.applications.values() {
             entry.address.do_send(crate::Halt);

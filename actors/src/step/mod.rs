@@ -59,7 +59,8 @@ pub(crate) use session::{Credit, Notices, PartitionClosed, PartitionLost, Prepar
 pub(crate) use survey::{Route, Survey, Surveyor};
 pub(crate) use visit::{Climbing, Consequences, NodeWork};
 
-/// Owns the books while a step is under way. See the module.
+/// What a step carries from actor to actor: the books, the addresses of all actors, and all that
+/// the step has said and noted so far.
 pub(crate) struct Baton {
     pub(crate) books: Books,
     pub(crate) directory: Directory,

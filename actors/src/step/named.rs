@@ -1,13 +1,17 @@
-//! Who waits for a node that only it may use, by node and by application: it is read by the one when
-//! a node comes or grows, and by the other whenever an application wants nothing more, which must not
-//! cost more for all the others that wait.
+//! Which applications wait for a node that they require.
+//!
+//! # Why two maps
+//! When a node comes or grows, the applications that wait for it are looked up by node. When an
+//! application wants nothing more, it is taken out by application, which must not cost more because
+//! many others wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use monoceros_rules::work::allocations::ApplicationSlot;
 
-/// See the module. Both say the same.
+/// The applications that wait for a node, by node and by application. Both maps hold the same
+/// pairs.
 #[derive(Debug, Default)]
 pub(crate) struct Named {
     by_node: BTreeMap<Arc<str>, BTreeSet<ApplicationSlot>>,
@@ -15,13 +19,13 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    /// The application waits for the node.
+    /// Notes that the application waits for the node.
     pub(crate) fn enter(&mut self, node: &Arc<str>, application: ApplicationSlot) {
         self.by_node.entry(Arc::clone(node)).or_default().insert(application);
         self.by_application.entry(application).or_default().insert(Arc::clone(node));
     }
 
-    /// Who waits for the node; nobody does from now on.
+    /// Takes out the applications that wait for the node.
     pub(crate) fn take(&mut self, node: &str) -> BTreeSet<ApplicationSlot> {
         let waiting = self.by_node.remove(node).unwrap_or_default();
         for application in &waiting {
@@ -35,7 +39,7 @@ impl Named {
         waiting
     }
 
-    /// Who waits for the node.
+    /// The applications that wait for the node.
     pub(crate) fn waiting_for(&self, node: &str) -> impl Iterator<Item = ApplicationSlot> {
         self.by_node.get(node).into_iter().flatten().copied()
     }

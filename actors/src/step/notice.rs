@@ -1,4 +1,8 @@
-//! What a step says to the RM, and of what it wants to be reminded.
+//! What a step tells the RM, and what it wants to be reminded of later.
+//!
+//! A step cannot send anything while it is under way: were its baton lost, the RM would have been
+//! told of something that is not in force. So both are collected on the baton and leave when it is
+//! home.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +16,11 @@ use tokio::sync::oneshot;
 use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::events::Event;
 
-/// A partition tells its RM something.
+/// Something that a partition tells its RM.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    /// Notices before the acceptance, and without a queue once the application has left.
+    /// The leaf that an application is in: told before its acceptance, and with `None` once it has
+    /// left.
     ApplicationPlaced {
         id: Arc<str>,
         queue: Option<Arc<str>>,
@@ -50,16 +55,16 @@ pub(crate) enum Notice {
         application: Arc<str>,
         key: Arc<str>,
     },
-    /// Something to be told as an event. What other notices stand for as well (a placement, a
-    /// state that is entered) is not said again.
+    /// An event. Those of a placement or of a state that is entered are derived from the other
+    /// notices and are not among these.
     Happened(Box<Event>),
     /// Something had no effect and has no answer: it is counted.
     Ignored(Ignored),
-    /// The RM's predicate is wanted.
+    /// A question to the RM's predicate.
     Asked(Box<PredicateQuestion>),
-    /// It is not wanted any more.
+    /// The answer to this question is not wanted any more.
     Withdrawn(QuestionId),
-    /// Everything before this was decided and said.
+    /// The barrier has come through: everything before it was decided and said.
     Barrier(Arc<Barrier>),
 }
 
@@ -85,7 +90,7 @@ impl Drop for Barrier {
 #[derive(Debug)]
 pub(crate) struct Allocated {
     pub(crate) application: Arc<str>,
-    /// What was asked for, and this allocation has.
+    /// What was asked for; the allocation has the amount in it.
     pub(crate) spec: Arc<AskSpec>,
     pub(crate) uuid: Arc<str>,
     pub(crate) node: Arc<str>,
@@ -99,7 +104,7 @@ pub(crate) struct Allocated {
     pub(crate) at_ns: i64,
 }
 
-/// Who ended an allocation.
+/// What ended an allocation, as the RM is told: it decides the termination type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     StoppedByRm,

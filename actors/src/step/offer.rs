@@ -1,4 +1,10 @@
 //! An offer under way: its frames, and the rows it chooses from.
+//!
+//! # Why frames
+//! An offer that went home after each decision would pass every queue twice per decision. It leaves
+//! a frame per queue instead, which has all that tells whether the path is still the first choice:
+//! the offer goes on below as long as every frame comes before its runner-up, and the decisions are
+//! those of single offers.
 
 use std::sync::Arc;
 
@@ -19,22 +25,23 @@ const REFUSALS_PER_TRIP: u32 = 1_024;
 /// An offer under way.
 #[derive(Default)]
 pub(crate) struct Offering {
-    /// One per queue on the way down, root first.
+    /// One frame per queue on the way down, root first.
     pub(crate) frames: Vec<Frame>,
-    /// Of the child or application the offer goes to next: whom it must stay ahead of.
+    /// The runner-up of the child or application that the offer goes to next: the key that it must
+    /// stay ahead of.
     pub(crate) runner_up: Option<RowKey>,
     /// Decisions so far, and after how many the offer goes home.
     pub(crate) decided: u32,
     pub(crate) budget: u32,
     /// Nodes asked in vain so far; beyond [`REFUSALS_PER_TRIP`] the offer goes home, too.
     pub(crate) refused: u32,
-    /// Predicates are not asked by the node: what it holds waits for the RM's answer.
+    /// Predicates are answered later: a node holds a placement until the RM has answered.
     pub(crate) asks_later: bool,
-    /// A decision that only whoever is that far up can follow: the number of frames that stay.
+    /// How many frames may stay after the last decision: queues below those have to be chosen anew.
     pub(crate) rise_to: usize,
-    /// Root had nothing to offer to.
+    /// Whether root found no child that may use the offer.
     pub(crate) fruitless: bool,
-    /// Something is pending below root.
+    /// Whether something is pending below root.
     pub(crate) waiting: bool,
 }
 
@@ -52,9 +59,10 @@ pub(crate) struct Frame {
     pub(crate) allocated: Resources,
     pub(crate) pending: Resources,
     pub(crate) priority: i32,
-    /// The next of this queue's siblings: while its own key is smaller, the offer may stay below.
+    /// The runner-up among this queue's siblings: while the queue's own key is smaller, the offer
+    /// may stay below.
     pub(crate) runner_up: Option<RowKey>,
-    /// What was decided below and the queue has not yet taken into its totals.
+    /// The sum of the decisions below that the queue has not yet taken into its totals.
     pub(crate) delta: LedgerDelta,
 }
 
@@ -97,8 +105,8 @@ impl Offering {
         self.rise_to = self.rise_to.min(frames);
     }
 
-    /// How many frames stay: below the first queue that has fallen behind its runner-up, nobody may
-    /// go on.
+    /// How many frames stay: the offer must leave everything below the first queue that has fallen
+    /// behind its runner-up.
     pub(crate) fn level(&self) -> usize {
         if self.decided >= self.budget || self.refused >= REFUSALS_PER_TRIP {
             return 0;
@@ -132,11 +140,11 @@ impl Slot for RowSlot {
 /// What a child tells its parent of itself.
 pub(crate) struct RowUpdate {
     pub(crate) row: RowSlot,
-    /// Of an application, where limits of its user or group hold it.
+    /// The lane of an application that is limited by its user or group.
     pub(crate) lane: Option<LaneId>,
     /// `None`: nothing is pending, the row leaves the order.
     pub(crate) key: Option<RowKey>,
-    /// What the parent's priority is made of.
+    /// The priority that the child shows to its parent.
     pub(crate) priority: i32,
     pub(crate) waits: Waits,
 }

@@ -1,4 +1,7 @@
-//! An ask on its way to a node, and what the node says.
+//! An ask on its way to a node, and the node's answer.
+//!
+//! The placement is a value of its own, and not fields of the baton, so that it is there exactly
+//! while a node is asked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +13,7 @@ use monoceros_rules::work::asks::{AskSlot, AskSpec};
 /// One instance of an ask on its way to a node. It is in the allocation table already, and whoever takes
 /// it out of there settles it.
 pub(crate) struct Placement {
-    /// Whose it is.
+    /// The application whose ask it is.
     pub(crate) application: ApplicationSlot,
     pub(crate) ask: AskSlot,
     pub(crate) spec: Arc<AskSpec>,
@@ -19,11 +22,12 @@ pub(crate) struct Placement {
     /// Whom to ask after `node` in the same question, in order.
     pub(crate) alternatives: Vec<NodeSlot>,
     pub(crate) allocation: AllocationId,
-    /// What predicates said so far, each with the number of nodes; only for events.
+    /// The reasons of predicates that refused so far, each with the number of nodes; only for
+    /// events.
     pub(crate) refusals: BTreeMap<String, u32>,
 }
 
-/// What a node says to a placement.
+/// The answer of a node to a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlaceAnswer {
     /// It holds it: the predicate passed.

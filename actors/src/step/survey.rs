@@ -31,21 +31,22 @@ use crate::queue::Queue;
 
 /// What is done at each actor, and with what was gathered there.
 pub(crate) trait Survey: Send + 'static {
-    /// Whom it visits. With nobody to visit it is done at home, at once.
+    /// The actors that it visits. With none, it is done in the partition, at once.
     fn route(&mut self, _partition: &Partition, _baton: &Baton) -> Route {
         Route::default()
     }
 
-    /// It is at one of the applications on its route.
+    /// Called at each application on its route.
     fn at_application(&mut self, _application: &mut Application, _baton: &mut Baton) {}
 
-    /// It is at one of the queues on its route.
+    /// Called at each queue on its route.
     fn at_queue(&mut self, _queue: &mut Queue, _baton: &mut Baton) {}
 
-    /// It is at one of the nodes on its route.
+    /// Called at each node on its route.
     fn at_node(&mut self, _node: &mut Node, _baton: &mut Baton) {}
 
-    /// It has visited all of its route: answers whoever asked, or goes on with another survey.
+    /// Called in the partition when the route is over: it answers whoever asked, or begins another
+    /// survey.
     fn home(self: Box<Self>, _partition: &mut Partition, _baton: &mut Baton) {}
 }
 

@@ -1,4 +1,7 @@
-//! What a visit has nodes do, and what climbs from it.
+//! What a visit leads to elsewhere: work on nodes, and a change that climbs the queues.
+//!
+//! Both are part of the message and not of the baton, so that no actor can meet a visit's work
+//! during an offer or a survey.
 
 use std::sync::Arc;
 
@@ -13,10 +16,10 @@ use smallvec::SmallVec;
 use super::RowUpdate;
 use crate::queue::Queue;
 
-/// What is to be done on a node; forced, nothing here can fail.
+/// Work on a node that follows from a decision already made: a node cannot refuse it.
 pub(crate) enum NodeWork {
     Release(AllocationId, Resources),
-    /// As a release, of what was never settled.
+    /// A placement that was never settled gives back what it held.
     Return(AllocationId, Resources),
     Hold(AllocationId, Resources),
     Resize(Resources),
@@ -25,7 +28,7 @@ pub(crate) enum NodeWork {
 /// What a visit of an application leads to elsewhere: at nodes first, then up the queues.
 #[derive(Default)]
 pub(crate) struct Consequences {
-    /// Done from the last to the first.
+    /// The work on nodes, done from the last to the first.
     pub(crate) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
     /// Where what changed climbs first, and the change; none, if nothing changed for queues.
     pub(crate) climbing: Option<(Arc<Addr<Queue>>, Climbing)>,
@@ -34,8 +37,8 @@ pub(crate) struct Consequences {
 /// A change on its way up the queues, from a child that says what it is now.
 pub(crate) struct Climbing {
     pub(crate) update: RowUpdate,
-    /// Of the totals of every queue on its path.
+    /// The change of the totals of every queue on the path.
     pub(crate) delta: LedgerDelta,
-    /// It gives every queue on its path more room: the number of the loosening, if it is one.
+    /// The number of the loosening, if the change gives every queue on the path more room.
     pub(crate) loosening: Loosening,
 }
