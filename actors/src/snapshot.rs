@@ -1,5 +1,5 @@
 //! What actors show of themselves: one plain struct per kind, which REST sends as it is and tests
-//! assert on (rest-events-metrics chapter, sections 1.8 and 1.9).
+//! assert on. Where each is read is in `docs/rest.md`.
 //!
 //! # Why the shape of the wire is kept here
 //! A snapshot is read by clients that exist already. Were it reshaped on the way out, each field
@@ -7,8 +7,8 @@
 //! are decided once, by the derives below.
 //!
 //! # Invariants
-//! * A field that the chapter marks *omit* is left out where it is empty, zero or false; every
-//!   other field is present in each document.
+//! * A field with `skip_serializing_if` is left out where it is empty, zero or false, because
+//!   clients expect that; every other field is present in each document.
 //! * One state gives one document, byte by byte: maps are ordered, resources go by name, and
 //!   whoever fills a list sorts it by the id named in its description.
 //! * Times are nanoseconds of the Unix epoch unless a field says otherwise; zero means unknown.
@@ -30,32 +30,32 @@ pub use application::{
 pub use monoceros_config::placement::{ShownFilter, ShownRule};
 pub use usage::{GroupSnapshot, UsageSnapshot, UserSnapshot};
 
-/// The only cluster name that clients ever saw.
+/// The name of every cluster: clients never saw another one.
 pub const CLUSTER_NAME: &str = "kubernetes";
 
 /// The key of [`PartitionSnapshot::applications`] for all states together.
 pub const TOTAL: &str = "total";
 
-/// What size a node should have (scheduler-interface chapter, 3.10).
+/// What size a node should have, and why: `docs/admin.md#measured-use`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeRecommendation {
-    /// Its id.
+    /// The node's id.
     pub node: String,
-    /// Why.
+    /// Why the node should have that size.
     pub kind: RecommendationKind,
-    /// The size; of a node that can go, nothing.
+    /// The size that it should have; nothing, if the node can go.
     pub recommended: Resources,
     /// When this became known: at the measurement, or now.
     pub at_ns: i64,
 }
 
-/// A request that would run on more machines (applications chapter, 3.8): it was tried, fits its
-/// quotas beside those before it, and is not bound to one node.
+/// A request that would run on more machines (`docs/scheduling.md#the-scale-up-signal`): it was
+/// tried, fits its quotas beside those before it, and is not bound to one node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OutstandingRequest {
     /// Name without the brackets of its RM.
     pub partition: String,
-    /// Whose it is.
+    /// The application that asks.
     pub application: String,
     /// Its allocation key.
     pub key: String,
@@ -71,7 +71,7 @@ pub struct OutstandingRequest {
     pub pending_since_ns: i64,
 }
 
-/// One partition as an element of `/ws/v1/clusters` (1.8.1).
+/// One partition as an element of `/ws/v1/clusters`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSnapshot {
@@ -98,7 +98,7 @@ impl Default for ClusterSnapshot {
     }
 }
 
-/// One partition as an element of `/ws/v1/partitions` (1.8.7).
+/// One partition as an element of `/ws/v1/partitions`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartitionSnapshot {
@@ -140,7 +140,7 @@ pub struct PartitionCapacity {
     /// Allocated on the root queue.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub used_capacity: Resources,
-    /// Percentages by the rule of 1.9.
+    /// How much of each resource is used, in whole percent.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub utilization: Resources,
 }
@@ -157,7 +157,7 @@ pub struct NodeSortingPolicy {
     pub resource_weights: BTreeMap<String, f64>,
 }
 
-/// A queue, with or without what is below it (1.8.9, 1.8.10).
+/// A queue, with or without what is below it.
 ///
 /// The default is an empty parent queue; fields that are text have no useful default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -209,7 +209,7 @@ pub struct QueueSnapshot {
     /// Full paths of the queues directly below, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub child_names: Vec<String>,
-    /// Usage in percent of the own maximum, by the rule of 1.9.
+    /// Usage in whole percent of the own maximum, of resources that the maximum names.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub abs_used_capacity: Resources,
     /// Most applications that may run; zero means no limit.
@@ -297,7 +297,7 @@ pub struct TemplateSnapshot {
     pub properties: BTreeMap<String, String>,
 }
 
-/// A node (1.8.11).
+/// A node of a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSnapshot {

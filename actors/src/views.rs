@@ -1,4 +1,5 @@
-//! What actors know, in the shapes of [`crate::snapshot`].
+//! What actors know, in the shapes of [`crate::snapshot`]. The actors do not know those shapes, so
+//! that a document can change without them.
 
 pub(crate) mod usage;
 
@@ -161,9 +162,8 @@ fn template(template: &Template) -> TemplateSnapshot {
     }
 }
 
-/// Completes what is below `queue` by what comes from above: nothing has more headroom than its
-/// parent (queues-and-config chapter, 4.6), and a parent without a template of its own uses the
-/// nearest above (3.7).
+/// Completes what is below `queue` by what comes from above: no queue has more headroom than its
+/// parent, and a parent without a template of its own uses the nearest above.
 pub(crate) fn inherit(queue: &mut QueueSnapshot) {
     for child in &mut queue.children {
         child.headroom.narrow(&queue.headroom);
@@ -179,7 +179,7 @@ pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
         names.iter().find_map(|name| node.attributes.get(*name)).cloned().unwrap_or_default()
     };
     let table = &baton.books.allocations;
-    // What waits for its predicate is no allocation yet, though it is counted as used.
+    // A placement that waits for its predicate is no allocation yet, though it counts as used.
     let held = node.holds.iter().filter_map(|id| table.get(*id));
     let held = held.filter(|entry| entry.question.is_none());
     let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();

@@ -1,4 +1,5 @@
-//! Applications, asks and allocations (rest-events-metrics chapter, section 1.9).
+//! Applications, asks and allocations, as clients read them. Some fields are always empty, because
+//! existing clients expect the fields of gangs and preemption.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::is_default;
 
-/// An application (1.9).
+/// An application, live or finished.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSnapshot {
@@ -124,7 +125,7 @@ pub struct ResourceHistory {
     pub placeholder_resource: BTreeMap<String, Resources>,
 }
 
-/// An ask that waits (1.9).
+/// An ask that waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "the document has as many")]
@@ -170,7 +171,7 @@ pub struct AskSnapshot {
     /// Whether the RM was asked for more nodes because of it.
     #[serde(skip_serializing_if = "is_default")]
     pub triggered_scale_up: bool,
-    /// How many more allocations are wanted, of an ask with a repeat; left out up to one.
+    /// How many more allocations are wanted, of an ask for several; left out up to one.
     #[serde(skip_serializing_if = "is_single")]
     pub pending_count: i32,
 }
@@ -187,7 +188,7 @@ pub struct AllocationLogEntry {
     pub count: i32,
 }
 
-/// An allocation of this scheduler (1.9).
+/// An allocation of this scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "the document has as many")]
@@ -238,7 +239,7 @@ pub struct AllocationSnapshot {
     pub originator: bool,
 }
 
-/// An allocation on a node that another scheduler made (1.9).
+/// A foreign allocation: something on a node that no application of this scheduler has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignAllocationSnapshot {

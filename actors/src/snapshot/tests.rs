@@ -1,4 +1,5 @@
-//! The documents as clients read them, byte by byte.
+//! The documents as clients read them, byte by byte, since a field that is renamed or left out
+//! breaks a client without any error here.
 
 use expect_test::{Expect, expect};
 use serde::Serialize;

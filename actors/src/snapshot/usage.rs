@@ -1,4 +1,4 @@
-//! What users and groups use of the queues (1.8.18 to 1.8.21).
+//! What users and groups use of the queues, as clients read it: `docs/limits.md#where-to-see-it`.
 
 use std::collections::BTreeMap;
 
@@ -45,10 +45,10 @@ pub struct UsageSnapshot {
     /// Ids of the applications that hold something here or below, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub running_applications: Vec<String>,
-    /// The limit at this queue.
+    /// The limit of amounts at this queue.
     #[serde(skip_serializing_if = "Limits::is_unlimited")]
     pub max_resources: Limits,
-    /// The limit at this queue; zero means none.
+    /// How many applications may run by the limit at this queue; zero means no limit.
     #[serde(skip_serializing_if = "is_default")]
     pub max_applications: u64,
     /// The queues below that are tracked, by path.

@@ -1,4 +1,5 @@
-//! What a queue shows of itself, and what it takes from above.
+//! What a queue shows of itself, and what it takes from above: a queue alone cannot know its
+//! headroom.
 
 use monoceros_config::dynamic_queue;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ fn configured(path: &str, is_leaf: bool, max: &[(&str, i64)]) -> QueueConfig {
 }
 
 #[test]
-fn s4_15_headroom_is_shown_along_the_path() {
+fn headroom_is_shown_along_the_path() {
     let leaf = |name| shown(configured(name, true, &[]), &[("a", 5), ("b", 3)], vec![]);
     let leaves = vec![leaf("root.p.x"), leaf("root.p.y")];
     let used = [("a", 10), ("b", 6)];
@@ -107,7 +108,7 @@ fn a_parent_shows_the_nearest_template_and_a_leaf_none() {
 }
 
 #[test]
-fn s3_6_settings_are_shown_with_delays_in_canonical_form() {
+fn settings_are_shown_with_delays_in_canonical_form() {
     let settings = QueueSettings {
         preemption: PreemptionPolicy::Fence,
         preemption_delay: Duration::from_secs(900),

@@ -1,4 +1,4 @@
-//! What users and groups use.
+//! What users and groups use, in the shapes of [`crate::snapshot::usage`].
 
 use monoceros_rules::limits::{GroupUsage, PlaceUsage, Trackers, UserUsage};
 
@@ -12,7 +12,7 @@ pub(crate) fn users(trackers: &Trackers, only: Option<&str>) -> Vec<UserSnapshot
     }
 }
 
-/// As [`users`].
+/// The group of this name, or all that are tracked, by name.
 pub(crate) fn groups(trackers: &Trackers, only: Option<&str>) -> Vec<GroupSnapshot> {
     match only {
         Some(name) => trackers.group(name).into_iter().map(group).collect(),

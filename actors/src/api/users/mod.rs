@@ -1,4 +1,4 @@
-//! Who says which groups a user is in (queues-and-config chapter, section 8).
+//! Who says which groups a user is in: `docs/users.md`.
 //!
 //! # How it is asked
 //! Each partition has a resolver, by the name in its configuration. An RM that needs an answer for a
@@ -87,7 +87,7 @@ impl fmt::Debug for Resolvers {
     }
 }
 
-/// What the resolvers of a scheduler said lately. One for all RMs.
+/// The answers that the resolvers of a scheduler gave lately, for all RMs.
 pub(crate) struct Users {
     by_type: BTreeMap<String, Rc<Resolver>>,
     timeout: Duration,
@@ -115,7 +115,7 @@ impl Users {
         })
     }
 
-    /// For a new partition with this configuration.
+    /// The users of a new partition, with the resolver that its configuration names.
     pub(crate) fn of(&self, partition: &str, configured: &str) -> PartitionUsers {
         let resolver = self.by_type.get(configured).filter(|_| !configured.is_empty()).cloned();
         if resolver.is_none() && !configured.is_empty() {
@@ -128,7 +128,7 @@ impl Users {
         PartitionUsers { configured: configured.to_owned(), resolver, given: UserCache::new(USERS) }
     }
 
-    /// Since the scheduler was started.
+    /// The time since the scheduler was started.
     pub(crate) fn now(&self) -> Duration {
         self.start.elapsed()
     }
@@ -137,7 +137,7 @@ impl Users {
         self.timeout
     }
 
-    /// Remembers what was answered.
+    /// Remembers the answers of resolvers.
     pub(crate) fn learn(&self, answers: &Answers) {
         let now = self.now();
         for (name, of_type) in &answers.by_type {
@@ -150,8 +150,8 @@ impl Users {
     }
 }
 
-/// The users of one partition. The resolver is that of its first configuration: another needs a
-/// restart (8.1).
+/// The users of one partition. The resolver is that of its first configuration; another one needs a
+/// restart of the scheduler.
 pub(crate) struct PartitionUsers {
     configured: String,
     /// None: the default.
@@ -195,7 +195,8 @@ impl PartitionUsers {
         }
     }
 
-    /// The owner of an application as submitted (8.3). `answers` are those for its request.
+    /// The owner of an application as submitted, or why there is none. `answers` are those for its
+    /// request.
     pub(crate) fn owner(
         &mut self,
         ugi: si::UserGroupInformation,
@@ -220,7 +221,8 @@ impl PartitionUsers {
         match resolver.known.borrow().get(user, answers.at) {
             Known::Groups(groups) => Ok(groups.to_vec()),
             Known::Failed(error) => Err(error.clone()),
-            // It was given, and so many others were since, in the same request, that it had to go.
+            // The groups were given, and then dropped for those of the many later users of this
+            // request.
             Known::Nothing => Err(LookupError::new("too many users at a time")),
         }
     }
@@ -239,7 +241,7 @@ struct QuestionsOfType {
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     by_type: BTreeMap<Arc<str>, HashMap<String, Answer>>,
-    /// Since the start: what is remembered counts as of then.
+    /// When they came, since the start of the scheduler: what is remembered is as old as that.
     pub(crate) at: Duration,
 }
 
@@ -248,7 +250,7 @@ impl Answers {
         self.by_type.get(resolver)?.get(user)
     }
 
-    /// Adds later ones.
+    /// Adds later answers.
     pub(crate) fn join(&mut self, later: Self) {
         for (name, of_type) in later.by_type {
             self.by_type.entry(name).or_default().extend(of_type);

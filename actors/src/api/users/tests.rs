@@ -51,7 +51,7 @@ async fn many_users_are_looked_up_some_at_a_time_and_all_get_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn s8_5_an_unknown_resolver_name_behaves_as_default() {
+async fn an_unknown_resolver_name_behaves_as_default() {
     let users = users(&Arc::default());
     for name in ["", "Busy", "os", "ldap", "nothing at all"] {
         let mut partition = users.of("p", name);
