@@ -59,7 +59,7 @@ pub struct QueueFact {
 pub struct ApplicationFact {
     /// Its place in the directory.
     pub slot: ApplicationSlot,
-    /// As submitted.
+    /// The id of the application.
     pub id: Arc<str>,
     /// Place of its leaf.
     pub leaf: u32,
@@ -71,11 +71,11 @@ pub struct ApplicationFact {
     pub group: Option<Arc<str>>,
     /// Its state.
     pub state: ApplicationState,
-    /// ns since the epoch.
+    /// When it was submitted, ns since the epoch.
     pub submitted_ns: i64,
-    /// What it holds.
+    /// What the application holds.
     pub allocated: Resources,
-    /// What it asks for.
+    /// What the application asks for.
     pub pending: Resources,
     /// The highest priority among its pending asks.
     pub priority: i32,
@@ -94,15 +94,15 @@ pub struct ApplicationFact {
 pub struct AskFact {
     /// The RM's key.
     pub key: Arc<str>,
-    /// Per allocation.
+    /// What each allocation takes.
     pub resources: Resources,
     /// How many allocations are outstanding.
     pub repeat: u32,
     /// Higher is more important.
     pub priority: i32,
-    /// ns since the epoch.
+    /// When it was created, ns since the epoch.
     pub created_ns: i64,
-    /// Order of arrival.
+    /// Its number in the order of arrival.
     pub sequence: u64,
     /// The only node it may use.
     pub required_node: Option<Arc<str>>,
@@ -139,7 +139,7 @@ impl ApplicationFact {
 pub struct NodeFact {
     /// Its place in the index.
     pub slot: NodeSlot,
-    /// Its id.
+    /// The id.
     pub id: Arc<str>,
     /// Its capacity.
     pub total: Resources,
@@ -158,13 +158,13 @@ pub struct NodeFact {
 /// What the books say of an allocation.
 #[derive(Clone, Debug)]
 pub struct AllocationFact {
-    /// Its id.
+    /// The id.
     pub id: AllocationId,
-    /// Whose it is.
+    /// The application that it belongs to.
     pub application: ApplicationSlot,
-    /// Where it is.
+    /// The node that it is on.
     pub node: NodeSlot,
-    /// What it holds.
+    /// What the allocation holds.
     pub resources: Resources,
     /// The question whose answer it waits for.
     pub question: Option<u64>,
@@ -173,11 +173,11 @@ pub struct AllocationFact {
 /// What the node index says of a node.
 #[derive(Clone, Debug)]
 pub struct IndexFact {
-    /// Its place.
+    /// The place of the node in the index.
     pub slot: NodeSlot,
-    /// Its score.
+    /// The score of the node.
     pub score: f64,
-    /// What is left.
+    /// What the node has left.
     pub available: Resources,
     /// Whether it is searched.
     pub open: bool,

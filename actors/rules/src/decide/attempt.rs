@@ -63,13 +63,13 @@ use crate::work::asks::{AskSlot, Asks, ClassId};
 /// All that an application has in hand when an offer reaches it.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
-    /// What it asks for.
+    /// The asks of the application.
     pub asks: &'a Asks,
     /// What its queues, its user and its group leave together.
     pub view: &'a View<'a>,
-    /// Its lane, where something limits its user or group.
+    /// The lane of the application, if something limits its user or group.
     pub lane: Option<LaneId>,
-    /// Nodes, placements in the air, trackers.
+    /// The nodes, the placements that wait for a predicate, and the trackers.
     pub books: &'a Books,
     /// After how many asks without a node a pass ends; 0: never.
     pub backoff_asks: u64,
@@ -97,7 +97,7 @@ pub struct Candidate {
     pub ask: AskSlot,
     /// The node to be asked.
     pub node: NodeSlot,
-    /// Whom to ask after it in the same question, in order.
+    /// The nodes to be asked after it in the same question, in order.
     pub alternatives: Vec<NodeSlot>,
     /// Its search goes on where others have refused it.
     pub is_continued: bool,
@@ -106,7 +106,7 @@ pub struct Candidate {
 /// An ask that was not placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parking {
-    /// Its class.
+    /// The class of the ask.
     pub class: ClassId,
     /// The ask, which speaks for its class.
     pub ask: AskSlot,
@@ -260,9 +260,9 @@ fn lacks(wanted: &Resources, left: &Limits) -> Resources {
 pub enum Why {
     /// The highest queue whose maximum leaves too little, and how much is missing there.
     Queue {
-        /// Its path.
+        /// The path of the queue.
         queue: Arc<str>,
-        /// Of each resource, what is missing.
+        /// How much of each resource is missing there.
         lacks: Resources,
     },
     /// The limit of its user or group that leaves too little.
@@ -271,14 +271,14 @@ pub enum Why {
         whose: Subject,
         /// The path of the queue that the limit is set on.
         queue: Arc<str>,
-        /// Of each resource, what is missing.
+        /// How much of each resource is missing there.
         lacks: Resources,
     },
     /// No node has room.
     Nodes(NodeLacks),
     /// The one node that it may use has no room.
     RequiredNode {
-        /// Its id.
+        /// The id of the node.
         node: Arc<str>,
         /// Of each resource, what is missing there; `None`: there is no such node.
         lacks: Option<Resources>,

@@ -33,7 +33,7 @@ use crate::work::asks::ClassId;
 pub struct QueueRoom {
     /// The place of its parent in the list of queues; `None`: it is root, whose room is not asked.
     pub parent: Option<usize>,
-    /// Its place among its siblings.
+    /// The key of the queue among its siblings.
     pub key: QueueKey,
     /// What its own maximum leaves beside what is allocated there.
     pub left: Limits,
@@ -42,7 +42,7 @@ pub struct QueueRoom {
 /// Requests of equal shape that were tried and wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// Their class.
+    /// The class that the requests are of.
     pub class: ClassId,
     /// What each allocation takes.
     pub resources: Resources,
@@ -53,15 +53,15 @@ pub struct Waiting {
 /// What an application waits for.
 #[derive(Clone, Debug)]
 pub struct ApplicationWaiting {
-    /// Which one.
+    /// The application that waits.
     pub application: ApplicationSlot,
     /// The place of its leaf in the list of queues.
     pub leaf: usize,
-    /// Its place in its leaf.
+    /// The key of the application in its leaf.
     pub key: ApplicationKey,
     /// The limits of its user and group.
     pub limits: Vec<LimitId>,
-    /// In the order in which they are tried.
+    /// Its classes that wait, in the order in which they are tried.
     pub classes: Vec<Waiting>,
 }
 

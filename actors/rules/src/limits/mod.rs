@@ -14,7 +14,7 @@
 //! Applications of one leaf whose user and group are tracked at the same places are in one *lane*:
 //! what user and group leave of headroom is the same for all of them. A leaf treats a lane that is
 //! limited as a queue between itself and its applications: what the lane's own headroom holds back
-//! is seen by nobody above, and a loosening of the lane is noted with its number
+//! is not seen from above, and a loosening of the lane is noted with its number
 //! ([`Trackers::loosened`]). What a lane holds back is noted here ([`Trackers::hold_back`]), and when
 //! a tracker is loosened, [`Trackers::take_reopened`] names the lanes to be looked at again.
 //!
@@ -116,7 +116,7 @@ pub struct Trackers {
 /// What an application is told when it joins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// Its lane.
+    /// The lane of the application.
     pub lane: LaneId,
     /// The group it counts for, decided once.
     pub group: Option<Arc<str>>,

@@ -61,7 +61,8 @@ impl Tables {
         }
     }
 
-    /// Everybody whom a limit names, with the path of the queue; groups include their wildcard.
+    /// Every user and group that a limit names, with the path of the queue; the wildcard counts as
+    /// a group.
     pub(super) fn named(&self) -> impl Iterator<Item = (&Arc<str>, Subject)> {
         self.by_path.iter().flat_map(|(path, limits)| {
             let users = limits.users.keys().map(|user| Subject::User(Arc::clone(user)));
@@ -70,7 +71,7 @@ impl Tables {
         })
     }
 
-    /// What somebody may use of the queue at `path`.
+    /// What a user or group may use of the queue at `path`.
     pub(super) fn limit(&self, path: &str, subject: &Subject) -> Option<&Arc<Limit>> {
         let limits = self.by_path.get(path)?;
         match subject {
@@ -79,7 +80,8 @@ impl Tables {
         }
     }
 
-    /// Whether a limit on the queue at `path` names somebody, so that the tracker stays without use.
+    /// Whether a limit on the queue at `path` names the user or group, so that its tracker stays
+    /// while nothing is used.
     pub(super) fn names(&self, path: &str, subject: &Subject) -> bool {
         self.by_path.get(path).is_some_and(|limits| match subject {
             Subject::User(user) => limits.users.contains_key(user),

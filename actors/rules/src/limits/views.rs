@@ -32,7 +32,7 @@ pub struct GroupUsage {
     pub queues: PlaceUsage,
 }
 
-/// What somebody uses of a queue.
+/// What a user or group uses of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceUsage {
     /// The path of the queue.

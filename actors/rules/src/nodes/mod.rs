@@ -19,7 +19,8 @@
 //!   open node (that grew since) holds now.
 //! * A change that only lowers what is available is not a growth.
 //! * What a placement held while it waited for its predicate and gives back is a *return*: a growth
-//!   for whoever found no room meanwhile, and none for whoever was refused with the room in hand.
+//!   for an ask that found no room meanwhile, and none for one that was refused with that room in
+//!   hand.
 //!
 //! ```
 //! use std::sync::Arc;

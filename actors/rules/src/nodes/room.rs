@@ -4,8 +4,8 @@
 //! The obvious bound of several nodes is the most that any has of each resource. Where each node
 //! is full in another resource it promises room for anything, and a search looks at every node in
 //! vain: 1 to 3 ms for a hundred thousand. So nodes are told apart by the resource that is scarcest
-//! on them, and the maximum is kept for each such *kind*. Then nobody who has cores but no memory
-//! lends them to somebody who has memory but no cores; the same search ends at the root.
+//! on them, and the maximum is kept for each such *kind*. Then the cores of a node without memory
+//! are not added to the memory of a node without cores, and the same search ends at the root.
 
 use smallvec::SmallVec;
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_scarce_on_another_node_is_not_lent() {
+    fn room_of_different_nodes_is_not_added_up() {
         let all = joined(&[of(9, 3), of(8, 5), of(1, 90)]);
         assert!(!all.holds(&Resources::of(&[("vcore", 2), ("memory", 20)])));
         assert!(

@@ -101,7 +101,7 @@ impl RecommendationKind {
 /// What is accounted of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFigures {
-    /// What it has.
+    /// The capacity of the node.
     pub capacity: Resources,
     /// What this scheduler placed there.
     pub allocated: Resources,

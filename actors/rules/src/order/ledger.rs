@@ -8,9 +8,10 @@
 //!
 //! # Why no release is refused
 //! A release would have to be refused if some queue of the path used less than is released. None
-//! can: what is released is an allocation that the application holds, it was added to every queue
-//! of the path with one delta, so each of them uses at least as much. A release of what nobody
-//! holds finds no allocation and makes no delta. So nothing asks beforehand.
+//! can: what is released is an allocation that the application holds, and it was added to every
+//! queue of the path with one delta, so that each of them uses at least as much. A release of
+//! something that is not held finds no allocation and makes no delta. So no check is made
+//! beforehand.
 //!
 //! # Invariants
 //! * Used, pending and preempting amounts hold only quantities above zero; the running count is at

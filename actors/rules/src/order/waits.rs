@@ -1,6 +1,7 @@
-//! Who waits for what: the bound that lets an offer skip whatever cannot use it.
+//! Bounds of what waits: they let an offer skip every queue, application and class that cannot use
+//! it.
 //!
-//! Nothing is polled and nobody keeps a list of sleepers. What waits stays where it is in the order
+//! There is no polling and no list of sleepers. An ask that waits stays where it is in the order
 //! of its queue and is skipped by a bound: [`WaitSet`] for one ask class or one application,
 //! [`Waits`] for a child of a queue. A tree of rows joins the bounds of what is below, so that one
 //! comparison skips thousands.
@@ -25,7 +26,7 @@
 //! Everything else that may cure a cause (a new ask, a named node appearing, a deadline) makes the
 //! class [`WaitSet::Due`] outright, and `Due` swallows whatever it is joined with.
 //!
-//! # Why nobody is forgotten
+//! # Why no ask is forgotten
 //! Marks only move forward when the class itself was tried, and a join keeps the *oldest* mark and
 //! the *least* want: a bound errs only towards looking again. What is looked at in vain once too
 //! often is stopped by [`Parked::judged`]: the same child is not visited twice while nothing at all
@@ -202,10 +203,10 @@ impl WaitSet {
 
     /// What a queue tells its parent of what waits below it.
     ///
-    /// What the queue's own quota holds back is left out: no loosening above can help it, and a
-    /// loosening of the queue itself comes past here: if its own last loosening (`own.loosening`) may
-    /// have helped something, the queue is due. `declined_at` is what [`View::epoch`] said when the
-    /// queue last declined an offer.
+    /// What the queue's own quota holds back is left out, because no loosening above can help it. A
+    /// loosening of the queue itself makes this value anew: if the queue's last loosening
+    /// (`own.loosening`) may have helped something, the queue is due. `declined_at` is what
+    /// [`View::epoch`] said when the queue last declined an offer.
     #[must_use]
     pub fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
         let Self::Parked(mut seen) = self.clone().declined(declined_at) else {
@@ -232,8 +233,8 @@ impl Bound for WaitSet {
     }
 }
 
-/// What waits below a row of a queue, apart for applications that run and those that have still to
-/// start: the latter count only while one more application may run.
+/// What waits below a row of a queue. Applications that run and those that have still to start are
+/// kept apart, because the latter count only while one more application may run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Waits {
     /// Of applications that have started.

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_one_space_and_names_that_nobody_can_have_match_nobody() {
+    fn a_list_has_one_space_and_impossible_names_match_nobody() {
         assert_eq!(Acl::parse("u g x"), Err(AclError("u g x".to_owned())));
         assert!(allows(" g1,g2", "anyone", &["g2"]));
         assert!(allows("#u1,u2", "u2", &[]) && !allows("#u1,u2", "#u1", &[]));

@@ -26,7 +26,7 @@ use crate::values::resources::{Limits, Resources};
 pub struct QueueConfig {
     /// The last part of the path.
     pub name: Arc<str>,
-    /// From the root, separated by dots.
+    /// The names of the queues from the root to this one, separated by dots.
     pub path: Arc<str>,
     /// Whether applications live here; queues with children and those marked `parent` hold none.
     pub is_leaf: bool,
@@ -73,7 +73,7 @@ pub struct Template {
 /// users together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LimitConfig {
-    /// What its author called it.
+    /// The text by which its author called the limit.
     pub description: String,
     /// The users it is for: names, or `*`.
     pub users: Vec<String>,

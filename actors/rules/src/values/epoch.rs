@@ -11,26 +11,26 @@
 pub struct Loosening(u64);
 
 impl Loosening {
-    /// Before the first.
+    /// Stands before the first loosening.
     pub const NONE: Self = Self(0);
 
-    /// The one with this number.
+    /// The loosening with this number.
     pub fn numbered(number: u64) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// The number of the loosening.
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// The one after it.
+    /// The loosening after this one.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
 
-    /// Whether there was any.
+    /// Whether there was any loosening so far.
     pub fn is_some(self) -> bool {
         self != Self::NONE
     }
@@ -42,20 +42,20 @@ impl Loosening {
 pub struct Growth(u64);
 
 impl Growth {
-    /// Before the first.
+    /// Stands before the first growth.
     pub const NONE: Self = Self(0);
 
-    /// The one with this number.
+    /// The growth with this number.
     pub fn numbered(number: u64) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// The number of the growth.
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// The one after it.
+    /// The growth after this one.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)

@@ -63,7 +63,7 @@ pub enum Form {
 /// One allocation, or a placement that waits for the RM's predicate.
 #[derive(Clone, Debug)]
 pub struct Allocation {
-    /// Whose it is.
+    /// The application that it belongs to.
     pub application: ApplicationSlot,
     /// What was asked for, with the amount that this allocation holds: the ask may want another by
     /// now, and one that is reported in another size gets a specification of its own.
@@ -72,7 +72,7 @@ pub struct Allocation {
     pub uuid: Arc<str>,
     /// The question whose answer it waits for; `None` once it is settled.
     pub question: Option<u64>,
-    /// Where it is.
+    /// The node that it is on.
     pub node: NodeSlot,
     /// Creation time of the ask, ns since the epoch.
     pub created_ns: i64,

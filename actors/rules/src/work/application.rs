@@ -31,7 +31,7 @@ pub struct NewApplication {
     pub user: Arc<str>,
     /// The user's groups, in order of resolution.
     pub groups: Vec<String>,
-    /// As sent.
+    /// The tags as sent.
     pub tags: Option<Tags>,
     /// What its placeholders want together; nothing, if it is no gang.
     pub placeholder_ask: Resources,
@@ -59,7 +59,7 @@ impl StateChange {
 /// One application of a partition: who owns it, its state, its asks and its allocations.
 #[derive(Debug)]
 pub struct Application {
-    /// As submitted.
+    /// The id, as submitted.
     pub id: Arc<str>,
     /// Canonical path of its leaf.
     pub queue: Arc<str>,
@@ -67,7 +67,7 @@ pub struct Application {
     pub user: Arc<str>,
     /// The user's groups.
     pub groups: Vec<String>,
-    /// As submitted.
+    /// The tags, as submitted.
     pub tags: Option<Tags>,
     /// Submission time, moved back to the oldest ask's creation, ns since the epoch.
     pub submitted_ns: i64,
@@ -75,7 +75,7 @@ pub struct Application {
     pub started_ns: Option<i64>,
     /// Entry into a terminal state, ns since the epoch.
     pub finished_ns: Option<i64>,
-    /// What it asks for.
+    /// The asks of the application, satisfied ones included.
     pub asks: Asks,
     /// Its allocations by UUID.
     pub allocations: FxHashMap<Arc<str>, AllocationId>,

@@ -22,31 +22,31 @@ pub enum Rejection {
     /// An application names no partition of this RM.
     #[error("application `{id}`: partition doesn't exist: `{partition}` [R_PARTITION_UNKNOWN]")]
     PartitionOfApplication {
-        /// Of the application.
+        /// The id of the application.
         id: Arc<str>,
-        /// As sent.
+        /// The name of the partition, as sent.
         partition: String,
     },
     /// An ask or an allocation names no partition of this RM.
     #[error("allocation `{key}`: Failed to find partition `{partition}` [R_PARTITION_UNKNOWN]")]
     PartitionOfAllocation {
-        /// Of the ask or allocation.
+        /// The key of the ask or allocation.
         key: Arc<str>,
-        /// As sent.
+        /// The name of the partition, as sent.
         partition: String,
     },
     /// A node names no partition of this RM.
     #[error("node `{id}`: failed to find partition `{partition}` [R_PARTITION_UNKNOWN]")]
     PartitionOfNode {
-        /// Of the node.
+        /// The id of the node.
         id: Arc<str>,
-        /// As sent.
+        /// The name of the partition, as sent.
         partition: String,
     },
     /// The user cannot be resolved.
     #[error("application `{id}`: {why} [R_USER {}]", .why.cause())]
     User {
-        /// Of the application.
+        /// The id of the application.
         id: Arc<str>,
         /// What is wrong with the user.
         why: UserError,
@@ -54,11 +54,11 @@ pub enum Rejection {
     /// No placement rule has a queue for the application.
     #[error("application `{id}`: {why} [R_PLACEMENT {cause}]")]
     Placement {
-        /// Of the application.
+        /// The id of the application.
         id: Arc<str>,
-        /// In words.
+        /// The cause in words.
         why: String,
-        /// The cause's code.
+        /// The code of the cause.
         cause: &'static str,
     },
     /// The queue runs no applications.
@@ -66,7 +66,7 @@ pub enum Rejection {
         "application `{id}`: queue `{queue}` cannot run applications, it is not a leaf [R_NOT_LEAF]"
     )]
     NotLeaf {
-        /// Of the application.
+        /// The id of the application.
         id: Arc<str>,
         /// The queue it named.
         queue: String,
@@ -74,11 +74,11 @@ pub enum Rejection {
     /// The queue that was found for it is not there and cannot be made.
     #[error("application `{id}`: {why} [R_QUEUE_CREATE {cause}]")]
     QueueCreate {
-        /// Of the application.
+        /// The id of the application.
         id: Arc<str>,
-        /// In words.
+        /// The cause in words.
         why: String,
-        /// The cause's code.
+        /// The code of the cause.
         cause: &'static str,
     },
     /// The queue does not order its applications by age, so that two gangs could wait for
@@ -88,7 +88,7 @@ pub enum Rejection {
          type [R_GANG_SORT]"
     )]
     GangSort {
-        /// Of the application.
+        /// The id of the application.
         id: Arc<str>,
         /// The path of its queue.
         queue: Arc<str>,
@@ -99,11 +99,11 @@ pub enum Rejection {
          {max} [R_GANG_TOO_LARGE]"
     )]
     GangTooLarge {
-        /// Of the application.
+        /// The id of the application.
         id: Arc<str>,
         /// The path of its queue.
         queue: Arc<str>,
-        /// All placeholders together.
+        /// What all placeholders ask for together.
         ask: String,
         /// The least of the maxima from the queue up to below root.
         max: String,
@@ -116,9 +116,9 @@ pub enum Rejection {
     PartitionStopped {
         /// Application, node or allocation.
         what: &'static str,
-        /// Of the one that came.
+        /// The id or key of what came.
         id: Arc<str>,
-        /// Where.
+        /// The name of the partition.
         partition: Arc<str>,
         /// The state that the partition is in.
         state: ObjectState,
@@ -132,9 +132,9 @@ pub enum Rejection {
     /// The application takes no more asks.
     #[error("application `{id}` is {state} and takes no more asks [R_APP_STATE]")]
     ApplicationState {
-        /// Of the application.
+        /// The id of the application.
         id: Arc<str>,
-        /// Its state.
+        /// The state of the application.
         state: &'static str,
     },
     /// The ask or allocation has no resources, or only zeros.
@@ -154,9 +154,9 @@ pub enum Rejection {
         "invalid ask `{key}`: maxAllocations is {repeat}, it must be from 1 to {limit} [R_REPEAT]"
     )]
     Repeat {
-        /// Of the ask.
+        /// The key of the ask.
         key: Arc<str>,
-        /// As sent.
+        /// The number of allocations, as sent.
         repeat: i32,
         /// The most one ask may repeat.
         limit: u32,
@@ -173,25 +173,25 @@ pub enum Rejection {
     /// The node has no usable id, or negative amounts.
     #[error("node `{id}`: {why} [R_NODE_INVALID]")]
     NodeInvalid {
-        /// As sent.
+        /// The id of the node, as sent.
         id: Arc<str>,
-        /// What is wrong.
+        /// What is wrong with it.
         why: String,
     },
     /// The id is in use.
     #[error("node `{id}` already exists in partition `{partition}` [R_NODE_EXISTS]")]
     NodeExists {
-        /// Of the node.
+        /// The id of the node.
         id: Arc<str>,
-        /// Where.
+        /// The name of the partition.
         partition: Arc<str>,
     },
     /// An action that is not defined.
     #[error("node `{id}`: unknown action {action} [R_NODE_ACTION]")]
     NodeAction {
-        /// Of the node.
+        /// The id of the node.
         id: Arc<str>,
-        /// As sent.
+        /// The number of the action, as sent.
         action: i32,
     },
     /// An ask whose placement constraint would have no effect.
@@ -199,17 +199,17 @@ pub enum Rejection {
         "`{key}` has a placement constraint on {what}, which is not applied yet [R_CONSTRAINT]"
     )]
     Constraint {
-        /// Of the ask.
+        /// The key of the ask.
         key: Arc<str>,
-        /// What it is about.
+        /// What the constraint is about.
         what: &'static str,
     },
     /// A part of the interface that this version does not schedule.
     #[error("`{id}`: {what} is not supported yet [R_UNSUPPORTED]")]
     Unsupported {
-        /// The application or ask.
+        /// The application or ask that wants it.
         id: Arc<str>,
-        /// The feature.
+        /// The name of the unsupported feature.
         what: &'static str,
     },
     /// More resource names than the process can hold.

@@ -18,8 +18,9 @@
 //! halves when answers come back void or missing and grows by one when they do not.
 //!
 //! # Invariants
-//! * A number is never given twice, by whatever partition of an RM. Whoever takes a question out of the table settles or refunds
-//!   its placement; an answer to a number that is not there means nothing.
+//! * A number is never given twice among all partitions of an RM. The code that takes a question
+//!   out of the table settles or refunds its placement; an answer to a number that is not there
+//!   means nothing.
 //! * Each entry of the allocation table that names a question has it here, and the other way round.
 //!
 //! ```
@@ -51,29 +52,29 @@ pub use window::Window;
 /// What an answer depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// On everything that runs: void once anything was placed or ended meanwhile.
+    /// It depends on everything that runs: void once anything was placed or ended meanwhile.
     #[default]
     Topology,
-    /// On the node: void once anything was placed or ended there meanwhile.
+    /// It depends on the node: void once anything was placed or ended there meanwhile.
     Node,
-    /// On nothing that the scheduler changes.
+    /// It depends on nothing that the scheduler changes.
     Static,
 }
 
-/// What waits for an answer.
+/// A question to the RM's predicate about one placement, which waits for the answer.
 #[derive(Clone, Debug)]
 pub struct OpenQuestion {
     /// The placement in the table; it holds the first candidate.
     pub allocation: AllocationId,
-    /// Whose it is.
+    /// The application that the placement is of.
     pub application: ApplicationSlot,
     /// Ids of the candidates, in the order of preference.
     pub candidates: Vec<Arc<str>>,
-    /// It may be nowhere else, so that a node which closes keeps it.
+    /// The ask requires its node, so that a node which closes keeps the placement.
     pub required: bool,
-    /// How often the node index had grown.
+    /// The growth of the node index when it was asked.
     pub growth: Growth,
-    /// How many changes there had been.
+    /// The number of changes in the partition when it was asked.
     asked_at: u64,
 }
 
@@ -192,7 +193,8 @@ impl Unsettled {
         self.era
     }
 
-    /// Whatever was refused may be asked anew: somebody else answers, or the RM says so.
+    /// Begins a new era: earlier refusals do not count any more, because predicates are answered in
+    /// another way from now on, or again.
     pub fn begin_era(&mut self) {
         self.era += 1;
     }
@@ -211,7 +213,7 @@ impl Unsettled {
 /// What a node makes of the answer that a placement passes on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmation {
-    /// It is an allocation there.
+    /// The placement becomes an allocation there.
     Confirmed,
     /// What the answer rests on has changed since the question: it is to be asked anew.
     Void,

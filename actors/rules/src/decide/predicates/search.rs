@@ -55,12 +55,12 @@ impl Try {
         self.last = candidates.last().cloned().or(self.last.take());
     }
 
-    /// Who refused the ask so far.
+    /// The nodes that refused the ask so far.
     pub fn refused(&self) -> &FxHashSet<Arc<str>> {
         &self.refused
     }
 
-    /// Whom to ask next, in order; empty when everybody with room has refused.
+    /// The nodes to be asked next, in order; empty when every node with room has refused.
     pub fn candidates(&self, nodes: &NodeIndex, request: &NodeRequest<'_>) -> Vec<NodeSlot> {
         nodes.several(&request.passing_over(&self.refused), self.last.as_deref(), self.width)
     }

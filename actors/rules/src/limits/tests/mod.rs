@@ -233,7 +233,7 @@ fn played(limits: &str, script: &str) -> String {
     world.said
 }
 
-/// A name, limits, a script, and what is said, in lines of any indentation.
+/// A case: its name, the limits, a script, and the expected answers, in lines of any indentation.
 type Case = (&'static str, &'static str, &'static str, &'static str);
 
 fn check(cases: &[Case]) {

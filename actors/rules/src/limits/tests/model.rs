@@ -304,7 +304,7 @@ impl Pair {
         self.model.held_back.retain(|lane, _| lanes.contains(lane));
     }
 
-    /// Nobody is forgotten who can go on since it was last asked, and nobody told without reason.
+    /// Every lane that can go on since the last look is reported, and no other.
     fn take_reopened(&mut self) {
         let told = self.trackers.take_reopened();
         for (leaf, lanes) in &told {
@@ -373,7 +373,7 @@ fn names(known: &'static [&'static str]) -> impl Strategy<Value = Vec<&'static s
     prop::collection::vec(select(known), 0..3)
 }
 
-/// As the configuration allows: nobody twice on a queue, wildcards last.
+/// Limits as the configuration allows them: no name twice on a queue, wildcards last.
 fn written() -> impl Strategy<Value = Vec<WrittenLimit>> {
     let max = prop::option::of((1_i64..9, prop::option::of(0_i64..9))).prop_map(|max| {
         max.map(|(vcore, memory)| match memory {
@@ -428,7 +428,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     /// Usage, headroom, groups and who is tracked are what a count of everything says, after every
-    /// step; who waits is told in time; and nothing is left in the end.
+    /// step; lanes that wait are told in time; and nothing is left in the end.
     #[test]
     fn trackers_agree_with_a_model_that_counts_anew(
         limits in written(),

@@ -269,7 +269,7 @@ fn a_reload_is_a_loosening_for_every_lane_only_where_limits_change() {
 }
 
 #[test]
-fn only_those_whose_limits_are_others_are_concerned_by_a_reload() {
+fn a_reload_concerns_only_leaves_under_other_limits() {
     let before = "root group=dev vcore=9; root.a user=ann vcore=5; root.b user=* vcore=5";
     let applications = [("a", "ann", "root.a"), ("b", "bob", "root.b"), ("c", "cid/dev", "root.c")];
     let cases = [

@@ -341,7 +341,7 @@ fn what_the_queue_itself_holds_back_is_not_seen_from_above() {
 }
 
 #[test]
-fn who_has_to_start_waits_while_nobody_may() {
+fn an_application_that_has_to_start_waits_while_none_may_start() {
     let headroom = Limits::unlimited();
     let waits = Waits { running: WaitSet::Nothing, starting: WaitSet::Due };
     let view = |may_start| View {

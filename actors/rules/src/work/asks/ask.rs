@@ -38,8 +38,8 @@ pub struct Ask {
     pub signalled: bool,
     /// Tried at least once with enough room by its user's limits.
     pub attempted: bool,
-    /// When it was tried last, nobody said of some nodes whether they would do: more machines need
-    /// not help it.
+    /// In its last try, the RM did not answer for some nodes. So it is not known whether more
+    /// machines would help.
     pub unanswered: bool,
     /// Allocations made from it that live.
     pub live: SmallVec<[AllocationId; 1]>,
@@ -103,7 +103,7 @@ impl Ask {
         }
     }
 
-    /// What it wants of a node.
+    /// The request for a node that a search is given.
     pub fn request(&self) -> NodeRequest<'_> {
         let request = NodeRequest {
             required: self.spec.required_node.as_deref(),

@@ -17,7 +17,7 @@ pub(super) struct Class {
     pub(super) key: AskKey,
     /// Allocations outstanding over all members.
     pub(super) outstanding: u64,
-    /// Members of which nobody was told that more machines would help.
+    /// The number of members of which the RM was not yet told that more machines would help.
     pub(super) unsignalled: usize,
 }
 

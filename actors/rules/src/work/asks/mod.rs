@@ -136,7 +136,7 @@ impl Asks {
     }
 
     /// As [`Self::wake_named`] when what came back to the node was held for a placement that was
-    /// never settled: whoever was refused there had that room in hand.
+    /// never settled: an ask that was refused there had that room in hand, and stays as it is.
     pub fn wake_named_by_return(&mut self, node: &str) -> bool {
         self.wake(|shape, first| {
             shape.required_node().is_some_and(|required| **required == *node) && !first.is_resting()

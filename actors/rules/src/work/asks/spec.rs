@@ -18,7 +18,7 @@ use crate::work::allocations::{Form, Tags};
 pub struct AskSpec {
     /// The RM's key, unique within the application.
     pub key: Arc<str>,
-    /// Per allocation.
+    /// What each allocation takes.
     pub resources: Resources,
     /// How many allocations are wanted.
     pub repeat: u32,
@@ -36,9 +36,9 @@ pub struct AskSpec {
     pub task_group: Option<TaskGroup>,
     /// After which time of running each allocation is ended, ms; `None`: never.
     pub execution_timeout_ms: Option<NonZeroU64>,
-    /// How it came in.
+    /// In which form it came in.
     pub form: Form,
-    /// As sent.
+    /// The tags as sent.
     pub tags: Option<Tags>,
 }
 
@@ -117,7 +117,7 @@ impl Shape {
         Self { spec: Arc::clone(spec), single }
     }
 
-    /// Per allocation.
+    /// What each allocation takes.
     pub fn resources(&self) -> &Resources {
         &self.spec.resources
     }

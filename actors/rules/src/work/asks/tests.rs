@@ -39,7 +39,7 @@ fn asks_of_one_shape_are_one_class_that_stands_where_its_first_member_does() {
 }
 
 #[test]
-fn who_joins_a_parked_class_makes_it_due() {
+fn an_ask_that_joins_a_parked_class_makes_it_due() {
     let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
     let view = view(&headroom, &nodes);
     let mut asks = Asks::new();
@@ -321,7 +321,7 @@ fn passes_end_as_in(model: &Model, asks: &Asks) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn what_is_behind_the_end_of_a_pass_was_not_tried() {
+fn asks_behind_the_end_of_a_pass_were_not_tried() {
     let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
     let view = view(&headroom, &nodes);
     let mut asks = Asks::new();

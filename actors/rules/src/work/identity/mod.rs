@@ -33,7 +33,7 @@ pub struct Identity {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct LookupError {
-    /// In words.
+    /// The cause in words.
     pub why: String,
     /// The groups that were found nevertheless.
     pub groups: Vec<String>,
@@ -55,7 +55,7 @@ pub enum UserError {
     /// The resolver does not know the user, or could not be asked.
     #[error("user `{}` cannot be resolved: {why}", shown(.user))]
     Resolve {
-        /// As sent.
+        /// The name as sent.
         user: String,
         /// What the resolver says.
         why: String,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_supplied_ask_nobody() {
+    fn supplied_groups_need_no_lookup() {
         let never = |_: &str| unreachable!("the groups were given");
         convert("sue".to_owned(), owned(&["g"]), false, never).unwrap();
         convert(String::new(), vec![], true, never).unwrap();
