@@ -65,7 +65,7 @@ pub struct OutstandingRequest {
     pub resource: Resources,
     /// How many of its allocations would run.
     pub count: u64,
-    /// As sent with it.
+    /// The tags that were sent with it.
     pub tags: BTreeMap<String, String>,
     /// When it was created.
     pub pending_since_ns: i64,
@@ -137,7 +137,7 @@ pub struct PartitionCapacity {
     /// Sum of the capacities of its nodes.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub capacity: Resources,
-    /// Allocated on the root queue.
+    /// The part of it that is allocated in the root queue.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub used_capacity: Resources,
     /// How much of each resource is used, in whole percent.
@@ -301,13 +301,13 @@ pub struct TemplateSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSnapshot {
-    /// Its id.
+    /// The node's id.
     #[serde(rename = "nodeID")]
     pub node_id: String,
-    /// From its attributes.
+    /// The host name, from the attributes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub host_name: String,
-    /// From its attributes.
+    /// The name of the rack, from the attributes.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rack_name: String,
     /// As registered. Sent when empty too: the web UI fails without it.
@@ -327,10 +327,10 @@ pub struct NodeSnapshot {
     /// [`Self::allocated`] in percent of the capacity, of names with a capacity.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub utilized: Resources,
-    /// By allocation key.
+    /// The allocations on it, by allocation key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<AllocationSnapshot>,
-    /// By allocation key.
+    /// The foreign allocations on it, by allocation key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub foreign_allocations: Vec<ForeignAllocationSnapshot>,
     /// Neither draining nor unhealthy.

@@ -90,7 +90,7 @@ impl Tally {
         self.counts.predicates.in_flight(questions);
     }
 
-    /// An allocation that nobody decided here was told to the RM.
+    /// An allocation that the RM reported itself was taken over.
     pub(crate) fn recovered(&mut self) {
         self.counts.allocated.inc();
     }

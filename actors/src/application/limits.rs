@@ -77,8 +77,8 @@ impl Application {
         }
     }
 
-    /// A visit is over: what it changed counts for user and group, and whoever has nothing left
-    /// leaves the lane.
+    /// Ends a visit for user and group: what it changed is charged to them, and an application that
+    /// has nothing left leaves its lane.
     pub(super) fn charge_limits(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let holds = !self.book.allocations.is_empty() || !self.book.unsettled.is_empty();
         let waits = !self.book.asks.pending().is_empty();

@@ -227,7 +227,8 @@ impl Application {
         }
     }
 
-    /// The node holds it: it is an allocation. Goes on while nobody else comes first.
+    /// The node holds the placement: it is an allocation. The application goes on while no other
+    /// comes first.
     pub(super) fn book(&mut self, mut baton: Box<Baton>, placement: &Placement) {
         let (slot, resources) = (placement.ask, &placement.spec.resources);
         let uuid = self.book.next_uuid(slot);
@@ -244,8 +245,8 @@ impl Application {
         self.go_on(baton, priority, &delta);
     }
 
-    /// The node holds it and has asked the RM: it is booked as unsettled. Goes on while nobody else
-    /// comes first.
+    /// The node holds the placement and has asked the RM: it is booked as unsettled. The
+    /// application goes on while no other comes first.
     pub(super) fn await_answer(
         &mut self,
         mut baton: Box<Baton>,
@@ -318,7 +319,8 @@ impl Application {
         baton.notices.push(Notice::Allocated(Box::new(allocated)));
     }
 
-    /// After a decision: goes on while nobody else comes first. `priority` is what it was before,
+    /// Goes on after a decision, while no other application comes first. `priority` is what it was
+    /// before,
     /// `delta` how the counts of running applications changed.
     fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
         let frames = baton.offer.frames.len();
@@ -327,7 +329,7 @@ impl Application {
                 frame.delta.running += delta.running;
                 frame.delta.starting += delta.starting;
             }
-            // Whoever limits running applications must see that one more runs.
+            // A queue that limits running applications must see that one more runs.
             let limited = baton.offer.frames.iter().position(|frame| frame.counts_running);
             if let Some(first) = limited {
                 baton.offer.rise_to(first + 1);

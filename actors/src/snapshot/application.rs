@@ -12,7 +12,7 @@ use super::is_default;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSnapshot {
-    /// Its id.
+    /// The id of the application.
     #[serde(rename = "applicationID")]
     pub application_id: String,
     /// Held by allocations that are not placeholders.
@@ -37,7 +37,7 @@ pub struct ApplicationSnapshot {
     /// Asks that wait, by allocation key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<AskSnapshot>,
-    /// By allocation key, placeholders included.
+    /// Its allocations by allocation key, placeholders included.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<AllocationSnapshot>,
     /// `New`, `Accepted`, `Running` and so on.
@@ -55,7 +55,7 @@ pub struct ApplicationSnapshot {
     /// Its states since `New`, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub state_log: Vec<StateLogEntry>,
-    /// By name of the task group.
+    /// The placeholders of each task group, by name of the group.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub placeholder_data: Vec<PlaceholderData>,
     /// Whether [`Self::reservations`] has an entry.
@@ -93,7 +93,7 @@ pub struct StateLogEntry {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlaceholderData {
-    /// Its name.
+    /// The name of the task group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_group_name: String,
     /// Placeholders in all.
@@ -114,13 +114,13 @@ pub struct PlaceholderData {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceHistory {
-    /// Of allocations that did their work.
+    /// The use of allocations that did their work.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub resource_usage: BTreeMap<String, Resources>,
-    /// Of preempted allocations.
+    /// The use of preempted allocations.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub preempted_resource: BTreeMap<String, Resources>,
-    /// Of placeholders.
+    /// The use of placeholders.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub placeholder_resource: BTreeMap<String, Resources>,
 }
@@ -130,30 +130,30 @@ pub struct ResourceHistory {
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "the document has as many")]
 pub struct AskSnapshot {
-    /// Its key.
+    /// The allocation key.
     pub allocation_key: String,
-    /// As submitted.
+    /// The tags as submitted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub allocation_tags: BTreeMap<String, String>,
-    /// Creation.
+    /// When it was created.
     #[serde(skip_serializing_if = "is_default")]
     pub request_time: i64,
     /// Size of one allocation.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub resource: Resources,
-    /// Text on the wire.
+    /// The priority; a text on the wire.
     #[serde(serialize_with = "quoted")]
     pub priority: i32,
     /// The only node that will do; empty for any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub required_node_id: String,
-    /// Its application.
+    /// The id of its application.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub application_id: String,
     /// Whether it keeps a place for a member of a task group.
     #[serde(skip_serializing_if = "is_default")]
     pub placeholder: bool,
-    /// Empty when it is in none.
+    /// The name of its task group; empty when it is in none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_group_name: String,
     /// Why it waits, one entry per reason, ascending by last occurrence.
@@ -198,13 +198,13 @@ pub struct AllocationSnapshot {
     /// Its own id where that is not the key (asks with a repeat); otherwise empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uuid: String,
-    /// As submitted.
+    /// The tags as submitted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub allocation_tags: BTreeMap<String, String>,
     /// Creation, or that of the placeholder it replaced.
     #[serde(skip_serializing_if = "is_default")]
     pub request_time: i64,
-    /// Creation.
+    /// When it was made.
     #[serde(skip_serializing_if = "is_default")]
     pub allocation_time: i64,
     /// The difference of both times.
@@ -213,13 +213,13 @@ pub struct AllocationSnapshot {
     /// Its size.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub resource: Resources,
-    /// Text on the wire.
+    /// The priority; a text on the wire.
     #[serde(serialize_with = "quoted")]
     pub priority: i32,
-    /// Where it is.
+    /// The id of the node that it is on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_id: String,
-    /// Its application.
+    /// The id of its application.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub application_id: String,
     /// Whether it keeps a place for a member of a task group.
@@ -228,7 +228,7 @@ pub struct AllocationSnapshot {
     /// Whether it took the place of a placeholder.
     #[serde(skip_serializing_if = "is_default")]
     pub placeholder_used: bool,
-    /// Empty when it is in none.
+    /// The name of its task group; empty when it is in none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_group_name: String,
     /// Whether it is being preempted.
@@ -243,21 +243,21 @@ pub struct AllocationSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForeignAllocationSnapshot {
-    /// Its key.
+    /// The allocation key.
     pub allocation_key: String,
-    /// As reported.
+    /// The tags as reported.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub allocation_tags: BTreeMap<String, String>,
-    /// Creation.
+    /// When it was made.
     #[serde(skip_serializing_if = "is_default")]
     pub allocation_time: i64,
     /// Its size.
     #[serde(skip_serializing_if = "Resources::is_empty")]
     pub resource: Resources,
-    /// Text on the wire.
+    /// The priority; a text on the wire.
     #[serde(serialize_with = "quoted")]
     pub priority: i32,
-    /// Where it is.
+    /// The id of the node that it is on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub node_id: String,
     /// False for one that belongs to the machine itself.

@@ -16,7 +16,7 @@ pub struct UserSnapshot {
     /// By application, the group that it counts for; those that count for none are left out.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, String>,
-    /// From the root on.
+    /// The use of each queue, from the root on.
     pub queues: UsageSnapshot,
 }
 
@@ -29,15 +29,15 @@ pub struct GroupSnapshot {
     /// Ids of the applications that count for it, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<String>,
-    /// From the root on.
+    /// The use of each queue, from the root on.
     pub queues: UsageSnapshot,
 }
 
-/// What somebody uses of one queue.
+/// What a user or group uses of one queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageSnapshot {
-    /// The queue.
+    /// The path of the queue.
     pub queue_path: String,
     /// What is held here and below.
     #[serde(skip_serializing_if = "Resources::is_empty")]

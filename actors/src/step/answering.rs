@@ -35,7 +35,7 @@ pub(crate) enum Settlement {
     NotTaken { position: usize, assumed: bool, is_void: bool },
     /// None of the candidates passes.
     Failed { reasons: Vec<(String, u32)> },
-    /// Nobody answered, and that counts as a refusal.
+    /// The RM did not answer, and that counts as a refusal.
     Presumed { reasons: Vec<(String, u32)> },
     /// There is no answer: it is asked again.
     Unanswered,

@@ -86,7 +86,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn both_sides_say_who_waits_for_what(
+        fn both_maps_hold_the_same_pairs(
             changes in prop::collection::vec(change(), 0..40)
         ) {
             let (mut named, mut pairs) = (Named::default(), BTreeSet::new());

@@ -10,8 +10,8 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 
-/// One instance of an ask on its way to a node. It is in the allocation table already, and whoever takes
-/// it out of there settles it.
+/// One instance of an ask on its way to a node. It is in the allocation table already; the code
+/// that takes it out of there settles it.
 pub(crate) struct Placement {
     /// The application whose ask it is.
     pub(crate) application: ApplicationSlot,
@@ -19,7 +19,7 @@ pub(crate) struct Placement {
     pub(crate) spec: Arc<AskSpec>,
     /// The node that is asked.
     pub(crate) node: NodeSlot,
-    /// Whom to ask after `node` in the same question, in order.
+    /// The nodes to be asked after `node` in the same question, in order.
     pub(crate) alternatives: Vec<NodeSlot>,
     pub(crate) allocation: AllocationId,
     /// The reasons of predicates that refused so far, each with the number of nodes; only for

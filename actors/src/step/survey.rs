@@ -1,19 +1,19 @@
 //! A survey: a step that goes from actor to actor and reads or renews each.
 //!
 //! # Why one trait
-//! Whoever wants something of many actors says in one place whom it visits, what it takes from an
-//! application, a queue or a node, and what becomes of that at home; what it gathers is in fields of
-//! its own. No actor knows which surveys there are, and a new one changes none of them. The surveys
-//! are in `partition::surveys`, a file each.
+//! A survey says in one place which actors it visits, what it takes from an application, a queue or
+//! a node, and what becomes of that at home; what it gathers is in fields of its own. No actor
+//! knows which surveys there are, and a new one changes none of them. The surveys are in
+//! `partition::surveys`, a file each.
 //!
 //! # Invariants
 //! * Applications come before queues, and queues before those above them: what a child leaves for its
 //!   parent is there when the parent is visited.
-//! * A survey is out as a step is, with the baton: everything it sees belongs together.
+//! * A survey is a step and has the baton: everything it sees is of one moment.
 //!
 //! # When things go wrong
-//! A survey that is lost is lost with its baton. The sender of its answer goes with it, so whoever
-//! asked hears that the partition is not there.
+//! A survey that is lost is lost with its baton. The channel of its answer closes with it, and the
+//! caller reads that as a partition that is not there.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(crate) trait Survey: Send + 'static {
     fn home(self: Box<Self>, _partition: &mut Partition, _baton: &mut Baton) {}
 }
 
-/// Whom a survey visits, as an iterator over its stops.
+/// The actors that a survey visits, as an iterator over its stops.
 #[derive(Debug, Default)]
 pub(crate) struct Route {
     applications: vec::IntoIter<ApplicationSlot>,

@@ -217,7 +217,7 @@ impl World {
         fitting.min_by_key(|who| self.key(*who))
     }
 
-    /// Gives until nobody may have more.
+    /// Gives to the first child until no child may have more.
     fn offer(&mut self) {
         let headroom = Limits::unlimited();
         let view =
@@ -270,7 +270,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_limits_become_the_first_who_may_goes_first_and_nobody_is_forgotten(
+    fn under_changing_limits_the_first_child_that_may_goes_first_and_none_is_forgotten(
         events in prop::collection::vec(event(), 1..60)
     ) {
         let mut world = World::new();
@@ -281,7 +281,7 @@ proptest! {
 }
 
 #[test]
-fn who_wants_nothing_more_is_not_woken() {
+fn an_application_that_wants_nothing_more_is_not_woken() {
     let mut world = World::new();
     // All for one group: a3 waits until a0 gives, and then wants nothing.
     world.happen(&Event::Reload(vec![(true, false, 0, 3, 0)]));
@@ -296,13 +296,13 @@ fn who_wants_nothing_more_is_not_woken() {
 }
 
 #[test]
-fn lanes_of_which_nobody_speaks_are_left_alone_when_all_speak() {
+fn a_lane_without_an_update_is_left_alone_when_many_rows_are_updated() {
     let mut world = World::new();
     world.happen(&Event::Reload(vec![(true, false, 0, 3, 0)]));
     for who in [0, 3] {
         world.happen(&Event::Ask { who, vcores: 3, priority: 0 });
     }
-    // Whoever waits is told in another way that the group has room.
+    // The trackers report the lane to its leaf; the updates of rows do not.
     world.trackers.charge(
         world.applications[0].lane.unwrap(),
         &vcores(-3),
