@@ -2,9 +2,10 @@
 //!
 //! # Why a rule
 //! This is the decision that everything else leads to. It is made here of plain values: what the
-//! application asks for, what queues, user and group leave to it, what nodes have. Nothing moves while
-//! it decides; it says what is to be done ([`Next`]), and the application's actor does it. What was not
-//! placed says why ([`Obstacle`]); whoever wants the figures asks [`why`](Attempt::why).
+//! application asks for, what queues, user and group leave to it, what nodes have. Nothing moves
+//! while it decides; it says what is to be done ([`Next`]), and the application's actor does it.
+//! What was not placed says why ([`Obstacle`]); whoever wants the figures asks
+//! [`why`](Attempt::why).
 //!
 //! # The phases of one attempt
 //! 1. The first class in order that may use the offer; none: the offer is declined.
@@ -13,8 +14,8 @@
 //! 4. A node: of those that have not refused where predicates are asked by questions and the ask is
 //!    being searched for already, else the first in order with room.
 //!
-//! What is parked changes what comes first, so the actor parks it and asks again, until something is
-//! placed or nothing is left.
+//! What is parked changes what comes first, so the actor parks it and asks again, until something
+//! is placed or nothing is left.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -35,14 +36,18 @@
 //! asks.put(AskSpec::new("small", vcores(2)), 0, 2);
 //!
 //! let headroom = Limits::unlimited();
-//! let view = View { headroom: &headroom, loosening: Loosening::NONE, may_start: true, nodes: Some(&books.nodes) };
-//! let attempt = |asks| Attempt { asks, view: &view, lane: None, books: &books, backoff_asks: 0, asks_later: false };
+//! let (loosening, nodes) = (Loosening::NONE, Some(&books.nodes));
+//! let view = View { headroom: &headroom, loosening, may_start: true, nodes };
+//! let decide = |asks: &Asks| {
+//!     let (view, books) = (&view, &books);
+//!     next(&Attempt { asks, view, lane: None, books, backoff_asks: 0, asks_later: false })
+//! };
 //!
-//! let Next::Park(parking) = next(&attempt(&asks)) else { panic!("it is too big") };
+//! let Next::Park(parking) = decide(&asks) else { panic!("it is too big") };
 //! assert_eq!(parking.obstacle, Obstacle::NoNode);
 //! let waits = parking.obstacle.waits(&asks.ask(parking.ask).spec, &view);
 //! asks.set_waits(parking.class, waits);
-//! let Next::Place(candidate) = next(&attempt(&asks)) else { panic!("it fits") };
+//! let Next::Place(candidate) = decide(&asks) else { panic!("it fits") };
 //! assert_eq!((&*asks.ask(candidate.ask).key, candidate.node), ("small", node));
 //! ```
 
@@ -179,8 +184,8 @@ impl Attempt<'_> {
         Ok(Candidate { ask: slot, node, alternatives: candidates, is_continued: true })
     }
 
-    /// Why an ask was parked, with figures: for people. `queues` is its path from root, each with what
-    /// it and those above leave. It may look at every node.
+    /// Why an ask was parked, with figures: for people. `queues` is its path from root, each with
+    /// what it and those above leave. It may look at every node.
     pub fn why<'q>(
         &self,
         parking: &Parking,
