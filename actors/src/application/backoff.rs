@@ -3,14 +3,14 @@
 //!
 //! # When it begins
 //! A pass is one search for the next decision: it begins anew with each decision, and counts anew
-//! every ask that passes its quotas and has no node, also those that were found so before and are not
-//! searched for again. Where as many as the leaf says are counted and one more is pending, the pass
-//! ends. Asks that need a node of their own are not counted.
+//! every ask that passes its quotas and has no node, also those that were found so before and are
+//! not searched for again. Where as many as the leaf says are counted and one more is pending, the
+//! pass ends. Asks that need a node of their own are not counted.
 //!
 //! # Until when
 //! The row in the leaf says that nothing waits here, so nobody visits the application until its
-//! deadline; then it is due, whatever its asks wait for, and the next pass decides anew. New asks and
-//! new nodes do not end it. A configuration without back-off does.
+//! deadline; then it is due, whatever its asks wait for, and the next pass decides anew. New asks
+//! and new nodes do not end it. A configuration without back-off does.
 //!
 //! # Invariants
 //! * Where the leaf has no back-off, nothing is counted and no deadline is armed.

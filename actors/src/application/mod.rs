@@ -11,9 +11,9 @@
 //! * Whatever changes its pending, its state or its priority climbs to root in the same step.
 //!
 //! # Where what is
-//! What is decided is decided by rules (`monoceros_rules::decide`, `monoceros_rules::work`); this actor
-//! carries it out. What an RM may want of it is an [`Op`] ([`ops`]), done in [`asks`], [`recovery`]
-//! and [`release`]; an offer becomes a placement in [`placing`].
+//! What is decided is decided by rules (`monoceros_rules::decide`, `monoceros_rules::work`); this
+//! actor carries it out. What an RM may want of it is an [`Op`] ([`ops`]), done in [`asks`],
+//! [`recovery`] and [`release`]; an offer becomes a placement in [`placing`].
 
 mod asks;
 mod backoff;
@@ -62,8 +62,8 @@ pub(crate) struct Placed {
     pub(crate) answer: PlaceAnswer,
 }
 
-/// The RM answered questions about placements of this application, and the nodes have confirmed what
-/// passed, or not.
+/// The RM answered questions about placements of this application, and the nodes have confirmed
+/// what passed, or not.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Answered {

@@ -1,11 +1,11 @@
 //! Placements whose predicate is answered later: from the question to the allocation, or back.
 //!
 //! # The way of a placement
-//! An offer picks a node as it always does; the node holds the amount, books the question and says it.
-//! The placement is booked here as *unsettled*: what is pending shrinks, application and queues count
-//! it as allocated, so that order and quota see it. It has no UUID, its application enters no state,
-//! and no release can name it. The answer enters through the inbox, visits the node that passes, which
-//! confirms it or refuses it, and comes here:
+//! An offer picks a node as it always does; the node holds the amount, books the question and says
+//! it. The placement is booked here as *unsettled*: what is pending shrinks, application and queues
+//! count it as allocated, so that order and quota see it. It has no UUID, its application enters no
+//! state, and no release can name it. The answer enters through the inbox, visits the node that
+//! passes, which confirms it or refuses it, and comes here:
 //!
 //! * confirmed: it is an allocation, there;
 //! * failed: refunded, and its ask goes on with the nodes that have not refused ([`Try`]);
@@ -15,8 +15,8 @@
 //! # Invariants
 //! * Whoever takes a question out of `books.unsettled` settles its placement or refunds it, in that
 //!   same visit.
-//! * A placement that became impossible (its ask withdrawn or changed, its node gone) is cancelled in
-//!   the step that made it so. An answer to it finds nothing.
+//! * A placement that became impossible (its ask withdrawn or changed, its node gone) is cancelled
+//!   in the step that made it so. An answer to it finds nothing.
 //! * The RM is told of every question that was cancelled, and of every answer that counted on an
 //!   assumption of its own and was not taken ([`Notice::Withdrawn`]).
 

@@ -1,8 +1,8 @@
 //! Allocations that exist already: the RM reports them after a restart, or has placed them itself.
 //!
-//! What runs is taken over whatever quota and room say: to refuse it would not end it. What it may be
-//! refused for is a node that is not there, an application that has ended, and a sum that cannot be
-//! counted.
+//! What runs is taken over whatever quota and room say: to refuse it would not end it. What it may
+//! be refused for is a node that is not there, an application that has ended, and a sum that cannot
+//! be counted.
 
 use std::sync::Arc;
 
@@ -154,8 +154,8 @@ impl Application {
         });
     }
 
-    /// The ask that an existing allocation is an instance of: one that is outstanding has one less to
-    /// come, and where there is none, one is recorded.
+    /// The ask that an existing allocation is an instance of: one that is outstanding has one less
+    /// to come, and where there is none, one is recorded.
     fn ask_of_existing(
         &mut self,
         spec: &Arc<AskSpec>,

@@ -1,8 +1,8 @@
 //! Allocations end: because the RM says so, because a node left, because their time is over.
 //!
 //! # Invariant
-//! * What ends leaves every holder in the same step: table, application, user and group, queues, and
-//!   the node, unless that is gone itself ([`Freed`]).
+//! * What ends leaves every holder in the same step: table, application, user and group, queues,
+//!   and the node, unless that is gone itself ([`Freed`]).
 
 use std::sync::Arc;
 
@@ -103,7 +103,8 @@ impl Application {
         all.into_iter().map(|(_, id)| *id).collect()
     }
 
-    /// Takes an allocation off every holder; tells the RM where there is a message. The event says why.
+    /// Takes an allocation off every holder; tells the RM where there is a message. The event says
+    /// why.
     fn end(
         &mut self,
         id: AllocationId,

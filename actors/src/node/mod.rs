@@ -2,21 +2,22 @@
 //!
 //! # Why an actor
 //! Two placements must never hold the same core. One mailbox makes "look, then take" a single step
-//! without a lock. The node asks the RM's predicate before it confirms, wherever the RM is: one in this
-//! process inside the very step, so that a refusal in the middle of a run of placements is exact; one
-//! that answers later by a question that leaves from here ([`predicates`]), while the amount is held.
-//! The answer comes back to the node that passes, which confirms the placement or refuses it.
+//! without a lock. The node asks the RM's predicate before it confirms, wherever the RM is: one in
+//! this process inside the very step, so that a refusal in the middle of a run of placements is
+//! exact; one that answers later by a question that leaves from here ([`predicates`]), while the
+//! amount is held. The answer comes back to the node that passes, which confirms the placement or
+//! refuses it.
 //!
 //! # Invariants
 //! * `available = total − allocated − occupied − foreign`, in the node index too, after every
 //!   message (`docs/nodes.md#what-is-available`).
 //! * `allocated` is the sum of the allocations in `holds`.
-//! * A node that drains or is not ready refuses [`Place`] unless the ask requires this very node, and
-//!   still honours every [`Work`].
+//! * A node that drains or is not ready refuses [`Place`] unless the ask requires this very node,
+//!   and still honours every [`Work`].
 //!
 //! # When things go wrong
-//! A predicate that panics counts as a refusal. If this actor is lost, the baton in its hands is lost
-//! with it, and that tells the Rm (see [`crate::step`]).
+//! A predicate that panics counts as a refusal. If this actor is lost, the baton in its hands is
+//! lost with it, and that tells the Rm (see [`crate::step`]).
 
 mod predicates;
 

@@ -1,11 +1,11 @@
-//! What a node asks the RM before it confirms a placement, and what it makes of an answer that comes
-//! later.
+//! What a node asks the RM before it confirms a placement, and what it makes of an answer that
+//! comes later.
 //!
 //! # Two ways of asking
-//! An RM in this process answers in the middle of the placement ([`passes`]). One behind a network is
-//! asked by a question that leaves with the step ([`ask_later`]): the node has booked it and holds the
-//! amount meanwhile. The answer visits the node that passes ([`Node::confirm`]), the first
-//! candidate or an alternative, because only that node can say whether there is still room.
+//! An RM in this process answers in the middle of the placement ([`passes`]). One behind a network
+//! is asked by a question that leaves with the step ([`ask_later`]): the node has booked it and
+//! holds the amount meanwhile. The answer visits the node that passes ([`Node::confirm`]), the
+//! first candidate or an alternative, because only that node can say whether there is still room.
 //!
 //! # When things go wrong
 //! A predicate that panics counts as a refusal.
@@ -81,8 +81,8 @@ pub(super) fn ask_later(placement: &Placement, baton: &mut Baton) -> u64 {
 }
 
 impl Node {
-    /// What an answer means that passes here; `None` where its question was taken back meanwhile. What
-    /// is confirmed is held here from now on.
+    /// What an answer means that passes here; `None` where its question was taken back meanwhile.
+    /// What is confirmed is held here from now on.
     pub(super) fn confirm(&mut self, passed: &Passed, baton: &mut Baton) -> Option<Settlement> {
         let books = &mut baton.books;
         let question = books.unsettled.get(passed.question)?;

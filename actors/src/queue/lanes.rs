@@ -1,8 +1,8 @@
 //! The applications of a leaf whose user or group is limited, lane by lane.
 //!
 //! # A lane is a queue between leaf and applications
-//! All applications of a lane have the same room by the limits of their user and group, and the same
-//! verdict whether one more of them may run. So a lane narrows an offer as a queue does
+//! All applications of a lane have the same room by the limits of their user and group, and the
+//! same verdict whether one more of them may run. So a lane narrows an offer as a queue does
 //! ([`Narrowed`]), and what it holds back is seen by nobody above: ten thousand applications of a
 //! user at the limit are one entry of the leaf that is skipped.
 //!

@@ -145,8 +145,8 @@ impl<C: Clone> Rows<C> {
         self.lanes.look_again(lanes, trackers);
     }
 
-    /// Takes the update into the rows; the lanes that it concerns, of which the old one is returned,
-    /// have still to be reseated.
+    /// Takes the update into the rows; the lanes that it concerns, of which the old one is
+    /// returned, have still to be reseated.
     fn take(&mut self, update: RowUpdate) -> Option<LaneId> {
         let RowUpdate { row: slot, key, lane, priority, waits } = update;
         let row = &mut self.table[slot];

@@ -1,11 +1,11 @@
-//! Answers to questions about one application's placements, on their way to the nodes they concern and
-//! then to the application.
+//! Answers to questions about one application's placements, on their way to the nodes they concern
+//! and then to the application.
 //!
 //! # Why by the nodes
 //! The node is the authority on what it has: so an answer that passes goes to the node that passes,
-//! which confirms it or refuses it ([`crate::node::Confirm`]); only then is the placement settled by its
-//! application. One after the other, in the order in which they came: an answer may be void because
-//! of the one before it.
+//! which confirms it or refuses it ([`crate::node::Confirm`]); only then is the placement settled
+//! by its application. One after the other, in the order in which they came: an answer may be void
+//! because of the one before it.
 
 use std::collections::VecDeque;
 
@@ -30,8 +30,8 @@ pub(crate) struct Answers {
 pub(crate) enum Settlement {
     /// It is an allocation. The node holds it; if another held it before, that one has to let go.
     Confirmed { moved_from: Option<NodeSlot> },
-    /// A candidate passes and the placement is not settled there: it is void, or the node cannot have
-    /// it any more.
+    /// A candidate passes and the placement is not settled there: it is void, or the node cannot
+    /// have it any more.
     NotTaken { position: usize, assumed: bool, is_void: bool },
     /// None of the candidates passes.
     Failed { reasons: Vec<(String, u32)> },
@@ -56,8 +56,8 @@ impl Answers {
         Self { application, left: VecDeque::from([first]), settled: Vec::new() }
     }
 
-    /// Takes one more answer in, unless it has to wait for what the others leave on nodes. `Err` gives
-    /// it back.
+    /// Takes one more answer in, unless it has to wait for what the others leave on nodes. `Err`
+    /// gives it back.
     pub(crate) fn join(
         &mut self,
         application: ApplicationSlot,

@@ -11,8 +11,8 @@
 //!   nodes it concerns ([`NodeWork`]), and then **climbs** the queues with what changed;
 //! * a **survey** goes from actor to actor and reads or renews each ([`Survey`]).
 //!
-//! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). On the baton is
-//! only what several handlers on its way look at.
+//! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). On the baton
+//! is only what several handlers on its way look at.
 //!
 //! # When things go wrong
 //! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], and that tells
@@ -153,8 +153,8 @@ impl Baton {
         }
     }
 
-    /// Goes to the node that the next answer concerns; when no answer is left, to the application that
-    /// they are about.
+    /// Goes to the node that the next answer concerns; when no answer is left, to the application
+    /// that they are about.
     pub(crate) fn take_answers(self: Box<Self>, mut answers: Answers) {
         while let Some(node) = answers.next_node(&self.books) {
             if let Some(address) = self.directory.nodes.find(node).cloned() {

@@ -7,8 +7,8 @@
 //! `partition::surveys`, a file each.
 //!
 //! # Invariants
-//! * Applications come before queues, and queues before those above them: what a child leaves for its
-//!   parent is there when the parent is visited.
+//! * Applications come before queues, and queues before those above them: what a child leaves for
+//!   its parent is there when the parent is visited.
 //! * A survey is a step and has the baton: everything it sees is of one moment.
 //!
 //! # When things go wrong

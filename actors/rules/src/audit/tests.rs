@@ -1,5 +1,5 @@
-//! What the audit makes of users and groups, and which wrong books it finds. All else that it says is
-//! compared with a whole partition wherever one is tried.
+//! What the audit makes of users and groups, and which wrong books it finds. All else that it says
+//! is compared with a whole partition wherever one is tried.
 
 use super::*;
 use crate::limits::Trackers;

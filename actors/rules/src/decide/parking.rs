@@ -34,7 +34,8 @@ pub enum Obstacle {
     RequiredNode,
     /// Every node with room refused it.
     Refused,
-    /// Every node with room that was asked refused it; another one is held by a placement in the air.
+    /// Every node with room that was asked refused it; another one is held by a placement in the
+    /// air.
     HeldByOthers,
     /// Every node with room refused it, and one has grown since it began to ask.
     GrewMeanwhile,
@@ -69,8 +70,8 @@ pub fn refused(ask: &AskSpec, at: Epoch) -> Parked {
     }
 }
 
-/// How long an ask waits that was refused for this many times in a row, before it is tried again though
-/// nothing grew.
+/// How long an ask waits that was refused for this many times in a row, before it is tried again
+/// though nothing grew.
 ///
 /// ```
 /// use std::time::Duration;

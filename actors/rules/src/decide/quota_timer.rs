@@ -8,8 +8,8 @@
 //! # Not wired in
 //! Nothing uses this module yet but its tests: no queue has such a timer until quota preemption
 //! exists, and until then the settings it would obey are kept, shown, and have no effect. Whether a
-//! queue is managed and whether its partition wants quota preemption will be for the engine to know;
-//! of others nothing is to be asked.
+//! queue is managed and whether its partition wants quota preemption will be for the engine to
+//! know; of others nothing is to be asked.
 //!
 //! # Invariants
 //! * A start time is set only for a queue above its maximum with a delay, and the first one counts:

@@ -2,15 +2,15 @@
 //! `docs/scheduling.md#the-scale-up-signal`.
 //!
 //! # Why counted, and not listed
-//! A request that was tried, fits every quota above it but root's (root grows with the machines) and
-//! every limit of its user and group, and still waits would run if there were a machine for it.
-//! Requests are counted in the order in which they would be placed, and each takes its share of what
-//! quotas and limits leave, so that no more is asked for than they will let run; one that does not fit
-//! is passed over.
+//! A request that was tried, fits every quota above it but root's (root grows with the machines)
+//! and every limit of its user and group, and still waits would run if there were a machine for it.
+//! Requests are counted in the order in which they would be placed, and each takes its share of
+//! what quotas and limits leave, so that no more is asked for than they will let run; one that does
+//! not fit is passed over.
 //!
 //! # Invariants
-//! * What is counted below a queue fits what that queue has left, and what is counted of a user or a
-//!   group, in whichever queues, what their limits leave.
+//! * What is counted below a queue fits what that queue has left, and what is counted of a user or
+//!   a group, in whichever queues, what their limits leave.
 //! * Nothing that was passed over would fit beside what was counted.
 //!
 //! ```

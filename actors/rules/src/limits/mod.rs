@@ -8,19 +8,20 @@
 //! # Trackers
 //! Every user and every group that matters has a tracker: a tree that mirrors the queues, in which
 //! each place counts what is used there and below, with the limit that applies there. Counting is
-//! never refused: limits are looked at before something is placed, so that recovery can exceed them.
+//! never refused: limits are looked at before something is placed, so that recovery can exceed
+//! them.
 //!
 //! # Lanes
 //! Applications of one leaf whose user and group are tracked at the same places are in one *lane*:
 //! what user and group leave of headroom is the same for all of them. A leaf treats a lane that is
 //! limited as a queue between itself and its applications: what the lane's own headroom holds back
 //! is not seen from above, and a loosening of the lane is noted with its number
-//! ([`Trackers::loosened`]). What a lane holds back is noted here ([`Trackers::hold_back`]), and when
-//! a tracker is loosened, [`Trackers::take_reopened`] names the lanes to be looked at again.
+//! ([`Trackers::loosened`]). What a lane holds back is noted here ([`Trackers::hold_back`]), and
+//! when a tracker is loosened, [`Trackers::take_reopened`] names the lanes to be looked at again.
 //!
 //! # Invariants
-//! * The usage of a place is the sum of what was charged to lanes at or below it, without zeros, and
-//!   what runs there the number of applications that were started in them.
+//! * The usage of a place is the sum of what was charged to lanes at or below it, without zeros,
+//!   and what runs there the number of applications that were started in them.
 //! * An application is in at most one lane, and a lane without applications is gone, with what no
 //!   limit names and no other lane needs.
 //! * A lane is reported as reopened exactly when what it holds back may go on since something was

@@ -100,8 +100,8 @@ impl Trackers {
         (events, changed)
     }
 
-    /// Notes which places limit each lane, and whether its group was chosen by a limit that is gone.
-    /// Returns the leaves with a lane for which either changed.
+    /// Notes which places limit each lane, and whether its group was chosen by a limit that is
+    /// gone. Returns the leaves with a lane for which either changed.
     fn settle_lanes(&mut self, old: &Tables, changed: &BTreeSet<PlaceId>) -> BTreeSet<Arc<str>> {
         let mut leaves = BTreeSet::new();
         let gone: BTreeSet<_> =

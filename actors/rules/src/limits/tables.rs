@@ -2,8 +2,8 @@
 //!
 //! # Named and wildcard
 //! A user who is named on a queue has that limit there, and no other: it counts even where the
-//! wildcard would allow less. The wildcard among the groups is a group like the named ones, shared by
-//! everybody who counts for it.
+//! wildcard would allow less. The wildcard among the groups is a group like the named ones, shared
+//! by everybody who counts for it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -89,9 +89,9 @@ impl Tables {
         })
     }
 
-    /// The group that an application of a user with these groups counts for: of the deepest
-    /// queue that has a limit for any of them the one that was written first, the wildcard after all
-    /// that are named there.
+    /// The group that an application of a user with these groups counts for: of the deepest queue
+    /// that has a limit for any of them the one that was written first, the wildcard after all that
+    /// are named there.
     pub(super) fn select_group(&self, leaf: &str, groups: &[String]) -> Option<Arc<str>> {
         if groups.is_empty() {
             return None;

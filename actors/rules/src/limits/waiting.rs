@@ -4,8 +4,8 @@
 //! Each place keeps a bound: no more than the least of what is held back there and below. Whatever
 //! gives room marks the highest limited place on its way; a place that is not below it has no more
 //! than before. Once per step the marked places are looked at from the top, and where a limit lets
-//! not even the bound pass, nothing below it is looked at. So a burst of releases costs one look, and
-//! a release that helps nobody costs a comparison.
+//! not even the bound pass, nothing below it is looked at. So a burst of releases costs one look,
+//! and a release that helps nobody costs a comparison.
 //!
 //! A bound is only lowered when something more is held back; it is made anew when all below the
 //! place was looked at. So a bound may be lower than what waits, which costs one look in vain; it

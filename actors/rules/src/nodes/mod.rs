@@ -247,8 +247,8 @@ impl NodeIndex {
         self.pass_over(self.next_with_room(after, request), request)
     }
 
-    /// Up to `most` nodes that the request may use, in order. The search begins behind `after`, which
-    /// need not fit itself and may be gone; where there is none behind it, at the first node.
+    /// Up to `most` nodes that the request may use, in order. The search begins behind `after`,
+    /// which need not fit itself and may be gone; where there is none behind it, at the first node.
     pub fn several(
         &self,
         request: &NodeRequest<'_>,

@@ -2,8 +2,8 @@
 //!
 //! # Why a type
 //! A search for a node is given one of these and not bare amounts, so that whatever else may decide
-//! where something runs (a node that it names, nodes that refused it, later constraints, domains and
-//! reservations) is one more field here, and no other search beside the first.
+//! where something runs (a node that it names, nodes that refused it, later constraints, domains
+//! and reservations) is one more field here, and no other search beside the first.
 
 use std::sync::Arc;
 

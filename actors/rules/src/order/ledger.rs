@@ -2,8 +2,8 @@
 //!
 //! # One queue at a time
 //! Each queue owns one [`QueueLedger`], which knows neither parent nor children. What concerns a
-//! path is done by whoever walks it: headroom is handed down, each ledger narrows what its parent had
-//! left, and an ask that does not fit it changes nothing; what is decided climbs as one
+//! path is done by whoever walks it: headroom is handed down, each ledger narrows what its parent
+//! had left, and an ask that does not fit it changes nothing; what is decided climbs as one
 //! [`LedgerDelta`] from leaf to root, and every ledger applies the same.
 //!
 //! # Why no release is refused

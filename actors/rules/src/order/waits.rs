@@ -13,15 +13,15 @@
 //!
 //! * **quota** (`short`): a release, a raised maximum, more nodes. Every queue remembers the number
 //!   of the last loosening that went through it; an offer carries the largest on its path
-//!   ([`View::loosening`]). A class that was short is looked at again when that is above its mark *and*
-//!   the least that waits fits the headroom.
-//! * **node room** (`roomless`): the node index counts growths. A class that found no node is looked
-//!   at again when a node that grew after its mark can hold the least that waits *and* the headroom
-//!   allows it.
+//!   ([`View::loosening`]). A class that was short is looked at again when that is above its mark
+//!   *and* the least that waits fits the headroom.
+//! * **node room** (`roomless`): the node index counts growths. A class that found no node is
+//!   looked at again when a node that grew after its mark can hold the least that waits *and* the
+//!   headroom allows it.
 //!
-//! A class that a predicate refused on every node with room (`refused`) is a case of the second kind
-//! for which only a true growth counts, not the return of what a placement in the air held: it had
-//! such room in hand. If returns counted, two refused asks would wake each other for ever.
+//! A class that a predicate refused on every node with room (`refused`) is a case of the second
+//! kind for which only a true growth counts, not the return of what a placement in the air held: it
+//! had such room in hand. If returns counted, two refused asks would wake each other for ever.
 //!
 //! Everything else that may cure a cause (a new ask, a named node appearing, a deadline) makes the
 //! class [`WaitSet::Due`] outright, and `Due` swallows whatever it is joined with.
@@ -95,8 +95,8 @@ impl Parked {
         Self { roomless: Some(ask.clone()), roomless_at: judged.growth, judged, ..Self::default() }
     }
 
-    /// An ask that was refused on every node with room, when [`View::epoch`] said `judged`; 0 stands
-    /// for a loosening that is not known.
+    /// An ask that was refused on every node with room, when [`View::epoch`] said `judged`; 0
+    /// stands for a loosening that is not known.
     pub fn refused(ask: &Resources, judged: Epoch) -> Self {
         Self { refused: Some(ask.clone()), refused_at: judged.growth, judged, ..Self::default() }
     }
@@ -190,9 +190,9 @@ impl WaitSet {
         }
     }
 
-    /// The same after an offer was declined when [`View::epoch`] said `declined_at`: each part may have
-    /// been skipped for a reason of its own, and the join of the parts must not call for another
-    /// visit before anything was loosened.
+    /// The same after an offer was declined when [`View::epoch`] said `declined_at`: each part may
+    /// have been skipped for a reason of its own, and the join of the parts must not call for
+    /// another visit before anything was loosened.
     #[must_use]
     pub fn declined(mut self, declined_at: Epoch) -> Self {
         if let Self::Parked(parked) = &mut self {

@@ -2,9 +2,9 @@
 //!
 //! # Why two counters
 //! What waits is tried again when its obstacle may have become smaller, and there are two kinds of
-//! obstacle: quota and room on a node. Each has a counter that only rises, in the very step that may
-//! cure an obstacle of its kind: a [`Loosening`] of quota, a [`Growth`] of a node. Two numbers say
-//! whether anything happened since, whoever asks; nothing has to be told to those who wait.
+//! obstacle: quota and room on a node. Each has a counter that only rises, in the very step that
+//! may cure an obstacle of its kind: a [`Loosening`] of quota, a [`Growth`] of a node. Two numbers
+//! say whether anything happened since, whoever asks; nothing has to be told to those who wait.
 
 /// The number of a step that may have given some queue, user or group more room. 0 is before all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,8 +36,8 @@ impl Loosening {
     }
 }
 
-/// The number of a growth of the node index: something made a node acceptable that was not before, or
-/// gave back what a placement in the air had held. 0 is before all.
+/// The number of a growth of the node index: something made a node acceptable that was not before,
+/// or gave back what a placement in the air had held. 0 is before all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Growth(u64);
 

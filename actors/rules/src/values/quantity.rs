@@ -122,8 +122,8 @@ pub fn parse(resource: &str, text: &str) -> Result<i64, QuantityError> {
         .ok_or_else(overflow)
 }
 
-/// A quantity as people write it: what [`parse`] reads as `value`, with the largest suffix that holds
-/// it exactly. A negative one, which nobody writes, has a sign.
+/// A quantity as people write it: what [`parse`] reads as `value`, with the largest suffix that
+/// holds it exactly. A negative one, which nobody writes, has a sign.
 ///
 /// ```
 /// use monoceros_rules::values::quantity::written;

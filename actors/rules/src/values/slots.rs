@@ -3,8 +3,8 @@
 //! # Why
 //! Asks, classes, queues, nodes, applications, allocations, lanes and rows are all found by a small
 //! number that is given again once its thing is gone: a look-up is an index, and what names another
-//! thing costs four bytes. The numbers of different things are different types, so that none is taken
-//! for another ([`slot!`](crate::slot)).
+//! thing costs four bytes. The numbers of different things are different types, so that none is
+//! taken for another ([`slot!`](crate::slot)).
 //!
 //! ```
 //! use monoceros_rules::values::slots::Slots;
@@ -69,8 +69,8 @@ macro_rules! slot {
 
 /// A table of things by their slots.
 ///
-/// Indexing and [`remove`](Self::remove) panic where nothing is in the slot: whoever keeps a slot knows
-/// that its thing is there. [`find`](Self::find) asks.
+/// Indexing and [`remove`](Self::remove) panic where nothing is in the slot: whoever keeps a slot
+/// knows that its thing is there. [`find`](Self::find) asks.
 pub struct Slots<S, T> {
     places: Vec<Option<T>>,
     free: Vec<u32>,
@@ -95,8 +95,8 @@ impl<S: Slot, T> Slots<S, T> {
         S::at(self.free.last().copied().unwrap_or_else(|| index_of(self.places.len())))
     }
 
-    /// The lowest free slot that is not before this index: for tables in which the order of the slots
-    /// means something.
+    /// The lowest free slot that is not before this index: for tables in which the order of the
+    /// slots means something.
     pub fn next_behind(&self, behind: usize) -> S {
         let free = self.free.iter().filter(|free| **free as usize >= behind).min();
         S::at(free.copied().unwrap_or_else(|| index_of(self.places.len().max(behind))))

@@ -21,8 +21,8 @@ use crate::work::asks::AskSpec;
 pub type Tags = Arc<BTreeMap<String, String>>;
 
 crate::slot! {
-    /// An application of this partition: a place in its directory, given anew once the application is
-    /// gone.
+    /// An application of this partition: a place in its directory, given anew once the application
+    /// is gone.
     pub struct ApplicationSlot;
 }
 

@@ -1,8 +1,8 @@
 //! Who says which groups a user is in: `docs/users.md`.
 //!
 //! # How it is asked
-//! Each partition has a resolver, by the name in its configuration. An RM that needs an answer for a
-//! request waits for it, and what it sends next waits behind it; other RMs do not notice. The
+//! Each partition has a resolver, by the name in its configuration. An RM that needs an answer for
+//! a request waits for it, and what it sends next waits behind it; other RMs do not notice. The
 //! `default` resolver, given groups and what is remembered are answers at once.
 //!
 //! # What is remembered

@@ -1,11 +1,11 @@
-//! Placements that wait for the RM's predicate, when an answer is void, and what becomes of one that
-//! passes.
+//! Placements that wait for the RM's predicate, when an answer is void, and what becomes of one
+//! that passes.
 //!
 //! # Why
-//! An RM behind a network answers in milliseconds, and a scheduler that waited for each answer would
-//! place a few hundred asks a second. So up to a *window* of placements wait at once. Each holds its
-//! node, its queues' quota and its application's share, so that nothing is promised twice; but what
-//! an RM says of one may rest on what was decided of another meanwhile.
+//! An RM behind a network answers in milliseconds, and a scheduler that waited for each answer
+//! would place a few hundred asks a second. So up to a *window* of placements wait at once. Each
+//! holds its node, its queues' quota and its application's share, so that nothing is promised
+//! twice; but what an RM says of one may rest on what was decided of another meanwhile.
 //!
 //! # What makes an answer void
 //! Everything that is placed or ends counts as a *change*, of the partition and of its node. A
@@ -199,8 +199,8 @@ impl Unsettled {
         self.era += 1;
     }
 
-    /// Whether room on a node that the request may use, and that could hold it, is held by a placement
-    /// that waits: it may come back.
+    /// Whether room on a node that the request may use, and that could hold it, is held by a
+    /// placement that waits: it may come back.
     pub fn may_return(&self, nodes: &NodeIndex, request: &NodeRequest<'_>) -> bool {
         self.questions.values().filter_map(|question| question.candidates.first()).any(|id| {
             let slot = nodes.slot_of(id).filter(|slot| nodes.is_open(*slot));
@@ -221,9 +221,9 @@ pub enum Confirmation {
     Refused,
 }
 
-/// Whether a placement is settled on a node that passes: nothing came between question and answer, and
-/// the node holds it and has not run out of what it takes, or has room for it. What the node has is
-/// read off the index, which the node itself keeps true.
+/// Whether a placement is settled on a node that passes: nothing came between question and answer,
+/// and the node holds it and has not run out of what it takes, or has room for it. What the node
+/// has is read off the index, which the node itself keeps true.
 ///
 /// `node` is one of the question's candidates; the placement is held by the first of them.
 pub fn confirm(

@@ -1,8 +1,8 @@
 //! The search of one ask for a node whose predicate passes.
 //!
-//! The first question of an ask names one node: mostly it passes, and a longer list would be made for
-//! nothing. Each later one names more, so that an ask which a whole cluster refuses is through with it
-//! in a few round trips.
+//! The first question of an ask names one node: mostly it passes, and a longer list would be made
+//! for nothing. Each later one names more, so that an ask which a whole cluster refuses is through
+//! with it in a few round trips.
 
 use std::sync::Arc;
 

@@ -218,8 +218,8 @@ fn a_node_that_was_not_asked_because_it_was_held_is_worth_waiting_for() {
     assert!(unsettled.is_empty());
 }
 
-/// A placement on `n0000` that could go to `n0001`, too, and what each node makes of the answer that
-/// it passes there.
+/// A placement on `n0000` that could go to `n0001`, too, and what each node makes of the answer
+/// that it passes there.
 #[test]
 fn the_node_that_passes_confirms_a_placement_while_it_has_room_and_nothing_came_between() {
     let (nodes, slots) = index(2);

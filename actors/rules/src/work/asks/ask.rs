@@ -125,8 +125,8 @@ impl Ask {
         self.refusals.get_or_insert_default()
     }
 
-    /// Its search for a node whose predicate passes, while some have refused it and others have still
-    /// to be asked.
+    /// Its search for a node whose predicate passes, while some have refused it and others have
+    /// still to be asked.
     pub fn trying(&self) -> Option<&Try> {
         self.refusals()?.trying.as_deref()
     }
@@ -136,8 +136,8 @@ impl Ask {
         self.refusals.as_mut()?.trying.as_deref_mut()
     }
 
-    /// As [`Self::trying`]; where there is none that holds in this era, one that begins now, at this
-    /// growth of the node index.
+    /// As [`Self::trying`]; where there is none that holds in this era, one that begins now, at
+    /// this growth of the node index.
     pub fn trying_since(&mut self, era: u64, growth: Growth) -> &mut Try {
         let refusals = self.refusals_mut();
         refusals.rests = false;

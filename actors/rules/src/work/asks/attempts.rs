@@ -13,8 +13,8 @@ use crate::order::waits::{View, WaitSet};
 
 impl Asks {
     /// Where a pass ends that comes to `next` now, or has tried everything: at the ask with which
-    /// `limit` asks before `next` have found no node, if another one is pending after it. `limit` is
-    /// above 0.
+    /// `limit` asks before `next` have found no node, if another one is pending after it. `limit`
+    /// is above 0.
     ///
     /// What stands before `next` and fits the headroom was tried, now or before, and had no node;
     /// what needs a node of its own is not counted.

@@ -3,18 +3,18 @@
 //!
 //! # Why classes
 //! Asks of the same shape are one class: what quota, limits or room on nodes say of one member
-//! holds for all, so a class is tried once, whether it has one member or a hundred thousand. A class
-//! stands in the order of its first member (priority, creation time, arrival) and moves when that
-//! one leaves. A predicate's refusal concerns one ask alone: that ask is *singled out* into a class
-//! of its own.
+//! holds for all, so a class is tried once, whether it has one member or a hundred thousand. A
+//! class stands in the order of its first member (priority, creation time, arrival) and moves when
+//! that one leaves. A predicate's refusal concerns one ask alone: that ask is *singled out* into a
+//! class of its own.
 //!
 //! # Invariants
 //! * [`Asks::pending`] is the sum of resource × repeat over all asks, without zero entries.
 //! * Every ask with something outstanding is in exactly one class, every other in none; a class has
 //!   at least one member.
 //! * The classes' order equals the order of their first members.
-//! * An instance is outstanding, or waits for its predicate, or is allocated: an ask stays as long as
-//!   any of its instances is one of these.
+//! * An instance is outstanding, or waits for its predicate, or is allocated: an ask stays as long
+//!   as any of its instances is one of these.
 
 mod ask;
 mod attempts;

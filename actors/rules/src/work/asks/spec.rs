@@ -3,8 +3,8 @@
 //! # Why shared
 //! An ask, the allocations made of it and what the RM is told of them say the same things: key,
 //! amount, priority, tags and so on. All of them hold one [`AskSpec`] behind an `Arc`, so that an
-//! attribute is written where it comes in and read where it matters, and nowhere else. What may differ
-//! from one holder to another (how much is outstanding, a name, a time) is the holder's own.
+//! attribute is written where it comes in and read where it matters, and nowhere else. What may
+//! differ from one holder to another (how much is outstanding, a name, a time) is the holder's own.
 
 use std::hash::{Hash, Hasher};
 use std::num::NonZeroU64;
@@ -65,8 +65,8 @@ impl AskSpec {
     }
 }
 
-/// Whether an ask may be preempted, and whether it may preempt others. One byte, since every ask has
-/// one.
+/// Whether an ask may be preempted, and whether it may preempt others. One byte, since every ask
+/// has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Preemption {
     /// Neither.
@@ -102,8 +102,9 @@ impl Preemption {
     }
 }
 
-/// What the members of a class have in common: all that decides whether and where one of them can be
-/// placed. It is read off the specification of one member; two shapes are equal where these parts are.
+/// What the members of a class have in common: all that decides whether and where one of them can
+/// be placed. It is read off the specification of one member; two shapes are equal where these
+/// parts are.
 #[derive(Clone, Debug)]
 pub struct Shape {
     spec: Arc<AskSpec>,
