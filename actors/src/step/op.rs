@@ -11,7 +11,7 @@ use monoceros_rules::work::rejection::Rejection;
 use super::Notice;
 use crate::api::predicates::Invalidation;
 
-/// One thing to do. See the module.
+/// One order to an application, from its RM, a deadline or the partition.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     /// An ask, new or replacing what is outstanding of its key.
