@@ -57,7 +57,6 @@ use tokio::time::Instant;
 use crate::api::callback::ResourceManagerCallback;
 use crate::clock::Clock;
 use crate::events::{Event, EventKind, Tracking};
-use crate::front::rm::Intake;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Metrics};
 use crate::outlet::Outlet;
@@ -140,7 +139,8 @@ pub(crate) struct Partition {
     observed: observing::ObservedTable,
     /// What came before the application or node that it names.
     reorder: ReorderBuffer,
-    intake: Intake,
+    /// A change of a node that is not here is rejected; otherwise it is ignored.
+    rejects_node_updates: bool,
     outlet: Mailbox<Outlet>,
     outstanding: usize,
     session: SessionLink,
@@ -171,7 +171,7 @@ pub(crate) struct PartitionParams {
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) clock: Clock,
     pub(crate) reorder_window: Duration,
-    pub(crate) intake: Intake,
+    pub(crate) rejects_node_updates: bool,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
     pub(crate) tracking: Tracking,
@@ -238,7 +238,7 @@ impl Partition {
             foreign: foreign::ForeignTable::default(),
             observed: observing::ObservedTable::default(),
             reorder: ReorderBuffer::new(params.reorder_window),
-            intake: params.intake,
+            rejects_node_updates: params.rejects_node_updates,
             outlet,
             outstanding: 0,
             session,

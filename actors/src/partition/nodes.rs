@@ -127,7 +127,7 @@ impl Partition {
 
     /// A node that is not here was to change or leave (V48).
     pub(super) fn node_unknown(&self, id: &Arc<str>, baton: &mut Baton) {
-        if self.intake.rejects_node_updates {
+        if self.rejects_node_updates {
             let (id, reason) = (Arc::clone(id), Rejection::NodeUnknown(Arc::clone(id)));
             baton.notices.push(Notice::NodeRejected { id, reason });
         } else {

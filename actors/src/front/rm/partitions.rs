@@ -61,7 +61,7 @@ impl Rm {
             callback: Arc::clone(&self.callback),
             clock: self.clock,
             reorder_window: self.settings.reorder_window,
-            intake: self.settings.intake,
+            rejects_node_updates: self.settings.intake.rejects_node_updates,
             metrics: Arc::clone(&self.metrics),
             watch: self.settings.watch.clone(),
             tracking: self.settings.events.tracking().clone(),
