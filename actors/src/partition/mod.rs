@@ -70,7 +70,7 @@ pub(crate) use input::{
     Conclude, Control, Entry, ForeignRequest, Input, LocalErrand, NewNode, RefusedItem, Request,
     Wanted,
 };
-pub(crate) use nodes::NodeReported;
+pub(crate) use nodes::{NodeReported, UnknownNodes};
 use queue_lifecycle::{add_queue, node_order};
 use reloading::Proposal;
 use reorder::ReorderBuffer;
@@ -139,8 +139,7 @@ pub(crate) struct Partition {
     observed: observing::ObservedTable,
     /// What came before the application or node that it names.
     reorder: ReorderBuffer,
-    /// A change of a node that is not here is rejected; otherwise it is ignored.
-    rejects_node_updates: bool,
+    unknown_nodes: UnknownNodes,
     outlet: Mailbox<Outlet>,
     outstanding: usize,
     session: SessionLink,
@@ -171,7 +170,7 @@ pub(crate) struct PartitionParams {
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) clock: Clock,
     pub(crate) reorder_window: Duration,
-    pub(crate) rejects_node_updates: bool,
+    pub(crate) unknown_nodes: UnknownNodes,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
     pub(crate) tracking: Tracking,
@@ -238,7 +237,7 @@ impl Partition {
             foreign: foreign::ForeignTable::default(),
             observed: observing::ObservedTable::default(),
             reorder: ReorderBuffer::new(params.reorder_window),
-            rejects_node_updates: params.rejects_node_updates,
+            unknown_nodes: params.unknown_nodes,
             outlet,
             outstanding: 0,
             session,

@@ -23,6 +23,13 @@ pub(crate) struct NodeReported {
     pub(crate) report: NodeReport,
 }
 
+/// What becomes of a change of a node that is not here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UnknownNodes {
+    Rejected,
+    Ignored,
+}
+
 impl NodeReported {
     pub(crate) fn go_home(mut self) {
         self.baton.homeward().do_send(self);
@@ -127,7 +134,7 @@ impl Partition {
 
     /// A node that is not here was to change or leave (V48).
     pub(super) fn node_unknown(&self, id: &Arc<str>, baton: &mut Baton) {
-        if self.rejects_node_updates {
+        if self.unknown_nodes == UnknownNodes::Rejected {
             let (id, reason) = (Arc::clone(id), Rejection::NodeUnknown(Arc::clone(id)));
             baton.notices.push(Notice::NodeRejected { id, reason });
         } else {

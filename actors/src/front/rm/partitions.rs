@@ -16,7 +16,7 @@ use crate::api::users::PartitionUsers;
 use crate::front::rm_proxy::PartitionEntry;
 use crate::front::settings::Threads;
 use crate::mailbox::{Mailbox, Receive};
-use crate::partition::{Abandon, ApplyControl, Entry, Partition, PartitionParams};
+use crate::partition::{Abandon, ApplyControl, Entry, Partition, PartitionParams, UnknownNodes};
 use crate::step::{PartitionClosed, PartitionLost, SessionLink};
 
 /// The partitions of a session as reads find them. Written by the session and read by the front
@@ -53,6 +53,11 @@ impl Rm {
         let users = self.users.of(&name, &config.resolver);
         let nth = self.partitions_so_far;
         self.partitions_so_far += 1;
+        let unknown_nodes = if self.settings.intake.rejects_node_updates {
+            UnknownNodes::Rejected
+        } else {
+            UnknownNodes::Ignored
+        };
         let params = PartitionParams {
             name: Arc::clone(&name),
             nth,
@@ -61,7 +66,7 @@ impl Rm {
             callback: Arc::clone(&self.callback),
             clock: self.clock,
             reorder_window: self.settings.reorder_window,
-            rejects_node_updates: self.settings.intake.rejects_node_updates,
+            unknown_nodes,
             metrics: Arc::clone(&self.metrics),
             watch: self.settings.watch.clone(),
             tracking: self.settings.events.tracking().clone(),
