@@ -1,0 +1,54 @@
+//! A placement that a shim can never have: the scheduler keeps the request off that node, also where
+//! the shim answers no predicates.
+
+use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::callback::v1::Capability;
+
+use super::{ask_for, placed, rm_with_nodes};
+use crate::harness::Service;
+use crate::harness::shim::{Shim, hello};
+
+/// The shim keeps a view and confirms what it is to assume; nobody asks it for predicates.
+async fn shim(service: &Service) -> Shim {
+    let hello = hello("rm", &[Capability::CacheSync]);
+    let shim = cb::Hello { confirm_assume: true, ..hello };
+    Shim::attach(service, shim).await
+}
+
+/// The next assumption: its number and the node.
+async fn assumed(shim: &mut Shim) -> (u64, String) {
+    loop {
+        let sync = shim.sync().await;
+        let args = sync.args.unwrap_or_default();
+        if let Some(assumed) = args.assumed_allocations.first() {
+            return (sync.cache_seq, assumed.node_id.clone());
+        }
+        shim.acknowledge(sync.cache_seq, vec![]).await;
+    }
+}
+
+fn never(key: &str) -> cb::CacheSyncFailure {
+    let reason = "no such device there".to_owned();
+    cb::CacheSyncFailure { allocation_key: key.to_owned(), reason, retryable: false }
+}
+
+#[tokio::test]
+async fn a_request_refused_for_good_goes_to_the_other_node_and_another_request_to_the_first() {
+    let service = Service::start();
+    let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1", "n2"]).await;
+    let mut shim = shim(&service).await;
+    ask_for(&rm, &["k"]).await;
+    let (seq, first) = assumed(&mut shim).await;
+    shim.acknowledge(seq, vec![never("k")]).await;
+    let (seq, second) = assumed(&mut shim).await;
+    assert_ne!(first, second, "it does not come back to the node");
+    shim.acknowledge(seq, vec![]).await;
+    rm.until("the request runs", |seen| seen.new.len() == 1).await;
+    assert_eq!(placed(&rm), [("k".to_owned(), second)]);
+
+    ask_for(&rm, &["other"]).await;
+    let (seq, third) = assumed(&mut shim).await;
+    assert_eq!(third, first, "the emptier node is open to everybody else");
+    shim.acknowledge(seq, vec![]).await;
+    rm.until("the other one runs, too", |seen| seen.new.len() == 2).await;
+}
