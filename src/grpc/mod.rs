@@ -137,7 +137,7 @@ pub async fn serve(
         .max_concurrent_streams(settings.max_streams_per_connection.get())
         .layer(IdentityLayer::new(access))
         .add_service(scheduler)
-        .add_service(callbacks)
+        .add_service(attach::NotingWritten::new(callbacks))
         .add_service(admin)
         .add_service(Ending::new(figures, shutdown.clone()))
         .add_service(health::serve(services, shutdown.clone()).await)

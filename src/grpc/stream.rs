@@ -167,7 +167,13 @@ impl<K: StreamKind> RequestReader<K> {
                 Ok(None) => {
                     // After that the outboxes hold every answer that is due.
                     if let Some(session) = self.line.session() {
-                        let settled = self.edge.handle.settle_resource_manager(session.rm_id());
+                        let settled = async {
+                            // The outcome does not matter: nothing more comes either way.
+                            let _ = self.edge.handle.settle_resource_manager(session.rm_id()).await;
+                            if K::CARRIES_ALLOCATIONS {
+                                session.attachment().all_delivered().await;
+                            }
+                        };
                         let _ = timeout(LINGER, settled).await;
                     }
                     self.line.half_close();

@@ -3,7 +3,7 @@
 //! # How it hangs together
 //! A `Conversation` decides; this holds it under a lock, carries out what it decides, and tells
 //! whoever waits. Three come here: the scheduler's threads through the session's callback, the two
-//! directions of the stream, and a task that looks at the time.
+//! directions of the stream, and a task that looks at the time and at what has been written.
 //!
 //! # Invariants
 //! * Nobody waits under the lock, and nothing that is done under it comes back here.
@@ -32,6 +32,7 @@ use self::sinks::{AnswersInARow, Sinks};
 use super::conversation::{Conversation, Effect, ShimReply, StreamIdentity};
 use super::options::CallbackOptions;
 use super::presence::PredicateMode;
+use super::written::WrittenSyncs;
 use crate::grpc::end::End;
 use crate::grpc::line::Line;
 use crate::grpc::registry::wall_clock_ns;
@@ -57,6 +58,10 @@ pub struct Attachment {
     delivery: OnceLock<Weak<dyn AllocationSink>>,
     /// Tells the task that looks at the time that it may have to do so earlier.
     earlier: Notify,
+    /// The cache syncs that have been written to the connection.
+    written: Arc<WrittenSyncs>,
+    /// Tells that no response is kept back any more.
+    none_withheld: Notify,
     ended: CancellationToken,
     end: OnceLock<End>,
     dumping: tokio::sync::Mutex<()>,
@@ -95,6 +100,8 @@ impl Attachment {
             control: OnceLock::new(),
             delivery: OnceLock::new(),
             earlier: Notify::new(),
+            written: Arc::default(),
+            none_withheld: Notify::new(),
             ended: CancellationToken::new(),
             end: OnceLock::new(),
             dumping: tokio::sync::Mutex::default(),
@@ -165,6 +172,25 @@ impl Attachment {
         self.is_attached.load(Ordering::Relaxed)
     }
 
+    /// Waits until every response that the scheduler has sent is delivered: none is kept back for
+    /// the shim.
+    pub async fn all_delivered(&self) {
+        loop {
+            let mut none_withheld = pin!(self.none_withheld.notified());
+            // From here on no notification is missed.
+            none_withheld.as_mut().enable();
+            if !self.lock().conversation.withholds() {
+                return;
+            }
+            none_withheld.await;
+        }
+    }
+
+    /// Where it is noted that cache syncs have been written to the connection.
+    pub(super) fn written(&self) -> &Arc<WrittenSyncs> {
+        &self.written
+    }
+
     /// `line` has ended.
     pub(super) fn release(&self, line: &Arc<Line>) {
         let mut state = self.lock();
@@ -219,6 +245,14 @@ impl Attachment {
         state.armed
     }
 
+    /// Looks at what has been written; when to look at the time again.
+    fn look_at_written(&self) -> Option<Instant> {
+        let newest = self.written.newest();
+        let mut state = self.lock();
+        self.work_on(&mut state, |conversation, _now| conversation.written(newest));
+        state.armed
+    }
+
     /// The session is over.
     fn finish(&self) {
         let mut state = self.lock();
@@ -267,6 +301,7 @@ impl Attachment {
     /// Does what was decided, in that order.
     fn carry_out(&self, state: &mut Guarded) -> Vec<si::AllocationRelease> {
         let mut undo = Vec::new();
+        let mut has_delivered = false;
         let mut answers = AnswersInARow::default();
         for effect in state.conversation.effects() {
             if !matches!(effect, Effect::Answer(_)) {
@@ -276,6 +311,7 @@ impl Attachment {
                 Effect::Answer(answer) => answers.push(answer, &state.sinks),
                 Effect::Mode(mode) => self.set_predicate_mode(mode, state.conversation.options()),
                 Effect::Deliver(response) => {
+                    has_delivered = true;
                     if let Some(delivery) = self.delivery.get().and_then(Weak::upgrade) {
                         delivery.deliver(response);
                     }
@@ -295,6 +331,9 @@ impl Attachment {
             }
         }
         answers.send(&state.sinks);
+        if has_delivered && !state.conversation.withholds() {
+            self.none_withheld.notify_waiters();
+        }
         undo
     }
 
@@ -321,13 +360,15 @@ impl Guarded {
     }
 }
 
-/// Looks at the time whenever something is due, until the session is over.
+/// Looks at the time whenever something is due, and at what has been written whenever that is more,
+/// until the session is over.
 async fn watch(attachment: Weak<Attachment>, ended: CancellationToken) {
     let mut due = None;
     loop {
         let Some(attachment) = attachment.upgrade() else { return };
         let until = due.unwrap_or_else(|| Instant::now() + FAR);
         let earlier = pin!(attachment.earlier.notified());
+        let more_written = pin!(attachment.written.news());
         tokio::select! {
             biased;
             () = ended.cancelled() => {
@@ -336,6 +377,10 @@ async fn watch(attachment: Weak<Attachment>, ended: CancellationToken) {
             }
             () = earlier => {}
             () = sleep_until(until) => {}
+            () = more_written => {
+                due = attachment.look_at_written();
+                continue;
+            }
         }
         due = attachment.look();
     }

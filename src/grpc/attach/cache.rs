@@ -14,8 +14,9 @@
 //!   is one exception: where nobody was to be asked (`callback.predicates` = `none`), and
 //!   allocations were told before the first stream that keeps a view, no stream of the session
 //!   begins so, and what ends while none is there is never told to be forgotten.
-//! * Responses leave in the order in which they came, also those that are kept back until the shim
-//!   has confirmed what they tell.
+//! * A response whose allocations the shim is to assume is kept back until their sync has passed
+//!   the stream's [`Gate`], for a limited time, and no longer than the stream lasts.
+//! * Responses leave in the order in which they came, also those that are kept back.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -64,6 +65,15 @@ pub(super) struct Confirmed {
     pub(super) undo: Vec<si::AllocationRelease>,
 }
 
+/// How far the syncs of a stream must have got before what they say is told elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// They have been written to the connection.
+    Written,
+    /// The shim has confirmed them.
+    Confirmed,
+}
+
 /// A request by its application and its key.
 type RequestName = (String, String);
 
@@ -71,12 +81,10 @@ type RequestName = (String, String);
 #[derive(Debug)]
 pub(super) struct Cache {
     seq: u64,
-    /// Whether the present stream keeps a view.
-    attached: bool,
+    /// The gate of the present stream, if that keeps a view, and how long a response waits there.
+    gate: Option<(Gate, Duration)>,
     /// No sync may be larger.
     max_bytes: usize,
-    /// How long a response waits for its confirmation, where the shim wants that.
-    confirm: Option<Duration>,
     /// Allocations that the RM was told of and has not reported itself, by key. None: not kept,
     /// because no stream was expected to keep a view, and none ever did.
     ledger: Option<HashMap<String, Vec<Placed>>>,
@@ -110,9 +118,8 @@ impl Cache {
     pub(super) fn new(keep: bool) -> Self {
         Self {
             seq: 0,
-            attached: false,
+            gate: None,
             max_bytes: usize::MAX,
-            confirm: None,
             ledger: keep.then(HashMap::new),
             incomplete: false,
             reported: HashSet::new(),
@@ -123,7 +130,7 @@ impl Cache {
 
     /// The number of the last sync; zero for a stream that keeps no view.
     pub(super) fn seq(&self) -> u64 {
-        if self.attached { self.seq } else { 0 }
+        if self.gate.is_some() { self.seq } else { 0 }
     }
 
     /// Whether responses have to [pass](Self::pass) through here at all.
@@ -140,12 +147,12 @@ impl Cache {
     /// where allocations were told before anybody took note.
     pub(super) fn attach(
         &mut self,
-        confirm: Option<Duration>,
+        gate: Gate,
+        patience: Duration,
         max_bytes: usize,
     ) -> Vec<cb::CacheSync> {
-        self.attached = true;
+        self.gate = Some((gate, patience));
         self.max_bytes = max_bytes;
-        self.confirm = confirm;
         let ledger = self.ledger.get_or_insert_default();
         if self.incomplete {
             return Vec::new();
@@ -167,10 +174,9 @@ impl Cache {
         messages
     }
 
-    /// The stream is lost: nobody will confirm what is kept back.
+    /// The stream is lost: no gate will open for what is kept back.
     pub(super) fn detach(&mut self) -> Vec<si::AllocationResponse> {
-        self.attached = false;
-        self.confirm = None;
+        self.gate = None;
         self.withheld.drain(..).map(|withheld| withheld.response).collect()
     }
 
@@ -200,22 +206,23 @@ impl Cache {
             forgotten.extend(self.leave(release));
         }
         let mut passage = Passage::default();
-        if self.attached && !assumed.is_empty() {
+        if self.gate.is_some() && !assumed.is_empty() {
             passage.assume = self.sync(assumed, Vec::new());
         }
-        match (self.confirm, passage.assume.last()) {
-            (Some(patience), Some(sync)) => {
+        match (self.gate, passage.assume.last()) {
+            (Some((_, patience)), Some(sync)) => {
                 let (seq, until) = (sync.cache_seq, now + patience);
                 self.withheld.push_back(Withheld { seq, until, response });
             }
             // Not to overtake what waits.
-            (Some(patience), None) if !self.withheld.is_empty() => {
+            (Some((_, patience)), None) if !self.withheld.is_empty() => {
                 let withheld = Withheld { seq: 0, until: now + patience, response };
                 self.withheld.push_back(withheld);
             }
             _ => passage.deliver.push(response),
         }
-        if self.attached && !forgotten.is_empty() {
+        // At once, also where the release waits: later questions rest on it.
+        if self.gate.is_some() && !forgotten.is_empty() {
             passage.forget = self.sync(Vec::new(), forgotten);
         }
         passage
@@ -230,12 +237,37 @@ impl Cache {
         for failure in &ack.failures {
             confirmed.undo.extend(self.undo(ack.cache_seq, failure));
         }
-        while let Some(withheld) = self.withheld.front()
-            && withheld.seq <= ack.cache_seq
-        {
-            confirmed.deliver.extend(self.withheld.pop_front().map(|withheld| withheld.response));
-        }
+        confirmed.deliver = self.pass_gate(ack.cache_seq);
         Ok(confirmed)
+    }
+
+    /// Everything up to `seq` has been written to the connection. Returns the responses that waited
+    /// for no more than that.
+    pub(super) fn written(&mut self, seq: u64) -> Vec<si::AllocationResponse> {
+        match self.gate {
+            Some((Gate::Written, _)) => self.pass_gate(seq),
+            Some((Gate::Confirmed, _)) | None => Vec::new(),
+        }
+    }
+
+    fn pass_gate(&mut self, seq: u64) -> Vec<si::AllocationResponse> {
+        let mut passed = Vec::new();
+        while let Some(withheld) = self.withheld.front()
+            && withheld.seq <= seq
+        {
+            passed.extend(self.withheld.pop_front().map(|withheld| withheld.response));
+        }
+        passed
+    }
+
+    /// Whether responses are kept back.
+    pub(super) fn withholds(&self) -> bool {
+        !self.withheld.is_empty()
+    }
+
+    /// Whether what is kept back waits for the shim to confirm it.
+    pub(super) fn awaits_confirmation(&self) -> bool {
+        self.withholds() && matches!(self.gate, Some((Gate::Confirmed, _)))
     }
 
     /// Responses that have been kept back for too long.
@@ -261,7 +293,7 @@ impl Cache {
         keys: &[Arc<str>],
         assumed_on: impl Fn(&str) -> Option<Arc<str>>,
     ) -> Vec<cb::CacheSync> {
-        if !self.attached || keys.is_empty() {
+        if self.gate.is_none() || keys.is_empty() {
             return Vec::new();
         }
         let mut again = Vec::new();

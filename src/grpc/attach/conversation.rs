@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::batching::{Answer, Batcher, Limits, Ticket, Turn};
-use super::cache::Cache;
+use super::cache::{Cache, Gate};
 use super::dictionary::Dictionary;
 use super::events::Events;
 use super::options::CallbackOptions;
@@ -199,8 +199,8 @@ impl Conversation {
             self.presence.attach(hello.predicates_absent());
         }
         let syncs = if able.to(cb::Capability::CacheSync) {
-            let patience = self.options.callback.cache_sync_timeout;
-            self.cache.attach(hello.confirm_assume.then_some(patience), max_bytes)
+            let gate = if hello.confirm_assume { Gate::Confirmed } else { Gate::Written };
+            self.cache.attach(gate, self.options.callback.cache_sync_timeout, max_bytes)
         } else {
             Vec::new()
         };
@@ -314,11 +314,24 @@ impl Conversation {
         Ok(())
     }
 
+    /// Cache syncs up to number `seq` have been written to the connection.
+    pub(super) fn written(&mut self, seq: u64) {
+        self.effects.extend(self.cache.written(seq).into_iter().map(Effect::Deliver));
+    }
+
+    /// Whether responses are kept back.
+    pub(super) fn withholds(&self) -> bool {
+        self.cache.withholds()
+    }
+
     /// Looks at the time. `Err` ends the stream.
     pub(super) fn tick(&mut self, now: Instant) -> Result<(), End> {
         self.set_mode(now);
+        let counts = self.cache.awaits_confirmation();
         let overdue = self.cache.overdue(now);
-        self.metrics.cache_sync_timeouts.inc_by(overdue.len() as u64);
+        if counts {
+            self.metrics.cache_sync_timeouts.inc_by(overdue.len() as u64);
+        }
         self.effects.extend(overdue.into_iter().map(Effect::Deliver));
         let Some(stream) = &mut self.stream else { return Ok(()) };
         let stalled =

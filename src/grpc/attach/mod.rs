@@ -13,10 +13,12 @@
 //! ```
 //! The [`attachment`] holds a `Conversation`, which decides everything and knows neither stream nor
 //! task nor clock; what belongs to one subject is in a file of its own, with its rules and tests.
+//! An allocation whose cache sync has not left yet waits in the conversation; `written` says when it
+//! has left.
 //!
 //! Reading order: `options`, `presence`, `dictionary`, `results`, `window`, `batching`, `cache`,
 //! `events`, `states`, `preemption`, `requests`, `pulse`, `outgoing`, `conversation`,
-//! [`attachment`], `stream`.
+//! [`attachment`], `written`, `stream`.
 
 pub mod attachment;
 mod batching;
@@ -34,7 +36,9 @@ mod results;
 mod states;
 pub(super) mod stream;
 mod window;
+mod written;
 
 pub use attachment::{AllocationSink, Attachment};
 pub use options::CallbackOptions;
 pub use preemption::Preempted;
+pub(super) use written::NotingWritten;

@@ -17,6 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::debug;
 
 use super::attachment::Attachment;
+use super::written::{Receipt, Receipts};
 use crate::grpc::end::{End, unreadable};
 use crate::grpc::line::Line;
 use crate::grpc::registry::Slot;
@@ -37,12 +38,19 @@ pub(in crate::grpc) fn open(
     request: Request<Streaming<cb::ShimMessage>>,
 ) -> Response<Messages> {
     let line = Arc::<Line>::default();
-    let writer = ShimWriter { edge: Arc::clone(&edge), line: Arc::clone(&line), goodbye: false };
+    let receipts = Receipts::default();
+    let writer = ShimWriter {
+        edge: Arc::clone(&edge),
+        line: Arc::clone(&line),
+        receipts: receipts.clone(),
+        goodbye: false,
+    };
     let scheduler_id = edge.registry.scheduler_id();
     let caller = Identity::of(request.extensions());
     tokio::spawn(ShimReader { edge, caller, line }.run(request.into_inner()));
     let mut response = Response::new(writer.into_stream());
     response.metadata_mut().insert(SCHEDULER_HEADER, scheduler_id);
+    response.extensions_mut().insert(receipts);
     response
 }
 
@@ -57,6 +65,8 @@ struct ShimReader {
 struct ShimWriter {
     edge: Arc<GrpcEdge>,
     line: Arc<Line>,
+    /// Whoever writes the messages to the connection says here how far they have got.
+    receipts: Receipts,
     /// Whether a Goodbye was sent.
     goodbye: bool,
 }
@@ -181,8 +191,7 @@ impl ShimWriter {
             if self.line.is_half_closed() {
                 return None;
             }
-            let attachment = self.line.session().map(|session| session.attachment());
-            if let Some(message) = attachment.and_then(|attachment| attachment.take(&self.line)) {
+            if let Some(message) = self.waiting() {
                 return Some(Ok(message));
             }
             tokio::select! {
@@ -191,6 +200,15 @@ impl ShimWriter {
                 () = self.line.news() => {}
             }
         }
+    }
+
+    fn waiting(&self) -> Option<cb::CoreMessage> {
+        let attachment = self.line.session()?.attachment();
+        let message = attachment.take(&self.line)?;
+        if let Some(Body::CacheSync(sync)) = &message.body {
+            self.receipts.expect(Receipt::new(sync.cache_seq, attachment.written()));
+        }
+        Some(message)
     }
 }
 

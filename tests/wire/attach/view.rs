@@ -1,12 +1,84 @@
 //! The shim's view of the cluster: what it is told to assume and to forget, and when.
 
+use std::collections::BTreeSet;
+
+use futures::FutureExt as _;
+use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
 use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::callback::v1::core_message::Body;
+use monoceros_proto::callback::v1::shim_message::Body as Said;
 use monoceros_proto::si::v1 as si;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+use tonic::transport::{Channel, Endpoint};
 
 use super::{REQUIRED, ask_for, placed, rm_with_nodes, used_and_pending};
 use crate::harness::shim::{ALL, Shim, hello, passes};
-use crate::harness::{Service, ask, release};
+use crate::harness::{PATIENCE, Rm, Service, ask, release};
+
+/// An allocation stream that is read message by message, beside a callback stream.
+struct AllocationStream {
+    requests: mpsc::Sender<si::AllocationRequest>,
+    answers: Streaming<si::AllocationResponse>,
+}
+
+impl AllocationStream {
+    async fn open_on(channel: Channel) -> Self {
+        let (requests, sent) = mpsc::channel(16);
+        let mut client = SchedulerClient::new(channel);
+        let answers = client.update_allocation(ReceiverStream::new(sent)).await.unwrap();
+        Self { requests, answers: answers.into_inner() }
+    }
+
+    async fn send(&self, asks: Vec<si::Allocation>, ends: Vec<si::AllocationRelease>) {
+        let releases =
+            si::AllocationReleasesRequest { allocations_to_release: ends, ..Default::default() };
+        let request = si::AllocationRequest {
+            allocations: asks,
+            releases: Some(releases),
+            rm_id: "rm".to_owned(),
+            ..Default::default()
+        };
+        self.requests.send(request).await.unwrap();
+    }
+
+    /// The next message; none once the stream has ended well.
+    async fn answer(&mut self) -> Option<si::AllocationResponse> {
+        timeout(PATIENCE, self.answers.message()).await.expect("an answer in time").unwrap()
+    }
+}
+
+/// Keys that make a large message.
+fn long_keys(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|n| format!("{n:0200}")).collect()
+}
+
+/// A shim that reads its snapshot and nothing after it, with a window that takes less than the sync
+/// of twenty long keys.
+async fn shim_with_a_small_window(service: &Service) -> Shim {
+    let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
+    let channel = endpoint.initial_stream_window_size(1_000).connect().await.unwrap();
+    let mut shim = Shim::open_on(channel).await;
+    shim.say(Said::Hello(hello("rm", &[cb::Capability::CacheSync]))).await;
+    shim.sync().await;
+    shim
+}
+
+async fn ask_for_twenty(rm: &Rm) {
+    let keys = long_keys(0..20);
+    ask_for(rm, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
+}
+
+async fn until_twenty_are_decided(service: &Service) {
+    let decided = async {
+        while used_and_pending(service).await != (20_000, 0) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, decided).await.expect("decided in time");
+}
 
 #[tokio::test]
 async fn one_batch_with_assumptions_settles_placements_that_exclude_each_other() {
@@ -131,6 +203,104 @@ async fn each_allocation_and_each_release_is_told_to_the_view_once_and_in_order(
         assert_eq!(forgotten.allocation_key, key);
         assert!(args.assumed_allocations.is_empty(), "{args:?}");
     }
+}
+
+#[tokio::test]
+async fn an_assumption_comes_before_its_allocation_on_one_connection() {
+    let service = Service::start();
+    let nodes: Vec<String> = (0..100).map(|n| format!("n{n}")).collect();
+    let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let _rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &nodes).await;
+    let channel = service.channel().await;
+    let mut shim = Shim::open_on(channel.clone()).await;
+    shim.say(Said::Hello(hello("rm", ALL))).await;
+    let first = shim.sync().await;
+    assert!(first.snapshot && first.snapshot_end, "the whole view comes first: {first:?}");
+    // It takes the place of the RM's own.
+    let mut stream = AllocationStream::open_on(channel).await;
+    let mut last = first.cache_seq;
+    // Some are told in one frame of HTTP/2, some in many.
+    for n in 0..50 {
+        let many = if n % 10 == 0 { 300 } else { 1 };
+        let keys = long_keys(n * 1_000..n * 1_000 + many);
+        stream.send(keys.iter().map(|key| ask("app", key)).collect(), vec![]).await;
+        let (mut told, mut assumed) = (BTreeSet::new(), BTreeSet::new());
+        while told.len() < many {
+            for new in stream.answer().await.expect("the stream goes on").new {
+                while !assumed.contains(&(new.allocation_key.clone(), new.node_id.clone())) {
+                    let sync = shim.sync().now_or_never();
+                    let sync = sync.expect("what is to be assumed is there before it is told");
+                    assert!(sync.cache_seq > last && !sync.snapshot, "{last}: {sync:?}");
+                    last = sync.cache_seq;
+                    let args = sync.args.unwrap().assumed_allocations.into_iter();
+                    assumed.extend(args.map(|one| (one.allocation_key, one.node_id)));
+                }
+                told.insert(new.allocation_key);
+            }
+        }
+        assert_eq!(assumed.len(), many);
+        stream.send(vec![], keys.iter().map(|key| release("app", key)).collect()).await;
+        let (mut ended, mut forgotten) = (0, 0);
+        while ended < many {
+            ended += stream.answer().await.expect("the stream goes on").released.len();
+        }
+        while forgotten < many {
+            let sync = shim.sync().await;
+            assert!(sync.cache_seq > last, "{last}: {sync:?}");
+            last = sync.cache_seq;
+            forgotten += sync.args.unwrap().forget_allocations.len();
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_allocation_waits_until_its_assumption_has_left_through_a_small_window() {
+    let service = Service::start_with(&[("CALLBACK__CACHE_SYNC_TIMEOUT", "30")]);
+    let nodes = ["n1", "n2", "n3", "n4", "n5"];
+    let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &nodes).await;
+    let mut shim = shim_with_a_small_window(&service).await;
+    ask_for_twenty(&rm).await;
+    // It is decided, and the RM hears of everything else.
+    until_twenty_are_decided(&service).await;
+    let rm = rm.with_nodes(&["n6"]).await;
+    rm.read(|seen| assert!(seen.new.is_empty(), "{:?}", seen.new));
+    shim.sync().await;
+    rm.until("allocated", |seen| seen.new.len() == 20).await;
+    assert_eq!(service.counted("monoceros_callback_cache_sync_timeouts_total").await, 0);
+}
+
+#[tokio::test]
+async fn an_allocation_whose_assumption_cannot_leave_is_told_in_time_and_when_the_stream_is_lost() {
+    for (timeout, lost) in [("0.05", false), ("30", true)] {
+        let service = Service::start_with(&[("CALLBACK__CACHE_SYNC_TIMEOUT", timeout)]);
+        let nodes = ["n1", "n2", "n3", "n4", "n5"];
+        let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &nodes).await;
+        let shim = shim_with_a_small_window(&service).await;
+        ask_for_twenty(&rm).await;
+        until_twenty_are_decided(&service).await;
+        let shim = (!lost).then_some(shim);
+        rm.until("allocated", |seen| seen.new.len() == 20).await;
+        let unconfirmed = service.counted("monoceros_callback_cache_sync_timeouts_total").await;
+        assert_eq!(unconfirmed, 0, "nothing was to be confirmed");
+        drop(shim);
+    }
+}
+
+#[tokio::test]
+async fn an_allocation_stream_that_its_client_closes_still_gets_what_waits_for_its_assumption() {
+    let service = Service::start_with(&[("CALLBACK__CACHE_SYNC_TIMEOUT", "0.5")]);
+    let nodes = ["n1", "n2", "n3", "n4", "n5"];
+    let _rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &nodes).await;
+    let _shim = shim_with_a_small_window(&service).await;
+    let mut stream = AllocationStream::open_on(service.channel().await).await;
+    stream.send(long_keys(0..20).iter().map(|key| ask("app", key)).collect(), vec![]).await;
+    // Closes its side.
+    stream.requests = mpsc::channel(1).0;
+    let mut told = 0;
+    while let Some(answer) = stream.answer().await {
+        told += answer.new.len();
+    }
+    assert_eq!(told, 20);
 }
 
 #[tokio::test]

@@ -138,6 +138,57 @@ async fn what_is_foreign_is_not_remembered_as_reported() {
     assert_eq!(keys, ["theirs"], "the other one was reported");
 }
 
+/// Keeps what is delivered.
+#[derive(Default)]
+struct Delivered(Mutex<Vec<String>>);
+
+impl AllocationSink for Delivered {
+    fn deliver(&self, response: si::AllocationResponse) {
+        let keys = response.new.into_iter().map(|one| one.allocation_key);
+        self.0.lock().unwrap().extend(keys);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_allocation_is_told_once_its_sync_is_written_or_no_longer_waited_for() {
+    let (attachment, line) = attached(cb::Capability::CacheSync);
+    let sink = Arc::new(Delivered::default());
+    let delivery: Weak<Delivered> = Arc::downgrade(&sink);
+    attachment.delivery.get_or_init(|| delivery);
+    let place = |key: &str| {
+        let allocation_key = key.to_owned();
+        let new = vec![si::Allocation { allocation_key, ..Default::default() }];
+        attachment.allocations(si::AllocationResponse { new, ..Default::default() });
+    };
+    let delivered = || sink.0.lock().unwrap().concat();
+    let seq = |body| match body {
+        Body::CacheSync(sync) => Some(sync.cache_seq),
+        _ => None,
+    };
+    let snapshot = next(&attachment, &line, seq).await;
+    attachment.all_delivered().await;
+    place("a");
+    let taken = next(&attachment, &line, seq).await;
+    attachment.written().note(snapshot);
+    let patience = CallbackOptions::for_tests().callback.cache_sync_timeout;
+    let early = tokio::time::timeout(patience / 2, attachment.all_delivered());
+    assert!(early.await.is_err() && delivered().is_empty(), "it was taken, and not written");
+    attachment.written().note(taken);
+    attachment.all_delivered().await;
+    assert_eq!(delivered(), "a");
+    // Nobody writes the next one.
+    place("b");
+    let placed = Instant::now();
+    attachment.all_delivered().await;
+    assert_eq!((&*delivered(), placed.elapsed()), ("ab", patience));
+    // The stream is lost, and there is nothing to wait for any more.
+    place("c");
+    assert_eq!(delivered(), "ab");
+    attachment.release(&line);
+    place("d");
+    assert_eq!(delivered(), "abcd");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_sign_of_life_says_what_time_it_is() {
     let (attachment, line) = attached(cb::Capability::StateDump);

@@ -48,10 +48,15 @@ fn pass(cache: &mut Cache, response: si::AllocationResponse) -> Passage {
     cache.pass(Instant::now(), response, |_| false)
 }
 
-fn attached(confirm: Option<Duration>) -> Cache {
+fn attached(gate: Gate) -> Cache {
     let mut cache = Cache::new(true);
-    cache.attach(confirm, BYTES);
+    cache.attach(gate, PATIENCE, BYTES);
     cache
+}
+
+fn keys(responses: &[si::AllocationResponse]) -> Vec<&str> {
+    let new = responses.iter().flat_map(|response| &response.new);
+    new.map(|one| &*one.allocation_key).collect()
 }
 
 fn ack(seq: u64, failures: &[(&str, bool)]) -> cb::CacheSyncAck {
@@ -65,10 +70,11 @@ fn ack(seq: u64, failures: &[(&str, bool)]) -> cb::CacheSyncAck {
 
 #[test]
 fn an_allocation_is_assumed_before_it_is_told_and_forgotten_after_its_release() {
-    let mut cache = attached(None);
+    let mut cache = attached(Gate::Written);
     let told = pass(&mut cache, new(vec![allocation("a", "n1"), allocation("b", "n2")]));
     assert_eq!(read(&told.assume), "+a@n1 +b@n2");
-    assert_eq!((told.deliver.len(), told.forget), (1, vec![]));
+    assert_eq!((told.deliver, told.forget), (vec![], vec![]));
+    assert_eq!(keys(&cache.written(told.assume[0].cache_seq)), ["a", "b"]);
     let gone = pass(&mut cache, released("a"));
     assert_eq!((gone.assume, gone.deliver.len()), (vec![], 1));
     assert_eq!(read(&gone.forget), "-a");
@@ -76,7 +82,7 @@ fn an_allocation_is_assumed_before_it_is_told_and_forgotten_after_its_release() 
 
 #[test]
 fn what_the_shim_assumed_with_its_answer_is_not_told_but_forgotten_with_the_release() {
-    let mut cache = attached(None);
+    let mut cache = attached(Gate::Written);
     let told = cache.pass(Instant::now(), new(vec![allocation("a", "n1")]), |_| true);
     assert_eq!((told.assume, told.deliver.len()), (vec![], 1));
     assert_eq!(read(&pass(&mut cache, released("a")).forget), "-a");
@@ -84,12 +90,12 @@ fn what_the_shim_assumed_with_its_answer_is_not_told_but_forgotten_with_the_rele
 
 #[test]
 fn what_the_rm_reported_itself_is_neither_told_nor_listed() {
-    let mut cache = attached(None);
+    let mut cache = attached(Gate::Written);
     cache.reported("app", "a");
     assert_eq!(pass(&mut cache, new(vec![allocation("a", "n1")])).assume, vec![]);
     pass(&mut cache, new(vec![allocation("b", "n1")]));
     cache.detach();
-    let snapshot = cache.attach(None, BYTES);
+    let snapshot = cache.attach(Gate::Written, PATIENCE, BYTES);
     assert_eq!(read(&snapshot), "+b@n1");
     assert_eq!(read(&pass(&mut cache, released("a")).forget), "-a");
     let again = pass(&mut cache, new(vec![allocation("a", "n1")]));
@@ -101,7 +107,7 @@ fn a_stream_begins_with_everything_in_pieces_of_which_the_last_says_so() {
     let mut cache = Cache::new(true);
     let many = (0..2_500).map(|n| allocation(&format!("{n:04}"), "n1")).collect();
     assert_eq!(pass(&mut cache, new(many)).assume, vec![], "nobody is there");
-    let snapshot = cache.attach(None, BYTES);
+    let snapshot = cache.attach(Gate::Written, PATIENCE, BYTES);
     let ends: Vec<_> = snapshot.iter().map(|part| part.snapshot_end).collect();
     assert_eq!(ends, [false, false, true]);
     assert!(snapshot.iter().all(|part| part.snapshot));
@@ -120,13 +126,13 @@ fn a_list_that_could_not_be_complete_is_not_sent() {
     let mut cache = Cache::new(false);
     assert!(!cache.is_in_use());
     cache.went_past(&new(vec![allocation("a", "n1")]));
-    assert!(cache.attach(None, BYTES).is_empty());
+    assert!(cache.attach(Gate::Written, PATIENCE, BYTES).is_empty());
     assert!(cache.is_in_use());
 }
 
 #[test]
 fn nothing_is_told_before_it_is_confirmed_and_nothing_overtakes_it() {
-    let mut cache = attached(Some(PATIENCE));
+    let mut cache = attached(Gate::Confirmed);
     let first = pass(&mut cache, new(vec![allocation("a", "n1")]));
     let seq = first.assume[0].cache_seq;
     assert!(first.deliver.is_empty());
@@ -142,21 +148,60 @@ fn nothing_is_told_before_it_is_confirmed_and_nothing_overtakes_it() {
 }
 
 #[test]
-fn what_is_not_confirmed_in_time_is_told_anyway_and_so_it_is_when_the_stream_is_lost() {
-    let mut cache = attached(Some(PATIENCE));
-    let now = Instant::now();
-    cache.pass(now, new(vec![allocation("a", "n1")]), |_| false);
-    assert_eq!(cache.due(), Some(now + PATIENCE));
-    assert!(cache.overdue(now).is_empty());
-    assert_eq!(cache.overdue(now + PATIENCE).len(), 1);
-    cache.pass(now, new(vec![allocation("b", "n1")]), |_| false);
-    assert_eq!(cache.detach()[0].new[0].allocation_key, "b");
-    assert_eq!(cache.due(), None);
+fn nothing_is_told_before_its_sync_is_written_and_nothing_overtakes_it() {
+    let mut cache = attached(Gate::Written);
+    let first = pass(&mut cache, new(vec![allocation("a", "n1")]));
+    let seq = first.assume[0].cache_seq;
+    assert!(first.deliver.is_empty() && cache.withholds());
+    let release = pass(&mut cache, released("a"));
+    assert!(release.deliver.is_empty(), "the release waits its turn");
+    assert_eq!(read(&release.forget), "-a", "what rests on it does not");
+    let third = pass(&mut cache, new(vec![allocation("b", "n1")]));
+    assert!(cache.written(seq - 1).is_empty(), "the snapshot");
+    let passed = cache.written(seq);
+    assert_eq!((passed.len(), &*passed[1].released[0].allocation_key), (2, "a"));
+    assert!(cache.withholds());
+    assert_eq!(keys(&cache.written(third.assume[0].cache_seq)), ["b"]);
+    assert!(!cache.withholds());
+    assert_eq!(pass(&mut cache, released("b")).deliver.len(), 1, "nothing is left to wait for");
+}
+
+#[test]
+fn a_sync_that_was_written_is_not_confirmed_yet() {
+    let mut cache = attached(Gate::Confirmed);
+    let seq = pass(&mut cache, new(vec![allocation("a", "n1")])).assume[0].cache_seq;
+    assert!(cache.written(seq).is_empty() && cache.awaits_confirmation());
+    assert_eq!(cache.acknowledge(&ack(seq, &[])).unwrap().deliver.len(), 1);
+}
+
+#[test]
+fn without_a_stream_that_keeps_a_view_nothing_waits() {
+    let mut cache = Cache::new(true);
+    assert_eq!(keys(&pass(&mut cache, new(vec![allocation("a", "n1")])).deliver), ["a"]);
+    cache.attach(Gate::Written, PATIENCE, BYTES);
+    assert!(pass(&mut cache, new(vec![allocation("b", "n1")])).deliver.is_empty());
+    assert_eq!(keys(&cache.detach()), ["b"]);
+    assert_eq!(keys(&pass(&mut cache, new(vec![allocation("c", "n1")])).deliver), ["c"]);
+}
+
+#[test]
+fn what_does_not_pass_the_gate_in_time_is_told_anyway_and_so_it_is_when_the_stream_is_lost() {
+    for gate in [Gate::Written, Gate::Confirmed] {
+        let mut cache = attached(gate);
+        let now = Instant::now();
+        cache.pass(now, new(vec![allocation("a", "n1")]), |_| false);
+        assert_eq!(cache.due(), Some(now + PATIENCE));
+        assert!(cache.overdue(now).is_empty());
+        assert_eq!(cache.overdue(now + PATIENCE).len(), 1);
+        cache.pass(now, new(vec![allocation("b", "n1")]), |_| false);
+        assert_eq!(cache.detach()[0].new[0].allocation_key, "b");
+        assert_eq!(cache.due(), None);
+    }
 }
 
 #[test]
 fn a_placement_that_the_shim_cannot_have_is_undone_and_its_node_is_to_be_excluded() {
-    let mut cache = attached(Some(PATIENCE));
+    let mut cache = attached(Gate::Confirmed);
     let both = new(vec![allocation("a", "n1"), allocation("b", "n2")]);
     let seq = pass(&mut cache, both).assume[0].cache_seq;
     let failed = cache.acknowledge(&ack(seq, &[("a", false), ("unknown", true)])).unwrap();
@@ -170,7 +215,7 @@ fn a_placement_that_the_shim_cannot_have_is_undone_and_its_node_is_to_be_exclude
 
 #[test]
 fn what_was_placed_since_is_said_again_rather_than_forgotten() {
-    let mut cache = attached(None);
+    let mut cache = attached(Gate::Written);
     pass(&mut cache, new(vec![allocation("a", "n2")]));
     let keys: Vec<Arc<str>> = ["a", "b", "c"].map(Into::into).into();
     let assumed_on = |key: &str| (key == "b").then(|| "n3".into());
@@ -185,7 +230,7 @@ fn no_sync_is_larger_than_the_shim_takes() {
     let mut cache = Cache::new(true);
     let many: Vec<_> = (0..90).map(|n| allocation(&format!("{n:0100}"), "n1")).collect();
     pass(&mut cache, new(many.clone()));
-    let mut syncs = cache.attach(Some(PATIENCE), 1_000);
+    let mut syncs = cache.attach(Gate::Confirmed, PATIENCE, 1_000);
     assert!(syncs.iter().rev().skip(1).all(|part| part.snapshot && !part.snapshot_end));
     assert!(syncs.last().unwrap().snapshot_end);
     let gone = si::AllocationResponse {
@@ -203,7 +248,7 @@ fn no_sync_is_larger_than_the_shim_takes() {
 
 #[test]
 fn what_came_with_a_node_that_is_refused_was_never_reported() {
-    let mut cache = attached(None);
+    let mut cache = attached(Gate::Written);
     cache.reported_with("n1", "app", "a");
     cache.node_answered("n1", false);
     assert!(cache.reported.is_empty() && cache.reported_with.is_empty());
@@ -218,7 +263,7 @@ fn what_came_with_a_node_that_is_refused_was_never_reported() {
 
 #[test]
 fn a_failure_is_of_the_allocation_that_waits_for_its_confirmation() {
-    let mut cache = attached(Some(PATIENCE));
+    let mut cache = attached(Gate::Confirmed);
     let of = |application: &str, node| si::Allocation {
         application_id: application.to_owned(),
         ..allocation("a", node)
