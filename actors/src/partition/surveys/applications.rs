@@ -1,4 +1,5 @@
-//! Applications as people see them: those of a leaf, or all.
+//! Applications as REST shows them: those of a leaf, or all. Neither is read leaf by leaf, since an
+//! application would be missing or be there twice if it came or went in between.
 
 use monoceros_config as config;
 use tokio::sync::oneshot;
@@ -8,8 +9,8 @@ use crate::application::Application;
 use crate::snapshot::ApplicationSnapshot;
 use crate::step::{Baton, Route, Survey};
 
-/// The applications of the queue with this path, by id; none of a parent. Answered with `None` where
-/// there is no such queue.
+/// The applications of the queue with this path, by id; none of a parent. Answered with `None`
+/// where there is no such queue.
 pub(crate) struct ApplicationsOf {
     path: String,
     is_there: bool,

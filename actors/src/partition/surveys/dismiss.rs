@@ -1,10 +1,11 @@
-//! The partition goes: its RM is told of each application, by id.
+//! The end of a partition that is not configured any more: its RM is told of each application, by
+//! id, because they are gone afterwards without any other message.
 
 use super::Partition;
 use crate::application::Application;
 use crate::step::{Baton, Route, Survey};
 
-/// See the file's head.
+/// The survey that tells of every application before its partition ends.
 pub(in crate::partition) struct Dismiss;
 
 impl Survey for Dismiss {

@@ -1,5 +1,6 @@
 //! What every actor says of itself, for an audit: asked for by tests and in doubt, or by the oracle
-//! before an offer.
+//! before an offer. It is one step through all actors, because facts of different moments would not
+//! agree.
 
 use monoceros_rules::audit::Facts;
 use tokio::sync::oneshot;
@@ -17,9 +18,9 @@ pub(crate) struct Everything {
     audience: Audience,
 }
 
-/// Who wants to know.
+/// What the facts are for.
 enum Audience {
-    /// Whoever asked.
+    /// A caller of the handle.
     Reader(oneshot::Sender<Facts>),
     /// The full search of tests: what must the next offer decide?
     Oracle,
@@ -57,7 +58,7 @@ impl Survey for Everything {
         facts.take_books(&baton.books);
         match audience {
             Audience::Reader(reply) => answer(reply, facts),
-            // Nobody knows yet what a remote RM says of predicates.
+            // The answers of a remote RM to predicates are not known yet.
             Audience::Oracle if partition.controls.asks_later() => {
                 partition.oracle.only_check(&facts);
             }

@@ -1,7 +1,8 @@
-//! Limits of users and groups were loosened: leaves look at their lanes again, then those above them.
+//! Limits of users and groups were loosened: leaves look at their lanes again, then those above
+//! them.
 //!
-//! Each queue is visited once, however many below it speak, and hears only of children that it sees
-//! otherwise now.
+//! Each queue is visited once, however many children below it changed, so that a burst of releases
+//! costs one pass; it takes in only the children whose update differs from what it has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +12,9 @@ use super::{LeftBelow, Partition};
 use crate::queue::Queue;
 use crate::step::{Baton, QueueSlot, Route, RowUpdate, Survey};
 
-/// See the file's head.
+/// The survey that makes the bounds anew of lanes whose limits were loosened.
 pub(in crate::partition) struct LookAgain {
-    /// By leaf.
+    /// The lanes to be looked at, by leaf.
     lanes: BTreeMap<QueueSlot, Vec<LaneId>>,
     below: LeftBelow<RowUpdate>,
 }
@@ -30,7 +31,7 @@ impl Survey for LookAgain {
         let mut slots = BTreeSet::new();
         for leaf in self.lanes.keys() {
             let path = baton.directory.upward(*leaf).map(|facts| facts.slot);
-            // Those above one that is there are there.
+            // If a queue is in the set, the queues above it are.
             slots.extend(path.take_while(|slot| !slots.contains(slot)).collect::<Vec<_>>());
         }
         Route::default().queues(slots)

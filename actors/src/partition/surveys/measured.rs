@@ -13,7 +13,7 @@ use crate::node::Node;
 use crate::snapshot::NodeRecommendation;
 use crate::step::{Baton, Route, Survey};
 
-/// What was measured together.
+/// The sums of what was measured, by nodes and by allocations.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) nodes: Resources,
@@ -37,7 +37,7 @@ impl Survey for ObservedSums {
 
 /// What size nodes should have.
 pub(crate) struct Recommendations {
-    /// Of these nodes; none named: of all.
+    /// The nodes that are asked about; if none is named, all.
     wanted: Vec<String>,
     figures: Vec<(Arc<str>, NodeFigures)>,
     reply: oneshot::Sender<Vec<NodeRecommendation>>,

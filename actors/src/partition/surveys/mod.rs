@@ -1,10 +1,10 @@
-//! The surveys of a partition, a file each: what is read of it or renewed in it by going through its
-//! actors. See [`crate::step::Survey`].
+//! The surveys of a partition, a file each: what is read of it or renewed in it by going through
+//! its actors. See [`crate::step::Survey`].
 //!
 //! # Why the reply is in the survey
-//! Whoever reads gives the survey a sender for just what it answers ([`Read`]), so that no answer
-//! fits another question. What is known at home is answered there, by a survey that visits nobody: it
-//! keeps its place among the other entries of the inbox.
+//! A caller gives the survey a sender for just the type that it answers ([`Read`]), so that no
+//! answer can go to another question. A question that the partition can answer by itself is a
+//! survey that visits no actor: it keeps its place among the other entries of the inbox.
 
 mod applications;
 mod dismiss;
@@ -44,13 +44,13 @@ pub(super) use used::InUse;
 pub(crate) use wanted::outstanding;
 pub(super) use wanted::tell_wanted;
 
-/// Somebody wants to know something of the partition. From the scheduler's handle; the survey has the
-/// sender of its answer.
+/// Asks a partition to do a survey. From the scheduler's handle; the survey has the sender of its
+/// answer.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Read(pub(crate) Box<dyn Survey>);
 
-/// What children leave for the queue above them, until that is visited.
+/// Values that children leave for the queue above them, until that is visited.
 struct LeftBelow<T>(BTreeMap<QueueSlot, Vec<T>>);
 
 impl<T> Default for LeftBelow<T> {
@@ -72,12 +72,12 @@ impl<T> LeftBelow<T> {
 }
 
 fn answer<T>(reply: oneshot::Sender<T>, answer: T) {
-    // Whoever asked may have given up.
+    // The caller may have given up.
     let _ = reply.send(answer);
 }
 
 impl Partition {
-    /// Sends a survey on its way. One with nobody to visit ends here.
+    /// Sends a survey on its way. One that visits no actor ends here.
     pub(super) fn survey(&mut self, mut survey: Box<dyn Survey>, mut baton: Box<Baton>) -> Kept {
         let route = survey.route(self, &baton);
         if route.is_empty() {

@@ -1,4 +1,5 @@
-//! Nodes as people see them, and as metrics do.
+//! Nodes as REST shows them, and their loads for metrics. They are two surveys, because a scrape
+//! would otherwise copy every allocation of every node.
 
 use monoceros_rules::values::resources::Resources;
 use tokio::sync::oneshot;

@@ -1,4 +1,5 @@
-//! The tree of queues as people see it.
+//! The tree of queues as REST shows it. Children are visited before their parents, so that each
+//! queue can be completed with those below it.
 
 use monoceros_config as config;
 use tokio::sync::oneshot;

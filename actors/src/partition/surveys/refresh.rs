@@ -1,13 +1,15 @@
-//! The configuration, or what root has to share, is another now: queues become what the directory
-//! says, and keys and bounds are made anew from the leaves upward.
+//! Queues take over a changed configuration, or a changed capacity of the partition: each gets the
+//! facts that the directory has, and keys and bounds are made anew from the leaves upward.
+//!
+//! It is a survey and not a message to each queue, because an offer must never see some queues
+//! before the change and some after it.
 //!
 //! # Invariants
-//! * Every queue that is visited hears what those below it that were visited say of themselves, and
-//!   those above it are visited, too.
-//! * Root is always visited: what it is there to share may have changed, and the loosening that a
-//!   refresh is counts from there.
-//! * A queue that is passed over keeps bounds that say the truth of what is below it, as when
-//!   something climbs past its siblings.
+//! * Every queue that is visited takes in the updates of the visited queues below it, and those
+//!   above it are visited, too.
+//! * Root is always visited: the capacity may have changed, and the loosening of a refresh is noted
+//!   there.
+//! * A queue that is not visited keeps its bounds, which stay true: nothing below it has changed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use crate::application::Application;
 use crate::queue::{Queue, QueueFacts};
 use crate::step::{Baton, QueueSlot, Route, RowUpdate, Survey};
 
-/// See the file's head.
+/// The survey that has queues take over what the directory says of them.
 pub(in crate::partition) struct Refresh {
     scope: Scope,
     /// Of each queue that is visited, by slot.
@@ -28,8 +30,8 @@ pub(in crate::partition) struct Refresh {
 }
 
 enum Scope {
-    /// Every queue of which the directory knows something new, whose fair maximum is another now, or
-    /// which is among these leaves, and those above; the applications of these leaves.
+    /// Every queue of which the directory knows something new, whose fair maximum is another now,
+    /// or which is among these leaves, and those above; the applications of these leaves.
     Changed { leaves: BTreeSet<QueueSlot> },
     /// One leaf and those above it, so that it costs the same however many others there are; its
     /// applications where it treats them otherwise.
@@ -37,12 +39,12 @@ enum Scope {
 }
 
 impl Refresh {
-    /// Of everything that changed; of applications, those in these leaves.
+    /// Refreshes everything that changed, and the applications in these leaves.
     pub(in crate::partition) fn of_changed(leaves: BTreeSet<QueueSlot>) -> Self {
         Self::new(Scope::Changed { leaves })
     }
 
-    /// Of one leaf, which is to be something else.
+    /// Refreshes one leaf with other settings, and the queues above it.
     pub(in crate::partition) fn of_path(leaf: QueueSlot, treats_otherwise: bool) -> Self {
         Self::new(Scope::Path { leaf, treats_otherwise })
     }

@@ -1,4 +1,4 @@
-//! Who uses how much, by user and by group: the books know.
+//! What users and groups use. No actor is visited, because the trackers in the books have it.
 
 use tokio::sync::oneshot;
 

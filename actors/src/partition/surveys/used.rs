@@ -1,5 +1,6 @@
-//! Before a configuration is changed: what is in use of the queues that may use less by it. The RM's
-//! session is told that this partition could change, and this.
+//! What is in use of the queues that a proposed configuration lets use less. The RM's session gets
+//! it with the answer that this partition could change, so that the difference which an operator
+//! reads says whom it concerns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,16 +13,16 @@ use super::Partition;
 use crate::queue::Queue;
 use crate::step::{Baton, Directory, Prepared, QueueSlot, Route, Survey};
 
-/// See the file's head.
+/// The survey that asks queues what they use before a configuration is changed.
 pub(in crate::partition) struct InUse {
     concerned: Vec<QueueSlot>,
-    /// Queues that may use less and are not asked.
+    /// How many further queues may use less and are not asked.
     left_out: usize,
     queues: Vec<QueueFact>,
 }
 
 impl InUse {
-    /// Of these queues.
+    /// A survey of these queues.
     pub(in crate::partition) fn of(concerned: Vec<QueueSlot>, left_out: usize) -> Self {
         Self { concerned, left_out, queues: Vec::new() }
     }
@@ -43,7 +44,7 @@ impl Survey for InUse {
     }
 }
 
-/// What the queues that were visited use, and whoever is tracked in them.
+/// What the visited queues use, and the users and groups that are tracked in them.
 fn usage(queues: &[QueueFact], baton: &Baton) -> PartitionUsage {
     let mut usage = PartitionUsage::default();
     if queues.is_empty() {

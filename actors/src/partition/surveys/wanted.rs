@@ -1,12 +1,13 @@
-//! For which requests more machines would help: told to the RM, or to whoever asks.
+//! For which requests more machines would help: told to the RM, or to a caller of the handle.
 //!
 //! # How
-//! Three surveys, one after another in one step. The queues say what they have left ([`Rooms`]); the
-//! applications that wait below them say what they wait for, class by class, and what the limits of
-//! their users and groups leave ([`WaitingFor`]); [`scale_up::wanted`] decides; the applications that
-//! it names say which of their asks these are ([`Signal`], [`Outstanding`]).
+//! Three surveys, one after another in one step. The queues say what they have left ([`Rooms`]);
+//! the applications that wait below them say what they wait for, class by class, and what the
+//! limits of their users and groups leave ([`WaitingFor`]); [`scale_up::wanted`] decides; the
+//! applications that it names say which of their asks these are ([`Signal`], [`Outstanding`]).
 //!
-//! While nothing is decided, nobody is visited: what waits then does not wait for machines.
+//! While nothing is decided, no actor is visited, because requests that wait then do not wait for
+//! machines.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ pub(in crate::partition) fn tell_wanted() -> impl Survey {
     Rooms { audience: Audience::Rm, rooms: BTreeMap::new() }
 }
 
-/// Tells whoever asks of at most so many requests, in the order in which they would be placed.
+/// Tells a caller of at most `most` requests, in the order in which they would be placed.
 pub(crate) fn outstanding(
     most: usize,
     reply: oneshot::Sender<Vec<OutstandingRequest>>,
@@ -37,11 +38,11 @@ pub(crate) fn outstanding(
     Rooms { audience: Audience::Reader { most, reply }, rooms: BTreeMap::new() }
 }
 
-/// Whom it is for.
+/// Who is told.
 enum Audience {
     /// The RM's callback; each request once.
     Rm,
-    /// Whoever asked, at most so many requests.
+    /// A caller of the handle, who wants at most `most` requests.
     Reader { most: usize, reply: oneshot::Sender<Vec<OutstandingRequest>> },
 }
 
@@ -119,7 +120,7 @@ fn may_start(rooms: &BTreeMap<QueueSlot, Room>, leaf: QueueSlot) -> bool {
     upward.all(|room| room.may_start)
 }
 
-/// What would run on more machines, for those it is of.
+/// The requests that would run on more machines, by application.
 struct ByApplication {
     /// In the order in which their requests would be placed.
     order: Vec<ApplicationSlot>,
@@ -148,7 +149,7 @@ impl ByApplication {
     }
 }
 
-/// Tells the RM.
+/// The last survey, if the RM is told: applications tell it of their requests.
 struct Signal {
     wanted: ByApplication,
 }
@@ -163,7 +164,7 @@ impl Survey for Signal {
     }
 }
 
-/// Tells whoever asked.
+/// The last survey, if a caller is told: applications describe their requests.
 struct Outstanding {
     wanted: ByApplication,
     most: usize,
