@@ -1,7 +1,8 @@
-//! Who may join which leaf (applications chapter, 1.4; queues-and-config chapter, 4.12).
+//! Which applications are admitted, and which leaf each joins: `docs/applications.md#admission`.
 //!
-//! The rules of the partition name a path ([`Placement`]). What of it is missing is added, then
-//! the application joins, all in one step: nothing is cleaned away between the two.
+//! The rules of the partition name a path ([`Placement`]). Queues of it that are missing are added,
+//! then the application joins, all in one step, because a dynamic queue that is empty would
+//! otherwise be cleaned away between the two.
 
 use std::sync::Arc;
 
@@ -83,8 +84,8 @@ impl Partition {
         self.join(new, leaf, baton);
     }
 
-    /// The application joins a leaf, unless it is a gang that the leaf cannot take. What it says of
-    /// its namespace counts either way.
+    /// The application joins a leaf, unless it is a gang that the leaf cannot take. The quotas that
+    /// it brings for its namespace are applied either way.
     fn join(&mut self, new: NewApplication, leaf: QueueSlot, baton: &mut Baton) {
         self.take_namespace(&new, leaf, baton);
         if let Err(reason) = takes_gang(&new, leaf, &baton.directory) {
@@ -144,8 +145,11 @@ fn is_new(new: &NewApplication, directory: &Directory) -> Result<(), Rejection> 
     Ok(())
 }
 
-/// Checks 9 and 10 of the applications chapter, 1.4. Maxima as configured count, and not what is
-/// left of them: a cluster may grow. What passes is refused all the same for now.
+/// Whether the leaf can take the application if that is a gang. A gang needs a leaf in fifo order,
+/// since in another order two gangs could wait for each other; and its placeholders must fit the
+/// maxima from the leaf up to below root. The maxima count as configured, and not what is left of
+/// them; root's does not count, since a cluster may grow. A gang that passes is refused all the
+/// same, since gangs are not scheduled yet.
 fn takes_gang(
     new: &NewApplication,
     leaf: QueueSlot,

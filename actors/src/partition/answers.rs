@@ -1,7 +1,8 @@
-//! Answers to questions about placements.
+//! Answers to questions about placements, as they enter the partition.
 //!
-//! What is asked and what an answer means where it arrives is in `node/predicates.rs` and
-//! `application/predicates.rs`.
+//! Here it is only decided which application each answer goes to, and which answers share a visit,
+//! because a node and an application must be visited to say what an answer means: see
+//! `node/predicates.rs` and `application/predicates.rs`.
 
 use actix::prelude::*;
 
@@ -38,7 +39,7 @@ impl Partition {
 }
 
 impl Mailbox<Partition> {
-    /// Where the RM answers.
+    /// The sink that is given to the RM with each question, for its answers.
     pub(super) fn answer_sink(&self) -> AnswerSink {
         AnswerSink::new(self.destination(), self.destination())
     }

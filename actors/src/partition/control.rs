@@ -1,9 +1,12 @@
-//! What steers a partition beside the requests of its RM: how predicates are asked, what earlier
-//! answers are worth, and when nothing is to be decided.
+//! Controls: what a partition is told beside the requests of its RM. They say how predicates are
+//! asked, which earlier answers may be wrong, and when nothing is to be decided.
+//!
+//! Some come while a remote RM cannot be reached. Placements that wait for its answer would then
+//! hold their room in vain, so they are taken back at once.
 //!
 //! # Invariant
-//! * Nothing waits for an answer while predicates are not remote or the partition is on hold: what
-//!   does is taken back in the step that changes either.
+//! * No placement waits for an answer while predicates are not remote or the partition is on hold:
+//!   those that do are taken back in the step that changes either.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,13 +32,13 @@ pub(crate) struct ApplyControl(pub(crate) Control);
 /// What a partition was told beside the requests of its RM.
 #[derive(Debug, Default)]
 pub(super) struct Controls {
-    /// Nothing is decided for now.
+    /// Whether nothing is decided for now.
     on_hold: bool,
     predicates: Predicates,
 }
 
 impl Controls {
-    /// Whether decisions must wait for somebody to lift a hold.
+    /// Whether decisions must wait until a hold is lifted.
     pub(super) fn is_on_hold(&self) -> bool {
         self.on_hold || self.predicates == Predicates::Hold
     }
@@ -72,7 +75,7 @@ impl Partition {
                 self.reorder.set_items_max(items);
                 return;
             }
-            // Of what the Rm does itself.
+            // The Rm obeys this one itself.
             Control::StrictEnums(_) => return,
         }
         if self.controls.is_on_hold() || !self.controls.asks_later() {
@@ -96,13 +99,13 @@ impl Partition {
             unsettled.window = Window::new(in_flight);
         }
         if std::mem::discriminant(&before) != std::mem::discriminant(&predicates) {
-            // Somebody else answers from now on, or somebody does again.
+            // Predicates are answered in another way from now on, or again.
             unsettled.begin_era();
             self.invalidate(Invalidation { all: true, ..Invalidation::default() }, baton);
         }
     }
 
-    /// What was refused by what may be wrong by now is tried again.
+    /// Has asks tried again that were refused by answers which may be wrong by now.
     fn invalidate(&mut self, invalidation: Invalidation, baton: &mut Baton) {
         for node in &invalidation.nodes {
             if let Some(slot) = baton.books.nodes.slot_of(node) {

@@ -1,4 +1,7 @@
-//! Deadlines: one ordered list and one timer per partition, whoever asked to be reminded.
+//! Deadlines: one ordered list and one timer per partition, for all its actors.
+//!
+//! A deadline that is over is a step like any other: it enters the partition and changes state with
+//! the baton in hand, which a timer inside an application could not have.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +15,10 @@ use super::{Partition, Task};
 use crate::metrics::ActorKind;
 use crate::step::{Alarm, Baton, Op};
 
-/// How long a dynamic queue stays empty (queues-and-config chapter, 4.5).
+/// How long a dynamic queue is kept while it is empty.
 pub(super) const CLEANING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The earliest deadline is due.
+/// Sent by the timer: the earliest deadline is due.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Ring;

@@ -1,10 +1,9 @@
-//! Queues that are there because applications need them (queues-and-config chapter, 4.5, 4.9 and
-//! 4.10).
+//! Queues that are there because applications need them: `docs/placement.md#dynamic-queues`.
 //!
-//! A dynamic leaf begins with what the nearest template above says, as that is configured at the
-//! time, and then takes what the namespaces of its applications say. It goes when it has been empty
-//! for [`CLEANING_INTERVAL`], so that applications which follow each other find what they left; then
-//! the dynamic queues above that held nothing else go with it.
+//! A dynamic leaf begins with the settings of the nearest template above, as configured at that
+//! time, and then takes the quotas that its applications bring for their namespaces. It goes when
+//! it has been empty for [`CLEANING_INTERVAL`], so that applications which follow each other find
+//! their queue; then the dynamic queues above that held nothing else go with it.
 //!
 //! # Invariants
 //! * A dynamic leaf is there while an application is in it, and no longer than the interval after.
@@ -28,17 +27,17 @@ use super::{Partition, Task};
 use crate::queue::QueueFacts;
 use crate::step::{Alarm, Baton, Directory, QueueSlot};
 
-/// See the module.
+/// The dynamic queues that are empty at present, and since when.
 #[derive(Debug, Default)]
 pub(super) struct EmptyQueues {
-    /// ns since the epoch.
+    /// Since when each is empty, ns since the epoch.
     since: BTreeMap<QueueSlot, i64>,
-    /// A deadline is armed for the first of them.
+    /// Whether a deadline is armed for the first of them.
     armed: bool,
 }
 
 impl EmptyQueues {
-    /// It is not empty any more, or gone.
+    /// Forgets a queue that is not empty any more, or gone.
     pub(super) fn forget(&mut self, slot: QueueSlot) {
         self.since.remove(&slot);
     }
@@ -58,15 +57,15 @@ impl Partition {
         }
     }
 
-    /// Has those go that have been empty for their time, the deepest first, and comes back for the
-    /// next.
+    /// Removes the queues that have been empty for their time, the deepest first, and arms a
+    /// deadline for the next.
     pub(super) fn clean_queues(&mut self, baton: &mut Baton) {
         self.empty.armed = false;
         let interval = i64::try_from(CLEANING_INTERVAL.as_nanos()).unwrap_or(i64::MAX);
         let mut next: Option<i64> = None;
         for (slot, since_ns) in std::mem::take(&mut self.empty.since).into_iter().rev() {
             if !baton.directory.queue(slot).facts.config.is_dynamic {
-                // It was configured meanwhile.
+                // The queue was configured meanwhile.
                 continue;
             }
             let left_ns = since_ns.saturating_add(interval).saturating_sub(baton.now_ns);
@@ -84,7 +83,7 @@ impl Partition {
         }
     }
 
-    /// Notes for a dynamic leaf what the namespace of an application that comes says of it.
+    /// Applies to a dynamic leaf the quotas that a new application brings for its namespace.
     pub(super) fn take_namespace(
         &mut self,
         new: &NewApplication,
@@ -131,7 +130,7 @@ pub(super) fn missing_queues(
     Ok(made.collect())
 }
 
-/// The template of the queue, or the nearest above it (3.7).
+/// The template of the queue, or else the nearest above it.
 fn template_above(queue: QueueSlot, directory: &Directory) -> Option<Arc<Template>> {
     directory.upward(queue).find_map(|facts| facts.config.template.clone())
 }

@@ -1,4 +1,8 @@
-//! What others placed: charged to its node alone (applications chapter, 2.7).
+//! Foreign allocations: what others placed, charged to its node alone
+//! (`docs/nodes.md#foreign-allocations`).
+//!
+//! The table is the partition's, since a foreign allocation is known by its key alone and may move
+//! to another node.
 //!
 //! # Invariant
 //! * The amounts of the whole table add up to quantities: no node's sum can leave their range.
@@ -15,7 +19,7 @@ use super::input::ForeignRequest;
 use super::{Partition, Task};
 use crate::step::{Baton, NodeChange, Notice};
 
-/// By key, where it is and what it takes. See the module.
+/// The foreign allocations of a partition: by key, the node and the amount.
 #[derive(Default)]
 pub(super) struct ForeignTable {
     entries: BTreeMap<Arc<str>, (NodeSlot, Resources)>,
@@ -37,7 +41,7 @@ impl ForeignTable {
         if fits { Ok(()) } else { Err(Rejection::Overflow(Arc::clone(key))) }
     }
 
-    /// Where it was before, if it was known.
+    /// Enters an allocation or changes it. Returns the node where it was before, if it was known.
     fn put(&mut self, key: Arc<str>, node: NodeSlot, resources: Resources) -> Option<NodeSlot> {
         let old = self.remove(&key);
         self.sum.add(&resources);

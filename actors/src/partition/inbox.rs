@@ -1,5 +1,8 @@
 //! What waits in front of a partition, and what is next.
 //!
+//! The order is not that of the mailbox, because messages arrive while a step is out, and because
+//! offers must have their turn among them.
+//!
 //! # Invariants
 //! * Entries begin in the order in which they came.
 //! * Entries and offers take turns while there are both, so that neither the RM nor those who wait
@@ -12,13 +15,13 @@ use std::collections::VecDeque;
 use super::input::{Conclude, Entry, Input, LocalErrand, Request, Stamped};
 use crate::clock::Clock;
 
-/// See the module.
+/// The entries of a partition that have not begun, and whose turn it is.
 #[derive(Default)]
 pub(super) struct Inbox {
     entries: VecDeque<Entry>,
-    /// Whose turn it is while both have something to do.
+    /// Whose turn it is while entries and offers both have something to do.
     turn: Turn,
-    /// Notices that the RM has taken and the partition does not know of.
+    /// The number of notices that the RM has taken and the partition has not heard of yet.
     acknowledged: usize,
     conclusion: Option<Conclude>,
 }
@@ -31,7 +34,7 @@ enum Turn {
     Offer,
 }
 
-/// What is to happen.
+/// What the partition does next.
 pub(super) enum Next {
     Input(Stamped),
     Errand(LocalErrand),
@@ -44,7 +47,7 @@ pub(super) enum Next {
 pub(super) enum MayOffer {
     No,
     Yes,
-    /// It must, whatever waits: what it has to decide was foreseen.
+    /// It must leave before any entry: the oracle has foreseen its decision.
     AtOnce,
 }
 
@@ -65,7 +68,7 @@ impl Inbox {
         self.conclusion = Some(conclusion);
     }
 
-    /// Nothing of what waits will happen.
+    /// Drops everything that waits, when the partition ends.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
     }
@@ -106,10 +109,10 @@ impl Inbox {
         matches!(next, CreateNode(_) | ChangeNode { .. } | RemoveNode(_))
     }
 
-    /// Whether something follows whose notices may leave together with those of what is before it.
+    /// Whether an entry follows whose notices may leave together with those of the step before it.
     pub(super) fn goes_on(&self) -> bool {
         match self.entries.front() {
-            // Puts what it says itself in an order of its own.
+            // This step puts its notices in an order of its own.
             None | Some(Entry::Input(Input::Request(Request::RemoveNode(_)))) => false,
             Some(_) => true,
         }

@@ -2,16 +2,16 @@
 //! [`LocalErrand`], from which nothing does.
 //!
 //! # Why the two are apart
-//! An input is plain data: no address, no reply, no callback and no clock of this process. It can be
-//! kept, written down, and handed in again, here or elsewhere; a partition with the same
-//! configuration that is handed the same inputs with the same times decides the same. What means
-//! something in this process alone (somebody who waits for a reply, a barrier, the credit for a
-//! chunk) is a local errand, and leaves no trace in what is decided.
+//! An input is plain data: no address, no reply, no callback and no clock of this process. It can
+//! be kept, written down, and handed in again, here or elsewhere; a partition with the same
+//! configuration that is handed the same inputs with the same times decides the same. An entry that
+//! has a meaning in this process alone (a read with its reply, a barrier, the credit for a chunk)
+//! is a local errand, and leaves no trace in what is decided.
 //!
 //! # The seam of record and replay
 //! * Every input takes effect in [`Partition::enter`](super::Partition), and there alone, with the
-//!   time of its step: when it arrived decides nothing. Whether an offer leaves between two inputs is
-//!   the turn-taking of the [`inbox`](super::inbox), its time that of the turn.
+//!   time of its step: when it arrived decides nothing. Whether an offer leaves between two inputs
+//!   is the turn-taking of the [`inbox`](super::inbox), its time that of the turn.
 //! * How many notices the RM has taken decides, too, since too many on their way stop offers:
 //!   [`Input::Acknowledged`].
 //! * The answers of an RM in this process come in the middle of an offer, all through
@@ -35,7 +35,7 @@ use super::{Reports, StateChange};
 use crate::api::predicates::{Invalidation, Predicates, QuestionId, Verdict};
 use crate::step::{Alarm, Barrier, Existing, NodeChange, Notice, Op, Survey};
 
-/// Something that decides, at the time of its step.
+/// An input with the time of its step.
 #[derive(Clone, Debug)]
 pub(crate) struct Stamped {
     /// ns since the epoch.
@@ -43,7 +43,8 @@ pub(crate) struct Stamped {
     pub(crate) input: Input,
 }
 
-/// Something that decides. See the module.
+/// Something that enters a partition and that decisions follow from: plain data, without an address
+/// or a reply.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
     Request(Request),
@@ -52,14 +53,14 @@ pub(crate) enum Input {
     Control(Control),
     /// A deadline is over.
     Alarm(Alarm),
-    /// The RM has taken so many notices.
+    /// The RM has taken this many notices.
     Acknowledged(usize),
-    /// The partition is to be in another state.
+    /// The partition is to enter this state.
     State(ObjectState),
-    /// A configuration is wanted: could this partition have it? `None`: it is not to be any more.
-    /// Nothing happens until that is concluded.
+    /// A configuration is proposed: could this partition have it? `None`: the partition is to be
+    /// closed. Nothing else happens until the proposal is concluded.
     Prepare(Option<Wanted>),
-    /// What was proposed comes true, or is forgotten.
+    /// The proposal is carried out, or is forgotten.
     Conclude(Conclude),
 }
 
@@ -79,10 +80,10 @@ pub(crate) enum Request {
         change: NodeChange,
     },
     RemoveNode(Arc<str>),
-    /// Something placed by others.
+    /// A foreign allocation is reported.
     Foreign(Box<ForeignRequest>),
     ForeignGone(Arc<str>),
-    /// What the translation refused already: said in its place among the others.
+    /// An item that the translation refused already; it is answered in its place among the others.
     Refused(RefusedItem),
 }
 
@@ -97,7 +98,7 @@ pub(crate) struct NewNode {
     pub(crate) draining: bool,
 }
 
-/// An allocation that somebody else made.
+/// A foreign allocation, as its RM reports it.
 #[derive(Clone, Debug)]
 pub(crate) struct ForeignRequest {
     pub(crate) key: Arc<str>,
@@ -138,7 +139,7 @@ pub(crate) enum Control {
     StrictEnums(bool),
 }
 
-/// What a partition is to be.
+/// The configuration that a partition is to have, in the forms in which it is needed.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) config: Arc<PartitionConfig>,
@@ -156,17 +157,17 @@ pub(crate) enum Conclude {
     Forget,
 }
 
-/// Something that decides nothing. See the module.
+/// Something that enters a partition and decides nothing: it means something in this process alone.
 pub(crate) enum LocalErrand {
     /// The last entry of a chunk is done: the Rm may hand in another.
     ChunkDone,
-    /// Visits actors, and answers whoever made it.
+    /// A survey visits actors and answers its sender.
     Read(Box<dyn Survey>),
-    /// Pass this on once nothing is left to decide.
+    /// The barrier is passed on once nothing is left to decide.
     Barrier(Arc<Barrier>),
-    /// Keep what was measured.
+    /// Measurements are to be kept.
     Observe(Arc<Reports>),
-    /// An [`Input::State`], and somebody who waits for what comes of it.
+    /// An [`Input::State`] with a sender for its outcome.
     ChangeState(StateChange),
 }
 

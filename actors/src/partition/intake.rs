@@ -1,9 +1,10 @@
 //! What a request of an RM means for the partition: what the step is to do, what must wait for
 //! something else, and what is refused.
 //!
-//! Whether something waits is said by the [reorder buffer](super::reorder). What waited is done, after
-//! whatever it waited for has joined, as if it had just come, but for the time that it may still wait
-//! for something else.
+//! The [reorder buffer](super::reorder) says whether an item waits. An item that waited is done
+//! after the application or node that it names has joined. It is treated as if it had just come, so
+//! that there is one way for all items; only the time that it may still wait for something else is
+//! what is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +39,7 @@ impl Partition {
         }
     }
 
-    /// The translation refused it.
+    /// Answers an item that the translation refused.
     fn refused(&mut self, item: RefusedItem, baton: &mut Baton) {
         match &item {
             RefusedItem::Application { id, .. } => {
@@ -54,8 +55,8 @@ impl Partition {
         baton.notices.push(item.into());
     }
 
-    /// Something is wanted of an application. What names an application or node that is not here
-    /// waits, if it may until `until_ns` or else for the whole window.
+    /// Takes the orders to an application. Those that name an application or node which is not here
+    /// wait, if they may: until `until_ns`, or else for the whole window.
     fn application_request(
         &mut self,
         id: &Arc<str>,
@@ -113,7 +114,8 @@ impl Partition {
         }
     }
 
-    /// A node names an application that is not here. Comes back if it may not wait for it.
+    /// Has a node wait that names an application which is not here. Gives it back if it may not
+    /// wait.
     pub(super) fn node_waits(
         &mut self,
         new: Box<NewNode>,
@@ -130,7 +132,8 @@ impl Partition {
         Ok(())
     }
 
-    /// A change of a node that is not here. Comes back if it need not wait, as no such node does.
+    /// Has the change of a node wait that is not here. Gives it back if that node does not wait
+    /// itself.
     pub(super) fn change_waits(
         &mut self,
         id: &Arc<str>,
@@ -143,7 +146,8 @@ impl Partition {
         None
     }
 
-    /// A node leaves that is not here. Says whether it waited; it is rejected then.
+    /// A node leaves that is not here. If it waits in the buffer it is rejected; says whether it
+    /// did.
     pub(super) fn waiting_node_leaves(&mut self, id: &Arc<str>, baton: &mut Baton) -> bool {
         let Some(awaited) = self.reorder.awaited_by_node(id) else { return false };
         for item in self.reorder.take_node(&awaited, id) {
@@ -152,7 +156,7 @@ impl Partition {
         true
     }
 
-    /// It has come: what waited for it is done, after it has joined.
+    /// An application or node has come: the items that waited for it are done after it has joined.
     pub(super) fn do_what_waited(&mut self, awaited: &Awaited, baton: &mut Baton) {
         let mut ops: Option<(Arc<str>, i64, Vec<Op>)> = None;
         for Waiting { item, until_ns } in self.reorder.came(awaited) {
@@ -174,7 +178,7 @@ impl Partition {
         }
     }
 
-    /// The application was refused, or its RM wants it no more: nothing waits for it.
+    /// An application was rejected or removed: nothing waits for it any more.
     pub(super) fn application_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
         let awaited = Awaited::Application(Arc::clone(id));
         for item in self.reorder.gone(id) {
@@ -182,7 +186,7 @@ impl Partition {
         }
     }
 
-    /// Some that waited may have waited for long enough.
+    /// Refuses the items that have waited for this application or node as long as they may.
     pub(super) fn expire_waiting(&mut self, awaited: Awaited, baton: &mut Baton) {
         let (expired, next_ns) = self.reorder.expire(&awaited, baton.now_ns);
         for item in expired {
@@ -196,7 +200,7 @@ impl Partition {
         remind(awaited, due_ns, baton);
     }
 
-    /// It waited in vain.
+    /// Refuses an item that waited in vain.
     fn refuse(&self, awaited: &Awaited, item: Item, baton: &mut Baton) {
         match (item, awaited) {
             (Item::Op(id, op), Awaited::Application(_)) => {
@@ -225,7 +229,7 @@ fn unknown_node(op: &Op, baton: &Baton) -> Option<Awaited> {
     }
 }
 
-/// Sees to it that the reorder buffer is looked at again then.
+/// Arms a deadline at which the reorder buffer is looked at again.
 fn remind(awaited: Awaited, due_ns: Option<i64>, baton: &mut Baton) {
     if let Some(due_ns) = due_ns {
         let wait = u64::try_from(due_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
@@ -233,7 +237,7 @@ fn remind(awaited: Awaited, due_ns: Option<i64>, baton: &mut Baton) {
     }
 }
 
-/// Rejects what is asked for of an application, each for the reason given.
+/// Rejects everything that these orders ask of an application, for the reason given.
 pub(super) fn reject(
     id: &Arc<str>,
     ops: &[Op],

@@ -2,13 +2,14 @@
 //!
 //! # Why an actor
 //! Whatever can change a partition enters here, in a queue (`inbox`), and runs as one *step* at a
-//! time: the next starts when the last has come home. Steps of an RM and trips of offers take turns,
-//! so that neither side starves.
+//! time: the next starts when the last has come home. No two steps can overlap, so that every step
+//! sees a partition whose parts agree. Steps of an RM and trips of offers take turns, so that
+//! neither side starves.
 //!
 //! # The rooms
 //! What enters is in `input`, what is next in `inbox`, what a request means in `intake`, and what
-//! waits for something that it names in `reorder`; `answers` and `control` are what the RM says beside
-//! its requests. A step is a list of `tasks`.
+//! waits for something that it names in `reorder`; `answers` and `control` are what the RM says
+//! beside its requests. A step is a list of `tasks`.
 //!
 //! # Invariants
 //! * The baton is either here or out with exactly one step.
@@ -16,8 +17,8 @@
 //! * After an offer that found nothing, nothing runs until a step comes: an idle partition costs
 //!   nothing.
 //! * While a new configuration is proposed, nothing begins until it is concluded (`reloading`).
-//! * What a step said is handed to the outlet when the step is at home, in the order it was said, at
-//!   the latest when nothing else is left to do at once.
+//! * What a step said is handed to the outlet when the step is at home, in the order it was said,
+//!   at the latest when nothing else is left to do at once.
 
 mod admission;
 mod answers;
@@ -81,8 +82,8 @@ use tasks::Task;
 /// Decisions after which an offer comes home, so that steps get their turn.
 pub(crate) const DECISIONS_PER_TRIP: u32 = 64;
 
-/// Some of what the RM wants, in order. The Rm hands in a bounded number of chunks ahead and learns
-/// by [`Credit`] when one is done.
+/// A part of the RM's requests, in order. The Rm hands in a bounded number of chunks ahead and
+/// learns by [`Credit`] when one is done.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Chunk(pub(crate) Vec<Entry>);
@@ -115,7 +116,7 @@ enum Trip {
     Offer,
 }
 
-/// See the module.
+/// The actor of one partition. While no step is out it holds the baton, and with it the books.
 pub(crate) struct Partition {
     name: Arc<str>,
     config: Arc<PartitionConfig>,
@@ -137,7 +138,7 @@ pub(crate) struct Partition {
     timer: Option<(Instant, SpawnHandle)>,
     foreign: foreign::ForeignTable,
     observed: observing::ObservedTable,
-    /// What came before the application or node that it names.
+    /// Items that came before the application or node that they name.
     reorder: ReorderBuffer,
     unknown_nodes: UnknownNodes,
     outlet: Mailbox<Outlet>,
@@ -153,7 +154,7 @@ pub(crate) struct Partition {
     /// What it takes; see [`standing`].
     state: ObjectState,
     state_since_ns: i64,
-    /// A configuration that is wanted: nothing happens until it is known whether it comes.
+    /// A configuration that is proposed: nothing happens until it is concluded.
     proposal: Option<Proposal>,
     controls: Controls,
     closing: bool,

@@ -1,4 +1,9 @@
-//! Nodes come, change and leave (applications chapter, 5.4, 5.5 and 8).
+//! Nodes come, change and leave: `docs/nodes.md#a-node-that-comes`,
+//! `docs/nodes.md#another-capacity` and `docs/nodes.md#a-node-that-goes`.
+//!
+//! The capacity of the partition follows its nodes, and with it the headroom of every queue.
+//! Therefore a node that leaves gives up its allocations first, and queues are refreshed once for
+//! many nodes of one request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +20,7 @@ use crate::events::{Event, EventKind, Message};
 use crate::node::{Node, NodeReport};
 use crate::step::{Awaited, Baton, NodeChange, Notice, Op};
 
-/// A baton comes home from a node that was changed, with what follows from it for whoever is there.
+/// A baton comes home from a node that was changed, with what follows for its allocations.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct NodeReported {
@@ -37,8 +42,8 @@ impl NodeReported {
 }
 
 impl Partition {
-    /// A node joins with everything that is on it, or not at all (D42). It may wait for an
-    /// application that it names, until `until_ns` or else for the whole window.
+    /// A node joins with everything that is on it, or not at all. It may wait for an application
+    /// that it names, until `until_ns` or else for the whole window.
     pub(super) fn create_node(
         &mut self,
         mut new: Box<NewNode>,
@@ -132,7 +137,8 @@ impl Partition {
         self.agenda.push_back(Task::VisitNode(slot, change));
     }
 
-    /// A node that is not here was to change or leave (V48).
+    /// A node that is not here was to change or leave: this is rejected or only counted, as the
+    /// scheduler is set (`nodes.reject_updates`).
     pub(super) fn node_unknown(&self, id: &Arc<str>, baton: &mut Baton) {
         if self.unknown_nodes == UnknownNodes::Rejected {
             let (id, reason) = (Arc::clone(id), Rejection::NodeUnknown(Arc::clone(id)));
@@ -143,7 +149,7 @@ impl Partition {
         }
     }
 
-    /// A node leaves: its allocations first, then its capacity, so that headroom never dips (5.4).
+    /// A node leaves: its allocations first, then its capacity, so that headroom never dips.
     pub(super) fn remove_node(&mut self, id: &Arc<str>, baton: &mut Baton) {
         let Some(slot) = baton.books.nodes.slot_of(id) else {
             if !self.waiting_node_leaves(id, baton) {
@@ -173,7 +179,8 @@ impl Partition {
     }
 
     pub(super) fn forget_node(slot: NodeSlot, baton: &mut Baton) {
-        // One message tells everything that is released, whichever application it was of (5.4).
+        // All releases are told in one message, whichever application they are of, before anything
+        // else that follows from the loss of the node.
         baton.notices.sort_by_key(|notice| !matches!(notice, Notice::Released(_)));
         let id = Arc::clone(baton.books.nodes.id(slot));
         let removed = Message::Says("node removed from its partition");
@@ -199,7 +206,7 @@ impl Handler<NodeReported> for Partition {
     }
 }
 
-/// The event of a node that comes (N1), also where it is refused.
+/// The event of a node that comes, also where it is rejected.
 fn added(id: &Arc<str>, total: &Resources, at_ns: i64) -> Event {
     let text = Message::Says("node added to its partition");
     Event::of(EventKind::NodeAdded, id, at_ns).amount(total).with_message(text)

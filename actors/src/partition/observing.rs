@@ -1,5 +1,6 @@
-//! What others measure of this partition's nodes and allocations (scheduler-interface chapter, 3.10):
-//! kept for a while, compared, never accounted.
+//! What others measure of this partition's nodes and allocations: kept for a while, compared, never
+//! accounted (`docs/admin.md#measured-use`). A decision must not depend on it, since it could not
+//! be repeated otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use super::surveys::Observed as Sums;
 use crate::snapshot::NodeRecommendation;
 use crate::step::Baton;
 
-/// What has been measured, by the name under which it was reported.
+/// The newest measurements, by the name under which they were reported.
 #[derive(Default)]
 pub(super) struct ObservedTable {
     nodes: BTreeMap<Arc<str>, Observed>,
@@ -30,7 +31,8 @@ impl ObservedTable {
 }
 
 impl Partition {
-    /// Takes what is known here: a node, else an allocation by its UUID, else one by its key.
+    /// Keeps the measurements of what is known here: a node, else an allocation by its UUID, else
+    /// one by its key.
     pub(super) fn observe(&mut self, reports: &Reports, baton: &Baton) {
         let now_ns = baton.now_ns;
         let at_ns = reports.at_ns.unwrap_or(now_ns);
@@ -63,7 +65,7 @@ impl Partition {
         }
     }
 
-    /// What is used together, by nodes and by allocations, as far as it was measured.
+    /// The sums of what is used, by nodes and by allocations, as far as it was measured.
     pub(super) fn observed_sums(&mut self, now_ns: i64) -> Sums {
         self.observed.expire(now_ns);
         let sum = |table: &BTreeMap<_, Observed>| {
@@ -72,7 +74,7 @@ impl Partition {
         Sums { nodes: sum(&self.observed.nodes), allocations: sum(&self.observed.allocations) }
     }
 
-    /// The nodes have said what is accounted of them.
+    /// Recommends sizes of nodes, now that the nodes have said what is accounted of them.
     pub(super) fn recommend(
         &mut self,
         mut figures: Vec<(Arc<str>, NodeFigures)>,

@@ -1,8 +1,9 @@
 //! The full search that every decision and every silence is compared with, in tests.
 //!
 //! Before each offer the oracle gathers the facts of every actor, verifies the sums, and searches
-//! everything anew ([`monoceros_rules::audit`]); when the offer is home, what it decided must be that
-//! and nothing else. Offers make one decision each while it watches.
+//! everything anew ([`monoceros_rules::audit`]); when the offer is home, what it decided must be
+//! that and nothing else. Offers make one decision each while it watches, since the full search
+//! says only what comes next.
 
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::audit::{Decision, Facts};
@@ -34,7 +35,7 @@ impl Default for Watch {
     }
 }
 
-/// See the module.
+/// The full search of a partition under test, and what it expects of the offer that is out.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     /// What the offer that is out must decide.
@@ -74,8 +75,8 @@ impl Oracle {
         self.foreseen = Foreseen::Next(facts.next_decision(&passes, order));
     }
 
-    /// Verifies the books, and leaves the offer to decide what it will: nobody knows yet what the
-    /// RM's predicates say.
+    /// Verifies the books, and expects no certain decision: the answers of the RM's predicates are
+    /// not known yet.
     pub(crate) fn only_check(&mut self, facts: &Facts) {
         Self::check(facts);
         self.foreseen = Foreseen::Unknown;

@@ -1,10 +1,10 @@
 //! Queues come and go: those of the configuration, and those that applications need
-//! (queues-and-config chapter, 4.2 and 4.5).
+//! (`docs/partitions.md#states-of-a-queue`).
 //!
 //! A queue that comes is told its fair maximum by the one above it, so that it costs the same
-//! however many others there are. A queue that drains goes as soon as it is empty, a dynamic one
-//! when it has been so for its time (`dynamic`): the draining one is wanted by nobody any more,
-//! while an application is likely to come for the other.
+//! however many others there are. A queue that drains goes as soon as it is empty, because it is
+//! not configured any more. A dynamic one goes when it has been empty for its time (`dynamic`),
+//! because another application is likely to come for it.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ impl Partition {
         None
     }
 
-    /// Takes an empty queue off, and has the one above go if that was the last it waited for.
+    /// Takes an empty queue off, and then the one above if that drains and is empty now.
     pub(super) fn remove_queue(&mut self, slot: QueueSlot, mut baton: Box<Baton>) -> Kept {
         let entry = baton.directory.queue(slot);
         let (Some(above), Some(row)) = (entry.facts.parent, entry.row) else {
@@ -107,7 +107,7 @@ impl Partition {
     }
 }
 
-/// That the queue goes, if it drains and nothing is left in it.
+/// The task of removing the queue, if it drains and nothing is left in it.
 pub(super) fn removal_if_over(slot: QueueSlot, baton: &Baton) -> Option<Task> {
     let entry = baton.directory.queue(slot);
     let is_over = entry.facts.state == ObjectState::Draining && entry.is_empty();

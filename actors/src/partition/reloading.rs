@@ -1,4 +1,5 @@
-//! Another configuration for a partition that lives (queues-and-config chapter, 4.8 and 9.2).
+//! Another configuration for a live partition: `docs/reloading.md` and
+//! `docs/partitions.md#what-a-reload-changes-of-a-queue`.
 //!
 //! # In two parts
 //! An RM's partitions change together or not at all. So each first says whether it could
@@ -8,10 +9,11 @@
 //!
 //! # In one step
 //! The change itself is one step, and no offer sees half of it: what the directory knows is changed
-//! at once, queues that are empty and no longer configured go, new ones are added, and a survey from
-//! the leaves to root gives the queues their settings and makes keys and bounds anew: it visits
-//! those of which something changed, and those above them. It counts as a loosening: whoever was
-//! tried in vain is looked at again once, as far as it fits.
+//! at once, queues that are empty and no longer configured go, new ones are added, and a survey
+//! from the leaves to root gives the queues their settings and makes keys and bounds anew: it
+//! visits those of which something changed, and those above them. It counts as a loosening, because
+//! a maximum may have risen: asks that were tried in vain are looked at again once, as far as they
+//! fit.
 //!
 //! # Invariants
 //! * Nothing here can fail once the partition was prepared.
@@ -41,7 +43,7 @@ use crate::step::{Baton, Directory, Notice, Prepared, QueueSlot};
 /// Queues that are asked what they use before they change: each costs the partition a moment.
 const MOST_CONCERNED: usize = 500;
 
-/// See [`Partition::proposal`].
+/// A configuration that was prepared and not yet concluded; the partition stands still meanwhile.
 pub(super) struct Proposal {
     wanted: Option<Wanted>,
     changes: Vec<QueueChange>,
@@ -57,7 +59,7 @@ impl Partition {
             wanted.as_ref().map(|it| reload::changes(&tree, &it.queues)).unwrap_or_default();
         match could(&tree, &changes, &baton.directory) {
             Ok(()) => {
-                // Of a partition that goes, all of it.
+                // If the partition goes, all queues are concerned.
                 let concerned = if wanted.is_some() {
                     Concerned::of(&tree, &changes, MOST_CONCERNED)
                 } else {
@@ -76,7 +78,7 @@ impl Partition {
         self.proposal = Some(Proposal { wanted, changes, since });
     }
 
-    /// What was proposed comes true, or is forgotten.
+    /// Carries out the proposal, or forgets it.
     pub(super) fn conclude(&mut self, conclusion: Conclude, baton: &mut Baton) {
         let Some(proposal) = self.proposal.take() else { return };
         match conclusion {
@@ -101,7 +103,7 @@ impl Partition {
         let loosening = baton.books.loosen();
         if let Some(limits) = baton.books.trackers.reload(&limits, loosening) {
             tell_limits(&limits.events, baton);
-            // Whoever is held by a limit, or is not any more, tells its leaf.
+            // An application that became limited, or is not any more, tells its leaf.
             let by_path = &baton.directory.queue_by_path;
             leaves.extend(limits.leaves.iter().filter_map(|leaf| by_path.get(leaf)));
         } else if baton.tracking.is_on() {
@@ -121,13 +123,14 @@ impl Partition {
         self.agenda.push_back(Task::Reloaded { since });
     }
 
-    /// The step is over: says how long nothing else could happen.
+    /// Ends the step, and logs for how long nothing else could happen.
     pub(super) fn reloaded(&self, since: Instant) {
         let stood_still_us = since.elapsed().as_micros();
         tracing::debug!(partition = %self.name, stood_still_us, "queues are as configured");
     }
 
-    /// Not configured any more: the RM is told of every application, then everything ends.
+    /// The partition is not configured any more: the RM is told of every application, then
+    /// everything ends.
     fn dismiss(&mut self, baton: &mut Baton) {
         let applications = baton.directory.application_by_id.len();
         let [nodes, allocations] = [baton.books.nodes.len(), baton.books.allocations.len()];

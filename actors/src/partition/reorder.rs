@@ -5,12 +5,13 @@
 //! when that comes; else it is rejected as if it had just arrived. In process there is one order
 //! and no window.
 //!
-//! Nothing waits for an application that was rejected or removed: that is not on its way. Releases
-//! never wait: of what is not there, there is nothing to release but what waits itself.
+//! Nothing waits for an application that was rejected or removed, because it is not on its way.
+//! Releases never wait: if an allocation is not there, only an item that waits here can be
+//! released.
 //!
-//! The buffer keeps and hands out. It knows neither the books nor the RM: what an item means is said
-//! in [`intake`](super::intake), and whoever puts something in has it wait for an application or a
-//! node that is not there.
+//! The buffer keeps items and hands them out. It knows neither the books nor the RM: what an item
+//! means is said in [`intake`](super::intake), which puts in only items that name an application or
+//! a node that is not there.
 //!
 //! # Invariants
 //! * An item waits for one thing at a time and, whatever comes, no longer than the window in all.
@@ -23,26 +24,26 @@ use std::time::Duration;
 use super::input::NewNode;
 use crate::step::{Awaited, NodeChange, Op};
 
-/// Items that may wait unless set otherwise; beyond, they are rejected at once.
+/// How many items may wait unless set otherwise; further ones are rejected at once.
 const ITEMS_MAX: usize = 10_000;
-/// So many applications are remembered that were rejected or removed; beyond, items for the oldest
-/// of them wait in vain.
+/// How many rejected or removed applications are remembered. If there are more, items for the
+/// oldest of them wait in vain.
 const GONE_MAX: usize = 10_000;
 
-/// See the module.
+/// The items that wait, by the application or node that they name.
 pub(super) struct ReorderBuffer {
     window: Duration,
     items_max: usize,
     waiting: BTreeMap<Awaited, Vec<Waiting>>,
     items: usize,
-    /// For which application each node waits.
+    /// The application that each waiting node waits for.
     nodes: BTreeMap<Arc<str>, Arc<str>>,
     gone: BTreeSet<Arc<str>>,
     /// The same in the order in which they went; more than once if they came again.
     gone_order: VecDeque<Arc<str>>,
 }
 
-/// An item that waits, at the longest until then.
+/// An item that waits, and until when it may.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) item: Item,
@@ -103,7 +104,7 @@ impl ReorderBuffer {
         now_ns.saturating_add(i64::try_from(self.window.as_nanos()).unwrap_or(i64::MAX))
     }
 
-    /// Whether so many more items may wait for it.
+    /// Whether this many more items may wait for it.
     pub(super) fn may_wait(&self, awaited: &Awaited, n_items: usize) -> bool {
         let may_come = match awaited {
             Awaited::Application(id) => !self.gone.contains(id),
@@ -117,8 +118,8 @@ impl ReorderBuffer {
         self.nodes.get(id).cloned().map(Awaited::Application)
     }
 
-    /// One more waits. Returns until when the buffer is to be asked what [expires](Self::expire),
-    /// if it is not asked earlier anyway.
+    /// Puts an item in. Returns when the buffer is to be asked what [expires](Self::expire), if it
+    /// is not asked earlier anyway.
     #[must_use = "nobody else sees to it that what waits does not wait for ever"]
     pub(super) fn put(&mut self, awaited: Awaited, item: Item, until_ns: i64) -> Option<i64> {
         if let (Item::Node(node), Awaited::Application(application)) = (&item, &awaited) {
@@ -131,26 +132,28 @@ impl ReorderBuffer {
         is_first_due.then_some(until_ns)
     }
 
-    /// Everything that waits for it, in order; nothing does any more.
+    /// Takes out everything that waits for this application or node, in order.
     pub(super) fn take(&mut self, awaited: &Awaited) -> Vec<Waiting> {
         let waiting = self.waiting.remove(awaited).unwrap_or_default();
         self.forget(&waiting);
         waiting
     }
 
-    /// What has waited for it as long as it may, in order, and when to ask again.
+    /// Takes out the items that have waited for it as long as they may, in order; says when to ask
+    /// again.
     pub(super) fn expire(&mut self, awaited: &Awaited, now_ns: i64) -> (Vec<Item>, Option<i64>) {
         let expired = self.take_if(awaited, |waiting| waiting.until_ns <= now_ns);
         let left = self.waiting.get(awaited).into_iter().flatten();
         (expired, left.map(|waiting| waiting.until_ns).min())
     }
 
-    /// The node that waits for this, and what waits for that node, in order.
+    /// Takes out the node of this id, which waits for `awaited`, and what waits for that node, in
+    /// order.
     pub(super) fn take_node(&mut self, awaited: &Awaited, id: &str) -> Vec<Item> {
         self.take_if(awaited, |waiting| waiting.item.concerns_node(id))
     }
 
-    /// Of what waits for `application` or is wanted of it, what `op` takes back is forgotten.
+    /// Forgets the items of an application, or waiting for it, that the release `op` takes back.
     pub(super) fn release(&mut self, application: &Arc<str>, op: &Op) {
         let items = &mut self.items;
         self.waiting.retain(|_, waiting| {
@@ -181,7 +184,7 @@ impl ReorderBuffer {
         waiting.into_iter().map(|waiting| waiting.item).collect()
     }
 
-    /// It has come, if again: what waited for it is handed out, in order.
+    /// The application or node has come, perhaps again. Hands out what waited for it, in order.
     pub(super) fn came(&mut self, awaited: &Awaited) -> Vec<Waiting> {
         if let Awaited::Application(id) = awaited {
             self.gone.remove(id);
@@ -199,7 +202,7 @@ impl ReorderBuffer {
         taken.into_iter().map(|waiting| waiting.item).collect()
     }
 
-    /// These were taken out.
+    /// Forgets what was noted of items that were taken out.
     fn forget(&mut self, taken: &[Waiting]) {
         self.items -= taken.len();
         for waiting in taken {

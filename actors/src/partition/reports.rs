@@ -1,7 +1,7 @@
 //! Reports of what nodes and allocations really use, on their way through the partitions of an RM.
 //!
 //! They go by the way of the RM's requests and keep their place among them, so that a report may
-//! follow the node that it is about at once. Nothing is ever decided by them.
+//! follow the node that it is about at once. No decision ever depends on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use monoceros_rules::values::resources::Resources;
 use tokio::sync::oneshot;
 
-/// Measurements of one time, shared by all partitions of an RM: each takes those of what it knows.
-/// Answers how many somebody knew, and how many nobody, when the last copy is gone.
+/// Measurements of one time, shared by all partitions of an RM: each takes those of its own nodes
+/// and allocations. When the last copy is gone, the sender is told how many were taken by a
+/// partition and how many by none.
 #[derive(Debug)]
 pub(crate) struct Reports {
     pub(super) usages: Vec<(Arc<str>, Resources)>,
@@ -46,7 +47,7 @@ impl Drop for Reports {
     fn drop(&mut self) {
         let Some(reply) = self.reply.take() else { return };
         let known = self.known.iter().filter(|known| known.load(Ordering::Relaxed)).count();
-        // Whoever reported may have given up.
+        // The sender may have given up.
         let _ = reply.send((known as u64, (self.known.len() - known) as u64));
     }
 }

@@ -1,11 +1,13 @@
-//! For which requests more machines would help: told to the RM, and to whoever asks.
+//! When the RM is told for which requests more machines would help:
+//! `docs/scheduling.md#the-scale-up-signal`.
 //!
 //! # When it is looked at
 //! An offer that comes home in vain while something waits arms a deadline of a second, unless one
 //! is armed: so the RM is told once a second at most, and an idle partition does nothing. While the
-//! partition is on hold nobody is told: what waits then does not wait for machines.
+//! partition is on hold the RM is not told, because requests that wait then do not wait for
+//! machines.
 //!
-//! How it is found out is in [`super::surveys`].
+//! Which requests these are is found out in [`super::surveys`].
 
 use std::time::Duration;
 

@@ -1,9 +1,10 @@
 //! Whether a partition takes anything new, and whether anything is decided for it
-//! (applications chapter, 9.5).
+//! (`docs/partitions.md#states-of-a-partition`).
 //!
-//! Draining it takes no new applications and no new nodes, and goes on otherwise. Stopped it takes
-//! no asks and no allocations either, decides nothing, and gives up what waits for a predicate; what
-//! leaves is still released, and nodes that are there are still kept up to date.
+//! A draining partition takes no new applications and no new nodes, and goes on otherwise. A
+//! stopped one takes no asks and no allocations either, decides nothing, and takes back placements
+//! that wait for a predicate. It still releases what the RM ends and follows changes of its nodes,
+//! since those happen whether or not it takes note.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use super::intake::reject;
 use crate::api::outcomes::PartitionStateError;
 use crate::step::{Baton, Op};
 
-/// The partition is to be in another state. Answered with the one it was in.
+/// Puts the partition into another state. The reply is the state that it was in.
 pub(crate) struct StateChange {
     pub(crate) to: ObjectState,
     pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
@@ -34,11 +35,11 @@ impl Partition {
         let old = self.state;
         let left = old.on(to.entered_by()).map(|_| old).map_err(PartitionStateError::from);
         self.enter(Stamped { at_ns: baton.now_ns, input: Input::State(to) }, baton);
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _ = reply.send(left);
     }
 
-    /// Nothing happens if no way leads there.
+    /// Enters the state, if there is a transition to it.
     pub(super) fn enter_state(&mut self, to: ObjectState, baton: &Baton) {
         let old = self.state;
         if let Ok(state) = old.on(to.entered_by())
@@ -66,7 +67,8 @@ impl Partition {
         Err(self.is_stopped(what, id))
     }
 
-    /// What is left to be done of this if the partition takes no asks and no allocations.
+    /// The orders that a partition carries out which perhaps takes no asks and no allocations; the
+    /// others are rejected.
     pub(super) fn may_ask(
         &self,
         application: &Arc<str>,

@@ -1,4 +1,7 @@
 //! A step as a list of tasks: each sends the baton out once, or is done at home.
+//!
+//! A list is needed because what a task leads to is known only when the baton is back: an
+//! application that ended has to leave its leaf, and its leaf perhaps the tree.
 
 use std::sync::Arc;
 
@@ -20,9 +23,9 @@ use crate::step::{
 
 /// What a step has still to do.
 pub(super) enum Task {
-    /// An application has something to do.
+    /// An application is visited with orders.
     Visit(ApplicationSlot, Vec<Op>),
-    /// A node is changed, and what follows from that for whoever is there.
+    /// A node is visited with a change; what follows for its allocations is further tasks.
     VisitNode(NodeSlot, NodeChange),
     /// The RM answered questions about one application.
     TakeAnswers(Answers),
@@ -30,9 +33,9 @@ pub(super) enum Task {
     Survey(Box<dyn Survey>),
     /// An application that is in the directory joins its leaf.
     Attach(ApplicationSlot),
-    /// One that has ended leaves both.
+    /// An application that has ended leaves its leaf and the directory.
     Detach(ApplicationSlot, RowSlot),
-    /// An application comes to the leaf of this path, which is there by now.
+    /// A new application joins the leaf of this path, which is there by now.
     Join(Box<NewApplication>, Arc<str>),
     /// A queue is to be added below one that is there.
     AddQueue(Arc<QueueConfig>),
@@ -42,7 +45,7 @@ pub(super) enum Task {
     ForgetNode(NodeSlot),
     /// Every answer that came together was taken.
     EndOfAnswers,
-    /// The queues are as configured.
+    /// A reload is over: the queues are as configured.
     Reloaded { since: Instant },
 }
 
@@ -114,7 +117,7 @@ impl Partition {
         None
     }
 
-    /// A task is done that sent the baton out: takes in what it came home with, and goes on.
+    /// Takes in a baton that comes home from a task, and goes on with the step.
     pub(super) fn take_home(
         &mut self,
         mut baton: Box<Baton>,
@@ -127,7 +130,8 @@ impl Partition {
         self.turn(ctx);
     }
 
-    /// What the step left behind that the step itself must still do. Says whether there is any.
+    /// Puts on the agenda what the step must still do because of what it did. Says whether there is
+    /// any.
     pub(super) fn agenda_from(&mut self, baton: &mut Baton) -> bool {
         for (slot, row) in std::mem::take(&mut baton.ended) {
             if let Some(row) = row {
@@ -167,7 +171,7 @@ impl Partition {
             applications: directory.application_by_id.len() as u64,
         };
         let closed = PartitionClosed { partition: Arc::clone(&self.name), removed };
-        // By the outlet, so that nothing said before is heard after.
+        // By way of the outlet, so that earlier notices arrive before this.
         self.outlet.post(crate::outlet::Farewell(closed));
         ctx.stop();
     }

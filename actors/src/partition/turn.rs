@@ -1,7 +1,8 @@
 //! A partition's turn: what is done while the baton is at home, and what it leaves for.
 //!
-//! First whatever the step that came home left to be done, then what the inbox says is next. Between
-//! two steps deadlines are armed and what was said is handed to the outlet.
+//! First comes what is left on the agenda of the step that came home, since nobody may see half of
+//! a step; then what the inbox says is next. Between two steps deadlines are armed, and notices are
+//! handed to the outlet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,9 +17,9 @@ use super::{Partition, Trip};
 use crate::outlet::Publish;
 use crate::step::{Alarm, Baton, Credit, Notice, Offering};
 
-/// Notices after which the outlet gets them though more steps follow at once.
+/// The number of notices from which the outlet gets them although more steps follow at once.
 const NOTICES_TOGETHER: usize = 64;
-/// Notices on their way to the RM above which nothing new is decided.
+/// The number of notices on their way to the RM above which nothing new is decided.
 const OUTSTANDING_MAX: usize = 65_536;
 
 impl Partition {
@@ -91,14 +92,16 @@ impl Partition {
         if !self.can_decide(baton) || !has_room || self.capacity_changed {
             MayOffer::No
         } else if self.oracle.has_foreseen() {
-            // What was foreseen holds for the offer that follows at once, whoever came meanwhile.
+            // The foreseen decision holds only for the offer that follows at once, whatever else
+            // came.
             MayOffer::AtOnce
         } else {
             MayOffer::Yes
         }
     }
 
-    /// There is nothing to do: barriers are passed on, unless something is still waited for.
+    /// Called when there is nothing to do: passes barriers on, unless an answer is still waited
+    /// for.
     fn rest(&mut self, baton: &mut Baton) {
         let waits = self.can_decide(baton) || !baton.books.unsettled.is_empty();
         if !self.barriers.is_empty() && !waits && self.reorder.is_empty() {
@@ -123,8 +126,8 @@ impl Partition {
         root.do_send(crate::queue::Offer(baton));
     }
 
-    /// Begins the step of an input: all that is decided follows from what enters here, and when. What
-    /// the baton has to be sent out for is on the agenda then.
+    /// Begins the step of an input: all that is decided follows from what enters here, and when.
+    /// What the baton has to be sent out for is on the agenda then.
     pub(super) fn enter(&mut self, Stamped { at_ns, input }: Stamped, baton: &mut Baton) {
         baton.now_ns = at_ns;
         match input {
@@ -150,7 +153,7 @@ impl Partition {
         }
     }
 
-    /// Does what decides nothing.
+    /// Runs an errand, which decides nothing.
     fn run(&mut self, errand: LocalErrand, baton: &mut Baton) {
         match errand {
             LocalErrand::ChunkDone => {
@@ -163,14 +166,14 @@ impl Partition {
         }
     }
 
-    /// Whether the outlet may wait for what further steps say. A step of its own for each of many
-    /// short ones would wake the RM's thread each time.
+    /// Whether the outlet may wait for the notices of further steps. To hand over those of each of
+    /// many short steps would wake the RM's thread each time.
     fn may_say_more(&self, baton: &Baton) -> bool {
         let stands = self.closing || self.proposal.is_some() || self.watch.oracle;
         !stands && self.inbox.goes_on() && baton.notices.len() < NOTICES_TOGETHER
     }
 
-    /// Hands what was said since the last time to the outlet.
+    /// Hands the notices since the last time to the outlet.
     fn speak(&mut self, baton: &mut Baton) {
         if baton.notices.is_empty() {
             return;
