@@ -1,8 +1,9 @@
-//! What partitions say, as the interface's messages.
+//! The notices of partitions, as the interface's messages.
 //!
-//! Notices go out in the order they were said. What stands side by side and is of one kind is one
-//! message, as long as a client that reads the message's lists in their usual order (new, rejected,
-//! released) sees them in that order, too (scheduler-interface chapter, 1.9).
+//! Notices go out in the order in which they were made. Neighbours of one kind share a message,
+//! because a message for each would cost an RM more than the decision. They share it only as long
+//! as a client that reads the lists of a message in their usual order (new, rejected, released)
+//! sees them in that order, too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,7 +18,7 @@ use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::step::{Allocated, Ending, Notice, Released};
 
-/// What an RM is told of a request for which more machines would help.
+/// The reason that an RM is given with a request for which more machines would help.
 const NO_NODE: &str = "request fits in its queue and no node has room for it";
 
 /// The message under construction. `stage` is the list that was written to last.
@@ -44,7 +45,7 @@ enum BatchKind {
 }
 
 impl Batch {
-    /// Sends what there is unless the next notice may join it.
+    /// Sends the message under construction unless the next notice may join it.
     fn turn_to(&mut self, kind: BatchKind, stage: u8, callback: &dyn ResourceManagerCallback) {
         if self.kind != Some(kind) || stage < self.stage {
             self.send(callback);
@@ -53,7 +54,7 @@ impl Batch {
         self.stage = stage;
     }
 
-    /// One more notice: it joins what is under construction, or has that sent first.
+    /// Takes one more notice: it joins the message under construction, or has that sent first.
     fn take(&mut self, notice: Notice, partition: &str, callback: &dyn ResourceManagerCallback) {
         match notice {
             Notice::Allocated(allocated) => {
@@ -162,15 +163,15 @@ fn ask(callback: &dyn ResourceManagerCallback, questions: Vec<PredicateQuestion>
     }
 }
 
-/// Calls the callback. One that fails changes nothing here: the decision stands (AP 9.6).
+/// Calls the callback. A callback that panics changes nothing here: what was decided stands.
 pub(super) fn guarded(tell: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(tell)).is_err() {
         tracing::error!("a callback panicked; the message it was given may be lost to its RM");
     }
 }
 
-/// Tells the callback everything, in order. The partition that said it is named without the RM's
-/// prefix.
+/// Tells the callback everything, in order. `partition` is the name of the partition without the
+/// RM's prefix.
 pub(super) fn deliver(
     callback: &dyn ResourceManagerCallback,
     partition: &str,
@@ -183,7 +184,7 @@ pub(super) fn deliver(
     batch.send(callback);
 }
 
-/// The code of what a notice refuses.
+/// The code of the reason, if the notice is a rejection.
 pub(super) fn refusal(notice: &Notice) -> Option<String> {
     match notice {
         Notice::AskRejected { reason, .. }

@@ -1,10 +1,15 @@
 //! The front inbox: one actor that routes each RM's messages to its [`Rm`].
 //!
+//! # Why one for all
+//! Callers know RMs by their ids and sessions come and go. One mailbox gives the order between the
+//! last message to an earlier session and the first to its successor, which a table with a lock
+//! would not.
+//!
 //! # Invariants
-//! * At most one live `Rm` has an id; a registration silences the earlier session before the new one
-//!   starts. One with a configuration that is not valid does not come here and changes nothing.
+//! * At most one live `Rm` has an id; a registration silences the earlier session before the new
+//!   one starts. One with a configuration that is not valid does not come here and changes nothing.
 //! * No text is read here, where all RMs would wait for it.
-//! * Without this actor nothing can be reached: the process may as well exit.
+//! * The scheduler ends with this actor, because nothing could be reached without it.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -57,17 +62,16 @@ pub(crate) struct Deregister {
     pub(crate) reply: Option<oneshot::Sender<Removed>>,
 }
 
-/// RMs that register without a configuration get this one.
+/// Sets the configuration of RMs that register without one.
 #[derive(Message)]
 #[rtype(result = "Concerned")]
 pub(crate) struct SetDefaultQueues {
     pub(crate) of: DefaultsOf,
-    /// `None`: what stands behind it.
+    /// The configuration; `None` removes the present one, so that the next more general one counts.
     pub(crate) document: Option<Arc<Document>>,
 }
 
-/// RMs for whom something else stands for no configuration than before, and what comes of it for
-/// each.
+/// The RMs that go by another default configuration now, and the outcome for each.
 pub(crate) struct Concerned {
     pub(crate) rms: Vec<(String, oneshot::Receiver<Outcome>)>,
 }
@@ -81,17 +85,18 @@ pub(crate) struct OfferPolicyQueues {
     pub(crate) document: Arc<Document>,
 }
 
-/// Which partitions there are, for reads.
+/// Asks which partitions there are, for reads.
 #[derive(Message)]
 #[rtype(result = "Vec<PartitionEntry>")]
 pub(crate) struct ListPartitions;
 
-/// Tell when everything that all RMs sent before this has been decided and said: one reply for each.
+/// A barrier for all RMs: one reply for each, when everything that it sent before has been decided
+/// and said.
 #[derive(Message)]
 #[rtype(result = "Vec<oneshot::Receiver<()>>")]
 pub(crate) struct SettleAll;
 
-/// The present session of an RM, to steer it.
+/// Asks for the present session of an RM, to control it.
 #[derive(Message)]
 #[rtype(result = "Result<SessionKey, UpdateError>")]
 pub(crate) struct FindSession(pub(crate) String);
@@ -112,8 +117,8 @@ pub(crate) struct SteerSession {
     pub(crate) control: Control,
 }
 
-/// What has the RM of this session to tell of itself? As [`SteerSession`]; the reply is dropped if
-/// the session is over.
+/// Asks the RM of this session for its own state. As [`SteerSession`]; the reply is dropped if the
+/// session is over.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct DiagnoseSession {
@@ -121,7 +126,7 @@ pub(crate) struct DiagnoseSession {
     pub(crate) reply: oneshot::Sender<Option<RmState>>,
 }
 
-/// What is in force for an RM; an empty id means the only one there is.
+/// Asks for the configuration in force for an RM; an empty id means the only one there is.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct FindConfiguration {
@@ -129,13 +134,13 @@ pub(crate) struct FindConfiguration {
     pub(crate) reply: oneshot::Sender<Result<ConfigurationSnapshot, ConfigurationError>>,
 }
 
-/// Another configuration for an RM; an empty id means the only one there is. By the way of its
-/// requests, so that it keeps its place among them.
+/// Gives an RM another configuration; an empty id means the only one there is. It goes by the way
+/// of the RM's requests, so that it keeps its place among them.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Configure(pub(crate) Reconfigure);
 
-/// Another state for a partition of an RM. By the way of its requests, too.
+/// Puts a partition of an RM into another state. It goes by the way of the RM's requests, too.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct ChangePartition {
@@ -143,7 +148,7 @@ pub(crate) struct ChangePartition {
     pub(crate) change: ChangeState,
 }
 
-/// Every RM leaves.
+/// Ends the sessions of all RMs.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Shutdown;
@@ -167,20 +172,20 @@ struct Session {
 }
 
 impl Session {
-    /// Not another word to the callback from here on; what the session holds goes in its own time.
+    /// Ends the session: its callback is told nothing more from here on, and its partitions close.
     fn end(&self, reply: Option<oneshot::Sender<Removed>>) {
         self.silence.begin();
         self.mailbox.post(Supersede { reply });
     }
 }
 
-/// See the module.
+/// The front inbox: the sessions of all RMs, by id.
 pub(crate) struct RmProxy {
     settings: Settings,
     clock: Clock,
     metrics: Arc<Metrics>,
     sessions: BTreeMap<String, Session>,
-    /// Also those that are over.
+    /// The number of sessions so far, those included that are over.
     sessions_so_far: u64,
     users: Rc<Users>,
 }
@@ -277,7 +282,7 @@ impl Receive<Register> for RmProxy {
 }
 
 /// Whether a resource manager can have this id: 1 to 128 bytes without control characters and
-/// brackets (scheduler-interface chapter, 3.1).
+/// brackets.
 ///
 /// # Errors
 /// [`RegisterError::RmIdMissing`] and [`RegisterError::RmIdInvalid`].

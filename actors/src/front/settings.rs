@@ -1,4 +1,5 @@
-//! What a scheduler is started with, for the front and all that it starts.
+//! What a scheduler is started with, for the front and all that it starts. It is a file of its own
+//! so that the front need not know the builder of the embedding API.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ pub enum Threads {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) threads: Threads,
-    /// For RMs that register without a configuration.
+    /// The configuration of RMs that register without one.
     pub(crate) default_queues: DefaultQueues,
     /// Epoch time at the start, ns.
     pub(crate) epoch_ns: i64,

@@ -1,5 +1,5 @@
-//! What can be said of an item without looking at the partition: names, amounts, tags
-//! (scheduler-interface chapter, 4 and 5).
+//! What can be said of an item without looking at the partition: names, amounts, tags. It is said
+//! here, on the front's thread, so that a partition's thread has less to do.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -21,7 +21,7 @@ const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
 const CREATION_TIME: &str = "creationTime";
 
-/// What RMs may send, whoever they are.
+/// The bounds and switches for what RMs send; they are the same for all RMs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Intake {
     /// Longest id or key, bytes.
@@ -32,7 +32,7 @@ pub(crate) struct Intake {
     pub(crate) enforces_execution_timeout: bool,
     /// Whether a change of a node that is not there is rejected; otherwise it is ignored.
     pub(crate) rejects_node_updates: bool,
-    /// Items that wait for the partitions of an RM above which its senders wait, too.
+    /// How many items of an RM may wait for its partitions; above it, senders wait, too.
     pub(crate) waiting_items: usize,
 }
 
@@ -53,7 +53,7 @@ impl Intake {
         self.check_id(key).map_err(Rejection::Key)
     }
 
-    /// Says what is wrong with an id.
+    /// Checks the length of an id; the error says what is wrong with it.
     pub(super) fn check_id(&self, id: &str) -> Result<(), &'static str> {
         match id.len() {
             0 => Err("missing"),
@@ -75,7 +75,7 @@ impl Intake {
         timeout.filter(|_| self.enforces_execution_timeout)
     }
 
-    /// What the tags of an ask say.
+    /// Reads the tags of an ask that decide something.
     pub(super) fn attributes(&self, tags: &BTreeMap<String, String>) -> Attributes {
         let seconds = tags.get(CREATION_TIME).and_then(|text| text.parse::<i64>().ok());
         let required = tags.get(REQUIRED_NODE).filter(|node| self.check_id(node).is_ok());
@@ -86,13 +86,15 @@ impl Intake {
     }
 }
 
-/// The tags of an ask that decide something (scheduler-interface chapter, 5.2).
+/// The tags of an ask that decide something: `docs/applications.md#what-a-request-says`.
 pub(super) struct Attributes {
     pub(super) created_ns: Option<i64>,
     pub(super) required_node: Option<Arc<str>>,
 }
 
-/// What a policy says, and without one the tag (D38).
+/// Whether an ask may be preempted and may preempt. A policy is taken as written, each of its two
+/// fields by itself; without a policy the tag says whether it may be preempted, and it preempts no
+/// other.
 pub(super) fn preemption(
     policy: Option<&si::PreemptionPolicy>,
     tags: &BTreeMap<String, String>,
@@ -124,7 +126,7 @@ pub(super) fn check_placeholder(
     }
 }
 
-/// An amount to be allocated: something, and nothing negative.
+/// Reads an amount to be allocated: at least one quantity is above zero, and none is negative.
 pub(super) fn wanted(
     key: &Arc<str>,
     resource: Option<&si::Resource>,
@@ -139,7 +141,7 @@ pub(super) fn wanted(
     Ok(resources)
 }
 
-/// An amount that a node reports, if it does.
+/// Reads an amount that a node reports; `None` if it reports none.
 pub(super) fn counted(
     id: &Arc<str>,
     resource: Option<&si::Resource>,
@@ -153,7 +155,7 @@ pub(super) fn counted(
     Ok(Some(resources.pruned()))
 }
 
-/// What was used, as somebody measured it; none where it is negative or cannot be read.
+/// Reads an amount that was measured; `None` if it is negative or cannot be read.
 pub(crate) fn measured(id: &Arc<str>, resource: Option<&si::Resource>) -> Option<Resources> {
     amount(id, resource).ok().filter(|usage| !usage.has_negative())
 }

@@ -1,4 +1,6 @@
-//! What steers a session beside the requests of its RM, and what the RM tells of itself.
+//! Controls of a session, and the state that an RM tells of itself.
+//!
+//! A control that lasts is kept by the session, because partitions may begin later than it came.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,7 +12,7 @@ use crate::api::callback::{RmState, StateDump};
 use crate::mailbox::Receive;
 use crate::partition::{ApplyControl, Control};
 
-/// What has the RM to tell of itself? From the front inbox.
+/// Asks the RM for its own state. From the front inbox.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Diagnose {
@@ -44,7 +46,7 @@ impl Receive<Diagnose> for Rm {
             tracing::error!(rm = %self.id, "state dump panicked");
             Some(Box::pin(async { Err("the state dump panicked".to_owned()) }))
         });
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _ = reply.send(state);
     }
 }

@@ -1,5 +1,5 @@
 //! The queue configurations of RMs that bring none: one for each policy group that has one, one for
-//! everybody else, and behind them the embedded one (queues-and-config chapter, 2.2 and 9.1).
+//! all other RMs, and behind them the embedded one, so that an RM always has a queue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use monoceros_config::ConfigErrors;
 
 use super::Document;
 
-/// See the module.
+/// The configurations that stand for none, by policy group.
 #[derive(Debug)]
 pub(crate) struct DefaultQueues<T: ?Sized = Document> {
     embedded: Arc<T>,
-    /// Of RMs whose group has none.
+    /// The configuration of RMs whose group has none of its own.
     others: Option<Arc<T>>,
     groups: BTreeMap<String, Arc<T>>,
 }
 
-/// Whose configuration one is.
+/// Which RMs a configuration is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum DefaultsOf {
     Group(String),
@@ -35,7 +35,8 @@ impl<T: ?Sized> Clone for DefaultQueues<T> {
 }
 
 impl DefaultQueues {
-    /// Without any of a group; empty: the embedded one.
+    /// Reads the configuration of all RMs (empty: the embedded one); no group has one of its own
+    /// yet.
     pub(crate) fn read(others: &str) -> Result<Self, ConfigErrors> {
         let read = |text: &str| Document::read(text.to_owned());
         let others = if others.is_empty() { None } else { Some(read(others)?) };
@@ -44,7 +45,7 @@ impl DefaultQueues {
 }
 
 impl<T: ?Sized> DefaultQueues<T> {
-    /// What stands for an RM of the group.
+    /// The configuration of an RM of this group that brings none.
     pub(crate) fn of(&self, group: &str) -> Arc<T> {
         match self.groups.get(group) {
             Some(own) => Arc::clone(own),
@@ -52,12 +53,12 @@ impl<T: ?Sized> DefaultQueues<T> {
         }
     }
 
-    /// What stands for an RM whose group has none.
+    /// The configuration of an RM whose group has none of its own.
     pub(crate) fn of_others(&self) -> Arc<T> {
         Arc::clone(self.others.as_ref().unwrap_or(&self.embedded))
     }
 
-    /// From now on; `None`: nothing of their own.
+    /// Sets a configuration from now on; `None` removes it.
     pub(crate) fn set(&mut self, of: &DefaultsOf, own: Option<Arc<T>>) {
         match (of, own) {
             (DefaultsOf::Others, own) => self.others = own,
@@ -66,7 +67,7 @@ impl<T: ?Sized> DefaultQueues<T> {
         }
     }
 
-    /// As [`Self::set`], unless the group has one.
+    /// Sets the configuration of a group, unless the group has one.
     pub(crate) fn offer(&mut self, group: String, own: Arc<T>) {
         self.groups.entry(group).or_insert(own);
     }
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s9_1_the_text_of_the_group_stands_before_that_of_the_others_and_the_embedded_one() {
+    fn the_text_of_the_group_stands_before_that_of_the_others_and_the_embedded_one() {
         let etl = DefaultsOf::Group("etl".to_owned());
         let embedded = Arc::from("embedded");
         let mut queues = DefaultQueues::<str> { embedded, others: None, groups: BTreeMap::new() };

@@ -1,9 +1,10 @@
 //! A configuration text that was read: what it means, in the forms in which it is needed.
 //!
+//! # Why it is read elsewhere
 //! Thousands of queues take longer to read than an allocation may wait, and all resource managers
-//! share one front. So a text is read once, before it is sent there: by whoever brings it, a long one
-//! on a thread that has time (`SchedulerHandle`). The front, a session and its partitions take what
-//! came of it; the text for those who bring none was read when it was set.
+//! share one front. So a text is read once, before it is sent there: by the caller's thread, or a
+//! long one by a thread for such work (`SchedulerHandle`). The front, a session and its partitions
+//! share the result; the text for RMs that bring none was read when it was set.
 
 use std::sync::Arc;
 
@@ -14,13 +15,13 @@ use monoceros_rules::limits::Tables;
 
 use crate::partition::Wanted;
 
-/// See the module.
+/// A configuration text with its checksum and what it means for each partition.
 #[derive(Debug)]
 pub(crate) struct Document {
     pub(crate) text: String,
     pub(crate) checksum: String,
     pub(crate) warnings: Vec<ConfigWarning>,
-    /// In the order of the text.
+    /// The configuration of each partition, in the order of the text.
     pub(crate) partitions: Vec<Wanted>,
 }
 

@@ -1,5 +1,6 @@
 //! An RM's requests, in order: taken apart, handed to the partitions a few chunks at a time, and
-//! acknowledged as long as not too much waits.
+//! acknowledged as long as not too much waits. A partition gets only a few chunks ahead, so that
+//! controls and reads come through while a long message is under way.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::mailbox::Receive;
 use crate::partition::{Chunk, Entry, Reports};
 use crate::step::Credit;
 
-/// Items of one chunk, and chunks in the inbox of a partition.
+/// The most items of one chunk, and the most chunks in the inbox of a partition.
 pub(crate) const CHUNK: usize = 256;
 const CHUNKS_AHEAD: usize = 2;
 
@@ -24,9 +25,9 @@ pub(crate) enum Body {
     Allocation(si::AllocationRequest),
     Application(si::ApplicationRequest),
     Node(si::NodeRequest),
-    /// What is really used.
+    /// Reports of what is really used.
     Utilization(Reports),
-    /// Tell when everything before this has been decided and said.
+    /// A barrier: the reply comes when everything before it has been decided and said.
     Barrier(oneshot::Sender<()>),
 }
 
@@ -57,7 +58,7 @@ impl Rm {
         self.pump();
     }
 
-    /// Hands each partition what it may have ahead.
+    /// Hands each partition as many chunks as it may have ahead.
     pub(super) fn pump(&mut self) {
         for held in self.partitions.values_mut() {
             while held.ahead < CHUNKS_AHEAD {

@@ -7,8 +7,9 @@
 //! its mailbox: the front inbox, which lives on the same thread, sets its [`Silence`].
 //!
 //! # Invariants
-//! * A partition has at most two chunks of at most 256 items in its inbox; what is beyond waits here (`intake`), and beyond [`Intake::waiting_items`] the senders wait.
-//! * The callback gets what a partition said in the order it was said.
+//! * A partition has at most two chunks of at most 256 items in its inbox; further items wait here
+//!   (`intake`), and beyond [`Intake::waiting_items`] the senders wait.
+//! * The callback gets the notices of a partition in their order.
 //! * What is sent to a lost partition is dropped: its RM will report everything anew, and must not
 //!   take anything for rejected.
 
@@ -59,8 +60,8 @@ use partitions::PartitionLink;
 use reconfiguring::{Deferred, Reconfiguration};
 use resolving::Resolving;
 
-/// Whether the callback of a session is to hear nothing more. Shared by the session and the front
-/// inbox, on one thread: once it is set, no word is on its way any more.
+/// Whether the callback of a session is to be told nothing more. Shared by the session and the
+/// front inbox, on one thread: once it is set, no message to the callback is on its way any more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Silence(Rc<Cell<bool>>);
 
@@ -74,14 +75,14 @@ impl Silence {
     }
 }
 
-/// This session, silent already, ends; the reply says what went with it.
+/// Ends this session, which is silent already; the reply says what went with it.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Supersede {
     pub(crate) reply: Option<oneshot::Sender<Removed>>,
 }
 
-/// What a session begins with.
+/// The parts that a session is made of.
 pub(crate) struct SessionParams<'a> {
     pub(crate) id: &'a Arc<str>,
     pub(crate) build_info: BTreeMap<String, String>,
@@ -93,14 +94,14 @@ pub(crate) struct SessionParams<'a> {
     pub(crate) users: &'a Rc<Users>,
 }
 
-/// See the module.
+/// The actor of one session of a resource manager.
 pub(crate) struct Rm {
     id: Arc<str>,
     mailbox: Mailbox<Self>,
     callback: Arc<dyn ResourceManagerCallback>,
     users: Rc<Users>,
     partitions: BTreeMap<Arc<str>, PartitionLink>,
-    /// Also those that are gone.
+    /// The number of its partitions so far, those included that are gone.
     partitions_so_far: u64,
     /// Partitions whose books are gone, until the RM registers again.
     lost: BTreeSet<Arc<str>>,
@@ -110,16 +111,16 @@ pub(crate) struct Rm {
     /// Its partitions have been told to close.
     is_ending: bool,
     events: EventStore,
-    /// What has gone with it so far, and who wants to know.
+    /// What has gone with it so far, and the reply that it is told by.
     removed: Removed,
     leave: Option<oneshot::Sender<Removed>>,
     in_force: InForce,
-    /// What stands for no configuration, in its policy group.
+    /// The configuration of RMs in its policy group that bring none.
     default_queues: Arc<Document>,
     reconfiguration: Option<Reconfiguration>,
     /// A request that waits for the owners of its applications.
     resolving: Option<Resolving>,
-    /// What waits until that or the reconfiguration is done, in order.
+    /// Messages that wait until that or the reconfiguration is done, in order.
     deferred: VecDeque<Deferred>,
     roster: Roster,
     build_info: Arc<BTreeMap<String, String>>,
@@ -178,7 +179,7 @@ impl Rm {
         (Mailbox::new(address, params.metrics), roster, silence)
     }
 
-    /// Counts what was refused and what had no effect.
+    /// Counts the items that were refused or had no effect.
     fn count(&self, notices: &[Notice]) {
         let metrics = &self.metrics;
         for notice in notices {
@@ -190,7 +191,7 @@ impl Rm {
         }
     }
 
-    /// Tells the callback; `partition` is the one that speaks, with the RM's prefix.
+    /// Tells the callback the notices of a partition, whose name has the RM's prefix.
     fn deliver(&mut self, partition: &str, notices: Vec<Notice>) {
         self.count(&notices);
         if self.silence.reigns() || notices.is_empty() {
@@ -215,7 +216,7 @@ impl Rm {
         }
     }
 
-    /// The last partition has gone.
+    /// Ends the session after its last partition has gone.
     fn end(&mut self, ctx: &mut Context<Self>) {
         if let Some(reply) = self.leave.take() {
             let _ = reply.send(self.removed);
@@ -267,7 +268,7 @@ impl Receive<Supersede> for Rm {
         for taken in self.blocked.drain(..) {
             let _ = taken.send(Err(not_here()));
         }
-        // Whoever waits for another answer learns it by a reply that is dropped.
+        // Callers that wait for another answer learn of the end by a reply that is dropped.
         self.reconfiguration = None;
         if let Some(resolving) = self.resolving.take() {
             let _ = resolving.taken.send(Err(not_here()));

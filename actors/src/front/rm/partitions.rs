@@ -1,4 +1,7 @@
 //! The partitions of a session: how they begin, where they are, and how they go.
+//!
+//! Reads are answered without the session, since a read must not wait behind a long request: they
+//! find the partitions in a [`Roster`].
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -96,7 +99,7 @@ impl Rm {
         self.partitions.insert(name, held);
     }
 
-    /// The way back for a partition.
+    /// The mailboxes by which a partition reaches its session.
     pub(super) fn link(&self) -> SessionLink {
         SessionLink {
             notices: self.mailbox.destination(),
@@ -121,7 +124,7 @@ impl Rm {
 /// A thread for a partition. Where the system has none left to give, or no file descriptors for it,
 /// the partition shares the front's: slower, and all goes on.
 fn own_arbiter(partition: &str) -> Option<Arbiter> {
-    // It has no other way to say that it cannot.
+    // A panic is the only sign of failure that this call gives.
     let arbiter = catch_unwind(Arbiter::new);
     if arbiter.is_err() {
         tracing::error!(partition, "no thread of its own: the partition shares the front's");

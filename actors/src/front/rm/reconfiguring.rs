@@ -1,16 +1,15 @@
-//! Another configuration for a session, and other states for its partitions (queues-and-config
-//! chapter, 9.2).
+//! Another configuration for a session, and other states for its partitions: `docs/reloading.md`.
 //!
 //! # How it goes
 //! The text was read before it came here ([`Document`]). Every partition is asked whether it could
 //! have its part of it (`Input::Prepare`, in the order of the RM's requests). When all have
-//! answered, all change, or none does; partitions that are not configured any more tell their last
-//! and close, new ones start empty. What the RM sends meanwhile is held back, so that none of it meets
-//! half of a change.
+//! answered, all change, or none does; partitions that are not configured any more tell of their
+//! applications and close, new ones start empty. What the RM sends meanwhile is held back, so that
+//! none of it meets half of a change.
 //!
 //! # When things go wrong
-//! A partition that is lost before it answered counts as a refusal; one that is lost while it closes
-//! is gone, which is what was wanted. A session that ends drops the reply.
+//! A partition that is lost before it answered counts as a refusal; one that is lost while it
+//! closes is gone, which is what was wanted. A session that ends drops the reply.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,18 +39,18 @@ pub(crate) fn policy_group(request: &si::RegisterResourceManagerRequest) -> &str
     if group.is_empty() { POLICY_GROUP } else { group }
 }
 
-/// What the session is configured with.
+/// The configuration of a session.
 #[derive(Clone)]
 pub(crate) struct InForce {
     policy_group: String,
     document: Arc<Document>,
     extra: BTreeMap<String, String>,
-    /// The text was not given but is the one that stands for none.
+    /// Whether no text was given, so that the default one counts.
     is_default: bool,
 }
 
 impl InForce {
-    /// Of a registration, with its text as it was read.
+    /// The configuration of a registration, with its text as it was read.
     pub(crate) fn of(
         request: &si::RegisterResourceManagerRequest,
         document: Arc<Document>,
@@ -68,19 +67,19 @@ impl InForce {
         &self.policy_group
     }
 
-    /// Its queue part.
+    /// The queue part of the configuration.
     pub(crate) fn document(&self) -> Arc<Document> {
         Arc::clone(&self.document)
     }
 }
 
-/// What is to come of a configuration.
+/// What a configuration is sent for.
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     Apply,
     /// It is only tried.
     None,
-    /// It is what stands for no text, from now on.
+    /// It is the default configuration from now on.
     Defaults(Arc<Document>),
 }
 
@@ -89,13 +88,13 @@ pub(crate) enum Effect {
 #[rtype(result = "()")]
 pub(crate) struct Reconfigure {
     pub(crate) request: si::UpdateConfigurationRequest,
-    /// What the text of the request means; nothing without one.
+    /// What the text of the request means; `None` if it has no text.
     pub(crate) read: Option<Result<Arc<Document>, ConfigErrors>>,
     pub(crate) effect: Effect,
     pub(crate) reply: oneshot::Sender<Outcome>,
 }
 
-/// What came of a [`Reconfigure`].
+/// The answer to a [`Reconfigure`].
 pub(crate) type Outcome = Result<(ConfigurationUpdate, Comparison), ConfigurationError>;
 
 /// Two configurations that are to be compared.
@@ -107,15 +106,15 @@ pub(crate) struct Comparison {
     pub(crate) usage: Usage,
 }
 
-/// What is in force. From the embedding API.
+/// Asks for the configuration in force. From the embedding API.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct ReadConfiguration {
     pub(crate) reply: oneshot::Sender<Result<ConfigurationSnapshot, ConfigurationError>>,
 }
 
-/// Another state for a partition, named as in requests. From the embedding API. Without such a
-/// partition the reply is dropped.
+/// Puts a partition, named as in requests, into another state. From the embedding API. If there is
+/// no such partition, the reply is dropped.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct ChangeState {
@@ -124,18 +123,18 @@ pub(crate) struct ChangeState {
     pub(crate) reply: oneshot::Sender<Result<ObjectState, PartitionStateError>>,
 }
 
-/// What came while a configuration was on its way, or a request waited for its owners.
+/// A message that came while a configuration was on its way, or a request waited for its owners.
 pub(super) enum Deferred {
     Update(Update),
     Reconfigure(Reconfigure),
     ChangeState(ChangeState),
 }
 
-/// A configuration on its way.
+/// A configuration that is being put in force.
 pub(super) struct Reconfiguration {
     next: InForce,
     partitions: BTreeMap<Arc<str>, Wanted>,
-    /// Partitions that have not said yet whether they could.
+    /// Partitions that have not answered yet whether they could change.
     unanswered: BTreeSet<Arc<str>>,
     /// Partitions that close.
     leaving: BTreeSet<Arc<str>>,
@@ -144,7 +143,7 @@ pub(super) struct Reconfiguration {
     reply: oneshot::Sender<Outcome>,
 }
 
-/// What a request comes to before any partition is asked.
+/// The outcome of a request before any partition is asked.
 enum Opening {
     /// Nothing of the queues changes.
     Same(InForce),
@@ -152,12 +151,12 @@ enum Opening {
 }
 
 impl Rm {
-    /// Whether what comes must wait.
+    /// Whether messages of the RM must wait.
     pub(super) fn holds_back(&self) -> bool {
         self.reconfiguration.is_some() || self.resolving.is_some()
     }
 
-    /// Does what was held back, until something holds the rest back again.
+    /// Handles the messages that were held back, until something holds the rest back again.
     pub(super) fn go_on(&mut self) {
         while !self.holds_back()
             && let Some(deferred) = self.deferred.pop_front()
@@ -224,8 +223,9 @@ impl Rm {
         self.pump();
     }
 
-    /// The extra part counts for events of all RMs, the last that was sent: other defaults bring
-    /// none, and leave in force what another RM may have sent since.
+    /// Puts a configuration in force. The extra part that was sent last counts for the events of
+    /// all RMs. Other defaults bring none, and so must not undo what another RM may have sent
+    /// since.
     fn put_in_force(&mut self, next: InForce, effect: &Effect) {
         match effect {
             Effect::None => return,
@@ -238,7 +238,7 @@ impl Rm {
         self.in_force = next;
     }
 
-    /// Everything that can be said without the partitions.
+    /// Checks everything that can be checked without the partitions.
     fn open(
         &self,
         request: si::UpdateConfigurationRequest,
@@ -279,7 +279,7 @@ impl Rm {
         Ok(if is_same { Opening::Same(next) } else { Opening::Other(next) })
     }
 
-    /// A partition has answered, or never will.
+    /// Takes the answer of a partition, or the fact that it never will answer.
     pub(super) fn answered(
         &mut self,
         partition: &Arc<str>,
@@ -403,7 +403,7 @@ impl Receive<ReadConfiguration> for Rm {
         _ctx: &mut Context<Self>,
     ) {
         let InForce { policy_group, document, extra, .. } = self.in_force.clone();
-        // Whoever asked may have given up.
+        // The caller may have given up.
         let _ = reply.send(Ok(ConfigurationSnapshot {
             rm_id: self.id.to_string(),
             policy_group,

@@ -1,4 +1,4 @@
-//! New applications whose owners are not known yet (queues-and-config chapter, 8.2 and 8.3).
+//! New applications whose owners are not known yet: `docs/users.md#what-becomes-of-a-submission`.
 //!
 //! The groups of a user are needed before the application gets to its partition, and the resolver
 //! may be slow. The request then waits with everything that the RM sends after it, so that its
@@ -17,13 +17,13 @@ use crate::mailbox::Receive;
 pub(super) struct Resolving {
     request: si::ApplicationRequest,
     pub(super) taken: Taken,
-    /// Those there are.
+    /// The answers so far.
     answers: Answers,
-    /// Ends with this.
+    /// The lookups under way, which end when this is dropped.
     _lookups: JoinSet<()>,
 }
 
-/// Everybody whom a request needs has been looked up.
+/// Sent when all users whom a request needs have been looked up.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Resolved(Answers);
@@ -72,7 +72,7 @@ impl Receive<Resolved> for Rm {
         self.users.learn(&later);
         let Resolving { request, taken, mut answers, .. } = resolving;
         answers.join(later);
-        // What was remembered of others may be too old by now.
+        // What was remembered of other users may be too old by now.
         self.resolve(request, taken, answers);
         self.go_on();
         self.arm_events(ctx);

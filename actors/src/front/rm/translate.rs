@@ -1,8 +1,9 @@
 //! The interface's messages as requests: everything that can be said of an item without looking at
-//! the partition is said here (scheduler-interface chapter, 1.10 and 4).
+//! the partition is said here, so that its thread has only what is valid.
 //!
 //! Items of one message that concern one application are one visit, up to a chunk's size, in the
-//! order `allocations`, `asks`, ask releases, allocation releases (F11).
+//! order `allocations`, `asks`, ask releases, allocation releases
+//! (`docs/applications.md#order-of-the-items-of-a-message`).
 
 mod allocations;
 mod applications;
@@ -22,9 +23,9 @@ use crate::step::{Barrier, Notice, Op};
 
 /// A message in parts.
 pub(super) struct Translated {
-    /// For each partition, in order.
+    /// The requests for each partition, in order.
     pub(super) chunks: Vec<(Arc<str>, Vec<Entry>)>,
-    /// What names no partition of this RM: answered at once.
+    /// The answers to items that name no partition of this RM; they go out at once.
     pub(super) refused: Vec<Notice>,
 }
 
@@ -120,13 +121,13 @@ impl Rm {
         config::qualified_name(name, &self.id).ok().filter(|full| self.is_partition(full))
     }
 
-    /// A mark for every partition; the reply comes when the last has been passed on.
+    /// Sends a barrier to every partition; the reply comes when the last has passed it on.
     pub(super) fn translate_barrier(&self, reply: oneshot::Sender<()>) -> Translated {
         let barrier = Arc::new(Barrier::new(reply));
         self.for_each_partition(|| LocalErrand::Barrier(Arc::clone(&barrier)))
     }
 
-    /// Any partition may know what was measured.
+    /// Sends reports to every partition, since each of them may know what was measured.
     pub(super) fn translate_reports(&self, reports: Reports) -> Translated {
         let reports = Arc::new(reports);
         self.for_each_partition(|| LocalErrand::Observe(Arc::clone(&reports)))

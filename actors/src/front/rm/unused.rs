@@ -1,8 +1,8 @@
-//! What an RM wants of the service in its extra map and does not get yet.
+//! Keys in the extra map of an RM that the scheduler knows and does not obey yet.
 //!
-//! The map is kept and shown as it came (queues-and-config chapter, 9.2). Most keys in it are the
-//! RM's own and none of our business, so that an unknown one is no fault; but whoever sets one that
-//! the interface gives to the scheduler waits for an effect, and should read that there is none.
+//! The map is kept and shown as it came. Most keys in it are the RM's own, so that an unknown one
+//! is no fault. An operator who sets a key that the interface gives to the scheduler expects an
+//! effect, and should read in the log that there is none.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn s9_2_keys_of_the_scheduler_without_an_effect_are_named_and_no_others() {
+    fn keys_of_the_scheduler_without_an_effect_are_named_and_no_others() {
         let mut extra = BTreeMap::new();
         for key in [
             "admissionController.filtering.bypassNamespaces",

@@ -1,4 +1,6 @@
-//! Asks, allocations that exist, and releases.
+//! Asks, allocations that exist, and releases: `docs/applications.md#three-forms-of-asking` and
+//! `docs/applications.md#releasing-allocations`. Whether an allocation asks or reports has to be
+//! told by its fields, since all clients use one message for both.
 
 use std::sync::Arc;
 
@@ -170,8 +172,9 @@ impl Rm {
         gathering.op(&partition, Arc::from(release.application_id.as_str()), op);
     }
 
-    /// Why the RM sends a release. A type that is not defined means that the RM stopped it, unless
-    /// such releases are to be ignored (V42).
+    /// Why the RM sends a release. A type that is not defined means that the RM stopped the
+    /// allocation. Where the session is set so (`session.strict_enums`), such a release is ignored
+    /// instead.
     fn cause(&self, termination_type: i32, gathering: &mut Gathering) -> Option<Cause> {
         match si::TerminationType::try_from(termination_type) {
             Ok(si::TerminationType::Timeout) => Some(Cause::ConfirmedTimeout),

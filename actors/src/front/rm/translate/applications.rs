@@ -1,4 +1,4 @@
-//! Applications that come and go.
+//! Applications that come and go, with their owners, since a partition knows no resolver.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use crate::api::users::Answers;
 use crate::partition::{RefusedItem, Request};
 
 impl Rm {
-    /// `answers`: of the lookups that the request waited for.
+    /// Translates a request for applications; `answers` are those of the lookups that it waited
+    /// for.
     pub(in crate::front::rm) fn translate_application(
         &mut self,
         request: si::ApplicationRequest,

@@ -97,7 +97,8 @@ impl Rm {
         })
     }
 
-    /// The event of a node that comes, though to no partition (N3).
+    /// The event that a node which names no partition is open or closed. It has its events although
+    /// it is rejected.
     fn schedulable(&self, id: &Arc<str>, open: bool) -> Option<Notice> {
         let event = || Event::schedulable(id, open, self.clock.now_ns());
         self.events.tracking().is_on().then(|| Notice::Happened(Box::new(event())))
