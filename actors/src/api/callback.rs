@@ -1,4 +1,7 @@
 //! What a resource manager implements to be told of decisions and asked for predicates.
+//!
+//! It is a trait of plain calls and not a channel, because an RM in the same process is asked for
+//! predicates in the middle of a placement, and its answer decides.
 
 use std::future::Future;
 use std::pin::Pin;

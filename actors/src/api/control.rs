@@ -1,4 +1,5 @@
-//! Control one session of an RM: what whoever carries its messages has to say beside them.
+//! Controls of one session of an RM, for the code that carries its messages: a stream that breaks,
+//! a window, a dialect. The RM itself cannot send them, since they are about its connection.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::front::rm_proxy::{DiagnoseSession, RmProxy, SessionKey, SteerSession}
 use crate::mailbox::Mailbox;
 use crate::partition::Control;
 
-/// Steers the session that was current when it was made; once that is over, nothing happens.
+/// Controls the session that was current when it was made; once that is over, nothing happens.
 /// Calls return at once and are obeyed in order, after what the RM sent before and ahead of such
 /// requests of it as still wait their turn.
 #[derive(Clone, Debug)]

@@ -1,4 +1,5 @@
-//! What calls of the embedding API come to: values and errors, on which the engine stands as well.
+//! What calls of the embedding API answer: values and errors. The engine uses them, too, so they
+//! are apart from the handle, which uses the engine.
 
 use std::collections::BTreeMap;
 
@@ -69,13 +70,13 @@ pub enum ReadError {
 /// A configuration was taken, or would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigurationUpdate {
-    /// Whose it is.
+    /// The id of the RM.
     pub rm_id: String,
     /// The text that was in force.
     pub old_config: String,
-    /// Of [`Self::old_config`].
+    /// The checksum of [`Self::old_config`].
     pub old_checksum: String,
-    /// Of the text that is in force now.
+    /// The checksum of the text that is in force now.
     pub new_checksum: String,
     /// Whether the two differ; if they do not, nothing was done to the queues.
     pub changed: bool,
@@ -98,9 +99,9 @@ pub enum ConfigurationError {
     /// The policy group of an RM cannot change while it is registered.
     #[error("policy group `{given}` is not `{registered}`, that of the registration")]
     PolicyGroup {
-        /// In the request.
+        /// The policy group in the request.
         given: String,
-        /// At the registration.
+        /// The policy group of the registration.
         registered: String,
     },
     /// The text is not valid.
@@ -130,15 +131,15 @@ impl From<UpdateError> for ConfigurationError {
 /// The configuration in force for an RM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigurationSnapshot {
-    /// Whose it is.
+    /// The id of the RM.
     pub rm_id: String,
-    /// `queues` unless the registration named another.
+    /// The policy group: `queues` unless the registration named another.
     pub policy_group: String,
     /// The text of the queue configuration (YAML).
     pub config: String,
-    /// As the RM sent it last, with whatever secrets are in it.
+    /// The extra part as the RM sent it last, with whatever secrets are in it.
     pub extra_config: BTreeMap<String, String>,
-    /// Of [`Self::config`]: 64 upper-case hex digits.
+    /// The checksum of [`Self::config`]: 64 upper-case hex digits.
     pub checksum: String,
 }
 

@@ -3,7 +3,8 @@
 //! An RM in the same process answers [`predicates`](crate::ResourceManagerCallback::predicates) at
 //! once. One behind a network cannot: its questions travel in batches, many placements wait at the
 //! same time, and each holds its node and its queue's quota until it is answered. Which of the two
-//! holds is a [`Predicates`], set through a [`ResourceManagerControl`](crate::ResourceManagerControl).
+//! holds is a [`Predicates`], set through a
+//! [`ResourceManagerControl`](crate::ResourceManagerControl).
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ pub enum Predicates {
         /// At least one.
         in_flight: usize,
     },
-    /// Nobody is there to ask: what waits for an answer is taken back, and nothing is placed.
+    /// The RM cannot be asked: placements that wait for an answer are taken back, and nothing is
+    /// placed.
     Hold,
 }
 
@@ -36,7 +38,7 @@ pub struct QuestionId(pub u64);
 /// May this request run on the first of these nodes that passes?
 #[derive(Clone, Debug)]
 pub struct PredicateQuestion {
-    /// For the answer.
+    /// The number that the answer has to name.
     pub id: QuestionId,
     /// The application of the request.
     pub application: Arc<str>,
@@ -44,7 +46,7 @@ pub struct PredicateQuestion {
     pub key: Arc<str>,
     /// Candidates in the order of preference; never empty.
     pub nodes: Vec<Arc<str>>,
-    /// For an allocation; otherwise for a reservation.
+    /// Whether the question is about an allocation; otherwise it is about a reservation.
     pub allocate: bool,
     /// Where the answer goes.
     pub answers: AnswerSink,
@@ -53,9 +55,9 @@ pub struct PredicateQuestion {
 /// The answer to a [`PredicateQuestion`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PredicateAnswer {
-    /// Of the question.
+    /// The number of the question.
     pub id: QuestionId,
-    /// What it says.
+    /// The answer itself.
     pub verdict: Verdict,
 }
 
@@ -64,7 +66,7 @@ pub struct PredicateAnswer {
 pub enum Verdict {
     /// The candidate at this position passes; those before it do not.
     Passed {
-        /// In the question's `nodes`.
+        /// The position in the question's `nodes`.
         position: usize,
         /// What makes the answer void.
         scope: Scope,
@@ -76,10 +78,9 @@ pub enum Verdict {
         /// Why, each with the number of nodes.
         reasons: Vec<(String, u32)>,
     },
-    /// Some candidates did not answer in time, or nobody is there who could, and that counts as a
-    /// refusal: the request waits as if it had [`Failed`](Self::Failed). But it is no request for
-    /// more machines: a silent RM must not look like a full cluster (scheduler-interface chapter,
-    /// 2.5).
+    /// Some candidates were not answered for in time, or the RM cannot be asked, and that counts as
+    /// a refusal: the request waits as if it had [`Failed`](Self::Failed). But it is no request for
+    /// more machines: a silent RM must not look like a full cluster.
     Presumed {
         /// Why, each with the number of nodes.
         reasons: Vec<(String, u32)>,
@@ -91,11 +92,11 @@ pub enum Verdict {
 /// Earlier answers may be wrong by now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Invalidation {
-    /// About these nodes.
+    /// Answers about these nodes may be wrong.
     pub nodes: Vec<String>,
-    /// About requests with these allocation keys.
+    /// Answers about requests with these allocation keys may be wrong.
     pub keys: Vec<String>,
-    /// About everything.
+    /// All answers may be wrong.
     pub all: bool,
 }
 
@@ -120,7 +121,7 @@ impl AnswerSink {
         self.0.answers.post(Answers(answers));
     }
 
-    /// The RM was to be asked and never was.
+    /// Notes questions that never reached the RM.
     pub(crate) fn unasked(&self, questions: Vec<QuestionId>) {
         self.0.unasked.post(Unasked(questions));
     }
@@ -136,7 +137,7 @@ impl AnswerSink {
     }
 }
 
-/// Answers to questions about placements. From whoever was asked.
+/// Answers to questions about placements. From the RM that was asked, by its [`AnswerSink`].
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Answers(pub(crate) Vec<PredicateAnswer>);

@@ -1,4 +1,8 @@
 //! Talking to a scheduler: the handle of the embedding API.
+//!
+//! A call that asks or changes something is a message to the front inbox or a survey of a
+//! partition. So a handle works from any thread, and a read sees a partition between two steps,
+//! never half of one.
 
 mod builder;
 mod configuration;
@@ -64,8 +68,8 @@ impl SchedulerHandle {
     }
 
     /// Registers an RM. One that is registered already is cleaned up first: its partitions go, and
-    /// its earlier callback hears nothing more. With a long configuration (64 KiB) that is when it has
-    /// been read, which delays no other RM.
+    /// its earlier callback hears nothing more. With a long configuration (64 KiB) that is when it
+    /// has been read, which delays no other RM.
     pub async fn register_resource_manager(
         &self,
         request: si::RegisterResourceManagerRequest,
@@ -98,9 +102,9 @@ impl SchedulerHandle {
         self.update(r.rm_id.clone(), Body::Node(r)).await
     }
 
-    /// Returns when everything that all RMs sent so far is decided, said and heard, and nothing more
-    /// can be decided without outside change; answers about predicates are waited for, and the end of
-    /// a hold is not. Virtual time passes only while asks wait for their application (see
+    /// Returns when everything that all RMs sent so far is decided, said and heard, and nothing
+    /// more can be decided without outside change; answers about predicates are waited for, and the
+    /// end of a hold is not. Virtual time passes only while asks wait for their application (see
     /// [`SchedulerBuilder::reorder_window`]).
     pub async fn settle(&self) {
         for settled in self.proxy.ask(SettleAll).await.unwrap_or_default() {
@@ -116,7 +120,7 @@ impl SchedulerHandle {
         settled.await.map_err(|_| UpdateError::Stopped)
     }
 
-    /// What steers the present session of an RM.
+    /// The controls of the present session of an RM.
     pub async fn control(&self, rm_id: &str) -> Result<ResourceManagerControl, UpdateError> {
         let found = self.proxy.ask(FindSession(rm_id.to_owned())).await;
         let session = found.map_err(|_| UpdateError::Stopped)??;
@@ -274,7 +278,7 @@ impl SchedulerHandle {
         self.metrics.registry()
     }
 
-    /// The counters of callback streams, for whoever carries those.
+    /// The counters of callback streams, for the service that carries those.
     pub fn callback_metrics(&self) -> CallbackMetrics {
         self.metrics.callback.clone()
     }

@@ -1,4 +1,5 @@
-//! Setting a scheduler up and starting it.
+//! Setting a scheduler up and starting it. All settings are given before the start, since
+//! partitions copy them when they begin.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -91,7 +92,7 @@ impl SchedulerBuilder {
     }
 
     /// Whether an allocation is taken back when it has run for the `executionTimeoutMilliSeconds`
-    /// of its ask (applications chapter, 2.8). It is unless set.
+    /// of its ask (`docs/applications.md#execution-timeout`). It is unless set.
     #[must_use]
     pub fn enforce_execution_timeout(mut self, enforce: bool) -> Self {
         self.intake.enforces_execution_timeout = enforce;
@@ -99,7 +100,8 @@ impl SchedulerBuilder {
     }
 
     /// Whether changes of a node that is not there are rejected, rather than ignored and counted
-    /// (scheduler-interface chapter, V48). They are not unless set: no client of old expects it.
+    /// (`docs/nodes.md#another-capacity`). They are not unless set, because older clients do not
+    /// expect it.
     #[must_use]
     pub fn reject_node_updates(mut self, reject: bool) -> Self {
         self.intake.rejects_node_updates = reject;
@@ -107,8 +109,8 @@ impl SchedulerBuilder {
     }
 
     /// How many items of an RM may wait for its partitions before
-    /// [`SchedulerHandle::update_allocation`] and its like wait, too; 65,536 unless set. Whoever
-    /// waits goes on at half of it.
+    /// [`SchedulerHandle::update_allocation`] and its like wait, too; 65,536 unless set. The
+    /// calls that wait return when no more than half of that many items wait.
     #[must_use]
     pub fn ingress_items(mut self, items: usize) -> Self {
         self.intake.waiting_items = items;
@@ -153,8 +155,8 @@ impl SchedulerBuilder {
     }
 
     /// Who says which groups a user is in, for partitions whose configuration names `name` as
-    /// `usergroupresolver.type`. The empty name, and each that is not known, means that a user is in
-    /// one group of the same name.
+    /// `usergroupresolver.type`. The empty name, and each that is not known, means that a user is
+    /// in one group of the same name.
     #[must_use]
     pub fn user_group_resolver(
         mut self,

@@ -1,5 +1,7 @@
 //! What an operator does to a running scheduler: another configuration, another state of a
-//! partition, an RM that has to go (scheduler-interface chapter, 3.9; queues-and-config chapter, 9).
+//! partition, an RM that has to go (`docs/admin.md`, `docs/reloading.md`).
+//!
+//! Texts are read here and not by the front, because all RMs would wait for it there.
 
 use std::sync::Arc;
 
@@ -121,7 +123,7 @@ impl SchedulerHandle {
     }
 
     /// As [`Self::set_policy_queues`], for a group that has none so far, and only for RMs that
-    /// register from now on: for whoever finds it at a registration.
+    /// register from now on: for a caller that brings it with a registration.
     pub async fn offer_policy_queues(&self, group: &str, yaml: &str) -> Result<(), ConfigErrors> {
         let document = read(yaml.to_owned()).await?;
         let group = group.to_owned();
@@ -153,8 +155,8 @@ pub(super) async fn read(text: String) -> Result<Arc<Document>, ConfigErrors> {
     off_thread(text.len(), move || Document::read(text)).await
 }
 
-/// Computes on a thread for such work what would take a while. Without a runtime, or for little, the
-/// caller's own has to do.
+/// Computes on a thread for such work what would take a while. Without a runtime, or for little,
+/// the caller's own has to do.
 async fn off_thread<T: Send + 'static>(
     bytes: usize,
     compute: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! Where applications go, and who uses how much of which queue.
+//! Reads of placement rules, and of what users and groups use.
 
 use super::{SchedulerHandle, ask};
 use crate::api::outcomes::ReadError;

@@ -1,4 +1,5 @@
-//! What others measure and what follows from it (scheduler-interface chapter, 3.10).
+//! What others measure and what follows from it: `docs/admin.md#measured-use`. Reports go by the
+//! way of requests, since a report about a node must not overtake the node.
 
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use crate::snapshot::NodeRecommendation;
 impl SchedulerHandle {
     /// Takes what was really used by nodes and allocations of an RM, measured at one time (ns since
     /// the epoch; 0: now). It is kept for 5 minutes, newer measurements win, and nothing is ever
-    /// accounted by it. Ordered with what the RM sends: a report may follow the node that it is about at
-    /// once. Returns how many reports were taken and how many name nothing that is known
+    /// accounted by it. Ordered with what the RM sends: a report may follow the node that it is
+    /// about at once. Returns how many reports were taken and how many name nothing that is known
     /// (or have an amount that is negative or cannot be read).
     pub async fn report_utilization(
         &self,
