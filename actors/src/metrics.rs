@@ -1,5 +1,5 @@
-//! Everything this crate counts: one struct, registered once, shared by all actors
-//! (rest-events-metrics chapter, section 4).
+//! Everything this crate counts: one struct, registered once, shared by all actors. For readers of
+//! the numbers, `docs/metrics.md`.
 //!
 //! # Why three kinds of counting
 //! * What happens rarely goes straight into a counter of [`Metrics`].
@@ -102,19 +102,19 @@ pub struct Attempts {
 /// `yunikorn_scheduler_node`: up and down with each event, over all partitions.
 #[derive(Debug)]
 pub struct Nodes {
-    /// In a partition, draining and unhealthy ones included.
+    /// Nodes in a partition, draining and unhealthy ones included.
     pub active: IntGauge,
-    /// Draining.
+    /// Nodes that drain.
     pub draining: IntGauge,
     /// Refused: its partition is unknown, or one of its allocations was. Never lowered.
     pub failed: IntGauge,
-    /// Taken away by its RM. Never lowered.
+    /// Nodes that were taken away by their RM. Never lowered.
     pub decommissioned: IntGauge,
-    /// Not ready.
+    /// Nodes that are not ready.
     pub unhealthy: IntGauge,
 }
 
-/// `yunikorn_event_total_…` (4.4): gauges that only rise.
+/// `yunikorn_event_total_…`: gauges that only rise, since dashboards know them as gauges.
 #[derive(Debug)]
 pub struct Events {
     created: IntGauge,
@@ -155,20 +155,20 @@ impl Events {
         }
     }
 
-    /// So many events came from a partition and are in the ring.
+    /// Counts events that came from a partition and are in the ring.
     pub fn passed(&self, events: usize) {
         for gauge in [&self.created, &self.channeled, &self.processed] {
             gauge.add(count(events));
         }
     }
 
-    /// So many are kept for their RM, and so many are not.
+    /// Counts events that are kept for their RM, and those that are not.
     pub fn stored(&self, kept: usize, dropped: usize) {
         self.stored.add(count(kept));
         self.not_stored.add(count(dropped));
     }
 
-    /// So many were taken out for their RM.
+    /// Counts events that were taken out for their RM.
     pub fn collected(&self, events: usize) {
         self.collected.add(count(events));
     }
@@ -177,11 +177,11 @@ impl Events {
 /// `monoceros_utilization_reports_total`.
 #[derive(Debug)]
 pub struct Utilization {
-    /// Of nodes and allocations that are known.
+    /// Reports of nodes and allocations that are known.
     pub accepted: IntCounter,
-    /// Of what is not known.
+    /// Reports of nodes and allocations that are not known.
     pub unknown: IntCounter,
-    /// With an amount that is negative or cannot be read.
+    /// Reports with an amount that is negative or cannot be read.
     pub refused: IntCounter,
 }
 
@@ -351,8 +351,8 @@ impl Metrics {
         self.scraped.set_node_load(nodes);
     }
 
-    /// Sets the family of what is really used: by all nodes, and by all allocations, of which it was
-    /// reported of late.
+    /// Sets the family of what is really used: by all nodes, and by all allocations, of which it
+    /// was reported of late.
     pub fn set_observed(&self, by_nodes: &Resources, by_allocations: &Resources) {
         self.scraped.set_observed(by_nodes, by_allocations);
     }

@@ -14,7 +14,7 @@ use super::{ActorKind, Metrics, SAMPLE_EVERY};
 
 pub(super) type PerKind<T> = [T; ActorKind::ALL.len()];
 
-/// From a good handler to one that everybody notices, each four times the one before.
+/// Bounds from a usual handler to one that holds everything up, each four times the one before.
 const ACTOR_BUCKETS: [f64; 11] = [
     1e-7, 4e-7, 1.6e-6, 6.4e-6, 2.56e-5, 1.024e-4, 4.096e-4, 1.6384e-3, 6.5536e-3, 2.62e-2, 1.05e-1,
 ];
@@ -79,7 +79,7 @@ impl Actors {
     }
 }
 
-/// Says of every so many messages that they are timed, on whatever thread.
+/// Decides which messages are timed: one in [`SAMPLE_EVERY`], over all threads.
 #[derive(Debug, Default)]
 pub(super) struct Sampler(AtomicU32);
 
@@ -141,8 +141,8 @@ impl Metrics {
         Posted { metrics: Arc::clone(self), kind, wait }
     }
 
-    /// An actor of `kind` begins to handle a message that came by an address. What is returned is kept until it
-    /// has.
+    /// An actor of `kind` begins to handle a message that came by an address. What is returned is
+    /// kept until it has.
     #[must_use = "the timer ends when it is dropped"]
     pub fn handles(&self, kind: ActorKind) -> Option<HistogramTimer> {
         self.actors.messages[kind as usize].inc();

@@ -1,5 +1,5 @@
-//! What is counted of callback streams (scheduler-interface chapter, section 2). Whoever carries
-//! them counts; the numbers are here because all metrics are.
+//! What is counted of callback streams. The service, which carries the streams, does the counting;
+//! the numbers are here because all metrics are registered in one place.
 
 use prometheus::IntCounter;
 
@@ -19,7 +19,7 @@ pub struct CallbackMetrics {
     pub dropped_events: IntCounter,
 }
 
-/// What became of a question to an RM.
+/// The end of a question to an RM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryOutcome {
     /// A node passed.
@@ -120,7 +120,7 @@ impl CallbackMetrics {
         self.queries[outcome as usize].inc();
     }
 
-    /// So many questions came to that end.
+    /// Counts questions that came to that end.
     pub fn queries(&self, outcome: QueryOutcome, n: usize) {
         self.queries[outcome as usize].inc_by(n as u64);
     }

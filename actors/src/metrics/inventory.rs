@@ -1,4 +1,5 @@
-//! Registers families and remembers them, so that what is documented is what is exported.
+//! Registers families and remembers them, so that the documentation cannot miss one that is
+//! exported.
 
 use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,

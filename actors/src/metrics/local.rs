@@ -3,7 +3,7 @@
 //! # Why
 //! A partition handles up to a million messages a second on one core, most of them in well under
 //! a microsecond. An atomic add per message, or two readings of the clock, would show; adding one
-//! to a number in the cache does not. So whoever owns these counts adds here and calls
+//! to a number in the cache does not. So the owner of these counts adds here and calls
 //! [`LocalCounts::flush`] when a step has come home; one message in [`SAMPLE_EVERY`] is timed.
 //!
 //! # Invariants
@@ -46,7 +46,7 @@ pub struct LocalCounts {
     shared: Arc<Metrics>,
 }
 
-/// See [`LocalCounts::predicates`].
+/// The counts of predicates that an RM answers later.
 #[derive(Debug)]
 pub struct PredicateCounts {
     /// Questions asked: one each.
@@ -63,7 +63,7 @@ pub struct PredicateCounts {
     /// what they said.
     pub cancelled: LocalIntCounter,
     open: IntGauge,
-    /// What the gauge has of this partition.
+    /// The number of open questions of this partition that the gauge includes.
     told: i64,
 }
 
@@ -77,7 +77,7 @@ impl PredicateCounts {
         Self { asked, passed, failed, unanswered, void, cancelled, open, told: 0 }
     }
 
-    /// So many questions are open.
+    /// Sets the number of open questions.
     pub fn in_flight(&mut self, questions: usize) {
         let open = i64::try_from(questions).unwrap_or(i64::MAX);
         if open != self.told {

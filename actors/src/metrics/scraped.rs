@@ -1,4 +1,4 @@
-//! Families that are read off the state of the cluster when somebody asks.
+//! Families that are read off the state of the cluster for each scrape.
 //!
 //! # Why not gauges
 //! Some of these families have the path of a queue or a resource in their *name*, queues come and
@@ -71,7 +71,7 @@ struct Readings {
     queues: BTreeMap<String, BTreeMap<Fact, i64>>,
     /// Nodes per range, by resource.
     nodes: BTreeMap<Arc<str>, [i64; RANGES.len()]>,
-    /// What is really used, by whom and by resource.
+    /// What is really used, by nodes or by allocations, and by resource.
     observed: BTreeMap<(&'static str, Arc<str>), i64>,
 }
 
@@ -346,7 +346,7 @@ fn sanitised(text: &str) -> String {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         name.push('_');
     }
-    // Byte by byte, as the chapter says: a letter of two bytes becomes two underscores.
+    // Byte by byte, as dashboards expect the names: a letter of two bytes becomes two underscores.
     name.extend(text.bytes().map(char::from).map(|c| if allowed(c) { c } else { '_' }));
     name
 }
