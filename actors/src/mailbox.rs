@@ -1,10 +1,10 @@
-//! Sending to the actors that are sent to from other threads: the front's, partitions, outlets.
+//! Sending to the actors that get messages from other threads: the front's, partitions, outlets.
 //!
 //! # Why not an address alone
-//! Whoever is slow shows in its mailbox first. Everything that is sent by a [`Mailbox`] is counted,
-//! and one message in so many is timed, in one place; an actor that implements [`Receive`] instead of
-//! `Handler` cannot be sent anything past it. The actors that a baton visits have plain addresses:
-//! there is one baton, which counts for itself.
+//! An actor that is too slow shows first in its mailbox. Everything that is sent by a [`Mailbox`]
+//! is counted, and one message in so many is timed, in one place; an actor that implements
+//! [`Receive`] instead of `Handler` cannot be sent anything past it. The actors that a baton visits
+//! have plain addresses: there is one baton, which counts for itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) trait Receive<M: Message>: Measured {
     fn receive(&mut self, message: M, ctx: &mut Context<Self>) -> M::Result;
 }
 
-/// A message on its way, with what is measured of it.
+/// A message on its way, with the measurement of its wait.
 pub(crate) struct Mailed<M> {
     message: M,
     posted: Posted,
@@ -116,7 +116,7 @@ impl<A: Measured> Mailbox<A> {
         self.address.connected()
     }
 
-    /// Where messages of one kind go.
+    /// This mailbox, for messages of one kind.
     pub(crate) fn destination<M>(&self) -> Destination<M>
     where
         M: Message + Send + 'static,
@@ -132,7 +132,7 @@ impl<A: Measured> Mailbox<A> {
     }
 }
 
-/// Where messages of one kind go, for whoever need not know what the actor is.
+/// A mailbox for messages of one kind, for senders that need not know the type of the actor.
 pub(crate) struct Destination<M>
 where
     M: Message + Send,

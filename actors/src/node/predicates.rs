@@ -22,8 +22,8 @@ use crate::step::{Baton, Notice, Passed, Placement, Settlement};
 /// Asks the predicate of an RM in this process.
 ///
 /// Whatever such an RM says reaches a decision here and nowhere else: an input of the offer that is
-/// under way, as what enters by the inbox is one of its step. Whoever records a partition writes the
-/// answers down here, and whoever replays one gives them here.
+/// under way, as what enters by the inbox is one of its step. Whoever records a partition writes
+/// the answers down here, and whoever replays one gives them here.
 pub(super) fn passes(placement: &mut Placement, node: &str, baton: &mut Baton) -> bool {
     let key = &placement.spec.key;
     let args = &mut baton.question;

@@ -158,7 +158,7 @@ impl Directory {
         entry
     }
 
-    /// Takes an application off; its slot is free again, and nobody waits for it any more.
+    /// Takes an application off; its slot is free again, and it waits for no node any more.
     pub(crate) fn forget_application(&mut self, slot: ApplicationSlot) -> ApplicationEntry {
         let entry = self.applications.remove(slot);
         self.application_by_id.remove(&entry.id);

@@ -1,8 +1,10 @@
 //! What travels through a partition: one boxed baton that owns the books.
 //!
+//! # Why a baton
 //! A partition runs one *step* at a time. A step is a baton that goes from actor to actor by
 //! `do_send` through synchronous handlers and comes home. State is written only with the baton in
-//! hand, so no two steps can overlap: there is no lock and no await, and the compiler checks it.
+//! hand, so that no two steps can overlap: there is no lock and no await, and the compiler checks
+//! it.
 //!
 //! Three things travel with the baton, one at a time:
 //! * an **offer** goes down the queues, is turned into decisions by an application and its nodes,
@@ -11,8 +13,8 @@
 //!   nodes it concerns ([`NodeWork`]), and then **climbs** the queues with what changed;
 //! * a **survey** goes from actor to actor and reads or renews each ([`Survey`]).
 //!
-//! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). On the baton
-//! is only what several handlers on its way look at.
+//! What a message brings is in the message, beside the baton (`Visit { baton, ops }`). The baton
+//! itself has only what several handlers on its way look at.
 //!
 //! # When things go wrong
 //! A baton that is lost (a panic in a handler, a dead mailbox) drops its [`Guard`], and that tells
@@ -85,7 +87,7 @@ pub(crate) struct Baton {
     /// The RM's predicates.
     pub(crate) callback: Arc<dyn ResourceManagerCallback>,
     pub(crate) home: Arc<Addr<Partition>>,
-    /// Where the RM answers questions about placements.
+    /// The sink for the RM's answers to questions about placements.
     pub(crate) answers: AnswerSink,
     /// Filled anew for each question, to spare the allocations.
     pub(crate) question: PredicatesArgs,
@@ -118,14 +120,14 @@ impl Drop for Guard {
 }
 
 impl Baton {
-    /// Says an event, if any are wanted; it is given the time.
+    /// Adds an event to the notices, if events are wanted; it is made with the time of the step.
     pub(crate) fn happens(&mut self, event: impl FnOnce(i64) -> Event) {
         if self.tracking.is_on() {
             self.notices.push(Notice::Happened(Box::new(event(self.now_ns))));
         }
     }
 
-    /// Notes that a node came or changed, for those who want no other.
+    /// Notes that a node came or changed, for the applications that wait for it by name.
     pub(crate) fn wake_named(&mut self, node: &Arc<str>) {
         let waiting = self.directory.named.take(node).into_iter();
         self.woken.extend(waiting.map(|slot| (slot, Arc::clone(node))));
@@ -175,7 +177,7 @@ impl Baton {
         self.homeward().do_send(crate::partition::Home(self));
     }
 
-    /// Its partition, which a message is counted for: that in which the baton comes home.
+    /// The address of its partition; the message by which the baton comes home is counted.
     pub(crate) fn homeward(&mut self) -> Arc<Addr<Partition>> {
         self.tally.post(ActorKind::Partition);
         Arc::clone(&self.home)

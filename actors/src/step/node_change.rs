@@ -1,5 +1,6 @@
 //! What an RM may want changed of a node, as a value: the partition makes it of a request, the
-//! reorder buffer may keep it for a while, and the node that is visited applies it.
+//! reorder buffer may keep it for a while, and the node that is visited applies it. Like
+//! [`Op`](super::Op) it must not know an actor, because it is part of what enters a partition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,12 +17,12 @@ pub(crate) enum NodeChange {
         occupied: Option<Resources>,
         attributes: BTreeMap<String, String>,
     },
-    /// No new allocations; or again.
+    /// Begins to drain (`true`), so that nothing new comes, or ends it.
     Drain(bool),
-    /// It leaves: tell what is on it.
+    /// The node leaves the partition, and reports what is on it.
     Leave,
-    /// Something that this scheduler did not place is here, or has another size now.
+    /// A foreign allocation is here, or has another size now.
     Foreign { key: Arc<str>, resources: Resources, tags: Option<Tags>, preemptable: bool },
-    /// It is no longer here.
+    /// The foreign allocation with this key is no longer here.
     ForeignGone(Arc<str>),
 }

@@ -1,6 +1,7 @@
-//! What an RM, a deadline or the partition may want of an application, as a value: the partition makes
-//! it of a request, the reorder buffer may keep it for a while, and the application that is visited
-//! does it (`application/ops.rs`).
+//! What an RM, a deadline or the partition may want of an application, as a value: the partition
+//! makes it of a request, the reorder buffer may keep it for a while, and the application that is
+//! visited does it (`application/ops.rs`). It is here and not with the application because it is
+//! part of what enters a partition, and must not know an actor.
 
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ pub(crate) enum Op {
     Unified(Arc<AskSpec>),
     /// An allocation that exists already on a node.
     Existing(Box<Existing>),
-    /// An ask, or an allocation with its UUID, that is not taken, whatever the application says.
-    /// What is allocated already stays as it is, without an answer.
+    /// An ask, or an allocation with its UUID, that is rejected whatever state the application is
+    /// in. If it is allocated already, it stays as it is, without an answer.
     Refused { spec: Arc<AskSpec>, uuid: Option<Arc<str>>, reason: Rejection },
     /// An ask is withdrawn; no key: all of them.
     WithdrawAsks(Option<Arc<str>>),
@@ -37,17 +38,17 @@ pub(crate) enum Op {
     Retry { key: Arc<str>, retry: u32 },
     /// An ask may go to a node again that the RM said could never run it.
     ExclusionOver { key: Arc<str>, node: Arc<str> },
-    /// It has backed off until then.
+    /// The back-off that was to end at this time is over.
     BackoffOver { until_ns: i64 },
     /// The application was Completing since then for as long as it may.
     CompletingOver { since_ns: i64 },
-    /// Its allocations on a node that left.
+    /// These allocations of it were on a node that left.
     Stranded(Vec<AllocationId>),
     /// An allocation ran for as long as its ask allows.
     Overdue(AllocationId),
     /// Placements that wait for their predicate are taken back.
     GiveUp(Vec<AllocationId>),
-    /// What predicates said may be wrong by now.
+    /// Earlier answers of predicates may be wrong by now.
     Invalidated(Arc<Invalidation>),
 }
 
@@ -55,7 +56,7 @@ pub(crate) enum Op {
 #[derive(Clone, Debug)]
 pub(crate) struct Existing {
     pub(crate) spec: Arc<AskSpec>,
-    /// Given by the RM, or the key.
+    /// The name that the RM gave it, or the key where it gave none.
     pub(crate) uuid: Arc<str>,
     pub(crate) node: Arc<str>,
 }
@@ -73,7 +74,7 @@ pub(crate) enum Which {
 pub(crate) enum Cause {
     /// It wants the allocation to end: it gets an answer.
     Stopped,
-    /// It confirms that it was preempted, as the core asked for: no answer.
+    /// It confirms that it was preempted, as the scheduler asked for: no answer.
     ConfirmedPreemption,
     /// It confirms that it was replaced: no answer.
     ConfirmedReplacement,
@@ -81,13 +82,13 @@ pub(crate) enum Cause {
     ConfirmedTimeout,
     /// It could not bind the allocation: the ask is pending again.
     SchedulingFailed,
-    /// It can never bind the allocation on that node: the ask is pending again, and does not go back
-    /// there for a while.
+    /// It can never bind the allocation on that node: the ask is pending again, and does not go
+    /// back there for a while.
     RefusedForGood,
 }
 
 impl Op {
-    /// What is asked for, by an op that asks.
+    /// The specification of what is asked for; `None` of an op that asks for nothing.
     pub(crate) fn spec(&self) -> Option<&AskSpec> {
         match self {
             Self::Ask(spec) | Self::Unified(spec) => Some(spec),
@@ -96,7 +97,7 @@ impl Op {
         }
     }
 
-    /// Whether it takes back what an earlier op wants that was not done yet.
+    /// Whether this op, a release, takes back an earlier op that was not done yet.
     pub(crate) fn takes_back(&self, earlier: &Self) -> bool {
         let Some(spec) = earlier.spec() else { return false };
         match self {
@@ -114,7 +115,7 @@ impl Op {
         }
     }
 
-    /// Says of what is asked for that it is rejected; nothing of an op that asks for nothing.
+    /// The notice that what is asked for is rejected; `None` of an op that asks for nothing.
     pub(crate) fn rejected(
         &self,
         application: &Arc<str>,

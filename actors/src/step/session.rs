@@ -1,4 +1,5 @@
-//! What a partition, its outlet and its baton tell the session of their RM.
+//! What a partition, its outlet and its baton tell the session of their RM. The messages are here
+//! and not with the session, so that nothing below the front depends on it.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::Notice;
 use crate::api::outcomes::Removed;
 use crate::mailbox::Destination;
 
-/// A partition said something. From its outlet.
+/// Notices of a partition, in order. From its outlet.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Notices {
@@ -37,11 +38,12 @@ pub(crate) struct PartitionLost {
 #[rtype(result = "()")]
 pub(crate) struct PartitionClosed {
     pub(crate) partition: Arc<str>,
-    /// What was in it.
+    /// The number of allocations, nodes and applications that were in it.
     pub(crate) removed: Removed,
 }
 
-/// A partition could have what was proposed, or why not. It stands still until it is concluded.
+/// The answer of a partition whether it could have the proposed configuration, or why not. It
+/// stands still until the proposal is concluded.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Prepared {
@@ -49,7 +51,7 @@ pub(crate) struct Prepared {
     pub(crate) answer: Result<PartitionUsage, TypeInUse>,
 }
 
-/// The way to the session.
+/// The mailboxes by which a partition reaches its session.
 #[derive(Clone)]
 pub(crate) struct SessionLink {
     pub(crate) notices: Destination<Notices>,

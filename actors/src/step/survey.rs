@@ -114,7 +114,7 @@ impl Route {
         self.nodes(baton.books.nodes.by_id())
     }
 
-    /// Whether nobody is left to visit.
+    /// Whether no actor is left to visit.
     pub(crate) fn is_empty(&self) -> bool {
         let Self { applications, queues, nodes } = self;
         applications.len() + queues.len() + nodes.len() == 0
