@@ -39,7 +39,7 @@ impl Application {
             let (id, state) = (Arc::clone(&self.book.id), self.book.state().text());
             return Err(Rejection::ApplicationState { id, state });
         }
-        if !baton.books.can_promise(&effects.promised, &spec.resources, spec.repeat.max(1)) {
+        if !baton.books.can_promise(&effects.promised, &spec.resources, spec.instances.max(1)) {
             return Err(Rejection::Overflow(Arc::clone(&spec.key)));
         }
         Ok(())

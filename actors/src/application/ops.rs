@@ -8,14 +8,14 @@
 use std::sync::Arc;
 
 use monoceros_rules::decide::parking::EXCLUDED_FOR;
-use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::nodes::{Exclusion, NodeSlot};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 use smallvec::SmallVec;
 
@@ -100,9 +100,9 @@ impl Application {
                 effects.touched |= self.book.asks.wake_named_by_return(&node);
             }
             Op::Retry { key, retry } => self.retry(&key, retry, effects),
-            Op::ExclusionOver { key, node } => {
+            Op::ExclusionOver { key, over } => {
                 if let Some(slot) = self.book.asks.slot_of(&key) {
-                    effects.touched |= self.book.asks.admit(slot, &node);
+                    effects.touched |= self.book.asks.admit(slot, &over);
                 }
             }
             Op::BackoffOver { until_ns } => effects.touched |= self.end_backoff(until_ns),
@@ -149,15 +149,22 @@ impl Application {
         }
     }
 
-    /// Excludes an ask from a node for a while
-    /// ([`EXCLUDED_FOR`](monoceros_rules::decide::parking::EXCLUDED_FOR)).
-    pub(super) fn exclude(&mut self, key: &Arc<str>, node: &Arc<str>, baton: &mut Baton) {
-        let Some(slot) = self.book.asks.slot_of(key) else { return };
-        if self.book.asks.exclude(slot, node) {
-            let (id, key, node) = (Arc::clone(&self.book.id), Arc::clone(key), Arc::clone(node));
-            let alarm = Alarm::ExclusionOver { application: self.slot, id, key, node };
-            baton.alarms.push((EXCLUDED_FOR, alarm));
-        }
+    /// An ask does not go back to a node for a while. A question about it that names the node is
+    /// asked again without.
+    pub(super) fn exclude(
+        &mut self,
+        slot: AskSlot,
+        node: Arc<str>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        self.give_up_ask(slot, baton, effects);
+        let wait_ns = i64::try_from(EXCLUDED_FOR.as_nanos()).unwrap_or(i64::MAX);
+        let over = Exclusion { node, until_ns: baton.now_ns.saturating_add(wait_ns) };
+        self.book.asks.exclude(slot, over.clone());
+        let (id, key) = (Arc::clone(&self.book.id), Arc::clone(&self.book.asks.ask(slot).key));
+        let alarm = Alarm::ExclusionOver { application: self.slot, id, key, over };
+        baton.alarms.push((EXCLUDED_FOR, alarm));
     }
 
     fn completing_over(&mut self, since_ns: i64, baton: &Baton) {

@@ -215,7 +215,7 @@ impl Application {
         baton.books.allocations.remove(placement.allocation);
         let ask = self.book.asks.ask_mut(slot);
         ask.attempted = true;
-        if !placement.refusals.is_empty() {
+        if !placement.refusals.is_empty() || ask.refusals().is_some() {
             ask.refusals_mut().reasons = placement.refusals;
         }
         let at = self.epoch(&baton);

@@ -58,6 +58,11 @@ impl Application {
             Settlement::NotTaken { position, assumed, is_void } => {
                 self.not_taken(number, (position, assumed, is_void), baton, effects);
             }
+            Settlement::NodeGone { assumed } => {
+                baton.tally.predicate_passed(true);
+                baton.books.unsettled.window.answered(true);
+                self.not_taken(number, (0, assumed, true), baton, effects);
+            }
             Settlement::Failed { reasons } => {
                 baton.tally.predicate_failed();
                 tracing::debug!(application = %self.book.id, question = number, ?reasons,

@@ -187,9 +187,9 @@ impl Application {
         if let Some(slot) = self.book.asks.slot_of(&key) {
             let pending = self.book.asks.give_back(slot);
             effects.pends(&pending);
-        }
-        if cause == Cause::RefusedForGood {
-            self.exclude(&key, &node, baton);
+            if cause == Cause::RefusedForGood {
+                self.exclude(slot, node, baton, effects);
+            }
         }
         self.end(id, EventKind::AllocationCancelled, None, baton, effects);
     }

@@ -37,7 +37,7 @@ use crate::metrics::{ActorKind, Metrics};
 use crate::partition::NodeReported;
 use crate::snapshot::NodeSnapshot;
 use crate::step::{
-    Answers, Baton, Consequences, NodeChange, NodeWork, PlaceAnswer, Placement, Surveyor,
+    Answers, Baton, Consequences, NodeChange, NodeWork, Passed, PlaceAnswer, Placement, Surveyor,
 };
 
 /// Holds what a placement needs, or says why not. From an application, which gets [`Placed`].
@@ -56,6 +56,8 @@ pub(crate) struct Place {
 #[rtype(result = "()")]
 pub(crate) struct Confirm {
     pub(crate) baton: Box<Baton>,
+    pub(crate) passed: Passed,
+    /// What else was answered, and what became of it so far.
     pub(crate) answers: Answers,
 }
 
@@ -433,13 +435,11 @@ impl Handler<Place> for Node {
 impl Handler<Confirm> for Node {
     type Result = ();
 
-    fn handle(&mut self, Confirm { mut baton, mut answers }: Confirm, _ctx: &mut Self::Context) {
+    fn handle(&mut self, confirm: Confirm, _ctx: &mut Self::Context) {
+        let Confirm { mut baton, passed, mut answers } = confirm;
         let _timer = baton.tally.message(ActorKind::Node);
-        if let Some(passed) = answers.take_passed() {
-            let number = passed.question;
-            let settlement = self.confirm(&passed, &mut baton);
-            answers.settled.extend(settlement.map(|settlement| (number, settlement)));
-        }
+        let settlement = self.confirm(&passed, &mut baton);
+        answers.settled.extend(settlement.map(|settlement| (passed.question, settlement)));
         baton.take_answers(answers);
     }
 }

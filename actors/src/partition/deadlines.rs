@@ -80,9 +80,9 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
-            Alarm::ExclusionOver { application, id, key, node } => {
+            Alarm::ExclusionOver { application, id, key, over } => {
                 if is_same(baton, application, &id) {
-                    let ops = vec![Op::ExclusionOver { key, node }];
+                    let ops = vec![Op::ExclusionOver { key, over }];
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }

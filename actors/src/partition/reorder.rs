@@ -216,8 +216,7 @@ impl ReorderBuffer {
 #[cfg(test)]
 mod tests {
     use monoceros_rules::values::resources::Resources;
-    use monoceros_rules::work::allocations::Form;
-    use monoceros_rules::work::asks::{AskSpec, Preemption};
+    use monoceros_rules::work::asks::AskSpec;
 
     use super::*;
     use crate::step::{Cause, Which};
@@ -333,20 +332,7 @@ mod tests {
     #[test]
     fn a_release_makes_what_it_takes_back_wait_no_more() {
         let mut buffer = buffer();
-        let spec = AskSpec {
-            key: Arc::from("key"),
-            resources: Resources::of(&[("vcore", 1)]),
-            repeat: 1,
-            priority: 0,
-            created_ns: None,
-            required_node: None,
-            originator: false,
-            preemption: Preemption::default(),
-            task_group: None,
-            execution_timeout_ms: None,
-            form: Form::Ask,
-            tags: None,
-        };
+        let spec = AskSpec::new("key", Resources::of(&[("vcore", 1)]));
         let ask = Op::Ask(Arc::new(spec));
         let _ = buffer.put(app("x"), Item::Op(Arc::from("x"), ask), SECOND);
         let release =

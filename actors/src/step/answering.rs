@@ -33,6 +33,8 @@ pub(crate) enum Settlement {
     /// A candidate passes and the placement is not settled there: it is void, or the node cannot
     /// have it any more.
     NotTaken { position: usize, assumed: bool, is_void: bool },
+    /// The candidate that passes has left.
+    NodeGone { assumed: bool },
     /// None of the candidates passes.
     Failed { reasons: Vec<(String, u32)> },
     /// The RM did not answer, and that counts as a refusal.
@@ -71,51 +73,26 @@ impl Answers {
         Ok(())
     }
 
-    /// The node that the next answer has to be confirmed by; those before it need no node.
-    pub(crate) fn next_node(&mut self, books: &Books) -> Option<NodeSlot> {
-        while let Some((number, verdict)) = self.left.front() {
-            if let Some(question) = books.unsettled.get(*number)
-                && let Some(Verdict::Passed { position, .. }) = verdict
-                && let Some(candidate) = question.candidates.get(*position)
-                && let Some(node) = books.nodes.slot_of(candidate)
-            {
-                return Some(node);
-            }
-            let (number, verdict) = self.left.pop_front().expect("it was looked at");
-            if let Some(question) = books.unsettled.get(number) {
-                let settlement = Settlement::without_node(verdict, question.candidates.len());
-                self.settled.push((number, settlement));
-            }
+    /// The next answer that says that a node passes, and that node; those before it need no node.
+    pub(crate) fn next_passed(&mut self, books: &Books) -> Option<(NodeSlot, Passed)> {
+        while let Some((number, verdict)) = self.left.pop_front() {
+            let Some(question) = books.unsettled.get(number) else { continue };
+            let settlement = match verdict {
+                Some(Verdict::Passed { position, scope, assumed })
+                    if position < question.candidates.len() =>
+                {
+                    if let Some(node) = books.nodes.slot_of(&question.candidates[position]) {
+                        return Some((node, Passed { question: number, position, scope, assumed }));
+                    }
+                    Settlement::NodeGone { assumed }
+                }
+                Some(Verdict::Failed { reasons }) => Settlement::Failed { reasons },
+                Some(Verdict::Presumed { reasons }) => Settlement::Presumed { reasons },
+                Some(Verdict::Unanswered) => Settlement::Unanswered,
+                verdict => Settlement::Senseless { verdict },
+            };
+            self.settled.push((number, settlement));
         }
         None
-    }
-
-    /// The answer that the node is visited for.
-    pub(crate) fn take_passed(&mut self) -> Option<Passed> {
-        match self.left.pop_front() {
-            Some((question, Some(Verdict::Passed { position, scope, assumed }))) => {
-                Some(Passed { question, position, scope, assumed })
-            }
-            other => {
-                debug_assert!(false, "a node is visited for an answer that passes: {other:?}");
-                None
-            }
-        }
-    }
-}
-
-impl Settlement {
-    /// What an answer means that no node has to confirm, for a question with so many candidates.
-    fn without_node(verdict: Option<Verdict>, candidates: usize) -> Self {
-        match verdict {
-            // The node that passes is gone.
-            Some(Verdict::Passed { position, assumed, .. }) if position < candidates => {
-                Self::NotTaken { position, assumed, is_void: true }
-            }
-            Some(Verdict::Failed { reasons }) => Self::Failed { reasons },
-            Some(Verdict::Presumed { reasons }) => Self::Presumed { reasons },
-            Some(Verdict::Unanswered) => Self::Unanswered,
-            verdict => Self::Senseless { verdict },
-        }
     }
 }

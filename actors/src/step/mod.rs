@@ -158,11 +158,10 @@ impl Baton {
     /// Goes to the node that the next answer concerns; when no answer is left, to the application
     /// that they are about.
     pub(crate) fn take_answers(self: Box<Self>, mut answers: Answers) {
-        while let Some(node) = answers.next_node(&self.books) {
-            if let Some(address) = self.directory.nodes.find(node).cloned() {
-                address.do_send(crate::node::Confirm { baton: self, answers });
-                return;
-            }
+        if let Some((node, passed)) = answers.next_passed(&self.books) {
+            let address = Arc::clone(&self.directory.nodes[node]);
+            address.do_send(crate::node::Confirm { baton: self, passed, answers });
+            return;
         }
         let Some(entry) = self.directory.applications.find(answers.application) else {
             debug_assert!(false, "an application stays while a placement of it waits");

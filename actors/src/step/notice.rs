@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;
@@ -133,7 +134,7 @@ pub(crate) enum Alarm {
     /// An ask that every node refused may be tried again.
     PredicateRetry { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, retry: u32 },
     /// An ask may go again to a node that the RM said could never run it.
-    ExclusionOver { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, node: Arc<str> },
+    ExclusionOver { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, over: Exclusion },
     /// An application has backed off until then, ns since the epoch.
     Backoff { application: ApplicationSlot, id: Arc<str>, until_ns: i64 },
     /// It is time to tell the RM what more machines would help.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::{AllocationId, Form};
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::Rejection;
@@ -37,7 +38,7 @@ pub(crate) enum Op {
     /// An ask that every node refused may be tried again; `retry` numbers the refusal.
     Retry { key: Arc<str>, retry: u32 },
     /// An ask may go to a node again that the RM said could never run it.
-    ExclusionOver { key: Arc<str>, node: Arc<str> },
+    ExclusionOver { key: Arc<str>, over: Exclusion },
     /// The back-off that was to end at this time is over.
     BackoffOver { until_ns: i64 },
     /// The application was Completing since then for as long as it may.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use monoceros_actors::{Scope, Verdict};
 use monoceros_proto::si::v1::TerminationType;
+use monoceros_proto::si::v1::node_info::ActionFromRm;
 
 use crate::shim::{assumed_at, failed, passed, passed_at, play};
 
@@ -356,4 +357,50 @@ fn whoever_implements_only_the_predicate_answers_questions_by_it() {
         world.scheduler.settle().await;
         assert_eq!(*plain.0.lock().unwrap(), ["k#1 n003", "k#2 n003"]);
     });
+}
+
+/// The alternative that passes has left while the question was out: the answer is void, and asked
+/// again.
+#[test]
+fn an_answer_for_a_node_that_has_left_is_void() {
+    play("{name: a}", 64, |world| async move {
+        world.nodes(3, 10).await;
+        world.app("app", "root.a").await;
+        world.ask("app", "k1", 1).await;
+        assert_eq!(world.heard().await, ["app Accepted", "1 k1? n001"]);
+        world.shim.answer([(1, failed())]);
+        assert_eq!(world.heard().await, ["2 k1? n002 n003"]);
+        world.act("n003", ActionFromRm::Decomission).await;
+        assert_eq!(world.heard().await, Vec::<String>::new());
+        world.shim.answer([(2, passed_at(1))]);
+        assert_eq!(world.heard().await, ["3 k1? n002"]);
+        assert_eq!(world.count("monoceros_predicate_answers_total", "void").to_string(), "1");
+        world.shim.answer([(3, passed(Scope::Static))]);
+        assert_eq!(world.heard().await, ["app Running", "k1 on n002"]);
+    });
+}
+
+/// The alternative that passes confirms or refuses: it drains by now, or others took its room.
+#[test]
+fn the_node_that_passes_has_the_last_word() {
+    for took_room in [false, true] {
+        play("{name: a}", 64, |world| async move {
+            world.nodes(3, 10).await;
+            world.app("app", "root.a").await;
+            world.ask("app", "k1", 6).await;
+            assert_eq!(world.heard().await, ["app Accepted", "1 k1? n001"]);
+            world.shim.answer([(1, failed())]);
+            assert_eq!(world.heard().await, ["2 k1? n002 n003"]);
+            if took_room {
+                world.request("app", "other", 6, "n003").await;
+            } else {
+                world.act("n003", ActionFromRm::DrainNode).await;
+            }
+            world.run().await;
+            world.shim.answer([(2, passed_at(1))]);
+            let heard = world.heard().await;
+            assert!(!heard.iter().any(|word| word.contains(" on ")), "{heard:?}");
+            assert_eq!(world.root().await.pending_resource.to_string(), "map[vcore:6]");
+        });
+    }
 }

@@ -84,3 +84,49 @@ fn a_request_that_is_sent_anew_is_still_kept_from_the_node() {
         assert!(heard.contains(&"k on n001".to_owned()), "withdrawn, it is another: {heard:?}");
     });
 }
+
+/// Two instances: one runs and is refused for good while the question about the other names the node.
+#[test]
+fn a_question_that_names_the_node_is_taken_back_and_asked_without_it() {
+    play("{name: a}", 1, |world| async move {
+        world.nodes(1, 4).await;
+        world.app("app", "root.a").await;
+        world.ask_many("app", "k", 2, 2).await;
+        assert_eq!(world.heard().await, ["app Accepted", "1 k? n001"]);
+        world.shim.answer_all(&passed(Scope::Static));
+        assert_eq!(world.heard().await, ["app Running", "k#1 on n001", "2 k? n001"]);
+        world.refuse_for_good("app", "k#1").await;
+        assert_eq!(world.heard().await, ["2 withdrawn"]);
+        world.shim.answer([(2, passed(Scope::Static))]);
+        world.node("n002", 4).await;
+        assert_eq!(world.heard().await, ["3 k? n002"]);
+    });
+}
+
+#[test]
+fn an_exclusion_that_is_renewed_ends_with_its_last_deadline() {
+    play("{name: a}", 1, |world| async move {
+        world.control.set_predicates(Predicates::Local);
+        world.nodes(1, 4).await;
+        world.app("app", "root.a").await;
+        world.ask("app", "keeps it running", 1).await;
+        world.run().await;
+        let minute = Duration::from_secs(60);
+        for renewal in 1..=2 {
+            world.ask("app", "k", 2).await;
+            let heard = world.heard().await;
+            assert!(heard.contains(&"k on n001".to_owned()), "{renewal}: {heard:?}");
+            world.refuse_for_good("app", "k").await;
+            if renewal == 1 {
+                // The ask ends, and one of its key comes again: it knows nothing of the first.
+                world.withdraw("app", "k").await;
+                tokio::time::sleep(minute).await;
+            }
+        }
+        world.run().await;
+        tokio::time::sleep(minute * 4).await;
+        assert_eq!(world.heard().await, Vec::<String>::new(), "the first deadline is not its own");
+        tokio::time::sleep(minute).await;
+        assert_eq!(world.heard().await, ["k asked at once", "k on n001"]);
+    });
+}

@@ -128,7 +128,7 @@ impl ApplicationFact {
             created_ns: ask.created_ns,
             sequence: ask.sequence,
             required_node: ask.required_node.clone(),
-            excluded: ask.request().excluded.to_vec(),
+            excluded: ask.request().excluded.iter().map(|it| Arc::clone(&it.node)).collect(),
         };
         pending.map(fact).collect()
     }

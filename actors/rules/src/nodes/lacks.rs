@@ -17,8 +17,10 @@ pub struct NodeLacks {
     pub nodes: usize,
     /// Those of them that take nothing now: they drain or are not ready.
     pub closed: usize,
-    /// Open ones that refused the ask or that it may not use.
-    pub passed_over: usize,
+    /// Open ones that refused the ask.
+    pub refused: usize,
+    /// Open ones on which its RM said that it can never run.
+    pub excluded: usize,
     /// By resource, how many of the others have too little of it.
     pub lacking: BTreeMap<Arc<str>, usize>,
 }
@@ -34,8 +36,10 @@ impl NodeIndex {
             lacks.nodes += 1;
             if !node.open && request.required.is_none() {
                 lacks.closed += 1;
-            } else if request.passes_over(&node.id) {
-                lacks.passed_over += 1;
+            } else if request.is_refused_by(&node.id) {
+                lacks.refused += 1;
+            } else if request.is_excluded_from(&node.id) {
+                lacks.excluded += 1;
             } else {
                 for (name, wanted) in request.resources.entries() {
                     if wanted > node.available.get(name).min(node.total.get(name)).max(0) {
@@ -51,7 +55,11 @@ impl NodeIndex {
 impl fmt::Display for NodeLacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "none of {} nodes", self.nodes)?;
-        let counts = [(self.closed, "take nothing now"), (self.passed_over, "refused it")];
+        let counts = [
+            (self.closed, "take nothing now"),
+            (self.refused, "refused it"),
+            (self.excluded, "can never run it"),
+        ];
         let said = counts.iter().filter(|(count, _)| *count > 0);
         let said = said.map(|(count, what)| format!("{count} {what}"));
         let lacking = self.lacking.iter().map(|(name, count)| format!("{count} lack {name}"));
@@ -65,7 +73,7 @@ impl fmt::Display for NodeLacks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::NodeOrder;
+    use crate::nodes::{Exclusion, NodeOrder};
     use crate::values::resources::Resources;
 
     fn of(vcore: i64, memory: i64) -> Resources {
@@ -81,12 +89,12 @@ mod tests {
             nodes.insert(Arc::from(id), of(9, 9), of(vcore, memory), open).unwrap();
         }
         let wanted = of(4, 4);
-        let excluded = [Arc::from("d")];
+        let excluded = [Exclusion { node: Arc::from("d"), until_ns: 0 }];
         let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };
         assert_eq!(nodes.first(&request), None);
         assert_eq!(
             nodes.lacks(&request).to_string(),
-            "none of 4 nodes: 1 take nothing now, 1 refused it, 1 lack memory, 2 lack vcore"
+            "none of 4 nodes: 1 take nothing now, 1 can never run it, 1 lack memory, 2 lack vcore"
         );
         let named = NodeRequest { required: Some("b"), ..NodeRequest::of(&wanted) };
         assert_eq!(nodes.lacks(&named).to_string(), "none of 1 nodes: 1 lack memory, 1 lack vcore");

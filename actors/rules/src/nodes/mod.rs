@@ -63,7 +63,7 @@ use crate::values::slots::Slots;
 use growth::Growths;
 use labels::Labels;
 pub use lacks::NodeLacks;
-pub use request::NodeRequest;
+pub use request::{Exclusion, NodeRequest};
 use room::Room;
 pub use score::{NodeOrder, NodeSortPolicy};
 

@@ -11,6 +11,15 @@ use rustc_hash::FxHashSet;
 
 use crate::values::resources::Resources;
 
+/// A node that an ask may not use until a deadline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exclusion {
+    /// The node's id.
+    pub node: Arc<str>,
+    /// Until when, ns since the epoch.
+    pub until_ns: i64,
+}
+
 /// A request for a node. Borrowed from the ask and made for each search.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeRequest<'a> {
@@ -21,7 +30,7 @@ pub struct NodeRequest<'a> {
     /// Nodes that refused the ask since it began to ask them.
     pub refused: Option<&'a FxHashSet<Arc<str>>>,
     /// Nodes that the ask may not use for a while.
-    pub excluded: &'a [Arc<str>],
+    pub excluded: &'a [Exclusion],
 }
 
 impl<'a> NodeRequest<'a> {
@@ -38,7 +47,16 @@ impl<'a> NodeRequest<'a> {
 
     /// Whether it may not use the node, whatever that has free.
     pub fn passes_over(&self, node: &str) -> bool {
+        self.is_refused_by(node) || self.is_excluded_from(node)
+    }
+
+    /// Whether the node refused it.
+    pub fn is_refused_by(&self, node: &str) -> bool {
         self.refused.is_some_and(|refused| refused.contains(node))
-            || self.excluded.iter().any(|excluded| **excluded == *node)
+    }
+
+    /// Whether the RM said that it can never run there.
+    pub fn is_excluded_from(&self, node: &str) -> bool {
+        self.excluded.iter().any(|excluded| *excluded.node == *node)
     }
 }

@@ -2,7 +2,7 @@ use std::fmt::Debug;
 use std::sync::Mutex;
 
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::work::asks::{AskSpec, Preemption};
+use monoceros_rules::work::asks::AskSpec;
 
 use super::*;
 use crate::api::predicates::{PredicateQuestion, Scope};
@@ -53,21 +53,8 @@ fn vcore(quantity: i64) -> Resources {
     Resources::of(&[("vcore", quantity)])
 }
 
-fn ask(key: &str, repeat: u32) -> AskSpec {
-    AskSpec {
-        key: Arc::from(key),
-        resources: vcore(1),
-        repeat,
-        priority: 0,
-        created_ns: None,
-        required_node: None,
-        originator: false,
-        preemption: Preemption::default(),
-        task_group: None,
-        execution_timeout_ms: None,
-        form: Form::Ask,
-        tags: None,
-    }
+fn ask(key: &str, instances: u32) -> AskSpec {
+    AskSpec { instances, ..AskSpec::new(key, vcore(1)) }
 }
 
 /// An RM that comes with everything in the wrong order, is asked for predicates, and leaves again.

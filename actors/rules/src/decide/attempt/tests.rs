@@ -3,7 +3,7 @@
 use super::*;
 use crate::decide::predicates::Try;
 use crate::limits::{Tables, Trackers};
-use crate::nodes::NodeOrder;
+use crate::nodes::{Exclusion, NodeOrder};
 use crate::queues::{LimitConfig, QueueConfig};
 use crate::values::epoch::Loosening;
 use crate::work::allocations::{Allocation, ApplicationSlot};
@@ -184,15 +184,17 @@ fn an_ask_passes_over_the_nodes_that_it_is_excluded_from() {
     let mut world = World::new(&[("n1", 9), ("n2", 3)]);
     let slot = world.ask("a", 2);
     let other = world.ask("b", 2);
-    assert!(world.asks.exclude(slot, &Arc::from("n1")));
-    assert!(!world.asks.exclude(slot, &Arc::from("n1")), "that is known");
+    let until = |node: &str, until_ns| Exclusion { node: Arc::from(node), until_ns };
+    world.asks.exclude(slot, until("n1", 5));
+    world.asks.exclude(slot, until("n1", 9));
     assert_ne!(world.asks.class_of(slot), world.asks.class_of(other));
     assert_eq!(world.placed(), pair("a", "n2"));
-    world.asks.exclude(slot, &Arc::from("n2"));
-    assert_eq!(world.parked().1, "no node has room: none of 2 nodes: 2 refused it");
+    world.asks.exclude(slot, until("n2", 7));
+    assert_eq!(world.parked().1, "no node has room: none of 2 nodes: 2 can never run it");
     world.park();
     assert_eq!(world.placed(), pair("b", "n1"));
-    assert!(world.asks.admit(slot, "n1") && !world.asks.admit(slot, "n1"));
+    assert!(!world.asks.admit(slot, &until("n1", 5)), "a later exclusion counts");
+    assert!(world.asks.admit(slot, &until("n1", 9)));
     assert_eq!(world.placed(), pair("a", "n1"), "its time is over");
 }
 

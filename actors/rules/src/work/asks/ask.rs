@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::{AskSpec, ClassId, Shape};
 use crate::decide::predicates::Try;
-use crate::nodes::NodeRequest;
+use crate::nodes::{Exclusion, NodeRequest};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationId;
@@ -73,7 +73,7 @@ pub struct Refusals {
     /// It is tried because time has passed, not because something changed.
     pub retried_by_time: bool,
     /// Nodes that the RM said can never run it: it does not go there until their time is over.
-    pub excluded: Vec<Arc<str>>,
+    pub excluded: Vec<Exclusion>,
 }
 
 impl Ask {

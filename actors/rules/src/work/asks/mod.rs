@@ -9,7 +9,7 @@
 //! class of its own.
 //!
 //! # Invariants
-//! * [`Asks::pending`] is the sum of resource × repeat over all asks, without zero entries.
+//! * [`Asks::pending`] is the sum of resource × outstanding over all asks, without zero entries.
 //! * Every ask with something outstanding is in exactly one class, every other in none; a class has
 //!   at least one member.
 //! * The classes' order equals the order of their first members.
@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use crate::nodes::Exclusion;
 use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::order::tree::OrderedTree;
 use crate::order::waits::{View, WaitSet};
@@ -63,7 +64,7 @@ impl Asks {
         Self::default()
     }
 
-    /// Resource × repeat over all asks.
+    /// Resource × outstanding over all asks.
     pub fn pending(&self) -> &Resources {
         &self.pending
     }
@@ -184,7 +185,7 @@ impl Asks {
         sequence: u64,
     ) -> (AskSlot, Resources) {
         let spec = spec.into();
-        let outstanding = spec.repeat;
+        let outstanding = spec.instances;
         self.put_outstanding(spec, outstanding, now_ns, sequence)
     }
 
@@ -325,28 +326,26 @@ impl Asks {
         self.set_apart(slot, waits);
     }
 
-    /// The ask may not go to this node from now on. It has a class of its own, which is tried anew.
-    /// Says whether that is new.
-    pub fn exclude(&mut self, slot: AskSlot, node: &Arc<str>) -> bool {
+    /// The ask may not go to the node until that deadline. It has a class of its own from now on,
+    /// which is tried anew.
+    pub fn exclude(&mut self, slot: AskSlot, exclusion: Exclusion) {
         let excluded = &mut self.ask_mut(slot).refusals_mut().excluded;
-        if excluded.contains(node) {
-            return false;
-        }
-        excluded.push(Arc::clone(node));
+        excluded.retain(|earlier| earlier.node != exclusion.node);
+        excluded.push(exclusion);
         self.set_apart(slot, WaitSet::Due);
-        true
     }
 
-    /// The ask may go to this node again, and is tried anew. Says whether it might not.
-    pub fn admit(&mut self, slot: AskSlot, node: &str) -> bool {
+    /// The deadline of an exclusion is over: the ask may go to the node again, and is tried anew.
+    /// Says whether it was the deadline that counts; the ask may have been excluded again since.
+    pub fn admit(&mut self, slot: AskSlot, over: &Exclusion) -> bool {
         let Some(refusals) = &mut self.ask_mut(slot).refusals else { return false };
         let before = refusals.excluded.len();
-        refusals.excluded.retain(|excluded| **excluded != *node);
-        let is_new = refusals.excluded.len() < before;
-        if is_new && let Some(class) = self.ask(slot).class {
+        refusals.excluded.retain(|excluded| excluded != over);
+        let is_admitted = refusals.excluded.len() < before;
+        if is_admitted && let Some(class) = self.ask(slot).class {
             self.set_waits(class, WaitSet::Due);
         }
-        is_new
+        is_admitted
     }
 
     /// Gives an ask a class of its own.

@@ -21,7 +21,7 @@ pub struct AskSpec {
     /// What each allocation takes.
     pub resources: Resources,
     /// How many allocations are wanted.
-    pub repeat: u32,
+    pub instances: u32,
     /// Higher is more important.
     pub priority: i32,
     /// Creation time, ns since the epoch; `None`: the arrival.
@@ -47,11 +47,11 @@ pub type TaskGroup = Arc<String>;
 
 impl AskSpec {
     /// An ask for one allocation of this much, of which nothing else is said.
-    pub fn new(key: &str, resources: Resources) -> Self {
+    pub fn new(key: impl Into<Arc<str>>, resources: Resources) -> Self {
         Self {
-            key: Arc::from(key),
+            key: key.into(),
             resources,
-            repeat: 1,
+            instances: 1,
             priority: 0,
             created_ns: None,
             required_node: None,

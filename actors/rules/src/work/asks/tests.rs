@@ -56,7 +56,7 @@ fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
     let (headroom, nodes) = (Limits::unlimited(), NodeIndex::new(NodeOrder::default()));
     let view = view(&headroom, &nodes);
     let mut asks = Asks::new();
-    let (a, _) = asks.put(AskSpec { repeat: 3, ..spec("a", 1) }, 10, 1);
+    let (a, _) = asks.put(AskSpec { instances: 3, ..spec("a", 1) }, 10, 1);
     asks.put(spec("b", 1), 20, 2);
     asks.put(spec("c", 1), 30, 3);
     assert_eq!(asks.tried(None), [], "nothing was tried");
@@ -243,7 +243,7 @@ fn apply(asks: &mut Asks, model: &mut Model, op: Op, now: i64) -> Result<(), Tes
             let required_node = node.then(|| Arc::from("n"));
             let spec = AskSpec {
                 resources: resources.clone(),
-                repeat,
+                instances: repeat,
                 priority,
                 created_ns: created,
                 required_node,
@@ -326,7 +326,7 @@ fn asks_behind_the_end_of_a_pass_were_not_tried() {
     let view = view(&headroom, &nodes);
     let mut asks = Asks::new();
     for (at, (key, vcore)) in (1..).zip([("a", 1), ("b", 2), ("c", 1), ("d", 2), ("e", 1)]) {
-        asks.put(AskSpec { repeat: 2, ..spec(key, vcore) }, at, at.unsigned_abs());
+        asks.put(AskSpec { instances: 2, ..spec(key, vcore) }, at, at.unsigned_abs());
     }
     for key in ["a", "b"] {
         let slot = asks.slot_of(key).unwrap();

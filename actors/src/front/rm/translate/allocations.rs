@@ -67,9 +67,7 @@ impl Rm {
         let attributes = intake.attributes(&ask.tags);
         let policy = ask.preemption_policy.as_ref();
         let spec = AskSpec {
-            key: Arc::clone(&key),
-            resources,
-            repeat,
+            instances: repeat,
             priority: ask.priority,
             created_ns: attributes.created_ns,
             required_node: attributes.required_node,
@@ -77,8 +75,8 @@ impl Rm {
             preemption: preemption(policy, &ask.tags),
             execution_timeout_ms: intake.execution_timeout(ask.execution_timeout_milli_seconds),
             task_group: task_group(ask.task_group_name),
-            form: Form::Ask,
             tags: shared(ask.tags),
+            ..AskSpec::new(Arc::clone(&key), resources)
         };
         gathering.op(&partition, application, Op::Ask(Arc::new(spec)));
     }
@@ -204,18 +202,15 @@ pub(super) fn spec_of(
     let resources = wanted(&key, allocation.resource_per_alloc.as_ref())?;
     let attributes = intake.attributes(&allocation.allocation_tags);
     Ok(AskSpec {
-        key,
-        resources,
-        repeat: 1,
         priority: allocation.priority,
         created_ns: attributes.created_ns,
         required_node: attributes.required_node,
         originator: allocation.originator,
         preemption: preemption(allocation.preemption_policy.as_ref(), &allocation.allocation_tags),
         task_group: task_group(allocation.task_group_name),
-        execution_timeout_ms: None,
         form,
         tags: shared(allocation.allocation_tags),
+        ..AskSpec::new(key, resources)
     })
 }
 
