@@ -8,7 +8,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
 use expect_test::{Expect, expect};
 use flate2::read::GzDecoder;
-use monoceros_actors::config::placement::Placement;
+use monoceros_actors::config::placement::PlacementRules;
 use monoceros_actors::metrics::Metrics;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -99,7 +99,7 @@ impl Reads for Scripted {
 
     async fn placement_rules(&self, partition: &str) -> Result<Vec<ShownRule>, ReadError> {
         self.number(partition)?;
-        Ok(Placement::build(&[]).unwrap().shown())
+        Ok(PlacementRules::build(&[]).unwrap().shown())
     }
 
     async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {

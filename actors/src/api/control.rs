@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::api::callback::RmState;
 use crate::api::predicates::{Invalidation, Predicates};
-use crate::front::rm_proxy::{DiagnoseSession, RmProxy, SessionKey, SteerSession};
+use crate::front::rm_proxy::{ControlSession, DiagnoseSession, RmProxy, SessionKey};
 use crate::mailbox::Mailbox;
 use crate::partition::Control;
 
@@ -66,6 +66,6 @@ impl ResourceManagerControl {
     }
 
     fn control(&self, control: Control) {
-        self.proxy.post(SteerSession { session: self.session.clone(), control });
+        self.proxy.post(ControlSession { session: self.session.clone(), control });
     }
 }

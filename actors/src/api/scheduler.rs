@@ -1,6 +1,6 @@
 //! Talking to a scheduler: the handle of the embedding API.
 //!
-//! A call that asks or changes something is a message to the front inbox or a survey of a
+//! A call that asks or changes something is a message to `RmProxy` or a survey of a
 //! partition. So a handle works from any thread, and a read sees a partition between two steps,
 //! never half of one.
 

@@ -237,7 +237,7 @@ impl Application {
 
     /// The nodes that a cancelled question named: the RM may have assumed any of them, and answered
     /// others on top of it.
-    fn unsettle(question: &OpenQuestion, baton: &mut Baton) {
+    fn note_changes_of(question: &OpenQuestion, baton: &mut Baton) {
         for candidate in &question.candidates {
             if let Some(node) = baton.books.nodes.slot_of(candidate) {
                 baton.books.unsettled.changed(node);
@@ -256,7 +256,7 @@ impl Application {
             let entry = baton.books.allocations.get(*id);
             let Some(number) = entry.and_then(|entry| entry.question) else { continue };
             let Some((_, question)) = self.cancel(number, baton, effects) else { continue };
-            Self::unsettle(&question, baton);
+            Self::note_changes_of(&question, baton);
         }
     }
 
@@ -271,7 +271,7 @@ impl Application {
         let Some(number) = number else { return };
         let Some(Refund { question, .. }) = self.take_back(number, baton, effects) else { return };
         Self::tell_cancelled(number, baton);
-        Self::unsettle(&question, baton);
+        Self::note_changes_of(&question, baton);
     }
 
     /// Cancels every placement of an ask that waits for its predicate.

@@ -1,4 +1,4 @@
-//! The front inbox: one actor that routes each RM's messages to its [`Rm`].
+//! `RmProxy`: one actor that routes each RM's messages to its [`Rm`].
 //!
 //! # Why one for all
 //! Callers know RMs by their ids and sessions come and go. One mailbox gives the order between the
@@ -112,12 +112,12 @@ pub(crate) struct SessionKey {
 /// [`ResourceManagerControl`](crate::ResourceManagerControl).
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct SteerSession {
+pub(crate) struct ControlSession {
     pub(crate) session: SessionKey,
     pub(crate) control: Control,
 }
 
-/// Asks the RM of this session for its own state. As [`SteerSession`]; the reply is dropped if the
+/// Asks the RM of this session for its own state. As [`ControlSession`]; the reply is dropped if the
 /// session is over.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -179,7 +179,7 @@ impl Session {
     }
 }
 
-/// The front inbox: the sessions of all RMs, by id.
+/// The sessions of all RMs, by id.
 pub(crate) struct RmProxy {
     settings: Settings,
     clock: Clock,
@@ -380,9 +380,9 @@ impl Receive<FindSession> for RmProxy {
     }
 }
 
-impl Receive<SteerSession> for RmProxy {
-    fn receive(&mut self, steer: SteerSession, _ctx: &mut Context<Self>) {
-        let SteerSession { session, control } = steer;
+impl Receive<ControlSession> for RmProxy {
+    fn receive(&mut self, steer: ControlSession, _ctx: &mut Context<Self>) {
+        let ControlSession { session, control } = steer;
         if let Some(rm) = self.current(&session) {
             rm.post(ApplyControl(control));
         }

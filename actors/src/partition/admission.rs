@@ -1,6 +1,6 @@
 //! Which applications are admitted, and which leaf each joins: `docs/applications.md#admission`.
 //!
-//! The rules of the partition name a path ([`Placement`]). Queues of it that are missing are added,
+//! The rules of the partition name a path ([`PlacementRules`]). Queues of it that are missing are added,
 //! then the application joins, all in one step, because a dynamic queue that is empty would
 //! otherwise be cleaned away between the two.
 
@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use actix::Actor;
 use monoceros_config::PartitionConfig;
-use monoceros_config::placement::{self, Obstacle, Placement, QueueTree, Refused, Submission};
+use monoceros_config::placement::{
+    self, PlacementRules, QueueTree, Refused, RuleObstacle, Submission,
+};
 use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::ledger;
 use monoceros_rules::queues::object_state::ObjectState;
@@ -25,8 +27,8 @@ use crate::events::{Event, EventKind, Message};
 use crate::step::{ApplicationEntry, Awaited, Baton, Directory, Notice, QueueSlot};
 
 /// The rules of a configuration that was checked.
-pub(super) fn placement(config: &PartitionConfig) -> Placement {
-    Placement::build(&config.placement).expect("the rules were built when they were checked")
+pub(super) fn placement(config: &PartitionConfig) -> PlacementRules {
+    PlacementRules::build(&config.placement).expect("the rules were built when they were checked")
 }
 
 impl Partition {
@@ -65,16 +67,18 @@ impl Partition {
         match self.placement.place(&submission, directory) {
             Ok(placed) => {
                 for passed in placed.passed_over {
-                    if matches!(passed.obstacle, Obstacle::Failed(_)) {
+                    if matches!(passed.obstacle, RuleObstacle::Failed(_)) {
                         tracing::warn!(application = %id, rule = %passed, "placement rule failed");
                     }
                 }
                 Ok((placed.path, placed.leaf))
             }
             Err(Refused::NotLeaf(queue)) => Err(Rejection::NotLeaf { id, queue }),
-            Err(refused) => {
-                Err(Rejection::Placement { id, why: refused.to_string(), cause: refused.cause() })
-            }
+            Err(refused) => Err(Rejection::Placement {
+                id,
+                why: refused.to_string(),
+                cause: refused.cause(),
+            }),
         }
     }
 

@@ -10,13 +10,13 @@ use super::input::Input;
 use super::{Partition, Task};
 use crate::api::predicates::{AnswerSink, Answers, QuestionId, Unasked, Verdict};
 use crate::mailbox::{Mailbox, Receive};
-use crate::step::{Answers as Batch, Baton};
+use crate::step::{Answers as StepAnswers, Baton};
 
 impl Partition {
     /// Answers are taken one after another, each by the application it is about; those that follow
     /// each other there share a visit where none needs what an earlier one leaves on nodes.
     pub(super) fn answers(&mut self, answers: Vec<(QuestionId, Option<Verdict>)>, baton: &Baton) {
-        let mut together: Option<Batch> = None;
+        let mut together: Option<StepAnswers> = None;
         for (question, verdict) in answers {
             let Some(open) = baton.books.unsettled.get(question.0) else { continue };
             let (application, answer) = (open.application, (question.0, verdict));
@@ -27,7 +27,7 @@ impl Partition {
                 },
                 None => answer,
             };
-            let full = together.replace(Batch::new(application, answer));
+            let full = together.replace(StepAnswers::new(application, answer));
             self.agenda.extend(full.map(Task::TakeAnswers));
         }
         if let Some(batch) = together {

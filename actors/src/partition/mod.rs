@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_config::PartitionConfig;
-use monoceros_config::placement::Placement;
+use monoceros_config::placement::PlacementRules;
 use monoceros_rules::books::Books;
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
@@ -121,7 +121,7 @@ pub(crate) struct Partition {
     name: Arc<str>,
     config: Arc<PartitionConfig>,
     /// Where applications go, by the rules of the configuration.
-    placement: Placement,
+    placement: PlacementRules,
     clock: Clock,
     baton: Option<Box<Baton>>,
     inbox: Inbox,

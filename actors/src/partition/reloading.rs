@@ -99,7 +99,7 @@ impl Partition {
         }
         self.placement = admission::placement(&config);
         self.config = config;
-        let mut leaves = settle_directory(&changes, &mut baton.directory);
+        let mut leaves = note_in_directory(&changes, &mut baton.directory);
         let loosening = baton.books.loosen();
         if let Some(limits) = baton.books.trackers.reload(&limits, loosening) {
             tell_limits(&limits.events, baton);
@@ -186,7 +186,7 @@ fn standing(directory: &Directory) -> Tree {
 
 /// Notes for every queue that is there what it is to be; the queues hear of it when they are
 /// refreshed. Returns the leaves that treat their applications otherwise.
-fn settle_directory(changes: &[QueueChange], directory: &mut Directory) -> BTreeSet<QueueSlot> {
+fn note_in_directory(changes: &[QueueChange], directory: &mut Directory) -> BTreeSet<QueueSlot> {
     let mut treated_otherwise = BTreeSet::new();
     for change in changes {
         let (path, config) = match change {

@@ -5,7 +5,7 @@
 //! holds the queues then makes what is [missing](creation()).
 //!
 //! # Invariants
-//! * A [`Placement`] was checked when it was built: placing reads no configuration and compiles
+//! * A [`PlacementRules`] was checked when it was built: placing reads no configuration and compiles
 //!   nothing.
 //! * Placing changes nothing: the same submission over the same queues has the same answer.
 //! * A path that is given begins with `root.`, is in lower case, and each part of it is a
@@ -17,15 +17,15 @@
 //!
 //! ```
 //! use monoceros_config::RuleConfig;
-//! use monoceros_config::placement::Placement;
+//! use monoceros_config::placement::PlacementRules;
 //!
 //! let rule = |name: &str, value: &str| RuleConfig {
 //!     name: name.into(),
 //!     value: value.into(),
 //!     ..RuleConfig::default()
 //! };
-//! assert!(Placement::build(&[rule("user", ""), rule("fixed", "root.spare")]).is_ok());
-//! let errors = Placement::build(&[rule("fixed", ""), rule("group", "")]).unwrap_err();
+//! assert!(PlacementRules::build(&[rule("user", ""), rule("fixed", "root.spare")]).is_ok());
+//! let errors = PlacementRules::build(&[rule("fixed", ""), rule("group", "")]).unwrap_err();
 //! let codes: Vec<_> = errors.iter().map(|error| error.code).collect();
 //! assert_eq!(codes, ["E_FIXED_EMPTY", "E_RULE_UNKNOWN"]);
 //! ```
@@ -46,7 +46,7 @@ use std::collections::BTreeMap;
 pub use self::creation::{CreationError, creation};
 pub use self::namespace::NamespaceTags;
 pub use self::paths::check;
-pub use self::refusal::{Obstacle, PassedOver, Refused};
+pub use self::refusal::{PassedOver, Refused, RuleObstacle};
 use self::rule::{Outcome, Rule};
 pub use self::shown::{ShownFilter, ShownRule};
 use crate::RuleConfig;
@@ -94,7 +94,7 @@ impl RuleError {
 
 /// The rules of a partition, ready to be asked.
 #[derive(Clone, Debug)]
-pub struct Placement {
+pub struct PlacementRules {
     rules: Vec<Rule>,
     is_implicit: bool,
 }
@@ -140,7 +140,7 @@ pub struct Placed<Q> {
     pub passed_over: Vec<PassedOver>,
 }
 
-impl Placement {
+impl PlacementRules {
     /// Makes rules of what is configured, all of them or none; without any there is one, `provided`
     /// for queues that are there. The rule that takes applications which run already is always
     /// last. The errors are in the order of [`RuleError::rank`].
@@ -170,7 +170,7 @@ impl Placement {
         for rule in &self.rules {
             let obstacle = match bounded(rule.evaluate(submission, tree)) {
                 Outcome::NoMatch(obstacle) => obstacle,
-                Outcome::Failed(why) if submission.is_forced => Obstacle::Failed(why),
+                Outcome::Failed(why) if submission.is_forced => RuleObstacle::Failed(why),
                 Outcome::Failed(why) => return Err(Refused::Rule { rule: rule.name(), why }),
                 Outcome::Path(path) => match take(path.to_ascii_lowercase(), submission, tree) {
                     Ok((path, leaf)) => return Ok(Placed { path, leaf, passed_over }),
@@ -188,7 +188,7 @@ impl Placement {
                 Err(obstacle) => passed_over.push(PassedOver { rule, obstacle }),
             }
         }
-        if let [PassedOver { obstacle: Obstacle::NotLeaf(path), .. }] = &*passed_over
+        if let [PassedOver { obstacle: RuleObstacle::NotLeaf(path), .. }] = &*passed_over
             && self.is_implicit
         {
             return Err(Refused::NotLeaf(path.clone()));
@@ -219,11 +219,11 @@ fn take<T: QueueTree>(
     path: String,
     submission: &Submission<'_>,
     tree: &T,
-) -> Result<(String, Option<T::Queue>), Obstacle> {
+) -> Result<(String, Option<T::Queue>), RuleObstacle> {
     let Submission { user, groups, is_forced, .. } = *submission;
     if path == RECOVERY {
         let leaf = tree.find(&path);
-        return if is_forced { Ok((path, leaf)) } else { Err(Obstacle::Recovery) };
+        return if is_forced { Ok((path, leaf)) } else { Err(RuleObstacle::Recovery) };
     }
     let Some(leaf) = tree.find(&path) else {
         return match creation(&path, user, groups, tree) {
@@ -231,16 +231,16 @@ fn take<T: QueueTree>(
             Err(CreationError::Reserved(_) | CreationError::Name { .. }) if !is_forced => {
                 Ok((path, None))
             }
-            Err(error) => Err(Obstacle::Uncreatable(error)),
+            Err(error) => Err(RuleObstacle::Uncreatable(error)),
             Ok(_) => Ok((path, None)),
         };
     };
     if !tree.is_leaf(leaf) {
-        Err(Obstacle::NotLeaf(path))
+        Err(RuleObstacle::NotLeaf(path))
     } else if tree.is_draining(leaf) {
-        Err(Obstacle::Draining(path))
+        Err(RuleObstacle::Draining(path))
     } else if !tree.may_submit(leaf, user, groups) {
-        Err(Obstacle::NoAccess { user: user.to_owned(), path })
+        Err(RuleObstacle::NoAccess { user: user.to_owned(), path })
     } else {
         Ok((path, Some(leaf)))
     }

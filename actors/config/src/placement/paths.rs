@@ -1,14 +1,14 @@
 //! What can be said of rules before any application comes: whether the part of a path that is
 //! always the same leads somewhere in the configured queues.
 
-use super::{Placement, RuleError};
+use super::{PlacementRules, RuleError};
 use crate::RuleConfig;
 use monoceros_rules::queues::QueueConfig;
 
 /// Everything that is wrong with the rules, one error for one fault, in order: what
-/// [`Placement::build`] finds, and for the rules it finds nothing in, what `check_paths` does.
+/// [`PlacementRules::build`] finds, and for the rules it finds nothing in, what `check_paths` does.
 pub fn check(rules: &[RuleConfig], root: &QueueConfig) -> Vec<RuleError> {
-    let mut errors = Placement::build(rules).err().unwrap_or_default();
+    let mut errors = PlacementRules::build(rules).err().unwrap_or_default();
     for error in check_paths(rules, root) {
         let is_same = |other: &RuleError| {
             other.code == "E_FIXED_QUALIFIED_PARENT"

@@ -27,12 +27,12 @@ pub struct PassedOver {
     /// Its name; `default` for the last resort.
     pub rule: &'static str,
     /// Why it was passed over.
-    pub obstacle: Obstacle,
+    pub obstacle: RuleObstacle,
 }
 
 /// What keeps an application from a rule or its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum RuleObstacle {
     /// The submission names no queue.
     NoQueueNamed,
     /// The tag that the rule reads is missing or empty.
@@ -95,7 +95,7 @@ impl fmt::Display for PassedOver {
     }
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for RuleObstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoQueueNamed => f.write_str("no queue was named"),

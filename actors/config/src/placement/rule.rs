@@ -1,7 +1,7 @@
 //! One rule: where it finds the name of a queue, and what it makes of it.
 
 use super::filter::Filter;
-use super::{Obstacle, QueueTree, RuleError, Submission, tag};
+use super::{QueueTree, RuleError, RuleObstacle, Submission, tag};
 use crate::RuleConfig;
 use monoceros_rules::values::names::{is_queue_name, is_queue_path, is_rule, shown};
 
@@ -37,7 +37,7 @@ pub(super) enum Outcome {
     /// It has a queue; whether the application can have it is another question.
     Path(String),
     /// The next one may have one.
-    NoMatch(Obstacle),
+    NoMatch(RuleObstacle),
     /// No further rule is asked.
     Failed(String),
 }
@@ -91,7 +91,7 @@ impl Rule {
             Err(obstacle) => return Outcome::NoMatch(obstacle),
         };
         if !self.filter.passes(new.user, new.groups) {
-            return Outcome::NoMatch(Obstacle::Filtered);
+            return Outcome::NoMatch(RuleObstacle::Filtered);
         }
         let path = match self.find(text) {
             Err(why) => return Outcome::Failed(why),
@@ -102,21 +102,21 @@ impl Rule {
             },
         };
         if !self.create && tree.find(&path.to_ascii_lowercase()).is_none() {
-            return Outcome::NoMatch(Obstacle::Missing(path.to_ascii_lowercase()));
+            return Outcome::NoMatch(RuleObstacle::Missing(path.to_ascii_lowercase()));
         }
         Outcome::Path(path)
     }
 
     /// What the queue is named after, if there is anything.
-    fn text<'a>(&'a self, new: &Submission<'a>) -> Result<&'a str, Obstacle> {
+    fn text<'a>(&'a self, new: &Submission<'a>) -> Result<&'a str, RuleObstacle> {
         match &self.source {
-            Source::Provided if new.queue.is_empty() => Err(Obstacle::NoQueueNamed),
+            Source::Provided if new.queue.is_empty() => Err(RuleObstacle::NoQueueNamed),
             Source::Provided => Ok(new.queue),
             Source::User => Ok(new.user),
             Source::Fixed { queue, .. } => Ok(queue),
             Source::Tag(name) => {
                 let value = new.tags.and_then(|tags| tag(tags, name));
-                value.ok_or_else(|| Obstacle::NoTag(name.clone()))
+                value.ok_or_else(|| RuleObstacle::NoTag(name.clone()))
             }
         }
     }

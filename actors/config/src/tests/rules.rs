@@ -1,4 +1,4 @@
-//! Placement rules as far as the document goes: keys, places, and that they are checked here at
+//! PlacementRules rules as far as the document goes: keys, places, and that they are checked here at
 //! all. What rules mean is tested with them.
 
 use super::*;

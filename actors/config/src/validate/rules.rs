@@ -6,7 +6,7 @@
 use super::Located;
 use crate::document::{Field, Filter, Rule};
 use crate::error::{Location, Report};
-use crate::placement::{self, Placement, RuleError};
+use crate::placement::{self, PlacementRules, RuleError};
 use crate::shown::{ShownFilter, ShownRule};
 use crate::{FilterConfig, RuleConfig};
 use monoceros_rules::queues::QueueConfig;
@@ -23,7 +23,7 @@ pub(super) fn check(
         rules.iter().enumerate().flat_map(|(number, rule)| bad_filters(number, rule)).collect();
     errors.extend(match root {
         Some(root) => placement::check(&configs, root),
-        None => Placement::build(&configs).err().unwrap_or_default(),
+        None => PlacementRules::build(&configs).err().unwrap_or_default(),
     });
     errors.sort_by_key(RuleError::rank);
     for RuleError { code, rule, depth, message } in errors {

@@ -54,7 +54,7 @@ impl Trackers {
             self.forest.place(&subject, path, &self.tables);
         }
         let (events, changed) = self.apply_limits();
-        let leaves = self.settle_lanes(&old, &changed);
+        let leaves = self.move_lanes(&old, &changed);
         Some(Reloaded { leaves, events })
     }
 
@@ -102,7 +102,7 @@ impl Trackers {
 
     /// Notes which places limit each lane, and whether its group was chosen by a limit that is
     /// gone. Returns the leaves with a lane for which either changed.
-    fn settle_lanes(&mut self, old: &Tables, changed: &BTreeSet<PlaceId>) -> BTreeSet<Arc<str>> {
+    fn move_lanes(&mut self, old: &Tables, changed: &BTreeSet<PlaceId>) -> BTreeSet<Arc<str>> {
         let mut leaves = BTreeSet::new();
         let gone: BTreeSet<_> =
             old.named().filter(|(path, subject)| !self.tables.names(path, subject)).collect();

@@ -130,7 +130,7 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
             }
             Some(total) => {
                 self.root.insert(total, key, value, bound);
-                self.root.settle_root();
+                self.root.rebalance_root();
             }
         }
     }
@@ -138,7 +138,7 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
     /// Takes the entry of `key` out.
     pub fn remove(&mut self, key: &K) -> Option<(V, B)> {
         let removed = self.root.remove(self.bound.as_mut()?, key)?;
-        self.root.settle_root();
+        self.root.rebalance_root();
         if self.root.len() == 0 {
             self.bound = None;
         }
@@ -170,7 +170,7 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
     pub fn rekey(&mut self, old: &K, new: K, bound: B) -> bool {
         let Some(total) = &mut self.bound else { return false };
         let moved = self.root.rekey(total, old, new, bound).is_some();
-        self.root.settle_root();
+        self.root.rebalance_root();
         moved
     }
 

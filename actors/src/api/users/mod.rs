@@ -138,7 +138,7 @@ impl Users {
     }
 
     /// Remembers the answers of resolvers.
-    pub(crate) fn learn(&self, answers: &Answers) {
+    pub(crate) fn learn(&self, answers: &GroupAnswers) {
         let now = self.now();
         for (name, of_type) in &answers.by_type {
             let Some(resolver) = self.by_type.get(&**name) else { continue };
@@ -175,7 +175,7 @@ impl PartitionUsers {
     pub(crate) fn enquire(
         &self,
         ugi: &si::UserGroupInformation,
-        answers: &Answers,
+        answers: &GroupAnswers,
         questions: &mut Questions,
     ) {
         if let Some(resolver) = &self.resolver
@@ -201,7 +201,7 @@ impl PartitionUsers {
         &mut self,
         ugi: si::UserGroupInformation,
         forced: bool,
-        answers: &Answers,
+        answers: &GroupAnswers,
     ) -> Result<Identity, UserError> {
         let si::UserGroupInformation { user, groups, .. } = ugi;
         if identity::gives_groups(&user, &groups) {
@@ -210,7 +210,7 @@ impl PartitionUsers {
         identity::convert(user, groups, forced, |user| self.look_up(user, answers))
     }
 
-    fn look_up(&self, user: &str, answers: &Answers) -> Answer {
+    fn look_up(&self, user: &str, answers: &GroupAnswers) -> Answer {
         if let Known::Groups(groups) = self.given.get(user, answers.at) {
             return Ok(groups.to_vec());
         }
@@ -239,13 +239,13 @@ struct QuestionsOfType {
 
 /// What resolvers said for a request.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
+pub(crate) struct GroupAnswers {
     by_type: BTreeMap<Arc<str>, HashMap<String, Answer>>,
     /// When they came, since the start of the scheduler: what is remembered is as old as that.
     pub(crate) at: Duration,
 }
 
-impl Answers {
+impl GroupAnswers {
     fn of(&self, resolver: &str, user: &str) -> Option<&Answer> {
         self.by_type.get(resolver)?.get(user)
     }
@@ -264,13 +264,13 @@ impl Questions {
     }
 
     /// Asks, some at a time; every user gets an answer.
-    pub(crate) async fn ask(self, patience: Duration) -> Answers {
+    pub(crate) async fn ask(self, patience: Duration) -> GroupAnswers {
         let mut waiting =
             self.0.into_iter().flat_map(|(name, QuestionsOfType { resolver, users })| {
                 users.into_iter().map(move |user| (Arc::clone(&name), Arc::clone(&resolver), user))
             });
         let (mut asked, mut lookups) = (HashMap::new(), JoinSet::new());
-        let mut answers = Answers::default();
+        let mut answers = GroupAnswers::default();
         loop {
             while asked.len() < AT_ONCE
                 && let Some((name, resolver, user)) = waiting.next()

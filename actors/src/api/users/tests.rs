@@ -41,7 +41,11 @@ async fn many_users_are_looked_up_some_at_a_time_and_all_get_an_answer() {
     let mut questions = Questions::default();
     for user in 0..100 {
         for _ in 0..2 {
-            partition.enquire(&ugi(&format!("u{user}"), &[]), &Answers::default(), &mut questions);
+            partition.enquire(
+                &ugi(&format!("u{user}"), &[]),
+                &GroupAnswers::default(),
+                &mut questions,
+            );
         }
     }
     let answers = questions.ask(users.timeout()).await;
@@ -56,7 +60,7 @@ async fn an_unknown_resolver_name_behaves_as_default() {
     for name in ["", "Busy", "os", "ldap", "nothing at all"] {
         let mut partition = users.of("p", name);
         assert!(!partition.may_ask(), "`{name}`");
-        let owner = partition.owner(ugi("sue", &[]), false, &Answers::default()).unwrap();
+        let owner = partition.owner(ugi("sue", &[]), false, &GroupAnswers::default()).unwrap();
         assert_eq!(owner.groups, ["sue"], "`{name}`");
     }
 }
@@ -73,11 +77,11 @@ async fn what_a_resolver_said_holds_for_each_partition_that_has_it_and_given_gro
     let users = users(&Arc::default());
     let (mut one, mut other) = (users.of("one", "busy"), users.of("other", "busy"));
     let mut questions = Questions::default();
-    let now = Answers::default();
+    let now = GroupAnswers::default();
     one.enquire(&ugi("sue", &[]), &now, &mut questions);
     users.learn(&questions.ask(users.timeout()).await);
     let groups = |partition: &mut PartitionUsers, given: &[&str]| {
-        partition.owner(ugi("sue", given), false, &Answers::default()).unwrap().groups
+        partition.owner(ugi("sue", given), false, &GroupAnswers::default()).unwrap().groups
     };
     assert_eq!(groups(&mut other, &[]), ["sue"]);
     assert_eq!(groups(&mut one, &["g"]), ["g"]);

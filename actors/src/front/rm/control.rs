@@ -12,7 +12,7 @@ use crate::api::callback::{RmState, StateDump};
 use crate::mailbox::Receive;
 use crate::partition::{ApplyControl, Control};
 
-/// Asks the RM for its own state. From the front inbox.
+/// Asks the RM for its own state. From `RmProxy`.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Diagnose {

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::Rm;
 use super::reconfiguring::Deferred;
-use crate::api::users::Answers;
+use crate::api::users::GroupAnswers;
 use crate::front::rm_proxy::Taken;
 use crate::mailbox::Receive;
 use crate::partition::{Chunk, Entry, Reports};
@@ -40,7 +40,7 @@ pub(crate) struct Update {
 }
 
 impl Rm {
-    pub(super) fn update(&mut self, Update { body, taken }: Update, answers: &Answers) {
+    pub(super) fn update(&mut self, Update { body, taken }: Update, answers: &GroupAnswers) {
         let translated = match body {
             Body::Allocation(request) => self.translate_allocation(request),
             Body::Application(request) => self.translate_application(request, answers),

@@ -4,7 +4,7 @@
 //! The order of an RM's requests is kept across all three request kinds, and everything its
 //! partitions say leaves through one callback. Both are state of this session alone; a session that
 //! is superseded falls silent at once, whatever its partitions still have to say and whatever is in
-//! its mailbox: the front inbox, which lives on the same thread, sets its [`Silence`].
+//! its mailbox: `RmProxy`, which lives on the same thread, sets its [`Silence`].
 //!
 //! # Invariants
 //! * A partition has at most two chunks of at most 256 items in its inbox; further items wait here

@@ -9,7 +9,7 @@ use monoceros_proto::si::v1 as si;
 use tokio::task::JoinSet;
 
 use super::{Body, Rm, Update};
-use crate::api::users::{Answers, Questions};
+use crate::api::users::{GroupAnswers, Questions};
 use crate::front::rm_proxy::Taken;
 use crate::mailbox::Receive;
 
@@ -18,7 +18,7 @@ pub(super) struct Resolving {
     request: si::ApplicationRequest,
     pub(super) taken: Taken,
     /// The answers so far.
-    answers: Answers,
+    answers: GroupAnswers,
     /// The lookups under way, which end when this is dropped.
     _lookups: JoinSet<()>,
 }
@@ -26,18 +26,23 @@ pub(super) struct Resolving {
 /// Sent when all users whom a request needs have been looked up.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Resolved(Answers);
+pub(crate) struct Resolved(GroupAnswers);
 
 impl Rm {
     /// The request, or the lookups that it needs first.
     pub(super) fn take_up(&mut self, Update { body, taken }: Update) {
         match body {
-            Body::Application(request) => self.resolve(request, taken, Answers::default()),
-            body => self.update(Update { body, taken }, &Answers::default()),
+            Body::Application(request) => self.resolve(request, taken, GroupAnswers::default()),
+            body => self.update(Update { body, taken }, &GroupAnswers::default()),
         }
     }
 
-    fn resolve(&mut self, request: si::ApplicationRequest, taken: Taken, mut answers: Answers) {
+    fn resolve(
+        &mut self,
+        request: si::ApplicationRequest,
+        taken: Taken,
+        mut answers: GroupAnswers,
+    ) {
         answers.at = self.users.now();
         let questions = self.questions(&request, &answers);
         if questions.is_empty() {
@@ -49,7 +54,7 @@ impl Rm {
         self.resolving = Some(Resolving { request, taken, answers, _lookups: lookups });
     }
 
-    fn questions(&self, request: &si::ApplicationRequest, answers: &Answers) -> Questions {
+    fn questions(&self, request: &si::ApplicationRequest, answers: &GroupAnswers) -> Questions {
         let mut questions = Questions::default();
         if !self.partitions.values().any(|held| held.users.may_ask()) {
             return questions;

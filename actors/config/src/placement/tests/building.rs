@@ -10,7 +10,7 @@ fn faults(rules: &[RuleConfig], queues: &str) -> Vec<&'static str> {
 
 #[test]
 fn without_rules_there_are_provided_and_recovery() {
-    let shown = serde_json::to_value(Placement::build(&[]).unwrap().shown()).unwrap();
+    let shown = serde_json::to_value(PlacementRules::build(&[]).unwrap().shown()).unwrap();
     let expected = serde_json::json!([
         {"name": "provided", "parameters": {"create": "false"}},
         {"name": "recovery", "parameters": {"queue": "root.@recovery@"}},
@@ -53,7 +53,7 @@ fn names_filters_and_parents_of_rules_are_checked() {
 fn all_errors_are_told_each_with_its_rule_and_depth_the_innermost_parent_first() {
     let rules =
         [rule("user"), below(below(fixed(""), rule("group")), tagged("")), rule("recovery")];
-    let errors = Placement::build(&rules).unwrap_err();
+    let errors = PlacementRules::build(&rules).unwrap_err();
     let told: Vec<_> = errors.iter().map(|error| (error.rule, error.depth, error.code)).collect();
     assert_eq!(
         told,
@@ -118,7 +118,7 @@ fn rules_are_shown_with_their_parameters_filters_and_parents() {
         fixed("root.spare"),
         filtered("deny", &[], &[], rule("provided")),
     ];
-    let shown = serde_json::to_value(Placement::build(&rules).unwrap().shown()).unwrap();
+    let shown = serde_json::to_value(PlacementRules::build(&rules).unwrap().shown()).unwrap();
     let expected = serde_json::json!([
         {
             "name": "fixed",

@@ -123,7 +123,7 @@ fn forced(other: Application) -> Application {
 
 /// The path, a `+` before it if it is yet to be made; or the code of the refusal.
 fn place(rules: &[RuleConfig], queues: &[&str], application: &Application) -> String {
-    let placement = Placement::build(rules).unwrap();
+    let placement = PlacementRules::build(rules).unwrap();
     let submission = Submission {
         queue: &application.queue,
         user: &application.user,
@@ -142,7 +142,7 @@ fn place(rules: &[RuleConfig], queues: &[&str], application: &Application) -> St
 
 /// The codes that building finds.
 fn codes(rules: &[RuleConfig]) -> Vec<&'static str> {
-    let errors = Placement::build(rules).err().unwrap_or_default();
+    let errors = PlacementRules::build(rules).err().unwrap_or_default();
     errors.iter().map(|error| error.code).collect()
 }
 

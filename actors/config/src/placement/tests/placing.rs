@@ -71,7 +71,7 @@ fn tags_name_queues_as_submissions_do() {
     }
     // No tag is looked for before it is asked for whom the rule is.
     let rule = filtered("deny", &["dev"], &[], super::tagged("ns"));
-    let placement = Placement::build(&[rule]).unwrap();
+    let placement = PlacementRules::build(&[rule]).unwrap();
     let (queues, tags) = (Queues::new(&[OPEN]), Tags::default());
     let (queue, user, groups, tags) = ("", "dev", &[] as &[String], Some(&tags));
     let submission = Submission { queue, user, groups, tags, is_forced: false };
@@ -237,7 +237,7 @@ fn a_queue_is_made_below_a_parent_that_the_user_may_submit_to() {
 #[test]
 fn whoever_is_refused_reads_what_each_rule_ran_into() {
     let rules = [rule("provided"), creating(rule("user")), fixed("p")];
-    let placement = Placement::build(&rules).unwrap();
+    let placement = PlacementRules::build(&rules).unwrap();
     let queues = Queues::new(&["root/", "root.p/ *", "root.q bob"]);
     let (queue, user, groups) = ("root.q", "dev", &[] as &[String]);
     let submission = Submission { queue, user, groups, tags: None, is_forced: false };

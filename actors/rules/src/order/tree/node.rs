@@ -199,7 +199,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
     }
 
     /// Grows or shrinks the tree by a level where its root is too wide or has a single child.
-    pub(super) fn settle_root(&mut self) {
+    pub(super) fn rebalance_root(&mut self) {
         match self {
             Self::Inner(inner) if inner.children.len() == 1 => {
                 let only = inner.children.pop().expect("it has one child");
@@ -400,7 +400,7 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         let change = child.node.insert(&mut child.bound, key, value, bound);
         self.len = self.len - before + child.node.len();
         let change = self.lift(change, total, at);
-        self.settle(at);
+        self.rebalance(at);
         change
     }
 
@@ -410,7 +410,7 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         let mut removed = child.node.remove(&mut child.bound, key)?;
         self.len -= 1;
         removed.change = self.lift(removed.change, total, at);
-        self.settle(at);
+        self.rebalance(at);
         Some(removed)
     }
 
@@ -425,13 +425,13 @@ impl<K: Ord + Clone, V, B: Bound> Inner<K, V, B> {
         let change = child.node.rekey(&mut child.bound, old, new, bound)?;
         self.len = self.len - before + child.node.len();
         let change = self.lift(change, total, at);
-        self.settle(at);
+        self.rebalance(at);
         Some(change)
     }
 
     /// Puts right a child that has become too wide or too narrow. What is below stays the same,
     /// so this node's own total does too.
-    fn settle(&mut self, at: usize) {
+    fn rebalance(&mut self, at: usize) {
         let width = self.children[at].node.width();
         if width > MAX {
             self.split(at);

@@ -180,11 +180,8 @@ impl Model {
             Op::Ask { app, vcore, memory, repeat, priority } => {
                 self.arrivals += 1;
                 let key = self.arrivals.to_string();
-                let spec = AskSpec {
-                    instances: repeat,
-                    priority,
-                    ..AskSpec::new(&key, of(vcore, memory))
-                };
+                let spec =
+                    AskSpec { instances: repeat, priority, ..AskSpec::new(key, of(vcore, memory)) };
                 let now = i64::try_from(self.arrivals).unwrap();
                 self.apps[app].asks.put(spec, now, self.arrivals);
                 self.tell(app);

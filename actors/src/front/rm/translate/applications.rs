@@ -11,7 +11,7 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 use super::super::Rm;
 use super::super::checks::{Intake, amount, shared};
 use super::{Gathering, Translated};
-use crate::api::users::Answers;
+use crate::api::users::GroupAnswers;
 use crate::partition::{RefusedItem, Request};
 
 impl Rm {
@@ -20,7 +20,7 @@ impl Rm {
     pub(in crate::front::rm) fn translate_application(
         &mut self,
         request: si::ApplicationRequest,
-        answers: &Answers,
+        answers: &GroupAnswers,
     ) -> Translated {
         let mut gathering = Gathering::new();
         for new in request.new {
