@@ -121,6 +121,7 @@ pub use events::{
 };
 pub use front::rm_proxy::check_rm_id;
 pub use monoceros_config as config;
+pub use monoceros_rules::audit::Facts;
 pub use monoceros_rules::queues::object_state::{ObjectState, Refused};
 pub use monoceros_rules::values::resources::{Limits, Name, Resources};
 pub use monoceros_rules::values::{names, partition_name};

@@ -57,8 +57,8 @@ pub struct CallbackSettings {
     pub state_dump_timeout: Duration,
     /// Its largest size, in bytes. Default 64 MiB.
     pub state_dump_max_bytes: NonZeroUsize,
-    /// How long an allocation is kept back until the shim has taken it in, where it wants that.
-    /// Default 2 s.
+    /// How long an allocation is kept back until the shim's `CacheSync` for it has been written
+    /// or, where the shim wants to confirm it first, acknowledged. Default 2 s.
     #[serde(deserialize_with = "span")]
     pub cache_sync_timeout: Duration,
     /// How many events are kept for a shim that does not take them. Default: as many as it may be

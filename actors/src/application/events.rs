@@ -18,13 +18,13 @@ const REFUSALS_NS: i64 = 15_000_000_000;
 
 impl Application {
     /// An event about this application.
-    pub(super) fn event(&self, row: EventKind, at_ns: i64) -> Event {
-        Event::of(row, &self.book.id, at_ns).in_queue(&self.book.queue)
+    pub(super) fn event(&self, kind: EventKind, at_ns: i64) -> Event {
+        Event::of(kind, &self.book.id, at_ns).in_queue(&self.book.queue)
     }
 
     /// An event about one of its asks.
-    fn request(&self, row: EventKind, ask: &Ask, at_ns: i64) -> Event {
-        Event::of(row, &ask.key, at_ns).referring(&self.book.id).amount(&ask.resources)
+    fn request(&self, kind: EventKind, ask: &Ask, at_ns: i64) -> Event {
+        Event::of(kind, &ask.key, at_ns).referring(&self.book.id).amount(&ask.resources)
     }
 
     /// The event of an application that leaves its queue.

@@ -132,9 +132,9 @@ impl Application {
     }
 
     /// Makes the event that the application counts for its group from now on, or no longer.
-    fn tell_link(&self, row: EventKind, baton: &mut Baton) {
+    fn tell_link(&self, kind: EventKind, baton: &mut Baton) {
         if let Some(group) = self.group() {
-            baton.happens(|at| Event::of(row, group, at).referring(&self.book.id));
+            baton.happens(|at| Event::of(kind, group, at).referring(&self.book.id));
         }
     }
 

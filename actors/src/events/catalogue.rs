@@ -120,8 +120,8 @@ pub(crate) enum EventKind {
 }
 
 impl EventKind {
-    /// The numbers that stand for this on the wire.
-    pub(crate) fn kind(self) -> (Type, Change, Detail) {
+    /// What stands for this on the wire: the kind of object, what changed, and the detail.
+    pub(crate) fn on_wire(self) -> (Type, Change, Detail) {
         use Change::{Add, None, Remove, Set};
         match self {
             Self::OverQuota
@@ -219,7 +219,7 @@ pub(crate) enum Message {
 /// Something that happened to an object of a partition.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
-    pub(crate) row: EventKind,
+    pub(crate) kind: EventKind,
     /// ns since the epoch.
     pub(crate) at_ns: i64,
     pub(crate) object: Arc<str>,
@@ -231,9 +231,9 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    pub(crate) fn of(row: EventKind, object: &Arc<str>, at_ns: i64) -> Self {
+    pub(crate) fn of(kind: EventKind, object: &Arc<str>, at_ns: i64) -> Self {
         Self {
-            row,
+            kind,
             at_ns,
             object: Arc::clone(object),
             reference: None,
@@ -276,9 +276,9 @@ impl Event {
 
     /// The event as it is sent.
     pub(crate) fn record(&self) -> si::EventRecord {
-        let (kind, change, detail) = self.row.kind();
+        let (object, change, detail) = self.kind.on_wire();
         let reference = self.reference.as_deref().unwrap_or_default();
-        let group = match kind {
+        let group = match object {
             Type::Request => reference,
             _ => self.queue.as_deref().unwrap_or_default(),
         };
@@ -287,7 +287,7 @@ impl Event {
             detail => detail.as_str_name(),
         };
         si::EventRecord {
-            r#type: kind as i32,
+            r#type: object as i32,
             object_id: self.object.to_string(),
             group_id: group.to_owned(),
             reason: reason.to_owned(),

@@ -203,7 +203,7 @@ pub struct EventFilter {
 impl EventFilter {
     fn wants(&self, entry: &Entry) -> bool {
         let of_rm = self.rm_id.as_deref().is_none_or(|rm| *entry.rm == *rm);
-        of_rm && (self.types.is_empty() || self.types.contains(&entry.event.row.kind().0))
+        of_rm && (self.types.is_empty() || self.types.contains(&entry.event.kind.on_wire().0))
     }
 }
 

@@ -136,19 +136,14 @@ impl Batch {
         let Some(kind) = self.kind.take() else { return };
         let Self { allocation, application, node, states, questions, withdrawn, .. } =
             std::mem::take(self);
-        if kind == BatchKind::Question {
-            ask(callback, questions);
-            return;
+        match kind {
+            BatchKind::Allocation => guarded(|| callback.update_allocation(allocation)),
+            BatchKind::Application => guarded(|| callback.update_application(application)),
+            BatchKind::Node => guarded(|| callback.update_node(node)),
+            BatchKind::States => guarded(|| callback.update_container_scheduling_state(states)),
+            BatchKind::Withdrawal => guarded(|| callback.cancel_predicates(withdrawn)),
+            BatchKind::Question => ask(callback, questions),
         }
-        let tell = || match kind {
-            BatchKind::Allocation => callback.update_allocation(allocation),
-            BatchKind::Application => callback.update_application(application),
-            BatchKind::Node => callback.update_node(node),
-            BatchKind::States => callback.update_container_scheduling_state(states),
-            BatchKind::Withdrawal => callback.cancel_predicates(withdrawn),
-            BatchKind::Question => unreachable!("asked above"),
-        };
-        guarded(tell);
     }
 }
 

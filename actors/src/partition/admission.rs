@@ -74,11 +74,9 @@ impl Partition {
                 Ok((placed.path, placed.leaf))
             }
             Err(Refused::NotLeaf(queue)) => Err(Rejection::NotLeaf { id, queue }),
-            Err(refused) => Err(Rejection::Placement {
-                id,
-                why: refused.to_string(),
-                cause: refused.cause(),
-            }),
+            Err(refused) => {
+                Err(Rejection::Placement { id, why: refused.to_string(), cause: refused.cause() })
+            }
         }
     }
 

@@ -154,13 +154,13 @@ impl Partition {
 /// The events of limits as they are now.
 pub(super) fn tell_limits(limits: &[LimitEvent], baton: &mut Baton) {
     for LimitEvent { subject, path, is_set } in limits {
-        let (row, whose) = match (subject, is_set) {
+        let (kind, whose) = match (subject, is_set) {
             (Subject::User(name), true) => (EventKind::UserLimitSet, name),
             (Subject::User(name), false) => (EventKind::UserLimitRemoved, name),
             (Subject::Group(name), true) => (EventKind::GroupLimitSet, name),
             (Subject::Group(name), false) => (EventKind::GroupLimitRemoved, name),
         };
-        baton.happens(|at| Event::of(row, whose, at).referring(path));
+        baton.happens(|at| Event::of(kind, whose, at).referring(path));
     }
 }
 

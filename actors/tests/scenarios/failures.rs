@@ -145,9 +145,9 @@ async fn turns() {
 fn no_actor_outlives_its_session() {
     in_virtual_time(async {
         let scheduler = Scheduler::builder().start_local().unwrap();
-        let only_the_door = BTreeMap::from([("rm_proxy".to_owned(), 1)]);
+        let only_rm_proxy = BTreeMap::from([("rm_proxy".to_owned(), 1)]);
         turns().await;
-        assert_eq!(alive(&scheduler), only_the_door);
+        assert_eq!(alive(&scheduler), only_rm_proxy);
         for _ in 0..3 {
             register(&scheduler, "rm", ONE_LEAF, Arc::new(Ear::default())).await;
             say(&scheduler, "rm", WORK).await;
@@ -160,7 +160,7 @@ fn no_actor_outlives_its_session() {
         }
         scheduler.stop_resource_manager("rm").await.unwrap();
         turns().await;
-        assert_eq!(alive(&scheduler), only_the_door);
+        assert_eq!(alive(&scheduler), only_rm_proxy);
     });
 }
 
@@ -175,11 +175,11 @@ fn a_lost_partition_leaves_no_actor_behind() {
         ear.predicates().said.insert(pair, Answer::Wavers);
         say(&scheduler, "rm", "ask a1 k2 vcore=1").await;
         turns().await;
-        let (door, session) = (("rm_proxy".to_owned(), 1), ("rm".to_owned(), 1));
-        assert_eq!(alive(&scheduler), BTreeMap::from([door.clone(), session]));
+        let (proxy, session) = (("rm_proxy".to_owned(), 1), ("rm".to_owned(), 1));
+        assert_eq!(alive(&scheduler), BTreeMap::from([proxy.clone(), session]));
         scheduler.stop_resource_manager("rm").await.unwrap();
         turns().await;
-        assert_eq!(alive(&scheduler), BTreeMap::from([door]));
+        assert_eq!(alive(&scheduler), BTreeMap::from([proxy]));
     });
 }
 

@@ -381,7 +381,7 @@ async fn a_new_stream_begins_with_what_the_rm_has_not_reported_itself() {
 }
 
 #[tokio::test]
-async fn an_allocation_that_the_shim_cannot_take_in_is_never_told_and_goes_elsewhere() {
+async fn an_allocation_that_the_shim_cannot_take_in_is_never_told_and_is_placed_again() {
     let service = Service::start();
     let rm = rm_with_nodes(&service, &[("callback.predicates", "none")], &["n1"]).await;
     let confirming = cb::Hello { confirm_assume: true, ..hello("rm", ALL) };
