@@ -36,7 +36,7 @@ impl Application {
         effects: &VisitEffects,
     ) -> Result<(), Rejection> {
         if self.book.state() == ApplicationState::Failing || self.book.state().is_terminated() {
-            let (id, state) = (Arc::clone(&self.book.id), self.book.state().text());
+            let (id, state) = (Arc::clone(&self.book.id), self.book.state().text().into());
             return Err(Rejection::ApplicationState { id, state });
         }
         if !baton.books.can_promise(&effects.promised, &spec.resources, spec.instances.max(1)) {

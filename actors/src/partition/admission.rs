@@ -75,7 +75,8 @@ impl Partition {
             }
             Err(Refused::NotLeaf(queue)) => Err(Rejection::NotLeaf { id, queue }),
             Err(refused) => {
-                Err(Rejection::Placement { id, why: refused.to_string(), cause: refused.cause() })
+                let (why, cause) = (refused.to_string(), refused.cause().into());
+                Err(Rejection::Placement { id, why, cause })
             }
         }
     }
@@ -174,7 +175,7 @@ fn takes_gang(
         let (ask, max) = (new.placeholder_ask.to_string(), max.to_string());
         return Err(Rejection::GangTooLarge { id, queue, ask, max });
     }
-    Err(Rejection::Unsupported { id, what: "gang scheduling (placeholderAsk)" })
+    Err(Rejection::Unsupported { id, what: "gang scheduling (placeholderAsk)".into() })
 }
 
 impl QueueTree for Directory {

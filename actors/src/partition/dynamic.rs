@@ -117,7 +117,7 @@ pub(super) fn missing_queues(
         return Ok(vec![Arc::new(recovery_queue())]);
     }
     let missing = creation(path, &new.user, &new.groups, directory).map_err(|error| {
-        let (id, why, cause) = (Arc::clone(&new.id), error.to_string(), error.cause());
+        let (id, why, cause) = (Arc::clone(&new.id), error.to_string(), error.cause().into());
         Rejection::QueueCreate { id, why, cause }
     })?;
     let template = missing.first().and_then(|topmost| {

@@ -96,6 +96,6 @@ impl Partition {
 
     fn is_stopped(&self, what: &'static str, id: &Arc<str>) -> Rejection {
         let (id, partition, state) = (Arc::clone(id), Arc::clone(&self.name), self.state);
-        Rejection::PartitionStopped { what, id, partition, state }
+        Rejection::PartitionStopped { what: what.into(), id, partition, state }
     }
 }

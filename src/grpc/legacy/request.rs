@@ -111,8 +111,8 @@ impl Taking<'_> {
         if self.options.memory.inward(&mut resource_ask).is_err() {
             return refuse(overflow(&allocation_key));
         }
-        let not_applied = |what| {
-            let key = allocation_key.as_str().into();
+        let not_applied = |what: &'static str| {
+            let (key, what) = (allocation_key.as_str().into(), what.into());
             Rejection::Constraint { key, what }.to_string()
         };
         let mut echo = Echo { priority: priority.clone(), ..Echo::default() };

@@ -16,8 +16,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// What a queue or a partition still does. The texts are those that dashboards know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub enum ObjectState {
     /// Everything.
     #[default]

@@ -12,6 +12,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::nodes::NodeSlot;
 use crate::values::resources::Resources;
 use crate::values::slots::Slots;
@@ -23,16 +25,18 @@ pub type Tags = Arc<BTreeMap<String, String>>;
 crate::slot! {
     /// An application of this partition: a place in its directory, given anew once the application
     /// is gone.
+    #[derive(Serialize, Deserialize)]
     pub struct ApplicationSlot;
 }
 
 crate::slot! {
     /// A place in the table, given again once its allocation is gone.
+    #[derive(Serialize, Deserialize)]
     struct AllocationSlot;
 }
 
 /// An allocation of this partition, never given twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AllocationId {
     slot: AllocationSlot,
     serial: u32,
@@ -48,7 +52,7 @@ impl AllocationId {
 
 /// How an ask or allocation came in, which decides how it is answered: see
 /// `docs/applications.md#three-forms-of-asking`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Form {
     /// An `AllocationAsk`, which may be for several allocations. Each of them is answered.
     Ask,

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::values::resources::Resources;
 use crate::work::allocations::{AllocationId, Tags};
@@ -21,7 +22,7 @@ use crate::work::application_state::{ApplicationEvent, ApplicationState, Transit
 use crate::work::asks::Asks;
 
 /// What an RM says of an application when it submits it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct NewApplication {
     /// Unique among the active applications of the partition.
     pub id: Arc<str>,

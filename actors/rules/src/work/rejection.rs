@@ -5,17 +5,23 @@
 //! codes, so both are part of the interface and must not be reworded; the table for people is in
 //! `docs/grpc.md#why-an-item-was-refused`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use crate::queues::object_state::ObjectState;
 use crate::work::identity::UserError;
 
+/// A text that this program contains; owned only where the rejection was read from a file.
+pub type Fixed = Cow<'static, str>;
+
 /// A reason with its code. `Display` gives the text for the wire.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Rejection {
     /// The application's id is empty or too long.
     #[error("applicationID {0} [R_APP_ID]")]
-    ApplicationId(&'static str),
+    ApplicationId(Fixed),
     /// The id is that of an active application.
     #[error("application `{0}` already existed [R_APP_EXISTS]")]
     ApplicationExists(Arc<str>),
@@ -59,7 +65,7 @@ pub enum Rejection {
         /// The cause in words.
         why: String,
         /// The code of the cause.
-        cause: &'static str,
+        cause: Fixed,
     },
     /// The queue runs no applications.
     #[error(
@@ -79,7 +85,7 @@ pub enum Rejection {
         /// The cause in words.
         why: String,
         /// The code of the cause.
-        cause: &'static str,
+        cause: Fixed,
     },
     /// The queue does not order its applications by age, so that two gangs could wait for
     /// each other for ever.
@@ -115,7 +121,7 @@ pub enum Rejection {
     )]
     PartitionStopped {
         /// Application, node or allocation.
-        what: &'static str,
+        what: Fixed,
         /// The id or key of what came.
         id: Arc<str>,
         /// The name of the partition.
@@ -125,7 +131,7 @@ pub enum Rejection {
     },
     /// The key is empty or too long.
     #[error("allocationKey {0} [R_KEY]")]
-    Key(&'static str),
+    Key(Fixed),
     /// There is no active application of this id.
     #[error("failed to find application `{0}` [R_APP_UNKNOWN]")]
     ApplicationUnknown(Arc<str>),
@@ -135,7 +141,7 @@ pub enum Rejection {
         /// The id of the application.
         id: Arc<str>,
         /// The state of the application.
-        state: &'static str,
+        state: Fixed,
     },
     /// The ask or allocation has no resources, or only zeros.
     #[error("allocation contains no resources: `{0}` [R_NO_RESOURCE]")]
@@ -202,7 +208,7 @@ pub enum Rejection {
         /// The key of the ask.
         key: Arc<str>,
         /// What the constraint is about.
-        what: &'static str,
+        what: Fixed,
     },
     /// A part of the interface that this version does not schedule.
     #[error("`{id}`: {what} is not supported yet [R_UNSUPPORTED]")]
@@ -210,7 +216,7 @@ pub enum Rejection {
         /// The application or ask that wants it.
         id: Arc<str>,
         /// The name of the unsupported feature.
-        what: &'static str,
+        what: Fixed,
     },
     /// More resource names than the process can hold.
     #[error("`{id}`: {why} [R_OVERFLOW]")]
@@ -291,7 +297,7 @@ mod tests {
         let id: Arc<str> = Arc::from("a[b]");
         let unknown = Rejection::ApplicationUnknown(Arc::clone(&id)).to_string();
         assert_eq!(code_of(&unknown), "R_APP_UNKNOWN");
-        let placement = Rejection::Placement { id, why: "no".to_owned(), cause: "E_X" };
+        let placement = Rejection::Placement { id, why: "no".to_owned(), cause: "E_X".into() };
         assert_eq!(code_of(&placement.to_string()), "R_PLACEMENT");
         assert_eq!(code_of("no bracket"), "");
     }
@@ -300,7 +306,7 @@ mod tests {
     fn a_partition_that_takes_nothing_names_its_state_unless_it_is_stopped() {
         let refusal = |state| {
             let (id, partition) = (Arc::from("n1"), Arc::from("default"));
-            Rejection::PartitionStopped { what: "node", id, partition, state }.to_string()
+            Rejection::PartitionStopped { what: "node".into(), id, partition, state }.to_string()
         };
         let stopped = "node `n1`: partition `default` is stopped [R_PARTITION_STOPPED]";
         assert_eq!(refusal(ObjectState::Stopped), stopped);

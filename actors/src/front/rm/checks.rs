@@ -50,7 +50,7 @@ impl Default for Intake {
 
 impl Intake {
     pub(super) fn check_key(&self, key: &Arc<str>) -> Result<(), Rejection> {
-        self.check_id(key).map_err(Rejection::Key)
+        self.check_id(key).map_err(|why| Rejection::Key(why.into()))
     }
 
     /// Checks the length of an id; the error says what is wrong with it.
@@ -120,7 +120,7 @@ pub(super) fn check_placeholder(
         (true, true) => Err(Rejection::PlaceholderWithoutGroup(Arc::clone(key))),
         (true, false) => {
             let id = Arc::clone(key);
-            Err(Rejection::Unsupported { id, what: "gang scheduling (placeholder)" })
+            Err(Rejection::Unsupported { id, what: "gang scheduling (placeholder)".into() })
         }
         (false, _) => Ok(()),
     }

@@ -41,6 +41,8 @@ mod window;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::books::Books;
 use crate::nodes::{NodeIndex, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
@@ -50,7 +52,7 @@ pub use search::{SearchEnd, Try};
 pub use window::Window;
 
 /// What an answer depends on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     /// It depends on everything that runs: void once anything was placed or ended meanwhile.
     #[default]

@@ -32,9 +32,11 @@ mod names;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use smallvec::SmallVec;
 
@@ -229,6 +231,17 @@ impl fmt::Debug for Limits {
 impl Serialize for Resources {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serialize(&self.0, serializer)
+    }
+}
+
+/// By names, as it is written: an absent name stays absent, and a zero stays a zero.
+impl<'de> Deserialize<'de> for Resources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut resources = Self::new();
+        for (name, quantity) in BTreeMap::<String, i64>::deserialize(deserializer)? {
+            resources.set(Name::intern(&name).map_err(D::Error::custom)?, quantity);
+        }
+        Ok(resources)
     }
 }
 

@@ -208,6 +208,16 @@ fn texts_are_in_order_of_the_names() {
     assert_eq!(json, r#"{"aardvark":1,"memory":2,"zebra":3}"#);
 }
 
+#[test]
+fn an_amount_that_was_written_is_read_again_with_its_zeros() {
+    for entries in [&[][..], &[("zebra", 0)], &[("zebra", i64::MAX), ("aardvark", -1), ("new", 0)]]
+    {
+        let amount = of(entries);
+        let json = serde_json::to_string(&amount).unwrap();
+        assert_eq!(serde_json::from_str::<Resources>(&json).unwrap(), amount, "{json}");
+    }
+}
+
 type Model = BTreeMap<&'static str, i64>;
 
 /// Interned in an order that is not that of the texts.

@@ -10,11 +10,13 @@ use std::hash::{Hash, Hasher};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::values::resources::Resources;
 use crate::work::allocations::{Form, Tags};
 
 /// What is asked for, as the RM sent it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AskSpec {
     /// The RM's key, unique within the application.
     pub key: Arc<str>,
@@ -67,7 +69,7 @@ impl AskSpec {
 
 /// Whether an ask may be preempted, and whether it may preempt others. One byte, since every ask
 /// has one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Preemption {
     /// Neither.
     Neither,

@@ -18,6 +18,8 @@
 mod cache;
 
 pub use self::cache::{Known, UserCache};
+use serde::{Deserialize, Serialize};
+
 use crate::values::names::{is_user, shown};
 
 /// The owner of an application.
@@ -47,7 +49,7 @@ impl LookupError {
 }
 
 /// Why an application has no owner. The reason on the wire is `R_USER` with [`Self::cause`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum UserError {
     /// The submission names nobody.
     #[error("empty user cannot resolve")]

@@ -58,7 +58,8 @@ fn new_application(
     intake: &Intake,
     owner: impl FnOnce(si::UserGroupInformation, bool) -> Result<Identity, UserError>,
 ) -> Result<NewApplication, Rejection> {
-    intake.check_id(&new.application_id).map_err(Rejection::ApplicationId)?;
+    let checked = intake.check_id(&new.application_id);
+    checked.map_err(|why| Rejection::ApplicationId(why.into()))?;
     let id: Arc<str> = Arc::from(new.application_id);
     let placeholders = amount(&id, new.placeholder_ask.as_ref())?;
     if placeholders.has_negative() {
