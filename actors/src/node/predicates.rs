@@ -19,34 +19,39 @@ use super::Node;
 use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::step::{Baton, Notice, Passed, Placement, Settlement};
 
-/// Asks the predicate of an RM in this process.
-///
-/// Whatever such an RM says reaches a decision here and nowhere else: an input of the offer that is
-/// under way, as what enters by the inbox is one of its step. Whoever records a partition writes
-/// the answers down here, and whoever replays one gives them here.
+/// Whether a placement passes the predicate of an RM in this process.
 pub(super) fn passes(placement: &mut Placement, node: &str, baton: &mut Baton) -> bool {
-    let key = &placement.spec.key;
+    let Err(why) = answer(&placement.spec.key, node, baton) else { return true };
+    if baton.tracking.is_on() {
+        *placement.refusals.entry(why).or_default() += 1;
+    }
+    false
+}
+
+/// What an RM in this process says to an ask on a node: nothing against it, or why not.
+///
+/// Whatever such an RM says reaches a decision here and nowhere else, as plain data: an input of
+/// the offer that is under way, as what enters by the inbox is one of its step. Whoever records a
+/// partition writes the answers down here, with the key and the node, and whoever replays one gives
+/// them here.
+fn answer(key: &str, node: &str, baton: &mut Baton) -> Result<(), String> {
     let args = &mut baton.question;
     args.allocation_key.clear();
     args.allocation_key.push_str(key);
     args.node_id.clear();
     args.node_id.push_str(node);
     args.allocate = true;
-    let why = match catch_unwind(AssertUnwindSafe(|| baton.callback.predicates(&baton.question))) {
-        Ok(Ok(())) => return true,
+    match catch_unwind(AssertUnwindSafe(|| baton.callback.predicates(&baton.question))) {
+        Ok(Ok(())) => Ok(()),
         Ok(Err(why)) => {
             tracing::debug!(ask = %key, node, why, "refused by predicate");
-            why
+            Err(why)
         }
         Err(_) => {
             tracing::error!(ask = %key, node, "the predicate callback panicked, taken as a refusal");
-            "the predicate failed".to_owned()
+            Err("the predicate failed".to_owned())
         }
-    };
-    if baton.tracking.is_on() {
-        *placement.refusals.entry(why).or_default() += 1;
     }
-    false
 }
 
 /// Books the question whether a placement passes, which the RM answers later, and says it.
