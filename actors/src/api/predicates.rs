@@ -9,13 +9,14 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::mailbox::Destination;
 
 pub use monoceros_rules::decide::predicates::Scope;
 
 /// How the predicates of an RM are asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Predicates {
     /// At once, in the middle of a placement.
     #[default]
@@ -32,7 +33,7 @@ pub enum Predicates {
 }
 
 /// Names a question among those of all partitions of an RM. Never given twice in a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct QuestionId(pub u64);
 
 /// May this request run on the first of these nodes that passes?
@@ -62,7 +63,7 @@ pub struct PredicateAnswer {
 }
 
 /// What an RM says to a question.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verdict {
     /// The candidate at this position passes; those before it do not.
     Passed {
@@ -90,7 +91,7 @@ pub enum Verdict {
 }
 
 /// Earlier answers may be wrong by now.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invalidation {
     /// Answers about these nodes may be wrong.
     pub nodes: Vec<String>,

@@ -3,19 +3,23 @@
 //!
 //! # Why the two are apart
 //! An input is plain data: no address, no reply, no callback and no clock of this process. It can
-//! be kept, written down, and handed in again, here or elsewhere; a partition with the same
+//! be written to a file, read, and handed in again, here or elsewhere; a partition with the same
 //! configuration that is handed the same inputs with the same times decides the same. An entry that
 //! has a meaning in this process alone (a read with its reply, a barrier, the credit for a chunk)
 //! is a local errand, and leaves no trace in what is decided.
 //!
 //! # The seam of record and replay
-//! * Every input takes effect in [`Partition::enter`](super::Partition), and there alone, with the
-//!   time of its step: when it arrived decides nothing. Whether an offer leaves between two inputs
-//!   is the turn-taking of the [`inbox`](super::inbox), its time that of the turn.
+//! * Every input takes effect in [`Partition::enter`](super::Partition), and there alone. The
+//!   inbox stamps it when it is taken out, and the stamp is the time of its step: when it arrived
+//!   decides nothing. Whether an offer leaves between two inputs is the turn-taking of the
+//!   [`inbox`](super::inbox), its time that of the turn.
+//! * Whoever replays a partition hands in what was recorded there, in the same order, alarms and
+//!   acknowledgements too, in place of those that would come by themselves. How many notices leave
+//!   together depends on what else waits in the inbox, and decides nothing.
 //! * How many notices the RM has taken decides, too, since too many on their way stop offers:
 //!   [`Input::Acknowledged`].
-//! * The answers of an RM in this process come in the middle of an offer, all through
-//!   `node::predicates::passes`. They are inputs of that offer.
+//! * The answers of an RM in this process come in the middle of an offer, all from
+//!   `node::predicates::answer`, as plain data, too. They are inputs of that offer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,20 +27,21 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use monoceros_config::PartitionConfig;
-use monoceros_config::reload::Flat;
+use monoceros_config::reload::{self, Flat};
 use monoceros_rules::limits::Tables;
 use monoceros_rules::queues::object_state::ObjectState;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Form, Tags};
 use monoceros_rules::work::application::NewApplication;
 use monoceros_rules::work::rejection::Rejection;
+use serde::{Deserialize, Serialize};
 
 use super::{Reports, StateChange};
 use crate::api::predicates::{Invalidation, Predicates, QuestionId, Verdict};
 use crate::step::{Alarm, Barrier, Existing, NodeChange, Notice, Op, Survey};
 
 /// An input with the time of its step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stamped {
     /// ns since the epoch.
     pub(crate) at_ns: i64,
@@ -45,7 +50,7 @@ pub(crate) struct Stamped {
 
 /// Something that enters a partition and that decisions follow from: plain data, without an address
 /// or a reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Input {
     Request(Request),
     /// Answers to questions; no verdict: the question never reached the RM.
@@ -65,7 +70,7 @@ pub(crate) enum Input {
 }
 
 /// One request of an RM, translated. Each is one step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     AddApplication(Box<NewApplication>),
     RemoveApplication(Arc<str>),
@@ -88,7 +93,7 @@ pub(crate) enum Request {
 }
 
 /// A node as its RM reports it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct NewNode {
     pub(crate) id: Arc<str>,
     pub(crate) attributes: BTreeMap<String, String>,
@@ -99,7 +104,7 @@ pub(crate) struct NewNode {
 }
 
 /// A foreign allocation, as its RM reports it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ForeignRequest {
     pub(crate) key: Arc<str>,
     pub(crate) node: Arc<str>,
@@ -109,7 +114,7 @@ pub(crate) struct ForeignRequest {
 }
 
 /// An item that can be refused without looking at the partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum RefusedItem {
     Ask { form: Form, key: Arc<str>, application: Arc<str>, reason: Rejection },
     Application { id: Arc<str>, reason: Rejection },
@@ -129,7 +134,7 @@ impl From<RefusedItem> for Notice {
 }
 
 /// What a session is to do from now on, beside the requests of its RM.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Control {
     Hold(bool),
     Predicates(Predicates),
@@ -139,9 +144,13 @@ pub(crate) enum Control {
     StrictEnums(bool),
 }
 
-/// The configuration that a partition is to have, in the forms in which it is needed.
-#[derive(Clone, Debug)]
+/// The configuration that a partition is to have, in the forms in which it is needed. It is written
+/// as the text that it was read from, and is read from that again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "WantedText", try_from = "WantedText")]
 pub(crate) struct Wanted {
+    /// Of all partitions.
+    text: Arc<str>,
     pub(crate) config: Arc<PartitionConfig>,
     /// Its queues.
     pub(crate) queues: Arc<Flat>,
@@ -149,8 +158,42 @@ pub(crate) struct Wanted {
     pub(crate) limits: Arc<Tables>,
 }
 
+/// What a [`Wanted`] is written as.
+#[derive(Serialize, Deserialize)]
+struct WantedText {
+    text: Arc<str>,
+    /// Its name in the text.
+    partition: Arc<str>,
+}
+
+impl Wanted {
+    /// What the text says of one partition.
+    pub(crate) fn new(text: &Arc<str>, config: PartitionConfig) -> Self {
+        let queues = Arc::new(reload::flat(&config.root));
+        let limits = Arc::new(Tables::of(&config.root));
+        Self { text: Arc::clone(text), config: Arc::new(config), queues, limits }
+    }
+}
+
+impl From<Wanted> for WantedText {
+    fn from(Wanted { text, config, .. }: Wanted) -> Self {
+        Self { text, partition: Arc::clone(&config.name) }
+    }
+}
+
+impl TryFrom<WantedText> for Wanted {
+    type Error = String;
+
+    fn try_from(WantedText { text, partition }: WantedText) -> Result<Self, String> {
+        let read = monoceros_config::parse(&text).map_err(|errors| errors.to_string())?;
+        let config = read.partitions.into_iter().find(|config| config.name == partition);
+        let config = config.ok_or_else(|| format!("the text has no partition `{partition}`"))?;
+        Ok(Self::new(&text, config))
+    }
+}
+
 /// What becomes of a proposed configuration. From the Rm.
-#[derive(Clone, Copy, Debug, Message)]
+#[derive(Clone, Copy, Debug, Message, Serialize, Deserialize)]
 #[rtype(result = "()")]
 pub(crate) enum Conclude {
     Apply,
@@ -196,3 +239,5 @@ impl From<Request> for Entry {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod written;

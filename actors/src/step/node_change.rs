@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Tags;
+use serde::{Deserialize, Serialize};
 
 /// What an RM may change of a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum NodeChange {
     /// Capacity, use by others and attributes; what is `None` stays.
     Update {

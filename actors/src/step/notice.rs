@@ -12,6 +12,7 @@ use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::api::predicates::{PredicateQuestion, QuestionId};
@@ -127,7 +128,7 @@ pub(crate) const COMPLETING_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) const BACKOFF_LEAST: Duration = Duration::from_millis(100);
 
 /// Something to come back to later.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Alarm {
     /// An application has been Completing for its time; `since_ns` is its entry into that state.
     Completing { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
@@ -148,7 +149,7 @@ pub(crate) enum Alarm {
 }
 
 /// What an item may wait for that came before it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Awaited {
     Application(Arc<str>),
     Node(Arc<str>),

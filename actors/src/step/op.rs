@@ -9,12 +9,13 @@ use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::{AllocationId, Form};
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::Rejection;
+use serde::{Deserialize, Serialize};
 
 use super::Notice;
 use crate::api::predicates::Invalidation;
 
 /// One order to an application, from its RM, a deadline or the partition.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Op {
     /// An ask, new or replacing what is outstanding of its key.
     Ask(Arc<AskSpec>),
@@ -54,7 +55,7 @@ pub(crate) enum Op {
 }
 
 /// An allocation that the RM says exists.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Existing {
     pub(crate) spec: Arc<AskSpec>,
     /// The name that the RM gave it, or the key where it gave none.
@@ -63,7 +64,7 @@ pub(crate) struct Existing {
 }
 
 /// Which allocations a release names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Which {
     Uuid(Arc<str>),
     Key(Arc<str>),
@@ -71,7 +72,7 @@ pub(crate) enum Which {
 }
 
 /// Why an RM sends a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Cause {
     /// It wants the allocation to end: it gets an answer.
     Stopped,

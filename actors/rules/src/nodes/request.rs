@@ -8,11 +8,12 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 
 use crate::values::resources::Resources;
 
 /// A node that an ask may not use until a deadline.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exclusion {
     /// The node's id.
     pub node: Arc<str>,

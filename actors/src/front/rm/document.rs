@@ -9,16 +9,14 @@
 use std::sync::Arc;
 
 use monoceros_config as config;
-use monoceros_config::reload;
 use monoceros_config::{ConfigErrors, ConfigWarning};
-use monoceros_rules::limits::Tables;
 
 use crate::partition::Wanted;
 
 /// A configuration text with its checksum and what it means for each partition.
 #[derive(Debug)]
 pub(crate) struct Document {
-    pub(crate) text: String,
+    pub(crate) text: Arc<str>,
     pub(crate) checksum: String,
     pub(crate) warnings: Vec<ConfigWarning>,
     /// The configuration of each partition, in the order of the text.
@@ -28,11 +26,8 @@ pub(crate) struct Document {
 impl Document {
     pub(crate) fn read(text: String) -> Result<Arc<Self>, ConfigErrors> {
         let configuration = config::parse(&text)?;
-        let wanted = |config: config::PartitionConfig| {
-            let queues = Arc::new(reload::flat(&config.root));
-            let limits = Arc::new(Tables::of(&config.root));
-            Wanted { config: Arc::new(config), queues, limits }
-        };
+        let text = Arc::from(text);
+        let wanted = |config| Wanted::new(&text, config);
         Ok(Arc::new(Self {
             checksum: configuration.checksum,
             warnings: configuration.warnings,

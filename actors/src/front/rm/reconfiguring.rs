@@ -180,7 +180,7 @@ impl Rm {
             let new = Arc::clone(&next.document);
             let update = ConfigurationUpdate {
                 rm_id: self.id.to_string(),
-                old_config: old.text.clone(),
+                old_config: old.text.to_string(),
                 old_checksum: old.checksum.clone(),
                 changed: new.checksum != old.checksum,
                 new_checksum: new.checksum.clone(),
@@ -407,7 +407,7 @@ impl Receive<ReadConfiguration> for Rm {
         let _ = reply.send(Ok(ConfigurationSnapshot {
             rm_id: self.id.to_string(),
             policy_group,
-            config: document.text.clone(),
+            config: document.text.to_string(),
             extra_config: extra,
             checksum: document.checksum.clone(),
         }));

@@ -3,21 +3,15 @@ use std::sync::Mutex;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::work::asks::AskSpec;
+use tokio::time::Instant;
 
+use super::written::{read_again, wanted};
 use super::*;
 use crate::api::predicates::{PredicateQuestion, Scope};
-use crate::partition::Chunk;
+use crate::mailbox::{Mailbox, Receive};
+use crate::partition::{Chunk, Partition};
 use crate::step::{Cause, Which};
-use crate::{ResourceManagerCallback, Scheduler, SchedulerHandle};
-
-/// What can be kept, sent anywhere, and handed in again.
-fn is_plain<T: Clone + Debug + Send + Sync + 'static>() {}
-
-#[test]
-fn an_input_is_plain_data() {
-    is_plain::<Stamped>();
-    is_plain::<Input>();
-}
+use crate::{ResourceManagerCallback, Scheduler};
 
 /// Writes down what it hears.
 #[derive(Default)]
@@ -57,7 +51,19 @@ fn ask(key: &str, instances: u32) -> AskSpec {
     AskSpec { instances, ..AskSpec::new(key, vcore(1)) }
 }
 
-/// An RM that comes with everything in the wrong order, is asked for predicates, and leaves again.
+fn add(id: &str) -> Input {
+    Input::Request(Request::AddApplication(Box::new(NewApplication {
+        id: Arc::from(id),
+        queue: String::new(),
+        user: Arc::from("ada"),
+        groups: Vec::new(),
+        tags: Some(Arc::new([("namespace".to_owned(), "lab".to_owned())].into())),
+        placeholder_ask: Resources::new(),
+    })))
+}
+
+/// An RM that comes with everything in the wrong order, is asked for predicates, has its
+/// configuration changed, and leaves again.
 fn history() -> Vec<Input> {
     let app: Arc<str> = Arc::from("app");
     let ops = |ops: Vec<Op>| Request::Application { id: Arc::clone(&app), ops };
@@ -72,6 +78,7 @@ fn history() -> Vec<Input> {
         }))
     };
     let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: true };
+    let closed_to_all = "partitions: [{name: default, queues: [{name: root, submitacl: ''}]}]";
     let refused =
         RefusedItem::Node { id: Arc::from("n9"), reason: Rejection::NodeUnknown(Arc::from("n9")) };
     vec![
@@ -79,14 +86,7 @@ fn history() -> Vec<Input> {
         Input::Request(ops(vec![Op::Ask(Arc::new(ask("early", 1)))])),
         Input::Request(node("n1")),
         Input::Request(node("n2")),
-        Input::Request(Request::AddApplication(Box::new(NewApplication {
-            id: Arc::clone(&app),
-            queue: String::new(),
-            user: Arc::from("ada"),
-            groups: Vec::new(),
-            tags: Some(Arc::new([("namespace".to_owned(), "lab".to_owned())].into())),
-            placeholder_ask: Resources::new(),
-        }))),
+        add("app"),
         Input::Control(Control::Predicates(Predicates::Remote { in_flight: 2 })),
         Input::Request(ops(vec![Op::Ask(Arc::new(ask("remote", 2)))])),
         Input::Answers(vec![(QuestionId(0), Some(passed)), (QuestionId(1), None)]),
@@ -94,6 +94,9 @@ fn history() -> Vec<Input> {
         Input::Control(Control::Hold(true)),
         Input::Control(Control::Hold(false)),
         Input::Control(Control::Predicates(Predicates::Local)),
+        Input::Prepare(Some(wanted(closed_to_all))),
+        Input::Conclude(Conclude::Apply),
+        add("late"),
         Input::State(ObjectState::Draining),
         Input::Request(node("n3")),
         Input::Request(Request::Refused(refused)),
@@ -105,8 +108,17 @@ fn history() -> Vec<Input> {
     ]
 }
 
-async fn heard_of(inputs: Vec<Input>) -> Vec<String> {
-    let scheduler = Scheduler::builder().epoch_ns(7).start_local().unwrap();
+/// The time that the clocks show at first, ns since the epoch.
+const EPOCH_NS: i64 = 7;
+
+/// What an RM hears of a scheduler of its own to which these are handed in when the paused clock
+/// shows their times. Until then all is done that follows from the ones before.
+async fn heard_of(
+    inputs: impl IntoIterator<Item = Stamped>,
+    hand_in: impl Fn(&Mailbox<Partition>, Stamped),
+) -> Vec<String> {
+    let start = Instant::now();
+    let scheduler = Scheduler::builder().epoch_ns(EPOCH_NS).start_local().unwrap();
     let ear = Arc::new(Ear::default());
     let request =
         si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
@@ -114,35 +126,79 @@ async fn heard_of(inputs: Vec<Input>) -> Vec<String> {
         .register_resource_manager(request, Arc::clone(&ear) as Arc<dyn ResourceManagerCallback>)
         .await
         .unwrap();
-    for input in inputs {
-        hand_in(&scheduler, input).await;
+    let partition = scheduler.partition_entries().await[0].mailbox.clone();
+    for stamped in inputs {
+        let passed = u64::try_from(stamped.at_ns - EPOCH_NS).unwrap();
+        tokio::time::sleep_until(start + Duration::from_nanos(passed)).await;
+        hand_in(&partition, stamped);
     }
+    // A barrier would wait for questions.
+    tokio::time::sleep(Duration::from_millis(1)).await;
     scheduler.shutdown().await;
     std::mem::take(&mut *ear.0.lock().unwrap())
 }
 
-/// Each is a chunk of its own, and all that follows from it is done before the next.
-async fn hand_in(scheduler: &SchedulerHandle, input: Input) {
-    let entries = scheduler.partition_entries().await;
-    entries[0].mailbox.post(Chunk(vec![Entry::Input(input)]));
-    // The paused clock goes on when nothing is left to do; a barrier would wait for questions.
-    tokio::time::sleep(Duration::from_millis(1)).await;
+/// By the inbox, as the RM's session does it. Each is a chunk of its own.
+fn by_the_inbox(partition: &Mailbox<Partition>, Stamped { input, .. }: Stamped) {
+    match input {
+        Input::Conclude(conclusion) => partition.post(conclusion),
+        input => partition.post(Chunk(vec![Entry::Input(input)])),
+    }
+}
+
+/// Hands in an input with a time of its own, where every input takes effect.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Recorded(Stamped);
+
+impl Receive<Recorded> for Partition {
+    fn receive(&mut self, Recorded(stamped): Recorded, ctx: &mut Context<Self>) {
+        let mut baton = self.baton.take().expect("all that follows from the last one is done");
+        self.enter(stamped, &mut baton);
+        self.baton = Some(baton);
+        self.turn(ctx);
+    }
+}
+
+fn one_each_ms(inputs: Vec<Input>) -> Vec<Stamped> {
+    let times = (EPOCH_NS..).step_by(1_000_000).skip(1);
+    inputs.into_iter().zip(times).map(|(input, at_ns)| Stamped { at_ns, input }).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_inputs_at_the_same_times_come_to_the_same_notices() {
     let local = tokio::task::LocalSet::new();
     let both = local.run_until(async {
-        let inputs = history();
-        let copies = inputs.clone();
-        (heard_of(inputs).await, heard_of(copies).await)
+        let inputs = one_each_ms(history());
+        let written: Vec<Stamped> = inputs.iter().map(read_again).collect();
+        (heard_of(inputs, by_the_inbox).await, heard_of(written, by_the_inbox).await)
     });
     let (first, second) = both.await;
     let said = first.join("\n");
-    for what in
-        ["new: [Allocation {", "\"remote\", [\"n", "released: [AllocationRelease {", "[QuestionId("]
-    {
+    for what in [
+        "new: [Allocation {",
+        "\"remote\", [\"n",
+        "released: [AllocationRelease {",
+        "[QuestionId(",
+        "state_transition_timestamp: 5000007",
+        "application `late`: no placement rule produced a usable queue",
+    ] {
         assert!(said.contains(what), "`{what}` is among what is said: {said}");
     }
     assert_eq!(first, second);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_step_is_that_of_the_stamp_whatever_the_clock_shows() {
+    const LATER_NS: i64 = 1_000_000_000_000;
+    let local = tokio::task::LocalSet::new();
+    let asks =
+        Request::Application { id: Arc::from("app"), ops: vec![Op::Ask(Arc::new(ask("k", 1)))] };
+    let inputs = one_each_ms(vec![add("app"), Input::Request(asks)]);
+    let heard = heard_of(inputs, |partition, Stamped { at_ns, input }| {
+        partition.post(Recorded(read_again(&Stamped { at_ns: at_ns + LATER_NS, input })));
+    });
+    let said = local.run_until(heard).await.join("\n");
+    let accepted = "state: \"Accepted\", state_transition_timestamp: 1000002000007";
+    assert!(said.contains(accepted), "{said}");
 }

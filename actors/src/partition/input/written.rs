@@ -1,0 +1,292 @@
+//! Every input can be written to a file and read again.
+
+use std::fmt::Debug;
+use std::num::NonZeroU64;
+
+use monoceros_rules::nodes::Exclusion;
+use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
+use monoceros_rules::work::identity::UserError;
+use serde::de::DeserializeOwned;
+
+use super::*;
+use crate::api::predicates::Scope;
+use crate::step::{Awaited, Cause, Which};
+
+/// What can be kept, sent anywhere, written and read, and handed in again.
+fn is_plain<T: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static>() {}
+
+#[test]
+fn an_input_is_plain_data() {
+    is_plain::<Stamped>();
+    is_plain::<Input>();
+}
+
+/// What is there after it was written to a file and read.
+pub(super) fn read_again(stamped: &Stamped) -> Stamped {
+    serde_json::from_str(&serde_json::to_string(stamped).unwrap()).unwrap()
+}
+
+/// A value of every variant; a variant that is left out does not compile.
+macro_rules! each {
+    ($of:ident { $($variant:ident $(($($it:tt)*))? $({$($fields:tt)*})?),* $(,)? }) => {{
+        let _ = |it: $of| match it { $($of::$variant { .. } => ()),* };
+        vec![$($of::$variant $(($($it)*))? $({$($fields)*})?),*]
+    }};
+}
+
+/// An allocation of this place in the table. Only the table gives ids, so it is read.
+fn allocation(slot: u32) -> AllocationId {
+    serde_json::from_str(&format!(r#"{{"slot":{slot},"serial":3}}"#)).unwrap()
+}
+
+/// What the text says of its last partition.
+pub(super) fn wanted(text: &str) -> Wanted {
+    let text = Arc::from(text);
+    let read = monoceros_config::parse(&text).unwrap();
+    Wanted::new(&text, read.partitions.into_iter().last().unwrap())
+}
+
+fn rejections() -> Vec<Rejection> {
+    let [id, key, partition, queue] = ["a", "k", "[rm]p", "root.q"].map(Arc::<str>::from);
+    let id = || Arc::clone(&id);
+    let mut rejections = each!(Rejection {
+        ApplicationId("too long".into()),
+        ApplicationExists(id()),
+        PartitionOfApplication { id: id(), partition: "p".into() },
+        PartitionOfAllocation { key: Arc::clone(&key), partition: "p".into() },
+        PartitionOfNode { id: id(), partition: "p".into() },
+        User { id: id(), why: UserError::Empty },
+        Placement { id: id(), why: "no rule".into(), cause: "E_X".into() },
+        NotLeaf { id: id(), queue: "root".into() },
+        QueueCreate { id: id(), why: "no".into(), cause: "E_X".into() },
+        GangSort { id: id(), queue: Arc::clone(&queue) },
+        GangTooLarge { id: id(), queue, ask: "map[]".into(), max: "map[]".into() },
+        PartitionStopped {
+            what: "node".into(),
+            id: id(),
+            partition: Arc::clone(&partition),
+            state: ObjectState::Stopped,
+        },
+        Key("missing".into()),
+        ApplicationUnknown(id()),
+        ApplicationState { id: id(), state: "Failed".into() },
+        NoResource(Arc::clone(&key)),
+        NegativePlaceholders(id()),
+        NegativeResource(Arc::clone(&key)),
+        Overflow(Arc::clone(&key)),
+        Repeat { key: Arc::clone(&key), repeat: -1, limit: 9 },
+        PlaceholderWithoutGroup(Arc::clone(&key)),
+        NodeUnknown(id()),
+        NodeMissing("no \"node\"\n".into()),
+        NodeInvalid { id: id(), why: "empty".into() },
+        NodeExists { id: id(), partition },
+        NodeAction { id: id(), action: 77 },
+        Constraint { key, what: "a zone".into() },
+        Unsupported { id: id(), what: "gangs".into() },
+        Names { id: id(), why: "too many".into() },
+    });
+    let [user, why] = ["ada", "unknown"].map(str::to_owned);
+    for why in each!(UserError { Empty, Resolve { user, why }, Name("a b".into()) }) {
+        rejections.push(Rejection::User { id: id(), why });
+    }
+    rejections
+}
+
+/// An ask of which everything is said that can be said.
+fn full_ask() -> Arc<AskSpec> {
+    let tags = [("tag".to_owned(), "\u{e9}\0\"".to_owned())];
+    Arc::new(AskSpec {
+        instances: u32::MAX,
+        priority: i32::MIN,
+        created_ns: Some(i64::MAX),
+        required_node: Some(Arc::from("n")),
+        originator: true,
+        task_group: Some(TaskGroup::new("group".to_owned())),
+        execution_timeout_ms: NonZeroU64::new(5),
+        tags: Some(Arc::new(tags.into())),
+        ..AskSpec::new("k", Resources::of(&[("memory", i64::MAX), ("gpu", 0)]))
+    })
+}
+
+fn ops() -> Vec<Op> {
+    let text = || Arc::<str>::from("text");
+    let existing = Existing { spec: full_ask(), uuid: text(), node: text() };
+    let mut ops = each!(Op {
+        Ask(full_ask()),
+        Unified(full_ask()),
+        Existing(Box::new(existing)),
+        Refused { spec: full_ask(), uuid: Some(text()), reason: Rejection::NodeUnknown(text()) },
+        WithdrawAsks(None),
+        Release { which: Which::All, cause: Cause::Stopped },
+        Remove,
+        WakeNamed(text()),
+        WakeNamedByReturn(text()),
+        Retry { key: text(), retry: 1 },
+        ExclusionOver { key: text(), over: Exclusion { node: text(), until_ns: 2 } },
+        BackoffOver { until_ns: i64::MIN },
+        CompletingOver { since_ns: 1 },
+        Stranded(vec![allocation(1), allocation(2)]),
+        Overdue(allocation(3)),
+        GiveUp(vec![]),
+        Invalidated(Arc::new(Invalidation { nodes: vec!["n".into()], ..Invalidation::default() })),
+    });
+    for which in each!(Which { Uuid(text()), Key(text()), All }) {
+        ops.push(Op::Release { which, cause: Cause::Stopped });
+    }
+    let causes = each!(Cause {
+        Stopped,
+        ConfirmedPreemption,
+        ConfirmedReplacement,
+        ConfirmedTimeout,
+        SchedulingFailed,
+        RefusedForGood,
+    });
+    ops.extend(causes.into_iter().map(|cause| Op::Release { which: Which::All, cause }));
+    for form in each!(Form { Ask, Recovered, Unified }) {
+        ops.push(Op::Ask(Arc::new(AskSpec { form, ..AskSpec::new("k", Resources::new()) })));
+    }
+    for preemption in each!(Preemption { Neither, Itself, Others, Both }) {
+        ops.push(Op::Ask(Arc::new(AskSpec { preemption, ..AskSpec::new("k", Resources::new()) })));
+    }
+    ops
+}
+
+fn requests() -> Vec<Request> {
+    let id = || Arc::<str>::from("id");
+    let amount = || Resources::of(&[("gpu", 0), ("vcore", -1)]);
+    let tags: Option<Tags> = Some(Arc::new([("k".to_owned(), "v".to_owned())].into()));
+    let attributes = || BTreeMap::from([("zone".to_owned(), "a".to_owned())]);
+    let mut requests = each!(Request {
+        AddApplication(Box::new(NewApplication {
+            id: id(),
+            queue: "root.q".into(),
+            user: Arc::from("ada"),
+            groups: vec!["g".into()],
+            tags: tags.clone(),
+            placeholder_ask: amount(),
+        })),
+        RemoveApplication(id()),
+        Application { id: id(), ops: ops() },
+        CreateNode(Box::new(NewNode {
+            id: id(),
+            attributes: attributes(),
+            total: amount(),
+            occupied: Resources::new(),
+            existing: vec![(id(), Existing { spec: full_ask(), uuid: id(), node: id() })],
+            draining: true,
+        })),
+        ChangeNode { id: id(), change: NodeChange::Leave },
+        RemoveNode(id()),
+        Foreign(Box::new(ForeignRequest {
+            key: id(),
+            node: id(),
+            resources: amount(),
+            tags: tags.clone(),
+            preemptable: true,
+        })),
+        ForeignGone(id()),
+        Refused(RefusedItem::Node { id: id(), reason: Rejection::NodeUnknown(id()) }),
+    });
+    let changes = each!(NodeChange {
+        Update { total: Some(amount()), occupied: None, attributes: attributes() },
+        Drain(false),
+        Leave,
+        Foreign { key: id(), resources: amount(), tags, preemptable: false },
+        ForeignGone(id()),
+    });
+    requests.extend(changes.into_iter().map(|change| Request::ChangeNode { id: id(), change }));
+    for reason in rejections() {
+        let (form, key, application) = (Form::Unified, id(), id());
+        let refused = each!(RefusedItem {
+            Ask { form, key, application, reason: reason.clone() },
+            Application { id: id(), reason: reason.clone() },
+            Node { id: id(), reason },
+        });
+        requests.extend(refused.into_iter().map(Request::Refused));
+    }
+    requests
+}
+
+fn inputs() -> Vec<Input> {
+    let [id, key, node] = ["id", "k", "n"].map(Arc::<str>::from);
+    let (id, key) = (|| Arc::clone(&id), || Arc::clone(&key));
+    let application = ApplicationSlot::at(7);
+    let reasons = || vec![("full".to_owned(), 3)];
+    let verdicts = each!(Verdict {
+        Passed { position: 1, scope: Scope::Node, assumed: false },
+        Failed { reasons: reasons() },
+        Presumed { reasons: reasons() },
+        Unanswered,
+    });
+    let mut answers: Vec<_> =
+        verdicts.into_iter().map(|it| (QuestionId(u64::MAX), Some(it))).collect();
+    for scope in each!(Scope { Topology, Node, Static }) {
+        answers.push((QuestionId(1), Some(Verdict::Passed { position: 0, scope, assumed: true })));
+    }
+    answers.push((QuestionId(2), None));
+    let text = "partitions: [{name: a, queues: [{name: root}]}, {name: b, queues: [{name: root, \
+                queues: [{name: q, resources: {max: {vcore: 1, gpu: 0}}, limits: [{limit: all, \
+                users: ['*'], maxapplications: 1}]}]}]}]";
+    let mut inputs = each!(Input {
+        Request(Request::RemoveNode(id())),
+        Answers(answers),
+        Control(Control::Hold(true)),
+        Alarm(Alarm::ScaleUp),
+        Acknowledged(usize::MAX),
+        State(ObjectState::Active),
+        Prepare(Some(wanted(text))),
+        Conclude(Conclude::Apply),
+    });
+    inputs.push(Input::Prepare(None));
+    inputs.extend(requests().into_iter().map(Input::Request));
+    let controls = each!(Control {
+        Hold(false),
+        Predicates(Predicates::Hold),
+        Invalidate(Invalidation { keys: vec!["k".into()], all: true, ..Invalidation::default() }),
+        ReorderWindow(Duration::MAX),
+        ReorderItems(5),
+        StrictEnums(true),
+    });
+    inputs.extend(controls.into_iter().map(Input::Control));
+    let ways = each!(Predicates { Local, Remote { in_flight: 4 }, Hold });
+    inputs.extend(ways.into_iter().map(|way| Input::Control(Control::Predicates(way))));
+    let over = Exclusion { node: Arc::clone(&node), until_ns: 8 };
+    let alarms = each!(Alarm {
+        Completing { application, id: id(), since_ns: -1 },
+        PredicateRetry { application, id: id(), key: key(), retry: 2 },
+        ExclusionOver { application, id: id(), key: key(), over },
+        Backoff { application, id: id(), until_ns: 9 },
+        ScaleUp,
+        CleanQueues,
+        ReorderWindow { awaited: Awaited::Node(Arc::clone(&node)) },
+        ExecutionTimeout { allocation: allocation(4) },
+    });
+    inputs.extend(alarms.into_iter().map(Input::Alarm));
+    for awaited in each!(Awaited { Application(id()), Node(node) }) {
+        inputs.push(Input::Alarm(Alarm::ReorderWindow { awaited }));
+    }
+    inputs.extend(each!(ObjectState { Active, Draining, Stopped }).into_iter().map(Input::State));
+    inputs.extend(each!(Conclude { Apply, Forget }).into_iter().map(Input::Conclude));
+    inputs
+}
+
+#[test]
+fn every_input_that_was_written_reads_the_same() {
+    for (input, at_ns) in inputs().into_iter().zip(-1..) {
+        let stamped = Stamped { at_ns, input };
+        assert_eq!(format!("{:?}", read_again(&stamped)), format!("{stamped:?}"));
+    }
+}
+
+#[test]
+fn a_configuration_that_does_not_say_what_it_must_is_not_read() {
+    let read = |text: &str, partition: &str| {
+        let json = serde_json::json!({ "text": text, "partition": partition });
+        serde_json::from_value::<Wanted>(json).map(|wanted| wanted.config.name.to_string())
+    };
+    let text = "partitions: [{name: a, queues: [{name: root}]}]";
+    assert_eq!(read(text, "a").unwrap(), "a");
+    assert_eq!(read(text, "b").unwrap_err().to_string(), "the text has no partition `b`");
+    assert!(read("partitions: 1", "a").is_err());
+}
