@@ -34,6 +34,7 @@ mod scraped;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use actors::Counted;
 pub use actors::Posted;
 pub use callback::{CallbackMetrics, QueryOutcome};
 pub use inventory::Family;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 
 use crate::mailbox::{Measured, Receive, receives};
-use crate::metrics::{ActorKind, Metrics};
+use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::step::{Notice, Notices, PartitionClosed, PartitionLost, SessionLink};
 
 /// At most so many notices cross in one message.
@@ -39,6 +39,7 @@ pub(crate) struct Outlet {
     waiting: Vec<Notice>,
     flush_is_due: bool,
     metrics: Arc<Metrics>,
+    _counted: Counted,
 }
 
 impl Outlet {
@@ -49,6 +50,7 @@ impl Outlet {
             waiting: Vec::new(),
             flush_is_due: false,
             metrics: Arc::clone(metrics),
+            _counted: metrics.counted(ActorKind::Outlet),
         }
     }
 
@@ -65,12 +67,12 @@ impl Actor for Outlet {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(ActorKind::Outlet);
         ctx.set_mailbox_capacity(0);
     }
+}
 
-    fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(ActorKind::Outlet);
+impl Drop for Outlet {
+    fn drop(&mut self) {
         if std::thread::panicking() {
             // What it had to say is lost: nothing that comes after would make sense to the RM.
             self.session.lost.post(PartitionLost { partition: Arc::clone(&self.partition) });

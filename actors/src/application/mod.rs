@@ -39,7 +39,7 @@ use monoceros_rules::work::application::{Application as Book, StateChange};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
 
 use crate::events::EventKind;
-use crate::metrics::{ActorKind, Metrics};
+use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts};
 use crate::step::{
     Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Notice, Op, PlaceAnswer, Placement,
@@ -108,6 +108,7 @@ pub(crate) struct Application {
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
     metrics: Arc<Metrics>,
+    _counted: Counted,
 }
 
 /// Which maxima of running applications keep an application from starting.
@@ -136,6 +137,7 @@ impl Application {
             declined_at: Epoch::default(),
             backoff: None,
             changes: Vec::new(),
+            _counted: metrics.counted(ActorKind::Application),
             metrics,
         }
     }
@@ -256,12 +258,12 @@ impl Actor for Application {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(ActorKind::Application);
         ctx.set_mailbox_capacity(0);
     }
+}
 
-    fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(ActorKind::Application);
+impl Drop for Application {
+    fn drop(&mut self) {
         self.metrics.application_lost(self.book.state());
     }
 }

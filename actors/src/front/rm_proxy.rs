@@ -32,7 +32,7 @@ use crate::front::rm::{
 };
 use crate::front::settings::Settings;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
-use crate::metrics::{ActorKind, Metrics};
+use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::{ApplyControl, Control, Partition};
 
 /// An RM registers, for the first time or again. From the embedding API.
@@ -188,6 +188,7 @@ pub(crate) struct RmProxy {
     /// The number of sessions so far, those included that are over.
     sessions_so_far: u64,
     users: Rc<Users>,
+    _counted: Counted,
 }
 
 impl RmProxy {
@@ -199,7 +200,15 @@ impl RmProxy {
     fn new(settings: Settings, metrics: Arc<Metrics>) -> Self {
         let clock = Clock::new(settings.epoch_ns);
         let users = Users::new(&settings.resolvers);
-        Self { settings, clock, metrics, sessions: BTreeMap::new(), sessions_so_far: 0, users }
+        Self {
+            settings,
+            clock,
+            sessions: BTreeMap::new(),
+            sessions_so_far: 0,
+            users,
+            _counted: metrics.counted(ActorKind::RmProxy),
+            metrics,
+        }
     }
 
     fn find(&self, rm_id: &str) -> Result<Mailbox<Rm>, UpdateError> {
@@ -230,12 +239,7 @@ impl Actor for RmProxy {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(ActorKind::RmProxy);
         ctx.set_mailbox_capacity(0);
-    }
-
-    fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(ActorKind::RmProxy);
     }
 }
 

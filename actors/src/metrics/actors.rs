@@ -118,19 +118,31 @@ impl Drop for Posted {
     }
 }
 
-impl Metrics {
-    /// To be called by each actor from `started`.
-    pub fn actor_started(&self, kind: ActorKind) {
-        self.actors.starts[kind as usize].inc();
-    }
+/// Held by an actor for as long as it is there, and counts it. Not `stopped` but the drop counts its
+/// end: an actor that nobody has the address of any more is dropped with its thread, and is not told.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    metrics: Arc<Metrics>,
+    kind: ActorKind,
+}
 
-    /// To be called by each actor from `stopped`, which runs after a panic too: then the thread
-    /// is unwinding, and a panic is counted as well.
-    pub fn actor_stopped(&self, kind: ActorKind) {
-        self.actors.stops[kind as usize].inc();
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let kind = self.kind as usize;
+        self.metrics.actors.stops[kind].inc();
+        // After a panic of the actor the thread is unwinding.
         if std::thread::panicking() {
-            self.actors.panics[kind as usize].inc();
+            self.metrics.actors.panics[kind].inc();
         }
+    }
+}
+
+impl Metrics {
+    /// One more actor, until what is returned is dropped.
+    #[must_use = "the actor holds it"]
+    pub(crate) fn counted(self: &Arc<Self>, kind: ActorKind) -> Counted {
+        self.actors.starts[kind as usize].inc();
+        Counted { metrics: Arc::clone(self), kind }
     }
 
     /// A message is sent to an actor of `kind`.

@@ -165,26 +165,19 @@ fn every_hop_of_a_regular_step_is_timed_sooner_or_later() {
 
 #[test]
 fn a_panic_is_counted_as_a_stop_too() {
-    struct Probe(Arc<Metrics>);
-    impl Drop for Probe {
-        fn drop(&mut self) {
-            self.0.actor_stopped(ActorKind::Node);
-        }
-    }
     let metrics = Metrics::new();
-    metrics.actor_started(ActorKind::Node);
-    let probe = Probe(Arc::clone(&metrics));
+    let counted = metrics.counted(ActorKind::Node);
     let outcome = std::thread::spawn(move || {
-        let _probe = probe;
+        let _counted = counted;
         panic!("as planned");
     })
     .join();
     assert!(outcome.is_err());
-    metrics.actor_stopped(ActorKind::Node);
+    drop(metrics.counted(ActorKind::Node));
     let node = ActorKind::Node as usize;
     let read = [&metrics.actors.starts, &metrics.actors.stops, &metrics.actors.panics]
         .map(|family| family[node].get());
-    assert_eq!(read, [1, 2, 1]);
+    assert_eq!(read, [2, 2, 1]);
 }
 
 #[test]

@@ -33,7 +33,7 @@ use monoceros_rules::work::allocations::{AllocationId, Tags};
 use prometheus::IntGauge;
 
 use crate::events::{Event, EventKind, Message};
-use crate::metrics::{ActorKind, Metrics};
+use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::NodeReported;
 use crate::snapshot::NodeSnapshot;
 use crate::step::{
@@ -110,6 +110,7 @@ pub(crate) struct Node {
     pub(crate) ready: bool,
     available: Resources,
     metrics: Arc<Metrics>,
+    _counted: Counted,
 }
 
 /// Attributes that are fixed when the node is created: an update cannot change them.
@@ -129,6 +130,13 @@ impl Node {
     ) -> Self {
         let available = total.minus(&occupied).pruned();
         let ready = is_ready(&attributes);
+        metrics.nodes.active.inc();
+        if draining {
+            metrics.nodes.draining.inc();
+        }
+        if !ready {
+            metrics.nodes.unhealthy.inc();
+        }
         Self {
             slot,
             id,
@@ -141,6 +149,7 @@ impl Node {
             draining,
             ready,
             available,
+            _counted: metrics.counted(ActorKind::Node),
             metrics,
         }
     }
@@ -395,19 +404,12 @@ impl Actor for Node {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(ActorKind::Node);
-        self.metrics.nodes.active.inc();
-        if self.draining {
-            self.metrics.nodes.draining.inc();
-        }
-        if !self.ready {
-            self.metrics.nodes.unhealthy.inc();
-        }
         ctx.set_mailbox_capacity(0);
     }
+}
 
-    fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(ActorKind::Node);
+impl Drop for Node {
+    fn drop(&mut self) {
         self.metrics.nodes.active.dec();
         self.set_draining(false);
         self.set_ready(true);

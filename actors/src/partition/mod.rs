@@ -59,7 +59,7 @@ use crate::api::callback::ResourceManagerCallback;
 use crate::clock::Clock;
 use crate::events::{Event, EventKind, Tracking};
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
-use crate::metrics::{ActorKind, Metrics};
+use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::outlet::Outlet;
 use crate::partition::oracle::{Oracle, Watch};
 use crate::step::{Alarm, Barrier, Baton, Directory, Guard, Offering, SessionLink};
@@ -159,6 +159,7 @@ pub(crate) struct Partition {
     controls: Controls,
     closing: bool,
     metrics: Arc<Metrics>,
+    _counted: Counted,
 }
 
 /// What a partition is made of.
@@ -252,6 +253,7 @@ impl Partition {
             proposal: None,
             controls: Controls::default(),
             closing: false,
+            _counted: metrics.counted(ActorKind::Partition),
             metrics,
         }
     }
@@ -274,13 +276,8 @@ impl Actor for Partition {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(ActorKind::Partition);
         self.begin();
         self.turn(ctx);
-    }
-
-    fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(ActorKind::Partition);
     }
 }
 

@@ -30,7 +30,7 @@ use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::application::Application;
 use crate::events::{Event, EventKind};
-use crate::metrics::{ActorKind, Metrics};
+use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::step::{
     Baton, Climbing, Frame, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate, Surveyor,
 };
@@ -147,6 +147,7 @@ pub(crate) struct Queue {
     /// The epoch of the offer that it declined last.
     declined_at: Epoch,
     metrics: Arc<Metrics>,
+    _counted: Counted,
 }
 
 impl Queue {
@@ -163,6 +164,7 @@ impl Queue {
             rows: Rows::default(),
             loosening: Loosening::NONE,
             declined_at: Epoch::default(),
+            _counted: metrics.counted(ActorKind::Queue),
             metrics,
         };
         queue.take_limits();
@@ -296,12 +298,7 @@ impl Actor for Queue {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.metrics.actor_started(ActorKind::Queue);
         ctx.set_mailbox_capacity(0);
-    }
-
-    fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(ActorKind::Queue);
     }
 }
 

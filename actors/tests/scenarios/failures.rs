@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use expect_test::expect;
 use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
@@ -162,6 +163,40 @@ fn no_actor_outlives_its_session() {
         turns().await;
         assert_eq!(alive(&scheduler), only_rm_proxy);
     });
+}
+
+/// With a thread of its own a partition is often gone, thread and all, before its nodes and
+/// applications have taken the message that ends them.
+#[tokio::test]
+async fn no_actor_of_a_partition_that_ended_is_still_counted() {
+    let scheduler = Scheduler::builder().start().unwrap();
+    for _ in 0..10 {
+        register(&scheduler, "rm", ONE_LEAF, Arc::new(Ear::default())).await;
+        let nodes: String = (0..300).map(|n| format!("node n{n} vcore=4\n")).collect();
+        let applications: String =
+            (0..100).map(|n| format!("app a{n} in root.default\n")).collect();
+        say(&scheduler, "rm", &(nodes + &applications)).await;
+        let elsewhere = ONE_LEAF.replace("{queues", "{name: elsewhere, queues");
+        let request = si::UpdateConfigurationRequest {
+            rm_id: "rm".to_owned(),
+            config: elsewhere,
+            ..Default::default()
+        };
+        scheduler.update_configuration(request).await.unwrap();
+    }
+    scheduler.stop_resource_manager("rm").await.unwrap();
+    let only_rm_proxy = BTreeMap::from([("rm_proxy".to_owned(), 1)]);
+    // Threads end when they end; what is left behind stays for good.
+    let all_gone = async {
+        while alive(&scheduler) != only_rm_proxy {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let gone_in_time = tokio::time::timeout(Duration::from_secs(60), all_gone).await;
+    assert!(gone_in_time.is_ok(), "left behind: {:?}", alive(&scheduler));
+    let text =
+        prometheus::TextEncoder::new().encode_to_string(&scheduler.metrics().gather()).unwrap();
+    assert!(text.contains("yunikorn_scheduler_node{state=\"active\"} 0\n"), "{text}");
 }
 
 #[test]

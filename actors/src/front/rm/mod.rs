@@ -53,7 +53,7 @@ use crate::events::{COLLECTED_FOR, EventStore, gather};
 use crate::front::rm_proxy::Taken;
 use crate::front::settings::Settings;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
-use crate::metrics::{ActorKind, Metrics};
+use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::{Ack, Close, Control, Wanted};
 use crate::step::{Notice, Notices};
 use partitions::PartitionLink;
@@ -131,6 +131,7 @@ pub(crate) struct Rm {
     /// Items with unknown numbers in enumerations are ignored rather than taken for the mildest.
     strict_enums: bool,
     metrics: Arc<Metrics>,
+    _counted: Counted,
 }
 
 impl Rm {
@@ -166,6 +167,7 @@ impl Rm {
             controls: Vec::new(),
             strict_enums: false,
             metrics: Arc::clone(params.metrics),
+            _counted: params.metrics.counted(ActorKind::Rm),
         };
         let address = Self::create(|ctx| {
             ctx.set_mailbox_capacity(0);
@@ -228,12 +230,7 @@ impl Rm {
 impl Actor for Rm {
     type Context = Context<Self>;
 
-    fn started(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_started(ActorKind::Rm);
-    }
-
     fn stopped(&mut self, _ctx: &mut Self::Context) {
-        self.metrics.actor_stopped(ActorKind::Rm);
         for held in self.partitions.values() {
             // Only after a panic: in order, the last partition ends first.
             held.mailbox.post(Close);
