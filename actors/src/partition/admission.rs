@@ -24,7 +24,7 @@ use super::dynamic::missing_queues;
 use super::{Partition, Task};
 use crate::application::Application;
 use crate::events::{Event, EventKind, Message};
-use crate::step::{ApplicationEntry, Awaited, Baton, Directory, Notice, QueueSlot};
+use crate::step::{ApplicationEntry, Baton, Directory, Notice, QueueSlot, WaitsFor};
 
 /// The rules of a configuration that was checked.
 pub(super) fn placement(config: &PartitionConfig) -> PlacementRules {
@@ -107,7 +107,7 @@ impl Partition {
         baton.tally.application_new();
         baton.notices.push(Notice::ApplicationPlaced { id: Arc::clone(&id), queue: Some(queue) });
         baton.notices.push(Notice::ApplicationAccepted(Arc::clone(&id)));
-        self.do_what_waited(&Awaited::Application(id), baton);
+        self.do_what_waited(&WaitsFor::Application(id), baton);
     }
 
     fn reject(&mut self, id: &Arc<str>, reason: Rejection, baton: &mut Baton) {

@@ -15,7 +15,7 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 use super::input::{NewNode, RefusedItem, Request};
 use super::reorder::{Item, Waiting};
 use super::{Partition, Task};
-use crate::step::{Alarm, Awaited, Baton, NodeChange, Notice, Op};
+use crate::step::{Alarm, Baton, NodeChange, Notice, Op, WaitsFor};
 
 impl Partition {
     pub(super) fn request(&mut self, request: Request, baton: &mut Baton) {
@@ -103,7 +103,7 @@ impl Partition {
             ops.into_iter().partition(|op| op.spec().is_some());
         let ignored = others.iter().map(|_| Notice::Ignored(Ignored::ReleaseOfUnknown));
         baton.notices.extend(ignored);
-        let awaited = Awaited::Application(Arc::clone(id));
+        let awaited = WaitsFor::Application(Arc::clone(id));
         if !self.reorder.may_wait(&awaited, asks.len()) {
             reject(id, &asks, baton, |_| Rejection::ApplicationUnknown(Arc::clone(id)));
             return;
@@ -123,7 +123,7 @@ impl Partition {
         until_ns: Option<i64>,
         baton: &mut Baton,
     ) -> Result<(), Box<NewNode>> {
-        let awaited = Awaited::Application(Arc::clone(application));
+        let awaited = WaitsFor::Application(Arc::clone(application));
         if !self.reorder.may_wait(&awaited, 1) {
             return Err(new);
         }
@@ -157,7 +157,7 @@ impl Partition {
     }
 
     /// An application or node has come: the items that waited for it are done after it has joined.
-    pub(super) fn do_what_waited(&mut self, awaited: &Awaited, baton: &mut Baton) {
+    pub(super) fn do_what_waited(&mut self, awaited: &WaitsFor, baton: &mut Baton) {
         let mut ops: Option<(Arc<str>, i64, Vec<Op>)> = None;
         for Waiting { item, until_ns } in self.reorder.came(awaited) {
             match item {
@@ -180,14 +180,14 @@ impl Partition {
 
     /// An application was rejected or removed: nothing waits for it any more.
     pub(super) fn application_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
-        let awaited = Awaited::Application(Arc::clone(id));
+        let awaited = WaitsFor::Application(Arc::clone(id));
         for item in self.reorder.gone(id) {
             self.refuse(&awaited, item, baton);
         }
     }
 
     /// Refuses the items that have waited for this application or node as long as they may.
-    pub(super) fn expire_waiting(&mut self, awaited: Awaited, baton: &mut Baton) {
+    pub(super) fn expire_waiting(&mut self, awaited: WaitsFor, baton: &mut Baton) {
         let (expired, next_ns) = self.reorder.expire(&awaited, baton.now_ns);
         for item in expired {
             self.refuse(&awaited, item, baton);
@@ -195,21 +195,21 @@ impl Partition {
         remind(awaited, next_ns, baton);
     }
 
-    fn wait(&mut self, awaited: Awaited, item: Item, until_ns: i64, baton: &mut Baton) {
+    fn wait(&mut self, awaited: WaitsFor, item: Item, until_ns: i64, baton: &mut Baton) {
         let due_ns = self.reorder.put(awaited.clone(), item, until_ns);
         remind(awaited, due_ns, baton);
     }
 
     /// Refuses an item that waited in vain.
-    fn refuse(&self, awaited: &Awaited, item: Item, baton: &mut Baton) {
+    fn refuse(&self, awaited: &WaitsFor, item: Item, baton: &mut Baton) {
         match (item, awaited) {
-            (Item::Op(id, op), Awaited::Application(_)) => {
+            (Item::Op(id, op), WaitsFor::Application(_)) => {
                 reject(&id, &[op], baton, |_| Rejection::ApplicationUnknown(Arc::clone(&id)));
             }
-            (Item::Op(id, op), Awaited::Node(node)) => {
+            (Item::Op(id, op), WaitsFor::Node(node)) => {
                 reject(&id, &[op], baton, |_| Rejection::NodeUnknown(Arc::clone(node)));
             }
-            (Item::Node(new), Awaited::Application(id) | Awaited::Node(id)) => {
+            (Item::Node(new), WaitsFor::Application(id) | WaitsFor::Node(id)) => {
                 baton.tally.shared().nodes.failed.inc();
                 let reason = Rejection::ApplicationUnknown(Arc::clone(id));
                 baton.notices.push(Notice::NodeRejected { id: new.id, reason });
@@ -220,17 +220,17 @@ impl Partition {
 }
 
 /// The node that an op names, if it is not here.
-fn unknown_node(op: &Op, baton: &Baton) -> Option<Awaited> {
+fn unknown_node(op: &Op, baton: &Baton) -> Option<WaitsFor> {
     match op {
         Op::Existing(existing) if baton.books.nodes.slot_of(&existing.node).is_none() => {
-            Some(Awaited::Node(Arc::clone(&existing.node)))
+            Some(WaitsFor::Node(Arc::clone(&existing.node)))
         }
         _ => None,
     }
 }
 
 /// Arms a deadline at which the reorder buffer is looked at again.
-fn remind(awaited: Awaited, due_ns: Option<i64>, baton: &mut Baton) {
+fn remind(awaited: WaitsFor, due_ns: Option<i64>, baton: &mut Baton) {
     if let Some(due_ns) = due_ns {
         let wait = u64::try_from(due_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
         baton.alarms.push((Duration::from_nanos(wait), Alarm::ReorderWindow { awaited }));

@@ -18,7 +18,7 @@ use super::input::NewNode;
 use super::{Partition, Task};
 use crate::events::{Event, EventKind, Message};
 use crate::node::{Node, NodeReport};
-use crate::step::{Awaited, Baton, NodeChange, Notice, Op};
+use crate::step::{Baton, NodeChange, Notice, Op, WaitsFor};
 
 /// A baton comes home from a node that was changed, with what follows for its allocations.
 #[derive(Message)]
@@ -86,7 +86,7 @@ impl Partition {
         for (slot, ops) in by_application {
             self.agenda.push_back(Task::Visit(slot, ops));
         }
-        self.do_what_waited(&Awaited::Node(id), baton);
+        self.do_what_waited(&WaitsFor::Node(id), baton);
         self.capacity_changed = true;
     }
 

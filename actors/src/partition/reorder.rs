@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::input::NewNode;
-use crate::step::{Awaited, NodeChange, Op};
+use crate::step::{NodeChange, Op, WaitsFor};
 
 /// How many items may wait unless set otherwise; further ones are rejected at once.
 const ITEMS_MAX: usize = 10_000;
@@ -34,7 +34,7 @@ const GONE_MAX: usize = 10_000;
 pub(super) struct ReorderBuffer {
     window: Duration,
     items_max: usize,
-    waiting: BTreeMap<Awaited, Vec<Waiting>>,
+    waiting: BTreeMap<WaitsFor, Vec<Waiting>>,
     items: usize,
     /// The application that each waiting node waits for.
     nodes: BTreeMap<Arc<str>, Arc<str>>,
@@ -105,24 +105,24 @@ impl ReorderBuffer {
     }
 
     /// Whether this many more items may wait for it.
-    pub(super) fn may_wait(&self, awaited: &Awaited, n_items: usize) -> bool {
+    pub(super) fn may_wait(&self, awaited: &WaitsFor, n_items: usize) -> bool {
         let may_come = match awaited {
-            Awaited::Application(id) => !self.gone.contains(id),
-            Awaited::Node(_) => true,
+            WaitsFor::Application(id) => !self.gone.contains(id),
+            WaitsFor::Node(_) => true,
         };
         may_come && !self.window.is_zero() && self.items + n_items <= self.items_max
     }
 
     /// The application that this node waits for.
-    pub(super) fn awaited_by_node(&self, id: &str) -> Option<Awaited> {
-        self.nodes.get(id).cloned().map(Awaited::Application)
+    pub(super) fn awaited_by_node(&self, id: &str) -> Option<WaitsFor> {
+        self.nodes.get(id).cloned().map(WaitsFor::Application)
     }
 
     /// Puts an item in. Returns when the buffer is to be asked what [expires](Self::expire), if it
     /// is not asked earlier anyway.
     #[must_use = "nobody else sees to it that what waits does not wait for ever"]
-    pub(super) fn put(&mut self, awaited: Awaited, item: Item, until_ns: i64) -> Option<i64> {
-        if let (Item::Node(node), Awaited::Application(application)) = (&item, &awaited) {
+    pub(super) fn put(&mut self, awaited: WaitsFor, item: Item, until_ns: i64) -> Option<i64> {
+        if let (Item::Node(node), WaitsFor::Application(application)) = (&item, &awaited) {
             self.nodes.insert(Arc::clone(&node.id), Arc::clone(application));
         }
         self.items += 1;
@@ -133,7 +133,7 @@ impl ReorderBuffer {
     }
 
     /// Takes out everything that waits for this application or node, in order.
-    pub(super) fn take(&mut self, awaited: &Awaited) -> Vec<Waiting> {
+    pub(super) fn take(&mut self, awaited: &WaitsFor) -> Vec<Waiting> {
         let waiting = self.waiting.remove(awaited).unwrap_or_default();
         self.forget(&waiting);
         waiting
@@ -141,7 +141,7 @@ impl ReorderBuffer {
 
     /// Takes out the items that have waited for it as long as they may, in order; says when to ask
     /// again.
-    pub(super) fn expire(&mut self, awaited: &Awaited, now_ns: i64) -> (Vec<Item>, Option<i64>) {
+    pub(super) fn expire(&mut self, awaited: &WaitsFor, now_ns: i64) -> (Vec<Item>, Option<i64>) {
         let expired = self.take_if(awaited, |waiting| waiting.until_ns <= now_ns);
         let left = self.waiting.get(awaited).into_iter().flatten();
         (expired, left.map(|waiting| waiting.until_ns).min())
@@ -149,7 +149,7 @@ impl ReorderBuffer {
 
     /// Takes out the node of this id, which waits for `awaited`, and what waits for that node, in
     /// order.
-    pub(super) fn take_node(&mut self, awaited: &Awaited, id: &str) -> Vec<Item> {
+    pub(super) fn take_node(&mut self, awaited: &WaitsFor, id: &str) -> Vec<Item> {
         self.take_if(awaited, |waiting| waiting.item.concerns_node(id))
     }
 
@@ -180,19 +180,19 @@ impl ReorderBuffer {
                 }
             }
         }
-        let waiting = self.take(&Awaited::Application(Arc::clone(id)));
+        let waiting = self.take(&WaitsFor::Application(Arc::clone(id)));
         waiting.into_iter().map(|waiting| waiting.item).collect()
     }
 
     /// The application or node has come, perhaps again. Hands out what waited for it, in order.
-    pub(super) fn came(&mut self, awaited: &Awaited) -> Vec<Waiting> {
-        if let Awaited::Application(id) = awaited {
+    pub(super) fn came(&mut self, awaited: &WaitsFor) -> Vec<Waiting> {
+        if let WaitsFor::Application(id) = awaited {
             self.gone.remove(id);
         }
         self.take(awaited)
     }
 
-    fn take_if(&mut self, awaited: &Awaited, wanted: impl Fn(&Waiting) -> bool) -> Vec<Item> {
+    fn take_if(&mut self, awaited: &WaitsFor, wanted: impl Fn(&Waiting) -> bool) -> Vec<Item> {
         let Some(waiting) = self.waiting.remove(awaited) else { return Vec::new() };
         let (taken, left): (Vec<_>, Vec<_>) = waiting.into_iter().partition(wanted);
         self.forget(&taken);
@@ -227,8 +227,8 @@ mod tests {
         ReorderBuffer::new(Duration::from_secs(10))
     }
 
-    fn app(id: &str) -> Awaited {
-        Awaited::Application(Arc::from(id))
+    fn app(id: &str) -> WaitsFor {
+        WaitsFor::Application(Arc::from(id))
     }
 
     fn op(application: &str, key: &str) -> Item {

@@ -143,14 +143,14 @@ pub(crate) enum Alarm {
     /// A dynamic queue may have been empty for its time.
     CleanQueues,
     /// Items have waited for what they name for as long as they may.
-    ReorderWindow { awaited: Awaited },
+    ReorderWindow { awaited: WaitsFor },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
 }
 
 /// What an item may wait for that came before it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Awaited {
+pub(crate) enum WaitsFor {
     Application(Arc<str>),
     Node(Arc<str>),
 }

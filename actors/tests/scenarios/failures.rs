@@ -172,10 +172,18 @@ async fn no_actor_of_a_partition_that_ended_is_still_counted() {
     let scheduler = Scheduler::builder().start().unwrap();
     for _ in 0..10 {
         register(&scheduler, "rm", ONE_LEAF, Arc::new(Ear::default())).await;
-        let nodes: String = (0..300).map(|n| format!("node n{n} vcore=4\n")).collect();
-        let applications: String =
-            (0..100).map(|n| format!("app a{n} in root.default\n")).collect();
-        say(&scheduler, "rm", &(nodes + &applications)).await;
+        let nodes = (0..300).map(|n| format!("node n{n} vcore=4"));
+        let applications = (0..100).map(|n| format!("app a{n} in root.default"));
+        let words: Vec<_> = nodes.chain(applications).collect();
+        say(
+            &scheduler,
+            "rm",
+            &words.join(
+                "
+",
+            ),
+        )
+        .await;
         let elsewhere = ONE_LEAF.replace("{queues", "{name: elsewhere, queues");
         let request = si::UpdateConfigurationRequest {
             rm_id: "rm".to_owned(),

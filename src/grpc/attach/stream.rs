@@ -78,6 +78,9 @@ impl ShimReader {
             Err(end) => self.line.close(end),
         }
         if let Some(session) = self.line.session() {
+            let why =
+                self.line.end().map_or_else(|| "the shim ended it".to_owned(), End::to_string);
+            debug!(rm = session.rm_id(), session = session.number(), why, "shim detached");
             session.attachment().release(&self.line);
         }
     }
@@ -216,6 +219,9 @@ impl Drop for ShimWriter {
     fn drop(&mut self) {
         self.line.close(End::ClientGone);
         if let Some(session) = self.line.session() {
+            let why =
+                self.line.end().map_or_else(|| "the shim ended it".to_owned(), End::to_string);
+            debug!(rm = session.rm_id(), session = session.number(), why, "shim detached");
             session.attachment().release(&self.line);
         }
     }

@@ -200,10 +200,14 @@ impl Attempt<'_> {
             Obstacle::Quota => over_queue(queues, &ask.resources),
             Obstacle::Limits => self.over_limit(&ask.resources),
             Obstacle::NoNode => Why::Nodes(self.books.nodes.lacks(&request)),
-            Obstacle::RequiredNode => Why::RequiredNode {
-                node: ask.required_node.clone().unwrap_or_else(|| Arc::from("")),
-                lacks: self.required_lacks(&request),
-            },
+            Obstacle::RequiredNode => {
+                let node = ask.required_node.clone().unwrap_or_else(|| Arc::from(""));
+                if request.is_excluded_from(&node) {
+                    Why::RequiredNodeExcluded { node }
+                } else {
+                    Why::RequiredNode { node, lacks: self.required_lacks(&request) }
+                }
+            }
             Obstacle::Refused | Obstacle::HeldByOthers | Obstacle::GrewMeanwhile => {
                 Why::Refused(self.books.nodes.lacks(&request))
             }
@@ -279,7 +283,7 @@ pub enum Why {
         /// How much of each resource is missing there.
         lacks: Resources,
     },
-    /// No node has room.
+    /// No node has room, takes new allocations, and can run it.
     Nodes(NodeLacks),
     /// The one node that it may use has no room.
     RequiredNode {
@@ -288,7 +292,12 @@ pub enum Why {
         /// Of each resource, what is missing there; `None`: there is no such node.
         lacks: Option<Resources>,
     },
-    /// Every node with room has refused it.
+    /// The one node that it may use can never run it, its RM said.
+    RequiredNodeExcluded {
+        /// The id of the node.
+        node: Arc<str>,
+    },
+    /// Every node with room has refused it, or its RM did not answer in time.
     Refused(NodeLacks),
     /// What kept it is loosened by now.
     Loosened,
@@ -301,12 +310,15 @@ impl fmt::Display for Why {
             Self::Limit { whose, queue, lacks } => {
                 write!(f, "the limit of {whose} in `{queue}` lacks {lacks}")
             }
-            Self::Nodes(lacks) => write!(f, "no node has room: {lacks}"),
+            Self::Nodes(lacks) => write!(f, "no node takes it: {lacks}"),
             Self::RequiredNode { node, lacks: None } => write!(f, "node `{node}` is not there"),
             Self::RequiredNode { node, lacks: Some(lacks) } => {
                 write!(f, "node `{node}` lacks {lacks}")
             }
-            Self::Refused(lacks) => write!(f, "predicates refuse it: {lacks}"),
+            Self::RequiredNodeExcluded { node } => {
+                write!(f, "node `{node}`, which it requires, can never run it")
+            }
+            Self::Refused(lacks) => write!(f, "predicates keep it waiting: {lacks}"),
             Self::Loosened => f.write_str("what kept it is loosened by now"),
         }
     }

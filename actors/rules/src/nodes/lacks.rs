@@ -17,7 +17,7 @@ pub struct NodeLacks {
     pub nodes: usize,
     /// Those of them that take nothing now: they drain or are not ready.
     pub closed: usize,
-    /// Open ones that refused the ask.
+    /// Open ones whose predicate refused the ask, or was not answered in time.
     pub refused: usize,
     /// Open ones on which its RM said that it can never run.
     pub excluded: usize,
@@ -57,7 +57,7 @@ impl fmt::Display for NodeLacks {
         write!(f, "none of {} nodes", self.nodes)?;
         let counts = [
             (self.closed, "take nothing now"),
-            (self.refused, "refused it"),
+            (self.refused, "refused it or did not answer"),
             (self.excluded, "can never run it"),
         ];
         let said = counts.iter().filter(|(count, _)| *count > 0);

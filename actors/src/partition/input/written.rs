@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::api::predicates::Scope;
-use crate::step::{Awaited, Cause, Which};
+use crate::step::{Cause, WaitsFor, Which};
 
 /// What can be kept, sent anywhere, written and read, and handed in again.
 fn is_plain<T: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static>() {}
@@ -259,11 +259,11 @@ fn inputs() -> Vec<Input> {
         Backoff { application, id: id(), until_ns: 9 },
         ScaleUp,
         CleanQueues,
-        ReorderWindow { awaited: Awaited::Node(Arc::clone(&node)) },
+        ReorderWindow { awaited: WaitsFor::Node(Arc::clone(&node)) },
         ExecutionTimeout { allocation: allocation(4) },
     });
     inputs.extend(alarms.into_iter().map(Input::Alarm));
-    for awaited in each!(Awaited { Application(id()), Node(node) }) {
+    for awaited in each!(WaitsFor { Application(id()), Node(node) }) {
         inputs.push(Input::Alarm(Alarm::ReorderWindow { awaited }));
     }
     inputs.extend(each!(ObjectState { Active, Draining, Stopped }).into_iter().map(Input::State));

@@ -152,7 +152,7 @@ fn what_is_over_the_limit_of_its_user_says_whose_limit_lacks_how_much() {
 fn what_no_node_holds_says_how_many_lack_what() {
     let mut world = World::new(&[("n1", 3), ("n2", 4)]);
     world.ask("a", 5);
-    let why = "no node has room: none of 2 nodes: 2 lack vcore";
+    let why = "no node takes it: none of 2 nodes: 2 lack vcore";
     assert_eq!(world.parked(), (Obstacle::NoNode, why.to_owned()));
     world.park();
     assert!(matches!(world.next(), Next::Decline(_)), "it is not tried again for nothing");
@@ -172,6 +172,11 @@ fn an_ask_that_names_a_node_goes_there_or_waits_for_it() {
     let slot = world.put(named("b", 5, "n3"));
     assert_eq!(world.parked(), (Obstacle::RequiredNode, "node `n3` is not there".to_owned()));
     world.asks.withdraw(slot);
+    let slot = world.put(named("d", 1, "n2"));
+    world.asks.exclude(slot, Exclusion { node: Arc::from("n2"), until_ns: 5 });
+    let why = "node `n2`, which it requires, can never run it";
+    assert_eq!(world.parked(), (Obstacle::RequiredNode, why.to_owned()));
+    world.asks.withdraw(slot);
     world.put(named("c", 3, "n2"));
     assert_eq!(world.placed(), pair("c", "n2"));
     let n2 = world.books.nodes.slot_of("n2").unwrap();
@@ -190,7 +195,7 @@ fn an_ask_passes_over_the_nodes_that_it_is_excluded_from() {
     assert_ne!(world.asks.class_of(slot), world.asks.class_of(other));
     assert_eq!(world.placed(), pair("a", "n2"));
     world.asks.exclude(slot, until("n2", 7));
-    assert_eq!(world.parked().1, "no node has room: none of 2 nodes: 2 can never run it");
+    assert_eq!(world.parked().1, "no node takes it: none of 2 nodes: 2 can never run it");
     world.park();
     assert_eq!(world.placed(), pair("b", "n1"));
     assert!(!world.asks.admit(slot, &until("n1", 5)), "a later exclusion counts");
@@ -249,7 +254,7 @@ fn a_search_that_everybody_refused_says_what_it_waits_for() {
         world.parked(),
         (
             Obstacle::Refused,
-            "predicates refuse it: none of 2 nodes: 1 refused it, 1 lack vcore".to_owned()
+            "predicates keep it waiting: none of 2 nodes: 1 refused it or did not answer, 1 lack vcore".to_owned()
         )
     );
     let n1 = world.books.nodes.slot_of("n1").unwrap();
