@@ -82,14 +82,14 @@ pub(crate) enum Request {
     CreateNode(Box<NewNode>),
     ChangeNode {
         id: Arc<str>,
-        change: NodeChange,
+        change: Box<NodeChange>,
     },
     RemoveNode(Arc<str>),
     /// A foreign allocation is reported.
     Foreign(Box<ForeignRequest>),
     ForeignGone(Arc<str>),
     /// An item that the translation refused already; it is answered in its place among the others.
-    Refused(RefusedItem),
+    Refused(Box<RefusedItem>),
 }
 
 /// A node as its RM reports it.

@@ -31,11 +31,11 @@ impl Partition {
             }
             Request::Application { id, ops } => self.application_request(&id, ops, None, baton),
             Request::CreateNode(new) => self.create_node(new, None, baton),
-            Request::ChangeNode { id, change } => self.change_node(&id, change, baton),
+            Request::ChangeNode { id, change } => self.change_node(&id, *change, baton),
             Request::RemoveNode(id) => self.remove_node(&id, baton),
             Request::Foreign(foreign) => self.foreign(*foreign, baton),
             Request::ForeignGone(key) => self.foreign_gone(&key, baton),
-            Request::Refused(item) => self.refused(item, baton),
+            Request::Refused(item) => self.refused(*item, baton),
         }
     }
 

@@ -99,7 +99,7 @@ fn history() -> Vec<Input> {
         add("late"),
         Input::State(ObjectState::Draining),
         Input::Request(node("n3")),
-        Input::Request(Request::Refused(refused)),
+        Input::Request(Request::Refused(Box::new(refused))),
         Input::Request(ops(vec![Op::Release {
             which: Which::Key(Arc::from("early")),
             cause: Cause::Stopped,

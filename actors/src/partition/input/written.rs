@@ -176,7 +176,7 @@ fn requests() -> Vec<Request> {
             existing: vec![(id(), Existing { spec: full_ask(), uuid: id(), node: id() })],
             draining: true,
         })),
-        ChangeNode { id: id(), change: NodeChange::Leave },
+        ChangeNode { id: id(), change: Box::new(NodeChange::Leave) },
         RemoveNode(id()),
         Foreign(Box::new(ForeignRequest {
             key: id(),
@@ -186,7 +186,10 @@ fn requests() -> Vec<Request> {
             preemptable: true,
         })),
         ForeignGone(id()),
-        Refused(RefusedItem::Node { id: id(), reason: Rejection::NodeUnknown(id()) }),
+        Refused(Box::new(RefusedItem::Node {
+            id: id(),
+            reason: Rejection::NodeUnknown(id()),
+        })),
     });
     let changes = each!(NodeChange {
         Update { total: Some(amount()), occupied: None, attributes: attributes() },
@@ -195,7 +198,11 @@ fn requests() -> Vec<Request> {
         Foreign { key: id(), resources: amount(), tags, preemptable: false },
         ForeignGone(id()),
     });
-    requests.extend(changes.into_iter().map(|change| Request::ChangeNode { id: id(), change }));
+    requests.extend(
+        changes
+            .into_iter()
+            .map(|change| Request::ChangeNode { id: id(), change: Box::new(change) }),
+    );
     for reason in rejections() {
         let (form, key, application) = (Form::Unified, id(), id());
         let refused = each!(RefusedItem {
@@ -203,7 +210,7 @@ fn requests() -> Vec<Request> {
             Application { id: id(), reason: reason.clone() },
             Node { id: id(), reason },
         });
-        requests.extend(refused.into_iter().map(Request::Refused));
+        requests.extend(refused.into_iter().map(|item| Request::Refused(Box::new(item))));
     }
     requests
 }

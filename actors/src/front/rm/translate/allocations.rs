@@ -62,7 +62,9 @@ impl Rm {
             .and_then(|repeat| Ok((repeat, wanted(&key, ask.resource_ask.as_ref())?)));
         let (repeat, resources) = match checked {
             Ok(checked) => checked,
-            Err(reason) => return gathering.request(&partition, Request::Refused(reject(reason))),
+            Err(reason) => {
+                return gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
+            }
         };
         let attributes = intake.attributes(&ask.tags);
         let policy = ask.preemption_policy.as_ref();
@@ -102,17 +104,21 @@ impl Rm {
                 Ok(foreign) => {
                     gathering.request(&partition, Request::Foreign(Box::new(foreign)));
                 }
-                Err(reason) => gathering.request(&partition, Request::Refused(reject(reason))),
+                Err(reason) => {
+                    gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
+                }
             }
             return;
         }
         let node = allocation.node_id.clone();
         match spec_of(allocation, form, &self.settings.intake) {
-            Err(reason) => gathering.request(&partition, Request::Refused(reject(reason))),
+            Err(reason) => {
+                gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
+            }
             Ok(spec) if node.is_empty() && form == Form::Recovered => {
                 let text = format!("recovered allocation without node: `{}`", spec.key);
                 let reason = Rejection::NodeMissing(text);
-                gathering.request(&partition, Request::Refused(reject(reason)));
+                gathering.request(&partition, Request::Refused(Box::new(reject(reason))));
             }
             Ok(spec) if node.is_empty() => {
                 gathering.op(&partition, application, Op::Unified(Arc::new(spec)));

@@ -37,7 +37,7 @@ impl Rm {
             let owner = |ugi, forced| held.users.owner(ugi, forced, answers);
             let request = match new_application(new, &self.settings.intake, owner) {
                 Ok(new) => Request::AddApplication(Box::new(new)),
-                Err(reason) => Request::Refused(reject(reason)),
+                Err(reason) => Request::Refused(Box::new(reject(reason))),
             };
             gathering.request(&partition, request);
         }

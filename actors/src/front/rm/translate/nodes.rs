@@ -70,9 +70,12 @@ impl Rm {
         node: si::NodeInfo,
         partition: &Arc<str>,
     ) -> Result<Request, Rejection> {
-        let refused = |reason| Request::Refused(RefusedItem::Node { id: Arc::clone(id), reason });
-        let drain =
-            |drain| Request::ChangeNode { id: Arc::clone(id), change: NodeChange::Drain(drain) };
+        let refused =
+            |reason| Request::Refused(Box::new(RefusedItem::Node { id: Arc::clone(id), reason }));
+        let drain = |drain| Request::ChangeNode {
+            id: Arc::clone(id),
+            change: Box::new(NodeChange::Drain(drain)),
+        };
         Ok(match action {
             Action::UnknownActionFromRm => {
                 refused(Rejection::NodeAction { id: Arc::clone(id), action: node.action })
@@ -88,7 +91,7 @@ impl Rm {
                 let total = counted(id, node.schedulable_resource.as_ref())?;
                 let occupied = counted(id, node.occupied_resource.as_ref())?;
                 let attributes = node.attributes;
-                let change = NodeChange::Update { total, occupied, attributes };
+                let change = Box::new(NodeChange::Update { total, occupied, attributes });
                 Request::ChangeNode { id: Arc::clone(id), change }
             }
             Action::DrainNode => drain(true),
