@@ -107,14 +107,9 @@ impl SchedulerHandle {
     /// end of a hold is not. Virtual time passes only while asks wait for their application (see
     /// [`SchedulerBuilder::reorder_window`]).
     pub async fn settle(&self) {
-        // Twice: a partition that is lost lets go of the first barrier on its own thread, maybe
-        // before its RM has heard of the loss. Whatever the RM was told by then, it has heard when
-        // it hands out the second.
-        for _ in 0..2 {
-            for settled in self.proxy.ask(SettleAll).await.unwrap_or_default() {
-                // An RM that ends has nothing left to decide.
-                let _ = settled.await;
-            }
+        for settled in self.proxy.ask(SettleAll).await.unwrap_or_default() {
+            // An RM that ends has nothing left to decide.
+            let _ = settled.await;
         }
     }
 

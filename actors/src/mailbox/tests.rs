@@ -72,7 +72,7 @@ async fn every_message_is_counted_and_leaves_its_mailbox() {
             scheduler.set_partition_state("rm", "default", to).await.unwrap();
             more(1.0, "a state");
             scheduler.settle().await;
-            more(2.0, "two barriers for all");
+            more(1.0, "a barrier for all");
             scheduler.partition_names().await;
             more(1.0, "the list of partitions");
             for _ in 0..100 {

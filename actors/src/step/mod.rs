@@ -52,8 +52,8 @@ pub(crate) use answering::{Answers, Passed, Settlement};
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
 pub(crate) use node_change::NodeChange;
 pub(crate) use notice::{
-    Alarm, Allocated, BACKOFF_LEAST, Barrier, COMPLETING_TIMEOUT, Ending, Notice, Released,
-    WaitsFor,
+    Alarm, Allocated, BACKOFF_LEAST, Barrier, BarrierPassed, COMPLETING_TIMEOUT, Ending, Notice,
+    Released, WaitsFor,
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use op::{Cause, Existing, Op, Which};

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::Message;
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form};
 use monoceros_rules::work::application_state::ApplicationState;
@@ -17,6 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::events::Event;
+use crate::mailbox::Destination;
 
 /// Something that a partition tells its RM.
 #[derive(Debug)]
@@ -70,17 +72,40 @@ pub(crate) enum Notice {
     Barrier(Arc<Barrier>),
 }
 
-/// Answers when the last copy is gone.
+/// Once the last copy is gone, the session answers: after everything that it was told until then,
+/// the loss of the partition that held the copy included.
 #[derive(Debug)]
-pub(crate) struct Barrier(Option<oneshot::Sender<()>>);
+pub(crate) struct Barrier {
+    reply: Option<Reply>,
+    session: Destination<BarrierPassed>,
+}
+
+/// Answers when it is dropped, by a session that handled it or with one that has ended.
+#[derive(Debug)]
+struct Reply(Option<oneshot::Sender<()>>);
+
+/// The last copy of a barrier is gone.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) struct BarrierPassed {
+    _reply: Reply,
+}
 
 impl Barrier {
-    pub(crate) fn new(reply: oneshot::Sender<()>) -> Self {
-        Self(Some(reply))
+    pub(crate) fn new(reply: oneshot::Sender<()>, session: Destination<BarrierPassed>) -> Self {
+        Self { reply: Some(Reply(Some(reply))), session }
     }
 }
 
 impl Drop for Barrier {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply.take() {
+            self.session.post(BarrierPassed { _reply: reply });
+        }
+    }
+}
+
+impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(reply) = self.0.take() {
             let _ = reply.send(());

@@ -55,7 +55,7 @@ use crate::front::settings::Settings;
 use crate::mailbox::{Mailbox, Measured, Receive, receives};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::{Ack, Close, Control, Wanted};
-use crate::step::{Notice, Notices};
+use crate::step::{BarrierPassed, Notice, Notices};
 use partitions::PartitionLink;
 use reconfiguring::{Deferred, Reconfiguration};
 use resolving::Resolving;
@@ -254,6 +254,10 @@ impl Receive<Notices> for Rm {
             held.mailbox.post(Ack(count));
         }
     }
+}
+
+impl Receive<BarrierPassed> for Rm {
+    fn receive(&mut self, _passed: BarrierPassed, _ctx: &mut Context<Self>) {}
 }
 
 impl Receive<Supersede> for Rm {

@@ -123,7 +123,7 @@ impl Rm {
 
     /// Sends a barrier to every partition; the reply comes when the last has passed it on.
     pub(super) fn translate_barrier(&self, reply: oneshot::Sender<()>) -> Translated {
-        let barrier = Arc::new(Barrier::new(reply));
+        let barrier = Arc::new(Barrier::new(reply, self.mailbox.destination()));
         self.for_each_partition(|| LocalErrand::Barrier(Arc::clone(&barrier)))
     }
 
