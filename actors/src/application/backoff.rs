@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::order::keys::AskKey;
-use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::order::waits::{Phase, WaitSet};
 
 use super::Application;
 use crate::step::BACKOFF_LEAST;
@@ -59,7 +59,7 @@ impl Application {
     /// What its asks wait for, as far as they are looked at.
     pub(super) fn waits(&self) -> WaitSet {
         match &self.backoff {
-            None => self.book.asks.waits().declined(self.declined_at),
+            None => self.book.asks.waits().declined(self.declined.at(Phase::Normal)),
             Some(Backoff { until_ns: Some(_), .. }) => WaitSet::Nothing,
             Some(Backoff { until_ns: None, .. }) => WaitSet::Due,
         }

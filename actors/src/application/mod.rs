@@ -32,8 +32,7 @@ use actix::prelude::*;
 use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::Waits;
-use monoceros_rules::values::epoch::Epoch;
+use monoceros_rules::order::waits::{Declined, WaitSet, Waits};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, StateChange};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
@@ -102,7 +101,7 @@ pub(crate) struct Application {
     /// What keeps it from starting.
     blocked: Blocked,
     /// Up to where it was looked at when it last declined an offer.
-    declined_at: Epoch,
+    declined: Declined,
     /// Too many of its asks found no node.
     backoff: Option<Backoff>,
     /// Reused for the changes of one step.
@@ -134,7 +133,7 @@ impl Application {
             row: None,
             lane: None,
             blocked: Blocked::default(),
-            declined_at: Epoch::default(),
+            declined: Declined::default(),
             backoff: None,
             changes: Vec::new(),
             _counted: metrics.counted(ActorKind::Application),
@@ -163,12 +162,8 @@ impl Application {
 
     /// What this application tells its leaf of itself. `None` until it has joined.
     fn update(&self) -> Option<RowUpdate> {
-        let set = self.waits();
-        let waits = if self.book.is_starting() {
-            Waits { starting: set, ..Waits::default() }
-        } else {
-            Waits { running: set, ..Waits::default() }
-        };
+        let (reserved, pairs) = (WaitSet::Nothing, WaitSet::Nothing);
+        let waits = Waits::new(self.waits(), reserved, pairs, self.book.is_starting());
         let (key, priority) = (self.key(), self.book.asks.priority());
         Some(RowUpdate { row: self.row?, lane: self.limited_lane(), key, priority, waits })
     }

@@ -14,7 +14,7 @@ use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking, next};
 use monoceros_rules::decide::parking::{Obstacle, refused, retry_after};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::WaitSet;
+use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::epoch::Epoch;
 use monoceros_rules::work::allocations::{Allocation, AllocationId};
 use monoceros_rules::work::asks::AskSlot;
@@ -41,7 +41,7 @@ impl Application {
                     break;
                 }
                 Next::Decline(at) => {
-                    self.declined_at = at;
+                    self.declined.note(Phase::Normal, at);
                     break;
                 }
             }

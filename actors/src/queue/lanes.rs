@@ -31,8 +31,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use monoceros_rules::limits::{HeldBack, LaneId, Trackers};
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::tree::OrderedTree;
-use monoceros_rules::order::waits::{View, WaitSet, Waits};
-use monoceros_rules::values::epoch::{Epoch, Loosening};
+use monoceros_rules::order::waits::{Declined, Phase, View, WaitSet, Waits};
+use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::step::{RowKey, RowSlot};
@@ -75,7 +75,7 @@ struct LaneRows {
     /// The key of its place among the lanes; none until it has one.
     head: Option<RowKey>,
     /// Up to where it was looked at when it was last passed over in vain.
-    declined_at: Epoch,
+    declined: Declined,
     /// What it holds back, as the trackers were told last.
     held_back: HeldBack,
 }
@@ -182,6 +182,7 @@ impl Lanes {
     /// The first row that may use the offer, if it comes before `rival`.
     pub(super) fn first(
         &mut self,
+        phase: Phase,
         view: &View<'_>,
         rival: Option<&RowKey>,
         trackers: &mut Trackers,
@@ -189,7 +190,7 @@ impl Lanes {
         let mut leaders = Leaders::default();
         let mut looked_at: Option<RowKey> = None;
         loop {
-            let may = |waits: &Waits| waits.may(view);
+            let may = |waits: &Waits| waits.may(phase, view);
             let found = match &looked_at {
                 None => self.order.first(may),
                 Some(key) => self.order.first_after(key, may),
@@ -204,10 +205,10 @@ impl Lanes {
             let narrowed = Narrowed::of(id, view, trackers);
             let own = narrowed.view(view.nodes);
             let lane = self.lanes.get_mut(&id).expect("a lane in order is here");
-            let may = |waits: &Waits| waits.may(&own);
+            let may = |waits: &Waits| waits.may(phase, &own);
             match lane.rows.first(may) {
                 None => {
-                    lane.declined_at = own.epoch();
+                    lane.declined.note(phase, own.epoch());
                     self.reseat(id, trackers);
                 }
                 Some((key, row, _)) if leader.is_none_or(|leader| key < leader) => {
@@ -250,7 +251,7 @@ impl LaneRows {
     fn seen(&self, id: LaneId, trackers: &Trackers) -> (Waits, HeldBack) {
         let waits = self.rows.bound().cloned().unwrap_or_default();
         let is_parked = |set: &WaitSet| matches!(set, WaitSet::Parked(_));
-        let headroom = if is_parked(&waits.running) || is_parked(&waits.starting) {
+        let headroom = if waits.bound_by_quota().any(is_parked) {
             trackers.headroom(id)
         } else {
             Limits::unlimited()
@@ -261,24 +262,23 @@ impl LaneRows {
         // The least of many may fit although none of them does; then only a loosening of this lane
         // tells when to look again.
         let held_back = HeldBack {
-            short: least_short(&waits.running, &waits.starting),
-            starting: !may_start && waits.starting != WaitSet::Nothing,
+            short: least_short(waits.bound_by_quota()),
+            starting: !may_start && waits.has_starting(),
         };
-        (waits.as_seen_from_above(&own, self.declined_at), held_back)
+        (waits.as_seen_from_above(&own, &self.declined), held_back)
     }
 }
 
-/// The component-wise least of what waits for quota in both.
-fn least_short(one: &WaitSet, other: &WaitSet) -> Option<Resources> {
-    let short = |set: &WaitSet| match set {
-        WaitSet::Parked(parked) => parked.short.clone(),
+/// The component-wise least of what waits for quota in any of them.
+fn least_short<'a>(sets: impl Iterator<Item = &'a WaitSet>) -> Option<Resources> {
+    let short = |set: &'a WaitSet| match set {
+        WaitSet::Parked(parked) => parked.short.as_ref(),
         WaitSet::Nothing | WaitSet::Due => None,
     };
-    match (short(one), short(other)) {
-        (Some(mut least), Some(other)) => {
-            least.lower_to(&other);
-            Some(least)
-        }
-        (one, other) => one.or(other),
+    let mut all = sets.filter_map(short);
+    let mut least = all.next()?.clone();
+    for other in all {
+        least.lower_to(other);
     }
+    Some(least)
 }

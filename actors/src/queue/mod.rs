@@ -22,10 +22,10 @@ use actix::prelude::*;
 use monoceros_rules::limits::Trackers;
 use monoceros_rules::order::keys::{QueueKey, QueueView, exposed_priority};
 use monoceros_rules::order::ledger::{self, LedgerDelta, QueueLedger};
-use monoceros_rules::order::waits::{View, WaitSet, Waits};
+use monoceros_rules::order::waits::{Declined, View, WaitSet, Waits};
 use monoceros_rules::queues::QueueConfig;
 use monoceros_rules::queues::object_state::ObjectState;
-use monoceros_rules::values::epoch::{Epoch, Loosening};
+use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
 
 use crate::application::Application;
@@ -144,8 +144,8 @@ pub(crate) struct Queue {
     rows: Rows,
     /// The last loosening that gave this queue more room by its own quota.
     loosening: Loosening,
-    /// The epoch of the offer that it declined last.
-    declined_at: Epoch,
+    /// The epochs of the offers that it declined last.
+    declined: Declined,
     metrics: Arc<Metrics>,
     _counted: Counted,
 }
@@ -163,7 +163,7 @@ impl Queue {
             ledger: QueueLedger::default(),
             rows: Rows::default(),
             loosening: Loosening::NONE,
-            declined_at: Epoch::default(),
+            declined: Declined::default(),
             _counted: metrics.counted(ActorKind::Queue),
             metrics,
         };
@@ -194,17 +194,26 @@ impl Queue {
     }
 
     /// Hands the offer, whose last frame is this queue's, to the best child that may use it, or
-    /// declines it.
+    /// declines it. At root an offer that is declined in one phase goes on in the next.
     fn offer_on(&mut self, mut baton: Box<Baton>) {
-        let frame = baton.offer.frames.last().expect("a queue offers from its own frame");
-        let books = &mut baton.books;
-        let view = frame.view(&books.nodes);
-        let Some((child, runner_up)) = self.rows.first(&view, &mut books.trackers) else {
-            self.declined_at = view.epoch();
-            baton.offer.fruitless = self.is_root();
-            baton.offer.waiting = !self.ledger.pending().is_empty();
-            self.rise(baton);
-            return;
+        let (child, runner_up) = loop {
+            let phase = baton.offer.phase;
+            let frame = baton.offer.frames.last().expect("a queue offers from its own frame");
+            let books = &mut baton.books;
+            let view = frame.view(&books.nodes);
+            if let Some(found) = self.rows.first(phase, &view, &mut books.trackers) {
+                break found;
+            }
+            self.declined.note(phase, view.epoch());
+            match phase.next().filter(|_| self.is_root()) {
+                Some(next) => baton.offer.phase = next,
+                None => {
+                    baton.offer.fruitless = self.is_root();
+                    baton.offer.waiting = !self.ledger.pending().is_empty();
+                    self.rise(baton);
+                    return;
+                }
+            }
         };
         baton.offer.runner_up = runner_up;
         match child {
@@ -265,13 +274,13 @@ impl Queue {
         let waits = self.rows.waits();
         let is_parked = |set: &WaitSet| matches!(set, WaitSet::Parked(_));
         let may_start = self.may_start();
-        let headroom = if is_parked(&waits.running) || is_parked(&waits.starting) {
+        let headroom = if waits.bound_by_quota().any(is_parked) {
             self.ledger.headroom(&Limits::unlimited())
         } else {
             Limits::unlimited()
         };
         let own = View { headroom: &headroom, loosening: self.loosening, may_start, nodes: None };
-        waits.as_seen_from_above(&own, self.declined_at)
+        waits.as_seen_from_above(&own, &self.declined)
     }
 
     /// Starts a queue below this one.

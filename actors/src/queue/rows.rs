@@ -11,7 +11,7 @@ use actix::Addr;
 use monoceros_rules::limits::{LaneId, Trackers};
 use monoceros_rules::order::keys::MIN_PRIORITY;
 use monoceros_rules::order::tree::{Bound, OrderedTree};
-use monoceros_rules::order::waits::{View, Waits};
+use monoceros_rules::order::waits::{Phase, View, Waits};
 use monoceros_rules::values::slots::Slots;
 
 use super::Queue;
@@ -75,21 +75,22 @@ impl<C: Clone> Rows<C> {
         }
     }
 
-    /// The first child in order that may use an offer, and its runner-up: a key that no other child
+    /// The first child in order that may use an offer in this phase, and its runner-up: a key that no other child
     /// which may use the offer comes before.
     pub(super) fn first(
         &mut self,
+        phase: Phase,
         view: &View<'_>,
         trackers: &mut Trackers,
     ) -> Option<(C, Option<RowKey>)> {
-        let may = |waits: &Waits| waits.may(view);
+        let may = |waits: &Waits| waits.may(phase, view);
         let first = self.order.first(may);
         if self.lanes.is_empty() {
             let (key, slot, _) = first?;
             let runner_up = self.order.first_after(key, may).map(|(key, ..)| key.clone());
             return Some((self.row(*slot).child.clone(), runner_up));
         }
-        let leaders = self.lanes.first(view, first.map(|(key, ..)| key), trackers);
+        let leaders = self.lanes.first(phase, view, first.map(|(key, ..)| key), trackers);
         let mut runner_up = leaders.next;
         let slot = match (leaders.first, first) {
             (Some((_, slot)), first) => {

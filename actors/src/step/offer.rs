@@ -12,7 +12,7 @@ use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, QueueKey};
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::{View, Waits};
+use monoceros_rules::order::waits::{Phase, View, Waits};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::values::slots::Slot;
@@ -25,6 +25,8 @@ const REFUSALS_PER_TRIP: u32 = 1_024;
 /// An offer under way.
 #[derive(Default)]
 pub(crate) struct Offering {
+    /// What the offer looks for now.
+    pub(crate) phase: Phase,
     /// One frame per queue on the way down, root first.
     pub(crate) frames: Vec<Frame>,
     /// The runner-up of the child or application that the offer goes to next: the key that it must

@@ -26,6 +26,12 @@
 //! Everything else that may cure a cause (a new ask, a named node appearing, a deadline) makes the
 //! class [`WaitSet::Due`] outright, and `Due` swallows whatever it is joined with.
 //!
+//! # Phases
+//! An offer is made in one [`Phase`] after the other, and something waits in each for itself: what
+//! takes the place of a placeholder needs no quota, for example. So a row has a bound per phase,
+//! and where it was [declined](Declined) last is noted per phase. Most rows wait in the last phase
+//! alone; what waits in the others is behind one pointer ([`Early`]).
+//!
 //! # Why no ask is forgotten
 //! Marks only move forward when the class itself was tried, and a join keeps the *oldest* mark and
 //! the *least* want: a bound errs only towards looking again. What is looked at in vain once too
@@ -36,6 +42,46 @@ use crate::nodes::NodeIndex;
 use crate::order::tree::Bound;
 use crate::values::epoch::{Epoch, Growth, Loosening};
 use crate::values::resources::{Limits, Resources};
+
+/// What an offer looks for. Every decision begins again with the first phase in which something may
+/// be decided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// An ask that has a node reserved.
+    #[default]
+    Reserved,
+    /// An ask that takes the place of a placeholder of its application.
+    Pairs,
+    /// Any ask.
+    Normal,
+}
+
+impl Phase {
+    /// The phase after this one.
+    pub fn next(self) -> Option<Self> {
+        match self {
+            Self::Reserved => Some(Self::Pairs),
+            Self::Pairs => Some(Self::Normal),
+            Self::Normal => None,
+        }
+    }
+}
+
+/// The epochs of the offers that were declined last, phase by phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Declined([Epoch; 3]);
+
+impl Declined {
+    /// Notes that an offer in this phase was declined when [`View::epoch`] said `at`.
+    pub fn note(&mut self, phase: Phase, at: Epoch) {
+        self.0[phase as usize] = at;
+    }
+
+    /// What [`View::epoch`] said of the last offer in this phase that was declined.
+    pub fn at(&self, phase: Phase) -> Epoch {
+        self.0[phase as usize]
+    }
+}
 
 /// What an offer knows where it stands, to decide whether something below can use it.
 #[derive(Debug)]
@@ -111,6 +157,17 @@ impl Parked {
             return false;
         }
         self.quota_may(view) || self.room_may(view) || self.refused_may(view)
+    }
+
+    /// As [`Self::may`] where quota does not matter.
+    fn may_have_room(&self, view: &View<'_>) -> bool {
+        let Some(nodes) = view.nodes else { return false };
+        let grew = |least: &Option<Resources>, holds: &dyn Fn(&Resources) -> bool| {
+            least.as_ref().is_some_and(holds)
+        };
+        view.epoch().growth > self.judged.growth
+            && (grew(&self.roomless, &|least| nodes.may_hold_since(self.roomless_at, least))
+                || grew(&self.refused, &|least| nodes.may_hold_grown_since(self.refused_at, least)))
     }
 
     fn quota_may(&self, view: &View<'_>) -> bool {
@@ -190,6 +247,15 @@ impl WaitSet {
         }
     }
 
+    /// As [`Self::may`] for what needs room on a node and no quota.
+    pub fn may_have_room(&self, view: &View<'_>) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Due => true,
+            Self::Parked(parked) => parked.may_have_room(view),
+        }
+    }
+
     /// The same after an offer was declined when [`View::epoch`] said `declined_at`: each part may
     /// have been skipped for a reason of its own, and the join of the parts must not call for
     /// another visit before anything was loosened.
@@ -233,26 +299,31 @@ impl Bound for WaitSet {
     }
 }
 
-/// What waits below a row of a queue. Applications that run and those that have still to start are
-/// kept apart, because the latter count only while one more application may run.
+/// What waits of applications that run and of those that have still to start. They are kept apart,
+/// because the latter count only while one more application may run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Waits {
+pub struct Started {
     /// Of applications that have started.
     pub running: WaitSet,
     /// Of applications that are Accepted and hold nothing yet.
     pub starting: WaitSet,
 }
 
-impl Waits {
-    /// See [`WaitSet::may`].
-    pub fn may(&self, view: &View<'_>) -> bool {
+impl Started {
+    /// What waits of one application.
+    pub fn of(waits: WaitSet, is_starting: bool) -> Self {
+        if is_starting {
+            Self { starting: waits, ..Self::default() }
+        } else {
+            Self { running: waits, ..Self::default() }
+        }
+    }
+
+    fn may(&self, view: &View<'_>) -> bool {
         self.running.may(view) || (view.may_start && self.starting.may(view))
     }
 
-    /// See [`WaitSet::as_seen_from_above`]; `own.may_start` is the queue's own room for one more
-    /// running application.
-    #[must_use]
-    pub fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
+    fn as_seen_from_above(&self, own: &View<'_>, declined_at: Epoch) -> Self {
         let starting = if own.may_start {
             self.starting.as_seen_from_above(own, declined_at)
         } else {
@@ -262,10 +333,98 @@ impl Waits {
     }
 }
 
-impl Bound for Waits {
+impl Bound for Started {
     fn join(&mut self, other: &Self) {
         self.running.join(&other.running);
         self.starting.join(&other.starting);
+    }
+}
+
+/// What waits below a row of a queue, phase by phase.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Waits {
+    /// What waits for any node.
+    pub normal: Started,
+    /// What waits in earlier phases; none where nothing does.
+    early: Option<Box<Early>>,
+}
+
+/// What waits in the phases before the last.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Early {
+    /// Asks that have a node reserved.
+    pub reserved: Started,
+    /// Asks that may take the place of a placeholder. They need no quota and no leave to run.
+    pub pairs: WaitSet,
+}
+
+impl Waits {
+    /// What waits of one application that has still to start, or not.
+    pub fn new(normal: WaitSet, reserved: WaitSet, pairs: WaitSet, is_starting: bool) -> Self {
+        let mut waits = Self { normal: Started::of(normal, is_starting), early: None };
+        if reserved != WaitSet::Nothing || pairs != WaitSet::Nothing {
+            let reserved = Started::of(reserved, is_starting);
+            waits.early = Some(Box::new(Early { reserved, pairs }));
+        }
+        waits
+    }
+
+    /// What waits in the phases before the last, if anything does.
+    pub fn early(&self) -> Option<&Early> {
+        self.early.as_deref()
+    }
+
+    /// See [`WaitSet::may`].
+    pub fn may(&self, phase: Phase, view: &View<'_>) -> bool {
+        match (phase, &self.early) {
+            (Phase::Normal, _) => self.normal.may(view),
+            (_, None) => false,
+            (Phase::Reserved, Some(early)) => early.reserved.may(view),
+            (Phase::Pairs, Some(early)) => early.pairs.may_have_room(view),
+        }
+    }
+
+    /// What is bound by quota, in any phase: of applications that run, and of those that start.
+    pub fn bound_by_quota(&self) -> impl Iterator<Item = &WaitSet> {
+        let early = self.early.as_ref().map(|early| &early.reserved);
+        std::iter::once(&self.normal)
+            .chain(early)
+            .flat_map(|started| [&started.running, &started.starting])
+    }
+
+    /// Whether anything waits of applications that have still to start.
+    pub fn has_starting(&self) -> bool {
+        let early = self.early.as_ref().map(|early| &early.reserved);
+        let mut all = std::iter::once(&self.normal).chain(early);
+        all.any(|started| started.starting != WaitSet::Nothing)
+    }
+
+    /// See [`WaitSet::as_seen_from_above`]; `own.may_start` is the queue's own room for one more
+    /// running application.
+    #[must_use]
+    pub fn as_seen_from_above(&self, own: &View<'_>, declined: &Declined) -> Self {
+        let normal = self.normal.as_seen_from_above(own, declined.at(Phase::Normal));
+        let early = self.early.as_ref().map(|early| {
+            let reserved = early.reserved.as_seen_from_above(own, declined.at(Phase::Reserved));
+            let pairs = early.pairs.clone().declined(declined.at(Phase::Pairs));
+            Early { reserved, pairs }
+        });
+        let early = early.filter(|early| *early != Early::default());
+        Self { normal, early: early.map(Box::new) }
+    }
+}
+
+impl Bound for Waits {
+    fn join(&mut self, other: &Self) {
+        self.normal.join(&other.normal);
+        match (&mut self.early, &other.early) {
+            (_, None) => {}
+            (None, Some(_)) => self.early.clone_from(&other.early),
+            (Some(mine), Some(theirs)) => {
+                mine.reserved.join(&theirs.reserved);
+                mine.pairs.join(&theirs.pairs);
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use monoceros_rules::limits::{Joined, Tables};
 use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
-use monoceros_rules::order::waits::{Parked, WaitSet};
+use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
 use monoceros_rules::queues::{LimitConfig, QueueConfig};
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::{Limits, Resources};
@@ -121,11 +121,7 @@ impl World {
     fn update(&self, who: usize) -> RowUpdate {
         let it = &self.applications[who];
         let set = it.waits.clone();
-        let waits = if it.holds.is_empty() {
-            Waits { starting: set, ..Waits::default() }
-        } else {
-            Waits { running: set, ..Waits::default() }
-        };
+        let waits = Waits::new(set, WaitSet::Nothing, WaitSet::Nothing, it.holds.is_empty());
         let key = it.wants.is_some().then(|| self.key(who));
         RowUpdate { row: it.row, lane: self.limited_lane(who), key, priority: it.priority, waits }
     }
@@ -222,7 +218,8 @@ impl World {
         let headroom = Limits::unlimited();
         let view =
             View { headroom: &headroom, loosening: self.reloaded, may_start: true, nodes: None };
-        while let Some((who, runner_up)) = self.rows.first(&view, &mut self.trackers) {
+        while let Some((who, runner_up)) = self.rows.first(Phase::Normal, &view, &mut self.trackers)
+        {
             let key = self.key(who);
             assert!(runner_up.is_none_or(|next| key < next), "a{who} is not before the next");
             if self.fits(who) {

@@ -28,6 +28,8 @@ struct Model {
     loosenings: Loosening,
     arrivals: u64,
     declined_at: Epoch,
+    /// In which phase everything waits.
+    phase: Phase,
 }
 
 #[derive(Default)]
@@ -64,6 +66,7 @@ impl Model {
             loosenings: Loosening::NONE,
             arrivals: 0,
             declined_at: Epoch::default(),
+            phase: Phase::Normal,
         }
     }
 
@@ -86,10 +89,9 @@ impl Model {
     fn tell(&mut self, at: usize) {
         let app = &self.apps[at];
         let set = app.asks.waits().declined(app.declined_at);
-        let waits = if app.runs {
-            Waits { running: set, ..Waits::default() }
-        } else {
-            Waits { starting: set, ..Waits::default() }
+        let waits = match self.phase {
+            Phase::Reserved => Waits::new(WaitSet::Nothing, set, WaitSet::Nothing, !app.runs),
+            _ => Waits::new(set, WaitSet::Nothing, WaitSet::Nothing, !app.runs),
         };
         self.rows.remove(&at);
         if !app.asks.pending().is_empty() {
@@ -107,14 +109,16 @@ impl Model {
             nodes: None,
         };
         let waits = self.rows.bound().cloned().unwrap_or_default();
-        let seen = waits.as_seen_from_above(&own, self.declined_at);
+        let mut declined = Declined::default();
+        declined.note(self.phase, self.declined_at);
+        let seen = waits.as_seen_from_above(&own, &declined);
         let from_above = View {
             headroom: &self.above,
             loosening: self.loosened.0,
             may_start: self.may_start.0,
             nodes: Some(&self.nodes),
         };
-        if !seen.may(&from_above) {
+        if !seen.may(self.phase, &from_above) {
             return None;
         }
         loop {
@@ -125,7 +129,7 @@ impl Model {
                 may_start: self.may_start.0 && self.may_start.1,
                 nodes: Some(&self.nodes),
             };
-            let Some((&at, (), _)) = self.rows.first(|waits| waits.may(&view)) else {
+            let Some((&at, (), _)) = self.rows.first(|waits| waits.may(self.phase, &view)) else {
                 self.declined_at = view.epoch();
                 return None;
             };
@@ -286,8 +290,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn an_offer_finds_what_a_full_search_finds(ops in prop::collection::vec(op(), 0..60)) {
-        let mut model = Model::new();
+    fn an_offer_finds_what_a_full_search_finds(
+        phase in prop_oneof![Just(Phase::Reserved), Just(Phase::Normal)],
+        ops in prop::collection::vec(op(), 0..60),
+    ) {
+        let mut model = Model { phase, ..Model::new() };
         for op in &ops {
             model.apply(op);
             // A few decisions, not always all of them: the next change meets bounds half done.
@@ -344,14 +351,39 @@ fn what_the_queue_itself_holds_back_is_not_seen_from_above() {
 #[test]
 fn an_application_that_has_to_start_waits_while_none_may_start() {
     let headroom = Limits::unlimited();
-    let waits = Waits { running: WaitSet::Nothing, starting: WaitSet::Due };
+    let waits = Waits::new(WaitSet::Due, WaitSet::Nothing, WaitSet::Nothing, true);
     let view = |may_start| View {
         headroom: &headroom,
         loosening: Loosening::NONE,
         may_start,
         nodes: None,
     };
-    assert!(waits.may(&view(true)));
-    assert!(!waits.may(&view(false)));
-    assert_eq!(waits.as_seen_from_above(&view(false), Epoch::default()), Waits::default());
+    assert!(waits.may(Phase::Normal, &view(true)));
+    assert!(!waits.may(Phase::Normal, &view(false)));
+    assert_eq!(waits.as_seen_from_above(&view(false), &Declined::default()), Waits::default());
+}
+
+#[test]
+fn what_may_take_the_place_of_a_placeholder_needs_no_quota_and_is_seen_in_its_own_phase_alone() {
+    let nothing_left = Limits::of(&[("vcore", 0)]);
+    let mut nodes = NodeIndex::new(NodeOrder::default());
+    let slot = nodes.insert(Arc::from("n"), of(9, 9), of(1, 1), true).unwrap();
+    let growth = nodes.growth();
+    fn view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
+        View { headroom, loosening: Loosening::NONE, may_start: false, nodes: Some(nodes) }
+    }
+    let due = Waits::new(WaitSet::Nothing, WaitSet::Nothing, WaitSet::Due, true);
+    assert!(due.may(Phase::Pairs, &view(&nothing_left, &nodes)));
+    assert!(
+        !due.may(Phase::Reserved, &view(&nothing_left, &nodes))
+            && !due.may(Phase::Normal, &view(&nothing_left, &nodes))
+    );
+    let at = Epoch { loosening: Loosening::NONE, growth };
+    let parked = WaitSet::Parked(Box::new(Parked::refused(&of(1, 1), at)));
+    let parked = Waits::new(WaitSet::Nothing, WaitSet::Nothing, parked, true);
+    assert!(!parked.may(Phase::Pairs, &view(&nothing_left, &nodes)), "nothing has changed");
+    let seen = parked.as_seen_from_above(&view(&nothing_left, &nodes), &Declined::default());
+    assert_eq!(seen, parked, "no quota of a queue holds it back");
+    nodes.touch(slot);
+    assert!(seen.may(Phase::Pairs, &view(&nothing_left, &nodes)), "a node has grown");
 }
