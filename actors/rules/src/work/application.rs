@@ -11,6 +11,7 @@
 //! * A terminal application holds nothing and asks for nothing.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -36,6 +37,34 @@ pub struct NewApplication {
     pub tags: Option<Tags>,
     /// What its placeholders want together; nothing, if it is no gang.
     pub placeholder_ask: Resources,
+    /// How long placeholders of a gang may wait, and how long any other application may run, ms;
+    /// `None`: nothing was said.
+    pub execution_timeout_ms: Option<NonZeroU64>,
+    /// What becomes of a gang whose placeholders have waited for too long.
+    pub gang_style: GangStyle,
+}
+
+/// What becomes of a gang whose placeholders have waited for too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GangStyle {
+    /// It goes on without them.
+    #[default]
+    Soft,
+    /// It fails.
+    Hard,
+}
+
+impl GangStyle {
+    /// As an RM says it: `Hard`, spelled exactly so; anything else is soft.
+    ///
+    /// ```
+    /// use monoceros_rules::work::application::GangStyle;
+    /// assert_eq!(GangStyle::read("Hard"), GangStyle::Hard);
+    /// assert_eq!(GangStyle::read("hard"), GangStyle::Soft);
+    /// ```
+    pub fn read(text: &str) -> Self {
+        if text == "Hard" { Self::Hard } else { Self::Soft }
+    }
 }
 
 /// A state that was entered: to be told to the RM and counted by the queues.

@@ -71,8 +71,7 @@ impl Intake {
 
     /// How long allocations of an ask may run, ms; none for ever.
     pub(super) fn execution_timeout(&self, milliseconds: i64) -> Option<NonZeroU64> {
-        let timeout = u64::try_from(milliseconds).ok().and_then(NonZeroU64::new);
-        timeout.filter(|_| self.enforces_execution_timeout)
+        timeout(milliseconds).filter(|_| self.enforces_execution_timeout)
     }
 
     /// Reads the tags of an ask that decide something.
@@ -104,6 +103,11 @@ pub(super) fn preemption(
     }
     let of_itself = tags.get(ALLOW_PREEMPTION).is_none_or(|text| !is_false(text));
     Preemption::new(of_itself, false)
+}
+
+/// Reads a time in milliseconds; zero and less is none.
+pub(super) fn timeout(milliseconds: i64) -> Option<NonZeroU64> {
+    u64::try_from(milliseconds).ok().and_then(NonZeroU64::new)
 }
 
 /// The task group of an ask, if it names one.

@@ -2,6 +2,7 @@ use std::fmt::Debug;
 use std::sync::Mutex;
 
 use monoceros_proto::si::v1 as si;
+use monoceros_rules::work::application::GangStyle;
 use monoceros_rules::work::asks::AskSpec;
 use tokio::time::Instant;
 
@@ -59,6 +60,8 @@ fn add(id: &str) -> Input {
         groups: Vec::new(),
         tags: Some(Arc::new([("namespace".to_owned(), "lab".to_owned())].into())),
         placeholder_ask: Resources::new(),
+        execution_timeout_ms: None,
+        gang_style: GangStyle::Soft,
     })))
 }
 

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
+use monoceros_rules::work::application::GangStyle;
 use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
 use monoceros_rules::work::identity::UserError;
 use serde::de::DeserializeOwned;
@@ -165,6 +166,8 @@ fn requests() -> Vec<Request> {
             groups: vec!["g".into()],
             tags: tags.clone(),
             placeholder_ask: amount(),
+            execution_timeout_ms: NonZeroU64::new(7),
+            gang_style: GangStyle::Hard,
         })),
         RemoveApplication(id()),
         Application { id: id(), ops: ops() },

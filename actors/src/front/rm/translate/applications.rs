@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use monoceros_config::placement;
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::work::application::NewApplication;
+use monoceros_rules::work::application::{GangStyle, NewApplication};
 use monoceros_rules::work::identity::{Identity, UserError};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::super::Rm;
-use super::super::checks::{Intake, amount, shared};
+use super::super::checks::{Intake, amount, shared, timeout};
 use super::{Gathering, Translated};
 use crate::api::users::GroupAnswers;
 use crate::partition::{RefusedItem, Request};
@@ -69,7 +69,14 @@ fn new_application(
     let owner = owner(new.ugi.unwrap_or_default(), forced);
     let Identity { user, groups } =
         owner.map_err(|why| Rejection::User { id: Arc::clone(&id), why })?;
-    let user = Arc::from(user);
-    let (queue, tags) = (new.queue_name, shared(new.tags));
-    Ok(NewApplication { id, queue, user, groups, tags, placeholder_ask: placeholders })
+    Ok(NewApplication {
+        id,
+        queue: new.queue_name,
+        user: Arc::from(user),
+        groups,
+        tags: shared(new.tags),
+        placeholder_ask: placeholders,
+        execution_timeout_ms: timeout(new.execution_timeout_milli_seconds),
+        gang_style: GangStyle::read(&new.gang_scheduling_style),
+    })
 }
