@@ -44,6 +44,7 @@
 //! ```
 
 mod change;
+mod least;
 mod node;
 #[cfg(test)]
 mod tests;

@@ -188,6 +188,24 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
+    /// The entries of this node itself, in order: an inner one has none.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&K, &V, &B)> {
+        let entries = match self {
+            Self::Leaf(leaf) => leaf.entries.as_slice(),
+            Self::Inner(_) => &[],
+        };
+        entries.iter().map(Entry::parts)
+    }
+
+    /// The subtrees below this node, in order, each with its bound: a leaf has none.
+    pub(super) fn children(&self) -> impl Iterator<Item = (&B, &Self)> {
+        let children = match self {
+            Self::Leaf(_) => &[],
+            Self::Inner(inner) => inner.children.as_slice(),
+        };
+        children.iter().map(|child| (&child.bound, &child.node))
+    }
+
     pub(super) fn rank(&self, key: &K) -> usize {
         match self {
             Self::Leaf(leaf) => leaf.before(|other| other < key),
