@@ -4,6 +4,7 @@
 pub(crate) mod usage;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use monoceros_config as config;
 use monoceros_config::PartitionConfig;
@@ -16,17 +17,18 @@ use monoceros_rules::queues::{PreemptionPolicy, Template};
 use monoceros_rules::values::duration;
 use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::allocations::{Allocation, Tags};
+use monoceros_rules::work::allocations::{Allocation, Leaving, Pairing, Tags};
 use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::Ask;
+use monoceros_rules::work::gang::Group;
 
 use crate::node::{Foreign, Node};
 use crate::queue::QueueFacts;
 use crate::snapshot::{
     AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
     ForeignAllocationSnapshot, NodeSnapshot, NodeSortingPolicy, PartitionCapacity,
-    PartitionSnapshot, QueueSnapshot, StateLogEntry, TemplateSnapshot,
+    PartitionSnapshot, PlaceholderData, QueueSnapshot, StateLogEntry, TemplateSnapshot,
 };
 use crate::step::{Baton, QueueCounts};
 
@@ -179,9 +181,10 @@ pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
         names.iter().find_map(|name| node.attributes.get(*name)).cloned().unwrap_or_default()
     };
     let table = &baton.books.allocations;
-    // A placement that waits for its predicate is no allocation yet, though it counts as used.
+    // A placement that waits for its predicate, or for a placeholder to go, is no allocation yet,
+    // though it counts as used.
     let held = node.holds.iter().filter_map(|id| table.get(*id));
-    let held = held.filter(|entry| entry.question.is_none());
+    let held = held.filter(|entry| entry.is_booked());
     let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
     allocations.sort_by(|a, b| {
         (&a.allocation_key, &a.application_id).cmp(&(&b.allocation_key, &b.application_id))
@@ -236,7 +239,7 @@ pub(crate) fn application(
     let log = application.log().iter();
     ApplicationSnapshot {
         application_id: application.id.to_string(),
-        used_resource: application.allocated().clone(),
+        used_resource: application.allocated().minus(application.placeholders()).pruned(),
         max_used_resource: application.peak().clone(),
         pending_resource: application.asks.pending().clone(),
         queue_name: application.queue.to_string(),
@@ -253,10 +256,28 @@ pub(crate) fn application(
                 application_state: state.text().to_owned(),
             })
             .collect(),
+        placeholder_data: application
+            .gang
+            .iter()
+            .flat_map(|gang| gang.groups())
+            .map(places)
+            .collect(),
         max_request_priority: application.asks.priority(),
         start_time_millis: application.started_ns.map_or(0, |ns| ns / 1_000_000),
         backoff_deadline: backs_off_until.map(instant::rfc3339).unwrap_or_default(),
         ..ApplicationSnapshot::default()
+    }
+}
+
+/// What became of the placeholders of a task group.
+fn places((name, group): (&Arc<String>, &Group)) -> PlaceholderData {
+    let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    PlaceholderData {
+        task_group_name: name.to_string(),
+        count: count(group.count),
+        min_resource: group.min_resource.clone(),
+        replaced: count(group.replaced),
+        timed_out: count(group.timed_out),
     }
 }
 
@@ -270,6 +291,8 @@ fn ask(ask: &Ask, application: &str) -> AskSnapshot {
         required_node_id: ask.required_node.as_ref().map(ToString::to_string).unwrap_or_default(),
         application_id: application.to_owned(),
         originator: ask.originator,
+        placeholder: ask.placeholder,
+        task_group_name: ask.task_group.as_deref().cloned().unwrap_or_default(),
         scheduling_attempted: ask.attempted,
         pending_count: i32::try_from(ask.outstanding).unwrap_or(i32::MAX),
         ..AskSnapshot::default()
@@ -277,12 +300,22 @@ fn ask(ask: &Ask, application: &str) -> AskSnapshot {
 }
 
 fn allocation(entry: &Allocation, baton: &Baton) -> AllocationSnapshot {
+    // One that took the place of a placeholder shows since when the place was kept.
+    let requested_ns = match entry.pairing {
+        Pairing::Took { created_ns } => created_ns,
+        _ => entry.created_ns,
+    };
     AllocationSnapshot {
         allocation_key: entry.key().to_string(),
         uuid: if entry.uuid == *entry.key() { String::new() } else { entry.uuid.to_string() },
         allocation_tags: tags(entry.spec.tags.as_ref()),
-        request_time: entry.created_ns,
+        request_time: requested_ns,
         allocation_time: entry.created_ns,
+        allocation_delay: entry.created_ns.saturating_sub(requested_ns),
+        placeholder: entry.spec.placeholder,
+        placeholder_used: matches!(entry.pairing, Pairing::Took { .. }),
+        task_group_name: entry.spec.task_group.as_deref().cloned().unwrap_or_default(),
+        preempted: entry.leaving == Some(Leaving::Preempted),
         resource: entry.resources().clone(),
         priority: entry.spec.priority,
         node_id: baton.books.nodes.id(entry.node).to_string(),

@@ -10,6 +10,7 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Form};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
+use monoceros_rules::work::gang::PlaceholderEnd;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::Application;
@@ -64,12 +65,31 @@ impl Application {
             self.event(EventKind::AskAdded, at).referring(&spec.key).amount(&spec.resources)
         });
         let sequence = baton.books.arrival();
+        self.count_placeholders(&spec);
+        let member_of = spec.member_of().cloned();
         let (_, pending) = self.book.asks.put(spec, now_ns, sequence);
         effects.pends(&pending);
+        if let Some(group) = member_of {
+            self.look_for_pairs(&group);
+        }
         if let Some(created_ns) = created_ns {
             self.book.submitted_no_later_than(created_ns);
         }
         self.book.ask_added(now_ns, &mut self.changes);
+    }
+
+    /// The placeholders that are asked for with this key are as many as it says from now on, and no
+    /// longer those that were asked for before.
+    fn count_placeholders(&mut self, spec: &AskSpec) {
+        let before = self.book.asks.slot_of(&spec.key).map(|slot| self.book.asks.ask(slot));
+        let before = before
+            .and_then(|ask| Some((Arc::clone(ask.spec.place_in()?), u64::from(ask.outstanding))));
+        if let Some((group, outstanding)) = before {
+            self.book.gang_mut().take_off(&group, outstanding);
+        }
+        if let Some(group) = spec.place_in() {
+            self.book.gang_mut().add(group, &spec.resources, u64::from(spec.instances));
+        }
     }
 
     pub(super) fn unified(
@@ -128,14 +148,40 @@ impl Application {
             return Err(Rejection::Overflow(Arc::clone(&ask.key)));
         }
         if !to.same_amount(&ask.resources) {
-            self.give_up_ask(slot, baton, effects);
+            // What takes the place of a placeholder goes on, in its new size.
+            self.give_up_asked(slot, baton, effects);
+            let in_flight = self.book.asks.ask(slot).unsettled.clone();
+            for id in in_flight {
+                self.resize_in_flight(id, to, baton, effects);
+            }
             let pending = self.book.asks.resize(slot, to.clone());
             effects.pends(&pending);
+            if let Some(group) = self.book.asks.ask(slot).spec.member_of().cloned() {
+                self.look_for_pairs(&group);
+            }
         }
         for id in live {
             self.resize_allocation(id, to, baton, effects);
         }
         Ok(())
+    }
+
+    /// Another size for what waits for a placeholder to go: it changes itself alone, and the node
+    /// where it holds something already.
+    fn resize_in_flight(
+        &mut self,
+        id: AllocationId,
+        to: &Resources,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        let change = to.minus(entry.resources()).pruned();
+        let on_node = entry.held_on_node().is_some();
+        entry.resize(to.clone());
+        if on_node && !change.is_empty() {
+            effects.node_work.push((entry.node, NodeWork::Resize(change)));
+        }
     }
 
     pub(super) fn resize_allocation(
@@ -152,7 +198,8 @@ impl Application {
         }
         entry.resize(to.clone());
         let node = entry.node;
-        self.book.resized(&change);
+        let is_placeholder = entry.spec.placeholder;
+        self.book.resized(&change, is_placeholder);
         self.tell_charge(&change, baton, effects);
         effects.loosens |= change.has_negative();
         effects.touched = true;
@@ -177,20 +224,39 @@ impl Application {
         };
         for key in keys {
             let Some(slot) = self.book.asks.slot_of(&key) else { continue };
-            let spec = Arc::clone(&self.book.asks.ask(slot).spec);
             self.give_up_ask(slot, baton, effects);
-            let pending = self.book.asks.withdraw(slot);
-            if pending.is_empty() {
-                continue;
+            if self.withdraw_slot(slot, EventKind::AskRemoved, baton, effects) {
+                n_withdrawn += 1;
             }
-            effects.happens(baton, |at| {
-                self.event(EventKind::AskRemoved, at).referring(&key).amount(&spec.resources)
-            });
-            effects.delta.pending.subtract(&pending);
-            effects.touched = true;
-            effects.judge = true;
-            n_withdrawn += 1;
         }
         n_withdrawn
+    }
+
+    /// Withdraws what is outstanding of an ask; says whether anything was. Placeholders that will
+    /// not be placed any more count as timed out.
+    pub(super) fn withdraw_slot(
+        &mut self,
+        slot: AskSlot,
+        event: EventKind,
+        baton: &Baton,
+        effects: &mut VisitEffects,
+    ) -> bool {
+        let ask = self.book.asks.ask(slot);
+        let (spec, outstanding) = (Arc::clone(&ask.spec), u64::from(ask.outstanding));
+        let pending = self.book.asks.withdraw(slot);
+        if pending.is_empty() {
+            return false;
+        }
+        if let Some(group) = spec.place_in() {
+            self.book.gang_mut().end(group, PlaceholderEnd::TimedOut, outstanding);
+            self.placeholders_fewer(group, effects);
+        }
+        effects.happens(baton, |at| {
+            self.event(event, at).referring(&spec.key).amount(&spec.resources)
+        });
+        effects.delta.pending.subtract(&pending);
+        effects.touched = true;
+        effects.left.asks = true;
+        true
     }
 }

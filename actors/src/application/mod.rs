@@ -13,11 +13,13 @@
 //! # Where what is
 //! What is decided is decided by rules (`monoceros_rules::decide`, `monoceros_rules::work`); this
 //! actor carries it out. What an RM may want of it is an [`Op`] ([`ops`]), done in [`asks`],
-//! [`recovery`] and [`release`]; an offer becomes a placement in [`placing`].
+//! [`recovery`] and [`release`]; an offer becomes a placement in [`placing`]. What concerns
+//! placeholders is in [`gang`].
 
 mod asks;
 mod backoff;
 mod events;
+mod gang;
 mod limits;
 mod ops;
 mod placing;
@@ -32,7 +34,7 @@ use actix::prelude::*;
 use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::{Declined, WaitSet, Waits};
+use monoceros_rules::order::waits::{Declined, Phase, WaitSet, Waits};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, StateChange};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
@@ -102,6 +104,8 @@ pub(crate) struct Application {
     blocked: Blocked,
     /// Up to where it was looked at when it last declined an offer.
     declined: Declined,
+    /// The search for members that take the places of placeholders.
+    pairs: gang::Pairs,
     /// Too many of its asks found no node.
     backoff: Option<Backoff>,
     /// Reused for the changes of one step.
@@ -134,6 +138,7 @@ impl Application {
             lane: None,
             blocked: Blocked::default(),
             declined: Declined::default(),
+            pairs: gang::Pairs::default(),
             backoff: None,
             changes: Vec::new(),
             _counted: metrics.counted(ActorKind::Application),
@@ -162,8 +167,9 @@ impl Application {
 
     /// What this application tells its leaf of itself. `None` until it has joined.
     fn update(&self) -> Option<RowUpdate> {
-        let (reserved, pairs) = (WaitSet::Nothing, WaitSet::Nothing);
-        let waits = Waits::new(self.waits(), reserved, pairs, self.book.is_starting());
+        let pairs = self.pairs.waits.clone().declined(self.declined.at(Phase::Pairs));
+        let (reserved, is_starting) = (WaitSet::Nothing, self.book.is_starting());
+        let waits = Waits::new(self.waits(), reserved, pairs, is_starting);
         let (key, priority) = (self.key(), self.book.asks.priority());
         Some(RowUpdate { row: self.row?, lane: self.limited_lane(), key, priority, waits })
     }
@@ -188,7 +194,7 @@ impl Application {
                 id: Arc::clone(&self.book.id),
                 state: change.to,
                 at_ns: baton.now_ns,
-                message: change.event.text(),
+                message: change.message,
                 queue: Arc::clone(&self.book.queue),
             });
             match change.to {
@@ -244,6 +250,14 @@ impl Application {
             allocations: self.book.allocations.values().copied().collect(),
             unsettled: self.book.unsettled.iter().copied().collect(),
             asks: ApplicationFact::asks(&self.book.asks),
+            placeholders: self.book.placeholders().clone(),
+            task_groups: self
+                .book
+                .gang
+                .iter()
+                .flat_map(|gang| gang.groups())
+                .map(|(name, group)| (Arc::clone(name), group.clone()))
+                .collect(),
             backs_off: self.backs_off_until().is_some(),
         }
     }
@@ -268,6 +282,9 @@ impl Handler<Offer> for Application {
 
     fn handle(&mut self, Offer(mut baton): Offer, _ctx: &mut Self::Context) {
         let _timer = baton.tally.message(ActorKind::Application);
+        if baton.offer.phase == Phase::Pairs {
+            self.begin_pairs(&baton);
+        }
         self.consider(baton);
     }
 }
@@ -278,10 +295,12 @@ impl Handler<Placed> for Application {
     fn handle(&mut self, placed: Placed, _ctx: &mut Self::Context) {
         let Placed { mut baton, placement, answer } = placed;
         let _timer = baton.tally.message(ActorKind::Application);
-        match answer {
-            PlaceAnswer::Held => self.book(baton, &placement),
-            PlaceAnswer::Asked(question) => self.await_answer(baton, &placement, question),
-            PlaceAnswer::NoRoom | PlaceAnswer::Refused => self.refused(baton, placement),
+        match (answer, placement.takes) {
+            (PlaceAnswer::Held, None) => self.book(baton, &placement),
+            (PlaceAnswer::Held, Some(takes)) => self.take_place(baton, &placement, takes),
+            (PlaceAnswer::Asked(question), None) => self.await_answer(baton, &placement, question),
+            (PlaceAnswer::Asked(_), Some(takes)) => self.await_place(baton, &placement, takes),
+            (PlaceAnswer::NoRoom | PlaceAnswer::Refused, _) => self.refused(baton, placement),
         }
     }
 }
@@ -323,10 +342,11 @@ impl Application {
         let mut effects = VisitEffects::default();
         let may_run_soon = self.book.may_run_soon();
         act(self, &mut baton, &mut effects);
-        if effects.judge {
+        if effects.left.anything() {
             let now_ns = baton.now_ns;
-            self.book.judge(now_ns, &mut self.changes);
+            self.book.judge(effects.left, now_ns, &mut self.changes);
         }
+        self.disarm_placeholders(&mut baton);
         self.charge_limits(&mut baton, &mut effects);
         effects.delta.running += self.tell_changes(&mut baton);
         baton.notices.append(&mut effects.happened);

@@ -14,6 +14,7 @@ use monoceros_rules::order::waits::WaitSet;
 use monoceros_rules::values::epoch::Loosening;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
+use monoceros_rules::work::application::Left;
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
@@ -50,8 +51,8 @@ pub(crate) struct VisitEffects {
     pub(super) touched: bool,
     /// Some queue has more room afterwards.
     pub(super) loosens: bool,
-    /// Something left: the application may be done.
-    pub(super) judge: bool,
+    /// What left: the application may be done.
+    pub(super) left: Left,
     /// What nodes have to do, in the order in which it came up.
     pub(super) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
     /// Events of this visit. They follow the states that are entered in it.
@@ -106,7 +107,9 @@ impl Application {
                 }
             }
             Op::BackoffOver { until_ns } => effects.touched |= self.end_backoff(until_ns),
-            Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton),
+            Op::CompletingOver { since_ns } => self.completing_over(since_ns, baton, effects),
+            Op::PlaceholdersOver => self.placeholders_over(baton, effects),
+            Op::RetryPairs { retry } => self.retry_pairs(retry, effects),
             Op::Stranded(ids) => self.stranded(&ids, baton, effects),
             Op::Overdue(id) => self.overdue(id, baton),
             Op::GiveUp(ids) => self.give_up(&ids, baton, effects),
@@ -167,10 +170,17 @@ impl Application {
         baton.alarms.push((EXCLUDED_FOR, alarm));
     }
 
-    fn completing_over(&mut self, since_ns: i64, baton: &Baton) {
+    /// The application was Completing for its time: it is over, or waits for its placeholders to be
+    /// confirmed as gone.
+    fn completing_over(&mut self, since_ns: i64, baton: &mut Baton, effects: &mut VisitEffects) {
         let same = self.book.log().last() == Some(&(since_ns, ApplicationState::Completing));
-        if same {
+        if !same {
+            return;
+        }
+        if self.book.placeholders().is_zero() {
             self.book.fire(ApplicationEvent::Complete, baton.now_ns, &mut self.changes);
+        } else {
+            self.end_placeholders("application is complete", baton, effects);
         }
     }
 }

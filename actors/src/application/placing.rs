@@ -21,11 +21,21 @@ use monoceros_rules::work::asks::AskSlot;
 
 use super::{Application, Blocked};
 use crate::metrics::ActorKind;
-use crate::step::{Alarm, Allocated, Baton, Notice, Placement};
+use crate::step::{Alarm, Allocated, Baton, Notice, Placement, Takes};
 
 impl Application {
+    /// An offer came here: what it looks for is tried.
+    pub(super) fn consider(&mut self, baton: Box<Baton>) {
+        match baton.offer.phase {
+            // No ask has a node reserved.
+            Phase::Reserved => self.rise(baton),
+            Phase::Pairs => self.pair(baton),
+            Phase::Normal => self.place_any(baton),
+        }
+    }
+
     /// Tries one class after the other until there is a node to ask, or gives the offer back.
-    pub(super) fn consider(&mut self, mut baton: Box<Baton>) {
+    fn place_any(&mut self, mut baton: Box<Baton>) {
         self.set_blocked(Blocked::default(), &mut baton);
         self.backoff = None;
         loop {
@@ -33,7 +43,7 @@ impl Application {
                 Next::Place(candidate) => {
                     self.within_user_quota(candidate.ask, &mut baton);
                     self.within_quota(candidate.ask, &mut baton);
-                    return self.place(baton, candidate);
+                    return self.place(baton, candidate, None);
                 }
                 Next::Park(parking) => self.park(&parking, &mut baton),
                 Next::BackOff(reached) => {
@@ -50,10 +60,11 @@ impl Application {
     }
 
     /// Looks at the offer that is here with all that the rules want to see.
-    fn attempt<T>(&self, baton: &Baton, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
+    pub(super) fn attempt<T>(&self, baton: &Baton, look: impl FnOnce(&Attempt<'_>) -> T) -> T {
         self.looking(baton, |view| {
             look(&Attempt {
                 asks: &self.book.asks,
+                gang: self.book.gang.as_deref(),
                 view,
                 lane: self.limited_lane(),
                 books: &baton.books,
@@ -64,7 +75,7 @@ impl Application {
     }
 
     /// Up to where things were loosened when the offer came here.
-    fn epoch(&self, baton: &Baton) -> Epoch {
+    pub(super) fn epoch(&self, baton: &Baton) -> Epoch {
         self.attempt(baton, |attempt| attempt.view.epoch())
     }
 
@@ -77,6 +88,10 @@ impl Application {
         let waits = self
             .attempt(baton, |attempt| obstacle.waits(&attempt.asks.ask(slot).spec, attempt.view));
         match obstacle {
+            Obstacle::Placeholders => {
+                self.book.asks.set_waits(class, waits);
+                return;
+            }
             Obstacle::Limits => {
                 self.over_user_quota(slot, baton);
                 self.book.asks.set_waits(class, waits);
@@ -112,7 +127,7 @@ impl Application {
                 let at = self.epoch(baton);
                 self.park_refused(slot, at, baton);
             }
-            Obstacle::Quota | Obstacle::Limits => {}
+            Obstacle::Quota | Obstacle::Limits | Obstacle::Placeholders => {}
         }
     }
 
@@ -168,8 +183,14 @@ impl Application {
         baton.alarms.push((retry_after(refusals.in_a_row), alarm));
     }
 
-    /// Asks a node to hold one instance of an ask. The one place where a placement begins.
-    fn place(&mut self, mut baton: Box<Baton>, candidate: Candidate) {
+    /// Asks a node to hold one instance of an ask, perhaps in place of a placeholder. The one place
+    /// where a placement begins.
+    pub(super) fn place(
+        &mut self,
+        mut baton: Box<Baton>,
+        candidate: Candidate,
+        takes: Option<Takes>,
+    ) {
         let Candidate { ask: slot, node, alternatives, is_continued } = candidate;
         let ask = self.book.asks.ask_mut(slot);
         if !is_continued {
@@ -185,6 +206,7 @@ impl Application {
             node,
             alternatives,
             allocation: baton.books.allocations.insert(entry),
+            takes,
             refusals: BTreeMap::new(),
         };
         Self::ask_node(baton, node, placement);
@@ -202,6 +224,9 @@ impl Application {
         baton.tally.refused();
         baton.offer.refused += 1;
         let slot = placement.ask;
+        if let Some(takes) = placement.takes.filter(|takes| takes.in_place) {
+            return self.pair_refused(baton, &placement, takes);
+        }
         let request = self.book.asks.ask(slot).request();
         if let Some(node) = baton.books.nodes.next(placement.node, &request) {
             placement.node = node;
@@ -211,6 +236,9 @@ impl Application {
             }
             Self::ask_node(baton, node, placement);
             return;
+        }
+        if let Some(takes) = placement.takes {
+            return self.pair_refused(baton, &placement, takes);
         }
         baton.books.allocations.remove(placement.allocation);
         let ask = self.book.asks.ask_mut(slot);
@@ -235,14 +263,19 @@ impl Application {
         let priority = self.book.asks.priority();
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(placement.allocation);
+        let may_run_soon = self.book.may_run_soon();
         let allocated = self.bind(&mut baton, placement.allocation, uuid);
         baton.offer.charge(resources);
         self.uses(resources, &mut baton);
-        self.book.booked(resources, baton.now_ns, &mut self.changes);
+        let is_placeholder = placement.spec.placeholder;
+        self.book.booked(resources, is_placeholder, baton.now_ns, &mut self.changes);
+        if is_placeholder {
+            self.placeholder_settled(placement.allocation, &mut baton);
+        }
         let running = self.tell_changes(&mut baton);
+        let starting = i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
         Self::tell_allocated(&mut baton, allocated);
-        let delta = LedgerDelta { running, ..LedgerDelta::default() };
-        self.go_on(baton, priority, &delta);
+        self.go_on(baton, priority, &LedgerDelta { running, starting, ..LedgerDelta::default() });
     }
 
     /// The node holds the placement and has asked the RM: it is booked as unsettled. The
@@ -282,7 +315,10 @@ impl Application {
         entry.bound_ns = now_ns;
         if let Some(timeout) = entry.spec.execution_timeout_ms {
             let alarm = Alarm::ExecutionTimeout { allocation: id };
-            baton.alarms.push((Duration::from_millis(timeout.get()), alarm));
+            let deadline = baton.arm(Duration::from_millis(timeout.get()), alarm);
+            if let Some(entry) = baton.books.allocations.get_mut(id) {
+                entry.deadline = Some(deadline);
+            }
         }
         self.book.allocations.insert(uuid, id);
         baton.tally.placed();
@@ -322,7 +358,7 @@ impl Application {
     /// Goes on after a decision, while no other application comes first. `priority` is what it was
     /// before,
     /// `delta` how the counts of running applications changed.
-    fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
+    pub(super) fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
         let frames = baton.offer.frames.len();
         if delta.running != 0 || delta.starting != 0 {
             for frame in &mut baton.offer.frames {
@@ -334,6 +370,10 @@ impl Application {
             if let Some(first) = limited {
                 baton.offer.rise_to(first + 1);
             }
+        }
+        if baton.offer.phase == Phase::Normal && self.pairs.waits == WaitSet::Due {
+            // A member may take a place now, which comes before anything else.
+            baton.offer.rise_to(0);
         }
         let goes_on = baton.offer.level() >= frames
             && priority == self.book.asks.priority()

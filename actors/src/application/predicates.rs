@@ -24,13 +24,13 @@ use monoceros_rules::decide::predicates::{OpenQuestion, Try};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::epoch::{Epoch, Growth, Loosening};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::AllocationId;
+use monoceros_rules::work::allocations::{AllocationId, Pairing};
 use monoceros_rules::work::asks::AskSlot;
 
 use super::Application;
 use super::ops::VisitEffects;
 use crate::api::predicates::{Invalidation, QuestionId};
-use crate::step::{Baton, NodeWork, Notice, Settlement};
+use crate::step::{Baton, NodeWork, Notice, Settlement, Takes};
 
 /// Most different reasons that are kept of the refusals of one ask.
 const REASONS_MAX: usize = 64;
@@ -39,7 +39,8 @@ const REASONS_MAX: usize = 64;
 struct Refund {
     ask: AskSlot,
     question: OpenQuestion,
-    node_work: (NodeSlot, NodeWork),
+    /// None where it holds nothing there, in place of a placeholder.
+    node_work: Option<(NodeSlot, NodeWork)>,
 }
 
 impl Application {
@@ -109,12 +110,20 @@ impl Application {
         if let Some(before) = moved_from {
             effects.node_work.push((before, NodeWork::Return(id, entry.resources().clone())));
         }
+        if let Pairing::Takes { placeholder, in_place } = entry.pairing {
+            // Nobody had the placeholder end meanwhile: that would have cancelled the question.
+            return self.give_way(id, Takes { placeholder, in_place }, baton);
+        }
+        let (resources, placeholder) = (entry.resources().clone(), entry.spec.placeholder);
         let slot = self.book.asks.slot_of(entry.key());
         let slot = slot.expect("an ask stays while a placement of it waits");
         let uuid = self.book.next_uuid(slot);
         self.book.asks.settle_one(slot, id);
         let allocated = self.bind(baton, id, uuid);
-        self.book.settled(id, baton.now_ns, &mut self.changes);
+        self.book.settled(id, (&resources, placeholder), baton.now_ns, &mut self.changes);
+        if placeholder {
+            self.placeholder_settled(id, baton);
+        }
         effects.delta.running += self.tell_changes(baton);
         baton.notices.append(&mut effects.discharged);
         Self::tell_allocated(baton, allocated);
@@ -149,9 +158,16 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> Option<AskSlot> {
+        let pair = baton.books.unsettled.get(number).map(|question| question.allocation);
+        let pair = pair.and_then(|id| baton.books.allocations.get(id));
+        let pair = pair.map(|entry| (entry.pairing, entry.node));
         let (slot, question) = self.refund(number, baton, effects)?;
         baton.tally.refused();
         self.note_reasons(slot, reasons, baton);
+        if let Some((Pairing::Takes { in_place: true, .. }, node)) = pair {
+            self.refused_in_place(slot, node);
+            return None;
+        }
         if self.book.asks.ask(slot).is_resting() {
             // Another instance of the ask has been refused by all nodes meanwhile.
             self.park_refused(slot, asked_at(&question), baton);
@@ -192,7 +208,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) -> Option<(AskSlot, OpenQuestion)> {
         let Refund { ask, question, node_work } = self.take_back(number, baton, effects)?;
-        effects.node_work.push(node_work);
+        effects.node_work.extend(node_work);
         Some((ask, question))
     }
 
@@ -209,13 +225,20 @@ impl Application {
         let slot = self.book.asks.slot_of(entry.key());
         let ask = slot.expect("an ask stays while a placement of it waits");
         let resources: Resources = entry.resources().clone();
-        self.book.refunded(id, &resources);
-        effects.delta.allocated.subtract(&resources);
         let pending = self.book.asks.take_back(ask, id);
         effects.delta.pending.add(&pending);
-        effects.loosens = true;
         effects.touched = true;
-        Some(Refund { ask, question, node_work: (entry.node, NodeWork::Return(id, resources)) })
+        let node_work = entry.held_on_node().map(|held| NodeWork::Return(id, held.clone()));
+        let node_work = node_work.map(|work| (entry.node, work));
+        if entry.takes().is_some() {
+            self.book.waits_no_longer(id);
+            self.part(&entry, baton);
+            return Some(Refund { ask, question, node_work });
+        }
+        self.book.refunded(id, &resources);
+        effects.delta.allocated.subtract(&resources);
+        effects.loosens = true;
+        Some(Refund { ask, question, node_work })
     }
 
     /// As [`Self::refund`], and its answer is not wanted any more.
@@ -255,27 +278,44 @@ impl Application {
         for id in ids {
             let entry = baton.books.allocations.get(*id);
             let Some(number) = entry.and_then(|entry| entry.question) else { continue };
-            let Some((_, question)) = self.cancel(number, baton, effects) else { continue };
-            Self::note_changes_of(&question, baton);
+            self.give_up_question(number, None, baton, effects);
         }
     }
 
-    /// Cancels an unsettled placement whose node is gone, and what it held with it.
-    pub(super) fn give_up_without_node(
+    /// Cancels a placement whose predicate is asked. What it held goes with its node, if that is the
+    /// one that is `gone`. Says which ask it is of.
+    pub(super) fn give_up_question(
         &mut self,
-        id: AllocationId,
+        number: u64,
+        gone: Option<NodeSlot>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> Option<AskSlot> {
+        let Refund { ask, question, node_work } = self.take_back(number, baton, effects)?;
+        Self::tell_cancelled(number, baton);
+        Self::note_changes_of(&question, baton);
+        effects.node_work.extend(node_work.filter(|(node, _)| Some(*node) != gone));
+        Some(ask)
+    }
+
+    /// Cancels every placement of an ask that waits for its predicate, or for a placeholder to go.
+    pub(super) fn give_up_ask(
+        &mut self,
+        slot: AskSlot,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
-        let number = baton.books.allocations.get(id).and_then(|entry| entry.question);
-        let Some(number) = number else { return };
-        let Some(Refund { question, .. }) = self.take_back(number, baton, effects) else { return };
-        Self::tell_cancelled(number, baton);
-        Self::note_changes_of(&question, baton);
+        for id in self.book.asks.ask(slot).unsettled.clone() {
+            if baton.books.allocations.get(id).is_some_and(|entry| entry.takes().is_some()) {
+                self.unpair(id, None, baton, effects);
+            } else {
+                self.give_up(&[id], baton, effects);
+            }
+        }
     }
 
     /// Cancels every placement of an ask that waits for its predicate.
-    pub(super) fn give_up_ask(
+    pub(super) fn give_up_asked(
         &mut self,
         slot: AskSlot,
         baton: &mut Baton,
@@ -295,6 +335,7 @@ impl Application {
         let keys = &invalidation.keys;
         let is_meant = |key: &str| invalidation.all || keys.iter().any(|meant| meant == key);
         effects.touched |= self.book.asks.wake_refused(|ask| is_meant(&ask.key));
+        effects.touched |= self.invalidate_pairs();
         if self.book.asks.any_refused() {
             baton.directory.refused.insert(self.slot);
         }

@@ -126,6 +126,7 @@ impl Application {
         let mut entry = Allocation::new(whose, spec, node, created_ns, baton.now_ns);
         entry.uuid = Arc::clone(uuid);
         let (form, resources) = (entry.spec.form, entry.resources().clone());
+        let is_placeholder = entry.spec.placeholder;
         let allocated = self.allocated(&entry, baton);
         let id = baton.books.allocations.insert(entry);
         self.book.asks.ask_mut(slot).live.push(id);
@@ -137,7 +138,10 @@ impl Application {
         effects.touched = true;
         baton.tally.recovered();
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;
-        self.book.booked(&resources, baton.now_ns, &mut self.changes);
+        self.book.booked(&resources, is_placeholder, baton.now_ns, &mut self.changes);
+        if is_placeholder {
+            self.placeholder_settled(id, baton);
+        }
         effects.delta.running += self.tell_changes(baton);
         if form == Form::Unified {
             baton.notices.append(&mut effects.discharged);
@@ -163,6 +167,9 @@ impl Application {
         effects: &mut VisitEffects,
     ) -> AskSlot {
         let Some(slot) = self.book.asks.slot_of(&spec.key) else {
+            if let Some(group) = spec.place_in() {
+                self.book.gang_mut().add(group, &spec.resources, 1);
+            }
             let sequence = baton.books.arrival();
             return self.book.asks.put_allocated(Arc::clone(spec), baton.now_ns, sequence);
         };

@@ -8,8 +8,11 @@ use std::sync::Arc;
 
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{AllocationId, Form};
+use monoceros_rules::work::allocations::{Allocation, AllocationId, Form, Leaving};
+use monoceros_rules::work::application::Left;
 use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::gang::PlaceholderEnd;
 use monoceros_rules::work::rejection::Ignored;
 
 use super::Application;
@@ -33,6 +36,27 @@ impl Freed {
     }
 }
 
+/// How an allocation ends.
+#[derive(Clone, Copy)]
+struct Ends {
+    /// The event that says why.
+    event: EventKind,
+    /// What the RM is told, if it is.
+    answer: Option<&'static str>,
+    /// What a placeholder counts as; none where its ask is pending again.
+    placeholder: Option<PlaceholderEnd>,
+}
+
+impl Ends {
+    fn of(cause: Cause, answer: Option<&'static str>) -> Self {
+        let placeholder = match cause {
+            Cause::ConfirmedReplacement => PlaceholderEnd::Replaced,
+            _ => PlaceholderEnd::TimedOut,
+        };
+        Self { event: cause.event(), answer, placeholder: Some(placeholder) }
+    }
+}
+
 impl Application {
     pub(super) fn release(
         &mut self,
@@ -47,15 +71,31 @@ impl Application {
                 Some(slot) => self.book.asks.ask(slot).live.to_vec(),
                 None => Vec::new(),
             },
-            Which::All => self.all_allocations(),
+            Which::All => {
+                // Members whose placeholders end now with everything else wait again.
+                for id in self.book.unsettled.clone() {
+                    if baton.books.allocations.get(id).is_some_and(|it| it.takes().is_some()) {
+                        self.unpair(id, None, baton, effects);
+                    }
+                }
+                self.all_allocations()
+            }
         };
         let n_ended = ids.len();
         let answer = (cause == Cause::Stopped).then_some("released by the resource manager");
         for id in ids {
+            let entry = baton.books.allocations.get(id);
+            let real = entry.and_then(Allocation::gives_way_to);
+            let is_asked = real.is_some_and(|real| {
+                baton.books.allocations.get(real).is_some_and(|real| real.question.is_some())
+            });
             if cause.is_failure_to_start() && self.may_wait_again(id, baton) {
                 self.give_back(id, cause, baton, effects);
+            } else if real.is_some() && !is_asked {
+                // The placeholder is gone, however that came: that is what the member waits for.
+                self.swap(id, EventKind::AllocationReplaced, answer, baton, effects);
             } else {
-                self.end(id, cause.event(), answer, baton, effects);
+                self.end(id, Ends::of(cause, answer), baton, effects);
             }
         }
         let n_withdrawn = if cause == Cause::ConfirmedTimeout || cause.is_failure_to_start() {
@@ -93,27 +133,19 @@ impl Application {
     fn may_wait_again(&self, id: AllocationId, baton: &Baton) -> bool {
         let live =
             matches!(self.book.state(), ApplicationState::Accepted | ApplicationState::Running);
-        live && baton.books.allocations.get(id).is_some_and(|entry| !entry.released)
+        live && baton.books.allocations.get(id).is_some_and(|entry| entry.leaving.is_none())
     }
 
     /// Its allocations in order of their UUIDs.
-    fn all_allocations(&self) -> Vec<AllocationId> {
+    pub(super) fn all_allocations(&self) -> Vec<AllocationId> {
         let mut all: Vec<_> = self.book.allocations.iter().collect();
         all.sort();
         all.into_iter().map(|(_, id)| *id).collect()
     }
 
-    /// Takes an allocation off every holder; tells the RM where there is a message. The event says
-    /// why.
-    fn end(
-        &mut self,
-        id: AllocationId,
-        event: EventKind,
-        answer: Option<&'static str>,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
-        if let Some(freed) = self.unbook(id, event, answer, baton, effects) {
+    /// Takes an allocation off every holder.
+    fn end(&mut self, id: AllocationId, ends: Ends, baton: &mut Baton, effects: &mut VisitEffects) {
+        if let Some(freed) = self.unbook(id, ends, baton, effects) {
             freed.let_go(effects);
         }
     }
@@ -122,19 +154,35 @@ impl Application {
     fn unbook(
         &mut self,
         id: AllocationId,
-        event: EventKind,
-        answer: Option<&'static str>,
+        ends: Ends,
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> Option<Freed> {
+        let Ends { event, answer, placeholder } = ends;
+        let real = baton.books.allocations.get(id).and_then(Allocation::gives_way_to);
+        if let Some(real) = real {
+            let gone = (event == EventKind::AllocationLostNode)
+                .then(|| baton.books.allocations.get(id).map(|entry| entry.node))
+                .flatten();
+            self.unpair(real, gone, baton, effects);
+        }
         let entry = baton.books.allocations.remove(id)?;
         baton.disarmed.extend(entry.deadline);
         self.book.allocations.remove(&entry.uuid);
-        self.book.unbooked(entry.resources());
+        let is_placeholder = entry.spec.placeholder;
+        self.book.unbooked(entry.resources(), is_placeholder);
+        if is_placeholder {
+            effects.left.placeholders = true;
+            match placeholder {
+                Some(end) => self.forget_placeholder(&entry, end, effects),
+                None => self.leave_place(&entry),
+            }
+        } else {
+            effects.left.real = true;
+        }
         effects.delta.allocated.subtract(entry.resources());
         effects.loosens = true;
         effects.touched = true;
-        effects.judge = true;
         self.tell_discharge(entry.resources(), baton, effects);
         baton.tally.released();
         baton.directory.counts(self.leaf_facts.slot).released += 1;
@@ -149,28 +197,35 @@ impl Application {
                 gone.referring(&entry.uuid).amount(entry.resources())
             });
         }
-        if let Some(slot) = self.book.asks.slot_of(entry.key()) {
-            self.book.asks.ask_mut(slot).live.retain(|live| *live != id);
-            let ask = self.book.asks.ask(slot);
-            let ends = ask.is_over() && !ask.withdrawn;
-            if ends && !ends_with_node && event != EventKind::AllocationTimedOut {
-                effects.happens(baton, |at| {
-                    self.event(EventKind::AskRemoved, at).referring(&ask.key).amount(&ask.resources)
-                });
-            }
-            self.book.asks.drop_if_done(slot);
+        if let Some(ask) = self.drop_instance(&entry, id)
+            && !ends_with_node
+            && event != EventKind::AllocationTimedOut
+        {
+            effects.happens(baton, |at| {
+                self.event(EventKind::AskRemoved, at).referring(&ask.key).amount(&ask.resources)
+            });
         }
         if let Some(message) = answer {
-            baton.notices.push(Notice::Released(Box::new(Released {
-                application: Arc::clone(&self.book.id),
-                key: Arc::clone(entry.key()),
-                uuid: Arc::clone(&entry.uuid),
-                ending: Ending::StoppedByRm,
-                message,
-            })));
+            let released = Released::of(&self.book.id, &entry, Ending::StoppedByRm, message);
+            baton.notices.push(Notice::Released(Box::new(released)));
         }
         baton.books.unsettled.changed(entry.node);
         Some(Freed { id, node: entry.node, resources: entry.resources().clone() })
+    }
+
+    /// The ask of an allocation that is gone has one instance less. Returns what was asked for, if
+    /// the ask is over with it.
+    pub(super) fn drop_instance(
+        &mut self,
+        entry: &Allocation,
+        id: AllocationId,
+    ) -> Option<Arc<AskSpec>> {
+        let slot = self.book.asks.slot_of(entry.key())?;
+        self.book.asks.ask_mut(slot).live.retain(|live| *live != id);
+        let ask = self.book.asks.ask(slot);
+        let over = (ask.is_over() && !ask.withdrawn).then(|| Arc::clone(&ask.spec));
+        self.book.asks.drop_if_done(slot);
+        over
     }
 
     /// The RM could not start it: off every holder, and pending again.
@@ -191,7 +246,8 @@ impl Application {
                 self.exclude(slot, node, baton, effects);
             }
         }
-        self.end(id, EventKind::AllocationCancelled, None, baton, effects);
+        let event = EventKind::AllocationCancelled;
+        self.end(id, Ends { event, answer: None, placeholder: None }, baton, effects);
     }
 
     /// Everything it asked for and holds goes; the partition forgets it after this step.
@@ -201,14 +257,14 @@ impl Application {
         effects.happens(baton, |at| self.event(EventKind::AppUnlinked, at));
         let message = Some("application removed by the resource manager");
         for id in self.all_allocations() {
-            self.end(id, EventKind::AllocationCancelled, message, baton, effects);
+            self.end(id, Ends::of(Cause::Stopped, message), baton, effects);
         }
         if self.book.state() == ApplicationState::Running {
             effects.delta.running -= 1;
         }
         let counts = baton.directory.counts(self.leaf_facts.slot);
         counts.moved(Some(self.book.state()), None);
-        effects.judge = false;
+        effects.left = Left::default();
         effects.touched = true;
         baton.ended.push((self.slot, self.row));
     }
@@ -222,29 +278,32 @@ impl Application {
     ) {
         for id in ids {
             let Some(entry) = baton.books.allocations.get(*id) else { continue };
-            if entry.question.is_some() {
-                self.give_up_without_node(*id, baton, effects);
+            let (node, event, answer) =
+                (entry.node, EventKind::AllocationLostNode, Some("node removed"));
+            let real = entry.gives_way_to().and_then(|real| baton.books.allocations.get(real));
+            if let Some(number) = entry.question {
+                self.give_up_question(number, Some(node), baton, effects);
+            } else if entry.takes().is_some() {
+                // Its placeholder is elsewhere, and will go.
+                self.unpair(*id, Some(node), baton, effects);
+            } else if real.is_some_and(|real| real.question.is_none() && real.node != node) {
+                // The member goes to another node, and waited for nothing but this.
+                self.swap(*id, event, answer, baton, effects);
             } else {
-                let (event, message) = (EventKind::AllocationLostNode, Some("node removed"));
+                let placeholder = Some(PlaceholderEnd::TimedOut);
                 // What the node held is gone with the node.
-                let _ = self.unbook(*id, event, message, baton, effects);
+                let _ = self.unbook(*id, Ends { event, answer, placeholder }, baton, effects);
             }
         }
     }
 
     pub(super) fn overdue(&mut self, id: AllocationId, baton: &mut Baton) {
         let Some(entry) = baton.books.allocations.get_mut(id) else { return };
-        if entry.released {
+        if entry.leaving.is_some() {
             return;
         }
-        entry.released = true;
-        let released = Released {
-            application: Arc::clone(&self.book.id),
-            key: Arc::clone(entry.key()),
-            uuid: Arc::clone(&entry.uuid),
-            ending: Ending::Timeout,
-            message: "execution timeout",
-        };
+        entry.leaving = Some(Leaving::Released);
+        let released = Released::of(&self.book.id, entry, Ending::Timeout, "execution timeout");
         baton.notices.push(Notice::Released(Box::new(released)));
     }
 }

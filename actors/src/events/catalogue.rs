@@ -41,6 +41,8 @@ pub(crate) enum EventKind {
     AskAdded,
     /// A request of an application was withdrawn, or nothing is left of it.
     AskRemoved,
+    /// A request of an application was given up, because its placeholders waited for too long.
+    AskTimedOut,
     /// An application got an allocation, also a reported one.
     AllocationAdded,
     /// An allocation of an application was ended or given back by its RM.
@@ -133,6 +135,7 @@ impl EventKind {
             Self::AppState(state) => (Type::App, Set, entered(state)),
             Self::AskAdded => (Type::App, Add, Detail::AppRequest),
             Self::AskRemoved => (Type::App, Remove, Detail::RequestCancel),
+            Self::AskTimedOut => (Type::App, Remove, Detail::RequestTimeout),
             Self::AllocationAdded => (Type::App, Add, Detail::AppAlloc),
             Self::AllocationCancelled => (Type::App, Remove, Detail::AllocCancel),
             Self::AllocationTimedOut => (Type::App, Remove, Detail::AllocTimeout),

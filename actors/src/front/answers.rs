@@ -6,6 +6,7 @@
 //! sees them in that order, too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
@@ -37,6 +38,7 @@ struct Batch {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BatchKind {
     Allocation,
+    Asks,
     Application,
     Node,
     States,
@@ -68,6 +70,30 @@ impl Batch {
             Notice::Released(released) => {
                 self.turn_to(BatchKind::Allocation, 2, callback);
                 self.allocation.released.push(release(*released, partition));
+            }
+            Notice::AskReleased { form: Form::Ask, key, application, message } => {
+                self.turn_to(BatchKind::Allocation, 3, callback);
+                self.allocation.released_asks.push(ask_release(
+                    &key,
+                    &application,
+                    message,
+                    partition,
+                ));
+            }
+            Notice::AskReleased { key, application, message, .. } => {
+                // A client in today's form knows no release of an ask: a message of its own, after
+                // that of what is allocated.
+                self.turn_to(BatchKind::Asks, 0, callback);
+                let uuid = Arc::clone(&key);
+                let released = Released {
+                    application,
+                    key,
+                    uuid,
+                    ending: Ending::Timeout,
+                    message,
+                    replaced_by: None,
+                };
+                self.allocation.released.push(release(released, partition));
             }
             Notice::ApplicationPlaced { id, queue } => {
                 self.send(callback);
@@ -137,7 +163,9 @@ impl Batch {
         let Self { allocation, application, node, states, questions, withdrawn, .. } =
             std::mem::take(self);
         match kind {
-            BatchKind::Allocation => guarded(|| callback.update_allocation(allocation)),
+            BatchKind::Allocation | BatchKind::Asks => {
+                guarded(|| callback.update_allocation(allocation))
+            }
             BatchKind::Application => guarded(|| callback.update_application(application)),
             BatchKind::Node => guarded(|| callback.update_node(node)),
             BatchKind::States => guarded(|| callback.update_container_scheduling_state(states)),
@@ -223,6 +251,7 @@ fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {
         partition_name: partition.to_string(),
         originator: spec.originator,
         task_group_name: spec.task_group.as_deref().cloned().unwrap_or_default(),
+        placeholder: spec.placeholder,
         preemption_policy: Some(si::PreemptionPolicy {
             allow_preempt_self: spec.preemption.of_itself(),
             allow_preempt_other: spec.preemption.of_others(),
@@ -232,10 +261,15 @@ fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {
 }
 
 fn release(released: Released, partition: &str) -> si::AllocationRelease {
-    let Released { application, key, uuid, ending, message } = released;
+    let Released { application, key, uuid, ending, message, replaced_by } = released;
+    let message = match replaced_by {
+        Some(by) => format!("{message} `{by}`"),
+        None => message.to_owned(),
+    };
     let termination_type = match ending {
         Ending::StoppedByRm => si::TerminationType::StoppedByRm,
         Ending::Timeout => si::TerminationType::Timeout,
+        Ending::Replaced => si::TerminationType::PlaceholderReplaced,
     };
     si::AllocationRelease {
         partition_name: partition.to_string(),
@@ -244,8 +278,23 @@ fn release(released: Released, partition: &str) -> si::AllocationRelease {
         allocation_id: uuid.to_string(),
         allocation_key: key.to_string(),
         termination_type: termination_type as i32,
-        message: message.to_owned(),
+        message,
         ..si::AllocationRelease::default()
+    }
+}
+
+fn ask_release(
+    key: &str,
+    application: &str,
+    message: &str,
+    partition: &str,
+) -> si::AllocationAskRelease {
+    si::AllocationAskRelease {
+        partition_name: partition.to_owned(),
+        application_id: application.to_owned(),
+        allocation_key: key.to_owned(),
+        termination_type: si::TerminationType::Timeout as i32,
+        message: message.to_owned(),
     }
 }
 

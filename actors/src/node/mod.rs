@@ -182,6 +182,14 @@ impl Node {
     /// Holds what is to be placed: once the predicate of an RM in this process passed, or until the
     /// RM has answered the question that leaves from here.
     fn place(&mut self, placement: &mut Placement, baton: &mut Baton) -> PlaceAnswer {
+        if placement.takes.is_some_and(|takes| takes.in_place) {
+            // Its placeholder holds the place, on a node that drains too, and it takes no more.
+            if baton.offer.asks_later {
+                return PlaceAnswer::Asked(predicates::ask_later(placement, baton));
+            }
+            let passes = predicates::passes(placement, &self.id, baton);
+            return if passes { PlaceAnswer::Held } else { PlaceAnswer::Refused };
+        }
         let is_required = placement.spec.required_node.is_some();
         let may_come = is_required || self.is_open();
         if !may_come || !self.available.holds(&placement.spec.resources) {
@@ -227,6 +235,11 @@ impl Node {
                 return;
             }
             NodeWork::Resize(change) => self.allocated.add(&change),
+            NodeWork::Swap { placeholder, real, change } => {
+                self.let_go(placeholder, &Resources::new());
+                self.holds.push(real);
+                self.allocated.add(&change);
+            }
         }
         self.allocated.prune();
         // Computed anew and not by the difference: sums saturate, and what others use may be that

@@ -21,11 +21,18 @@ use crate::step::{Baton, Notice, Passed, Placement, Settlement};
 
 /// Whether a placement passes the predicate of an RM in this process.
 pub(super) fn passes(placement: &mut Placement, node: &str, baton: &mut Baton) -> bool {
-    let Err(why) = answer(&placement.spec.key, node, baton) else { return true };
+    let allocate = !is_in_place(placement);
+    let Err(why) = answer(&placement.spec.key, node, allocate, baton) else { return true };
     if baton.tracking.is_on() {
         *placement.refusals.entry(why).or_default() += 1;
     }
     false
+}
+
+/// Whether it takes the place of a placeholder there: the predicate is asked without what has to be
+/// free.
+fn is_in_place(placement: &Placement) -> bool {
+    placement.takes.is_some_and(|takes| takes.in_place)
 }
 
 /// What an RM in this process says to an ask on a node: nothing against it, or why not.
@@ -34,13 +41,13 @@ pub(super) fn passes(placement: &mut Placement, node: &str, baton: &mut Baton) -
 /// the offer that is under way, as what enters by the inbox is one of its step. Whoever records a
 /// partition writes the answers down here, with the key and the node, and whoever replays one gives
 /// them here.
-fn answer(key: &str, node: &str, baton: &mut Baton) -> Result<(), String> {
+fn answer(key: &str, node: &str, allocate: bool, baton: &mut Baton) -> Result<(), String> {
     let args = &mut baton.question;
     args.allocation_key.clear();
     args.allocation_key.push_str(key);
     args.node_id.clear();
     args.node_id.push_str(node);
-    args.allocate = true;
+    args.allocate = allocate;
     match catch_unwind(AssertUnwindSafe(|| baton.callback.predicates(&baton.question))) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(why)) => {
@@ -79,7 +86,7 @@ pub(super) fn ask_later(placement: &Placement, baton: &mut Baton) -> u64 {
         application,
         key: Arc::clone(&placement.spec.key),
         nodes,
-        allocate: true,
+        allocate: !is_in_place(placement),
         answers: baton.answers.clone(),
     })));
     number

@@ -151,8 +151,7 @@ fn is_new(new: &NewApplication, directory: &Directory) -> Result<(), Rejection> 
 /// Whether the leaf can take the application if that is a gang. A gang needs a leaf in fifo order,
 /// since in another order two gangs could wait for each other; and its placeholders must fit the
 /// maxima from the leaf up to below root. The maxima count as configured, and not what is left of
-/// them; root's does not count, since a cluster may grow. A gang that passes is refused all the
-/// same, since gangs are not scheduled yet.
+/// them; root's does not count, since a cluster may grow.
 fn takes_gang(
     new: &NewApplication,
     leaf: QueueSlot,
@@ -175,7 +174,7 @@ fn takes_gang(
         let (ask, max) = (new.placeholder_ask.to_string(), max.to_string());
         return Err(Rejection::GangTooLarge { id, queue, ask, max });
     }
-    Err(Rejection::Unsupported { id, what: "gang scheduling (placeholderAsk)".into() })
+    Ok(())
 }
 
 impl QueueTree for Directory {

@@ -26,26 +26,18 @@ struct Ring;
 impl Partition {
     /// Notes the step's deadlines and keeps one timer for the earliest.
     pub(super) fn arm(&mut self, baton: &mut Baton, ctx: &mut Context<Self>) {
-        if !baton.alarms.is_empty() {
+        if !baton.alarms.is_empty() || !baton.timers.is_empty() {
             let now = Instant::now();
             for (wait, alarm) in baton.alarms.drain(..) {
-                // A wait beyond what the clock can hold never ends.
-                let Some(due) = now.checked_add(wait) else { continue };
-                let number = self.next_deadline;
-                self.next_deadline += 1;
-                if let Alarm::ExecutionTimeout { allocation } = &alarm {
-                    let Some(entry) = baton.books.allocations.get_mut(*allocation) else {
-                        continue;
-                    };
-                    entry.deadline = Some(number);
-                    self.due.insert(number, due);
-                }
-                self.deadlines.insert((due, number), alarm);
+                self.note_deadline(now, wait, None, alarm);
+            }
+            for (wait, timer, alarm) in baton.timers.drain(..) {
+                self.note_deadline(now, wait, Some(timer), alarm);
             }
         }
-        for number in baton.disarmed.drain(..) {
-            if let Some(due) = self.due.remove(&number) {
-                self.deadlines.remove(&(due, number));
+        for timer in baton.disarmed.drain(..) {
+            if let Some(deadline) = self.due.remove(&timer) {
+                self.deadlines.remove(&deadline);
             }
         }
         let Some(&(due, _)) = self.deadlines.keys().next() else { return };
@@ -61,6 +53,18 @@ impl Partition {
             ctx.notify(Ring);
         });
         self.timer = Some((due, handle));
+    }
+
+    /// Notes a deadline; `timer` is the number by which it can be disarmed.
+    fn note_deadline(&mut self, now: Instant, wait: Duration, timer: Option<u64>, alarm: Alarm) {
+        // A wait beyond what the clock can hold never ends.
+        let Some(due) = now.checked_add(wait) else { return };
+        let deadline = (due, self.next_deadline);
+        self.next_deadline += 1;
+        if let Some(timer) = timer {
+            self.due.insert(timer, deadline);
+        }
+        self.deadlines.insert(deadline, (timer, alarm));
     }
 
     pub(super) fn alarm(&mut self, alarm: Alarm, baton: &mut Baton) {
@@ -92,6 +96,16 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
+            Alarm::PlaceholderTimeout { application, id } => {
+                if is_same(baton, application, &id) {
+                    self.agenda.push_back(Task::Visit(application, vec![Op::PlaceholdersOver]));
+                }
+            }
+            Alarm::PairRetry { application, id, retry } => {
+                if is_same(baton, application, &id) {
+                    self.agenda.push_back(Task::Visit(application, vec![Op::RetryPairs { retry }]));
+                }
+            }
             Alarm::ScaleUp => self.signal_scale_up(),
             Alarm::CleanQueues => self.clean_queues(baton),
             Alarm::ReorderWindow { awaited } => self.expire_waiting(awaited, baton),
@@ -115,8 +129,11 @@ impl Handler<Ring> for Partition {
             if entry.key().0 > now {
                 break;
             }
-            self.due.remove(&entry.key().1);
-            self.inbox.push_input(Input::Alarm(entry.remove()));
+            let (timer, alarm) = entry.remove();
+            if let Some(timer) = timer {
+                self.due.remove(&timer);
+            }
+            self.inbox.push_input(Input::Alarm(alarm));
         }
         self.turn(ctx);
     }

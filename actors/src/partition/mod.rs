@@ -131,10 +131,10 @@ pub(crate) struct Partition {
     trip: Trip,
     /// Root's capacity is not what the index says: refreshed before anything but another node.
     capacity_changed: bool,
-    deadlines: BTreeMap<(Instant, u64), Alarm>,
+    deadlines: BTreeMap<(Instant, u64), (Option<u64>, Alarm)>,
     next_deadline: u64,
-    /// When each deadline of an allocation is due, to take it back.
-    due: BTreeMap<u64, Instant>,
+    /// When each deadline that can be disarmed is due, by its number.
+    due: BTreeMap<u64, (Instant, u64)>,
     timer: Option<(Instant, SpawnHandle)>,
     foreign: foreign::ForeignTable,
     observed: observing::ObservedTable,
@@ -206,6 +206,8 @@ impl Partition {
             now_ns: clock.now_ns(),
             notices: Vec::new(),
             alarms: Vec::new(),
+            timers: Vec::new(),
+            next_timer: 0,
             ended: Vec::new(),
             woken: Vec::new(),
             woken_by_return: Vec::new(),

@@ -5,6 +5,8 @@
 //! that and nothing else. Offers make one decision each while it watches, since the full search
 //! says only what comes next.
 
+use std::sync::Arc;
+
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::audit::{Decision, Facts};
 use monoceros_rules::decide::predicates::WIDEST;
@@ -67,9 +69,9 @@ impl Oracle {
         callback: &dyn ResourceManagerCallback,
     ) {
         Self::check(facts);
-        let passes = |key: &str, node: &str| {
+        let passes = |key: &str, node: &str, allocate: bool| {
             let (allocation_key, node_id) = (key.to_owned(), node.to_owned());
-            let args = PredicatesArgs { allocation_key, node_id, allocate: true };
+            let args = PredicatesArgs { allocation_key, node_id, allocate };
             callback.predicates(&args).is_ok()
         };
         self.foreseen = Foreseen::Next(facts.next_decision(&passes, order));
@@ -91,10 +93,15 @@ impl Oracle {
     pub(crate) fn compare(&mut self, notices: &[Notice], fruitless: bool) {
         let Foreseen::Next(foreseen) = std::mem::take(&mut self.foreseen) else { return };
         let decided = notices.iter().find_map(|notice| match notice {
-            Notice::Allocated(allocated) => Some(Decision {
-                application: allocated.application.clone(),
-                key: allocated.spec.key.clone(),
-                node: allocated.node.clone(),
+            Notice::Allocated(allocated) => Some(Decision::Place {
+                application: Arc::clone(&allocated.application),
+                key: Arc::clone(&allocated.spec.key),
+                node: Arc::clone(&allocated.node),
+            }),
+            Notice::Released(released) => Some(Decision::Replace {
+                application: Arc::clone(&released.application),
+                key: released.replaced_by.clone()?,
+                placeholder: Arc::clone(&released.uuid),
             }),
             _ => None,
         });

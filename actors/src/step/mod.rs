@@ -53,11 +53,11 @@ pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry,
 pub(crate) use node_change::NodeChange;
 pub(crate) use notice::{
     Alarm, Allocated, BACKOFF_LEAST, Barrier, BarrierPassed, COMPLETING_TIMEOUT, Ending, Notice,
-    Released, WaitsFor,
+    PLACEHOLDER_TIMEOUT, Released, WaitsFor,
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use op::{Cause, Existing, Op, Which};
-pub(crate) use placement::{PlaceAnswer, Placement};
+pub(crate) use placement::{PlaceAnswer, Placement, Takes};
 pub(crate) use session::{Credit, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink};
 pub(crate) use survey::{Route, Survey, Surveyor};
 pub(crate) use visit::{Climbing, Consequences, NodeWork};
@@ -73,6 +73,10 @@ pub(crate) struct Baton {
     pub(crate) notices: Vec<Notice>,
     /// What the step wants to be reminded of, and in how long.
     pub(crate) alarms: Vec<(Duration, Alarm)>,
+    /// As `alarms`, with numbers by which they can be [disarmed](Self::disarmed).
+    pub(crate) timers: Vec<(Duration, u64, Alarm)>,
+    /// The number of the next of `timers`.
+    pub(crate) next_timer: u64,
     /// Applications that entered a terminal state, or were removed, in this step.
     pub(crate) ended: Vec<(ApplicationSlot, Option<RowSlot>)>,
     pub(crate) offer: Offering,
@@ -126,6 +130,13 @@ impl Baton {
         if self.tracking.is_on() {
             self.notices.push(Notice::Happened(Box::new(event(self.now_ns))));
         }
+    }
+
+    /// Has the step reminded of something after a while. The number disarms it.
+    pub(crate) fn arm(&mut self, wait: Duration, alarm: Alarm) -> u64 {
+        self.next_timer += 1;
+        self.timers.push((wait, self.next_timer, alarm));
+        self.next_timer
     }
 
     /// Notes that a node came or changed, for the applications that wait for it by name.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use actix::Message;
 use monoceros_rules::nodes::Exclusion;
-use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot, Form};
+use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Form};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
@@ -43,6 +43,13 @@ pub(crate) enum Notice {
     },
     Allocated(Box<Allocated>),
     Released(Box<Released>),
+    /// A pending ask was given up by the scheduler, because its time is over.
+    AskReleased {
+        form: Form,
+        key: Arc<str>,
+        application: Arc<str>,
+        message: &'static str,
+    },
     AskRejected {
         form: Form,
         key: Arc<str>,
@@ -136,6 +143,7 @@ pub(crate) struct Allocated {
 pub(crate) enum Ending {
     StoppedByRm,
     Timeout,
+    Replaced,
 }
 
 #[derive(Debug)]
@@ -145,12 +153,36 @@ pub(crate) struct Released {
     pub(crate) uuid: Arc<str>,
     pub(crate) ending: Ending,
     pub(crate) message: &'static str,
+    /// The key of the ask that takes its place.
+    pub(crate) replaced_by: Option<Arc<str>>,
+}
+
+impl Released {
+    /// That an allocation of an application ends.
+    pub(crate) fn of(
+        application: &Arc<str>,
+        entry: &Allocation,
+        ending: Ending,
+        message: &'static str,
+    ) -> Self {
+        Self {
+            application: Arc::clone(application),
+            key: Arc::clone(entry.key()),
+            uuid: Arc::clone(&entry.uuid),
+            ending,
+            message,
+            replaced_by: None,
+        }
+    }
 }
 
 /// How long an application stays Completing before it is Completed.
 pub(crate) const COMPLETING_TIMEOUT: Duration = Duration::from_secs(30);
 /// The shortest back-off: a shorter one would have the partition look at nothing else.
 pub(crate) const BACKOFF_LEAST: Duration = Duration::from_millis(100);
+
+/// How long a gang waits for its placeholders unless it says otherwise.
+pub(crate) const PLACEHOLDER_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 
 /// Something to come back to later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,6 +203,11 @@ pub(crate) enum Alarm {
     ReorderWindow { awaited: WaitsFor },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
+    /// The placeholders of an application have waited for as long as they may.
+    PlaceholderTimeout { application: ApplicationSlot, id: Arc<str> },
+    /// Members that nodes refused may be tried again in place of placeholders; `retry` numbers the
+    /// refusal.
+    PairRetry { application: ApplicationSlot, id: Arc<str>, retry: u32 },
 }
 
 /// What an item may wait for that came before it.

@@ -102,6 +102,16 @@ impl Offering {
         }
     }
 
+    /// Notes that an ask takes the place of a placeholder, which is charged already.
+    pub(crate) fn pair(&mut self, resources: &Resources) {
+        self.decided += 1;
+        for frame in &mut self.frames {
+            frame.pending.subtract(resources);
+            frame.pending.prune();
+            frame.delta.pending.subtract(resources);
+        }
+    }
+
     /// Notes that only the queue with this number of frames (itself included) may go on.
     pub(crate) fn rise_to(&mut self, frames: usize) {
         self.rise_to = self.rise_to.min(frames);

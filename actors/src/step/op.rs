@@ -48,6 +48,10 @@ pub(crate) enum Op {
     Stranded(Vec<AllocationId>),
     /// An allocation ran for as long as its ask allows.
     Overdue(AllocationId),
+    /// The placeholders of the application have waited for as long as they may.
+    PlaceholdersOver,
+    /// Members that nodes refused may be tried again in place of placeholders.
+    RetryPairs { retry: u32 },
     /// Placements that wait for their predicate are taken back.
     GiveUp(Vec<AllocationId>),
     /// Earlier answers of predicates may be wrong by now.

@@ -22,9 +22,19 @@ pub(crate) struct Placement {
     /// The nodes to be asked after `node` in the same question, in order.
     pub(crate) alternatives: Vec<NodeSlot>,
     pub(crate) allocation: AllocationId,
+    /// The placeholder whose place it takes, if it takes one.
+    pub(crate) takes: Option<Takes>,
     /// The reasons of predicates that refused so far, each with the number of nodes; only for
     /// events.
     pub(crate) refusals: BTreeMap<String, u32>,
+}
+
+/// The placeholder whose place a placement takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Takes {
+    pub(crate) placeholder: AllocationId,
+    /// It stays on the placeholder's node: nothing more is held there.
+    pub(crate) in_place: bool,
 }
 
 /// The answer of a node to a placement.

@@ -23,6 +23,12 @@ pub(crate) enum NodeWork {
     Return(AllocationId, Resources),
     Hold(AllocationId, Resources),
     Resize(Resources),
+    /// A placeholder is gone, and the allocation that takes its place here holds this much more.
+    Swap {
+        placeholder: AllocationId,
+        real: AllocationId,
+        change: Resources,
+    },
 }
 
 /// What a visit of an application leads to elsewhere: at nodes first, then up the queues.

@@ -355,7 +355,7 @@ impl World {
         let order = NodeOrder::new(policy, &weights.collect::<Vec<_>>()).unwrap();
         let partition = format!("[{}]default", self.present);
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
-        if let Some(decision) = facts.next_decision(&|_, _| true, &order) {
+        if let Some(decision) = facts.next_decision(&|_, _, _| true, &order) {
             self.played
                 .wrong
                 .push(format!("nothing more is decided, but this could be placed: {decision:?}"));

@@ -4,15 +4,16 @@
 //! says it holds, and what its applications and nodes say. A charge that was lost or made twice
 //! shows as a difference between the two.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{AllocationFact, Facts};
+use super::{AllocationFact, ApplicationFact, Facts};
 use crate::order::keys::{MIN_PRIORITY, exposed_priority};
 use crate::queues::object_state::ObjectState;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::AllocationId;
+use crate::work::allocations::{AllocationId, Pairing};
 use crate::work::application_state::ApplicationState;
+use crate::work::asks::TaskGroup;
 
 impl Facts {
     /// Everything that does not agree; empty when the books are right.
@@ -31,19 +32,30 @@ impl Facts {
         let table = self.table();
         for application in &self.applications {
             let id = &application.id;
-            let mut held = Resources::new();
+            let (mut held, mut placeholders) = (Resources::new(), Resources::new());
+            let mut has_real = false;
             for allocation in application.allocations.iter().chain(&application.unsettled) {
                 if !claimed.insert(*allocation) {
                     wrong.push(format!("{id}: {allocation:?} is held twice"));
                 }
                 match table.get(allocation) {
                     Some(fact) if fact.application == application.slot => {
+                        if fact.takes_a_place() {
+                            continue;
+                        }
                         held.add(&fact.resources);
+                        let is_booked = fact.question.is_none();
+                        has_real |= is_booked && fact.place_in.is_none();
+                        if is_booked && fact.place_in.is_some() {
+                            placeholders.add(&fact.resources);
+                        }
                     }
                     _ => wrong.push(format!("{id}: {allocation:?} is not in the table as its own")),
                 }
             }
             same(wrong, "allocated by the application", id, &application.allocated, &held);
+            same(wrong, "held by placeholders", id, &application.placeholders, &placeholders);
+            self.check_groups_of(application, wrong);
             let mut pending = Resources::new();
             for ask in &application.asks {
                 pending.add(&ask.resources.times(i64::from(ask.repeat)));
@@ -56,15 +68,18 @@ impl Facts {
             let holds = !application.allocations.is_empty();
             let asks = !application.asks.is_empty() || !application.unsettled.is_empty();
             let fits_state = match application.state {
-                ApplicationState::Accepted => !holds,
+                ApplicationState::Accepted | ApplicationState::Resuming => !has_real,
                 ApplicationState::Running => asks || holds,
-                ApplicationState::New | ApplicationState::Completing => !asks && !holds,
-                ApplicationState::Failing => !asks,
+                ApplicationState::New => !asks && !holds,
+                ApplicationState::Completing => !asks && !has_real,
+                ApplicationState::Failing => !asks && holds,
                 _ => false,
             };
             if !fits_state {
                 let state = application.state;
-                wrong.push(format!("{id} is {state} with asks {asks}, holds {holds}"));
+                wrong.push(format!(
+                    "{id} is {state} with asks {asks}, holds {holds}, real ones {has_real}"
+                ));
             }
         }
         for fact in &self.allocations {
@@ -85,8 +100,63 @@ impl Facts {
         }
         let of_applications = self.applications.iter().flat_map(|app| &app.unsettled).copied();
         let of_applications: BTreeSet<AllocationId> = of_applications.collect();
-        if of_applications != waiting.into_iter().map(|(_, id)| id).collect() {
+        let take_places = self.allocations.iter().filter(|fact| fact.takes_a_place());
+        let on_their_way = waiting.into_iter().map(|(_, id)| id);
+        if of_applications != on_their_way.chain(take_places.map(|fact| fact.id)).collect() {
             wrong.push(format!("applications count {of_applications:?} as unsettled"));
+        }
+    }
+
+    /// What is counted of the placeholders of each group is there, and a placeholder and the one
+    /// that takes its place name each other.
+    fn check_groups_of(&self, application: &ApplicationFact, wrong: &mut Vec<String>) {
+        let id = &application.id;
+        let own = || self.allocations.iter().filter(|fact| fact.application == application.slot);
+        let mut counted: BTreeMap<&TaskGroup, (u64, BTreeSet<AllocationId>)> = BTreeMap::new();
+        for fact in own() {
+            let Some(group) = &fact.place_in else { continue };
+            let counted = counted.entry(group).or_default();
+            counted.0 += 1;
+            let is_free = !fact.leaves && fact.pairing == Pairing::None && fact.question.is_none();
+            if is_free {
+                counted.1.insert(fact.id);
+            }
+        }
+        for ask in application.asks.iter().filter(|ask| ask.placeholder) {
+            if let Some(group) = &ask.task_group {
+                counted.entry(group).or_default().0 += u64::from(ask.repeat);
+            }
+        }
+        for (name, group) in &application.task_groups {
+            let (there, free) = counted.remove(name).unwrap_or_default();
+            if group.count != there + group.replaced + group.timed_out {
+                wrong.push(format!("{id}: {there} placeholders of {name}, counted {group:?}"));
+            }
+            if !group.free.values().copied().collect::<BTreeSet<_>>().eq(&free) {
+                wrong.push(format!("{id}: free in {name} are {free:?}, not {:?}", group.free));
+            }
+        }
+        if !counted.is_empty() {
+            wrong.push(format!("{id}: uncounted placeholders {counted:?}"));
+        }
+        let table = self.table();
+        for fact in own() {
+            let is_mutual = match fact.pairing {
+                Pairing::Takes { placeholder, .. } => table.get(&placeholder).is_some_and(|other| {
+                    other.pairing == Pairing::GivesWay(fact.id)
+                        && other.application == fact.application
+                        && other.place_in.is_some()
+                        && other.place_in == fact.member_of
+                        && other.leaves == fact.question.is_none()
+                }),
+                Pairing::GivesWay(real) => table.get(&real).is_some_and(|other| {
+                    matches!(other.pairing, Pairing::Takes { placeholder, .. } if placeholder == fact.id)
+                }),
+                Pairing::None | Pairing::Took { .. } => true,
+            };
+            if !is_mutual {
+                wrong.push(format!("{id}: {fact:?} is paired with nobody"));
+            }
         }
     }
 
@@ -128,11 +198,17 @@ impl Facts {
         if self.index.len() != self.nodes.len() {
             wrong.push("index and nodes differ in number".to_owned());
         }
-        if held.len() != self.allocations.len() {
+        let on_nodes = self.allocations.iter().filter(|fact| fact.is_on_node());
+        if held.len() != on_nodes.count() {
             wrong.push("allocations and what nodes hold differ in number".to_owned());
         }
         if let Some(root) = self.queue(0) {
             let path = &root.config.path;
+            // A member on its way to another node than its placeholder's holds that node alone.
+            let elsewhere = self.allocations.iter().filter(|fact| fact.takes_a_place());
+            for fact in elsewhere.filter(|fact| fact.is_on_node()) {
+                allocated.subtract(&fact.resources);
+            }
             same(
                 wrong,
                 "allocated by root, on the nodes",

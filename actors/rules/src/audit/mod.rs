@@ -31,9 +31,10 @@ use crate::order::ledger::QueueLedger;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::{AllocationId, ApplicationSlot};
+use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
 use crate::work::application_state::ApplicationState;
-use crate::work::asks::Asks;
+use crate::work::asks::{Asks, TaskGroup};
+use crate::work::gang::Group;
 
 /// What a queue says of itself.
 #[derive(Clone, Debug)]
@@ -81,8 +82,12 @@ pub struct ApplicationFact {
     pub priority: i32,
     /// Its allocations.
     pub allocations: Vec<AllocationId>,
-    /// Its placements that wait for their predicate.
+    /// Its placements that wait for their predicate, or for a placeholder to go.
     pub unsettled: Vec<AllocationId>,
+    /// The part of what it holds that its placeholders hold.
+    pub placeholders: Resources,
+    /// What is counted of the placeholders of each task group.
+    pub task_groups: BTreeMap<Arc<String>, Group>,
     /// Its pending asks.
     pub asks: Vec<AskFact>,
     /// It is passed over until its back-off ends.
@@ -108,13 +113,24 @@ pub struct AskFact {
     pub required_node: Option<Arc<str>>,
     /// Nodes that it may not use for a while.
     pub excluded: Vec<Arc<str>>,
+    /// The task group that it is in.
+    pub task_group: Option<TaskGroup>,
+    /// It keeps a place for a member of that group.
+    pub placeholder: bool,
 }
 
 impl ApplicationFact {
-    /// An accepted application whose first placement waits for its predicate counts among those
-    /// that run.
+    /// An accepted application whose first placement waits for its predicate, or that has
+    /// placeholders, counts among those that run.
     fn may_run_soon(&self) -> bool {
-        self.state == ApplicationState::Accepted && !self.unsettled.is_empty()
+        self.state == ApplicationState::Accepted
+            && !(self.unsettled.is_empty() && self.allocations.is_empty())
+    }
+
+    /// Whether a real member of the task group waits for a placeholder.
+    fn waits_for_placeholders(&self, group: &TaskGroup) -> bool {
+        let of_group = self.task_groups.get(group);
+        of_group.is_some_and(|group| group.count > group.replaced + group.timed_out)
     }
 
     /// The pending ones of an application's asks.
@@ -129,6 +145,8 @@ impl ApplicationFact {
             sequence: ask.sequence,
             required_node: ask.required_node.clone(),
             excluded: ask.request().excluded.iter().map(|it| Arc::clone(&it.node)).collect(),
+            task_group: ask.task_group.clone(),
+            placeholder: ask.placeholder,
         };
         pending.map(fact).collect()
     }
@@ -168,6 +186,30 @@ pub struct AllocationFact {
     pub resources: Resources,
     /// The question whose answer it waits for.
     pub question: Option<u64>,
+    /// Its name within the application.
+    pub uuid: Arc<str>,
+    /// The task group in which it keeps a place, of a placeholder.
+    pub place_in: Option<TaskGroup>,
+    /// The task group that it is a member of.
+    pub member_of: Option<TaskGroup>,
+    /// Creation time of the ask, ns since the epoch.
+    pub created_ns: i64,
+    /// The RM was asked to end it.
+    pub leaves: bool,
+    /// Its part in the replacement of a placeholder.
+    pub pairing: Pairing,
+}
+
+impl AllocationFact {
+    /// Whether it waits for a placeholder whose place it takes.
+    fn takes_a_place(&self) -> bool {
+        matches!(self.pairing, Pairing::Takes { .. })
+    }
+
+    /// Whether it holds anything on its node.
+    fn is_on_node(&self) -> bool {
+        !matches!(self.pairing, Pairing::Takes { in_place: true, .. })
+    }
 }
 
 /// What the node index says of a node.
@@ -206,15 +248,27 @@ pub struct Facts {
     pub groups: Vec<GroupUsage>,
 }
 
-/// What comes next: an ask of an application goes to a node.
+/// What comes next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// The application's id.
-    pub application: Arc<str>,
-    /// The ask's key.
-    pub key: Arc<str>,
-    /// The node's id.
-    pub node: Arc<str>,
+pub enum Decision {
+    /// An ask of an application goes to a node.
+    Place {
+        /// The application's id.
+        application: Arc<str>,
+        /// The ask's key.
+        key: Arc<str>,
+        /// The node's id.
+        node: Arc<str>,
+    },
+    /// An ask takes the place of a placeholder of its application, which is to go.
+    Replace {
+        /// The application's id.
+        application: Arc<str>,
+        /// The ask's key.
+        key: Arc<str>,
+        /// The placeholder's UUID.
+        placeholder: Arc<str>,
+    },
 }
 
 impl Facts {
@@ -229,6 +283,12 @@ impl Facts {
                 node: entry.node,
                 resources: entry.resources().clone(),
                 question: entry.question,
+                uuid: Arc::clone(&entry.uuid),
+                place_in: entry.spec.place_in().cloned(),
+                member_of: entry.spec.member_of().cloned(),
+                created_ns: entry.created_ns,
+                leaves: entry.leaving.is_some(),
+                pairing: entry.pairing,
             })
             .collect();
         let questions = books.unsettled.iter();

@@ -48,6 +48,8 @@ fn facts(limits: &str, applications: &[Told]) -> Facts {
             priority: 0,
             allocations: Vec::new(),
             unsettled,
+            placeholders: Resources::new(),
+            task_groups: BTreeMap::new(),
             asks: Vec::new(),
             backs_off: false,
         });

@@ -10,8 +10,10 @@
 //! # The phases of one attempt
 //! 1. The first class in order that may use the offer; none: the offer is declined.
 //! 2. Back-off: as many asks as the leaf allows have found no node in this pass.
-//! 3. Quota: what the limits of user and group leave, then what the queues leave.
-//! 4. A node: of those that have not refused where predicates are asked by questions and the ask is
+//! 3. A real member of a task group waits for the placeholders of its group, as long as there are
+//!    any; how it takes the place of one is decided in [`super::pairs`].
+//! 4. Quota: what the limits of user and group leave, then what the queues leave.
+//! 5. A node: of those that have not refused where predicates are asked by questions and the ask is
 //!    being searched for already, else the first in order with room.
 //!
 //! What is parked changes what comes first, so the actor parks it and asks again, until something
@@ -40,7 +42,8 @@
 //! let view = View { headroom: &headroom, loosening, may_start: true, nodes };
 //! let decide = |asks: &Asks| {
 //!     let (view, books) = (&view, &books);
-//!     next(&Attempt { asks, view, lane: None, books, backoff_asks: 0, asks_later: false })
+//!     let gang = None;
+//!     next(&Attempt { asks, gang, view, lane: None, books, backoff_asks: 0, asks_later: false })
 //! };
 //!
 //! let Next::Park(parking) = decide(&asks) else { panic!("it is too big") };
@@ -63,13 +66,16 @@ use crate::order::keys::AskKey;
 use crate::order::waits::View;
 use crate::values::epoch::Epoch;
 use crate::values::resources::{Limits, Resources};
-use crate::work::asks::{AskSlot, Asks, ClassId};
+use crate::work::asks::{AskSlot, Asks, ClassId, Shape};
+use crate::work::gang::Gang;
 
 /// All that an application has in hand when an offer reaches it.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
     /// The asks of the application.
     pub asks: &'a Asks,
+    /// Its placeholders, if it has any.
+    pub gang: Option<&'a Gang>,
     /// What its queues, its user and its group leave together.
     pub view: &'a View<'a>,
     /// The lane of the application, if something limits its user or group.
@@ -128,9 +134,13 @@ pub fn next(attempt: &Attempt<'_>) -> Next {
     let Some((class, ask)) = first else {
         return Next::Decline(attempt.view.epoch());
     };
-    let found = match attempt.over_quota(class) {
-        Some(obstacle) => Err(obstacle),
-        None => attempt.node_for(ask),
+    let found = if attempt.waits_for_placeholders(attempt.asks.shape(class)) {
+        Err(Obstacle::Placeholders)
+    } else {
+        match attempt.over_quota(class) {
+            Some(obstacle) => Err(obstacle),
+            None => attempt.node_for(ask),
+        }
     };
     match found {
         Ok(candidate) => Next::Place(candidate),
@@ -143,7 +153,14 @@ impl Attempt<'_> {
         if self.backoff_asks == 0 {
             return None;
         }
-        self.asks.last_of_pass(self.backoff_asks, self.view, next)
+        let waits_otherwise = |shape: &Shape| self.waits_for_placeholders(shape);
+        self.asks.last_of_pass(self.backoff_asks, self.view, next, waits_otherwise)
+    }
+
+    /// Whether asks of this shape take the places of placeholders, and some are still to come or to
+    /// go.
+    fn waits_for_placeholders(&self, shape: &Shape) -> bool {
+        self.gang.is_some_and(|gang| shape.member_of().is_some_and(|group| gang.is_usable(group)))
     }
 
     /// Whether a member of the class is more than what is left: by the limits of its user or group
@@ -159,7 +176,10 @@ impl Attempt<'_> {
     }
 
     /// The node to be asked for an ask that fits its quotas.
-    fn node_for(&self, slot: AskSlot) -> Result<Candidate, Obstacle> {
+    ///
+    /// # Errors
+    /// What is in the way of it.
+    pub fn node_for(&self, slot: AskSlot) -> Result<Candidate, Obstacle> {
         let ask = self.asks.ask(slot);
         let (books, request) = (self.books, ask.request());
         let trying = ask.trying().filter(|it| self.asks_later && it.holds(books.unsettled.era()));
@@ -197,6 +217,10 @@ impl Attempt<'_> {
             None => ask.request(),
         };
         match parking.obstacle {
+            Obstacle::Placeholders => {
+                let group = ask.task_group.as_ref().map_or("", |group| group.as_str());
+                Why::Placeholders { group: Arc::from(group) }
+            }
             Obstacle::Quota => over_queue(queues, &ask.resources),
             Obstacle::Limits => self.over_limit(&ask.resources),
             Obstacle::NoNode => Why::Nodes(self.books.nodes.lacks(&request)),
@@ -299,6 +323,11 @@ pub enum Why {
     },
     /// Every node with room has refused it, or its RM did not answer in time.
     Refused(NodeLacks),
+    /// It waits for a placeholder of its task group, to take its place.
+    Placeholders {
+        /// The name of the task group.
+        group: Arc<str>,
+    },
     /// What kept it is loosened by now.
     Loosened,
 }
@@ -319,6 +348,9 @@ impl fmt::Display for Why {
                 write!(f, "node `{node}`, which it requires, can never run it")
             }
             Self::Refused(lacks) => write!(f, "predicates keep it waiting: {lacks}"),
+            Self::Placeholders { group } => {
+                write!(f, "it waits for a placeholder of task group `{group}`")
+            }
             Self::Loosened => f.write_str("what kept it is loosened by now"),
         }
     }

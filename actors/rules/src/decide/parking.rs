@@ -39,6 +39,8 @@ pub enum Obstacle {
     HeldByOthers,
     /// Every node with room refused it, and one has grown since it began to ask.
     GrewMeanwhile,
+    /// It takes the place of a placeholder of its task group, and some are still to come or to go.
+    Placeholders,
 }
 
 impl Obstacle {
@@ -47,7 +49,7 @@ impl Obstacle {
         let parked = match self {
             Self::Quota | Self::Limits => Parked::short(&ask.resources, view),
             Self::NoNode => Parked::roomless(&ask.resources, view),
-            Self::RequiredNode => Parked::named(view),
+            Self::RequiredNode | Self::Placeholders => Parked::named(view),
             Self::Refused => refused(ask, view.epoch()),
             Self::HeldByOthers => {
                 let at = view.epoch();
@@ -120,6 +122,7 @@ mod tests {
             (Obstacle::Refused, false, true, false),
             (Obstacle::HeldByOthers, false, true, true),
             (Obstacle::RequiredNode, false, false, false),
+            (Obstacle::Placeholders, false, false, false),
             (Obstacle::GrewMeanwhile, true, true, true),
         ] {
             let (mut nodes, slot) = one_node();

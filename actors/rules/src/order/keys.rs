@@ -185,6 +185,11 @@ impl AskKey {
     pub fn priority(&self) -> i32 {
         self.priority.0
     }
+
+    /// Its creation and its arrival: the order among asks of one priority.
+    pub fn age(&self) -> (i64, u64) {
+        (self.created, self.arrival)
+    }
 }
 
 /// A number that is smaller for a higher priority.

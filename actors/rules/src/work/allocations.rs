@@ -64,7 +64,43 @@ pub enum Form {
     Unified,
 }
 
-/// One allocation, or a placement that waits for the RM's predicate.
+/// Why the scheduler has asked the RM to end an allocation. It has asked once; until the RM confirms
+/// it, the allocation holds what it held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// Its time is over, or its place is taken.
+    Released,
+    /// It was preempted.
+    Preempted,
+}
+
+/// The part of an allocation in the replacement of a placeholder. A placeholder and the real
+/// allocation that takes its place name each other, until the RM has confirmed that the placeholder
+/// is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pairing {
+    /// It has none.
+    #[default]
+    None,
+    /// A placeholder: this one takes its place.
+    GivesWay(AllocationId),
+    /// It takes the place of this placeholder. It holds nothing yet, or, where it goes to another
+    /// node, that node alone.
+    Takes {
+        /// The placeholder.
+        placeholder: AllocationId,
+        /// It stays on the placeholder's node, which it will share with nobody else's amount.
+        in_place: bool,
+    },
+    /// It has taken the place of a placeholder that was created then, ns since the epoch.
+    Took {
+        /// Creation time of the placeholder's ask.
+        created_ns: i64,
+    },
+}
+
+/// One allocation, a placement that waits for the RM's predicate, or one that waits for the
+/// placeholder whose place it takes.
 #[derive(Clone, Debug)]
 pub struct Allocation {
     /// The application that it belongs to.
@@ -83,7 +119,9 @@ pub struct Allocation {
     /// When it was bound, ns since the epoch.
     pub bound_ns: i64,
     /// The scheduler has asked the RM to end it and waits for the confirmation.
-    pub released: bool,
+    pub leaving: Option<Leaving>,
+    /// Its part in the replacement of a placeholder.
+    pub pairing: Pairing,
     /// The deadline that ends it, while one is set.
     pub deadline: Option<u64>,
 }
@@ -105,7 +143,8 @@ impl Allocation {
             node,
             created_ns,
             bound_ns: now_ns,
-            released: false,
+            leaving: None,
+            pairing: Pairing::None,
             deadline: None,
         }
     }
@@ -118,6 +157,36 @@ impl Allocation {
     /// What it holds.
     pub fn resources(&self) -> &Resources {
         &self.spec.resources
+    }
+
+    /// The placeholder whose place it takes, as long as that is still there.
+    pub fn takes(&self) -> Option<AllocationId> {
+        match self.pairing {
+            Pairing::Takes { placeholder, .. } => Some(placeholder),
+            _ => None,
+        }
+    }
+
+    /// The allocation that takes its place, of a placeholder.
+    pub fn gives_way_to(&self) -> Option<AllocationId> {
+        match self.pairing {
+            Pairing::GivesWay(real) => Some(real),
+            _ => None,
+        }
+    }
+
+    /// Whether it is an allocation that the RM was told of: it waits neither for a predicate nor for
+    /// a placeholder to go.
+    pub fn is_booked(&self) -> bool {
+        self.question.is_none() && self.takes().is_none()
+    }
+
+    /// What it holds on its node now.
+    pub fn held_on_node(&self) -> Option<&Resources> {
+        match self.pairing {
+            Pairing::Takes { in_place: true, .. } => None,
+            _ => Some(self.resources()),
+        }
     }
 
     /// It holds this much from now on.

@@ -5,9 +5,9 @@
 //!
 //! # Invariants
 //! * `allocated` is the sum of its allocations in the table, those included that wait for their
-//!   predicate, without zero entries.
-//! * Accepted never holds an allocation that is settled; Completing neither holds nor asks for
-//!   anything. (Both may hold placeholders once there are gangs.)
+//!   predicate, without zero entries; `placeholders` is the part of it that placeholders hold.
+//! * Accepted and Resuming never hold an allocation that is settled, other than placeholders.
+//!   Completing asks for nothing and holds at most placeholders; Failing asks for nothing.
 //! * A terminal application holds nothing and asks for nothing.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 use crate::values::resources::Resources;
 use crate::work::allocations::{AllocationId, Tags};
 use crate::work::application_state::{ApplicationEvent, ApplicationState, Transition};
-use crate::work::asks::Asks;
+use crate::work::asks::{Asks, TaskGroup};
+use crate::work::gang::Gang;
 
 /// What an RM says of an application when it submits it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,7 +77,30 @@ pub struct StateChange {
     pub to: ApplicationState,
     /// What led there.
     pub event: ApplicationEvent,
+    /// What the RM is told as the reason.
+    pub message: &'static str,
 }
+
+/// What left an application in one step, for [`Application::judge`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Asks, or parts of them.
+    pub asks: bool,
+    /// Allocations that are not placeholders.
+    pub real: bool,
+    /// Placeholders.
+    pub placeholders: bool,
+}
+
+impl Left {
+    /// Whether anything left.
+    pub fn anything(self) -> bool {
+        self.asks || self.real || self.placeholders
+    }
+}
+
+/// What an RM is told of a gang that waited for its placeholders for too long.
+pub const PLACEHOLDER_TIMEOUT: &str = "ResourceReservationTimeout";
 
 impl StateChange {
     /// What it does to the number of running applications on the path.
@@ -109,11 +133,19 @@ pub struct Application {
     pub asks: Asks,
     /// Its allocations by UUID.
     pub allocations: FxHashMap<Arc<str>, AllocationId>,
-    /// Its placements that wait for their predicate.
+    /// Its placements that wait for their predicate, or for the placeholder whose place they take.
     pub unsettled: BTreeSet<AllocationId>,
+    /// Its placeholders, if it ever had or announced any.
+    pub gang: Option<Box<Gang>>,
+    /// What becomes of it when its placeholders have waited for too long.
+    pub gang_style: GangStyle,
+    /// How long its placeholders may wait, or else how long it may run, ms; `None`: nothing was
+    /// said.
+    pub execution_timeout_ms: Option<NonZeroU64>,
     state: ApplicationState,
     log: Vec<(i64, ApplicationState)>,
     allocated: Resources,
+    placeholders: Resources,
     peak: Resources,
 }
 
@@ -132,9 +164,14 @@ impl Application {
             asks: Asks::new(),
             allocations: FxHashMap::default(),
             unsettled: BTreeSet::new(),
+            gang: (!new.placeholder_ask.is_zero())
+                .then(|| Box::new(Gang::new(new.placeholder_ask))),
+            gang_style: new.gang_style,
+            execution_timeout_ms: new.execution_timeout_ms,
             state: ApplicationState::New,
             log: Vec::new(),
             allocated: Resources::new(),
+            placeholders: Resources::new(),
             peak: Resources::new(),
         }
     }
@@ -154,20 +191,40 @@ impl Application {
         &self.allocated
     }
 
+    /// What its placeholders hold together.
+    pub fn placeholders(&self) -> &Resources {
+        &self.placeholders
+    }
+
+    /// Whether real asks of this task group wait for its placeholders.
+    pub fn waits_for_placeholders(&self, group: &TaskGroup) -> bool {
+        self.gang.as_ref().is_some_and(|gang| gang.is_usable(group))
+    }
+
+    /// Its placeholders, to be changed.
+    pub fn gang_mut(&mut self) -> &mut Gang {
+        self.gang.get_or_insert_default()
+    }
+
     /// The component-wise peak of [`Self::allocated`].
     pub fn peak(&self) -> &Resources {
         &self.peak
     }
 
     /// Whether it counts among those that have still to start. One with a placement that waits for
-    /// its predicate has its place among the running ones already.
+    /// its predicate, or with placeholders, has its place among the running ones already.
     pub fn is_starting(&self) -> bool {
-        self.has_not_run() && self.unsettled.is_empty()
+        self.has_not_run() && !self.holds_anything()
     }
 
-    /// Whether it will run once a placement is settled, and is not among those that do.
+    /// Whether it holds something and is not among those that run: it may run in a moment.
     pub fn may_run_soon(&self) -> bool {
-        self.has_not_run() && !self.unsettled.is_empty()
+        self.has_not_run() && self.holds_anything()
+    }
+
+    /// Whether it has allocations, placeholders included, or placements that wait.
+    pub fn holds_anything(&self) -> bool {
+        !self.unsettled.is_empty() || !self.allocations.is_empty()
     }
 
     fn has_not_run(&self) -> bool {
@@ -188,9 +245,66 @@ impl Application {
         }
     }
 
-    /// A real allocation is booked: whatever the state, it runs afterwards.
-    pub fn booked(&mut self, resources: &Resources, now_ns: i64, changes: &mut Vec<StateChange>) {
+    /// An allocation is booked. If it is real, the application runs afterwards, whatever its state.
+    /// If it is a placeholder, the application runs once its placeholders are all that it
+    /// announced.
+    pub fn booked(
+        &mut self,
+        resources: &Resources,
+        placeholder: bool,
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
         self.allocated.add(resources);
+        self.counts(resources, placeholder, now_ns, changes);
+    }
+
+    fn counts(
+        &mut self,
+        resources: &Resources,
+        placeholder: bool,
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
+        self.peak.raise_to(&self.allocated);
+        if !placeholder {
+            return self.runs(now_ns, changes);
+        }
+        self.placeholders.add(resources);
+        if self.state == ApplicationState::New {
+            self.fire(ApplicationEvent::Run, now_ns, changes);
+        }
+        let gang = self.gang.as_ref();
+        if gang.is_some_and(|gang| gang.placeholder_ask.same_amount(&self.placeholders)) {
+            self.fire(ApplicationEvent::Run, now_ns, changes);
+        }
+    }
+
+    /// A placement is to take the place of a placeholder, which holds what it needs.
+    pub fn waits_in_place(&mut self, placement: AllocationId) {
+        self.unsettled.insert(placement);
+    }
+
+    /// Such a placement was taken back, or its ask was.
+    pub fn waits_no_longer(&mut self, placement: AllocationId) {
+        self.unsettled.remove(&placement);
+    }
+
+    /// A real allocation has taken the place of a placeholder, which is gone.
+    pub fn swapped(
+        &mut self,
+        (placeholder, real): (&Resources, &Resources),
+        placement: AllocationId,
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
+        self.unsettled.remove(&placement);
+        self.allocated.subtract(placeholder);
+        self.allocated.add(real);
+        self.allocated.prune();
+        self.placeholders.subtract(placeholder);
+        self.placeholders.prune();
+        self.peak.raise_to(&self.allocated);
         self.runs(now_ns, changes);
     }
 
@@ -204,21 +318,21 @@ impl Application {
     pub fn settled(
         &mut self,
         placement: AllocationId,
+        (resources, placeholder): (&Resources, bool),
         now_ns: i64,
         changes: &mut Vec<StateChange>,
     ) {
         self.unsettled.remove(&placement);
-        self.runs(now_ns, changes);
+        self.counts(resources, placeholder, now_ns, changes);
     }
 
     /// A placement was taken back.
     pub fn refunded(&mut self, placement: AllocationId, resources: &Resources) {
         self.unsettled.remove(&placement);
-        self.unbooked(resources);
+        self.unbooked(resources, false);
     }
 
     fn runs(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
-        self.peak.raise_to(&self.allocated);
         self.fire(ApplicationEvent::Run, now_ns, changes);
         if self.state == ApplicationState::Accepted {
             self.fire(ApplicationEvent::Run, now_ns, changes);
@@ -226,41 +340,72 @@ impl Application {
     }
 
     /// An allocation grew or shrank in place.
-    pub fn resized(&mut self, delta: &Resources) {
+    pub fn resized(&mut self, delta: &Resources, placeholder: bool) {
         self.allocated.add(delta);
         self.allocated.prune();
+        if placeholder {
+            self.placeholders.add(delta);
+            self.placeholders.prune();
+        }
         self.peak.raise_to(&self.allocated);
     }
 
     /// An allocation left. Call [`Self::judge`] once everything of the step has left.
-    pub fn unbooked(&mut self, resources: &Resources) {
+    pub fn unbooked(&mut self, resources: &Resources, placeholder: bool) {
         self.allocated.subtract(resources);
         self.allocated.prune();
+        if placeholder {
+            self.placeholders.subtract(resources);
+            self.placeholders.prune();
+        }
     }
 
-    /// Asks or allocations left: completes or fails where nothing is left.
-    pub fn judge(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
-        let holds = !self.allocations.is_empty() || !self.unsettled.is_empty();
-        if holds || !self.asks.pending().is_zero() {
+    /// Asks or allocations left in this step: completes or fails where nothing is left, and goes on
+    /// where the last placeholder of a gang that gave up is gone. What waits for a predicate or for
+    /// a placeholder to go counts as asked for.
+    pub fn judge(&mut self, left: Left, now_ns: i64, changes: &mut Vec<StateChange>) {
+        let has_placeholders = self.gang.is_some() && !self.placeholders.is_zero();
+        let last_placeholder = left.placeholders && !has_placeholders;
+        if self.state == ApplicationState::Resuming {
+            if last_placeholder {
+                self.fire(ApplicationEvent::Run, now_ns, changes);
+            }
+            return;
+        }
+        let asks = !self.unsettled.is_empty() || !self.asks.pending().is_zero();
+        let has_real = !self.allocated.same_amount(&self.placeholders);
+        if asks || has_real {
             return;
         }
         match self.state {
-            ApplicationState::Failing => self.fire(ApplicationEvent::Fail, now_ns, changes),
-            ApplicationState::Accepted | ApplicationState::Running => {
+            ApplicationState::Failing if !has_placeholders => {
+                self.fire(ApplicationEvent::Fail, now_ns, changes);
+            }
+            ApplicationState::Accepted | ApplicationState::Running
+                if left.real || !has_placeholders =>
+            {
                 self.fire(ApplicationEvent::Complete, now_ns, changes);
             }
-            ApplicationState::New
-            | ApplicationState::Resuming
-            | ApplicationState::Completing
-            | ApplicationState::Completed
-            | ApplicationState::Failed
-            | ApplicationState::Rejected
-            | ApplicationState::Expired => {}
+            ApplicationState::Completing if last_placeholder => {
+                self.fire(ApplicationEvent::Complete, now_ns, changes);
+            }
+            _ => {}
         }
     }
 
     /// Fires an event; a refusal leaves the state as it is.
     pub fn fire(&mut self, event: ApplicationEvent, now_ns: i64, changes: &mut Vec<StateChange>) {
+        self.fire_because(event, event.text(), now_ns, changes);
+    }
+
+    /// As [`Self::fire`]; the RM is told this reason.
+    pub fn fire_because(
+        &mut self,
+        event: ApplicationEvent,
+        message: &'static str,
+        now_ns: i64,
+        changes: &mut Vec<StateChange>,
+    ) {
         let Ok(Transition::To(to)) = self.state.on(event) else {
             return;
         };
@@ -271,7 +416,7 @@ impl Application {
             state if state.is_terminated() => self.finished_ns = Some(now_ns),
             _ => {}
         }
-        changes.push(StateChange { from, to, event });
+        changes.push(StateChange { from, to, event, message });
     }
 
     /// A UUID for the next allocation of an ask, which is still outstanding or waits for its

@@ -7,5 +7,6 @@ pub mod allocations;
 pub mod application;
 pub mod application_state;
 pub mod asks;
+pub mod gang;
 pub mod identity;
 pub mod rejection;

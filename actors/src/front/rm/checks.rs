@@ -120,14 +120,10 @@ pub(super) fn check_placeholder(
     placeholder: bool,
     group: &str,
 ) -> Result<(), Rejection> {
-    match (placeholder, group.is_empty()) {
-        (true, true) => Err(Rejection::PlaceholderWithoutGroup(Arc::clone(key))),
-        (true, false) => {
-            let id = Arc::clone(key);
-            Err(Rejection::Unsupported { id, what: "gang scheduling (placeholder)".into() })
-        }
-        (false, _) => Ok(()),
+    if placeholder && group.is_empty() {
+        return Err(Rejection::PlaceholderWithoutGroup(Arc::clone(key)));
     }
+    Ok(())
 }
 
 /// Reads an amount to be allocated: at least one quantity is above zero, and none is negative.

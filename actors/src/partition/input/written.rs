@@ -104,6 +104,7 @@ fn full_ask() -> Arc<AskSpec> {
         required_node: Some(Arc::from("n")),
         originator: true,
         task_group: Some(TaskGroup::new("group".to_owned())),
+        placeholder: true,
         execution_timeout_ms: NonZeroU64::new(5),
         tags: Some(Arc::new(tags.into())),
         ..AskSpec::new("k", Resources::of(&[("memory", i64::MAX), ("gpu", 0)]))
@@ -130,6 +131,8 @@ fn ops() -> Vec<Op> {
         Stranded(vec![allocation(1), allocation(2)]),
         Overdue(allocation(3)),
         GiveUp(vec![]),
+        PlaceholdersOver,
+        RetryPairs { retry: 3 },
         Invalidated(Arc::new(Invalidation { nodes: vec!["n".into()], ..Invalidation::default() })),
     });
     for which in each!(Which { Uuid(text()), Key(text()), All }) {
@@ -271,6 +274,8 @@ fn inputs() -> Vec<Input> {
         CleanQueues,
         ReorderWindow { awaited: WaitsFor::Node(Arc::clone(&node)) },
         ExecutionTimeout { allocation: allocation(4) },
+        PlaceholderTimeout { application, id: id() },
+        PairRetry { application, id: id(), retry: 4 },
     });
     inputs.extend(alarms.into_iter().map(Input::Alarm));
     for awaited in each!(WaitsFor { Application(id()), Node(node) }) {

@@ -58,6 +58,7 @@ impl World {
         };
         let Self { asks, books, lane, backoff_asks, asks_later, .. } = self;
         look(&Attempt {
+            gang: None,
             asks,
             view: &view,
             lane: *lane,

@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 use crate::books::Books;
 use crate::nodes::{NodeIndex, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
-use crate::work::allocations::{AllocationId, ApplicationSlot};
+use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
 
 pub use search::{SearchEnd, Try};
 pub use window::Window;
@@ -242,7 +242,11 @@ pub fn confirm(
     };
     let (nodes, wanted) = (&books.nodes, placement.resources());
     let available = nodes.available(node);
-    let takes_it = if placement.node == node {
+    let in_place = matches!(placement.pairing, Pairing::Takes { in_place: true, .. });
+    let takes_it = if in_place {
+        // A placeholder holds its place there, and it takes no more than that.
+        true
+    } else if placement.node == node {
         !wanted.overdraws(available)
     } else {
         nodes.is_open(node) && available.holds(wanted) && nodes.total(node).holds(wanted)

@@ -43,7 +43,7 @@ pub struct Ask {
     pub unanswered: bool,
     /// Allocations made from it that live.
     pub live: SmallVec<[AllocationId; 1]>,
-    /// Placements of it that wait for their predicate.
+    /// Placements of it that wait for their predicate, or for the placeholder whose place they take.
     pub unsettled: SmallVec<[AllocationId; 1]>,
     /// The next number to try in `<key>#n`.
     pub next_uuid: u32,

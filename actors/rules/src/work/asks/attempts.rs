@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{AskKey, AskSlot, Asks, Class, ClassId};
+use super::{AskKey, AskSlot, Asks, Class, ClassId, Shape};
 use crate::decide::scale_up::Waiting;
 use crate::order::waits::{View, WaitSet};
 
@@ -17,12 +17,13 @@ impl Asks {
     /// is above 0.
     ///
     /// What stands before `next` and fits the headroom was tried, now or before, and had no node;
-    /// what needs a node of its own is not counted.
+    /// what needs a node of its own, or `waits_otherwise`, is not counted.
     pub fn last_of_pass(
         &self,
         limit: u64,
         view: &View<'_>,
         next: Option<ClassId>,
+        waits_otherwise: impl Fn(&Shape) -> bool,
     ) -> Option<AskKey> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         if self.len() <= limit {
@@ -31,7 +32,9 @@ impl Asks {
         let end = next.map(|class| self.class(class).key);
         let is_before = |key: &AskKey| end.is_none_or(|end| *key < end);
         let roomless = |class: &&Class| {
-            class.shape.required_node().is_none() && view.headroom.allows(class.shape.resources())
+            class.shape.required_node().is_none()
+                && view.headroom.allows(class.shape.resources())
+                && !waits_otherwise(&class.shape)
         };
         let before = self.order.iter().take_while(|(key, ..)| is_before(key));
         let classes = before.map(|(_, class, _)| self.class(*class)).filter(roomless);

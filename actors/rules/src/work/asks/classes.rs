@@ -4,6 +4,7 @@
 //! all, so that a search cannot be slowed by how many asks are alike.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{AskKey, AskSlot, Asks, ClassId, Shape};
 use crate::order::waits::WaitSet;
@@ -65,6 +66,9 @@ impl Asks {
                 outstanding,
                 unsignalled,
             });
+            if let Some(group) = shape.member_of() {
+                self.members.entry(Arc::clone(group)).or_default().insert(class);
+            }
             self.by_shape.insert(shape, class);
             self.order.insert(key, class, WaitSet::Due);
             class
@@ -110,6 +114,14 @@ impl Asks {
             let Class { key, shape, .. } = self.classes.remove(class);
             self.order.remove(&key);
             self.by_shape.remove(&shape);
+            if let Some(group) = shape.member_of()
+                && let Some(classes) = self.members.get_mut(group)
+            {
+                classes.remove(&class);
+                if classes.is_empty() {
+                    self.members.remove(group);
+                }
+            }
         }
     }
 }
@@ -120,6 +132,19 @@ impl Class {
         let priority = self.shape.priority();
         let key = move |(created, arrival): &(i64, u64)| AskKey::new(priority, *created, *arrival);
         self.members.keys().map(key)
+    }
+
+    /// Its first member after an ask that need not be one of its members.
+    pub(super) fn first_after(&self, after: Option<&AskKey>) -> Option<(AskKey, AskSlot)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let priority = self.shape.priority();
+        let from = match after {
+            Some(after) if after.priority() < priority => return None,
+            Some(after) if after.priority() == priority => Excluded(after.age()),
+            _ => Unbounded,
+        };
+        let (member, slot) = self.members.range((from, Unbounded)).next()?;
+        Some((AskKey::new(priority, member.0, member.1), *slot))
     }
 
     /// The key of its last member.

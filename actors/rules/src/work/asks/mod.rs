@@ -13,14 +13,15 @@
 //! * Every ask with something outstanding is in exactly one class, every other in none; a class has
 //!   at least one member.
 //! * The classes' order equals the order of their first members.
-//! * An instance is outstanding, or waits for its predicate, or is allocated: an ask stays as long
-//!   as any of its instances is one of these.
+//! * An instance is outstanding, or waits for its predicate or for the placeholder whose place it
+//!   takes, or is allocated: an ask stays as long as any of its instances is one of these.
 
 mod ask;
 mod attempts;
 mod classes;
 mod spec;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -55,6 +56,8 @@ pub struct Asks {
     classes: Slots<ClassId, Class>,
     by_shape: FxHashMap<Shape, ClassId>,
     order: OrderedTree<AskKey, ClassId, WaitSet>,
+    /// The classes of the real members of each task group.
+    members: BTreeMap<TaskGroup, BTreeSet<ClassId>>,
     pending: Resources,
 }
 
@@ -142,6 +145,29 @@ impl Asks {
         self.wake(|shape, first| {
             shape.required_node().is_some_and(|required| **required == *node) && !first.is_resting()
         })
+    }
+
+    /// Makes every class due whose asks took placeholders' places in the group: there is no
+    /// placeholder any more. Says whether there is one.
+    pub fn wake_members(&mut self, group: &TaskGroup) -> bool {
+        self.wake(|shape, _| shape.member_of() == Some(group))
+    }
+
+    /// The first ask in order, after the one with the key given, that is a real member of a task
+    /// group and `is_meant`.
+    pub fn next_member(
+        &self,
+        after: Option<&AskKey>,
+        is_meant: impl Fn(&TaskGroup) -> bool,
+    ) -> Option<(AskKey, AskSlot)> {
+        let meant = self.members.iter().filter(|(group, _)| is_meant(group));
+        let classes = meant.flat_map(|(_, classes)| classes).map(|class| self.class(*class));
+        classes.filter_map(|class| class.first_after(after)).min_by(|a, b| a.0.cmp(&b.0))
+    }
+
+    /// Whether anything is outstanding of real members of the task group.
+    pub fn has_members(&self, group: &TaskGroup) -> bool {
+        self.members.contains_key(group)
     }
 
     /// Makes every class due whose ask predicates refused and `is_meant`, and forgets who refused.

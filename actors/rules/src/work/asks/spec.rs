@@ -36,6 +36,8 @@ pub struct AskSpec {
     pub preemption: Preemption,
     /// The task group it is a member of.
     pub task_group: Option<TaskGroup>,
+    /// It keeps a place for a member of its task group. It then has one.
+    pub placeholder: bool,
     /// After which time of running each allocation is ended, ms; `None`: never.
     pub execution_timeout_ms: Option<NonZeroU64>,
     /// In which form it came in.
@@ -60,10 +62,21 @@ impl AskSpec {
             originator: false,
             preemption: Preemption::default(),
             task_group: None,
+            placeholder: false,
             execution_timeout_ms: None,
             form: Form::Ask,
             tags: None,
         }
+    }
+
+    /// The task group that it keeps a place in, of a placeholder.
+    pub fn place_in(&self) -> Option<&TaskGroup> {
+        self.task_group.as_ref().filter(|_| self.placeholder)
+    }
+
+    /// The task group in which it takes a placeholder's place, of a real member.
+    pub fn member_of(&self) -> Option<&TaskGroup> {
+        self.task_group.as_ref().filter(|_| !self.placeholder)
     }
 }
 
@@ -135,8 +148,15 @@ impl Shape {
         self.spec.required_node.as_ref()
     }
 
-    fn parts(&self) -> (&Resources, i32, Option<&Arc<str>>, u64) {
-        (self.resources(), self.priority(), self.required_node(), self.single)
+    /// The task group in which its asks take a placeholder's place.
+    pub fn member_of(&self) -> Option<&TaskGroup> {
+        self.spec.member_of()
+    }
+
+    fn parts(&self) -> (&Resources, i32, Option<&Arc<str>>, Option<&TaskGroup>, bool, u64) {
+        let group = self.spec.task_group.as_ref();
+        let placeholder = self.spec.placeholder;
+        (self.resources(), self.priority(), self.required_node(), group, placeholder, self.single)
     }
 }
 

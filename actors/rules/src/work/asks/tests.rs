@@ -309,7 +309,7 @@ fn passes_end_as_in(model: &Model, asks: &Asks) -> Result<(), TestCaseError> {
         let end = next.map(|class| asks.class(class).key);
         for limit in 1..=5 {
             prop_assert_eq!(
-                asks.last_of_pass(limit, &view, next),
+                asks.last_of_pass(limit, &view, next, |_| false),
                 model.last_of_pass(limit, &headroom, end),
                 "limit {} before {:?}",
                 limit,
@@ -334,7 +334,7 @@ fn asks_behind_the_end_of_a_pass_were_not_tried() {
         asks.set_waits(asks.class_of(slot).unwrap(), WaitSet::Parked(Box::new(parked)));
         asks.ask_mut(slot).attempted = true;
     }
-    let reached = asks.last_of_pass(3, &view, None);
+    let reached = asks.last_of_pass(3, &view, None, |_| false);
     assert_eq!(reached, Some(AskKey::new(0, 3, 3)), "c is the third, and d follows");
     let counts =
         |asks: &Asks, reached| asks.tried(reached).iter().map(|it| it.count).collect::<Vec<_>>();

@@ -77,6 +77,7 @@ impl Rm {
             preemption: preemption(policy, &ask.tags),
             execution_timeout_ms: intake.execution_timeout(ask.execution_timeout_milli_seconds),
             task_group: task_group(ask.task_group_name),
+            placeholder: ask.placeholder,
             tags: shared(ask.tags),
             ..AskSpec::new(Arc::clone(&key), resources)
         };
@@ -214,6 +215,7 @@ pub(super) fn spec_of(
         originator: allocation.originator,
         preemption: preemption(allocation.preemption_policy.as_ref(), &allocation.allocation_tags),
         task_group: task_group(allocation.task_group_name),
+        placeholder: allocation.placeholder,
         form,
         tags: shared(allocation.allocation_tags),
         ..AskSpec::new(key, resources)

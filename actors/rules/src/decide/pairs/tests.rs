@@ -1,0 +1,141 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::nodes::NodeOrder;
+use crate::values::resources::Resources;
+use crate::work::allocations::ApplicationSlot;
+use crate::work::asks::AskSpec;
+
+fn of(vcore: i64, memory: i64) -> Resources {
+    Resources::of(&[("vcore", vcore), ("memory", memory)])
+}
+
+/// An application with placeholders on nodes `n1`, `n2` and so on, one on each.
+struct World {
+    asks: Asks,
+    gang: Gang,
+    books: Books,
+    nodes: Vec<NodeSlot>,
+}
+
+impl World {
+    fn new(sizes: &[Resources]) -> Self {
+        let mut books = Books::new(NodeOrder::default());
+        let (mut gang, mut nodes) = (Gang::default(), Vec::new());
+        let group = Arc::new("g".to_owned());
+        for (at, size) in sizes.iter().enumerate() {
+            let id: Arc<str> = Arc::from(format!("n{}", at + 1));
+            let node = books.nodes.insert(id, of(9, 9), Resources::new(), true).unwrap();
+            let spec = AskSpec {
+                placeholder: true,
+                task_group: Some(Arc::clone(&group)),
+                ..AskSpec::new(format!("p{}", at + 1), size.clone())
+            };
+            let (spec, created) = (Arc::new(spec), 10 - at as i64);
+            let entry = Allocation::new(ApplicationSlot::at(0), spec, node, created, 0);
+            let key = (created, Arc::clone(&entry.uuid));
+            let id = books.allocations.insert(entry);
+            gang.add(&group, size, 1);
+            gang.put_free(&group, key, id);
+            nodes.push(node);
+        }
+        Self { asks: Asks::new(), gang, books, nodes }
+    }
+
+    fn wants(&mut self, key: &str, priority: i32, size: Resources) -> AskSlot {
+        let group = Some(Arc::new("g".to_owned()));
+        let spec = AskSpec { priority, task_group: group, ..AskSpec::new(key, size) };
+        let sequence = self.books.arrival();
+        self.asks.put(spec, 0, sequence).0
+    }
+
+    fn next(&self, search: &mut Search) -> NextPair {
+        next(&self.asks, &self.gang, search, &self.books)
+    }
+
+    fn in_place(&self, ask: AskSlot, at: usize) -> NextPair {
+        let of = |(_, entry): &(AllocationId, &Allocation)| entry.node == self.nodes[at];
+        let (placeholder, _) = self.books.allocations.iter().find(of).unwrap();
+        NextPair::InPlace(Pair { ask, placeholder })
+    }
+
+    fn refuses(&self, ask: AskSlot, at: usize, search: &mut Search) {
+        let ask = self.asks.ask(ask);
+        let key = AskKey::new(ask.priority, ask.created_ns, ask.sequence);
+        search.refused_in_place(key, self.nodes[at]);
+    }
+}
+
+#[test]
+fn members_and_placeholders_are_paired_in_their_orders() {
+    let mut world = World::new(&[of(2, 2), of(2, 2)]);
+    world.wants("later", 0, of(1, 1));
+    let urgent = world.wants("urgent", 5, of(2, 2));
+    // The placeholder on the second node was created first.
+    assert_eq!(world.next(&mut Search::default()), world.in_place(urgent, 1));
+}
+
+#[test]
+fn a_member_is_tried_with_every_placeholder_before_the_next_member_is() {
+    let mut world = World::new(&[of(2, 2), of(2, 2)]);
+    let (first, second) = (world.wants("a", 0, of(1, 1)), world.wants("b", 0, of(1, 1)));
+    let mut search = Search::default();
+    assert_eq!(world.next(&mut search), world.in_place(first, 1));
+    world.refuses(first, 1, &mut search);
+    assert_eq!(world.next(&mut search), world.in_place(first, 0));
+    world.refuses(first, 0, &mut search);
+    assert_eq!(world.next(&mut search), world.in_place(second, 1), "asked anew for another member");
+    for at in [1, 0] {
+        world.refuses(second, at, &mut search);
+        world.next(&mut search);
+    }
+    assert!(search.met_refusals());
+    let NextPair::Elsewhere(pair) = world.next(&mut search) else { panic!("nobody has it") };
+    assert_eq!(pair.ask, first, "another node is looked for");
+}
+
+#[test]
+fn the_first_member_goes_elsewhere_when_no_placeholder_will_do_for_any() {
+    let mut world = World::new(&[of(2, 2)]);
+    let first = world.wants("a", 0, of(1, 1));
+    world.wants("b", 0, of(1, 1));
+    let mut search = Search::default();
+    while let NextPair::InPlace(pair) = world.next(&mut search) {
+        world.refuses(pair.ask, 0, &mut search);
+    }
+    let NextPair::Elsewhere(pair) = world.next(&mut search) else { panic!("one is left") };
+    assert_eq!(pair.ask, first);
+    search.refused_elsewhere();
+    assert_eq!(world.next(&mut search), NextPair::Nothing);
+}
+
+#[test]
+fn a_placeholder_that_lacks_anything_has_to_go() {
+    let mut world = World::new(&[of(2, 2)]);
+    let gpu = Resources::of(&[("vcore", 1), ("gpu", 1)]);
+    world.wants("a", 0, gpu);
+    assert!(matches!(world.next(&mut Search::default()), NextPair::TooSmall(_)));
+    let mut other = World::new(&[of(2, 2)]);
+    other.wants("a", 0, of(3, 1));
+    assert!(matches!(other.next(&mut Search::default()), NextPair::TooSmall(_)));
+}
+
+#[test]
+fn a_member_that_requires_a_node_takes_no_place_on_another() {
+    let mut world = World::new(&[of(2, 2), of(2, 2)]);
+    let group = Some(Arc::new("g".to_owned()));
+    let spec = AskSpec {
+        required_node: Some(Arc::from("n1")),
+        task_group: group,
+        ..AskSpec::new("a", of(1, 1))
+    };
+    let (ask, _) = world.asks.put(spec, 0, 1);
+    assert_eq!(world.next(&mut Search::default()), world.in_place(ask, 0));
+}
+
+#[test]
+fn nobody_is_paired_while_no_placeholder_is_free_in_the_group() {
+    let mut world = World::new(&[of(2, 2)]);
+    world.asks.put(AskSpec::new("of no group", of(1, 1)), 0, 7);
+    assert_eq!(world.next(&mut Search::default()), NextPair::Nothing);
+}

@@ -1,0 +1,160 @@
+//! The placeholders of an application: how many each task group has, and what became of them; for
+//! people, `docs/gangs.md`.
+//!
+//! # Why counted
+//! An RM that runs members of a gang together first asks for placeholders, which are scheduled as
+//! any ask and hold places until the real members take them. Nobody tells the scheduler how many
+//! members a group has. So it counts: a real member waits for a placeholder of its group as long as
+//! one may still come or be given up ([`Gang::is_usable`]), and is scheduled like any other ask
+//! afterwards.
+//!
+//! # Invariants
+//! * Of each group, `count` = placeholders asked for and not placed + placed + `replaced` +
+//!   `timed_out`.
+//! * [`Group::free`] has exactly the placeholders that nobody takes the place of and that the RM was
+//!   not asked to end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::allocations::AllocationId;
+use crate::values::resources::Resources;
+
+/// The placeholders of one task group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// The size of the first placeholder that was seen.
+    pub min_resource: Resources,
+    /// Placeholders in all.
+    pub count: u64,
+    /// Those whose place was taken.
+    pub replaced: u64,
+    /// Those that ended otherwise.
+    pub timed_out: u64,
+    /// Placed ones that are free to be taken, by creation time (ns since the epoch) and UUID.
+    pub free: BTreeMap<(i64, Arc<str>), AllocationId>,
+}
+
+/// What became of a placeholder that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceholderEnd {
+    /// The RM says that its place is taken.
+    Replaced,
+    /// Anything else: its time was over, it was stopped, preempted, or lost with its node.
+    TimedOut,
+}
+
+/// The placeholders of an application, by task group.
+#[derive(Clone, Debug, Default)]
+pub struct Gang {
+    /// What all its placeholders together want, as it was submitted; nothing if that was not said.
+    pub placeholder_ask: Resources,
+    /// The number of the deadline of its placeholders, while one is set.
+    pub timer: Option<u64>,
+    groups: BTreeMap<Arc<String>, Group>,
+}
+
+impl Gang {
+    /// A gang without placeholders.
+    pub fn new(placeholder_ask: Resources) -> Self {
+        Self { placeholder_ask, ..Self::default() }
+    }
+
+    /// Every group that has or had placeholders, by name.
+    pub fn groups(&self) -> impl Iterator<Item = (&Arc<String>, &Group)> {
+        self.groups.iter()
+    }
+
+    /// What is counted of a group.
+    pub fn group(&self, name: &String) -> Option<&Group> {
+        self.groups.get(name)
+    }
+
+    /// Whether a real member of the group waits for a placeholder: one is still to be placed, is
+    /// placed, or is about to go.
+    pub fn is_usable(&self, name: &String) -> bool {
+        self.groups.get(name).is_some_and(|group| group.count > group.replaced + group.timed_out)
+    }
+
+    /// Whether any placeholder is free to be taken.
+    pub fn has_free(&self) -> bool {
+        self.groups.values().any(|group| !group.free.is_empty())
+    }
+
+    /// This many more placeholders are asked for, or reported.
+    pub fn add(&mut self, name: &Arc<String>, size: &Resources, more: u64) {
+        let group = self.groups.entry(Arc::clone(name)).or_default();
+        if group.count == 0 {
+            group.min_resource.clone_from(size);
+        }
+        group.count += more;
+    }
+
+    /// This many fewer placeholders are asked for, because the RM changed its ask.
+    pub fn take_off(&mut self, name: &String, fewer: u64) {
+        if let Some(group) = self.groups.get_mut(name) {
+            group.count = group.count.saturating_sub(fewer);
+        }
+    }
+
+    /// These placeholders are gone, or will not be placed any more.
+    pub fn end(&mut self, name: &String, end: PlaceholderEnd, how_many: u64) {
+        if let Some(group) = self.groups.get_mut(name) {
+            match end {
+                PlaceholderEnd::Replaced => group.replaced += how_many,
+                PlaceholderEnd::TimedOut => group.timed_out += how_many,
+            }
+        }
+    }
+
+    /// A placeholder is placed, or nobody takes its place after all: it is free to be taken.
+    pub fn put_free(&mut self, name: &String, key: (i64, Arc<str>), id: AllocationId) {
+        if let Some(group) = self.groups.get_mut(name) {
+            group.free.insert(key, id);
+        }
+    }
+
+    /// A placeholder is free no longer.
+    pub fn take_free(&mut self, name: &String, key: &(i64, Arc<str>)) {
+        if let Some(group) = self.groups.get_mut(name) {
+            group.free.remove(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_wait_for_placeholders_until_each_is_replaced_or_gone() {
+        let (size, name) = (Resources::of(&[("vcore", 2)]), Arc::new("workers".to_owned()));
+        let mut gang = Gang::default();
+        assert!(!gang.is_usable(&name), "a group without placeholders");
+        gang.add(&name, &size, 2);
+        gang.add(&name, &Resources::of(&[("vcore", 9)]), 1);
+        assert_eq!(gang.group(&name).map(|group| group.min_resource.clone()), Some(size));
+        gang.end(&name, PlaceholderEnd::Replaced, 2);
+        assert!(gang.is_usable(&name), "one of three is left");
+        gang.end(&name, PlaceholderEnd::TimedOut, 1);
+        assert!(!gang.is_usable(&name));
+        gang.add(&name, &Resources::new(), 1);
+        assert!(gang.is_usable(&name), "another one is asked for");
+    }
+
+    #[test]
+    fn a_free_placeholder_is_listed_in_order_of_its_creation() {
+        let name = Arc::new("g".to_owned());
+        let mut gang = Gang::default();
+        gang.add(&name, &Resources::new(), 2);
+        let [first, second] = [1, 2].map(AllocationId::numbered);
+        gang.put_free(&name, (7, Arc::from("b")), second);
+        gang.put_free(&name, (5, Arc::from("z")), first);
+        let free =
+            |gang: &Gang| gang.group(&name).unwrap().free.values().copied().collect::<Vec<_>>();
+        assert_eq!(free(&gang), [first, second]);
+        gang.take_free(&name, &(5, Arc::from("z")));
+        assert_eq!(free(&gang), [second]);
+        assert!(gang.has_free());
+    }
+}

@@ -1,0 +1,537 @@
+//! Placeholders: members of a task group take their places, and their time ends. For people,
+//! `docs/gangs.md`.
+//!
+//! # How a member takes a place
+//! An offer that looks for pairs reaches the application ([`Application::pair`]); which member takes
+//! which place is a rule ([`monoceros_rules::decide::pairs`]). The node is asked whether the member
+//! may run there. If so, the RM is asked to end the placeholder, and the member is *on its way*: it
+//! is not pending, and holds nothing but, where it goes to another node, its room there. When the RM
+//! says that the placeholder is gone, both change places in one step ([`Application::swap`]).
+//!
+//! # Invariants
+//! * Whoever takes a placeholder out of the table swaps it with the member that takes its place, or
+//!   has that member wait again ([`Application::unpair`]).
+//! * The RM is asked once to end a placeholder.
+//! * While a placeholder is placed and the application is Accepted or Running, a deadline is set.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_rules::decide::attempt::Candidate;
+use monoceros_rules::decide::pairs::{self, NextPair, Pair, Search};
+use monoceros_rules::decide::parking::retry_after;
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::order::keys::AskKey;
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
+use monoceros_rules::values::epoch::Growth;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving, Pairing};
+use monoceros_rules::work::application::{GangStyle, PLACEHOLDER_TIMEOUT as TIMEOUT_TEXT};
+use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::work::asks::{AskSlot, TaskGroup};
+use monoceros_rules::work::gang::PlaceholderEnd;
+
+use super::Application;
+use super::ops::VisitEffects;
+use crate::events::{Event, EventKind};
+use crate::step::{
+    Alarm, Baton, Ending, NodeWork, Notice, PLACEHOLDER_TIMEOUT, Placement, Released, Takes,
+};
+
+/// The tag of an application that says since when its placeholders may wait, in seconds since the
+/// epoch: a restart of the scheduler does not prolong their time.
+const CREATION_TIME: &str = "yunikorn.apache.org/creationTime";
+
+/// The search for members that take the places of placeholders.
+#[derive(Default)]
+pub(super) struct Pairs {
+    search: Search,
+    /// When an offer that looks for pairs is to come here.
+    pub(super) waits: WaitSet,
+    /// How often it was in vain in a row when nothing but time had passed.
+    in_a_row: u32,
+    /// Numbers the refusals, so that an earlier deadline is known to be stale.
+    retry: u32,
+    by_time: bool,
+    /// The growth of the node index when the search began.
+    since: Growth,
+}
+
+impl Application {
+    /// Looks for members that may take the places of placeholders until a node is asked, or gives
+    /// the offer back.
+    pub(super) fn pair(&mut self, mut baton: Box<Baton>) {
+        loop {
+            let Some(gang) = &self.book.gang else { break };
+            let found = pairs::next(&self.book.asks, gang, &mut self.pairs.search, &baton.books);
+            match found {
+                NextPair::TooSmall(placeholder) => {
+                    let why = "placeholder is smaller than the member that would take its place";
+                    self.end_placeholder(placeholder, why, &mut baton);
+                }
+                NextPair::InPlace(Pair { ask, placeholder }) => {
+                    let Some(entry) = baton.books.allocations.get(placeholder) else { break };
+                    let node = entry.node;
+                    let alternatives = Vec::new();
+                    let candidate = Candidate { ask, node, alternatives, is_continued: true };
+                    return self.place(
+                        baton,
+                        candidate,
+                        Some(Takes { placeholder, in_place: true }),
+                    );
+                }
+                NextPair::Elsewhere(Pair { ask, placeholder }) => {
+                    match self.attempt(&baton, |attempt| attempt.node_for(ask)) {
+                        Ok(candidate) => {
+                            let takes = Takes { placeholder, in_place: false };
+                            return self.place(baton, candidate, Some(takes));
+                        }
+                        Err(_) => self.pairs.search.refused_elsewhere(),
+                    }
+                }
+                NextPair::Nothing => break,
+            }
+        }
+        self.rest_pairs(&mut baton);
+        self.rise(baton);
+    }
+
+    /// No member can take a place now: it waits for a node to grow, or for some time.
+    fn rest_pairs(&mut self, baton: &mut Baton) {
+        let at = self.epoch(baton);
+        self.declined.note(Phase::Pairs, at);
+        let pairs = &mut self.pairs;
+        if !pairs.search.met_refusals() {
+            pairs.waits = WaitSet::Nothing;
+            return;
+        }
+        pairs.waits = WaitSet::Parked(Box::new(Parked::refused(&Resources::new(), at)));
+        let by_time = std::mem::take(&mut pairs.by_time);
+        pairs.in_a_row = if by_time { pairs.in_a_row.saturating_add(1) } else { 1 };
+        pairs.retry = pairs.retry.wrapping_add(1);
+        let retry = pairs.retry;
+        let id = Arc::clone(&self.book.id);
+        let alarm = Alarm::PairRetry { application: self.slot, id, retry };
+        baton.alarms.push((retry_after(self.pairs.in_a_row), alarm));
+        // What a node said counts until something changes.
+        baton.directory.refused.insert(self.slot);
+    }
+
+    /// Something changed that members of this task group and its placeholders wait for: they are
+    /// looked at again, if there are both. Says whether there are.
+    pub(super) fn look_for_pairs(&mut self, group: &TaskGroup) -> bool {
+        let free = self.book.gang.as_ref().and_then(|gang| gang.group(group));
+        let may_pair =
+            free.is_some_and(|group| !group.free.is_empty()) && self.book.asks.has_members(group);
+        if may_pair {
+            self.pairs.search = Search::default();
+            (self.pairs.waits, self.pairs.by_time) = (WaitSet::Due, false);
+        }
+        may_pair
+    }
+
+    /// What nodes said of members does not count any more.
+    pub(super) fn invalidate_pairs(&mut self) -> bool {
+        let rests = matches!(self.pairs.waits, WaitSet::Parked(_));
+        if rests {
+            self.pairs.search = Search::default();
+            self.pairs.waits = WaitSet::Due;
+        }
+        rests
+    }
+
+    /// Some time has passed since members were refused.
+    pub(super) fn retry_pairs(&mut self, retry: u32, effects: &mut VisitEffects) {
+        if self.pairs.retry == retry && self.invalidate_pairs() {
+            self.pairs.by_time = true;
+            effects.touched = true;
+        }
+    }
+
+    /// The offer has reached the application in the phase of pairs: nodes that have grown since may
+    /// think otherwise of members that they refused.
+    pub(super) fn begin_pairs(&mut self, baton: &Baton) {
+        let growth = baton.books.nodes.growth();
+        if matches!(self.pairs.waits, WaitSet::Parked(_)) {
+            self.pairs.by_time = false;
+            self.pairs.waits = WaitSet::Due;
+        } else if self.pairs.since == growth {
+            return;
+        }
+        (self.pairs.search, self.pairs.since) = (Search::default(), growth);
+    }
+
+    /// The node refused the member, or has no room for it.
+    pub(super) fn pair_refused(
+        &mut self,
+        mut baton: Box<Baton>,
+        placement: &Placement,
+        takes: Takes,
+    ) {
+        baton.books.allocations.remove(placement.allocation);
+        let slot = placement.ask;
+        if takes.in_place {
+            let key = self.ask_key(slot);
+            self.pairs.search.refused_in_place(key, placement.node);
+        } else {
+            self.pairs.search.refused_elsewhere();
+        }
+        if !placement.refusals.is_empty() {
+            self.book.asks.ask_mut(slot).refusals_mut().reasons = placement.refusals.clone();
+            self.tell_refusals(&mut baton, slot);
+        }
+        if baton.offer.level() >= baton.offer.frames.len() {
+            self.pair(baton);
+        } else {
+            self.rise(baton);
+        }
+    }
+
+    /// The node of a placeholder has answered that it does not take the member.
+    pub(super) fn refused_in_place(&mut self, slot: AskSlot, node: NodeSlot) {
+        let key = self.ask_key(slot);
+        self.pairs.search.refused_in_place(key, node);
+        self.pairs.waits = WaitSet::Due;
+    }
+
+    /// The member waits for the answer of the RM's predicate.
+    pub(super) fn await_place(
+        &mut self,
+        mut baton: Box<Baton>,
+        placement: &Placement,
+        takes: Takes,
+    ) {
+        let priority = self.book.asks.priority();
+        self.set_on_its_way(placement, takes, &mut baton);
+        self.go_on(baton, priority, &LedgerDelta::default());
+    }
+
+    fn ask_key(&self, slot: AskSlot) -> AskKey {
+        let ask = self.book.asks.ask(slot);
+        AskKey::new(ask.priority, ask.created_ns, ask.sequence)
+    }
+
+    /// The node has said yes: the member is on its way, and the RM is asked to end the placeholder.
+    pub(super) fn take_place(
+        &mut self,
+        mut baton: Box<Baton>,
+        placement: &Placement,
+        takes: Takes,
+    ) {
+        let priority = self.book.asks.priority();
+        self.set_on_its_way(placement, takes, &mut baton);
+        self.give_way(placement.allocation, takes, &mut baton);
+        self.go_on(baton, priority, &LedgerDelta::default());
+    }
+
+    /// The member is on its way, or waits for its predicate: it is not pending any more, and its
+    /// placeholder is free for nobody else.
+    pub(super) fn set_on_its_way(
+        &mut self,
+        placement: &Placement,
+        takes: Takes,
+        baton: &mut Baton,
+    ) {
+        let (id, Takes { placeholder, in_place }) = (placement.allocation, takes);
+        self.book.asks.hold_one(placement.ask, id);
+        self.book.waits_in_place(id);
+        let table = &mut baton.books.allocations;
+        if let Some(entry) = table.get_mut(id) {
+            entry.pairing = Pairing::Takes { placeholder, in_place };
+        }
+        if let Some(entry) = table.get_mut(placeholder) {
+            entry.pairing = Pairing::GivesWay(id);
+        }
+        self.take_free(placeholder, baton);
+        baton.offer.pair(&placement.spec.resources);
+    }
+
+    /// The RM is asked to end the placeholder whose place is taken.
+    pub(super) fn give_way(&mut self, real: AllocationId, takes: Takes, baton: &mut Baton) {
+        let table = &mut baton.books.allocations;
+        let key = table.get(real).map(|entry| Arc::clone(entry.key()));
+        let Some(entry) = table.get_mut(takes.placeholder) else { return };
+        entry.leaving = Some(Leaving::Released);
+        let id = &self.book.id;
+        let mut released = Released::of(id, entry, Ending::Replaced, "placeholder replaced by");
+        released.replaced_by = key;
+        tracing::debug!(
+            application = %self.book.id,
+            placeholder = %released.uuid,
+            by = released.replaced_by.as_deref().unwrap_or_default(),
+            "placeholder gives way"
+        );
+        baton.notices.push(Notice::Released(Box::new(released)));
+    }
+
+    /// The RM is asked to end a placeholder because its time is over or it is of no use, unless it
+    /// was asked already. A member that waits for the predicate of its place waits again.
+    fn end_placeholder(&mut self, id: AllocationId, why: &'static str, baton: &mut Baton) {
+        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        if entry.leaving.is_some() {
+            return;
+        }
+        entry.leaving = Some(Leaving::Released);
+        let released = Released::of(&self.book.id, entry, Ending::Timeout, why);
+        baton.notices.push(Notice::Released(Box::new(released)));
+        self.take_free(id, baton);
+    }
+
+    /// A placeholder is free no longer.
+    fn take_free(&mut self, id: AllocationId, baton: &Baton) {
+        if let (Some(entry), Some(gang)) = (baton.books.allocations.get(id), &mut self.book.gang)
+            && let Some(group) = entry.spec.place_in()
+        {
+            gang.take_free(group, &(entry.created_ns, Arc::clone(&entry.uuid)));
+        }
+    }
+
+    /// A placeholder is an allocation from now on, with its name: it is free to be taken, and the
+    /// time of all begins with the first.
+    pub(super) fn placeholder_settled(&mut self, id: AllocationId, baton: &mut Baton) {
+        let Some(entry) = baton.books.allocations.get(id) else { return };
+        let Some(group) = entry.spec.place_in() else { return };
+        let key = (entry.created_ns, Arc::clone(&entry.uuid));
+        self.book.gang_mut().put_free(group, key, id);
+        let group = Arc::clone(group);
+        self.look_for_pairs(&group);
+        self.arm_placeholders(baton);
+    }
+
+    /// Sets the deadline of the placeholders, if they need one and have none.
+    pub(super) fn arm_placeholders(&mut self, baton: &mut Baton) {
+        let needs_one =
+            matches!(self.book.state(), ApplicationState::Accepted | ApplicationState::Running);
+        let Some(gang) = &mut self.book.gang else { return };
+        if !needs_one || gang.timer.is_some() {
+            return;
+        }
+        let timeout = self.book.execution_timeout_ms;
+        let timeout = timeout.map_or(PLACEHOLDER_TIMEOUT, |ms| Duration::from_millis(ms.get()));
+        let tags = self.book.tags.as_ref();
+        let created = tags.and_then(|tags| tags.get(CREATION_TIME)?.parse::<i64>().ok());
+        let created_ns = created.and_then(|seconds| seconds.checked_mul(1_000_000_000));
+        let wait = match created_ns {
+            None => timeout,
+            Some(created_ns) => {
+                let age = u64::try_from(baton.now_ns.saturating_sub(created_ns)).unwrap_or(0);
+                timeout.saturating_sub(Duration::from_nanos(age)).max(Duration::from_millis(1))
+            }
+        };
+        let id = Arc::clone(&self.book.id);
+        let alarm = Alarm::PlaceholderTimeout { application: self.slot, id };
+        gang.timer = Some(baton.arm(wait, alarm));
+    }
+
+    /// Takes the deadline of the placeholders back, if there are none any more.
+    pub(super) fn disarm_placeholders(&mut self, baton: &mut Baton) {
+        let is_needed = !self.book.placeholders().is_zero() && !self.book.state().is_terminated();
+        if let Some(gang) = self.book.gang.as_mut().filter(|_| !is_needed) {
+            baton.disarmed.extend(gang.timer.take());
+        }
+    }
+
+    /// The placeholders have waited for as long as they may. A gang in which something real runs
+    /// goes on without them; any other gives up, for good or to be scheduled as an ordinary
+    /// application.
+    pub(super) fn placeholders_over(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        let Some(gang) = &mut self.book.gang else { return };
+        gang.timer = None;
+        if matches!(self.book.state(), ApplicationState::Running | ApplicationState::Completing) {
+            return self.end_placeholders("placeholder timeout", baton, effects);
+        }
+        let event = match self.book.gang_style {
+            GangStyle::Soft => ApplicationEvent::Resume,
+            GangStyle::Hard => ApplicationEvent::Fail,
+        };
+        self.book.fire_because(event, TIMEOUT_TEXT, baton.now_ns, &mut self.changes);
+        effects.delta.running += self.tell_changes(baton);
+        self.end_placeholders("placeholder timeout", baton, effects);
+        let in_flight = self.book.gang_style == GangStyle::Soft;
+        self.give_up_asks(in_flight, baton, effects);
+        effects.left.asks = true;
+        effects.touched = true;
+    }
+
+    /// The RM is asked to end every placeholder that it was not asked to end before.
+    pub(super) fn end_placeholders(
+        &mut self,
+        why: &'static str,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        for id in self.all_allocations() {
+            let Some(entry) = baton.books.allocations.get(id) else { continue };
+            if !entry.spec.placeholder || entry.leaving.is_some() {
+                continue;
+            }
+            if let Some(real) = entry.gives_way_to() {
+                self.unpair(real, None, baton, effects);
+            }
+            self.end_placeholder(id, why, baton);
+        }
+    }
+
+    /// Every pending ask is given up, and the RM is told. Members that are on their way go on where
+    /// `keeps_pairs`.
+    fn give_up_asks(&mut self, keeps_pairs: bool, baton: &mut Baton, effects: &mut VisitEffects) {
+        for key in self.book.asks.pending_keys(None) {
+            let Some(slot) = self.book.asks.slot_of(&key) else { continue };
+            if keeps_pairs {
+                self.give_up_asked(slot, baton, effects);
+            } else {
+                self.give_up_ask(slot, baton, effects);
+            }
+            let form = self.book.asks.ask(slot).form;
+            if self.withdraw_slot(slot, EventKind::AskTimedOut, baton, effects) {
+                baton.notices.push(Notice::AskReleased {
+                    form,
+                    key,
+                    application: Arc::clone(&self.book.id),
+                    message: "placeholder timeout",
+                });
+            }
+        }
+    }
+
+    /// The placeholder is gone: the member that takes its place is an allocation from now on. The
+    /// node of the placeholder may be gone with it.
+    pub(super) fn swap(
+        &mut self,
+        placeholder: AllocationId,
+        event: EventKind,
+        answer: Option<&'static str>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(old) = baton.books.allocations.remove(placeholder) else { return };
+        let Some(real) = old.gives_way_to() else { return };
+        let is_node_gone = event == EventKind::AllocationLostNode;
+        baton.disarmed.extend(old.deadline);
+        let Some(entry) = baton.books.allocations.get_mut(real) else { return };
+        let in_place = matches!(entry.pairing, Pairing::Takes { in_place: true, .. });
+        entry.pairing = Pairing::Took { created_ns: old.created_ns };
+        let (resources, node) = (entry.resources().clone(), entry.node);
+        let slot = self.book.asks.slot_of(entry.key());
+        let slot = slot.expect("an ask stays while a placement of it waits");
+        let change = resources.minus(old.resources()).pruned();
+        let work = if in_place {
+            NodeWork::Swap { placeholder, real, change: change.clone() }
+        } else {
+            NodeWork::Release(placeholder, old.resources().clone())
+        };
+        if !is_node_gone {
+            effects.node_work.push((old.node, work));
+        }
+        self.book.allocations.remove(&old.uuid);
+        let now_ns = baton.now_ns;
+        let amounts = (old.resources(), &resources);
+        self.book.swapped(amounts, real, now_ns, &mut self.changes);
+        effects.loosens |= change.has_negative();
+        effects.delta.allocated.add(&change);
+        effects.touched = true;
+        self.forget_placeholder(&old, PlaceholderEnd::Replaced, effects);
+        self.drop_instance(&old, placeholder);
+        self.tell_discharge(old.resources(), baton, effects);
+        effects.happens(baton, |at| {
+            self.event(event, at).referring(&old.uuid).amount(old.resources())
+        });
+        if !is_node_gone {
+            effects.happens(baton, |at| {
+                let id = baton.books.nodes.id(old.node);
+                let gone = Event::of(EventKind::NodeAllocationRemoved, id, at);
+                gone.referring(&old.uuid).amount(old.resources())
+            });
+        }
+        baton.tally.released();
+        baton.directory.counts(self.leaf_facts.slot).released += 1;
+        if let Some(message) = answer {
+            let released = Released::of(&self.book.id, &old, Ending::StoppedByRm, message);
+            baton.notices.push(Notice::Released(Box::new(released)));
+        }
+        let uuid = self.book.next_uuid(slot);
+        self.book.asks.settle_one(slot, real);
+        let allocated = self.bind(baton, real, uuid);
+        effects.delta.running += self.tell_changes(baton);
+        baton.notices.append(&mut effects.discharged);
+        Self::tell_allocated(baton, allocated);
+        self.disarm_placeholders(baton);
+        baton.books.unsettled.changed(old.node);
+        baton.books.unsettled.changed(node);
+    }
+
+    /// A member that is on its way, or waits for the predicate of its place, waits again. What it
+    /// held on another node is let go of, unless that node is gone. Says which ask it is of.
+    pub(super) fn unpair(
+        &mut self,
+        real: AllocationId,
+        gone: Option<NodeSlot>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) -> Option<AskSlot> {
+        let entry = baton.books.allocations.get(real)?;
+        if let Some(number) = entry.question {
+            return self.give_up_question(number, gone, baton, effects);
+        }
+        let entry = baton.books.allocations.remove(real)?;
+        let Pairing::Takes { in_place, .. } = entry.pairing else { return None };
+        self.part(&entry, baton);
+        self.book.waits_no_longer(real);
+        if !in_place && gone != Some(entry.node) {
+            let work = NodeWork::Release(real, entry.resources().clone());
+            effects.node_work.push((entry.node, work));
+        }
+        let slot = self.book.asks.slot_of(entry.key())?;
+        let pending = self.book.asks.take_back(slot, real);
+        effects.pends(&pending);
+        baton.books.unsettled.changed(entry.node);
+        Some(slot)
+    }
+
+    /// A placement does not take the place of its placeholder after all. A placeholder that the RM
+    /// was not asked to end is free again.
+    pub(super) fn part(&mut self, entry: &Allocation, baton: &mut Baton) {
+        let Some(placeholder) = entry.takes() else { return };
+        let Some(old) = baton.books.allocations.get_mut(placeholder) else { return };
+        old.pairing = Pairing::None;
+        if old.leaving.is_none()
+            && let Some(group) = old.spec.place_in()
+        {
+            let key = (old.created_ns, Arc::clone(&old.uuid));
+            let group = Arc::clone(group);
+            self.book.gang_mut().put_free(&group, key, placeholder);
+            self.pairs.search.returns();
+            self.pairs.waits = WaitSet::Due;
+        }
+    }
+
+    /// A placeholder has left every holder.
+    pub(super) fn forget_placeholder(
+        &mut self,
+        entry: &Allocation,
+        end: PlaceholderEnd,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(group) = entry.spec.place_in() else { return };
+        let gang = self.book.gang_mut();
+        gang.take_free(group, &(entry.created_ns, Arc::clone(&entry.uuid)));
+        gang.end(group, end, 1);
+        self.placeholders_fewer(group, effects);
+    }
+
+    /// A placeholder is not placed any more, and its ask is pending again.
+    pub(super) fn leave_place(&mut self, entry: &Allocation) {
+        if let (Some(group), Some(gang)) = (entry.spec.place_in(), &mut self.book.gang) {
+            gang.take_free(group, &(entry.created_ns, Arc::clone(&entry.uuid)));
+        }
+    }
+
+    /// A task group has fewer placeholders, placed or asked for: without any, its members are
+    /// scheduled like any ask.
+    pub(super) fn placeholders_fewer(&mut self, group: &TaskGroup, effects: &mut VisitEffects) {
+        if !self.book.waits_for_placeholders(group) {
+            effects.touched |= self.book.asks.wake_members(group);
+        }
+    }
+}
