@@ -22,6 +22,8 @@ pub(crate) enum Word {
     AppUpdated(si::UpdatedApplication),
     Allocated(si::Allocation),
     Released(si::AllocationRelease),
+    /// The scheduler ends an ask.
+    AskReleased(si::AllocationAskRelease),
     /// In `rejected`.
     AskRejected(si::RejectedAllocationAsk),
     /// In `rejectedAllocations`.
@@ -57,6 +59,10 @@ impl fmt::Display for Word {
             Self::Released(gone) => {
                 let name = name(&gone.application_id, &gone.allocation_key, &gone.uuid);
                 write!(f, "{name} released: {}", kind_name(gone.termination_type))
+            }
+            Self::AskReleased(gone) => {
+                let (app, key) = (&gone.application_id, &gone.allocation_key);
+                write!(f, "ask {app}/{key} released: {}", kind_name(gone.termination_type))
             }
             Self::AskRejected(ask) => {
                 let (app, key) = (&ask.application_id, &ask.allocation_key);
@@ -148,7 +154,7 @@ impl ResourceManagerCallback for Ear {
         self.hear(response.rejected.into_iter().map(Word::AskRejected));
         self.hear(response.rejected_allocations.into_iter().map(Word::AllocationRejected));
         self.hear(response.released.into_iter().map(Word::Released));
-        assert!(response.released_asks.is_empty(), "nothing ends asks yet");
+        self.hear(response.released_asks.into_iter().map(Word::AskReleased));
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {

@@ -364,6 +364,8 @@ fn app_item() -> impl Strategy<Value = Item> {
             tags: Vec::new(),
             partition: String::new(),
             gang: Amounts::default(),
+            style: String::new(),
+            timeout_ms: 0,
         }
     })
 }
@@ -402,7 +404,7 @@ fn item(kind: Kind) -> impl Strategy<Value = Item> {
         }),
         2 => key().prop_map(Item::ForeignGone),
         3 => (app(), prop_oneof![4 => key(), 1 => Just(String::new())])
-            .prop_map(|(app, key)| Item::Withdraw { app, key }),
+            .prop_map(move |(app, key)| Item::Withdraw { app, key, kind: stopped }),
         25 => (app(), which(), kinds).prop_map(|(app, which, kind)| Item::Release {
             app,
             which,
@@ -530,8 +532,8 @@ pub(crate) fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
     let mut say = |item| all.push(Step::Send { items: vec![item], waits: true });
     for app in (1..=APPS).map(|number| format!("a{number}")) {
         if releases_first {
-            say(Item::Withdraw { app: app.clone(), key: String::new() });
             let kind = TerminationType::StoppedByRm as i32;
+            say(Item::Withdraw { app: app.clone(), key: String::new(), kind });
             say(Item::Release { app: app.clone(), which: Which::All, kind });
         }
         say(Item::RemoveApp(app));

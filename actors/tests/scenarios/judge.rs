@@ -168,6 +168,7 @@ impl Judge {
                 }
             }
             Word::Released(gone) => self.releases(gone),
+            Word::AskReleased(gone) => self.ends_ask(gone),
             Word::AskRejected(ask) => self.rejects(&ask.application_id, &ask.allocation_key),
             Word::AllocationRejected(ask) => {
                 self.rejects(&ask.application_id, &ask.allocation_key);
@@ -240,7 +241,12 @@ impl Judge {
             let to = state_of(&old).on(event);
             to == Ok(Transition::To(state_of(state)))
         };
-        let events = [ApplicationEvent::Run, ApplicationEvent::Complete, ApplicationEvent::Fail];
+        let events = [
+            ApplicationEvent::Run,
+            ApplicationEvent::Complete,
+            ApplicationEvent::Fail,
+            ApplicationEvent::Resume,
+        ];
         if !events.into_iter().any(leads) {
             self.wrong
                 .push(format!("{id} goes from {old} to {state}, which the diagram does not have"));
@@ -273,12 +279,25 @@ impl Judge {
                     self.wrong.push(format!("nobody asked to release {id:?}"));
                 }
             }
-            Ok(TerminationType::Timeout) => {
+            Ok(TerminationType::Timeout | TerminationType::PlaceholderReplaced) => {
                 if !self.ending.insert(id.clone()) {
                     self.wrong.push(format!("{id:?} is told to end twice"));
                 }
             }
             other => self.wrong.push(format!("{id:?} is released with {other:?}")),
+        }
+    }
+
+    /// An ask ends by the scheduler only when a gang did not come together in time.
+    fn ends_ask(&mut self, gone: &si::AllocationAskRelease) {
+        let id = (&gone.application_id, &gone.allocation_key);
+        if gone.termination_type != TerminationType::Timeout as i32 {
+            let kind = gone.termination_type;
+            self.wrong.push(format!("the ask {id:?} ends with {kind}"));
+        }
+        let state = self.apps.get(&gone.application_id).map(String::as_str);
+        if !matches!(state, Some("Resuming" | "Failing")) {
+            self.wrong.push(format!("the ask {id:?} ends while its application is {state:?}"));
         }
     }
 

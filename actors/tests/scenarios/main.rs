@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ear;
+mod ending;
 mod given;
 mod histories;
 mod judge;

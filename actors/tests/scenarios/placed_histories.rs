@@ -50,6 +50,8 @@ fn placed() -> impl Strategy<Value = Item> {
             tags: [a, b, c, d, e].into_iter().flatten().collect(),
             partition: String::new(),
             gang: Amounts(gang),
+            style: String::new(),
+            timeout_ms: 0,
         })
 }
 

@@ -56,11 +56,12 @@ pub(crate) fn message(rm: &str, items: &[Item]) -> Message {
                     ..Default::default()
                 });
             }
-            Item::Withdraw { app, key } => {
+            Item::Withdraw { app, key, kind } => {
                 releases(&mut allocation).allocation_asks_to_release.push(
                     si::AllocationAskRelease {
                         application_id: app.clone(),
                         allocation_key: key.clone(),
+                        termination_type: *kind,
                         ..Default::default()
                     },
                 );
@@ -117,7 +118,10 @@ fn node_info(words: &NodeWords, action: ActionFromRm) -> si::NodeInfo {
 }
 
 fn new_application(item: &Item) -> si::AddApplicationRequest {
-    let Item::App { id, queue, user, groups, tags, partition, gang } = item else { unreachable!() };
+    let Item::App { id, queue, user, groups, tags, partition, gang, style, timeout_ms } = item
+    else {
+        unreachable!()
+    };
     let groups = groups.split(',').filter(|group| !group.is_empty()).map(str::to_owned);
     // Nobody in particular; `-` is the empty name.
     let user = match user.as_str() {
@@ -132,7 +136,8 @@ fn new_application(item: &Item) -> si::AddApplicationRequest {
         ugi: Some(si::UserGroupInformation { user: user.to_owned(), groups: groups.collect() }),
         tags: tags.iter().cloned().collect(),
         placeholder_ask: (!gang.0.is_empty()).then(|| resource(gang)),
-        ..Default::default()
+        gang_scheduling_style: style.clone(),
+        execution_timeout_milli_seconds: *timeout_ms,
     }
 }
 
@@ -147,6 +152,10 @@ fn tags(wish: &Wish) -> BTreeMap<String, String> {
     tags
 }
 
+fn task_group(wish: &Wish) -> String {
+    wish.placeholder.as_ref().unwrap_or(&wish.group).clone()
+}
+
 fn ask(wish: &Wish) -> si::AllocationAsk {
     si::AllocationAsk {
         allocation_key: wish.key.clone(),
@@ -158,7 +167,7 @@ fn ask(wish: &Wish) -> si::AllocationAsk {
         execution_timeout_milli_seconds: wish.timeout_ms,
         tags: tags(wish),
         placeholder: wish.placeholder.is_some(),
-        task_group_name: wish.placeholder.clone().unwrap_or_default(),
+        task_group_name: task_group(wish),
         ..Default::default()
     }
 }
@@ -174,7 +183,7 @@ fn existing(wish: &Wish, node: &str) -> si::Allocation {
         priority: wish.priority,
         allocation_tags: tags(wish),
         placeholder: wish.placeholder.is_some(),
-        task_group_name: wish.placeholder.clone().unwrap_or_default(),
+        task_group_name: task_group(wish),
         ..Default::default()
     }
 }

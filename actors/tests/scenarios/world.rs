@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::Expect;
-use monoceros_actors::snapshot::QueueSnapshot;
+use monoceros_actors::snapshot::{AllocationSnapshot, QueueSnapshot, UsageSnapshot};
 use monoceros_actors::{
     ObjectState, ResourceManagerCallback, Scheduler, SchedulerHandle, UpdateError,
 };
@@ -20,6 +20,7 @@ use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
 use monoceros_rules::values::resources::Resources;
 
 use crate::ear::{Answer, Ear, Predicates, Word};
+use crate::ending::Endings;
 use crate::judge::Judge;
 use crate::script::{Amounts, Item, QueueWords, Script, Show, Step};
 use crate::wire::{self, Message};
@@ -146,6 +147,7 @@ async fn send(scheduler: &SchedulerHandle, rm: &str, items: &[Item]) -> Result<(
 struct Side {
     ear: Arc<Ear>,
     judge: Judge,
+    endings: Endings,
     /// Ears of earlier sessions, which must hear nothing more.
     deaf: Vec<Arc<Ear>>,
     /// Its partition was lost: nothing can be compared until it registers again.
@@ -217,6 +219,14 @@ impl World {
                     self.settle().await;
                 }
             }
+            Step::Confirm(which) => {
+                let items = self.side().await.endings.confirm(*which);
+                self.say(&items).await;
+            }
+            Step::ConfirmAgain(number) => {
+                let items = self.side().await.endings.confirm_again(*number);
+                self.say(&items).await;
+            }
             Step::Refuse { key, node } => self.answer(key, node, Some(Answer::Refuses)).await,
             Step::Explode { key, node } => self.answer(key, node, Some(Answer::Panics)).await,
             Step::Waver { key, node } => self.answer(key, node, Some(Answer::Wavers)).await,
@@ -261,8 +271,8 @@ impl World {
                     control.set_predicates(monoceros_actors::Predicates::Remote { in_flight });
                     ear.predicates().dice = matches!(self.how, How::Dice(_));
                 }
-                let (judge, deaf) = (Judge::default(), Vec::new());
-                let side = Side { ear, judge, deaf, is_lost: false };
+                let (judge, endings, deaf) = <(Judge, Endings, Vec<_>)>::default();
+                let side = Side { ear, judge, endings, deaf, is_lost: false };
                 if let Some(old) = self.sides.insert(self.present.clone(), side) {
                     old.ear.take();
                     let deaf = old.deaf.into_iter().chain([old.ear]).collect();
@@ -362,6 +372,14 @@ impl World {
         }
     }
 
+    /// Sends these items, if there are any, and waits.
+    async fn say(&mut self, items: &[Item]) {
+        if !items.is_empty() {
+            self.send(items, true).await;
+            self.settle().await;
+        }
+    }
+
     async fn send(&mut self, items: &[Item], waits: bool) {
         self.side().await.judge.says(items, waits);
         let sent = send(&self.scheduler, &self.present, items).await;
@@ -385,6 +403,7 @@ impl World {
             let words = side.ear.take();
             for word in &words {
                 side.judge.hears(word);
+                side.endings.hears(word);
                 let prefix = if many { format!("{rm}: ") } else { String::new() };
                 writeln!(self.played.text, "{prefix}{}", brief(&word.to_string())).unwrap();
             }
@@ -437,6 +456,18 @@ impl World {
                 let root = self.scheduler.queues(&partition).await.unwrap();
                 self.show_apps(&partition, &root).await;
             }
+            Show::Users => {
+                for user in self.scheduler.users(&partition).await.unwrap() {
+                    self.show_usage("user", &user.user_name, &user.queues);
+                }
+                for group in self.scheduler.groups(&partition).await.unwrap() {
+                    self.show_usage("group", &group.group_name, &group.queues);
+                }
+            }
+            Show::TaskGroups => {
+                let root = self.scheduler.queues(&partition).await.unwrap();
+                self.show_task_groups(&partition, &root).await;
+            }
             Show::Nodes => {
                 for node in self.scheduler.nodes(&partition).await.unwrap() {
                     let closed = if node.schedulable { "" } else { " closed" };
@@ -471,13 +502,39 @@ impl World {
         }
     }
 
+    fn show_usage(&mut self, what: &str, whose: &str, usage: &UsageSnapshot) {
+        let (used, running) = (words(&usage.resource_usage), usage.running_applications.join(", "));
+        self.note(&format!("{what} {whose}: used {used}, running [{running}]"));
+    }
+
+    async fn show_task_groups(&mut self, partition: &str, root: &QueueSnapshot) {
+        let mut queues = vec![root];
+        while let Some(queue) = queues.pop() {
+            queues.extend(queue.children.iter().rev());
+            let apps = self.scheduler.applications(partition, &queue.queue_name).await.unwrap();
+            for app in apps {
+                for group in app.placeholder_data {
+                    self.note(&format!(
+                        "{}/{}: {} placeholders of {}, {} replaced, {} timed out",
+                        app.application_id,
+                        group.task_group_name,
+                        group.count,
+                        words(&group.min_resource),
+                        group.replaced,
+                        group.timed_out,
+                    ));
+                }
+            }
+        }
+    }
+
     async fn show_apps(&mut self, partition: &str, root: &QueueSnapshot) {
         let mut queues = vec![root];
         while let Some(queue) = queues.pop() {
             queues.extend(queue.children.iter().rev());
             let apps = self.scheduler.applications(partition, &queue.queue_name).await.unwrap();
             for app in apps {
-                let held = app.allocations.iter().map(|held| held.allocation_key.clone());
+                let held = app.allocations.iter().map(held);
                 let asked = app.requests.iter();
                 let asked =
                     asked.map(|ask| format!("{} x{}", ask.allocation_key, ask.pending_count));
@@ -495,6 +552,12 @@ impl World {
             }
         }
     }
+}
+
+/// An allocation by its key, and the group whose place it keeps if it is a placeholder.
+fn held(held: &AllocationSnapshot) -> String {
+    let key = &held.allocation_key;
+    if held.placeholder { format!("{key} for {}", held.task_group_name) } else { key.clone() }
 }
 
 /// What a queue is, and what limits it.

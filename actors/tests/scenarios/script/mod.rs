@@ -10,11 +10,16 @@
 //! node  n1 vcore=4 memory=10 occupied vcore=1 attr ready=false holds a1/k9 vcore=1
 //! node  n2 vcore=4 drained
 //! app   a1 in root.a user ada groups dev,ops tag application.create.force=true
-//! app   a2 in root.a gang vcore=4                                     its placeholders want so much
+//! app   a2 in root.a gang vcore=4 style Hard timeout 5000             its placeholders want so much
 //! ask   a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000      an AllocationAsk
 //! request a1 k2 vcore=1                                               an Allocation without node
 //! exists a1 k3 on n1 vcore=1 uuid=u3                                  one with a node
 //! ask a1 k4 vcore=1 ; ask a1 k5 vcore=1                               two items in one message
+//! ask a2 p1 vcore=2 placeholder=workers                               a placeholder of a task group
+//! ask a2 r1 vcore=1 group=workers                                     a member of it
+//! confirm 0                                                           the first release not yet confirmed
+//! confirm *                                                           all of them, in one message
+//! confirm-again 0                                                     one that was confirmed before
 //! ask a1 k6 vcore=1 &                                                 the next line does not wait
 //! ask - k1 vcore=1                                                    an id or key `-` is empty
 //! ```
@@ -63,6 +68,8 @@ pub(crate) struct Wish {
     pub(crate) partition: String,
     /// Of a placeholder, its task group (which may be empty).
     pub(crate) placeholder: Option<String>,
+    /// Of any other, its task group; empty for none.
+    pub(crate) group: String,
 }
 
 impl Wish {
@@ -79,6 +86,7 @@ impl Wish {
             uuid: String::new(),
             partition: String::new(),
             placeholder: None,
+            group: String::new(),
         }
     }
 }
@@ -148,6 +156,9 @@ pub(crate) enum Item {
         partition: String,
         /// What its placeholders want together.
         gang: Amounts,
+        /// What becomes of it when its placeholders time out, as written.
+        style: String,
+        timeout_ms: i64,
     },
     RemoveApp(String),
     Ask(Wish),
@@ -163,6 +174,7 @@ pub(crate) enum Item {
     Withdraw {
         app: String,
         key: String,
+        kind: i32,
     },
     Release {
         app: String,
@@ -179,6 +191,10 @@ pub(crate) enum Show {
     Shapes,
     Apps,
     Nodes,
+    /// What users and groups use.
+    Users,
+    /// The placeholders of each task group.
+    TaskGroups,
 }
 
 /// One line.
@@ -207,6 +223,11 @@ pub(crate) enum Step {
         items: Vec<Item>,
         waits: bool,
     },
+    /// The RM confirms a release that the scheduler asked for and that it has not confirmed yet: the
+    /// one of this number, counted round and round; `None` all of them.
+    Confirm(Option<usize>),
+    /// The RM repeats one of its confirmations.
+    ConfirmAgain(usize),
     /// The predicate says no; `*` is any ask or node.
     Refuse {
         key: String,
@@ -257,9 +278,11 @@ fn a_script_reads_what_it_writes() {
         resize n1 occupied vcore=2 attr x=y
         drain n1 ; undrain n1 ; remove n1 ; act n1 99 &
         app a1 in root.a user ada groups dev,ops partition gpu tag a=b
+        app a1 in root.a gang vcore=4 memory=1 style Hard timeout 5000
         remove-app a1
         ask a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000 ; ask a1 k2 memory=1
         request a1 k1 x-1 vcore=-1 placeholder=
+        ask a1 p1 vcore=1 placeholder=tg ; ask a1 r1 vcore=1 group=tg
         exists a1 k1 on n1 vcore=1 uuid=u1 partition=p
         exists a1 k1 vcore=1
         ask - - vcore=1
@@ -268,7 +291,11 @@ fn a_script_reads_what_it_writes() {
         foreign-gone f1
         withdraw a1 *
         withdraw a1 k1
+        withdraw a1 k1 as TIMEOUT
         release a1 * as TIMEOUT
+        confirm 3
+        confirm *
+        confirm-again 0
         release a1 key=k1
         release a1 uuid=k1#2 as 77
         refuse k1 *
@@ -281,6 +308,8 @@ fn a_script_reads_what_it_writes() {
         show queues
         show apps
         show nodes
+        show users
+        show task-groups
         forget
         reload
         state Draining

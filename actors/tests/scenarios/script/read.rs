@@ -72,11 +72,12 @@ impl<'a> Words<'a> {
 }
 
 /// Words before `=` that name no resource.
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 12] = [
     "prio",
     "node",
     "created",
     "placeholder",
+    "group",
     "uuid",
     "partition",
     "timeout",
@@ -107,6 +108,14 @@ fn step(line: &str) -> Step {
         "reload" => Step::Reload,
         "state" => Step::State(words.text()),
         "leave" => Step::Leave,
+        "confirm" => Step::Confirm(match words.next() {
+            "*" => None,
+            word => Some(words.number(word)),
+        }),
+        "confirm-again" => {
+            let word = words.next();
+            Step::ConfirmAgain(words.number(word))
+        }
         "refuse" => Step::Refuse { key: words.text(), node: words.text() },
         "explode" => Step::Explode { key: words.text(), node: words.text() },
         "waver" => Step::Waver { key: words.text(), node: words.text() },
@@ -123,6 +132,8 @@ fn step(line: &str) -> Step {
             "shapes" => Show::Shapes,
             "apps" => Show::Apps,
             "nodes" => Show::Nodes,
+            "users" => Show::Users,
+            "task-groups" => Show::TaskGroups,
             word => words.unknown(word),
         }),
         _ => {
@@ -228,7 +239,8 @@ fn item(text: &str) -> Item {
         "foreign-gone" => Item::ForeignGone(words.text()),
         "withdraw" => {
             let (app, key) = (words.text(), words.next());
-            Item::Withdraw { app, key: if key == "*" { String::new() } else { key.to_owned() } }
+            let key = if key == "*" { String::new() } else { key.to_owned() };
+            Item::Withdraw { app, key, kind: kind(&mut words) }
         }
         "release" => release(&mut words),
         word => words.unknown(word),
@@ -241,6 +253,7 @@ fn app(words: &mut Words<'_>) -> Item {
     let id = words.id();
     let (mut queue, mut user, mut partition) = (String::new(), String::new(), String::new());
     let (mut groups, mut tags, mut gang) = (String::new(), Vec::new(), Amounts::default());
+    let (mut style, mut timeout_ms) = (String::new(), 0);
     while let Some(word) = words.words.next() {
         match word {
             "in" => queue = words.text(),
@@ -249,10 +262,15 @@ fn app(words: &mut Words<'_>) -> Item {
             "partition" => partition = words.text(),
             "tag" => tags.push(words.pair()),
             "gang" => gang = words.amounts(),
+            "style" => style = words.text(),
+            "timeout" => {
+                let word = words.next();
+                timeout_ms = words.number(word);
+            }
             word => words.unknown(word),
         }
     }
-    Item::App { id, queue, user, groups, tags, partition, gang }
+    Item::App { id, queue, user, groups, tags, partition, gang, style, timeout_ms }
 }
 
 fn node(words: &mut Words<'_>) -> NodeWords {
@@ -297,6 +315,7 @@ fn wish(app: &str, key: &str, words: &mut Words<'_>) -> Wish {
             "node" => wish.required = Some(value.to_owned()),
             "created" => wish.created = Some(value.to_owned()),
             "placeholder" => wish.placeholder = Some(value.to_owned()),
+            "group" => value.clone_into(&mut wish.group),
             "uuid" => value.clone_into(&mut wish.uuid),
             "partition" => value.clone_into(&mut wish.partition),
             "timeout" => wish.timeout_ms = words.number(value),
@@ -317,14 +336,17 @@ fn release(words: &mut Words<'_>) -> Item {
     } else {
         words.unknown(word)
     };
-    let kind = if words.takes("as") {
-        let name = words.next();
-        match TerminationType::from_str_name(name) {
-            Some(kind) => kind as i32,
-            None => words.number(name),
-        }
-    } else {
-        TerminationType::StoppedByRm as i32
-    };
-    Item::Release { app, which, kind }
+    Item::Release { app, which, kind: kind(words) }
+}
+
+/// A termination type by its name or its number; that the RM stopped it unless it says otherwise.
+fn kind(words: &mut Words<'_>) -> i32 {
+    if !words.takes("as") {
+        return TerminationType::StoppedByRm as i32;
+    }
+    let name = words.next();
+    match TerminationType::from_str_name(name) {
+        Some(kind) => kind as i32,
+        None => words.number(name),
+    }
 }

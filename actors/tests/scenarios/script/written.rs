@@ -53,7 +53,9 @@ impl fmt::Display for Wish {
                 write!(f, " {name}={value}")?;
             }
         }
-        for (name, value) in [("uuid", &self.uuid), ("partition", &self.partition)] {
+        for (name, value) in
+            [("group", &self.group), ("uuid", &self.uuid), ("partition", &self.partition)]
+        {
             if !value.is_empty() {
                 write!(f, " {name}={value}")?;
             }
@@ -96,7 +98,7 @@ impl fmt::Display for Item {
             Self::Undrain(node) => write!(f, "undrain {node}"),
             Self::RemoveNode(node) => write!(f, "remove {node}"),
             Self::Act { node, action } => write!(f, "act {} {action}", or_dash(node)),
-            Self::App { id, queue, user, groups, tags, partition, gang } => {
+            Self::App { id, queue, user, groups, tags, partition, gang, style, timeout_ms } => {
                 write!(f, "app {}", or_dash(id))?;
                 for (name, value) in
                     [("in", queue), ("user", user), ("groups", groups), ("partition", partition)]
@@ -111,6 +113,12 @@ impl fmt::Display for Item {
                 if !gang.0.is_empty() {
                     write!(f, " gang {gang}")?;
                 }
+                if !style.is_empty() {
+                    write!(f, " style {style}")?;
+                }
+                if *timeout_ms != 0 {
+                    write!(f, " timeout {timeout_ms}")?;
+                }
                 Ok(())
             }
             Self::RemoveApp(app) => write!(f, "remove-app {app}"),
@@ -123,8 +131,9 @@ impl fmt::Display for Item {
                 write!(f, "foreign {}{} {amounts} kind={kind}", or_dash(key), on(node))
             }
             Self::ForeignGone(key) => write!(f, "foreign-gone {key}"),
-            Self::Withdraw { app, key } => {
-                write!(f, "withdraw {app} {}", if key.is_empty() { "*" } else { key })
+            Self::Withdraw { app, key, kind } => {
+                write!(f, "withdraw {app} {}", if key.is_empty() { "*" } else { key })?;
+                as_kind(f, *kind)
             }
             Self::Release { app, which, kind } => {
                 let app = or_dash(app);
@@ -133,10 +142,7 @@ impl fmt::Display for Item {
                     Which::Uuid(uuid) => write!(f, "release {app} uuid={uuid}")?,
                     Which::All => write!(f, "release {app} *")?,
                 }
-                if *kind != TerminationType::StoppedByRm as i32 {
-                    write!(f, " as {}", kind_name(*kind))?;
-                }
-                Ok(())
+                as_kind(f, *kind)
             }
         }
     }
@@ -180,6 +186,9 @@ impl fmt::Display for Step {
                 }
                 f.write_str(if *waits { "" } else { " &" })
             }
+            Self::Confirm(None) => f.write_str("confirm *"),
+            Self::Confirm(Some(number)) => write!(f, "confirm {number}"),
+            Self::ConfirmAgain(number) => write!(f, "confirm-again {number}"),
             Self::Refuse { key, node } => write!(f, "refuse {key} {node}"),
             Self::Explode { key, node } => write!(f, "explode {key} {node}"),
             Self::Waver { key, node } => write!(f, "waver {key} {node}"),
@@ -192,6 +201,8 @@ impl fmt::Display for Step {
             Self::Show(Show::Shapes) => f.write_str("show shapes"),
             Self::Show(Show::Apps) => f.write_str("show apps"),
             Self::Show(Show::Nodes) => f.write_str("show nodes"),
+            Self::Show(Show::Users) => f.write_str("show users"),
+            Self::Show(Show::TaskGroups) => f.write_str("show task-groups"),
         }
     }
 }
@@ -203,6 +214,13 @@ impl fmt::Display for Script {
         }
         Ok(())
     }
+}
+
+fn as_kind(f: &mut fmt::Formatter<'_>, kind: i32) -> fmt::Result {
+    if kind == TerminationType::StoppedByRm as i32 {
+        return Ok(());
+    }
+    write!(f, " as {}", kind_name(kind))
 }
 
 fn or_dash(id: &str) -> &str {

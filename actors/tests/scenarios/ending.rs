@@ -1,0 +1,53 @@
+//! What the scheduler asked the resource manager to end, and what of it the resource manager has
+//! confirmed: so that a script, and a random history above all, can confirm in any order, twice, or
+//! never, without knowing beforehand what will be asked for.
+
+use monoceros_proto::si::v1::TerminationType;
+
+use crate::ear::Word;
+use crate::script::{Item, Which};
+
+/// Application, UUID and termination type.
+type Ending = (String, String, i32);
+
+#[derive(Debug, Default)]
+pub(crate) struct Endings {
+    /// Not confirmed yet, oldest first.
+    open: Vec<Ending>,
+    confirmed: Vec<Ending>,
+}
+
+impl Endings {
+    /// The scheduler says this.
+    pub(crate) fn hears(&mut self, word: &Word) {
+        let Word::Released(release) = word else { return };
+        if release.termination_type == TerminationType::StoppedByRm as i32 {
+            return;
+        }
+        let (app, uuid) = (release.application_id.clone(), release.uuid.clone());
+        self.open.push((app, uuid, release.termination_type));
+    }
+
+    /// Confirms the one of this number, counted round and round, or all.
+    pub(crate) fn confirm(&mut self, which: Option<usize>) -> Vec<Item> {
+        let confirmed = match which {
+            _ if self.open.is_empty() => Vec::new(),
+            Some(number) => vec![self.open.remove(number % self.open.len())],
+            None => std::mem::take(&mut self.open),
+        };
+        self.confirmed.extend(confirmed.iter().cloned());
+        confirmed.iter().map(item).collect()
+    }
+
+    /// Repeats a confirmation.
+    pub(crate) fn confirm_again(&mut self, number: usize) -> Vec<Item> {
+        if self.confirmed.is_empty() {
+            return Vec::new();
+        }
+        vec![item(&self.confirmed[number % self.confirmed.len()])]
+    }
+}
+
+fn item((app, uuid, kind): &Ending) -> Item {
+    Item::Release { app: app.clone(), which: Which::Uuid(uuid.clone()), kind: *kind }
+}
