@@ -110,6 +110,7 @@ fn an_allocation_changes_in_place_whatever_the_limits() {
         request a1 k1 memory=6
         show queues
         show nodes
+        show users
         request a1 k1 memory=6
         request a1 k1 memory=1
         show queues
@@ -124,6 +125,7 @@ fn an_allocation_changes_in_place_whatever_the_limits() {
             root: used memory=6, pending nothing, headroom memory=-1, running 1, priority none
             root.a: used memory=6, pending nothing, headroom memory=-1, running 1, priority none
             n1: total memory=5, used memory=6, occupied nothing, left memory=-1
+            user ada: used memory=6, running [a1]
             root: used memory=1, pending nothing, headroom memory=4, running 1, priority none
             root.a: used memory=1, pending nothing, headroom memory=4, running 1, priority none
             n1: total memory=5, used memory=1, occupied nothing, left memory=4

@@ -276,3 +276,63 @@ fn withdrawing_is_not_answered_and_leaves_what_is_placed() {
         "#]],
     );
 }
+
+/// In one message or several, in this form or that, placed once before or not: of one priority and
+/// one time, the first to arrive is the first to be placed.
+#[test]
+fn of_equal_priority_and_time_the_first_to_arrive_goes_first_whatever_way_it_came() {
+    check_plain(
+        "
+        queue root.a
+        node n1 vcore=1
+        app a1 in root.a
+        ask a1 bound vcore=1 created=900
+        ask a1 k1 vcore=1 created=900
+        request a1 k2 vcore=1 created=900
+        request a1 k3 vcore=1 created=900 ; request a1 k4 vcore=1 created=900
+        ask a1 k5 vcore=1 created=900 ; ask a1 k6 vcore=1 created=900
+        request a1 k3 vcore=2
+        request a1 k3 vcore=1
+        release a1 key=bound as SCHEDULING_FAILED_ON_RM
+        resize n1 vcore=9
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/bound placed on n1
+            a1/bound placed on n1
+            a1/k1 placed on n1
+            a1/k2 placed on n1
+            a1/k3 placed on n1
+            a1/k4 placed on n1
+            a1/k5 placed on n1
+            a1/k6 placed on n1
+        "#]],
+    );
+}
+
+/// Whoever confirms that an ask has ended by itself takes nothing away.
+#[test]
+fn a_confirmation_of_an_ask_that_ended_withdraws_nothing() {
+    check(
+        "
+        queue root.a
+        app a1 in root.a
+        ask a1 k1 vcore=1
+        request a1 k2 vcore=1
+        withdraw a1 k1 as TIMEOUT
+        withdraw a1 * as TIMEOUT
+        show apps
+        withdraw a1 k1 as UNKNOWN_TERMINATION_TYPE
+        show apps
+        ",
+        &expect![[r#"
+            a1 accepted
+            a1 is Accepted
+            a1 in root.a is Accepted since 1000s: used nothing, pending vcore=2, holds [], asks [k1 x1, k2 x1]
+            a1 in root.a is Accepted since 1000s: used nothing, pending vcore=1, holds [], asks [k2 x1]
+        "#]],
+    );
+}

@@ -1,8 +1,8 @@
 //! What is in the messages, field by field, where a script shows only a line of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use monoceros_actors::Scheduler;
+use monoceros_actors::{ResourceManagerCallback, Scheduler};
 use monoceros_proto::si::v1 as si;
 
 use crate::ear::{Ear, Word};
@@ -130,4 +130,28 @@ fn a_state_comes_with_its_time_and_what_led_to_it() {
             state("Completed", "completeApplication", 37),
         ]
     );
+}
+
+/// Counts the answers about nodes.
+#[derive(Default)]
+struct Answers(Mutex<Vec<(usize, usize)>>);
+
+impl ResourceManagerCallback for Answers {
+    fn update_allocation(&self, _: si::AllocationResponse) {}
+    fn update_application(&self, _: si::ApplicationResponse) {}
+
+    fn update_node(&self, response: si::NodeResponse) {
+        self.0.lock().unwrap().push((response.accepted.len(), response.rejected.len()));
+    }
+}
+
+#[test]
+fn the_nodes_of_one_message_are_answered_in_one() {
+    in_virtual_time(async {
+        let answers = Arc::new(Answers::default());
+        let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
+        register(&scheduler, "rm", ONE_LEAF, answers.clone()).await;
+        say(&scheduler, "rm", "node n1 vcore=1 ; node n1 vcore=2 ; resize n1 vcore=3").await;
+        assert_eq!(*answers.0.lock().unwrap(), [(1, 1)]);
+    });
 }

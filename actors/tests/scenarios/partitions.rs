@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use monoceros_actors::{ReadError, Scheduler};
+use monoceros_actors::{ObjectState, ReadError, Scheduler};
 
 use crate::ear::Ear;
 use crate::world::{in_virtual_time, register, say};
@@ -66,5 +66,44 @@ fn each_partition_has_nodes_applications_and_queues_of_its_own() {
         }
         let none = ReadError::PartitionNotFound("cpu".to_owned());
         assert_eq!(scheduler.check_books("cpu").await, Err(none));
+    });
+}
+
+#[test]
+fn a_partition_that_is_stopped_leaves_the_others_going() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        let ear = Arc::new(Ear::default());
+        register(&scheduler, "rm", TWO, ear.clone()).await;
+        say(
+            &scheduler,
+            "rm",
+            "
+            node n1 vcore=4
+            node n2 vcore=4 attr si/node-partition=gpu
+            app a1 in root.a
+            app a2 in root.a partition gpu
+            ",
+        )
+        .await;
+        scheduler.set_partition_state("rm", "default", ObjectState::Stopped).await.unwrap();
+        ear.take();
+        say(
+            &scheduler,
+            "rm",
+            "
+            ask a1 k1 vcore=1
+            ask a2 k2 vcore=1 partition=gpu
+            ",
+        )
+        .await;
+        expect![[r#"
+            ask a1/k1 rejected: R_PARTITION_STOPPED
+            a2 is Accepted
+            a2 is Running
+            a2/k2 placed on n2
+        "#]]
+        .assert_eq(&heard(&ear));
+        scheduler.shutdown().await;
     });
 }

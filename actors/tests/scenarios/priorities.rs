@@ -528,3 +528,25 @@ fn without_a_guarantee_use_is_a_share_of_the_fair_maximum() {
         "#]],
     );
 }
+
+#[test]
+fn offsets_of_three_levels_add_to_what_root_sees() {
+    check(
+        "
+        queue root.a prop priority.offset=3
+        queue root.a.b prop priority.offset=2
+        queue root.a.b.c prop priority.offset=1
+        app a1 in root.a.b.c
+        ask a1 k1 vcore=1
+        show queues
+        ",
+        &expect![[r#"
+            a1 accepted
+            a1 is Accepted
+            root: used nothing, pending vcore=1, headroom nothing, running 0, priority 6
+            root.a: used nothing, pending vcore=1, headroom nothing, running 0, priority 6
+            root.a.b: used nothing, pending vcore=1, headroom nothing, running 0, priority 3
+            root.a.b.c: used nothing, pending vcore=1, headroom nothing, running 0, priority 1
+        "#]],
+    );
+}

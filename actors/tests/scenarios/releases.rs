@@ -455,3 +455,71 @@ fn what_is_reported_and_released_in_one_message_is_gone() {
         "#]],
     );
 }
+
+/// Nothing of it is left behind under its key.
+#[test]
+fn what_left_with_its_node_may_be_reported_on_another() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=2
+        node n2 vcore=2
+        app a1 in root.a
+        request a1 k1 vcore=1
+        exists a1 k2 on n1 vcore=1 uuid=u2
+        remove n1
+        exists a1 k1 on n2 vcore=1
+        exists a1 k2 on n2 vcore=1 uuid=u2
+        show apps
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1/k1 released: STOPPED_BY_RM
+            a1/u2 of k2 released: STOPPED_BY_RM
+            a1 is Completing
+            a1 is Running
+            a1/k1 placed on n2
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [k1, k2], asks []
+            n2: total vcore=2, used vcore=2, occupied nothing, left nothing
+        "#]],
+    );
+}
+
+/// What is pending keeps the application from completing.
+#[test]
+fn an_application_whose_only_allocation_could_not_be_bound_goes_on() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=2
+        app a1 in root.a
+        ask a1 k1 vcore=1
+        drain n1
+        release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
+        show apps
+        show queues
+        show nodes
+        show users
+        undrain n1
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1 in root.a is Running since 1000s: used nothing, pending vcore=1, holds [], asks [k1 x1]
+            root: used nothing, pending vcore=1, headroom vcore=2, running 1, priority 0
+            root.a: used nothing, pending vcore=1, headroom vcore=2, running 1, priority 0
+            n1 closed: total vcore=2, used nothing, occupied nothing, left vcore=2
+            user ada: used nothing, running [a1]
+            a1/k1 placed on n1
+        "#]],
+    );
+}

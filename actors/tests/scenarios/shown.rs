@@ -237,3 +237,28 @@ fn usage_is_that_of_user_and_group_at_each_queue() {
         scheduler.shutdown().await;
     });
 }
+
+#[test]
+fn what_is_said_twice_of_a_node_is_counted_once() {
+    in_virtual_time(async {
+        let scheduler = started("node n1 vcore=1\nnode n2 vcore=1 attr ready=maybe").await;
+        // Active, draining, failed, decommissioned, unhealthy.
+        let counted = async |text: &str| {
+            say(&scheduler, "rm", text).await;
+            let all = series(&scheduler, "yunikorn_scheduler_node{").await;
+            let value = |state: &str| {
+                let line = all.iter().find(|line| line.contains(state)).unwrap();
+                line.rsplit_once(' ').unwrap().1.parse::<u32>().unwrap()
+            };
+            ["active", "draining", "failed", "decommissioned", "unhealthy"].map(value)
+        };
+        assert_eq!(counted("drain n1\ndrain n1").await, [2, 1, 0, 0, 0]);
+        assert_eq!(counted("undrain n1\nundrain n1").await, [2, 0, 0, 0, 0]);
+        let not_ready = "resize n1 attr ready=false\nresize n1 attr ready=false";
+        assert_eq!(counted(not_ready).await, [2, 0, 0, 0, 1]);
+        assert_eq!(counted("resize n1").await, [2, 0, 0, 0, 0], "without a word it is ready");
+        assert_eq!(counted("node n1 vcore=1").await, [2, 0, 1, 0, 0]);
+        assert_eq!(counted("remove n2\nremove n2").await, [1, 0, 1, 1, 0]);
+        scheduler.shutdown().await;
+    });
+}
