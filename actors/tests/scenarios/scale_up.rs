@@ -174,6 +174,23 @@ fn machines_of_its_kind_do_not_help_a_request_that_may_use_only_one() {
     });
 }
 
+/// Whatever node it is refused on or finds no room: its placeholder has a place already.
+#[test]
+fn a_member_that_waits_for_the_place_of_a_placeholder_asks_for_no_machines() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("node n1 vcore=1\napp a1 in root.default gang vcore=3").await;
+        world.say("ask a1 p1 vcore=1 placeholder=tg\nask a1 bad vcore=1 group=tg").await;
+        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.outstanding(9).await, NOTHING);
+        world.say("ask a1 p2 vcore=2 placeholder=tg").await;
+        assert_eq!(world.heard(1).await, ["a1/p2"], "a placeholder asks like any other");
+        // Without a placeholder that could be used it is a request like any other.
+        world.say("withdraw a1 p2\nrelease a1 uuid=p1").await;
+        assert_eq!(world.heard(1).await, ["a1/bad"]);
+    });
+}
+
 #[test]
 fn a_request_that_predicates_refuse_everywhere_wants_another_machine() {
     in_virtual_time(async {

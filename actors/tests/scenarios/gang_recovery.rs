@@ -1,0 +1,264 @@
+//! Gangs after a restart: the resource manager brings the application, its placeholders and its
+//! members, in any order, and the gang goes on where it was.
+
+use expect_test::expect;
+
+use crate::world::check;
+
+/// The order in which they are reported makes no difference to state and timer.
+#[test]
+fn a_member_reported_before_a_placeholder_lets_the_timer_run() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=4 timeout 5000
+        exists a1 r1 on n1 vcore=2 group=tg uuid=r1
+        exists a1 p1 on n1 vcore=2 placeholder=tg uuid=p1
+        show apps
+        show task-groups
+        wait 5s
+        confirm *
+        show apps
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [p1 for tg, r1], asks []
+            a1/tg: 1 placeholders of vcore=2, 0 replaced, 0 timed out
+            a1/p1 released: TIMEOUT
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [r1], asks []
+            a1/tg: 1 placeholders of vcore=2, 0 replaced, 1 timed out
+        "#]],
+    );
+}
+
+#[test]
+fn a_placeholder_reported_before_a_member_lets_the_timer_run() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=4 timeout 5000
+        exists a1 p1 on n1 vcore=2 placeholder=tg
+        show apps
+        exists a1 r1 on n1 vcore=2 group=tg
+        show apps
+        show task-groups
+        wait 5s
+        confirm *
+        show apps
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 in root.a is Accepted since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
+            a1 is Running
+            a1/r1 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [p1 for tg, r1], asks []
+            a1/tg: 1 placeholders of vcore=2, 0 replaced, 0 timed out
+            a1/p1 released: TIMEOUT
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [r1], asks []
+            a1/tg: 1 placeholders of vcore=2, 0 replaced, 1 timed out
+        "#]],
+    );
+}
+
+/// All of them reported: it runs at once. Some of them: it goes on gathering.
+#[test]
+fn a_gang_whose_placeholders_are_reported_goes_on_gathering() {
+    check(
+        "
+        queue root.a max vcore=4
+        node n1 vcore=1
+        app a1 in root.a gang vcore=4
+        app a2 in root.a gang vcore=4
+        exists a1 p1 on n1 vcore=2 placeholder=tg
+        exists a1 p2 on n1 vcore=2 placeholder=tg
+        exists a2 p1 on n1 vcore=2 placeholder=tg
+        show apps
+        show queues
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a2 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 is Running
+            a1/p2 placed on n1
+            a2 is Accepted
+            a2/p1 placed on n1
+            a1 in root.a is Running since 1000s: used nothing, pending nothing, holds [p1 for tg, p2 for tg], asks []
+            a2 in root.a is Accepted since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
+            root: used vcore=6, pending nothing, headroom vcore=-5, running 1, priority none
+            root.a: used vcore=6, pending nothing, headroom vcore=-5, running 1, priority none
+            n1: total vcore=1, used vcore=6, occupied nothing, left vcore=-5
+        "#]],
+    );
+}
+
+/// A node may bring placeholders like anything else that runs there.
+#[test]
+fn a_node_comes_with_the_placeholders_that_are_on_it() {
+    check(
+        "
+        queue root.a
+        app a1 in root.a gang vcore=4 timeout 5000
+        node n1 vcore=9 holds a1/p1 vcore=2 placeholder=tg holds a1/p2 vcore=2 placeholder=tg uuid=u2
+        show apps
+        show task-groups
+        ask a1 r1 vcore=1 group=tg
+        confirm *
+        wait 5s
+        show apps
+        node n2 vcore=9 holds a1/p3 vcore=2 placeholder=
+        ",
+        &expect![[r#"
+            a1 accepted
+            n1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1 in root.a is Running since 1000s: used nothing, pending nothing, holds [p1 for tg, p2 for tg], asks []
+            a1/tg: 2 placeholders of vcore=2, 0 replaced, 0 timed out
+            a1/p1 released: PLACEHOLDER_REPLACED
+            a1/r1 placed on n1
+            a1/u2 of p2 released: TIMEOUT
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [p2 for tg, r1], asks []
+            n2 rejected: R_PLACEHOLDER_NO_TG
+        "#]],
+    );
+}
+
+/// A swap in flight is forgotten: the placeholder comes back as one, the member as a request, and
+/// they find each other again.
+#[test]
+fn after_a_restart_a_swap_in_flight_is_begun_anew() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=6 timeout 60000
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 p2 vcore=2 placeholder=tg
+        ask a1 p3 vcore=2 placeholder=tg
+        ask a1 r1 vcore=2 group=tg
+        confirm *
+        ask a1 r2 vcore=2 group=tg
+        show apps
+        show queues
+        register
+        node n1 vcore=9
+        app a1 in root.a gang vcore=6 timeout 60000
+        exists a1 p2 on n1 vcore=2 placeholder=tg
+        exists a1 p3 on n1 vcore=2 placeholder=tg
+        exists a1 r1 on n1 vcore=2 group=tg
+        ask a1 r2 vcore=2 group=tg
+        show apps
+        show queues
+        confirm *
+        show apps
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1/p2 placed on n1
+            a1 is Running
+            a1/p3 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            a1/r1 placed on n1
+            a1/p2 released: PLACEHOLDER_REPLACED
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [p2 for tg, p3 for tg, r1], asks []
+            root: used vcore=6, pending nothing, headroom vcore=3, running 1, priority none
+            root.a: used vcore=6, pending nothing, headroom vcore=3, running 1, priority none
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p2 placed on n1
+            a1/p3 placed on n1
+            a1 is Running
+            a1/r1 placed on n1
+            a1/p2 released: PLACEHOLDER_REPLACED
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [p2 for tg, p3 for tg, r1], asks []
+            root: used vcore=6, pending nothing, headroom vcore=3, running 1, priority none
+            root.a: used vcore=6, pending nothing, headroom vcore=3, running 1, priority none
+            a1/r2 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=4, pending nothing, holds [p3 for tg, r1, r2], asks []
+            a1/tg: 2 placeholders of vcore=2, 1 replaced, 0 timed out
+        "#]],
+    );
+}
+
+/// The time that it had is not begun anew where the application says since when it is there.
+#[test]
+fn after_a_restart_a_gang_has_the_rest_of_its_time() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=3
+        app a1 in root.a gang vcore=4 timeout 5000 tag yunikorn.apache.org/creationTime=1000
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 p2 vcore=2 placeholder=tg
+        wait 3s
+        register
+        node n1 vcore=3
+        app a1 in root.a gang vcore=4 timeout 5000 tag yunikorn.apache.org/creationTime=1000
+        exists a1 p1 on n1 vcore=2 placeholder=tg
+        ask a1 p2 vcore=2 placeholder=tg
+        wait 1999ms
+        wait 1ms
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 is Resuming
+            a1/p1 released: TIMEOUT
+            ask a1/p2 released: TIMEOUT
+        "#]],
+    );
+}
+
+/// A placeholder that the RM placed itself is one like any other.
+#[test]
+fn a_pending_placeholder_that_the_rm_placed_itself_is_booked_as_one() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=1
+        app a1 in root.a gang vcore=2 timeout 5000
+        request a1 p1 vcore=2 placeholder=tg
+        exists a1 p1 on n1 vcore=2 placeholder=tg
+        show apps
+        show nodes
+        show task-groups
+        wait 5s
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1 in root.a is Running since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
+            n1: total vcore=1, used vcore=2, occupied nothing, left vcore=-1
+            a1/tg: 1 placeholders of vcore=2, 0 replaced, 0 timed out
+            a1/p1 released: TIMEOUT
+        "#]],
+    );
+}

@@ -1,0 +1,677 @@
+//! Swaps: where a member may take the place of a placeholder, what becomes of a swap in flight when
+//! something else happens to it, and which confirmations come to nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use expect_test::expect;
+use monoceros_actors::Scheduler;
+
+use crate::ear::Ear;
+use crate::world::{ONE_LEAF, check, check_plain, in_virtual_time, register, say};
+
+/// Both nodes are charged until the placeholder is gone, the queue and the user only once.
+#[test]
+fn a_member_refused_where_its_placeholder_is_goes_to_another_node() {
+    check(
+        "
+        queue root.a max vcore=2
+        node n1 vcore=2
+        node n2 vcore=2
+        app a1 in root.a gang vcore=2
+        refuse r1 n1
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 r1 vcore=2 group=tg
+        show apps
+        show queues
+        show users
+        show nodes
+        confirm 0
+        show queues
+        show users
+        show nodes
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            a1 in root.a is Running since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
+            root: used vcore=2, pending nothing, headroom vcore=2, running 1, priority none
+            root.a: used vcore=2, pending nothing, headroom vcore=0, running 1, priority none
+            user ada: used vcore=2, running [a1]
+            n1: total vcore=2, used vcore=2, occupied nothing, left nothing
+            n2: total vcore=2, used vcore=2, occupied nothing, left nothing
+            a1/r1 placed on n2
+            root: used vcore=2, pending nothing, headroom vcore=2, running 1, priority none
+            root.a: used vcore=2, pending nothing, headroom vcore=0, running 1, priority none
+            user ada: used vcore=2, running [a1]
+            n1: total vcore=2, used nothing, occupied nothing, left vcore=2
+            n2: total vcore=2, used vcore=2, occupied nothing, left nothing
+            a1/tg: 1 placeholders of vcore=2, 1 replaced, 0 timed out
+        "#]],
+    );
+}
+
+/// A smaller one leaves nothing of its placeholder behind either.
+#[test]
+fn a_smaller_member_on_another_node_is_charged_with_its_own_size_there() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=4
+        node n2 vcore=4
+        app a1 in root.a gang vcore=4
+        refuse r1 n1
+        ask a1 p1 vcore=4 placeholder=tg
+        ask a1 r1 vcore=1 group=tg
+        show nodes
+        show queues
+        confirm 0
+        show nodes
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            n1: total vcore=4, used vcore=4, occupied nothing, left nothing
+            n2: total vcore=4, used vcore=1, occupied nothing, left vcore=3
+            root: used vcore=4, pending nothing, headroom vcore=4, running 1, priority none
+            root.a: used vcore=4, pending nothing, headroom vcore=4, running 1, priority none
+            a1/r1 placed on n2
+            n1: total vcore=4, used nothing, occupied nothing, left vcore=4
+            n2: total vcore=4, used vcore=1, occupied nothing, left vcore=3
+            root: used vcore=1, pending nothing, headroom vcore=7, running 1, priority none
+            root.a: used vcore=1, pending nothing, headroom vcore=7, running 1, priority none
+        "#]],
+    );
+}
+
+/// A place on the node of any placeholder comes before a place elsewhere, whichever member it is for.
+#[test]
+fn a_swap_on_the_spot_comes_before_one_to_another_node() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=1
+        node n2 vcore=1
+        node n3 vcore=1
+        app a1 in root.a gang vcore=2
+        refuse r1 n1
+        ask a1 p1 vcore=1 placeholder=tg
+        ask a1 p2 vcore=1 placeholder=tg
+        ask a1 r1 vcore=1 group=tg
+        confirm 0
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 is Running
+            a1/p2 placed on n2
+            a1/p2 released: PLACEHOLDER_REPLACED
+            a1/r1 placed on n2
+            n1: total vcore=1, used vcore=1, occupied nothing, left nothing
+            n2: total vcore=1, used vcore=1, occupied nothing, left nothing
+            n3: total vcore=1, used nothing, occupied nothing, left vcore=1
+        "#]],
+    );
+}
+
+/// It stays pending until a node changes or the predicate's time has come again.
+#[test]
+fn a_member_that_every_node_refuses_stays_pending() {
+    check_plain(
+        "
+        queue root.a
+        node n1 vcore=2
+        node n2 vcore=2
+        app a1 in root.a gang vcore=2
+        refuse r1 *
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 r1 vcore=2 group=tg
+        show apps
+        show nodes
+        allow r1 *
+        wait 30s
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1 in root.a is Running since 1000s: used nothing, pending vcore=2, holds [p1 for tg], asks [r1 x1]
+            n1: total vcore=2, used vcore=2, occupied nothing, left nothing
+            n2: total vcore=2, used nothing, occupied nothing, left vcore=2
+            a1/p1 released: PLACEHOLDER_REPLACED
+        "#]],
+    );
+}
+
+/// A node that is drained, or has no room, takes no member whose placeholder is elsewhere.
+#[test]
+fn a_member_refused_where_its_placeholder_is_waits_for_room_elsewhere() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=2
+        node n2 vcore=2 drained
+        node n3 vcore=1
+        app a1 in root.a gang vcore=2
+        refuse r1 n1
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 r1 vcore=2 group=tg
+        show apps
+        resize n3 vcore=2
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            n3 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1 in root.a is Running since 1000s: used nothing, pending vcore=2, holds [p1 for tg], asks [r1 x1]
+            a1/p1 released: PLACEHOLDER_REPLACED
+            n1: total vcore=2, used vcore=2, occupied nothing, left nothing
+            n2 closed: total vcore=2, used nothing, occupied nothing, left vcore=2
+            n3: total vcore=2, used vcore=2, occupied nothing, left nothing
+        "#]],
+    );
+}
+
+#[test]
+fn a_duplicate_confirmation_of_a_swap_is_ignored() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=4
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 p2 vcore=2 placeholder=tg
+        ask a1 r1 vcore=2 group=tg
+        confirm 0
+        confirm-again 0
+        confirm-again 0
+        show apps
+        show queues
+        show nodes
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 is Running
+            a1/p2 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            a1/r1 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [p2 for tg, r1], asks []
+            root: used vcore=4, pending nothing, headroom vcore=5, running 1, priority none
+            root.a: used vcore=4, pending nothing, headroom vcore=5, running 1, priority none
+            n1: total vcore=9, used vcore=4, occupied nothing, left vcore=5
+            a1/tg: 2 placeholders of vcore=2, 1 replaced, 0 timed out
+        "#]],
+    );
+}
+
+/// Nobody asked for it: the placeholder is gone all the same, and nothing takes its place.
+#[test]
+fn a_confirmed_replacement_of_a_placeholder_without_a_member_removes_it_in_silence() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=4
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 p2 vcore=2 placeholder=tg
+        release a1 uuid=p1 as PLACEHOLDER_REPLACED
+        show queues
+        show users
+        show nodes
+        show task-groups
+        release a1 uuid=p2 as PLACEHOLDER_REPLACED
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 is Running
+            a1/p2 placed on n1
+            root: used vcore=2, pending nothing, headroom vcore=7, running 1, priority none
+            root.a: used vcore=2, pending nothing, headroom vcore=7, running 1, priority none
+            user ada: used vcore=2, running [a1]
+            n1: total vcore=9, used vcore=2, occupied nothing, left vcore=7
+            a1/tg: 2 placeholders of vcore=2, 1 replaced, 0 timed out
+            a1 is Completing
+            a1/tg: 2 placeholders of vcore=2, 2 replaced, 0 timed out
+        "#]],
+    );
+}
+
+#[test]
+fn a_confirmed_replacement_of_what_is_no_placeholder_removes_it_in_silence() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=4
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 other vcore=1
+        release a1 uuid=other as PLACEHOLDER_REPLACED
+        show apps
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 is Running
+            a1/other placed on n1
+            a1 in root.a is Running since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
+            a1/tg: 1 placeholders of vcore=2, 0 replaced, 0 timed out
+        "#]],
+    );
+}
+
+/// The room of the member is given back at once, that of the placeholder when it is gone.
+#[test]
+fn a_member_withdrawn_while_its_swap_to_another_node_is_in_flight_leaves_both_nodes_empty() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=2
+        node n2 vcore=2
+        app a1 in root.a gang vcore=2
+        refuse r1 n1
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 r1 vcore=2 group=tg
+        withdraw a1 r1
+        show apps
+        show nodes
+        confirm 0
+        show apps
+        show nodes
+        show queues
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            a1 in root.a is Running since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
+            n1: total vcore=2, used vcore=2, occupied nothing, left nothing
+            n2: total vcore=2, used nothing, occupied nothing, left vcore=2
+            a1 is Completing
+            a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+            n1: total vcore=2, used nothing, occupied nothing, left vcore=2
+            n2: total vcore=2, used nothing, occupied nothing, left vcore=2
+            root: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            root.a: used nothing, pending nothing, headroom vcore=4, running 0, priority none
+            a1/tg: 1 placeholders of vcore=2, 1 replaced, 0 timed out
+        "#]],
+    );
+}
+
+/// The same on the spot; the next member does not get the placeholder that is on its way out.
+#[test]
+fn a_member_withdrawn_while_its_swap_is_in_flight_leaves_nothing() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=2
+        app a1 in root.a gang vcore=2
+        ask a1 p1 vcore=2 placeholder=tg
+        request a1 r1 vcore=2 group=tg
+        release a1 key=r1
+        ask a1 r2 vcore=2 group=tg
+        show apps
+        confirm 0
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            a1 in root.a is Running since 1000s: used nothing, pending vcore=2, holds [p1 for tg], asks [r2 x1]
+            a1/r2 placed on n1
+        "#]],
+    );
+}
+
+/// That the placeholder is gone is all that the swap waited for.
+#[test]
+fn a_placeholder_stopped_by_the_rm_while_its_swap_is_in_flight_completes_the_swap() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=2
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 r1 vcore=1 group=tg
+        release a1 uuid=p1
+        confirm 0
+        show apps
+        show queues
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            a1/p1 released: STOPPED_BY_RM
+            a1/r1 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [r1], asks []
+            root: used vcore=1, pending nothing, headroom vcore=8, running 1, priority none
+            root.a: used vcore=1, pending nothing, headroom vcore=8, running 1, priority none
+            a1/tg: 1 placeholders of vcore=2, 1 replaced, 0 timed out
+        "#]],
+    );
+}
+
+#[test]
+fn a_placeholder_confirmed_with_another_type_while_its_swap_is_in_flight_completes_the_swap() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=4
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 p2 vcore=2 placeholder=tg
+        ask a1 r1 vcore=1 group=tg
+        ask a1 r2 vcore=1 group=tg
+        release a1 uuid=p1 as TIMEOUT
+        release a1 uuid=p2 as SCHEDULING_FAILED_ON_RM
+        show apps
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 is Running
+            a1/p2 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            a1/p2 released: PLACEHOLDER_REPLACED
+            a1/r1 placed on n1
+            a1/r2 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [r1, r2], asks []
+            a1/tg: 2 placeholders of vcore=2, 2 replaced, 0 timed out
+        "#]],
+    );
+}
+
+/// It is charged as it is when it takes its place, though that is more than its placeholder had.
+#[test]
+fn a_member_resized_while_its_swap_is_in_flight_is_charged_with_its_new_size() {
+    check(
+        "
+        queue root.a max vcore=2
+        node n1 vcore=2
+        app a1 in root.a gang vcore=2
+        ask a1 p1 vcore=2 placeholder=tg
+        request a1 r1 vcore=2 group=tg
+        request a1 r1 vcore=3
+        show apps
+        show queues
+        show nodes
+        confirm 0
+        show apps
+        show queues
+        show users
+        show nodes
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            a1 in root.a is Running since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
+            root: used vcore=2, pending nothing, headroom vcore=0, running 1, priority none
+            root.a: used vcore=2, pending nothing, headroom vcore=0, running 1, priority none
+            n1: total vcore=2, used vcore=2, occupied nothing, left nothing
+            a1/r1 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=3, pending nothing, holds [r1], asks []
+            root: used vcore=3, pending nothing, headroom vcore=-1, running 1, priority none
+            root.a: used vcore=3, pending nothing, headroom vcore=-1, running 1, priority none
+            user ada: used vcore=3, running [a1]
+            n1: total vcore=2, used vcore=3, occupied nothing, left vcore=-1
+        "#]],
+    );
+}
+
+/// Where it is charged already, its new size counts at once, and only there.
+#[test]
+fn a_member_resized_while_its_swap_to_another_node_is_in_flight_changes_that_node_alone() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=4
+        node n2 vcore=4
+        app a1 in root.a gang vcore=4
+        refuse r1 n1
+        ask a1 p1 vcore=4 placeholder=tg
+        request a1 r1 vcore=3 group=tg
+        request a1 r1 vcore=1
+        show nodes
+        show queues
+        show users
+        confirm 0
+        show nodes
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            n1: total vcore=4, used vcore=4, occupied nothing, left nothing
+            n2: total vcore=4, used vcore=1, occupied nothing, left vcore=3
+            root: used vcore=4, pending nothing, headroom vcore=4, running 1, priority none
+            root.a: used vcore=4, pending nothing, headroom vcore=4, running 1, priority none
+            user ada: used vcore=4, running [a1]
+            a1/r1 placed on n2
+            n1: total vcore=4, used nothing, occupied nothing, left vcore=4
+            n2: total vcore=4, used vcore=1, occupied nothing, left vcore=3
+            root: used vcore=1, pending nothing, headroom vcore=7, running 1, priority none
+            root.a: used vcore=1, pending nothing, headroom vcore=7, running 1, priority none
+        "#]],
+    );
+}
+
+/// What changes is the sum of the placeholders, which decides when the gang runs.
+#[test]
+fn a_placeholder_resized_in_place_is_charged_as_a_placeholder() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=4
+        request a1 p1 vcore=1 placeholder=tg
+        request a1 p1 vcore=2
+        show apps
+        show queues
+        show users
+        show nodes
+        request a1 p2 vcore=2 placeholder=tg
+        ask a1 r1 vcore=2 group=tg
+        confirm 0
+        show queues
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 in root.a is Accepted since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
+            root: used vcore=2, pending nothing, headroom vcore=7, running 0, priority none
+            root.a: used vcore=2, pending nothing, headroom vcore=7, running 0, priority none
+            user ada: used vcore=2, running [a1]
+            n1: total vcore=9, used vcore=2, occupied nothing, left vcore=7
+            a1 is Running
+            a1/p2 placed on n1
+            a1/p1 released: PLACEHOLDER_REPLACED
+            a1/r1 placed on n1
+            root: used vcore=4, pending nothing, headroom vcore=5, running 1, priority none
+            root.a: used vcore=4, pending nothing, headroom vcore=5, running 1, priority none
+        "#]],
+    );
+}
+
+/// Whoever ends it, it counts as timed out, and members that waited for it are placed like others.
+#[test]
+fn a_preempted_placeholder_counts_as_timed_out_and_its_member_is_placed_like_any_other() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=2
+        node n2 vcore=2 drained
+        app a1 in root.a gang vcore=2
+        refuse r1 n1
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 r1 vcore=2 group=tg
+        release a1 uuid=p1 as PREEMPTED_BY_SCHEDULER
+        show task-groups
+        undrain n2
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/p1 placed on n1
+            a1/tg: 1 placeholders of vcore=2, 0 replaced, 1 timed out
+            a1/r1 placed on n2
+        "#]],
+    );
+}
+
+#[test]
+fn a_placeholder_stopped_by_the_rm_counts_as_timed_out() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=4
+        ask a1 p1 vcore=2 placeholder=tg
+        ask a1 p2 vcore=2 placeholder=tg
+        release a1 uuid=p1
+        ask a1 r x2 vcore=2 group=tg
+        confirm *
+        show apps
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 is Running
+            a1/p2 placed on n1
+            a1/p1 released: STOPPED_BY_RM
+            a1/p2 released: PLACEHOLDER_REPLACED
+            a1/r#1 of r placed on n1
+            a1/r#2 of r placed on n1
+            a1 in root.a is Running since 1000s: used vcore=4, pending nothing, holds [r, r], asks []
+            a1/tg: 2 placeholders of vcore=2, 1 replaced, 1 timed out
+        "#]],
+    );
+}
+
+/// A placeholder that could not be started is asked for again; it is still one placeholder.
+#[test]
+fn a_placeholder_that_could_not_be_bound_is_pending_again_and_counted_once() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a gang vcore=4
+        ask a1 p1 vcore=2 placeholder=tg
+        drain n1
+        release a1 uuid=p1 as SCHEDULING_FAILED_ON_RM
+        show apps
+        show task-groups
+        undrain n1
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1/p1 placed on n1
+            a1 in root.a is Accepted since 1000s: used nothing, pending vcore=2, holds [], asks [p1 x1]
+            a1/tg: 1 placeholders of vcore=2, 0 replaced, 0 timed out
+            a1/p1 placed on n1
+            a1/tg: 1 placeholders of vcore=2, 0 replaced, 0 timed out
+        "#]],
+    );
+}
+
+/// What takes a place was asked for when its placeholder was.
+#[test]
+fn a_member_that_took_a_place_says_so_and_since_when_it_was_kept() {
+    let allocation = in_virtual_time(async {
+        let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
+        register(&scheduler, "rm", ONE_LEAF, Arc::new(Ear::default())).await;
+        say(
+            &scheduler,
+            "rm",
+            "
+            node n1 vcore=9
+            app a1 in root.default gang vcore=1
+            ask a1 p1 vcore=1 placeholder=tg
+            ",
+        )
+        .await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        say(&scheduler, "rm", "ask a1 r1 vcore=1 group=tg").await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        say(&scheduler, "rm", "release a1 uuid=p1 as PLACEHOLDER_REPLACED").await;
+        let mut apps = scheduler.applications("[rm]default", "root.default").await.unwrap();
+        apps.remove(0).allocations.remove(0)
+    });
+    assert_eq!(allocation.allocation_key, "r1");
+    assert!(allocation.placeholder_used && !allocation.placeholder);
+    assert_eq!(allocation.task_group_name, "tg");
+    let seconds = |ns: i64| ns / 1_000_000_000;
+    assert_eq!(seconds(allocation.request_time), 0);
+    assert_eq!(allocation.allocation_delay, allocation.allocation_time - allocation.request_time);
+    assert!(allocation.allocation_delay > 0);
+}
