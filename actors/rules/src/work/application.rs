@@ -22,6 +22,11 @@ use crate::work::allocations::{AllocationId, Tags};
 use crate::work::application_state::{ApplicationEvent, ApplicationState, Transition};
 use crate::work::asks::{Asks, TaskGroup};
 use crate::work::gang::Gang;
+use crate::work::resource_seconds::History;
+
+/// Most entries of a state log. Only an application that comes back from Completing a few hundred
+/// times has more; the oldest are forgotten then.
+const LOG_MAX: usize = 1_000;
 
 /// What an RM says of an application when it submits it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -142,6 +147,8 @@ pub struct Application {
     /// How long its placeholders may wait, or else how long it may run, ms; `None`: nothing was
     /// said.
     pub execution_timeout_ms: Option<NonZeroU64>,
+    /// What its allocations have used over time, of those that have left.
+    pub history: History,
     state: ApplicationState,
     log: Vec<(i64, ApplicationState)>,
     allocated: Resources,
@@ -168,6 +175,7 @@ impl Application {
                 .then(|| Box::new(Gang::new(new.placeholder_ask))),
             gang_style: new.gang_style,
             execution_timeout_ms: new.execution_timeout_ms,
+            history: History::default(),
             state: ApplicationState::New,
             log: Vec::new(),
             allocated: Resources::new(),
@@ -410,6 +418,9 @@ impl Application {
             return;
         };
         let from = std::mem::replace(&mut self.state, to);
+        if self.log.len() == LOG_MAX {
+            self.log.remove(0);
+        }
         self.log.push((now_ns, to));
         match to {
             ApplicationState::Running => self.started_ns = Some(now_ns),
