@@ -9,7 +9,7 @@ use std::sync::Arc;
 use monoceros_config as config;
 use monoceros_config::PartitionConfig;
 use monoceros_rules::nodes::NodeSortPolicy;
-use monoceros_rules::order::keys::{ApplicationSortPolicy, PriorityPolicy};
+use monoceros_rules::order::keys::{ApplicationSortPolicy, MIN_PRIORITY, PriorityPolicy};
 use monoceros_rules::order::ledger::QueueLedger;
 use monoceros_rules::order::shares::abs_used_capacity;
 use monoceros_rules::queues::object_state::ObjectState;
@@ -21,14 +21,17 @@ use monoceros_rules::work::allocations::{Allocation, Leaving, Pairing, Tags};
 use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::Ask;
+use monoceros_rules::work::ended::{Ended, EndedApplications};
 use monoceros_rules::work::gang::Group;
+use monoceros_rules::work::resource_seconds::{History, ResourceSeconds};
 
 use crate::node::{Foreign, Node};
 use crate::queue::QueueFacts;
 use crate::snapshot::{
     AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
     ForeignAllocationSnapshot, NodeSnapshot, NodeSortingPolicy, PartitionCapacity,
-    PartitionSnapshot, PlaceholderData, QueueSnapshot, StateLogEntry, TemplateSnapshot,
+    PartitionSnapshot, PlaceholderData, QueueSnapshot, ResourceHistory, StateLogEntry,
+    TemplateSnapshot,
 };
 use crate::step::{Baton, QueueCounts};
 
@@ -51,6 +54,7 @@ pub(crate) struct PartitionView<'a> {
     pub(crate) config: &'a PartitionConfig,
     pub(crate) state: ObjectState,
     pub(crate) state_since_ns: i64,
+    pub(crate) ended: &'a EndedApplications,
 }
 
 pub(crate) fn partition(
@@ -71,10 +75,11 @@ pub(crate) fn partition(
     };
     let count = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
     let mut applications: BTreeMap<String, i32> = BTreeMap::new();
-    let rejected = (ApplicationState::Rejected, baton.directory.rejected);
+    // Leaves count what ended there for as long as they are there, whether it is kept or not.
     let of_leaves = baton.directory.all_queues().flat_map(|entry| &entry.counts.states);
-    let all = of_leaves.map(|(state, number)| (*state, u64::try_from(*number).unwrap_or(0)));
-    for (state, number) in all.chain([rejected]).filter(|(_, number)| *number > 0) {
+    let live = of_leaves.filter(|(state, _)| !state.is_terminated());
+    let live = live.map(|(state, number)| (*state, u64::try_from(*number).unwrap_or(0)));
+    for (state, number) in live.chain(view.ended.states()).filter(|(_, number)| *number > 0) {
         let counted = applications.entry(state.text().to_owned()).or_default();
         *counted = counted.saturating_add(count(number));
     }
@@ -236,7 +241,6 @@ pub(crate) fn application(
     let pending = application.asks.iter().filter(|ask| ask.outstanding > 0);
     let mut requests: Vec<_> = pending.map(|asked| ask(asked, &application.id)).collect();
     requests.sort_by(|a, b| a.allocation_key.cmp(&b.allocation_key));
-    let log = application.log().iter();
     ApplicationSnapshot {
         application_id: application.id.to_string(),
         used_resource: application.allocated().minus(application.placeholders()).pruned(),
@@ -250,12 +254,7 @@ pub(crate) fn application(
         application_state: application.state().text().to_owned(),
         user: application.user.to_string(),
         groups: application.groups.clone(),
-        state_log: log
-            .map(|(time, state)| StateLogEntry {
-                time: *time,
-                application_state: state.text().to_owned(),
-            })
-            .collect(),
+        state_log: state_log(application.log()),
         placeholder_data: application
             .gang
             .iter()
@@ -264,6 +263,7 @@ pub(crate) fn application(
             .collect(),
         max_request_priority: application.asks.priority(),
         start_time_millis: application.started_ns.map_or(0, |ns| ns / 1_000_000),
+        resource_history: history(&application.history),
         backoff_deadline: backs_off_until.map(instant::rfc3339).unwrap_or_default(),
         ..ApplicationSnapshot::default()
     }
@@ -278,6 +278,45 @@ fn places((name, group): (&Arc<String>, &Group)) -> PlaceholderData {
         min_resource: group.min_resource.clone(),
         replaced: count(group.replaced),
         timed_out: count(group.timed_out),
+    }
+}
+
+/// An application that is over.
+pub(crate) fn ended(ended: &Ended) -> ApplicationSnapshot {
+    ApplicationSnapshot {
+        application_id: ended.id.to_string(),
+        max_used_resource: ended.peak.clone(),
+        queue_name: ended.queue.to_string(),
+        submission_time: ended.submitted_ns,
+        finished_time: ended.finished_ns,
+        application_state: ended.state.text().to_owned(),
+        user: ended.user.to_string(),
+        groups: ended.groups.clone(),
+        rejected_message: ended.rejected.as_deref().unwrap_or_default().to_owned(),
+        state_log: state_log(&ended.log),
+        max_request_priority: MIN_PRIORITY,
+        start_time_millis: ended.started_ns.map_or(0, |ns| ns / 1_000_000),
+        resource_history: history(&ended.history),
+        ..ApplicationSnapshot::default()
+    }
+}
+
+fn state_log(log: &[(i64, ApplicationState)]) -> Vec<StateLogEntry> {
+    let entry = |(time, state): &(i64, ApplicationState)| StateLogEntry {
+        time: *time,
+        application_state: state.text().to_owned(),
+    };
+    log.iter().map(entry).collect()
+}
+
+fn history(history: &History) -> ResourceHistory {
+    let shown = |counted: &ResourceSeconds| {
+        counted.iter().map(|(name, amount)| (name.to_string(), amount.clone())).collect()
+    };
+    ResourceHistory {
+        resource_usage: shown(&history.used),
+        preempted_resource: shown(&history.preempted),
+        placeholder_resource: shown(&history.placeholder),
     }
 }
 

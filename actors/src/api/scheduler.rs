@@ -209,6 +209,33 @@ impl SchedulerHandle {
         ask(&entry, surveys::AllApplications::new).await
     }
 
+    /// The applications of a partition that have ended and are kept
+    /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`), oldest end first. An
+    /// id may be there more than once.
+    pub async fn completed_applications(
+        &self,
+        partition: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        self.ended_applications(partition, surveys::Over::Terminated).await
+    }
+
+    /// The applications that a partition rejected and that are kept, oldest rejection first.
+    pub async fn rejected_applications(
+        &self,
+        partition: &str,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        self.ended_applications(partition, surveys::Over::Rejected).await
+    }
+
+    async fn ended_applications(
+        &self,
+        partition: &str,
+        over: surveys::Over,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        let entry = self.find(partition).await?;
+        ask(&entry, |reply| surveys::EndedApplications::new(over, reply)).await
+    }
+
     /// The requests of an RM for which more machines would help, in the order in which they would
     /// be placed, at most `limit` of them: in one partition, or in all of them. None of a partition
     /// for which nothing is decided at present. Asking does not count as telling the RM.

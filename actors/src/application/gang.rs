@@ -431,6 +431,7 @@ impl Application {
         effects.loosens |= change.has_negative();
         effects.delta.allocated.add(&change);
         effects.touched = true;
+        self.count_seconds(&old, false, baton);
         self.forget_placeholder(&old, PlaceholderEnd::Replaced, effects);
         self.drop_instance(&old, placeholder);
         self.tell_discharge(old.resources(), baton, effects);

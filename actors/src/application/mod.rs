@@ -38,6 +38,7 @@ use monoceros_rules::order::waits::{Declined, Phase, WaitSet, Waits};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, StateChange};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
+use monoceros_rules::work::ended::Ended;
 
 use crate::events::EventKind;
 use crate::metrics::{ActorKind, Counted, Metrics};
@@ -208,6 +209,7 @@ impl Application {
                 }
                 ApplicationState::Completed | ApplicationState::Failed => {
                     baton.ended.push((self.slot, self.row));
+                    baton.terminated.push(Ended::of(&self.book));
                     baton.happens(|at| self.unplaced(at));
                     baton.happens(|at| self.event(EventKind::AppUnlinked, at));
                 }

@@ -14,6 +14,7 @@ use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::gang::PlaceholderEnd;
 use monoceros_rules::work::rejection::Ignored;
+use monoceros_rules::work::resource_seconds::Account;
 
 use super::Application;
 use super::ops::VisitEffects;
@@ -180,6 +181,7 @@ impl Application {
         } else {
             effects.left.real = true;
         }
+        self.count_seconds(&entry, event == EventKind::AllocationPreempted, baton);
         effects.delta.allocated.subtract(entry.resources());
         effects.loosens = true;
         effects.touched = true;
@@ -211,6 +213,14 @@ impl Application {
         }
         baton.books.unsettled.changed(entry.node);
         Some(Freed { id, node: entry.node, resources: entry.resources().clone() })
+    }
+
+    /// Counts what an allocation that leaves has used over time.
+    pub(super) fn count_seconds(&mut self, entry: &Allocation, is_preempted: bool, baton: &Baton) {
+        let account = Account::of(is_preempted, entry.spec.placeholder);
+        let instance_type = baton.directory.instance_types.find(entry.node);
+        let (bound_ns, now_ns) = (entry.bound_ns, baton.now_ns);
+        self.book.history.count(account, instance_type, entry.resources(), bound_ns, now_ns);
     }
 
     /// The ask of an allocation that is gone has one instance less. Returns what was asked for, if

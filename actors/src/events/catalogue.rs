@@ -7,14 +7,16 @@
 //! it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::{ChangeDetail as Detail, ChangeType as Change, Type};
+use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Rejection;
+use monoceros_rules::work::resource_seconds::Account;
 
 /// The longest message of an event, in bytes.
 const MESSAGE_BYTES: usize = 1024;
@@ -57,6 +59,10 @@ pub(crate) enum EventKind {
     AllocationLostNode,
     /// An application left its queue.
     AppUnlinked,
+    /// An application that ran is over; the message sums it up.
+    AppSummary,
+    /// What an application that is over has used on one instance type, in resource-seconds.
+    AppUsed(Account),
     /// An application may not start: as many run in its queues as may.
     AppBlockedByQueue,
     /// An application may start again, as far as its queues are concerned.
@@ -143,6 +149,7 @@ impl EventKind {
             Self::AllocationReplaced => (Type::App, Remove, Detail::AllocReplaced),
             Self::AllocationLostNode => (Type::App, Remove, Detail::AllocNoderemoved),
             Self::AppUnlinked => (Type::App, Remove, Detail::DetailsNone),
+            Self::AppSummary | Self::AppUsed(_) => (Type::App, None, Detail::DetailsNone),
             Self::AppBlockedByQueue => (Type::App, None, Detail::AppCannotrunQueue),
             Self::AppRunnableByQueue => (Type::App, None, Detail::AppRunnableQueue),
             Self::AppBlockedByQuota => (Type::App, None, Detail::AppCannotrunQuota),
@@ -200,6 +207,8 @@ pub(crate) enum Message {
     Nothing,
     Says(&'static str),
     Rejected(Box<Rejection>),
+    /// An application that ran is over.
+    Summary(Box<Summary>),
     /// The ask does not fit what the queues on its path have left.
     OverQuota {
         queue: Arc<str>,
@@ -217,6 +226,32 @@ pub(crate) enum Message {
     WithinUserQuota,
     /// The reasons of predicates that refused the ask, each with the number of nodes.
     Refused(BTreeMap<String, u32>),
+}
+
+/// What there is to say of an application that is over, beside what it used.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Summary {
+    /// The RM that it belonged to.
+    pub(crate) rm: Arc<str>,
+    pub(crate) queue: Arc<str>,
+    pub(crate) user: Arc<str>,
+    pub(crate) state: ApplicationState,
+    pub(crate) submitted_ns: i64,
+    pub(crate) started_ns: i64,
+    pub(crate) finished_ns: i64,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rm, queue, user, state, .. } = self;
+        let [submitted, started, finished] =
+            [self.submitted_ns, self.started_ns, self.finished_ns].map(instant::rfc3339);
+        write!(
+            f,
+            "state={state} submitted={submitted} started={started} finished={finished} rm={rm} \
+             user={user} queue={queue}"
+        )
+    }
 }
 
 /// Something that happened to an object of a partition.
@@ -309,6 +344,7 @@ impl Event {
             Message::Nothing => String::new(),
             Message::Says(text) => (*text).to_owned(),
             Message::Rejected(reason) => reason.to_string(),
+            Message::Summary(summary) => summary.to_string(),
             Message::OverQuota { queue, available } => format!(
                 "request `{}` does not fit in queue `{queue}` (requested {}, available {available})",
                 self.object, self.resources

@@ -30,6 +30,8 @@ pub(crate) struct Settings {
     pub(crate) epoch_ns: i64,
     pub(crate) reorder_window: Duration,
     pub(crate) intake: Intake,
+    /// How many applications that are over a partition keeps in each of its two lists.
+    pub(crate) ended_applications: usize,
     pub(crate) watch: Watch,
     /// Where the events of all RMs go.
     pub(crate) events: Arc<EventLog>,

@@ -307,6 +307,7 @@ impl Node {
                 self.attributes.remove("ready");
                 let changeable = |(name, _): &(String, String)| !FIXED.contains(&name.as_str());
                 self.attributes.extend(attributes.into_iter().filter(changeable));
+                baton.directory.note_instance_type(self.slot, &self.attributes);
                 baton.books.nodes.set_open(self.slot, self.is_open());
                 baton.books.nodes.touch(self.slot);
                 if let Some(occupied) = occupied.filter(|new| !new.same_amount(&self.occupied)) {

@@ -18,6 +18,7 @@ use monoceros_rules::values::resources::Limits;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, NewApplication};
 use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::rejection::Rejection;
 
 use super::dynamic::missing_queues;
@@ -44,9 +45,9 @@ impl Partition {
                     self.agenda.extend(missing.into_iter().map(Task::AddQueue));
                     self.agenda.push_back(Task::Join(Box::new(new), Arc::from(path)));
                 }
-                Err(reason) => self.reject(&new.id, reason, baton),
+                Err(reason) => self.reject(&new, reason, baton),
             },
-            Err(reason) => self.reject(&new.id, reason, baton),
+            Err(reason) => self.reject(&new, reason, baton),
         }
     }
 
@@ -92,7 +93,7 @@ impl Partition {
     fn join(&mut self, new: NewApplication, leaf: QueueSlot, baton: &mut Baton) {
         self.take_namespace(&new, leaf, baton);
         if let Err(reason) = takes_gang(&new, leaf, &baton.directory) {
-            self.reject(&new.id, reason, baton);
+            self.reject(&new, reason, baton);
             self.may_be_empty(leaf, baton);
             return;
         }
@@ -110,8 +111,13 @@ impl Partition {
         self.do_what_waited(&WaitsFor::Application(id), baton);
     }
 
-    fn reject(&mut self, id: &Arc<str>, reason: Rejection, baton: &mut Baton) {
-        baton.directory.rejected += 1;
+    fn reject(&mut self, new: &NewApplication, reason: Rejection, baton: &mut Baton) {
+        let id = &new.id;
+        let why = reason.to_string();
+        self.keep_ended(
+            Ended::rejected(id, &new.queue, &new.user, &new.groups, &why, baton.now_ns),
+            baton,
+        );
         baton.happens(|at| Event::of(EventKind::AppNew, id, at));
         baton.happens(|at| {
             let why = Message::Rejected(Box::new(reason.clone()));

@@ -108,6 +108,7 @@ impl Partition {
             }
             Alarm::ScaleUp => self.signal_scale_up(),
             Alarm::CleanQueues => self.clean_queues(baton),
+            Alarm::Retention => self.expire_ended(baton),
             Alarm::ReorderWindow { awaited } => self.expire_waiting(awaited, baton),
             Alarm::ExecutionTimeout { allocation } => {
                 if let Some(entry) = baton.books.allocations.get(allocation) {

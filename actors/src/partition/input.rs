@@ -117,7 +117,7 @@ pub(crate) struct ForeignRequest {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum RefusedItem {
     Ask { form: Form, key: Arc<str>, application: Arc<str>, reason: Rejection },
-    Application { id: Arc<str>, reason: Rejection },
+    Application { id: Arc<str>, queue: String, reason: Rejection },
     Node { id: Arc<str>, reason: Rejection },
 }
 
@@ -127,7 +127,7 @@ impl From<RefusedItem> for Notice {
             RefusedItem::Ask { form, key, application, reason } => {
                 Self::AskRejected { form, key, application, reason }
             }
-            RefusedItem::Application { id, reason } => Self::ApplicationRejected { id, reason },
+            RefusedItem::Application { id, reason, .. } => Self::ApplicationRejected { id, reason },
             RefusedItem::Node { id, reason } => Self::NodeRejected { id, reason },
         }
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::input::{NewNode, RefusedItem, Request};
@@ -42,8 +43,17 @@ impl Partition {
     /// Answers an item that the translation refused.
     fn refused(&mut self, item: RefusedItem, baton: &mut Baton) {
         match &item {
-            RefusedItem::Application { id, .. } => {
-                baton.directory.rejected += 1;
+            RefusedItem::Application { id, queue, reason } => {
+                // An id that cannot be is nothing to keep, nor is one of no partition of the RM.
+                let is_of_none = matches!(
+                    reason,
+                    Rejection::ApplicationId(_) | Rejection::PartitionOfApplication { .. }
+                );
+                if !is_of_none {
+                    let why = reason.to_string();
+                    let kept = Ended::rejected(id, queue, "", &[], &why, baton.now_ns);
+                    self.keep_ended(kept, baton);
+                }
                 baton.tally.application_rejected();
                 if !baton.directory.application_by_id.contains_key(id) {
                     self.application_gone(id, baton);

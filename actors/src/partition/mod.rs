@@ -25,6 +25,7 @@ mod answers;
 mod control;
 mod deadlines;
 mod dynamic;
+mod ended;
 mod foreign;
 mod inbox;
 mod input;
@@ -151,6 +152,8 @@ pub(crate) struct Partition {
     scale_up: scale_up::Signal,
     /// Dynamic queues in which nothing is.
     empty: dynamic::EmptyQueues,
+    /// Applications that are over.
+    ended: ended::Kept,
     /// What it takes; see [`standing`].
     state: ObjectState,
     state_since_ns: i64,
@@ -173,6 +176,8 @@ pub(crate) struct PartitionParams {
     pub(crate) clock: Clock,
     pub(crate) reorder_window: Duration,
     pub(crate) unknown_nodes: UnknownNodes,
+    /// How many applications that are over are kept in each of the two lists.
+    pub(crate) ended_applications: usize,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) watch: Watch,
     pub(crate) tracking: Tracking,
@@ -209,6 +214,7 @@ impl Partition {
             timers: Vec::new(),
             next_timer: 0,
             ended: Vec::new(),
+            terminated: Vec::new(),
             woken: Vec::new(),
             woken_by_return: Vec::new(),
             disarmed: Vec::new(),
@@ -250,6 +256,7 @@ impl Partition {
             watch,
             scale_up: scale_up::Signal::default(),
             empty: dynamic::EmptyQueues::default(),
+            ended: ended::Kept::new(params.ended_applications),
             state: ObjectState::Active,
             state_since_ns: clock.now_ns(),
             proposal: None,

@@ -73,6 +73,7 @@ impl Partition {
         let inserted = baton.books.nodes.insert(Arc::clone(&id), total.clone(), available, open);
         let slot = inserted.expect("checked that the id is free");
         baton.books.unsettled.changed(slot);
+        baton.directory.note_instance_type(slot, &attributes);
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         baton.directory.nodes.insert_at(slot, Arc::new(node.start()));
@@ -188,6 +189,7 @@ impl Partition {
         baton.books.unsettled.changed(slot);
         baton.books.nodes.remove(slot);
         baton.tally.shared().nodes.decommissioned.inc();
+        baton.directory.instance_types.take(slot);
         if let Some(address) = baton.directory.nodes.take(slot) {
             address.do_send(crate::Halt);
         }

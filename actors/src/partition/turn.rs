@@ -30,6 +30,7 @@ impl Partition {
                 self.baton = self.perform(task, baton);
                 continue;
             }
+            self.keep_terminated(&mut baton);
             if !self.may_say_more(&baton) {
                 self.speak(&mut baton);
             }
@@ -138,7 +139,8 @@ impl Partition {
             Input::Answers(answers) => self.answers(answers, baton),
             Input::Control(control) => self.control(control, baton),
             Input::Alarm(alarm) => {
-                self.may_decide |= !matches!(alarm, Alarm::ScaleUp | Alarm::CleanQueues);
+                self.may_decide |=
+                    !matches!(alarm, Alarm::ScaleUp | Alarm::CleanQueues | Alarm::Retention);
                 self.alarm(alarm, baton);
             }
             Input::Acknowledged(notices) => {

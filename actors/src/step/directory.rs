@@ -17,6 +17,7 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::slots::{Slot, Slots};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::resource_seconds::INSTANCE_TYPE;
 
 use super::RowSlot;
 use crate::application::Application;
@@ -50,10 +51,10 @@ pub(crate) struct Directory {
     pub(crate) queue_by_path: BTreeMap<Arc<str>, QueueSlot>,
     /// By the slots of the node index.
     pub(crate) nodes: Slots<NodeSlot, Arc<Addr<Node>>>,
+    /// Of what kind the machines of nodes are that say so.
+    pub(crate) instance_types: Slots<NodeSlot, Arc<str>>,
     pub(crate) applications: Slots<ApplicationSlot, ApplicationEntry>,
     pub(crate) application_by_id: BTreeMap<Arc<str>, ApplicationSlot>,
-    /// How many applications were rejected because no queue took them.
-    pub(crate) rejected: u64,
     /// Applications that wait for a node that only they may use.
     pub(crate) named: Named,
     /// Applications with an ask that predicates refused, and perhaps some that have none any more.
@@ -189,6 +190,21 @@ impl Directory {
 
     pub(crate) fn node(&self, slot: NodeSlot) -> Option<&Arc<Addr<Node>>> {
         self.nodes.find(slot)
+    }
+
+    /// Notes of what kind the machine of a node is, by its attributes.
+    pub(crate) fn note_instance_type(
+        &mut self,
+        node: NodeSlot,
+        attributes: &BTreeMap<String, String>,
+    ) {
+        let said = attributes.get(INSTANCE_TYPE).map(String::as_str);
+        if self.instance_types.find(node).map(|known| &**known) != said {
+            self.instance_types.take(node);
+            if let Some(name) = said {
+                self.instance_types.insert_at(node, Arc::from(name));
+            }
+        }
     }
 
     /// Ends every actor that is in the directory.

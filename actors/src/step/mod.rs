@@ -40,6 +40,7 @@ use actix::Addr;
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::books::Books;
 use monoceros_rules::work::allocations::ApplicationSlot;
+use monoceros_rules::work::ended::Ended;
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::AnswerSink;
@@ -79,6 +80,8 @@ pub(crate) struct Baton {
     pub(crate) next_timer: u64,
     /// Applications that entered a terminal state, or were removed, in this step.
     pub(crate) ended: Vec<(ApplicationSlot, Option<RowSlot>)>,
+    /// What is to be kept of those that entered a terminal state.
+    pub(crate) terminated: Vec<Ended>,
     pub(crate) offer: Offering,
     /// Deadlines that are not needed any more.
     pub(crate) disarmed: Vec<u64>,

@@ -199,6 +199,8 @@ pub(crate) enum Alarm {
     ScaleUp,
     /// A dynamic queue may have been empty for its time.
     CleanQueues,
+    /// Applications that are over may have been kept for their time.
+    Retention,
     /// Items have waited for what they name for as long as they may.
     ReorderWindow { awaited: WaitsFor },
     /// An allocation has run for as long as its ask allowed.

@@ -17,6 +17,7 @@ mod application_order;
 mod applications;
 mod asks;
 mod backoff;
+mod ended;
 mod event_batches;
 mod events;
 mod failures;

@@ -28,6 +28,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::values::resources::Resources;
@@ -62,6 +63,15 @@ impl Account {
             (true, _) => Self::Preempted,
             (false, true) => Self::Placeholder,
             (false, false) => Self::Used,
+        }
+    }
+
+    /// What the amounts of the account are called where they are told.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Used => "used resource-seconds",
+            Self::Preempted => "preempted resource-seconds",
+            Self::Placeholder => "placeholder resource-seconds",
         }
     }
 }
@@ -142,6 +152,17 @@ impl ResourceSeconds {
                 None => drop(self.0.insert(Arc::from(UNKNOWN), amount)),
             },
         }
+    }
+}
+
+/// For people: each instance type with its amounts.
+impl fmt::Display for ResourceSeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (name, amount)) in self.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            write!(f, "{comma}{name}: {amount}")?;
+        }
+        Ok(())
     }
 }
 

@@ -19,6 +19,9 @@ pub use crate::front::settings::Threads;
 use crate::metrics::Metrics;
 use crate::partition::oracle::Watch;
 
+/// How many applications that are over are kept in a list, unless it is set.
+const ENDED_APPLICATIONS: usize = 10_000;
+
 /// The entry to this crate: [`Scheduler::builder`].
 #[derive(Debug)]
 pub struct Scheduler;
@@ -39,6 +42,7 @@ pub struct SchedulerBuilder {
     epoch_ns: Option<i64>,
     reorder_window: Duration,
     intake: Intake,
+    ended_applications: Option<usize>,
     watch: Watch,
     events: EventSettings,
     resolvers: Resolvers,
@@ -96,6 +100,15 @@ impl SchedulerBuilder {
     #[must_use]
     pub fn enforce_execution_timeout(mut self, enforce: bool) -> Self {
         self.intake.enforces_execution_timeout = enforce;
+        self
+    }
+
+    /// How many applications that have ended a partition keeps to be read, and how many that it
+    /// rejected (`docs/applications.md#what-is-kept-of-an-application-that-is-over`); 10,000 unless
+    /// set. Beyond, the oldest goes.
+    #[must_use]
+    pub fn ended_applications(mut self, most: usize) -> Self {
+        self.ended_applications = Some(most);
         self
     }
 
@@ -246,6 +259,7 @@ impl SchedulerBuilder {
             epoch_ns: self.epoch_ns.unwrap_or_else(wall_clock_ns),
             reorder_window: self.reorder_window,
             intake: self.intake,
+            ended_applications: self.ended_applications.unwrap_or(ENDED_APPLICATIONS),
             watch: self.watch,
             events: EventLog::new(self.events),
             resolvers: self.resolvers,

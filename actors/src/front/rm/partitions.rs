@@ -70,6 +70,7 @@ impl Rm {
             clock: self.clock,
             reorder_window: self.settings.reorder_window,
             unknown_nodes,
+            ended_applications: self.settings.ended_applications,
             metrics: Arc::clone(&self.metrics),
             watch: self.settings.watch.clone(),
             tracking: self.settings.events.tracking().clone(),

@@ -213,7 +213,7 @@ fn requests() -> Vec<Request> {
         let (form, key, application) = (Form::Unified, id(), id());
         let refused = each!(RefusedItem {
             Ask { form, key, application, reason: reason.clone() },
-            Application { id: id(), reason: reason.clone() },
+            Application { id: id(), queue: "root.q".into(), reason: reason.clone() },
             Node { id: id(), reason },
         });
         requests.extend(refused.into_iter().map(|item| Request::Refused(Box::new(item))));
@@ -272,6 +272,7 @@ fn inputs() -> Vec<Input> {
         Backoff { application, id: id(), until_ns: 9 },
         ScaleUp,
         CleanQueues,
+        Retention,
         ReorderWindow { awaited: WaitsFor::Node(Arc::clone(&node)) },
         ExecutionTimeout { allocation: allocation(4) },
         PlaceholderTimeout { application, id: id() },

@@ -70,6 +70,43 @@ impl Survey for AllApplications {
     }
 }
 
+/// Which applications that are over are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// Those that ended.
+    Terminated,
+    /// Those that were never admitted.
+    Rejected,
+}
+
+/// Applications that are over, oldest end first. The partition has them itself.
+pub(crate) struct EndedApplications {
+    over: Over,
+    reply: oneshot::Sender<Vec<ApplicationSnapshot>>,
+}
+
+impl EndedApplications {
+    pub(crate) fn new(over: Over, reply: oneshot::Sender<Vec<ApplicationSnapshot>>) -> Self {
+        Self { over, reply }
+    }
+}
+
+impl Survey for EndedApplications {
+    fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
+        let name = config::plain_name(&partition.name).to_owned();
+        let kept = partition.ended.applications();
+        let shown =
+            |ended| ApplicationSnapshot { partition: name.clone(), ..crate::views::ended(ended) };
+        answer(
+            self.reply,
+            match self.over {
+                Over::Terminated => kept.terminated().map(shown).collect(),
+                Over::Rejected => kept.rejected().map(shown).collect(),
+            },
+        );
+    }
+}
+
 fn in_order(
     mut found: Vec<ApplicationSnapshot>,
     partition: &Partition,

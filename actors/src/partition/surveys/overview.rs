@@ -36,6 +36,7 @@ impl Survey for Overview {
             config: &partition.config,
             state: partition.state,
             state_since_ns: partition.state_since_ns,
+            ended: partition.ended.applications(),
         };
         answer(self.reply, crate::views::partition(&view, baton, self.allocated));
     }

@@ -25,7 +25,8 @@ impl Rm {
         let mut gathering = Gathering::new();
         for new in request.new {
             let id: Arc<str> = Arc::from(new.application_id.as_str());
-            let reject = |reason| RefusedItem::Application { id: Arc::clone(&id), reason };
+            let queue = new.queue_name.clone();
+            let reject = |reason| RefusedItem::Application { id: Arc::clone(&id), queue, reason };
             let Some(partition) = self.partition(&new.partition_name, &mut gathering) else {
                 let (id, partition) = (Arc::clone(&id), new.partition_name);
                 let reason = Rejection::PartitionOfApplication { id, partition };

@@ -1,0 +1,419 @@
+//! Applications that are over: what is kept of them, for how long, and what is told of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use expect_test::expect;
+use monoceros_actors::snapshot::ApplicationSnapshot;
+use monoceros_actors::{Scheduler, SchedulerBuilder, SchedulerHandle};
+
+use crate::ear::Ear;
+use crate::events::line;
+use crate::world::{in_virtual_time, register, say};
+
+/// No queue that takes whoever names none that there is.
+const QUEUES: &str =
+    r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: q}]}]}]}"#;
+const DAY_S: u64 = 24 * 60 * 60;
+
+/// A scheduler whose clock begins at 0, and what its RM hears.
+struct Stage {
+    scheduler: SchedulerHandle,
+    ear: Arc<Ear>,
+}
+
+impl Stage {
+    async fn begin(builder: SchedulerBuilder, text: &str) -> Self {
+        let scheduler = builder.epoch_ns(0).start_local().unwrap();
+        let ear = Arc::new(Ear::default());
+        register(&scheduler, "rm", QUEUES, ear.clone()).await;
+        let stage = Self { scheduler, ear };
+        stage.say(text).await;
+        stage
+    }
+
+    async fn say(&self, text: &str) {
+        say(&self.scheduler, "rm", text).await;
+    }
+
+    async fn wait(&self, seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        self.scheduler.settle().await;
+    }
+
+    /// What the RM heard since the last time.
+    fn heard(&self) -> Vec<String> {
+        self.ear.take().iter().map(ToString::to_string).collect()
+    }
+
+    async fn completed(&self) -> Vec<String> {
+        let completed = self.scheduler.completed_applications("default").await.unwrap();
+        completed.iter().map(shown).collect()
+    }
+
+    async fn rejected(&self) -> Vec<String> {
+        let rejected = self.scheduler.rejected_applications("default").await.unwrap();
+        rejected.iter().map(shown).collect()
+    }
+
+    async fn live(&self) -> Vec<String> {
+        let live = self.scheduler.all_applications("default").await.unwrap();
+        live.iter().map(shown).collect()
+    }
+
+    /// The events of an application since this one.
+    fn events(&self, past: u64, application: &str) -> Vec<String> {
+        let range = self.scheduler.events().range(past, u64::MAX);
+        let of_it = range.records.iter().filter(|record| record.object_id == application);
+        of_it.map(line).collect()
+    }
+
+    fn next_event(&self) -> u64 {
+        self.scheduler.events().range(0, 0).highest + 1
+    }
+
+    /// How many applications there are in which state.
+    async fn states(&self) -> Vec<(String, i32)> {
+        self.scheduler.partitions().await[0].applications.clone().into_iter().collect()
+    }
+}
+
+/// Times in seconds.
+fn shown(app: &ApplicationSnapshot) -> String {
+    let seconds = |ns: i64| ns / 1_000_000_000;
+    let log = app.state_log.iter();
+    let log: Vec<_> =
+        log.map(|entry| format!("{}@{}", entry.application_state, seconds(entry.time))).collect();
+    let mut line = format!(
+        "{} is {} in {} of {} from {}s to {}s: {}",
+        app.application_id,
+        app.application_state,
+        app.queue_name,
+        app.user,
+        seconds(app.submission_time),
+        seconds(app.finished_time),
+        log.join(" "),
+    );
+    if app.start_time_millis > 0 {
+        line += &format!(", started at {}ms", app.start_time_millis);
+    }
+    if !app.rejected_message.is_empty() {
+        line += &format!(", because {}", app.rejected_message);
+    }
+    line
+}
+
+/// Ten seconds on one instance, and completed thirty seconds later.
+const ONE_RUN: &str = "
+    node n1 vcore=4 memory=10 attr si/instance-type=large
+    app a1 in root.q user bob
+    ask a1 k1 vcore=2 memory=3
+";
+
+#[test]
+fn a_completed_application_is_kept_with_its_history_and_is_not_among_the_live_ones() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), "").await;
+        stage.wait(5).await;
+        stage.say(ONE_RUN).await;
+        stage.wait(10).await;
+        stage.say("release a1 *").await;
+        assert_eq!(stage.completed().await, [""; 0]);
+        stage.wait(30).await;
+        expect![[r#"
+            [
+                "a1 is Completed in root.q of bob from 5s to 45s: Accepted@5 Running@5 Completing@15 Completed@45, started at 5000ms",
+            ]
+        "#]]
+        .assert_debug_eq(&stage.completed().await);
+        assert_eq!(stage.live().await, [""; 0]);
+        assert_eq!(stage.rejected().await, [""; 0]);
+        let kept = stage.scheduler.completed_applications("default").await.unwrap().remove(0);
+        assert_eq!(kept.partition, "default");
+        assert_eq!(kept.groups, ["bob"]);
+        assert_eq!(format!("{:?}", kept.max_used_resource), "map[memory:3 vcore:2]");
+        expect![[r#"
+            ResourceHistory {
+                resource_usage: {
+                    "large": map[memory:30 vcore:20],
+                },
+                preempted_resource: {},
+                placeholder_resource: {},
+            }
+        "#]]
+        .assert_debug_eq(&kept.resource_history);
+    });
+}
+
+#[test]
+fn what_has_been_used_is_shown_while_an_application_lives() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
+        stage.say("node n2 vcore=1").await;
+        stage.say("ask a1 k2 vcore=1 node=n2").await;
+        stage.wait(7).await;
+        stage.say("release a1 uuid=k2").await;
+        let live = stage.scheduler.all_applications("default").await.unwrap().remove(0);
+        let used = format!("{:?}", live.resource_history.resource_usage);
+        assert_eq!(used, r#"{"UNKNOWN": map[vcore:7]}"#);
+    });
+}
+
+/// What ends with its node counts by the type that the node had, and the type of a node may change.
+#[test]
+fn the_instance_type_is_that_of_the_node_when_an_allocation_leaves() {
+    in_virtual_time(async {
+        let stage = Stage::begin(
+            Scheduler::builder(),
+            "
+            node n1 vcore=4 attr si/instance-type=small
+            app a1 in root.q
+            ask a1 k1 x3 vcore=1
+            ",
+        )
+        .await;
+        stage.wait(2).await;
+        stage.say("release a1 uuid=k1#1").await;
+        stage.say("resize n1 vcore=4 attr si/instance-type=large").await;
+        stage.wait(3).await;
+        stage.say("release a1 uuid=k1#2").await;
+        stage.wait(4).await;
+        stage.say("remove n1").await;
+        let live = stage.scheduler.all_applications("default").await.unwrap().remove(0);
+        let used = format!("{:?}", live.resource_history.resource_usage);
+        assert_eq!(used, r#"{"large": map[vcore:14], "small": map[vcore:2]}"#);
+    });
+}
+
+/// When a recovered allocation was bound is not known, so it counts from its report on.
+#[test]
+fn a_reported_allocation_counts_from_its_report_on() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), "").await;
+        stage.wait(100).await;
+        stage.say("node n1 vcore=4").await;
+        stage.say("app a1 in root.q").await;
+        stage.say("exists a1 k1 on n1 vcore=2 uuid=u1 created=10").await;
+        stage.wait(3).await;
+        stage.say("release a1 uuid=u1").await;
+        let live = stage.scheduler.all_applications("default").await.unwrap().remove(0);
+        let used = format!("{:?}", live.resource_history.resource_usage);
+        assert_eq!(used, r#"{"UNKNOWN": map[vcore:6]}"#);
+    });
+}
+
+#[test]
+fn a_rejected_application_is_kept_with_the_reason_and_the_queue_it_asked_for() {
+    in_virtual_time(async {
+        let stage = Stage::begin(
+            Scheduler::builder(),
+            "
+            app a1 in root.nowhere.there user bob
+            app a2 in root.q user -
+            app a3 in root.q
+            app a3 in root.q
+            app a4 in root.q partition other
+            app - in root.q
+            ",
+        )
+        .await;
+        expect![[r#"
+            [
+                "a1 is Rejected in root.nowhere.there of bob from 0s to 0s: Rejected@0, because application `a1`: no placement rule produced a usable queue: `provided`: queue `root.nowhere.there` does not exist [R_PLACEMENT E_PLACEMENT_NONE]",
+                "a2 is Rejected in root.q of  from 0s to 0s: Rejected@0, because application `a2`: empty user cannot resolve [R_USER E_USER_EMPTY]",
+                "a3 is Rejected in root.q of ada from 0s to 0s: Rejected@0, because application `a3` already existed [R_APP_EXISTS]",
+            ]
+        "#]]
+        .assert_debug_eq(&stage.rejected().await);
+        assert_eq!(stage.completed().await, [""; 0]);
+    });
+}
+
+#[test]
+fn a_later_rejection_of_an_id_replaces_the_earlier_one() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), "app a1 in root.x").await;
+        stage.wait(1).await;
+        stage.say("app a1 in root.y user bob").await;
+        let rejected = stage.rejected().await;
+        assert_eq!(rejected.len(), 1);
+        assert!(rejected[0].starts_with("a1 is Rejected in root.y of bob from 1s"), "{rejected:?}");
+    });
+}
+
+/// A row of the manual: three days and a sweep after a rejection nothing of it is left. The RM,
+/// which was told `rejected`, hears nothing more.
+#[test]
+fn a_rejected_application_is_gone_after_three_days_and_a_sweep_without_a_word() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), "app a1 in root.x").await;
+        stage.heard();
+        let past = stage.next_event();
+        stage.wait(3 * DAY_S - 1).await;
+        assert!(stage.rejected().await[0].starts_with("a1 is Rejected"));
+        stage.wait(1).await;
+        assert!(stage.rejected().await[0].starts_with("a1 is Expired"));
+        assert_eq!(stage.events(past, "a1"), ["APP a1 SET APP_EXPIRED"]);
+        stage.wait(DAY_S - 1).await;
+        assert_eq!(stage.rejected().await.len(), 1);
+        stage.wait(1).await;
+        assert_eq!(stage.rejected().await, [""; 0]);
+        assert_eq!(stage.heard(), [""; 0]);
+        assert_eq!(stage.states().await, [("total".to_owned(), 0)]);
+    });
+}
+
+#[test]
+fn a_completed_application_expires_after_three_days_is_told_and_goes_with_the_next_sweep() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
+        stage.say("release a1 *").await;
+        stage.wait(30).await;
+        stage.heard();
+        stage.wait(3 * DAY_S - 1).await;
+        assert_eq!(stage.heard(), [""; 0]);
+        stage.wait(1).await;
+        assert_eq!(stage.heard(), ["a1 is Expired"]);
+        let kept = stage.completed().await;
+        assert!(kept[0].contains(" Completing@0 Completed@30 Expired@259230"), "{kept:?}");
+        assert_eq!(stage.states().await, [("Expired".to_owned(), 1), ("total".to_owned(), 1)]);
+        stage.wait(DAY_S).await;
+        assert_eq!(stage.completed().await, [""; 0]);
+        assert_eq!(stage.heard(), [""; 0]);
+    });
+}
+
+/// The RM would take it for the new run.
+#[test]
+fn nobody_is_told_that_a_run_expired_whose_id_is_active_again() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
+        stage.say("release a1 *").await;
+        stage.wait(30).await;
+        stage.say("app a1 in root.q").await;
+        stage.heard();
+        let past = stage.next_event();
+        stage.wait(3 * DAY_S).await;
+        assert_eq!(stage.heard(), [""; 0]);
+        assert_eq!(stage.events(past, "a1"), ["APP a1 SET APP_EXPIRED"]);
+        assert!(stage.live().await[0].starts_with("a1 is New"));
+    });
+}
+
+#[test]
+fn each_run_of_an_id_is_an_entry_of_its_own_beside_the_one_that_is_active() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), "node n1 vcore=4").await;
+        for run in 0..3 {
+            stage.say("app a1 in root.q").await;
+            stage.say("ask a1 k1 vcore=1").await;
+            if run < 2 {
+                stage.say("release a1 *").await;
+                stage.wait(30).await;
+            }
+        }
+        let completed = stage.completed().await;
+        assert_eq!(completed.len(), 2);
+        assert!(completed[0].starts_with("a1 is Completed in root.q of ada from 0s to 30s"));
+        assert!(completed[1].starts_with("a1 is Completed in root.q of ada from 30s to 60s"));
+        assert!(stage.live().await[0].starts_with("a1 is Running"));
+        let states = [("Completed", 2), ("Running", 1), ("total", 3)];
+        assert_eq!(stage.states().await, states.map(|(state, n)| (state.to_owned(), n)));
+    });
+}
+
+/// A removed application is not kept, whatever state it was in, and no state is told.
+#[test]
+fn an_application_that_its_resource_manager_removes_is_not_kept() {
+    in_virtual_time(async {
+        let stage = Stage::begin(
+            Scheduler::builder(),
+            "
+            node n1 vcore=1
+            app new in root.q
+            app accepted in root.q
+            app running in root.q
+            app completing in root.q
+            ask running k1 vcore=1
+            ask accepted k1 vcore=1
+            ask completing k1 vcore=1
+            withdraw completing k1
+            ",
+        )
+        .await;
+        stage.heard();
+        for app in ["new", "accepted", "running", "completing"] {
+            stage.say(&format!("remove-app {app}")).await;
+        }
+        assert_eq!(stage.heard(), ["running/k1 released: STOPPED_BY_RM"]);
+        assert_eq!(stage.completed().await, [""; 0]);
+        stage.wait(10 * DAY_S).await;
+        assert_eq!(stage.heard(), [""; 0]);
+        stage.say("app running in root.q").await;
+        assert_eq!(stage.heard(), ["running accepted"]);
+    });
+}
+
+#[test]
+fn one_more_than_are_kept_pushes_out_the_oldest() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder().ended_applications(2), "").await;
+        for app in ["a1", "a2", "a3"] {
+            stage.say(&format!("app {app} in root.q")).await;
+            stage.say(&format!("ask {app} k1 vcore=1")).await;
+            stage.say(&format!("withdraw {app} k1")).await;
+            stage.say(&format!("app no-{app} in root.nowhere")).await;
+        }
+        stage.wait(30).await;
+        let ids = |lines: Vec<String>| -> Vec<String> {
+            lines.iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect()
+        };
+        assert_eq!(ids(stage.completed().await), ["a2", "a3"]);
+        assert_eq!(ids(stage.rejected().await), ["no-a2", "no-a3"]);
+        stage.wait(4 * DAY_S).await;
+        assert_eq!(stage.completed().await.len() + stage.rejected().await.len(), 0);
+    });
+}
+
+#[test]
+fn the_end_of_an_application_that_ran_is_summed_up_in_events() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
+        stage.say("node n2 vcore=1").await;
+        stage.say("ask a1 k2 vcore=1 node=n2").await;
+        stage.wait(10).await;
+        stage.say("release a1 *").await;
+        let past = stage.next_event();
+        stage.wait(30).await;
+        expect![[r#"
+            [
+                "APP a1 SET APP_COMPLETED",
+                "APP a1 REMOVE DETAILS_NONE",
+                "APP a1 NONE DETAILS_NONE: state=Completed submitted=1970-01-01T00:00:00.0Z started=1970-01-01T00:00:00.0Z finished=1970-01-01T00:00:40.0Z rm=rm user=bob queue=root.q",
+                "APP a1 NONE DETAILS_NONE of UNKNOWN vcore=10: used resource-seconds",
+                "APP a1 NONE DETAILS_NONE of large memory=30 vcore=20: used resource-seconds",
+            ]
+        "#]]
+        .assert_debug_eq(&stage.events(past, "a1"));
+    });
+}
+
+#[test]
+fn the_end_of_an_application_that_never_ran_is_not_summed_up() {
+    in_virtual_time(async {
+        let stage = Stage::begin(
+            Scheduler::builder(),
+            "
+            app a1 in root.q
+            ask a1 k1 vcore=1
+            withdraw a1 k1
+            ",
+        )
+        .await;
+        let past = stage.next_event();
+        stage.wait(30).await;
+        let told = ["APP a1 SET APP_COMPLETED", "APP a1 REMOVE DETAILS_NONE"];
+        assert_eq!(stage.events(past, "a1"), told);
+        assert!(stage.completed().await[0].ends_with("Accepted@0 Completing@0 Completed@30"));
+    });
+}
