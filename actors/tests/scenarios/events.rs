@@ -190,6 +190,7 @@ fn the_last_release_completes_the_application_first_and_ends_the_ask_last() {
             APP a1 SET APP_COMPLETED
             QUEUE root.default REMOVE QUEUE_APP of a1
             APP a1 REMOVE DETAILS_NONE
+            APP a1 NONE DETAILS_NONE: state=Completed submitted=1970-01-01T00:16:40.0Z started=1970-01-01T00:16:40.0Z finished=1970-01-01T00:17:10.0Z rm=rm user=ada queue=root.default
         "#]],
     );
 }
