@@ -166,6 +166,10 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
         if wanted.has("applications") {
             let applications = unless_gone(handle.all_applications(name).await)?;
             document.applications.extend(applications.into_iter().flatten());
+            let completed = unless_gone(handle.completed_applications(name).await)?;
+            document.applications.extend(completed.into_iter().flatten());
+            let rejected = unless_gone(handle.rejected_applications(name).await)?;
+            document.applications.extend(rejected.into_iter().flatten());
         }
         if wanted.has("nodes")
             && let Some(nodes_info) = unless_gone(handle.nodes(name).await)?

@@ -190,7 +190,8 @@ fn start_scheduler(
         .ingress_items(settings.session.ingress_items.get())
         .reject_node_updates(settings.nodes.reject_updates)
         .default_queues(&*queues);
-    let builder = settings.event.apply(settings.asks.apply(builder));
+    let builder = settings.applications.apply(settings.asks.apply(builder));
+    let builder = settings.event.apply(builder);
     let builder = users::apply(&settings.users, &queues, builder).context("users")?;
     builder.start().context("the scheduler cannot start")
 }

@@ -18,7 +18,7 @@ pub use self::callback::CallbackSettings;
 pub use self::edges::{ClientAuth, GrpcSettings, RestSettings, TlsSettings};
 use self::environment::environment;
 pub use self::environment::ignored_variables;
-pub use self::items::{AskSettings, EventSettings, NodeSettings};
+pub use self::items::{ApplicationSettings, AskSettings, EventSettings, NodeSettings};
 pub use self::log::{LogFormat, LogSettings};
 pub use self::session::{
     LimitSettings, OnStreamLoss, PolicyGroupConflict, RegistrationSettings, SessionSettings,
@@ -76,6 +76,8 @@ pub struct Settings {
     pub registration: RegistrationSettings,
     /// How large messages may be.
     pub limits: LimitSettings,
+    /// What is kept of applications.
+    pub applications: ApplicationSettings,
     /// What may be asked for.
     pub asks: AskSettings,
     /// What may be said of nodes.
@@ -275,6 +277,7 @@ mod tests {
         assert_eq!(settings.callback.predicate_timeout, Duration::from_secs(2));
         assert!(settings.callback.predicates_of.is_empty());
         assert_eq!(settings.callback.event_capacity, None);
+        assert_eq!(settings.applications.max_ended, 10_000);
         assert_eq!(settings.asks.max_repeat.get(), 10_000);
         assert!(settings.asks.enforce_execution_timeout && !settings.nodes.reject_updates);
         assert!(settings.event.tracking_enabled);

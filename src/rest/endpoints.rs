@@ -17,10 +17,14 @@ use tokio::task::spawn_blocking;
 use super::decoding::{BadEscape, decoded_again};
 use super::replies::{Class, EndpointReply};
 use super::routes::Endpoint;
-use super::{Reads, RestEdge, validation};
+use super::{ApplicationList, Reads, RestEdge, validation};
 use crate::dump::DumpError;
 use crate::identity::Denied;
 use crate::in_force::InForce;
+
+/// The states of live applications, as the parameter `status` names them.
+const ACTIVE_STATUSES: [&str; 6] =
+    ["new", "accepted", "running", "completing", "failing", "resuming"];
 
 const PAGE: &str = include_str!("../../web/index.html");
 
@@ -33,6 +37,12 @@ pub(super) enum Failure {
     QueueNotFound,
     #[error("Node not found")]
     NodeNotFound,
+    #[error("Application not found")]
+    ApplicationNotFound,
+    #[error("Only following application states are allowed: active, rejected, completed")]
+    ApplicationState,
+    #[error("Only following active statuses are allowed: {}", ACTIVE_STATUSES.join(","))]
+    ActiveStatus,
     #[error("User not found")]
     UserNotFound,
     #[error("Group not found")]
@@ -68,11 +78,14 @@ impl Failure {
             Self::PartitionNotFound
             | Self::QueueNotFound
             | Self::NodeNotFound
+            | Self::ApplicationNotFound
             | Self::UserNotFound
             | Self::GroupNotFound
             | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
             Self::BadEscape(_)
             | Self::QueueName(_)
+            | Self::ApplicationState
+            | Self::ActiveStatus
             | Self::UserName
             | Self::GroupName
             | Self::BodyBroken(_) => StatusCode::BAD_REQUEST,
@@ -152,6 +165,20 @@ pub(super) async fn reply<S: Reads>(
             let path = queue_path(&queue)?;
             json(source.applications(&partition, &path).await?).await
         }
+        Endpoint::ApplicationsIn { partition, state } => {
+            let wanted = applications_wanted(&state, query);
+            // Of two faults the partition comes first.
+            let list = wanted.as_ref().map_or(ApplicationList::Rejected, |(list, _)| *list);
+            let mut found = source.applications_in(&partition, list).await?;
+            if let (_, Some(status)) = wanted? {
+                found.retain(|app| app.application_state.eq_ignore_ascii_case(&status));
+            }
+            json(found).await
+        }
+        Endpoint::Application { partition, application } => {
+            let found = source.application(&partition, &application).await?;
+            json(found.ok_or(Failure::ApplicationNotFound)?).await
+        }
         Endpoint::Nodes { partition } => json(source.nodes(&partition).await?).await,
         Endpoint::Node { partition, node } => {
             let nodes = source.nodes(&partition).await?;
@@ -177,6 +204,28 @@ pub(super) async fn reply<S: Reads>(
         }
         Endpoint::StateDump => Ok(EndpointReply::ok(Class::Json, source.state_dump().await?)),
     }
+}
+
+/// The list that a parameter names, and the state to which that of live ones is narrowed.
+fn applications_wanted(
+    state: &str,
+    query: Option<&str>,
+) -> Result<(ApplicationList, Option<String>), Failure> {
+    let list = match state.to_ascii_lowercase().as_str() {
+        "active" => ApplicationList::Active,
+        "completed" => ApplicationList::Completed,
+        "rejected" => ApplicationList::Rejected,
+        _ => return Err(Failure::ApplicationState),
+    };
+    let status = value(query, "status").filter(|_| list == ApplicationList::Active);
+    match status {
+        Some(status) if !is_one_of(&status, &ACTIVE_STATUSES) => Err(Failure::ActiveStatus),
+        status => Ok((list, status)),
+    }
+}
+
+fn is_one_of(text: &str, names: &[&str]) -> bool {
+    names.iter().any(|name| name.eq_ignore_ascii_case(text))
 }
 
 async fn health<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {

@@ -81,6 +81,18 @@ pub trait Reads: Clone + Send + Sync + 'static {
         partition: &str,
         queue: &str,
     ) -> impl Future<Output = Result<Vec<ApplicationSnapshot>, ReadError>> + Send;
+    /// The live application of this id.
+    fn application(
+        &self,
+        partition: &str,
+        id: &str,
+    ) -> impl Future<Output = Result<Option<ApplicationSnapshot>, ReadError>> + Send;
+    /// The applications of a partition: all live ones by id, or those that are over, oldest first.
+    fn applications_in(
+        &self,
+        partition: &str,
+        list: ApplicationList,
+    ) -> impl Future<Output = Result<Vec<ApplicationSnapshot>, ReadError>> + Send;
     /// All users who are tracked, by name.
     fn users(
         &self,
@@ -149,6 +161,26 @@ impl Reads for SchedulerHandle {
         self.applications(partition, queue).await
     }
 
+    async fn application(
+        &self,
+        partition: &str,
+        id: &str,
+    ) -> Result<Option<ApplicationSnapshot>, ReadError> {
+        self.application(partition, id).await
+    }
+
+    async fn applications_in(
+        &self,
+        partition: &str,
+        list: ApplicationList,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        match list {
+            ApplicationList::Active => self.all_applications(partition).await,
+            ApplicationList::Completed => self.completed_applications(partition).await,
+            ApplicationList::Rejected => self.rejected_applications(partition).await,
+        }
+    }
+
     async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {
         self.users(partition).await
     }
@@ -176,6 +208,17 @@ impl Reads for SchedulerHandle {
     fn metrics(&self) -> prometheus::Registry {
         self.metrics()
     }
+}
+
+/// One of the lists of applications that a partition has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApplicationList {
+    /// Those that live.
+    Active,
+    /// Those that have ended and are kept.
+    Completed,
+    /// Those that were never admitted and are kept.
+    Rejected,
 }
 
 /// All endpoints over `source`, for a caller who has a server of their own, or needs none. A

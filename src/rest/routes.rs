@@ -22,6 +22,8 @@ pub(super) enum Endpoint {
     Queues { partition: String },
     Queue { partition: String, queue: String },
     Applications { partition: String, queue: String },
+    ApplicationsIn { partition: String, state: String },
+    Application { partition: String, application: String },
     Nodes { partition: String },
     Node { partition: String, node: String },
     Users { partition: String },
@@ -74,7 +76,7 @@ pub(super) enum Route {
 /// A path, where a segment in braces is a parameter, and what the parameters in order make of it.
 type RouteRow = (&'static str, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 18] = [
+const TABLE: [RouteRow; 20] = [
     ("/", |_| Endpoint::Page),
     ("/healthz", |_| Endpoint::Health),
     ("/ws/v1/metrics", |_| Endpoint::Metrics),
@@ -93,6 +95,14 @@ const TABLE: [RouteRow; 18] = [
     ("/ws/v1/partition/{partition}/queue/{queue}/applications", |p| Endpoint::Applications {
         partition: p.take(),
         queue: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/applications/{state}", |p| Endpoint::ApplicationsIn {
+        partition: p.take(),
+        state: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/application/{application}", |p| Endpoint::Application {
+        partition: p.take(),
+        application: p.take(),
     }),
     ("/ws/v1/partition/{partition}/nodes", |p| Endpoint::Nodes { partition: p.take() }),
     ("/ws/v1/partition/{partition}/node/{node}", |p| Endpoint::Node {

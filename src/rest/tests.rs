@@ -147,6 +147,33 @@ impl Reads for Scripted {
         }
     }
 
+    async fn application(
+        &self,
+        partition: &str,
+        id: &str,
+    ) -> Result<Option<ApplicationSnapshot>, ReadError> {
+        let live = self.applications_in(partition, ApplicationList::Active).await?;
+        Ok(live.into_iter().find(|app| app.application_id == id))
+    }
+
+    async fn applications_in(
+        &self,
+        partition: &str,
+        list: ApplicationList,
+    ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
+        self.number(partition)?;
+        let app = |id: &str, state: &str| ApplicationSnapshot {
+            application_id: id.into(),
+            application_state: state.into(),
+            ..ApplicationSnapshot::default()
+        };
+        Ok(match list {
+            ApplicationList::Active => vec![app("app 1", "Running"), app("app-2", "New")],
+            ApplicationList::Completed => vec![app("app-0", "Completed"), app("app-0", "Failed")],
+            ApplicationList::Rejected => vec![app("app-9", "Rejected")],
+        })
+    }
+
     async fn state_dump(&self) -> Result<Vec<u8>, DumpError> {
         if self.stopped { Err(DumpError::Stopped) } else { Ok(b"{}\n".to_vec()) }
     }
@@ -247,6 +274,8 @@ async fn json_documents_have_their_headers_and_the_cors_trio() {
         "queue/root",
         "nodes",
         "queue/root.ab/applications",
+        "applications/active",
+        "application/app%201",
         "usage/users",
         "usage/user/svc$",
         "usage/groups",
@@ -257,6 +286,50 @@ async fn json_documents_have_their_headers_and_the_cors_trio() {
         assert_eq!(response.headers()["content-type"], "application/json; charset=UTF-8");
         assert_eq!(response.headers()["access-control-allow-origin"], "*", "{path}");
     }
+}
+
+/// The ids that a list of applications has.
+async fn ids(path: &str) -> Vec<String> {
+    let response = call("GET", &format!("{P}/applications/{path}")).await;
+    assert_eq!(response.status(), StatusCode::OK, "{path}");
+    let list: Vec<serde_json::Value> = serde_json::from_str(&body(response).await).unwrap();
+    list.iter().map(|app| app["applicationID"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn applications_are_listed_by_whether_they_live_have_ended_or_were_rejected() {
+    assert_eq!(ids("active").await, ["app 1", "app-2"]);
+    assert_eq!(ids("ACTIVE").await, ["app 1", "app-2"]);
+    assert_eq!(ids("completed").await, ["app-0", "app-0"]);
+    assert_eq!(ids("Rejected").await, ["app-9"]);
+}
+
+#[tokio::test]
+async fn live_applications_may_be_narrowed_to_a_state_and_others_not() {
+    assert_eq!(ids("active?status=Running").await, ["app 1"]);
+    assert_eq!(ids("active?status=failing").await, [""; 0]);
+    assert_eq!(ids("active?status=").await, ["app 1", "app-2"]);
+    assert_eq!(ids("completed?status=done").await, ["app-0", "app-0"]);
+}
+
+#[tokio::test]
+async fn a_list_of_applications_that_there_is_not_is_refused_after_the_partition() {
+    let states = "Only following application states are allowed: active, rejected, completed";
+    check_error(&format!("{P}/applications/done"), 400, states).await;
+    let statuses = "Only following active statuses are allowed: \
+                    new,accepted,running,completing,failing,resuming";
+    check_error(&format!("{P}/applications/active?status=failed"), 400, statuses).await;
+    let nowhere = "/ws/v1/partition/nope/applications";
+    check_error(&format!("{nowhere}/done"), 404, "Partition not found").await;
+    check_error(&format!("{nowhere}/active?status=failed"), 404, "Partition not found").await;
+}
+
+#[tokio::test]
+async fn one_application_is_found_while_it_lives() {
+    let response = call("GET", &format!("{P}/application/app-2")).await;
+    assert!(body(response).await.contains(r#""applicationID":"app-2""#));
+    check_error(&format!("{P}/application/app-0"), 404, "Application not found").await;
+    check_error("/ws/v1/partition/nope/application/x", 404, "Partition not found").await;
 }
 
 #[tokio::test]

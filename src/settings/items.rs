@@ -1,12 +1,24 @@
 //! Settings of what resource managers may send, and of the events that are made of it.
 //!
-//! No registration can change `asks` and `nodes`: they guard what all resource managers share. It
-//! may change `event`, because only a shim knows how many events it can pass on.
+//! No registration can change `applications`, `asks` and `nodes`: they guard what all resource
+//! managers share. It may change `event`, because only a shim knows how many events it can pass on.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use monoceros_actors::{SchedulerBuilder, StreamLimits};
 use serde::Deserialize;
+
+/// Section `applications`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a section (with keys `applications.KEY` or MONOCEROS__APPLICATIONS__KEY)"
+)]
+pub struct ApplicationSettings {
+    /// How many applications that have ended a partition keeps, and how many that it rejected.
+    /// Default 10,000.
+    pub max_ended: usize,
+}
 
 /// Section `asks`.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -53,6 +65,13 @@ pub struct EventSettings {
     pub max_streams: usize,
     /// How many of them from one host. Default 15.
     pub max_streams_per_host: usize,
+}
+
+impl ApplicationSettings {
+    /// Hands them to the scheduler.
+    pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
+        builder.ended_applications(self.max_ended)
+    }
 }
 
 impl AskSettings {

@@ -209,6 +209,16 @@ impl SchedulerHandle {
         ask(&entry, surveys::AllApplications::new).await
     }
 
+    /// The live application of this id; `None` if there is none, be it that it has ended.
+    pub async fn application(
+        &self,
+        partition: &str,
+        id: &str,
+    ) -> Result<Option<ApplicationSnapshot>, ReadError> {
+        let entry = self.find(partition).await?;
+        ask(&entry, |reply| surveys::OneApplication::new(id.to_owned(), reply)).await
+    }
+
     /// The applications of a partition that have ended and are kept
     /// (`docs/applications.md#what-is-kept-of-an-application-that-is-over`), oldest end first. An
     /// id may be there more than once.

@@ -70,6 +70,35 @@ impl Survey for AllApplications {
     }
 }
 
+/// The live application of this id, if there is one.
+pub(crate) struct OneApplication {
+    id: String,
+    found: Vec<ApplicationSnapshot>,
+    reply: oneshot::Sender<Option<ApplicationSnapshot>>,
+}
+
+impl OneApplication {
+    pub(crate) fn new(id: String, reply: oneshot::Sender<Option<ApplicationSnapshot>>) -> Self {
+        Self { id, found: Vec::new(), reply }
+    }
+}
+
+impl Survey for OneApplication {
+    fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
+        let slot = baton.directory.application_by_id.get(self.id.as_str());
+        Route::default().applications(slot.copied())
+    }
+
+    fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
+        self.found.push(application.snapshot(baton));
+    }
+
+    fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
+        let Self { found, reply, .. } = *self;
+        answer(reply, in_order(found, partition).pop());
+    }
+}
+
 /// Which applications that are over are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Over {

@@ -30,7 +30,9 @@ use super::tasks::{Kept, Task};
 use crate::mailbox::Receive;
 use crate::step::{Baton, QueueSlot, Survey, Surveyor};
 
-pub(crate) use applications::{AllApplications, ApplicationsOf, EndedApplications, Over};
+pub(crate) use applications::{
+    AllApplications, ApplicationsOf, EndedApplications, OneApplication, Over,
+};
 pub(super) use dismiss::Dismiss;
 pub(crate) use facts::Everything;
 pub(super) use look_again::LookAgain;
