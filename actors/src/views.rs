@@ -21,6 +21,7 @@ use monoceros_rules::work::allocations::{Allocation, Leaving, Pairing, Tags};
 use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::Ask;
+use monoceros_rules::work::asks::failures::{Failure, FailureLog};
 use monoceros_rules::work::ended::{Ended, EndedApplications};
 use monoceros_rules::work::gang::Group;
 use monoceros_rules::work::resource_seconds::{History, ResourceSeconds};
@@ -28,7 +29,7 @@ use monoceros_rules::work::resource_seconds::{History, ResourceSeconds};
 use crate::node::{Foreign, Node};
 use crate::queue::QueueFacts;
 use crate::snapshot::{
-    AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
+    AllocationLogEntry, AllocationSnapshot, ApplicationSnapshot, AskSnapshot, ClusterSnapshot,
     ForeignAllocationSnapshot, NodeSnapshot, NodeSortingPolicy, PartitionCapacity,
     PartitionSnapshot, PlaceholderData, QueueSnapshot, ResourceHistory, StateLogEntry,
     TemplateSnapshot,
@@ -239,7 +240,11 @@ pub(crate) fn application(
     let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
     allocations.sort_by(|a, b| (&a.allocation_key, &a.uuid).cmp(&(&b.allocation_key, &b.uuid)));
     let pending = application.asks.iter().filter(|ask| ask.outstanding > 0);
-    let mut requests: Vec<_> = pending.map(|asked| ask(asked, &application.id)).collect();
+    let shown = |asked: &Ask| AskSnapshot {
+        allocation_log: allocation_log(application.asks.failures_of(&asked.key)),
+        ..ask(asked, &application.id)
+    };
+    let mut requests: Vec<_> = pending.map(shown).collect();
     requests.sort_by(|a, b| a.allocation_key.cmp(&b.allocation_key));
     ApplicationSnapshot {
         application_id: application.id.to_string(),
@@ -336,6 +341,15 @@ fn ask(ask: &Ask, application: &str) -> AskSnapshot {
         pending_count: i32::try_from(ask.outstanding).unwrap_or(i32::MAX),
         ..AskSnapshot::default()
     }
+}
+
+fn allocation_log(log: Option<&FailureLog>) -> Vec<AllocationLogEntry> {
+    let entry = |failure: &Failure| AllocationLogEntry {
+        message: failure.text.clone().into_owned(),
+        last_occurrence: failure.last_ns,
+        count: i32::try_from(failure.count).unwrap_or(i32::MAX),
+    };
+    log.into_iter().flat_map(FailureLog::iter).map(entry).collect()
 }
 
 fn allocation(entry: &Allocation, baton: &Baton) -> AllocationSnapshot {

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::work::asks::failures::{OVER_QUOTA, OVER_USER_QUOTA};
 use monoceros_rules::work::asks::{Ask, AskSlot};
 
 use super::{Application, Blocked};
@@ -34,6 +35,7 @@ impl Application {
 
     /// The ask, tried, does not fit its queues. It speaks for its class.
     pub(super) fn over_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
+        self.book.asks.note_failure(slot, OVER_QUOTA, baton.now_ns);
         let ask = self.book.asks.ask_mut(slot);
         ask.attempted = true;
         if std::mem::replace(&mut ask.over_quota, true) || !baton.tracking.is_on() {
@@ -58,6 +60,7 @@ impl Application {
     /// The ask, tried, does not fit what its user and group have left. Such a try does not count
     /// for the scale-up signal, since more machines would not help it.
     pub(super) fn over_user_quota(&mut self, slot: AskSlot, baton: &mut Baton) {
+        self.book.asks.note_failure(slot, OVER_USER_QUOTA, baton.now_ns);
         let was = std::mem::replace(&mut self.book.asks.ask_mut(slot).over_user_quota, true);
         let Some(lane) = self.limited_lane().filter(|_| !was && baton.tracking.is_on()) else {
             return;
@@ -100,11 +103,12 @@ impl Application {
         }
     }
 
-    /// Makes the event of an ask that predicates refused on every node, with their reasons, unless
-    /// one was made just before ([`REFUSALS_NS`]).
+    /// Notes the reasons of predicates that refused an ask on every node, and makes an event of
+    /// them unless one was made just before ([`REFUSALS_NS`]).
     pub(super) fn tell_refusals(&mut self, baton: &mut Baton, slot: AskSlot) {
+        let reasons = std::mem::take(&mut self.book.asks.ask_mut(slot).refusals_mut().reasons);
+        self.book.asks.note_refusals(slot, &reasons, baton.now_ns);
         let refusals = self.book.asks.ask_mut(slot).refusals_mut();
-        let reasons = std::mem::take(&mut refusals.reasons);
         let too_soon = refusals.told_ns.is_some_and(|told| baton.now_ns < told + REFUSALS_NS);
         if reasons.is_empty() || too_soon {
             return;

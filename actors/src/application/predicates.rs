@@ -163,11 +163,11 @@ impl Application {
         let pair = pair.map(|entry| (entry.pairing, entry.node));
         let (slot, question) = self.refund(number, baton, effects)?;
         baton.tally.refused();
-        self.note_reasons(slot, reasons, baton);
         if let Some((Pairing::Takes { in_place: true, .. }, node)) = pair {
             self.refused_in_place(slot, node);
             return None;
         }
+        self.note_reasons(slot, reasons);
         if self.book.asks.ask(slot).is_resting() {
             // Another instance of the ask has been refused by all nodes meanwhile.
             self.park_refused(slot, asked_at(&question), baton);
@@ -178,11 +178,8 @@ impl Application {
         Some(slot)
     }
 
-    /// Keeps what predicates said of an ask, for the event when no node will have it.
-    fn note_reasons(&mut self, slot: AskSlot, reasons: Vec<(String, u32)>, baton: &Baton) {
-        if !baton.tracking.is_on() {
-            return;
-        }
+    /// Keeps what predicates said of an ask, for when no node will have it.
+    fn note_reasons(&mut self, slot: AskSlot, reasons: Vec<(String, u32)>) {
         let noted = &mut self.book.asks.ask_mut(slot).refusals_mut().reasons;
         for (reason, nodes) in reasons {
             // Reasons come from outside, so their number has a bound.

@@ -181,7 +181,9 @@ impl Application {
         } else {
             effects.left.real = true;
         }
-        self.count_seconds(&entry, event == EventKind::AllocationPreempted, baton);
+        let is_preempted =
+            event == EventKind::AllocationPreempted || entry.leaving == Some(Leaving::Preempted);
+        self.count_seconds(&entry, is_preempted, baton);
         effects.delta.allocated.subtract(entry.resources());
         effects.loosens = true;
         effects.touched = true;

@@ -24,8 +24,7 @@ pub(crate) struct Placement {
     pub(crate) allocation: AllocationId,
     /// The placeholder whose place it takes, if it takes one.
     pub(crate) takes: Option<Takes>,
-    /// The reasons of predicates that refused so far, each with the number of nodes; only for
-    /// events.
+    /// The reasons of predicates that refused so far, each with the number of nodes.
     pub(crate) refusals: BTreeMap<String, u32>,
 }
 

@@ -20,6 +20,7 @@ mod backoff;
 mod ended;
 mod event_batches;
 mod events;
+mod failure_log;
 mod failures;
 mod gang_recovery;
 mod gang_releases;

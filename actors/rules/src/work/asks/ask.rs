@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::failures::FailureLog;
 use super::{AskSpec, ClassId, Shape};
 use crate::decide::predicates::Try;
 use crate::nodes::{Exclusion, NodeRequest};
@@ -61,7 +62,7 @@ pub struct Refusals {
     trying: Option<Box<Try>>,
     /// Every node with room refused it, or the one it names did: it waits.
     rests: bool,
-    /// Why, since it was told last, each with the number of nodes; only for events.
+    /// Why, in its present search, each with the number of nodes.
     pub reasons: BTreeMap<String, u32>,
     /// When it was told last that predicates refused it, ns since the epoch.
     pub told_ns: Option<i64>,
@@ -74,6 +75,8 @@ pub struct Refusals {
     pub retried_by_time: bool,
     /// Nodes that the RM said can never run it: it does not go there until their time is over.
     pub excluded: Vec<Exclusion>,
+    /// Why it was not placed so far, while it is in no class that keeps that.
+    pub(super) failures: Option<Box<FailureLog>>,
 }
 
 impl Ask {
@@ -205,6 +208,13 @@ impl Ask {
     /// Whether it was tried, and more machines may be what it lacks.
     pub(super) fn lacks_machines(&self) -> bool {
         self.attempted && !self.unanswered
+    }
+
+    /// Why it was not placed so far is of no interest any more.
+    pub(super) fn forget_failures(&mut self) {
+        if let Some(refusals) = &mut self.refusals {
+            refusals.failures = None;
+        }
     }
 
     /// Its next allocation begins as if no predicate had ever refused it.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::failures::FailureLog;
 use super::{AskKey, AskSlot, Asks, ClassId, Shape};
 use crate::order::waits::WaitSet;
 use crate::values::resources::Resources;
@@ -20,6 +21,8 @@ pub(super) struct Class {
     pub(super) outstanding: u64,
     /// The number of members of which the RM was not yet told that more machines would help.
     pub(super) unsignalled: usize,
+    /// Why its members were not placed so far, if any was tried in vain.
+    pub(super) failures: Option<Box<FailureLog>>,
 }
 
 impl Asks {
@@ -59,12 +62,15 @@ impl Asks {
             class
         } else {
             let members = BTreeMap::from([(member, slot)]);
+            let refusals = self.table[slot].refusals.as_mut();
+            let failures = refusals.and_then(|refusals| refusals.failures.take());
             let class = self.classes.insert(Class {
                 shape: shape.clone(),
                 members,
                 key,
                 outstanding,
                 unsignalled,
+                failures,
             });
             if let Some(group) = shape.member_of() {
                 self.members.entry(Arc::clone(group)).or_default().insert(class);
@@ -111,7 +117,8 @@ impl Asks {
                 self.order.rekey(&old, key, waits.unwrap_or(WaitSet::Due));
             }
         } else {
-            let Class { key, shape, .. } = self.classes.remove(class);
+            let Class { key, shape, failures, .. } = self.classes.remove(class);
+            self.take_along(slot, failures);
             self.order.remove(&key);
             self.by_shape.remove(&shape);
             if let Some(group) = shape.member_of()

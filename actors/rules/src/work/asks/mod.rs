@@ -19,6 +19,7 @@
 mod ask;
 mod attempts;
 mod classes;
+pub mod failures;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -236,6 +237,7 @@ impl Asks {
         let slot = if let Some(slot) = self.slot_of(&spec.key) {
             self.leave_class(slot);
             let ask = self.ask_mut(slot);
+            ask.forget_failures();
             ask.created_ns = spec.created_ns.unwrap_or(ask.created_ns);
             ask.spec = spec;
             ask.outstanding = outstanding;
@@ -376,7 +378,9 @@ impl Asks {
 
     /// Gives an ask a class of its own.
     fn set_apart(&mut self, slot: AskSlot, waits: WaitSet) {
+        let log = self.failures(slot).cloned().map(Box::new);
         self.leave_class(slot);
+        self.take_along(slot, log);
         self.ask_mut(slot).is_single = true;
         if let Some(class) = self.join_class(slot) {
             self.set_waits(class, waits);
