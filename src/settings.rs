@@ -278,6 +278,7 @@ mod tests {
         assert!(settings.callback.predicates_of.is_empty());
         assert_eq!(settings.callback.event_capacity, None);
         assert_eq!(settings.applications.max_ended, 10_000);
+        assert!(!settings.applications.enforce_execution_timeout);
         assert_eq!(settings.asks.max_repeat.get(), 10_000);
         assert!(settings.asks.enforce_execution_timeout && !settings.nodes.reject_updates);
         assert!(settings.event.tracking_enabled);

@@ -299,6 +299,11 @@ pub(crate) fn ended(ended: &Ended) -> ApplicationSnapshot {
         groups: ended.groups.clone(),
         rejected_message: ended.rejected.as_deref().unwrap_or_default().to_owned(),
         state_log: state_log(&ended.log),
+        placeholder_data: ended
+            .task_groups
+            .iter()
+            .map(|(name, group)| places((name, group)))
+            .collect(),
         max_request_priority: MIN_PRIORITY,
         start_time_millis: ended.started_ns.map_or(0, |ns| ns / 1_000_000),
         resource_history: history(&ended.history),

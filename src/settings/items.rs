@@ -18,6 +18,9 @@ pub struct ApplicationSettings {
     /// How many applications that have ended a partition keeps, and how many that it rejected.
     /// Default 10,000.
     pub max_ended: usize,
+    /// Whether an application that is no gang fails when it has run for its
+    /// `executionTimeoutMilliSeconds`. Default false, since shims use it for gangs.
+    pub enforce_execution_timeout: bool,
 }
 
 /// Section `asks`.
@@ -70,7 +73,9 @@ pub struct EventSettings {
 impl ApplicationSettings {
     /// Hands them to the scheduler.
     pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
-        builder.ended_applications(self.max_ended)
+        builder
+            .ended_applications(self.max_ended)
+            .enforce_application_timeout(self.enforce_execution_timeout)
     }
 }
 

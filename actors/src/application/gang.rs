@@ -349,7 +349,7 @@ impl Application {
         effects.delta.running += self.tell_changes(baton);
         self.end_placeholders("placeholder timeout", baton, effects);
         let in_flight = self.book.gang_style == GangStyle::Soft;
-        self.give_up_asks(in_flight, baton, effects);
+        self.give_up_asks(in_flight, "placeholder timeout", baton, effects);
         effects.left.asks = true;
         effects.touched = true;
     }
@@ -362,20 +362,40 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         for id in self.all_allocations() {
-            let Some(entry) = baton.books.allocations.get(id) else { continue };
-            if !entry.spec.placeholder || entry.leaving.is_some() {
-                continue;
+            if baton.books.allocations.get(id).is_some_and(|entry| entry.spec.placeholder) {
+                self.placeholder_overdue(id, why, baton, effects);
             }
-            if let Some(real) = entry.gives_way_to() {
-                self.unpair(real, None, baton, effects);
-            }
-            self.end_placeholder(id, why, baton);
         }
     }
 
-    /// Every pending ask is given up, and the RM is told. Members that are on their way go on where
-    /// `keeps_pairs`.
-    fn give_up_asks(&mut self, keeps_pairs: bool, baton: &mut Baton, effects: &mut VisitEffects) {
+    /// The RM is asked to end a placeholder, unless it was asked before. A member that waits for
+    /// the predicate of its place waits again.
+    pub(super) fn placeholder_overdue(
+        &mut self,
+        id: AllocationId,
+        why: &'static str,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(entry) = baton.books.allocations.get(id) else { return };
+        if entry.leaving.is_some() {
+            return;
+        }
+        if let Some(real) = entry.gives_way_to() {
+            self.unpair(real, None, baton, effects);
+        }
+        self.end_placeholder(id, why, baton);
+    }
+
+    /// Every pending ask is given up, and the RM is told why. Members that are on their way go on
+    /// where `keeps_pairs`.
+    pub(super) fn give_up_asks(
+        &mut self,
+        keeps_pairs: bool,
+        why: &'static str,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
         for key in self.book.asks.pending_keys(None) {
             let Some(slot) = self.book.asks.slot_of(&key) else { continue };
             if keeps_pairs {
@@ -389,7 +409,7 @@ impl Application {
                     form,
                     key,
                     application: Arc::clone(&self.book.id),
-                    message: "placeholder timeout",
+                    message: why,
                 });
             }
         }
@@ -407,6 +427,7 @@ impl Application {
     ) {
         let Some(old) = baton.books.allocations.remove(placeholder) else { return };
         let Some(real) = old.gives_way_to() else { return };
+        self.count_use(&old, event, baton);
         let is_node_gone = event == EventKind::AllocationLostNode;
         baton.disarmed.extend(old.deadline);
         let Some(entry) = baton.books.allocations.get_mut(real) else { return };
@@ -431,7 +452,6 @@ impl Application {
         effects.loosens |= change.has_negative();
         effects.delta.allocated.add(&change);
         effects.touched = true;
-        self.count_seconds(&old, false, baton);
         self.forget_placeholder(&old, PlaceholderEnd::Replaced, effects);
         self.drop_instance(&old, placeholder);
         self.tell_discharge(old.resources(), baton, effects);

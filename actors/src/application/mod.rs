@@ -26,8 +26,10 @@ mod placing;
 mod predicates;
 mod recovery;
 mod release;
+mod run_limit;
 mod surveyed;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -107,6 +109,8 @@ pub(crate) struct Application {
     declined: Declined,
     /// The search for members that take the places of placeholders.
     pairs: gang::Pairs,
+    /// How long it may run.
+    run_limit: run_limit::RunLimit,
     /// Too many of its asks found no node.
     backoff: Option<Backoff>,
     /// Reused for the changes of one step.
@@ -126,6 +130,7 @@ impl Application {
     pub(crate) fn new(
         slot: ApplicationSlot,
         book: Book,
+        run_limit_ms: Option<NonZeroU64>,
         leaf: Arc<Addr<Queue>>,
         leaf_facts: Arc<QueueFacts>,
         metrics: Arc<Metrics>,
@@ -140,6 +145,7 @@ impl Application {
             blocked: Blocked::default(),
             declined: Declined::default(),
             pairs: gang::Pairs::default(),
+            run_limit: run_limit::RunLimit::new(run_limit_ms),
             backoff: None,
             changes: Vec::new(),
             _counted: metrics.counted(ActorKind::Application),
@@ -207,7 +213,9 @@ impl Application {
                     };
                     baton.alarms.push((COMPLETING_TIMEOUT, alarm));
                 }
+                ApplicationState::Running => self.begin_run(baton),
                 ApplicationState::Completed | ApplicationState::Failed => {
+                    self.end_run(baton);
                     baton.ended.push((self.slot, self.row));
                     baton.terminated.push(Ended::of(&self.book));
                     baton.happens(|at| self.unplaced(at));

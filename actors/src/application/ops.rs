@@ -111,7 +111,8 @@ impl Application {
             Op::PlaceholdersOver => self.placeholders_over(baton, effects),
             Op::RetryPairs { retry } => self.retry_pairs(retry, effects),
             Op::Stranded(ids) => self.stranded(&ids, baton, effects),
-            Op::Overdue(id) => self.overdue(id, baton),
+            Op::Overdue(id) => self.overdue(id, "execution timeout", baton, effects),
+            Op::RunOver { until_ns } => self.run_over(until_ns, baton, effects),
             Op::GiveUp(ids) => self.give_up(&ids, baton, effects),
             Op::Invalidated(invalidation) => self.invalidated(&invalidation, baton, effects),
         }

@@ -181,9 +181,7 @@ impl Application {
         } else {
             effects.left.real = true;
         }
-        let is_preempted =
-            event == EventKind::AllocationPreempted || entry.leaving == Some(Leaving::Preempted);
-        self.count_seconds(&entry, is_preempted, baton);
+        self.count_use(&entry, event, baton);
         effects.delta.allocated.subtract(entry.resources());
         effects.loosens = true;
         effects.touched = true;
@@ -217,14 +215,6 @@ impl Application {
         Some(Freed { id, node: entry.node, resources: entry.resources().clone() })
     }
 
-    /// Counts what an allocation that leaves has used over time.
-    pub(super) fn count_seconds(&mut self, entry: &Allocation, is_preempted: bool, baton: &Baton) {
-        let account = Account::of(is_preempted, entry.spec.placeholder);
-        let instance_type = baton.directory.instance_types.find(entry.node);
-        let (bound_ns, now_ns) = (entry.bound_ns, baton.now_ns);
-        self.book.history.count(account, instance_type, entry.resources(), bound_ns, now_ns);
-    }
-
     /// The ask of an allocation that is gone has one instance less. Returns what was asked for, if
     /// the ask is over with it.
     pub(super) fn drop_instance(
@@ -238,6 +228,16 @@ impl Application {
         let over = (ask.is_over() && !ask.withdrawn).then(|| Arc::clone(&ask.spec));
         self.book.asks.drop_if_done(slot);
         over
+    }
+
+    /// Counts what an allocation that leaves has held over time.
+    pub(super) fn count_use(&mut self, entry: &Allocation, event: EventKind, baton: &Baton) {
+        let is_preempted =
+            event == EventKind::AllocationPreempted || entry.leaving == Some(Leaving::Preempted);
+        let account = Account::of(is_preempted, entry.spec.placeholder);
+        let instance_type = baton.directory.instance_types.find(entry.node);
+        let (bound_ns, now_ns) = (entry.bound_ns, baton.now_ns);
+        self.book.history.count(account, instance_type, entry.resources(), bound_ns, now_ns);
     }
 
     /// The RM could not start it: off every holder, and pending again.
@@ -278,6 +278,7 @@ impl Application {
         counts.moved(Some(self.book.state()), None);
         effects.left = Left::default();
         effects.touched = true;
+        self.end_run(baton);
         baton.ended.push((self.slot, self.row));
     }
 
@@ -309,13 +310,23 @@ impl Application {
         }
     }
 
-    pub(super) fn overdue(&mut self, id: AllocationId, baton: &mut Baton) {
+    /// The time of an allocation is over: the RM is asked to end it, unless it was asked before.
+    pub(super) fn overdue(
+        &mut self,
+        id: AllocationId,
+        why: &'static str,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
         let Some(entry) = baton.books.allocations.get_mut(id) else { return };
+        if entry.spec.placeholder {
+            return self.placeholder_overdue(id, why, baton, effects);
+        }
         if entry.leaving.is_some() {
             return;
         }
         entry.leaving = Some(Leaving::Released);
-        let released = Released::of(&self.book.id, entry, Ending::Timeout, "execution timeout");
+        let released = Released::of(&self.book.id, entry, Ending::Timeout, why);
         baton.notices.push(Notice::Released(Box::new(released)));
     }
 }

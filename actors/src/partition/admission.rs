@@ -140,8 +140,10 @@ fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> A
     let (leaf_address, facts) = (Arc::clone(&queue.address), Arc::clone(&queue.facts));
     let id = Arc::clone(&new.id);
     let metrics = Arc::clone(baton.tally.shared());
+    let run_limit_ms = new.run_limit_ms;
     let book = Book::new(new, Arc::clone(&facts.config.path), baton.now_ns);
-    let address = Arc::new(Application::new(slot, book, leaf_address, facts, metrics).start());
+    let address =
+        Arc::new(Application::new(slot, book, run_limit_ms, leaf_address, facts, metrics).start());
     directory.application_by_id.insert(Arc::clone(&id), slot);
     directory.applications.insert_at(slot, ApplicationEntry { slot, id, leaf, address });
     slot

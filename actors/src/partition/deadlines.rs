@@ -106,6 +106,12 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, vec![Op::RetryPairs { retry }]));
                 }
             }
+            Alarm::RunOver { application, id, until_ns } => {
+                if is_same(baton, application, &id) {
+                    let ops = vec![Op::RunOver { until_ns }];
+                    self.agenda.push_back(Task::Visit(application, ops));
+                }
+            }
             Alarm::ScaleUp => self.signal_scale_up(),
             Alarm::CleanQueues => self.clean_queues(baton),
             Alarm::Retention => self.expire_ended(baton),

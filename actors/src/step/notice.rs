@@ -205,6 +205,8 @@ pub(crate) enum Alarm {
     ReorderWindow { awaited: WaitsFor },
     /// An allocation has run for as long as its ask allowed.
     ExecutionTimeout { allocation: AllocationId },
+    /// An application has run for as long as it may, until then, ns since the epoch.
+    RunOver { application: ApplicationSlot, id: Arc<str>, until_ns: i64 },
     /// The placeholders of an application have waited for as long as they may.
     PlaceholderTimeout { application: ApplicationSlot, id: Arc<str> },
     /// Members that nodes refused may be tried again in place of placeholders; `retry` numbers the

@@ -46,6 +46,8 @@ pub(crate) enum Op {
     CompletingOver { since_ns: i64 },
     /// These allocations of it were on a node that left.
     Stranded(Vec<AllocationId>),
+    /// The application has run for as long as it may, until then.
+    RunOver { until_ns: i64 },
     /// An allocation ran for as long as its ask allows.
     Overdue(AllocationId),
     /// The placeholders of the application have waited for as long as they may.

@@ -17,13 +17,13 @@ const QUEUES: &str =
 const DAY_S: u64 = 24 * 60 * 60;
 
 /// A scheduler whose clock begins at 0, and what its RM hears.
-struct Stage {
-    scheduler: SchedulerHandle,
+pub(crate) struct Stage {
+    pub(crate) scheduler: SchedulerHandle,
     ear: Arc<Ear>,
 }
 
 impl Stage {
-    async fn begin(builder: SchedulerBuilder, text: &str) -> Self {
+    pub(crate) async fn begin(builder: SchedulerBuilder, text: &str) -> Self {
         let scheduler = builder.epoch_ns(0).start_local().unwrap();
         let ear = Arc::new(Ear::default());
         register(&scheduler, "rm", QUEUES, ear.clone()).await;
@@ -32,7 +32,7 @@ impl Stage {
         stage
     }
 
-    async fn say(&self, text: &str) {
+    pub(crate) async fn say(&self, text: &str) {
         say(&self.scheduler, "rm", text).await;
     }
 
@@ -42,11 +42,11 @@ impl Stage {
     }
 
     /// What the RM heard since the last time.
-    fn heard(&self) -> Vec<String> {
+    pub(crate) fn heard(&self) -> Vec<String> {
         self.ear.take().iter().map(ToString::to_string).collect()
     }
 
-    async fn completed(&self) -> Vec<String> {
+    pub(crate) async fn completed(&self) -> Vec<String> {
         let completed = self.scheduler.completed_applications("default").await.unwrap();
         completed.iter().map(shown).collect()
     }
@@ -56,19 +56,19 @@ impl Stage {
         rejected.iter().map(shown).collect()
     }
 
-    async fn live(&self) -> Vec<String> {
+    pub(crate) async fn live(&self) -> Vec<String> {
         let live = self.scheduler.all_applications("default").await.unwrap();
         live.iter().map(shown).collect()
     }
 
     /// The events of an application since this one.
-    fn events(&self, past: u64, application: &str) -> Vec<String> {
+    pub(crate) fn events(&self, past: u64, application: &str) -> Vec<String> {
         let range = self.scheduler.events().range(past, u64::MAX);
         let of_it = range.records.iter().filter(|record| record.object_id == application);
         of_it.map(line).collect()
     }
 
-    fn next_event(&self) -> u64 {
+    pub(crate) fn next_event(&self) -> u64 {
         self.scheduler.events().range(0, 0).highest + 1
     }
 
@@ -182,6 +182,98 @@ fn the_instance_type_is_that_of_the_node_when_an_allocation_leaves() {
         let live = stage.scheduler.all_applications("default").await.unwrap().remove(0);
         let used = format!("{:?}", live.resource_history.resource_usage);
         assert_eq!(used, r#"{"large": map[vcore:14], "small": map[vcore:2]}"#);
+    });
+}
+
+#[test]
+fn the_state_log_has_each_state_that_is_entered_and_no_more() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), "app a1 in root.q").await;
+        let log = async || stage.live().await[0].split(": ").last().unwrap().to_owned();
+        assert_eq!(log().await, "");
+        stage.say("ask a1 k1 vcore=1").await;
+        assert_eq!(log().await, "Accepted@0");
+        stage.wait(5).await;
+        stage.say("node n1 vcore=2").await;
+        let running = "Accepted@0 Running@5, started at 5000ms";
+        assert_eq!(log().await, running);
+        stage.wait(1).await;
+        stage.say("ask a1 k2 vcore=1").await;
+        assert_eq!(log().await, running, "a second allocation changes nothing");
+        stage.say("release a1 *").await;
+        assert_eq!(log().await, "Accepted@0 Running@5 Completing@6, started at 5000ms");
+        stage.wait(1).await;
+        stage.say("ask a1 k3 vcore=1").await;
+        let again = "Accepted@0 Running@5 Completing@6 Running@7, started at 7000ms";
+        assert_eq!(log().await, again);
+    });
+}
+
+#[test]
+fn a_user_uses_nothing_any_more_when_the_last_allocation_was_released() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), ONE_RUN).await;
+        let used = async || {
+            let bob = stage.scheduler.user("default", "bob").await.unwrap();
+            bob.map_or_else(Default::default, |bob| bob.queues.resource_usage)
+        };
+        assert_eq!(format!("{:?}", used().await), "map[memory:3 vcore:2]");
+        stage.say("release a1 uuid=k1").await;
+        assert!(used().await.is_empty());
+        assert!(stage.live().await[0].starts_with("a1 is Completing"));
+    });
+}
+
+/// A placeholder counts until its place is taken, and what takes it from then on.
+#[test]
+fn placeholders_and_what_was_preempted_count_apart_from_what_was_used() {
+    in_virtual_time(async {
+        let stage = Stage::begin(
+            Scheduler::builder(),
+            "
+            node n1 vcore=4
+            app a1 in root.q gang vcore=2
+            ask a1 p1 vcore=1 placeholder=tg
+            ask a1 p2 vcore=1 placeholder=tg
+            ask a1 r1 vcore=1 group=tg
+            ask a1 k1 vcore=2
+            ",
+        )
+        .await;
+        stage.wait(12).await;
+        stage.say("release a1 uuid=p1 as PLACEHOLDER_REPLACED").await;
+        stage.wait(8).await;
+        stage.say("release a1 uuid=k1 as PREEMPTED_BY_SCHEDULER").await;
+        stage.wait(10).await;
+        stage.say("release a1 *").await;
+        stage.wait(30).await;
+        let kept = stage.scheduler.completed_applications("default").await.unwrap().remove(0);
+        expect![[r#"
+            ResourceHistory {
+                resource_usage: {
+                    "UNKNOWN": map[vcore:18],
+                },
+                preempted_resource: {
+                    "UNKNOWN": map[vcore:40],
+                },
+                placeholder_resource: {
+                    "UNKNOWN": map[vcore:42],
+                },
+            }
+        "#]]
+        .assert_debug_eq(&kept.resource_history);
+        expect![[r#"
+            [
+                PlaceholderData {
+                    task_group_name: "tg",
+                    count: 2,
+                    min_resource: map[vcore:1],
+                    replaced: 1,
+                    timed_out: 1,
+                },
+            ]
+        "#]]
+        .assert_debug_eq(&kept.placeholder_data);
     });
 }
 

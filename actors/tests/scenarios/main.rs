@@ -46,6 +46,7 @@ mod refused_applications;
 mod refused_asks;
 mod refused_nodes;
 mod releases;
+mod run_limit;
 mod scale_up;
 mod scheduling;
 mod sessions;

@@ -43,9 +43,10 @@ pub struct NewApplication {
     pub tags: Option<Tags>,
     /// What its placeholders want together; nothing, if it is no gang.
     pub placeholder_ask: Resources,
-    /// How long placeholders of a gang may wait, and how long any other application may run, ms;
-    /// `None`: nothing was said.
+    /// How long placeholders of a gang may wait, ms; `None`: nothing was said.
     pub execution_timeout_ms: Option<NonZeroU64>,
+    /// How long it may run, ms; `None`: for ever. A gang never has one.
+    pub run_limit_ms: Option<NonZeroU64>,
     /// What becomes of a gang whose placeholders have waited for too long.
     pub gang_style: GangStyle,
 }

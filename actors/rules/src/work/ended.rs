@@ -23,6 +23,8 @@ use std::time::Duration;
 use crate::values::resources::Resources;
 use crate::work::application::Application;
 use crate::work::application_state::{ApplicationEvent, ApplicationState, Transition};
+use crate::work::asks::TaskGroup;
+use crate::work::gang::Group;
 use crate::work::resource_seconds::History;
 
 /// How long an ended application is kept before it expires.
@@ -57,6 +59,8 @@ pub struct Ended {
     pub log: Vec<(i64, ApplicationState)>,
     /// The most that it held at a time.
     pub peak: Resources,
+    /// What became of its placeholders, by task group.
+    pub task_groups: Vec<(TaskGroup, Group)>,
     /// Why it was rejected.
     pub rejected: Option<Box<str>>,
     /// What it used over time.
@@ -79,6 +83,12 @@ impl Ended {
             state: application.state(),
             log,
             peak: application.peak().clone(),
+            task_groups: application
+                .gang
+                .iter()
+                .flat_map(|gang| gang.groups())
+                .map(|(name, group)| (Arc::clone(name), group.clone()))
+                .collect(),
             rejected: None,
             history: application.history.clone(),
         }
@@ -106,6 +116,7 @@ impl Ended {
             state,
             log: vec![(now_ns, state)],
             peak: Resources::new(),
+            task_groups: Vec::new(),
             rejected: Some(beginning(why).into()),
             history: History::default(),
         }

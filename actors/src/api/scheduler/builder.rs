@@ -103,6 +103,14 @@ impl SchedulerBuilder {
         self
     }
 
+    /// Whether an application fails when it has run for its `executionTimeoutMilliSeconds`
+    /// (`docs/applications.md#applications-that-run-for-too-long`). It does not unless set.
+    #[must_use]
+    pub fn enforce_application_timeout(mut self, enforce: bool) -> Self {
+        self.intake.enforces_application_timeout = enforce;
+        self
+    }
+
     /// How many applications that have ended a partition keeps to be read, and how many that it
     /// rejected (`docs/applications.md#what-is-kept-of-an-application-that-is-over`); 10,000 unless
     /// set. Beyond, the oldest goes.

@@ -30,6 +30,8 @@ pub(crate) struct Intake {
     pub(crate) max_repeat: u32,
     /// Whether an ask says how long its allocations may run; otherwise they run for ever.
     pub(crate) enforces_execution_timeout: bool,
+    /// Whether an application that is no gang says how long it may run; otherwise it runs for ever.
+    pub(crate) enforces_application_timeout: bool,
     /// Whether a change of a node that is not there is rejected; otherwise it is ignored.
     pub(crate) rejects_node_updates: bool,
     /// How many items of an RM may wait for its partitions; above it, senders wait, too.
@@ -42,6 +44,7 @@ impl Default for Intake {
             id_bytes: 1024,
             max_repeat: 10_000,
             enforces_execution_timeout: true,
+            enforces_application_timeout: false,
             rejects_node_updates: false,
             waiting_items: 65_536,
         }

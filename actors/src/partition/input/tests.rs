@@ -61,6 +61,7 @@ fn add(id: &str) -> Input {
         tags: Some(Arc::new([("namespace".to_owned(), "lab".to_owned())].into())),
         placeholder_ask: Resources::new(),
         execution_timeout_ms: None,
+        run_limit_ms: None,
         gang_style: GangStyle::Soft,
     })))
 }

@@ -130,6 +130,7 @@ fn ops() -> Vec<Op> {
         CompletingOver { since_ns: 1 },
         Stranded(vec![allocation(1), allocation(2)]),
         Overdue(allocation(3)),
+        RunOver { until_ns: 9 },
         GiveUp(vec![]),
         PlaceholdersOver,
         RetryPairs { retry: 3 },
@@ -170,6 +171,7 @@ fn requests() -> Vec<Request> {
             tags: tags.clone(),
             placeholder_ask: amount(),
             execution_timeout_ms: NonZeroU64::new(7),
+            run_limit_ms: NonZeroU64::new(8),
             gang_style: GangStyle::Hard,
         })),
         RemoveApplication(id()),
@@ -275,6 +277,7 @@ fn inputs() -> Vec<Input> {
         Retention,
         ReorderWindow { awaited: WaitsFor::Node(Arc::clone(&node)) },
         ExecutionTimeout { allocation: allocation(4) },
+        RunOver { application, id: id(), until_ns: 9 },
         PlaceholderTimeout { application, id: id() },
         PairRetry { application, id: id(), retry: 4 },
     });

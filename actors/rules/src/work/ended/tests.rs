@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::work::application::{GangStyle, NewApplication};
 
 const DAY_NS: i64 = 24 * 60 * 60 * 1_000_000_000;
 
@@ -82,6 +83,37 @@ fn one_more_than_there_may_be_pushes_out_the_oldest() {
     none.keep(completed("a", 0));
     none.keep(rejected("a", 0));
     assert_eq!(none.due_ns(), None);
+}
+
+#[test]
+fn what_is_kept_of_an_application_is_what_it_was_when_it_ended() {
+    let new = NewApplication {
+        id: Arc::from("a"),
+        queue: String::new(),
+        user: Arc::from("ada"),
+        groups: vec!["dev".to_owned()],
+        tags: None,
+        placeholder_ask: Resources::new(),
+        execution_timeout_ms: None,
+        run_limit_ms: None,
+        gang_style: GangStyle::Soft,
+    };
+    let mut application = Application::new(new, Arc::from("root.q"), 1);
+    let mut changes = Vec::new();
+    // As often as an application may come back, and a little more: the log has a bound.
+    application.fire(ApplicationEvent::Run, 2, &mut changes);
+    for round in 0..1_000 {
+        application.fire(ApplicationEvent::Run, 3 + round, &mut changes);
+        application.fire(ApplicationEvent::Complete, 3 + round, &mut changes);
+    }
+    application.fire(ApplicationEvent::Complete, 5_000, &mut changes);
+    let kept = Ended::of(&application);
+    assert_eq!(kept.log.len(), 1_000);
+    assert_eq!(kept.log.last(), Some(&(5_000, ApplicationState::Completed)));
+    assert_eq!((kept.submitted_ns, kept.started_ns, kept.finished_ns), (1, Some(1_002), 5_000));
+    assert_eq!((&*kept.id, &*kept.queue, &*kept.user), ("a", "root.q", "ada"));
+    assert_eq!((kept.groups, kept.state), (vec!["dev".to_owned()], ApplicationState::Completed));
+    assert_eq!(changes.len(), 2_002);
 }
 
 #[test]

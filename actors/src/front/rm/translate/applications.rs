@@ -70,6 +70,8 @@ fn new_application(
     let owner = owner(new.ugi.unwrap_or_default(), forced);
     let Identity { user, groups } =
         owner.map_err(|why| Rejection::User { id: Arc::clone(&id), why })?;
+    let is_gang = !placeholders.is_zero();
+    let execution_timeout_ms = timeout(new.execution_timeout_milli_seconds);
     Ok(NewApplication {
         id,
         queue: new.queue_name,
@@ -77,7 +79,9 @@ fn new_application(
         groups,
         tags: shared(new.tags),
         placeholder_ask: placeholders,
-        execution_timeout_ms: timeout(new.execution_timeout_milli_seconds),
+        run_limit_ms: execution_timeout_ms
+            .filter(|_| intake.enforces_application_timeout && !is_gang),
+        execution_timeout_ms,
         gang_style: GangStyle::read(&new.gang_scheduling_style),
     })
 }
