@@ -83,11 +83,8 @@ impl Gang {
 
     /// This many more placeholders are asked for, or reported.
     pub fn add(&mut self, name: &Arc<String>, size: &Resources, more: u64) {
-        let group = self.groups.entry(Arc::clone(name)).or_default();
-        if group.count == 0 {
-            group.min_resource.clone_from(size);
-        }
-        group.count += more;
+        let first = || Group { min_resource: size.clone(), ..Group::default() };
+        self.groups.entry(Arc::clone(name)).or_insert_with(first).count += more;
     }
 
     /// This many fewer placeholders are asked for, because the RM changed its ask.
@@ -133,6 +130,8 @@ mod tests {
         assert!(!gang.is_usable(&name), "a group without placeholders");
         gang.add(&name, &size, 2);
         gang.add(&name, &Resources::of(&[("vcore", 9)]), 1);
+        gang.take_off(&name, 3);
+        gang.add(&name, &Resources::of(&[("vcore", 3)]), 3);
         assert_eq!(gang.group(&name).map(|group| group.min_resource.clone()), Some(size));
         gang.end(&name, PlaceholderEnd::Replaced, 2);
         assert!(gang.is_usable(&name), "one of three is left");
