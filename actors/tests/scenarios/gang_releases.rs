@@ -369,8 +369,8 @@ fn the_node_of_the_last_placeholder_lets_a_gang_that_timed_out_go_on_or_fail() {
             a2 is Failing
             a2/p1 released: TIMEOUT
             a1/p1 released: STOPPED_BY_RM
-            a1 is Accepted
             a2/p1 released: STOPPED_BY_RM
+            a1 is Accepted
             a2 is Failed
             a1 in root.a is Accepted since 1000s: used nothing, pending nothing, holds [], asks []
             a1/tg: 1 placeholders of vcore=2, 0 replaced, 1 timed out

@@ -289,7 +289,8 @@ fn a_confirmed_replacement_of_what_is_no_placeholder_removes_it_in_silence() {
             a1/p1 placed on n1
             a1 is Running
             a1/other placed on n1
-            a1 in root.a is Running since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
+            a1 is Completing
+            a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
             a1/tg: 1 placeholders of vcore=2, 0 replaced, 0 timed out
         "#]],
     );

@@ -331,8 +331,8 @@ fn members_that_are_pending_end_with_a_gang_that_times_out() {
             a1/p1 placed on n1
             a1 is Resuming
             a1/p1 released: TIMEOUT
-            ask a1/big released: TIMEOUT
             ask a1/p2 released: TIMEOUT
+            ask a1/big released: TIMEOUT
             a1 in root.a is Resuming since 1000s: used nothing, pending nothing, holds [p1 for tg], asks []
             root: used vcore=2, pending nothing, headroom vcore=1, running 0, priority none
             root.a: used vcore=2, pending nothing, headroom vcore=1, running 0, priority none
@@ -514,8 +514,8 @@ fn the_end_of_a_gang_is_told_with_its_reason() {
         [
             "Soft-app Accepted: runApplication",
             "Hard-app Accepted: runApplication",
-            "Soft-app Resuming: ResourceReservationTimeout",
             "Hard-app Failing: ResourceReservationTimeout",
+            "Soft-app Resuming: ResourceReservationTimeout",
             "Soft-app Accepted: runApplication",
             "Hard-app Failed: failApplication",
         ]

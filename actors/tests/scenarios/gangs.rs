@@ -496,8 +496,8 @@ fn a_gang_that_gathers_its_placeholders_takes_the_place_of_a_running_application
     check(
         "
         queue root.p maxapps=1
-        queue root.p.a
-        queue root.p.b
+        queue root.p.a maxapps=1
+        queue root.p.b maxapps=1
         node n1 vcore=3
         app a1 in root.p.a gang vcore=4
         app b1 in root.p.b
@@ -508,8 +508,8 @@ fn a_gang_that_gathers_its_placeholders_takes_the_place_of_a_running_application
         show queues
         forget
         queue root.p maxapps=2
-        queue root.p.a
-        queue root.p.b
+        queue root.p.a maxapps=1
+        queue root.p.b maxapps=1
         reload
         ",
         &expect![[r#"
@@ -536,8 +536,8 @@ fn a_gang_that_is_removed_while_it_gathers_lets_the_next_application_start() {
     check(
         "
         queue root.p maxapps=1
-        queue root.p.a
-        queue root.p.b
+        queue root.p.a maxapps=1
+        queue root.p.b maxapps=1
         node n1 vcore=3
         app a1 in root.p.a gang vcore=4
         app b1 in root.p.b

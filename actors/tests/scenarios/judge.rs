@@ -16,6 +16,7 @@ use monoceros_proto::si::v1::{self as si, TerminationType};
 use monoceros_rules::audit::{ApplicationFact, Facts};
 use monoceros_rules::limits::PlaceUsage;
 use monoceros_rules::values::resources::Name;
+use monoceros_rules::work::allocations::Pairing;
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState, Transition};
 
 use crate::ear::Word;
@@ -380,7 +381,8 @@ impl Judge {
 
     /// No decision takes a queue, node, user or group above its limit. To look at the end of the
     /// line is enough: decisions only add, so what is within its limits then was so after each of
-    /// them.
+    /// them. What takes the place of a placeholder is charged with what is there already, unless it
+    /// was enlarged on its way, which nothing limits.
     fn check_limits(&mut self, said: Option<&Item>, facts: &Facts) {
         let forced = match said {
             Some(Item::Exists(wish, _)) => Some((&wish.app, &wish.key)),
@@ -393,6 +395,14 @@ impl Judge {
             let app = facts.applications.iter().find(|fact| *fact.id == *placed.app);
             let node = facts.nodes.iter().find(|fact| *fact.id == *placed.node);
             let (Some(app), Some(node)) = (app, node) else { continue };
+            let took_a_place = facts.allocations.iter().any(|fact| {
+                fact.application == app.slot
+                    && *fact.uuid == *placed.uuid
+                    && matches!(fact.pairing, Pairing::Took { .. })
+            });
+            if took_a_place {
+                continue;
+            }
             for name in placed.names.iter().filter_map(|name| Name::intern(name).ok()) {
                 if node.available.get(name) < 0 {
                     let id = &node.id;

@@ -347,9 +347,9 @@ fn gangs_are_admitted_by_policy_and_configured_maxima() {
             a1 rejected: R_GANG_SORT
             a2 accepted
             a3 rejected: R_GANG_TOO_LARGE
-            a4 rejected: R_UNSUPPORTED
+            a4 accepted
             a5 rejected: R_GANG_TOO_LARGE
-            a6 rejected: R_UNSUPPORTED
+            a6 accepted
             root is a configured parent
             root.fair is a configured leaf, application.sort.policy fair
             root.managed is a configured leaf
@@ -360,6 +360,7 @@ fn gangs_are_admitted_by_policy_and_configured_maxima() {
             root.fair is a configured leaf, application.sort.policy fair
             root.managed is a configured leaf
             root.p is a configured parent, max vcore=5
+            root.p.x is a dynamic leaf, max vcore=10
         "#]],
     );
 }
