@@ -83,6 +83,9 @@ mod tests {
         assert_eq!(response.encode_to_vec(), [0xc0, 0x3e, 5]);
         let request = AllocationRequest { ack_seq: 5, ..AllocationRequest::default() };
         assert_eq!(request.encode_to_vec(), [0xc0, 0x3e, 5]);
+        let group = TaskGroup { name: "g".into(), min_members: 2, ..TaskGroup::default() };
+        let request = AddApplicationRequest { task_groups: vec![group], ..Default::default() };
+        assert_eq!(request.encode_to_vec(), [0xc2, 0x3e, 5, 0x0a, 1, b'g', 0x10, 2]);
     }
 
     #[test]

@@ -7,6 +7,8 @@ pub mod allocations;
 pub mod application;
 pub mod application_state;
 pub mod asks;
+pub mod constraint;
+pub mod declaration;
 pub mod ended;
 pub mod gang;
 pub mod identity;
