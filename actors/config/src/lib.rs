@@ -41,6 +41,7 @@ pub mod reload;
 mod scalars;
 mod settings;
 mod shown;
+pub mod task_groups;
 #[cfg(test)]
 mod tests;
 mod validate;

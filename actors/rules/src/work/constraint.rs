@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn sixty_four_simple_constraints_are_taken_and_one_more_is_not() {
-        let wide = |n: usize| Constraint::All(vec![Constraint::Any(vec![simple(); n - 1]), simple()]);
+        let wide =
+            |n: usize| Constraint::All(vec![Constraint::Any(vec![simple(); n - 1]), simple()]);
         assert_eq!(wide(64).check(), Ok(()));
         assert_eq!(wide(65).check(), Err(ConstraintFault::Simple));
     }

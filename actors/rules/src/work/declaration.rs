@@ -28,7 +28,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::values::resources::Resources;
+use crate::values::resources::{QUANTITY_MAX, Resources};
 use crate::work::allocations::Tags;
 use crate::work::asks::{Preemption, TaskGroup};
 use crate::work::constraint::{Constraint, ConstraintFault};
@@ -103,6 +103,10 @@ impl DeclaredGroup {
         if let Some(member) = &mut self.member {
             if !member.is_positive() {
                 return Err(GroupFault::NotPositive(member.to_string()));
+            }
+            if let Some((name, _)) = member.entries().find(|(_, quantity)| *quantity > QUANTITY_MAX)
+            {
+                return Err(GroupFault::TooMuch(name.text().to_string()));
             }
             member.prune();
         }
@@ -223,6 +227,7 @@ enum GroupFault {
     Twice,
     Members(i64),
     NotPositive(String),
+    TooMuch(String),
     EmptyDomain,
     Constraint(ConstraintFault),
 }
@@ -246,7 +251,13 @@ impl fmt::Display for GroupFault {
             Self::Twice => f.write_str("is declared twice"),
             Self::Members(n) => write!(f, "needs {n} members, it must be 1 or more"),
             Self::NotPositive(amount) => {
-                write!(f, "a member takes {amount}, it must be above zero in some resource and below in none")
+                write!(
+                    f,
+                    "a member takes {amount}, it must be above zero in some resource and below in none"
+                )
+            }
+            Self::TooMuch(resource) => {
+                write!(f, "a member takes more than {QUANTITY_MAX} of `{resource}`")
             }
             Self::EmptyDomain => f.write_str("an empty attribute among the preferred ones"),
             Self::Constraint(fault) => write!(f, "its placement constraint has {fault}"),
@@ -274,7 +285,8 @@ mod tests {
     #[test]
     fn a_fault_names_its_group_and_says_what_is_wrong() {
         let long = "x".repeat(NAME_BYTES + 1);
-        let sized = |amount: &[(&str, i64)]| DeclaredGroup::new("g", 1, Some(Resources::of(amount)));
+        let sized =
+            |amount: &[(&str, i64)]| DeclaredGroup::new("g", 1, Some(Resources::of(amount)));
         let preferred = Topology::new(String::new(), vec!["rack".into(), String::new()]);
         let keyless = Expression { operator: Operator::In, key: String::new(), values: vec![] };
         let keyless = Constraint::Simple(Simple { node: vec![keyless], near: None });
@@ -292,6 +304,10 @@ mod tests {
                 vec![sized(&[("vcore", 2), ("memory", -1)])],
                 "task group `g`: a member takes map[memory:-1 vcore:2], it must be above zero in \
                  some resource and below in none",
+            ),
+            (
+                vec![sized(&[("vcore", QUANTITY_MAX + 1)])],
+                "task group `g`: a member takes more than 9007199254740992 of `vcore`",
             ),
             (
                 vec![DeclaredGroup { topology: preferred, ..group("g", 1) }],

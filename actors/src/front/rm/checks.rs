@@ -6,16 +6,11 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::values::resources::{Name, Resources};
+use monoceros_rules::values::resources::{NAME_BYTES, Name, QUANTITY_MAX, Resources};
 use monoceros_rules::work::allocations::Tags;
 use monoceros_rules::work::asks::{Preemption, TaskGroup};
 use monoceros_rules::work::rejection::Rejection;
 
-/// Largest quantity of one item: a thousand of them still have a sum, so that one giant ask does
-/// not shut everybody else out of the partition.
-const QUANTITY_MAX: i64 = 1 << 53;
-/// Longest resource name, bytes: names are kept for the life of the process.
-const NAME_BYTES: usize = 256;
 /// The tags that this scheduler reads.
 const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
@@ -170,7 +165,7 @@ pub(super) fn amount(
     let mut resources = Resources::new();
     for (name, quantity) in resource.iter().flat_map(|resource| &resource.resources) {
         if name.len() > NAME_BYTES {
-            let why = "a resource name is longer than 256 bytes".to_owned();
+            let why = format!("a resource name is longer than {NAME_BYTES} bytes");
             return Err(Rejection::Names { id: Arc::clone(id), why });
         }
         let name = Name::intern(name)

@@ -44,6 +44,13 @@ pub use self::arithmetic::BelowZero;
 pub use self::compare::{equal, equal_or_zero};
 pub use self::names::{Name, TooManyNames};
 
+/// Longest name of a resource that is taken from outside, bytes: names are kept for the life of the
+/// process.
+pub const NAME_BYTES: usize = 256;
+/// Largest quantity of one item that is taken from outside: a thousand of them still have a sum, so
+/// that one giant ask does not shut everybody else out of the partition.
+pub const QUANTITY_MAX: i64 = 1 << 53;
+
 type Entries = SmallVec<[(Name, i64); 4]>;
 
 /// A counted amount: usage, request or capacity. A name that is absent counts as zero, yet absent

@@ -1,0 +1,149 @@
+//! The task groups of an application as a tag carries them: JSON.
+//!
+//! ```json
+//! [{"name": "worker", "minMember": 4, "minResource": {"vcore": 2, "memory": "4Gi"},
+//!   "tags": {"role": "worker"}, "priority": 5, "preemptionPolicy": {"allowPreemptSelf": true}}]
+//! ```
+//!
+//! Quantities are those of the queue configuration, also where they are written as numbers: two
+//! cores are `"vcore": 2`, and 2000 in the messages of the interface. A key that is not known, or
+//! that is there twice, is an error, so that no slip of the pen changes what a gang needs.
+//!
+//! # Bounds
+//! A text of more than [`MAX_BYTES`] is not read. How deep it may be nested is bounded by the
+//! reader of JSON, how many groups and members there may be by [`Declaration`].
+//!
+//! ```
+//! use monoceros_config::task_groups;
+//!
+//! let text = r#"[{"name": "worker", "minMember": 4, "minResource": {"vcore": 2}}]"#;
+//! let gang = task_groups::parse(text).unwrap();
+//! assert_eq!(gang.total().to_string(), "map[vcore:8000]");
+//!
+//! let fault = task_groups::parse(&text.replace("minMember", "members")).unwrap_err();
+//! assert_eq!(fault.to_string(), "task group `worker`: key `members` is not known");
+//! ```
+
+mod constraint;
+mod object;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_rules::values::names::shown;
+use monoceros_rules::values::quantity;
+use monoceros_rules::values::resources::{NAME_BYTES, Name, Resources};
+use monoceros_rules::work::asks::Preemption;
+use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault, Topology};
+use serde_json::Value;
+
+use self::object::{Object, Unique, list, text};
+use crate::placement;
+
+/// The tag of an application that has them.
+pub const TAG: &str = "monoceros.io/task-groups";
+/// Longest text that is read, bytes.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// Reads what the tags of an application declare, if they declare anything.
+pub fn of_tags(tags: &BTreeMap<String, String>) -> Result<Option<Declaration>, Fault> {
+    placement::tag(tags, TAG).map(parse).transpose()
+}
+
+/// Reads the text of the tag.
+pub fn parse(text: &str) -> Result<Declaration, Fault> {
+    if text.len() > MAX_BYTES {
+        let why = format!("{} bytes, at most {MAX_BYTES} are read", text.len());
+        return Err(Fault::Unreadable(why));
+    }
+    let groups: Vec<Unique> =
+        serde_json::from_str(text).map_err(|error| Fault::Unreadable(shown(&error.to_string())))?;
+    let groups = groups.into_iter().enumerate().map(|(at, Unique(value))| {
+        let name = value.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
+        let shown =
+            name.map_or_else(|| format!("number {}", at + 1), |it| format!("`{}`", shown(it)));
+        group(value).map_err(|what| Fault::Group { group: shown, what })
+    });
+    Declaration::new(groups.collect::<Result<_, _>>()?)
+}
+
+fn group(value: Value) -> Result<DeclaredGroup, String> {
+    let mut keys = Object::of(value, "")?;
+    let name = keys.read("name", text)?.unwrap_or_default();
+    let members = keys.read("minMember", whole)?.ok_or("`minMember` is missing")?;
+    let member = keys.read("minResource", resources)?;
+    let group = DeclaredGroup {
+        topology: keys.read("topology", topology)?.flatten(),
+        constraint: keys.read("constraint", constraint::read)?.flatten(),
+        tags: keys.read("tags", tags)?.filter(|tags| !tags.is_empty()).map(Arc::new),
+        priority: keys.read("priority", priority)?.unwrap_or_default(),
+        preemption: keys.read("preemptionPolicy", preemption)?.unwrap_or_default(),
+        ..DeclaredGroup::new(&name, members, member)
+    };
+    keys.done()?;
+    Ok(group)
+}
+
+fn whole(value: Value, key: &str) -> Result<i64, String> {
+    value
+        .as_i64()
+        .ok_or_else(|| format!("`{key}` is no whole number: {}", shown(&value.to_string())))
+}
+
+fn priority(value: Value, key: &str) -> Result<i32, String> {
+    let number = whole(value, key)?;
+    i32::try_from(number).map_err(|_| format!("`{key}` is out of range: {number}"))
+}
+
+fn truth(value: Value, key: &str) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("`{key}` is neither true nor false"))
+}
+
+/// Amounts as texts or numbers, each written as in the queue configuration.
+fn resources(value: Value, key: &str) -> Result<Resources, String> {
+    let mut amounts = Resources::new();
+    for (name, value) in Object::of(value, key)?.entries() {
+        let within = |why: String| format!("`{key}`: {why}");
+        let written = match value {
+            Value::String(text) => text,
+            Value::Number(number) => number.to_string(),
+            _ => return Err(within(format!("`{}` is neither a text nor a number", shown(&name)))),
+        };
+        if name.len() > NAME_BYTES {
+            return Err(within(format!("a resource name is longer than {NAME_BYTES} bytes")));
+        }
+        let (shown_name, shown_text) = (shown(&name), shown(&written));
+        let quantity = if shown_text == written {
+            quantity::parse(&name, &written).map_err(|error| within(error.message()))?
+        } else {
+            return Err(within(format!("`{shown_text}` is not a quantity of `{shown_name}`")));
+        };
+        let name = Name::intern(&name).map_err(|error| within(error.to_string()))?;
+        amounts.set(name, quantity);
+    }
+    Ok(amounts)
+}
+
+fn topology(value: Value, key: &str) -> Result<Option<Topology>, String> {
+    let mut keys = Object::of(value, key)?;
+    let required = keys.read("required", text)?.unwrap_or_default();
+    let preferred = keys.read("preferred", |value, key| list(value, key, text))?;
+    keys.done()?;
+    Ok(Topology::new(required, preferred.unwrap_or_default()))
+}
+
+fn tags(value: Value, key: &str) -> Result<BTreeMap<String, String>, String> {
+    let entries = Object::of(value, key)?.entries();
+    entries.map(|(name, value)| Ok((name, text(value, key)?))).collect()
+}
+
+/// As the message of the interface: a policy that is there is taken as written.
+fn preemption(value: Value, key: &str) -> Result<Preemption, String> {
+    let mut keys = Object::of(value, key)?;
+    let itself = keys.read("allowPreemptSelf", truth)?.unwrap_or_default();
+    let others = keys.read("allowPreemptOther", truth)?.unwrap_or_default();
+    keys.done()?;
+    Ok(Preemption::new(itself, others))
+}
