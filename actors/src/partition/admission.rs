@@ -14,10 +14,12 @@ use monoceros_config::placement::{
 use monoceros_rules::order::keys::ApplicationSortPolicy;
 use monoceros_rules::order::ledger;
 use monoceros_rules::queues::object_state::ObjectState;
-use monoceros_rules::values::resources::Limits;
+use monoceros_rules::values::names::shown;
+use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, NewApplication};
 use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::declaration::{Declaration, Fault};
 use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::rejection::Rejection;
 
@@ -92,7 +94,7 @@ impl Partition {
     /// it brings for its namespace are applied either way.
     fn join(&mut self, new: NewApplication, leaf: QueueSlot, baton: &mut Baton) {
         self.take_namespace(&new, leaf, baton);
-        if let Err(reason) = takes_gang(&new, leaf, &baton.directory) {
+        if let Err(reason) = takes_gang(&new, leaf, baton) {
             self.reject(&new, reason, baton);
             self.may_be_empty(leaf, baton);
             return;
@@ -156,33 +158,68 @@ fn is_new(new: &NewApplication, directory: &Directory) -> Result<(), Rejection> 
     Ok(())
 }
 
-/// Whether the leaf can take the application if that is a gang. A gang needs a leaf in fifo order,
-/// since in another order two gangs could wait for each other; and its placeholders must fit the
-/// maxima from the leaf up to below root. The maxima count as configured, and not what is left of
-/// them; root's does not count, since a cluster may grow.
-fn takes_gang(
+/// Whether the leaf can take the application if that is a gang: `docs/gangs.md#admission`.
+fn takes_gang(new: &NewApplication, leaf: QueueSlot, baton: &Baton) -> Result<(), Rejection> {
+    let (directory, ask) = (&baton.directory, &new.placeholder_ask);
+    let id = || Arc::clone(&new.id);
+    let config = &directory.queue(leaf).facts.config;
+    if !ask.is_zero() && config.settings.sort_policy != ApplicationSortPolicy::Fifo {
+        return Err(Rejection::GangSort { id: id(), queue: Arc::clone(&config.path) });
+    }
+    if let Some(declared) = &new.task_groups {
+        takes_declared(new, declared.as_ref().as_ref(), leaf, baton)?;
+    }
+    if ask.is_zero() {
+        return Ok(());
+    }
+    fits_below_root(&new.id, ask, leaf, directory)
+}
+
+/// Whether the leaf can take an application that declares its members. Its order does not matter,
+/// since nothing of such a gang is held in part.
+fn takes_declared(
     new: &NewApplication,
+    declared: Result<&Declaration, &Fault>,
+    leaf: QueueSlot,
+    baton: &Baton,
+) -> Result<(), Rejection> {
+    let id = || Arc::clone(&new.id);
+    let wrong = |fault| Rejection::GangDeclaration { id: id(), fault };
+    let declared = declared.map_err(|fault| wrong(fault.clone()))?;
+    if !new.placeholder_ask.is_zero() {
+        return Err(wrong(Fault::WithPlaceholders));
+    }
+    let total = declared.total();
+    fits_below_root(&new.id, &total, leaf, &baton.directory)?;
+    let path = &baton.directory.queue(leaf).facts.config.path;
+    let trackers = &baton.books.trackers;
+    if let Some((whose, queue, max)) = trackers.never_holds(&new.user, &new.groups, path, &total) {
+        let (whose, ask, max) = (whose.to_string(), total.to_string(), max.to_string());
+        return Err(Rejection::GangOverLimit { id: id(), whose, queue, ask, max });
+    }
+    if let Some((group, what)) = declared.not_scheduled_yet() {
+        let what = format!("{what} of task group `{}`", shown(group)).into();
+        return Err(Rejection::Unsupported { id: id(), what });
+    }
+    Err(Rejection::Unsupported { id: id(), what: "gang scheduling (taskGroups)".into() })
+}
+
+/// Whether all members of a gang fit the maxima from the leaf up to below root. The maxima count as
+/// configured, and not what is left of them; root's does not count, since a cluster may grow.
+fn fits_below_root(
+    id: &Arc<str>,
+    ask: &Resources,
     leaf: QueueSlot,
     directory: &Directory,
 ) -> Result<(), Rejection> {
-    if new.placeholder_ask.is_zero() {
-        return Ok(());
-    }
-    let id = Arc::clone(&new.id);
-    let config = &directory.queue(leaf).facts.config;
-    let queue = Arc::clone(&config.path);
-    if config.settings.sort_policy != ApplicationSortPolicy::Fifo {
-        return Err(Rejection::GangSort { id, queue });
-    }
     let below_root = directory.upward(leaf).filter(|facts| facts.parent.is_some());
     let max = below_root.fold(None, |max: Option<Limits>, facts| {
         ledger::effective_max(max.as_ref(), facts.config.max.as_ref())
     });
-    if let Some(max) = max.filter(|max| !max.allows(&new.placeholder_ask)) {
-        let (ask, max) = (new.placeholder_ask.to_string(), max.to_string());
-        return Err(Rejection::GangTooLarge { id, queue, ask, max });
-    }
-    Ok(())
+    let Some(max) = max.filter(|max| !max.allows(ask)) else { return Ok(()) };
+    let queue = Arc::clone(&directory.queue(leaf).facts.config.path);
+    let (ask, max) = (ask.to_string(), max.to_string());
+    Err(Rejection::GangTooLarge { id: Arc::clone(id), queue, ask, max })
 }
 
 impl QueueTree for Directory {

@@ -61,9 +61,8 @@ pub fn parse(text: &str) -> Result<Declaration, Fault> {
     let groups: Vec<Unique> =
         serde_json::from_str(text).map_err(|error| Fault::Unreadable(shown(&error.to_string())))?;
     let groups = groups.into_iter().enumerate().map(|(at, Unique(value))| {
-        let name = value.get("name").and_then(Value::as_str).filter(|name| !name.is_empty());
-        let shown =
-            name.map_or_else(|| format!("number {}", at + 1), |it| format!("`{}`", shown(it)));
+        let name = value.get("name").and_then(Value::as_str).unwrap_or_default();
+        let shown = Fault::shown_group(name, at);
         group(value).map_err(|what| Fault::Group { group: shown, what })
     });
     Declaration::new(groups.collect::<Result<_, _>>()?)

@@ -148,6 +148,26 @@ impl Trackers {
         Joined { lane, group }
     }
 
+    /// The first limit, from the leaf up, the user's before the group's, that could never hold so
+    /// much for an application of this user: as configured, whatever is used of it.
+    pub fn never_holds(
+        &self,
+        user: &Arc<str>,
+        groups: &[String],
+        leaf: &str,
+        amount: &Resources,
+    ) -> Option<(Subject, Arc<str>, Limits)> {
+        let group = self.tables.select_group(leaf, groups);
+        let subjects = [Some(Subject::User(Arc::clone(user))), group.map(Subject::Group)];
+        let subjects: Vec<Subject> = subjects.into_iter().flatten().collect();
+        tables::upward(leaf).find_map(|path| {
+            subjects.iter().find_map(|subject| {
+                let max = self.tables.limit(path, subject)?.resources.as_ref()?;
+                (!max.allows(amount)).then(|| (subject.clone(), Arc::from(path), max.clone()))
+            })
+        })
+    }
+
     /// The application leaves its lane. What it used was discharged and it was stopped before.
     pub fn leave(&mut self, lane: LaneId, application: &str) {
         let applications = &mut self.lanes.get_mut(lane).applications;

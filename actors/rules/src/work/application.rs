@@ -21,6 +21,7 @@ use crate::values::resources::Resources;
 use crate::work::allocations::{AllocationId, Tags};
 use crate::work::application_state::{ApplicationEvent, ApplicationState, Transition};
 use crate::work::asks::{Asks, TaskGroup};
+use crate::work::declaration::{Declaration, Fault};
 use crate::work::gang::Gang;
 use crate::work::resource_seconds::History;
 
@@ -43,6 +44,9 @@ pub struct NewApplication {
     pub tags: Option<Tags>,
     /// What its placeholders want together; nothing, if it is no gang.
     pub placeholder_ask: Resources,
+    /// The members that it needs, all of them at once, or what is wrong with what it says of them;
+    /// `None`: it says nothing.
+    pub task_groups: Option<Box<Result<Declaration, Fault>>>,
     /// How long placeholders of a gang may wait, ms; `None`: nothing was said.
     pub execution_timeout_ms: Option<NonZeroU64>,
     /// How long it may run, ms; `None`: for ever. A gang never has one.

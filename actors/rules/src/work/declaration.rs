@@ -28,6 +28,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::values::names::shown;
 use crate::values::resources::{QUANTITY_MAX, Resources};
 use crate::work::allocations::Tags;
 use crate::work::asks::{Preemption, TaskGroup};
@@ -163,6 +164,18 @@ impl Declaration {
         &self.groups
     }
 
+    /// The first group with something that no gang is scheduled by yet, and what that is.
+    pub fn not_scheduled_yet(&self) -> Option<(&str, &'static str)> {
+        self.groups.iter().find_map(|group| {
+            let what = match (&group.topology, &group.constraint) {
+                (Some(_), _) => "the topology",
+                (None, Some(_)) => "the placement constraint",
+                (None, None) => return None,
+            };
+            Some((group.name.as_str(), what))
+        })
+    }
+
     /// What all needed members take together, as far as their sizes are declared.
     pub fn total(&self) -> Resources {
         let mut total = Resources::new();
@@ -219,6 +232,14 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+impl Fault {
+    /// How a group is called in a fault: by its name, or by its place in the list where the name
+    /// says nothing.
+    pub fn shown_group(name: &str, at: usize) -> String {
+        if name.is_empty() { format!("number {}", at + 1) } else { format!("`{}`", shown(name)) }
+    }
+}
+
 /// What is wrong with one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum GroupFault {
@@ -235,11 +256,7 @@ enum GroupFault {
 impl GroupFault {
     /// With the name of the group, or its place in the list where the name says nothing.
     fn of(self, name: &str, at: usize) -> Fault {
-        let group = match self {
-            Self::Unnamed | Self::NameTooLong => format!("number {}", at + 1),
-            _ => format!("`{name}`"),
-        };
-        Fault::Group { group, what: self.to_string() }
+        Fault::Group { group: Fault::shown_group(name, at), what: self.to_string() }
     }
 }
 
@@ -292,7 +309,6 @@ mod tests {
         let keyless = Constraint::Simple(Simple { node: vec![keyless], near: None });
         for (groups, expected) in [
             (vec![group("a", 1), group("", 1)], "task group number 2: has no name"),
-            (vec![group(&long, 1)], "task group number 1: has a name of more than 1024 bytes"),
             (vec![group("a", 1), group("a", 2)], "task group `a`: is declared twice"),
             (vec![group("a", -1)], "task group `a`: needs -1 members, it must be 1 or more"),
             (
@@ -320,6 +336,8 @@ mod tests {
         ] {
             assert_eq!(fault(groups), expected);
         }
+        let long = fault(vec![group(&long, 1)]);
+        assert!(long.ends_with("(1025 characters)`: has a name of more than 1024 bytes"), "{long}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::queues::object_state::ObjectState;
+use crate::work::declaration::Fault;
 use crate::work::identity::UserError;
 
 /// A text that this program contains; owned only where the rejection was read from a file.
@@ -99,7 +100,7 @@ pub enum Rejection {
         /// The path of its queue.
         queue: Arc<str>,
     },
-    /// Its placeholders together are more than its queue may ever have.
+    /// Its placeholders or members together are more than its queue may ever have.
     #[error(
         "application `{id}`: its task groups ask for {ask}, more than the maximum of queue `{queue}`, \
          {max} [R_GANG_TOO_LARGE]"
@@ -109,10 +110,46 @@ pub enum Rejection {
         id: Arc<str>,
         /// The path of its queue.
         queue: Arc<str>,
-        /// What all placeholders ask for together.
+        /// What all of them ask for together.
         ask: String,
         /// The least of the maxima from the queue up to below root.
         max: String,
+    },
+    /// Its members together are more than its user or group may ever have.
+    #[error(
+        "application `{id}`: its task groups ask for {ask}, more than the limit of {whose} in queue \
+         `{queue}`, {max} [R_GANG_TOO_LARGE]"
+    )]
+    GangOverLimit {
+        /// The id of the application.
+        id: Arc<str>,
+        /// The user or group, as it is shown.
+        whose: String,
+        /// The path of the queue that the limit is set on.
+        queue: Arc<str>,
+        /// What all members ask for together.
+        ask: String,
+        /// The limit.
+        max: String,
+    },
+    /// What it declares of its members cannot be.
+    #[error("application `{id}`: {fault} [R_GANG_DECLARATION]")]
+    GangDeclaration {
+        /// The id of the application.
+        id: Arc<str>,
+        /// What is wrong.
+        fault: Fault,
+    },
+    /// A placeholder of an application whose members are held without any.
+    #[error(
+        "placeholder `{key}`: application `{id}` has task groups, its members are held without \
+         placeholders [R_GANG_PLACEHOLDER]"
+    )]
+    GangPlaceholder {
+        /// The key of the placeholder.
+        key: Arc<str>,
+        /// The id of the application.
+        id: Arc<str>,
     },
     /// The partition drains or is stopped, and takes nothing new of this kind.
     #[error(

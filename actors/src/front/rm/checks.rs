@@ -162,16 +162,31 @@ pub(super) fn amount(
     id: &Arc<str>,
     resource: Option<&si::Resource>,
 ) -> Result<Resources, Rejection> {
+    amounts(resource).map_err(|why| match why {
+        NotCounted::Name(why) => Rejection::Names { id: Arc::clone(id), why },
+        NotCounted::TooMuch => Rejection::Overflow(Arc::clone(id)),
+    })
+}
+
+/// Why amounts cannot be counted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotCounted {
+    #[error("{0}")]
+    Name(String),
+    #[error("a quantity is above {QUANTITY_MAX}")]
+    TooMuch,
+}
+
+pub(super) fn amounts(resource: Option<&si::Resource>) -> Result<Resources, NotCounted> {
     let mut resources = Resources::new();
     for (name, quantity) in resource.iter().flat_map(|resource| &resource.resources) {
         if name.len() > NAME_BYTES {
             let why = format!("a resource name is longer than {NAME_BYTES} bytes");
-            return Err(Rejection::Names { id: Arc::clone(id), why });
+            return Err(NotCounted::Name(why));
         }
-        let name = Name::intern(name)
-            .map_err(|error| Rejection::Names { id: Arc::clone(id), why: error.to_string() })?;
+        let name = Name::intern(name).map_err(|error| NotCounted::Name(error.to_string()))?;
         if quantity.value > QUANTITY_MAX {
-            return Err(Rejection::Overflow(Arc::clone(id)));
+            return Err(NotCounted::TooMuch);
         }
         resources.set(name, quantity.value);
     }

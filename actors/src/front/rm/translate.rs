@@ -8,6 +8,7 @@
 mod allocations;
 mod applications;
 mod nodes;
+mod task_groups;
 
 use std::sync::Arc;
 

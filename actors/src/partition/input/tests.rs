@@ -60,6 +60,7 @@ fn add(id: &str) -> Input {
         groups: Vec::new(),
         tags: Some(Arc::new([("namespace".to_owned(), "lab".to_owned())].into())),
         placeholder_ask: Resources::new(),
+        task_groups: None,
         execution_timeout_ms: None,
         run_limit_ms: None,
         gang_style: GangStyle::Soft,

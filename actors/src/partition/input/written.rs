@@ -7,6 +7,7 @@ use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 use monoceros_rules::work::application::GangStyle;
 use monoceros_rules::work::asks::{AskSpec, Preemption, TaskGroup};
+use monoceros_rules::work::declaration::{Declaration, Fault};
 use monoceros_rules::work::identity::UserError;
 use serde::de::DeserializeOwned;
 
@@ -62,7 +63,10 @@ fn rejections() -> Vec<Rejection> {
         NotLeaf { id: id(), queue: "root".into() },
         QueueCreate { id: id(), why: "no".into(), cause: "E_X".into() },
         GangSort { id: id(), queue: Arc::clone(&queue) },
-        GangTooLarge { id: id(), queue, ask: "map[]".into(), max: "map[]".into() },
+        GangTooLarge { id: id(), queue: Arc::clone(&queue), ask: "a".into(), max: "m".into() },
+        GangOverLimit { id: id(), whose: "user `a`".into(), queue, ask: "a".into(), max: "m".into() },
+        GangDeclaration { id: id(), fault: Fault::Differ },
+        GangPlaceholder { key: Arc::clone(&key), id: id() },
         PartitionStopped {
             what: "node".into(),
             id: id(),
@@ -157,6 +161,18 @@ fn ops() -> Vec<Op> {
     ops
 }
 
+/// Task groups of which everything is said that can be said.
+fn gang() -> Declaration {
+    let text = r#"[{"name": "w", "minMember": 2, "minResource": {"vcore": 1},
+        "topology": {"required": "rack", "preferred": ["host"]}, "tags": {"k": "v"},
+        "priority": -1, "preemptionPolicy": {}, "constraint": {"compositeConstraint": {
+            "compositeType": "DELAYED_OR", "timedChildConstraints": [{"schedulingDelay": 1,
+                "placementConstraint": {"simpleConstraint": {"allocationAffinityAttribute": {
+                    "scope": "rack", "targetExpressions": [{"targetKey": "app"}]}}}}]}}},
+        {"name": "d", "minMember": 1}]"#;
+    monoceros_config::task_groups::parse(text).unwrap()
+}
+
 fn requests() -> Vec<Request> {
     let id = || Arc::<str>::from("id");
     let amount = || Resources::of(&[("gpu", 0), ("vcore", -1)]);
@@ -170,6 +186,7 @@ fn requests() -> Vec<Request> {
             groups: vec!["g".into()],
             tags: tags.clone(),
             placeholder_ask: amount(),
+            task_groups: Some(Box::new(Ok(gang()))),
             execution_timeout_ms: NonZeroU64::new(7),
             run_limit_ms: NonZeroU64::new(8),
             gang_style: GangStyle::Hard,

@@ -10,6 +10,7 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::super::Rm;
 use super::super::checks::{Intake, amount, shared, timeout};
+use super::task_groups::declared;
 use super::{Gathering, Translated};
 use crate::api::users::GroupAnswers;
 use crate::partition::{RefusedItem, Request};
@@ -55,12 +56,13 @@ impl Rm {
 }
 
 fn new_application(
-    new: si::AddApplicationRequest,
+    mut new: si::AddApplicationRequest,
     intake: &Intake,
     owner: impl FnOnce(si::UserGroupInformation, bool) -> Result<Identity, UserError>,
 ) -> Result<NewApplication, Rejection> {
     let checked = intake.check_id(&new.application_id);
     checked.map_err(|why| Rejection::ApplicationId(why.into()))?;
+    let task_groups = declared(&mut new);
     let id: Arc<str> = Arc::from(new.application_id);
     let placeholders = amount(&id, new.placeholder_ask.as_ref())?;
     if placeholders.has_negative() {
@@ -70,7 +72,7 @@ fn new_application(
     let owner = owner(new.ugi.unwrap_or_default(), forced);
     let Identity { user, groups } =
         owner.map_err(|why| Rejection::User { id: Arc::clone(&id), why })?;
-    let is_gang = !placeholders.is_zero();
+    let is_gang = !placeholders.is_zero() || task_groups.is_some();
     let execution_timeout_ms = timeout(new.execution_timeout_milli_seconds);
     Ok(NewApplication {
         id,
@@ -82,6 +84,7 @@ fn new_application(
         run_limit_ms: execution_timeout_ms
             .filter(|_| intake.enforces_application_timeout && !is_gang),
         execution_timeout_ms,
+        task_groups,
         gang_style: GangStyle::read(&new.gang_scheduling_style),
     })
 }

@@ -1,0 +1,234 @@
+//! The task groups of an application: as a field, as a tag, or both if they say the same.
+
+use monoceros_config::task_groups;
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::affinity_target_expression::AffinityTargetOperator;
+use monoceros_proto::si::v1::composite_placement_constraint::CompositeType;
+use monoceros_proto::si::v1::placement_constraint::Constraint as Kind;
+use monoceros_proto::si::v1::timed_placement_constraint::DelayUnit as WireUnit;
+use monoceros_rules::work::asks::Preemption;
+use monoceros_rules::work::constraint::{
+    Constraint, DelayUnit, Expression, MAX_LEVELS, Near, Operator, Simple, Timed,
+};
+use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault, Topology};
+
+use super::super::checks::{amounts, shared};
+
+/// Reads what an application declares; `None` if it declares nothing.
+pub(super) fn declared(
+    new: &mut si::AddApplicationRequest,
+) -> Option<Box<Result<Declaration, Fault>>> {
+    let groups = std::mem::take(&mut new.task_groups);
+    let field = (!groups.is_empty()).then(|| of_field(groups)).transpose();
+    let tag = task_groups::of_tags(&new.tags);
+    let agreed = field.and_then(|field| Declaration::agreed(field, tag?));
+    agreed.transpose().map(Box::new)
+}
+
+fn of_field(groups: Vec<si::TaskGroup>) -> Result<Declaration, Fault> {
+    let groups = groups.into_iter().enumerate().map(|(at, group)| {
+        let shown = Fault::shown_group(&group.name, at);
+        declared_group(group).map_err(|what| Fault::Group { group: shown, what })
+    });
+    Declaration::new(groups.collect::<Result<_, _>>()?)
+}
+
+fn declared_group(group: si::TaskGroup) -> Result<DeclaredGroup, String> {
+    let member = group.member.as_ref().map(|member| amounts(Some(member))).transpose();
+    let policy = group.preemption_policy;
+    let preemption =
+        policy.map(|it| Preemption::new(it.allow_preempt_self, it.allow_preempt_other));
+    let constraint = group.constraint.and_then(|it| it.constraint);
+    Ok(DeclaredGroup {
+        topology: group.topology.and_then(|it| Topology::new(it.required, it.preferred)),
+        constraint: constraint.map(|kind| constraint_of(kind, 1)).transpose()?,
+        tags: shared(group.tags),
+        priority: group.priority,
+        preemption: preemption.unwrap_or_default(),
+        ..DeclaredGroup::new(
+            &group.name,
+            i64::from(group.min_members),
+            member.map_err(|why| why.to_string())?,
+        )
+    })
+}
+
+/// A constraint of a kind; the bound on its levels keeps the recursion short.
+fn constraint_of(kind: Kind, level: usize) -> Result<Constraint, String> {
+    if level > MAX_LEVELS {
+        return Err(format!("its placement constraint has more than {MAX_LEVELS} levels"));
+    }
+    let composite = match kind {
+        Kind::SimpleConstraint(simple) => return Ok(Constraint::Simple(simple_of(simple)?)),
+        Kind::CompositeConstraint(composite) => composite,
+    };
+    // A child without a kind holds everywhere, as one that expects nothing of its node.
+    let child = |child: si::PlacementConstraint| match child.constraint {
+        Some(kind) => constraint_of(kind, level + 1),
+        None => Ok(Constraint::Simple(Simple::default())),
+    };
+    let kind = composite.composite_type();
+    let (children, timed) = (composite.child_constraints, composite.timed_child_constraints);
+    if !(if kind == CompositeType::DelayedOr { children.is_empty() } else { timed.is_empty() }) {
+        return Err("its placement constraint has children of the wrong kind for its type".into());
+    }
+    let children = children.into_iter().map(child);
+    Ok(match kind {
+        CompositeType::And => Constraint::All(children.collect::<Result<_, _>>()?),
+        CompositeType::Or => Constraint::Any(children.collect::<Result<_, _>>()?),
+        CompositeType::DelayedOr => {
+            let timed = timed.into_iter().map(|timed| {
+                let unit = match timed.delay_unit() {
+                    WireUnit::Milliseconds => DelayUnit::Milliseconds,
+                    WireUnit::Opportunities => DelayUnit::Opportunities,
+                };
+                let constraint = child(timed.placement_constraint.unwrap_or_default())?;
+                Ok(Timed { constraint, delay: timed.scheduling_delay, unit })
+            });
+            Constraint::InTurn(timed.collect::<Result<_, String>>()?)
+        }
+    })
+}
+
+fn simple_of(simple: si::SimplePlacementConstraint) -> Result<Simple, String> {
+    let node = simple.node_affinity_constraint.unwrap_or_default().target_expressions;
+    let near = simple.allocation_affinity_attribute.map(|near| {
+        Ok::<_, String>(Near {
+            scope: near.scope,
+            expressions: expressions(near.target_expressions)?,
+            min: near.min_cardinality,
+            max: near.max_cardinality,
+            required: near.required,
+        })
+    });
+    Ok(Simple { node: expressions(node)?, near: near.transpose()? })
+}
+
+fn expressions(list: Vec<si::AffinityTargetExpression>) -> Result<Vec<Expression>, String> {
+    let expression = |it: si::AffinityTargetExpression| {
+        let operator = match AffinityTargetOperator::try_from(it.target_operator) {
+            Ok(AffinityTargetOperator::In) => Operator::In,
+            Ok(AffinityTargetOperator::NotIn) => Operator::NotIn,
+            Ok(AffinityTargetOperator::Exist) => Operator::Exist,
+            Ok(AffinityTargetOperator::NotExist) => Operator::NotExist,
+            Err(_) => {
+                let number = it.target_operator;
+                return Err(format!("its placement constraint has no operator of number {number}"));
+            }
+        };
+        Ok(Expression { operator, key: it.target_key, values: it.target_values })
+    };
+    list.into_iter().map(expression).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resource(vcore: i64) -> Option<si::Resource> {
+        let resources = [("vcore".to_owned(), si::Quantity { value: vcore })].into();
+        Some(si::Resource { resources })
+    }
+
+    fn group(name: &str) -> si::TaskGroup {
+        si::TaskGroup {
+            name: name.to_owned(),
+            min_members: 2,
+            member: resource(1_000),
+            ..si::TaskGroup::default()
+        }
+    }
+
+    fn read(groups: &[si::TaskGroup], tag: Option<&str>) -> Option<Result<Declaration, Fault>> {
+        let tag = tag.map(|text| (task_groups::TAG.to_owned(), text.to_owned()));
+        let mut new = si::AddApplicationRequest {
+            task_groups: groups.to_vec(),
+            tags: tag.into_iter().collect(),
+            ..si::AddApplicationRequest::default()
+        };
+        declared(&mut new).map(|declared| *declared)
+    }
+
+    fn fault(groups: &[si::TaskGroup], tag: Option<&str>) -> String {
+        read(groups, tag).unwrap().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn both_forms_may_come_if_they_say_the_same() {
+        let tag = r#"[{"name": "w", "minMember": 2, "minResource": {"vcore": 1}}]"#;
+        assert_eq!(read(&[], None), None);
+        let field = read(&[group("w")], None);
+        assert!(field.as_ref().unwrap().is_ok());
+        assert_eq!(read(&[], Some(tag)), field);
+        assert_eq!(read(&[group("w")], Some(tag)), field);
+        assert_eq!(fault(&[group("v")], Some(tag)), Fault::Differ.to_string());
+        assert_eq!(fault(&[group("w")], Some("[]")), Fault::Empty.to_string());
+    }
+
+    #[test]
+    fn a_fault_of_the_field_names_the_group() {
+        let negative = si::TaskGroup { member: resource(-1), ..group("w") };
+        assert!(
+            fault(&[negative], None).starts_with("task group `w`: a member takes map[vcore:-1]")
+        );
+        let zero = si::TaskGroup { min_members: 0, ..group("w") };
+        assert!(fault(&[zero], None).starts_with("task group `w`: needs 0 members"));
+        assert!(
+            fault(&[group("w"), group("")], None).starts_with("task group number 2: has no name")
+        );
+        let much = si::TaskGroup { member: resource(i64::MAX), ..group("w") };
+        assert!(fault(&[much], None).starts_with("task group `w`: "));
+        let sizeless = si::TaskGroup { member: Some(si::Resource::default()), ..group("w") };
+        let read = read(&[sizeless], None).unwrap().unwrap();
+        assert_eq!(read.groups(), [DeclaredGroup::new("w", 2, None)]);
+    }
+
+    #[test]
+    fn constraints_of_the_field_are_those_of_the_tag() {
+        let constraint = |operator: i32| {
+            let expression = si::AffinityTargetExpression {
+                target_operator: operator,
+                target_key: "zone".into(),
+                target_values: vec!["a".into()],
+            };
+            let node = si::NodeAffinityConstraints { target_expressions: vec![expression] };
+            let simple = si::SimplePlacementConstraint {
+                node_affinity_constraint: Some(node),
+                allocation_affinity_attribute: None,
+            };
+            let one = si::PlacementConstraint { constraint: Some(Kind::SimpleConstraint(simple)) };
+            let any = si::CompositePlacementConstraint {
+                composite_type: CompositeType::Or.into(),
+                child_constraints: vec![one],
+                ..si::CompositePlacementConstraint::default()
+            };
+            let constraint =
+                si::PlacementConstraint { constraint: Some(Kind::CompositeConstraint(any)) };
+            si::TaskGroup { constraint: Some(constraint), ..group("w") }
+        };
+        let tag = r#"[{"name": "w", "minMember": 2, "minResource": {"vcore": 1}, "constraint":
+            {"compositeConstraint": {"compositeType": "OR", "childConstraints": [
+                {"simpleConstraint": {"nodeAffinityConstraint": {"targetExpressions": [
+                    {"targetOperator": "NOT_IN", "targetKey": "zone", "targetValues": ["a"]}]}}}
+            ]}}}]"#;
+        assert!(read(&[constraint(1)], Some(tag)).unwrap().is_ok());
+        assert_eq!(fault(&[constraint(0)], Some(tag)), Fault::Differ.to_string());
+        let unknown = "task group `w`: its placement constraint has no operator of number 7";
+        assert_eq!(fault(&[constraint(7)], None), unknown);
+    }
+
+    #[test]
+    fn a_constraint_nested_too_deep_is_refused() {
+        let mut kind = Kind::SimpleConstraint(si::SimplePlacementConstraint::default());
+        for _ in 0..MAX_LEVELS {
+            let inner = si::PlacementConstraint { constraint: Some(kind) };
+            kind = Kind::CompositeConstraint(si::CompositePlacementConstraint {
+                child_constraints: vec![inner],
+                ..si::CompositePlacementConstraint::default()
+            });
+        }
+        let constraint = Some(si::PlacementConstraint { constraint: Some(kind) });
+        let deep = si::TaskGroup { constraint, ..group("w") };
+        assert!(fault(&[deep], None).ends_with("has more than 8 levels"));
+    }
+}
