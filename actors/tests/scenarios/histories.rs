@@ -366,6 +366,7 @@ fn app_item() -> impl Strategy<Value = Item> {
             gang: Amounts::default(),
             style: String::new(),
             timeout_ms: 0,
+            needs: Vec::new(),
         }
     })
 }

@@ -18,6 +18,7 @@ mod applications;
 mod asks;
 mod backoff;
 mod ended;
+mod declared_gangs;
 mod event_batches;
 mod events;
 mod failure_log;

@@ -52,6 +52,7 @@ fn placed() -> impl Strategy<Value = Item> {
             gang: Amounts(gang),
             style: String::new(),
             timeout_ms: 0,
+            needs: Vec::new(),
         })
 }
 

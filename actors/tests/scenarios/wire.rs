@@ -118,7 +118,8 @@ fn node_info(words: &NodeWords, action: ActionFromRm) -> si::NodeInfo {
 }
 
 fn new_application(item: &Item) -> si::AddApplicationRequest {
-    let Item::App { id, queue, user, groups, tags, partition, gang, style, timeout_ms } = item
+    let Item::App { id, queue, user, groups, tags, partition, gang, style, timeout_ms, needs } =
+        item
     else {
         unreachable!()
     };
@@ -138,6 +139,17 @@ fn new_application(item: &Item) -> si::AddApplicationRequest {
         placeholder_ask: (!gang.0.is_empty()).then(|| resource(gang)),
         gang_scheduling_style: style.clone(),
         execution_timeout_milli_seconds: *timeout_ms,
+        task_groups: needs.iter().map(needed_group).collect(),
+    }
+}
+
+fn needed_group(group: &Wish) -> si::TaskGroup {
+    si::TaskGroup {
+        name: group.key.clone(),
+        min_members: group.repeat,
+        member: (!group.amounts.0.is_empty()).then(|| resource(&group.amounts)),
+        priority: group.priority,
+        ..Default::default()
     }
 }
 

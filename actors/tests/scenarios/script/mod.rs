@@ -11,6 +11,7 @@
 //! node  n2 vcore=4 drained
 //! app   a1 in root.a user ada groups dev,ops tag application.create.force=true
 //! app   a2 in root.a gang vcore=4 style Hard timeout 5000             its placeholders want so much
+//! app   a3 in root.a needs w x3 vcore=1 prio=5 needs d x1             task groups; this d of any size
 //! ask   a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000      an AllocationAsk
 //! request a1 k2 vcore=1                                               an Allocation without node
 //! exists a1 k3 on n1 vcore=1 uuid=u3                                  one with a node
@@ -159,6 +160,8 @@ pub(crate) enum Item {
         /// What becomes of it when its placeholders time out, as written.
         style: String,
         timeout_ms: i64,
+        /// Its task groups: each is named by a key, and needs so many members of this size.
+        needs: Vec<Wish>,
     },
     RemoveApp(String),
     Ask(Wish),
@@ -279,6 +282,7 @@ fn a_script_reads_what_it_writes() {
         drain n1 ; undrain n1 ; remove n1 ; act n1 99 &
         app a1 in root.a user ada groups dev,ops partition gpu tag a=b
         app a1 in root.a gang vcore=4 memory=1 style Hard timeout 5000
+        app a1 in root.a needs w x3 vcore=1 prio=5 needs d
         remove-app a1
         ask a1 k1 x3 vcore=1 prio=5 node=n1 created=100 timeout=1000 ; ask a1 k2 memory=1
         request a1 k1 x-1 vcore=-1 placeholder=

@@ -253,7 +253,7 @@ fn app(words: &mut Words<'_>) -> Item {
     let id = words.id();
     let (mut queue, mut user, mut partition) = (String::new(), String::new(), String::new());
     let (mut groups, mut tags, mut gang) = (String::new(), Vec::new(), Amounts::default());
-    let (mut style, mut timeout_ms) = (String::new(), 0);
+    let (mut style, mut timeout_ms, mut needs) = (String::new(), 0, Vec::new());
     while let Some(word) = words.words.next() {
         match word {
             "in" => queue = words.text(),
@@ -262,6 +262,11 @@ fn app(words: &mut Words<'_>) -> Item {
             "partition" => partition = words.text(),
             "tag" => tags.push(words.pair()),
             "gang" => gang = words.amounts(),
+            "needs" => {
+                let name = words.id();
+                let group = wish("", &name, words);
+                needs.push(group);
+            }
             "style" => style = words.text(),
             "timeout" => {
                 let word = words.next();
@@ -270,7 +275,7 @@ fn app(words: &mut Words<'_>) -> Item {
             word => words.unknown(word),
         }
     }
-    Item::App { id, queue, user, groups, tags, partition, gang, style, timeout_ms }
+    Item::App { id, queue, user, groups, tags, partition, gang, style, timeout_ms, needs }
 }
 
 fn node(words: &mut Words<'_>) -> NodeWords {

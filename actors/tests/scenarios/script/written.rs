@@ -98,7 +98,18 @@ impl fmt::Display for Item {
             Self::Undrain(node) => write!(f, "undrain {node}"),
             Self::RemoveNode(node) => write!(f, "remove {node}"),
             Self::Act { node, action } => write!(f, "act {} {action}", or_dash(node)),
-            Self::App { id, queue, user, groups, tags, partition, gang, style, timeout_ms } => {
+            Self::App {
+                id,
+                queue,
+                user,
+                groups,
+                tags,
+                partition,
+                gang,
+                style,
+                timeout_ms,
+                needs,
+            } => {
                 write!(f, "app {}", or_dash(id))?;
                 for (name, value) in
                     [("in", queue), ("user", user), ("groups", groups), ("partition", partition)]
@@ -118,6 +129,9 @@ impl fmt::Display for Item {
                 }
                 if *timeout_ms != 0 {
                     write!(f, " timeout {timeout_ms}")?;
+                }
+                for group in needs {
+                    write!(f, " needs {}{group}", or_dash(&group.key))?;
                 }
                 Ok(())
             }
