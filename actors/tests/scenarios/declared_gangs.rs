@@ -75,10 +75,13 @@ fn topology_and_constraints_of_a_group_are_refused_by_name_if_they_are_right() {
         group(r#""constraint":{"simpleConstraint":{}}"#),
         group(r#""constraint":{"sampleConstraint":{}}"#),
     );
-    check(&script, &expect![[r#"
+    check(
+        &script,
+        &expect![[r#"
         a1 rejected: R_UNSUPPORTED
         a2 rejected: R_GANG_DECLARATION
         a3 rejected: R_UNSUPPORTED
         a4 rejected: R_GANG_DECLARATION
-    "#]]);
+    "#]],
+    );
 }

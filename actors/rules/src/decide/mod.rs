@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`attempt`] | which ask of an application goes to which node |
 //! | [`pairs`] | which ask takes the place of which placeholder |
+//! | [`bundle`] | which members of a gang go to which nodes, all of them or none |
 //! | [`parking`] | what an ask waits for that was not placed |
 //! | [`predicates`] | what becomes of a placement whose predicate is answered later |
 //! | [`scale_up`] | for which asks more machines would help |
@@ -17,6 +18,7 @@
 
 pub mod attempt;
 pub mod pairs;
+pub mod bundle;
 pub mod parking;
 pub mod predicates;
 pub mod quota_timer;

@@ -53,6 +53,11 @@ impl Growths {
         }
     }
 
+    /// The number of the last growth of a node; [`Growth::NONE`] if it is not in the list.
+    pub(super) fn last_of(&self, slot: NodeSlot) -> Growth {
+        self.links.get(slot.index()).map_or(Growth::NONE, |link| link.grown)
+    }
+
     /// The nodes that grew, each with the number of its last growth.
     pub(super) fn newest_first(&self) -> impl Iterator<Item = (NodeSlot, Growth)> {
         std::iter::successors(self.newest, |slot| self.links[slot.index()].older)

@@ -49,6 +49,7 @@ mod lacks;
 mod request;
 mod room;
 mod score;
+mod tentative;
 #[cfg(test)]
 mod tests;
 pub mod utilization;
@@ -66,6 +67,7 @@ pub use lacks::NodeLacks;
 pub use request::{Exclusion, NodeRequest};
 use room::Room;
 pub use score::{NodeOrder, NodeSortPolicy};
+pub use tentative::Taken;
 
 /// How many of the nodes that grew are looked at for one question; beyond it the answer is that
 /// of the maximum over all nodes.

@@ -46,6 +46,13 @@ impl<'a> NodeRequest<'a> {
         Self { refused: Some(refused), ..self }
     }
 
+    /// Whether any node with enough room will do.
+    pub fn wants_only_room(&self) -> bool {
+        self.required.is_none()
+            && self.excluded.is_empty()
+            && self.refused.is_none_or(FxHashSet::is_empty)
+    }
+
     /// Whether it may not use the node, whatever that has free.
     pub fn passes_over(&self, node: &str) -> bool {
         self.is_refused_by(node) || self.is_excluded_from(node)

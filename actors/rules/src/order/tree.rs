@@ -193,6 +193,13 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         self.root.first(Some(key), &passes)
     }
 
+    /// The last entry whose bound passes, of all or of those strictly before a key, which need not
+    /// be there.
+    pub fn last(&self, before: Option<&K>, passes: impl Fn(&B) -> bool) -> Option<(&K, &V, &B)> {
+        self.bound.as_ref().filter(|total| passes(total))?;
+        self.root.last(before, &passes)
+    }
+
     /// How many entries come before `key`, which need not be there.
     pub fn rank(&self, key: &K) -> usize {
         self.root.rank(key)

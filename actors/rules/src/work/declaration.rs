@@ -287,12 +287,12 @@ mod tests {
     use super::*;
     use crate::work::constraint::{Expression, Operator, Simple};
 
-    fn vcores(n: i64) -> Option<Resources> {
-        Some(Resources::of(&[("vcore", n)]))
+    fn vcores(n: i64) -> Resources {
+        Resources::of(&[("vcore", n)])
     }
 
     fn group(name: &str, members: i64) -> DeclaredGroup {
-        DeclaredGroup::new(name, members, vcores(1))
+        DeclaredGroup::new(name, members, Some(vcores(1)))
     }
 
     fn fault(groups: Vec<DeclaredGroup>) -> String {
@@ -370,7 +370,7 @@ mod tests {
     fn a_group_without_a_size_counts_nothing_in_the_total() {
         let sizeless = DeclaredGroup::new("a", 7, Some(Resources::new()));
         assert_eq!(sizeless.member, None);
-        let gang = Declaration::new(vec![sizeless, DeclaredGroup::new("b", 3, vcores(2))]);
+        let gang = Declaration::new(vec![sizeless, DeclaredGroup::new("b", 3, Some(vcores(2)))]);
         assert_eq!(gang.unwrap().total(), Resources::of(&[("vcore", 6)]));
     }
 }

@@ -188,6 +188,34 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
         }
     }
 
+    /// The last entry that passes, of all or of those strictly before a key.
+    pub(super) fn last<P: Fn(&B) -> bool>(
+        &self,
+        before: Option<&K>,
+        passes: &P,
+    ) -> Option<(&K, &V, &B)> {
+        match self {
+            Self::Leaf(leaf) => {
+                let end =
+                    before.map_or(leaf.entries.len(), |before| leaf.before(|key| key < before));
+                leaf.entries[..end].iter().rfind(|entry| passes(&entry.bound)).map(Entry::parts)
+            }
+            Self::Inner(inner) => {
+                let end = before.map_or(inner.children.len() - 1, |before| inner.route(before));
+                for (at, child) in inner.children.iter().enumerate().take(end + 1).rev() {
+                    if !passes(&child.bound) {
+                        continue;
+                    }
+                    let before = before.filter(|_| at == end);
+                    if let Some(found) = child.node.last(before, passes) {
+                        return Some(found);
+                    }
+                }
+                None
+            }
+        }
+    }
+
     /// The entries of this node itself, in order: an inner one has none.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&K, &V, &B)> {
         let entries = match self {

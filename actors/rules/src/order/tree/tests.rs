@@ -113,6 +113,9 @@ fn take(tree: &mut OrderedTree<u16, u32, Most>, naive: &mut Naive, step: &Step) 
             let found = naive.iter().find(|(_, (_, bound))| holds(ask)(bound));
             let found = found.map(|(key, (value, bound))| (key, value, bound));
             assert_eq!(tree.first(holds(ask)), found);
+            let found = naive.iter().rfind(|(_, (_, bound))| holds(ask)(bound));
+            let found = found.map(|(key, (value, bound))| (key, value, bound));
+            assert_eq!(tree.last(None, holds(ask)), found);
         }
         Step::FirstAfter(key, ask) => {
             let mut after = naive.range(key + 1..);
@@ -120,6 +123,9 @@ fn take(tree: &mut OrderedTree<u16, u32, Most>, naive: &mut Naive, step: &Step) 
             let found = found.map(|(key, (value, bound))| (key, value, bound));
             assert_eq!(tree.first_after(&key, holds(ask)), found);
             assert_eq!(tree.rank(&key), naive.range(..key).count());
+            let found = naive.range(..key).rfind(|(_, (_, bound))| holds(ask)(bound));
+            let found = found.map(|(key, (value, bound))| (key, value, bound));
+            assert_eq!(tree.last(Some(&key), holds(ask)), found);
         }
     }
 }

@@ -1,0 +1,275 @@
+//! Places for a bundle: all members of a gang get a node at once, or none does.
+//!
+//! # The search
+//! 1. Groups with the larger share of the partition go first, of equal ones in the order in which
+//!    they were declared; the share is that of the resource of which a group wants most. Members of
+//!    a group go by size, larger ones first, of equal ones in the order of their asks.
+//! 2. Each takes the first node in the partition's order that has room, and what it takes counts
+//!    for the next: in what the node has left, and in the order of nodes.
+//! 3. If one finds none, everything is given back, and all are looked for once more, each on the
+//!    fullest node with room: small members that were spread may have left no node for a large one.
+//! 4. If one finds none again, nothing is kept, and the answer is how many lack a place.
+//!
+//! For n members that takes time in proportion to n × log(nodes), also in vain.
+//!
+//! # When to look again
+//! A bundle whose members are all of one size fits exactly when the places on all nodes add up to
+//! its members, in whatever order they are taken. So it is due again when the nodes that grew since
+//! could have brought the places that it lacked ([`BundleWaits`]). For any other bundle it is enough
+//! that a node grew that can take one of its members.
+//!
+//! # Invariants
+//! * After a search in vain the index is as it was, and nobody is woken by what was taken and given
+//!   back.
+//! * A bundle of one size that fits now is due.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use monoceros_rules::decide::bundle::{self, BundleWaits, Group, Members};
+//! use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest};
+//! use monoceros_rules::values::resources::Resources;
+//!
+//! let vcores = |n| Resources::of(&[("vcore", n)]);
+//! let mut nodes = NodeIndex::new(NodeOrder::default());
+//! let n1 = nodes.insert(Arc::from("n1"), vcores(8), vcores(2), true)?;
+//! let two = vcores(2);
+//! let group = Group { members: vec![Members { request: NodeRequest::of(&two), count: 3 }] };
+//!
+//! let bundle = [group];
+//! let shortage = bundle::find(&mut nodes, &bundle).unwrap_err();
+//! assert_eq!(shortage.lacks, 2, "one of three would find a place");
+//! let mut waits = BundleWaits::new(&bundle, &shortage, nodes.growth());
+//! nodes.update(n1, None, &vcores(3));
+//! assert!(!waits.is_due(&nodes), "still one place");
+//! nodes.update(n1, None, &vcores(6));
+//! assert!(waits.is_due(&nodes));
+//! assert_eq!(bundle::find(&mut nodes, &bundle).unwrap().places().len(), 3);
+//! # Ok::<(), monoceros_rules::nodes::NodeExists>(())
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+use smallvec::SmallVec;
+
+use crate::nodes::{NodeIndex, NodeRequest, NodeSlot, Taken};
+use crate::order::shares::{compare_shares, shares};
+use crate::values::epoch::Growth;
+use crate::values::resources::Resources;
+
+/// The members of one task group, in the order of their asks.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// Members that follow each other and are alike.
+    pub members: Vec<Members<'a>>,
+}
+
+/// Members of a group that want the same of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Members<'a> {
+    /// What each wants of a node.
+    pub request: NodeRequest<'a>,
+    /// How many they are.
+    pub count: u32,
+}
+
+/// Which members of a bundle: the place of their group, and theirs in the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MembersAt {
+    /// The place of the group in the bundle.
+    pub group: usize,
+    /// The place of the members in the group.
+    pub members: usize,
+}
+
+/// A node for one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Which member it is for: one of these.
+    pub of: MembersAt,
+    /// The node.
+    pub node: NodeSlot,
+}
+
+/// Places for all members of a bundle. They are taken from the index until they are
+/// [given back](Self::undo).
+#[derive(Debug)]
+pub struct Found {
+    places: Vec<Place>,
+    taken: Taken,
+}
+
+/// A bundle has no places for all of its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// The first members of which one found none.
+    pub of: MembersAt,
+    /// How many members of that size found none.
+    pub lacks: u64,
+}
+
+/// Finds a place for each member, or gives everything back.
+pub fn find(nodes: &mut NodeIndex, bundle: &[Group<'_>]) -> Result<Found, Shortage> {
+    let order = order(bundle, nodes.capacity());
+    let spread = find_by(nodes, bundle, &order, NodeIndex::first);
+    if spread.is_ok() || nodes.is_tightest_first() {
+        return spread;
+    }
+    find_by(nodes, bundle, &order, NodeIndex::tightest)
+}
+
+fn find_by(
+    nodes: &mut NodeIndex,
+    bundle: &[Group<'_>],
+    order: &[MembersAt],
+    choose: impl Fn(&NodeIndex, &NodeRequest<'_>) -> Option<NodeSlot>,
+) -> Result<Found, Shortage> {
+    let mut found = Found { places: Vec::new(), taken: Taken::default() };
+    for (at, of) in order.iter().enumerate() {
+        let members = of.within(bundle);
+        for n in 0..members.count {
+            let Some(node) = choose(nodes, &members.request) else {
+                found.undo(nodes);
+                let wanted = members.request.resources;
+                let later = order[at + 1..].iter().map(|of| of.within(bundle));
+                let alike = later.filter(|later| later.request.resources.same_amount(wanted));
+                let lacks = alike.map(|later| u64::from(later.count)).sum::<u64>();
+                return Err(Shortage { of: *of, lacks: lacks + u64::from(members.count - n) });
+            };
+            found.taken.take(nodes, node, members.request.resources);
+            found.places.push(Place { of: *of, node });
+        }
+    }
+    Ok(found)
+}
+
+impl Found {
+    /// The place of each member, in the order in which they were looked for.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// Looks for another node for one member, by a request that passes over those that refused it;
+    /// says which it is, if there is one. Where there is none the member has no place any more, and
+    /// the bundle is to be given back.
+    pub fn move_member(
+        &mut self,
+        nodes: &mut NodeIndex,
+        place: usize,
+        request: &NodeRequest<'_>,
+    ) -> Option<NodeSlot> {
+        let place = &mut self.places[place];
+        self.taken.give(nodes, place.node, request.resources);
+        let node = nodes.first(request)?;
+        self.taken.take(nodes, node, request.resources);
+        place.node = node;
+        Some(node)
+    }
+
+    /// Gives everything back.
+    pub fn undo(&mut self, nodes: &mut NodeIndex) {
+        self.taken.undo(nodes);
+        self.places.clear();
+    }
+}
+
+impl MembersAt {
+    fn within<'b, 'a>(&self, bundle: &'b [Group<'a>]) -> &'b Members<'a> {
+        &bundle[self.group].members[self.members]
+    }
+}
+
+/// The order in which members are looked for.
+fn order(bundle: &[Group<'_>], total: &Resources) -> Vec<MembersAt> {
+    let larger = |left: &Resources, right: &Resources| -> Ordering {
+        compare_shares(&shares(right, Some(total)), &shares(left, Some(total)))
+    };
+    let sums: Vec<Resources> = bundle.iter().map(Group::sum).collect();
+    let mut groups: Vec<usize> = (0..bundle.len()).collect();
+    groups.sort_by(|left, right| larger(&sums[*left], &sums[*right]));
+    let of_group = |group: usize| {
+        let members = &bundle[group].members;
+        let mut order: Vec<usize> = (0..members.len()).collect();
+        let size = |at: usize| members[at].request.resources;
+        order.sort_by(|left, right| larger(size(*left), size(*right)));
+        order.into_iter().map(move |members| MembersAt { group, members })
+    };
+    groups.into_iter().flat_map(of_group).collect()
+}
+
+impl Group<'_> {
+    fn sum(&self) -> Resources {
+        let mut sum = Resources::new();
+        for members in &self.members {
+            sum.add(&members.request.resources.times(i64::from(members.count)));
+        }
+        sum
+    }
+}
+
+/// What a bundle waits for that found no places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundleWaits {
+    /// The growth of the node index up to which it was looked for.
+    at: Growth,
+    /// The sizes of its members, each once.
+    sizes: SmallVec<[Resources; 1]>,
+    /// How many places have to come, of any of these sizes.
+    lacks: u64,
+}
+
+impl BundleWaits {
+    /// What a bundle waits for that lacked this when the index had grown so far.
+    pub fn new(bundle: &[Group<'_>], shortage: &Shortage, at: Growth) -> Self {
+        let members = || bundle.iter().flat_map(|group| &group.members);
+        let mut sizes: SmallVec<[Resources; 1]> = SmallVec::new();
+        for members in members() {
+            let size = members.request.resources;
+            if !sizes.iter().any(|known| known.same_amount(size)) {
+                sizes.push(size.clone());
+            }
+        }
+        let only_room_counts = members().all(|members| members.request.wants_only_room());
+        let is_of_one_shape = sizes.len() == 1 && only_room_counts;
+        Self { at, sizes, lacks: if is_of_one_shape { shortage.lacks } else { 1 } }
+    }
+
+    /// Whether what grew since may have brought what it lacks. Where it may not, what it lacks from
+    /// now on is what is left of that, so that nothing is counted twice.
+    pub fn is_due(&mut self, nodes: &NodeIndex) -> bool {
+        if let [size] = &*self.sizes {
+            let came = nodes.places_since(self.at, size, self.lacks);
+            self.lacks = self.lacks.saturating_sub(came);
+            self.at = nodes.growth();
+            return self.lacks == 0;
+        }
+        let came = |size: &Resources| nodes.places_since(self.at, size, 1) > 0;
+        let is_due = self.sizes.iter().any(came);
+        if !is_due {
+            self.at = nodes.growth();
+        }
+        is_due
+    }
+
+    /// The growth of the node index up to which it was looked at.
+    pub fn at(&self) -> Growth {
+        self.at
+    }
+
+    /// How many places have to come at least.
+    pub fn lacks(&self) -> u64 {
+        self.lacks
+    }
+
+    /// What each of these places holds at least.
+    pub fn least(&self) -> Resources {
+        let mut sizes = self.sizes.iter();
+        let mut least = sizes.next().cloned().unwrap_or_default();
+        for size in sizes {
+            least.lower_to(size);
+        }
+        least
+    }
+}

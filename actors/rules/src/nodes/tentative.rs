@@ -1,0 +1,229 @@
+//! What is taken off nodes while places for several are looked for together, and given back where
+//! one of them finds none.
+//!
+//! # Why in the index
+//! Each place that is found counts for the next search, in what its node has left and in the order
+//! of nodes. A copy of the index would cost as much as there are nodes, so the index itself is
+//! changed, and [`Taken`] remembers what each touched node had.
+//!
+//! # Invariants
+//! * To take and to undo is neither a growth nor a return: nobody is woken by it.
+//! * After [`Taken::undo`] every node has what it had, and stands where it stood.
+
+use rustc_hash::FxHashMap;
+
+use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSlot, NodeSortPolicy};
+use crate::values::epoch::Growth;
+use crate::values::resources::Resources;
+
+/// What was taken off nodes and can be given back to all of them at once.
+///
+/// ```
+/// use std::sync::Arc;
+/// use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest, Taken};
+/// use monoceros_rules::values::resources::Resources;
+///
+/// let vcores = |n| Resources::of(&[("vcore", n)]);
+/// let mut nodes = NodeIndex::new(NodeOrder::default());
+/// let n1 = nodes.insert(Arc::from("n1"), vcores(4), vcores(4), true)?;
+/// let (mut taken, mark) = (Taken::default(), nodes.growth());
+/// taken.take(&mut nodes, n1, &vcores(3));
+/// assert_eq!(nodes.first(&NodeRequest::of(&vcores(2))), None);
+/// taken.undo(&mut nodes);
+/// assert_eq!(nodes.available(n1), &vcores(4));
+/// assert_eq!(nodes.growth(), mark);
+/// # Ok::<(), monoceros_rules::nodes::NodeExists>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// What each touched node had.
+    before: FxHashMap<NodeSlot, Resources>,
+}
+
+impl Taken {
+    /// Takes an amount off what a node has available.
+    pub fn take(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, amount: &Resources) {
+        let available = nodes.available(slot);
+        let left = available.minus(amount);
+        self.before.entry(slot).or_insert_with(|| available.clone());
+        nodes.change(slot, None, &left);
+    }
+
+    /// Gives back one amount that was taken.
+    pub fn give(&mut self, nodes: &mut NodeIndex, slot: NodeSlot, amount: &Resources) {
+        debug_assert!(self.before.contains_key(&slot), "only what was taken is given back");
+        let available = nodes.available(slot).plus(amount);
+        nodes.change(slot, None, &available);
+    }
+
+    /// Gives back everything.
+    pub fn undo(&mut self, nodes: &mut NodeIndex) {
+        // Each node goes back to a place of its own, so that their order does not matter.
+        for (slot, available) in self.before.drain() {
+            nodes.change(slot, None, &available);
+        }
+    }
+}
+
+impl NodeIndex {
+    /// The node that the request may use and that is fullest by the order of nodes, of equally full
+    /// ones the last by id.
+    pub fn tightest(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
+        if request.required.is_some() || self.order.policy() == NodeSortPolicy::BinPacking {
+            return self.first(request);
+        }
+        let mut found = self.tree.last(None, |room| room.holds(request.resources));
+        while let Some((key, slot, _)) = found {
+            if !request.passes_over(self.id(*slot)) {
+                return Some(*slot);
+            }
+            found = self.tree.last(Some(key), |room| room.holds(request.resources));
+        }
+        None
+    }
+
+    /// Whether [`Self::tightest`] and [`Self::first`] are the same.
+    pub fn is_tightest_first(&self) -> bool {
+        self.order.policy() == NodeSortPolicy::BinPacking
+    }
+
+    /// Whether nodes that grew after the growth number `mark` have places for at least `enough` of
+    /// this size with what they have available now. `false` is certain. `true` is too while no more
+    /// than 64 nodes grew since.
+    pub fn may_place_since(&self, mark: Growth, size: &Resources, enough: u64) -> bool {
+        mark < self.grown
+            && self.may_hold(size)
+            && self.count_since(mark, size, enough, LOOKED_AT).is_none_or(|n| n >= enough)
+    }
+
+    /// For how many of this size nodes that grew after the growth number `mark` have places, at most
+    /// `enough`. It looks at each of these nodes until it has found so many.
+    pub fn places_since(&self, mark: Growth, size: &Resources, enough: u64) -> u64 {
+        if mark >= self.grown || !self.may_hold(size) {
+            return 0;
+        }
+        self.count_since(mark, size, enough, usize::MAX).map_or(enough, |places| places.min(enough))
+    }
+
+    /// `None`: more nodes grew than should be looked at.
+    fn count_since(&self, mark: Growth, size: &Resources, enough: u64, most: usize) -> Option<u64> {
+        let newer = |(_, grown): &(NodeSlot, Growth)| *grown > mark;
+        let grown = self.growths.newest_first().take_while(newer);
+        let returned = self.returns.newest_first().take_while(newer);
+        let returned = returned.filter(|(slot, _)| self.growths.last_of(*slot) <= mark);
+        let mut places = 0_u64;
+        for (looked_at, (slot, _)) in grown.chain(returned).enumerate() {
+            if looked_at == most {
+                return None;
+            }
+            places = places.saturating_add(self.places_on(slot, size));
+            if places >= enough {
+                break;
+            }
+        }
+        Some(places)
+    }
+
+    /// How many of this size the node has places for.
+    fn places_on(&self, slot: NodeSlot, size: &Resources) -> u64 {
+        let node = self.entry(slot);
+        if !node.holds(size) {
+            return 0;
+        }
+        let wanted = size.entries().filter(|(_, quantity)| *quantity > 0);
+        let fit = |(name, quantity)| u64::try_from(node.available.get(name) / quantity);
+        let places = wanted.map(|entry| fit(entry).unwrap_or(0));
+        places.min().unwrap_or(u64::MAX)
+    }
+
+    /// All that a search can notice, to be compared with later.
+    #[cfg(test)]
+    pub(crate) fn fingerprint(&self) -> String {
+        self.check();
+        let nodes: Vec<_> = self.iter().map(|slot| (slot, self.entry(slot))).collect();
+        let lists = [&self.growths, &self.returns].map(|it| it.newest_first().collect::<Vec<_>>());
+        format!("{nodes:?} {:?} {lists:?} {} {:?}", self.grown, self.capacity(), self.tree.bound())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::nodes::NodeOrder;
+
+    fn vcores(quantity: i64) -> Resources {
+        Resources::of(&[("vcore", quantity)])
+    }
+
+    fn index(policy: NodeSortPolicy, free: &[i64]) -> (NodeIndex, Vec<NodeSlot>) {
+        let mut nodes = NodeIndex::new(NodeOrder::new(policy, &[]).unwrap());
+        let insert = |(at, free): (usize, &i64)| {
+            nodes.insert(Arc::from(format!("n{at}")), vcores(8), vcores(*free), true).unwrap()
+        };
+        let slots = free.iter().enumerate().map(insert).collect();
+        (nodes, slots)
+    }
+
+    #[test]
+    fn what_was_taken_and_given_back_leaves_no_trace() {
+        let (mut nodes, slots) = index(NodeSortPolicy::Fair, &[8, 4, 4, 2]);
+        let before = nodes.fingerprint();
+        let mut taken = Taken::default();
+        for slot in [0, 0, 1, 3] {
+            taken.take(&mut nodes, slots[slot], &vcores(2));
+        }
+        taken.give(&mut nodes, slots[0], &vcores(2));
+        assert_ne!(nodes.fingerprint(), before);
+        taken.undo(&mut nodes);
+        assert_eq!(nodes.fingerprint(), before);
+    }
+
+    #[test]
+    fn the_tightest_is_the_fullest_that_has_room_and_does_not_refuse() {
+        let (mut nodes, slots) = index(NodeSortPolicy::Fair, &[8, 2, 4, 4]);
+        let (two, three) = (vcores(2), vcores(3));
+        assert_eq!(nodes.tightest(&NodeRequest::of(&two)), Some(slots[1]));
+        assert_eq!(nodes.tightest(&NodeRequest::of(&three)), Some(slots[3]));
+        let refused = [Arc::from("n1"), Arc::from("n3")].into_iter().collect();
+        let request = NodeRequest::of(&two).passing_over(&refused);
+        assert_eq!(nodes.tightest(&request), Some(slots[2]));
+        let named = NodeRequest { required: Some("n0"), ..NodeRequest::of(&two) };
+        assert_eq!(nodes.tightest(&named), Some(slots[0]));
+        nodes.set_open(slots[1], false);
+        assert_eq!(nodes.tightest(&NodeRequest::of(&two)), Some(slots[3]));
+        let (nodes, slots) = index(NodeSortPolicy::BinPacking, &[8, 2, 4, 4]);
+        assert_eq!(nodes.tightest(&NodeRequest::of(&three)), Some(slots[2]));
+    }
+
+    #[test]
+    fn places_are_counted_on_nodes_that_grew_each_node_once() {
+        let (mut nodes, slots) = index(NodeSortPolicy::Fair, &[0, 0, 8]);
+        let mark = nodes.growth();
+        assert_eq!(nodes.places_since(mark, &vcores(1), 9), 0, "nothing grew");
+        nodes.update(slots[0], None, &vcores(3));
+        nodes.take_back(slots[1], &vcores(2));
+        nodes.take_back(slots[0], &vcores(5));
+        assert_eq!(nodes.places_since(mark, &vcores(2), 9), 3);
+        assert_eq!(nodes.places_since(mark, &vcores(3), 9), 1);
+        assert_eq!(nodes.places_since(mark, &vcores(9), 9), 0);
+        assert!(nodes.may_place_since(mark, &vcores(2), 3));
+        assert!(!nodes.may_place_since(mark, &vcores(2), 4));
+        nodes.set_open(slots[0], false);
+        assert_eq!(nodes.places_since(mark, &vcores(2), 9), 1, "a closed node has none");
+        assert_eq!(nodes.places_since(mark, &Resources::new(), 9), 9, "nothing fits anywhere");
+    }
+
+    #[test]
+    fn beyond_64_nodes_the_bound_says_perhaps_and_the_count_says_how_many() {
+        let (mut nodes, slots) = index(NodeSortPolicy::Fair, &[0; 70]);
+        let mark = nodes.growth();
+        for slot in &slots {
+            nodes.update(*slot, None, &vcores(1));
+        }
+        assert!(nodes.may_place_since(mark, &vcores(1), 1_000));
+        assert_eq!(nodes.places_since(mark, &vcores(1), 1_000), 70);
+        assert!(!nodes.may_place_since(mark, &vcores(2), 1), "no node has two");
+    }
+}
