@@ -85,6 +85,7 @@ fn group(value: Value) -> Result<DeclaredGroup, String> {
     Ok(group)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a reader of `Object::read` is given the value")]
 fn whole(value: Value, key: &str) -> Result<i64, String> {
     value
         .as_i64()
@@ -96,6 +97,7 @@ fn priority(value: Value, key: &str) -> Result<i32, String> {
     i32::try_from(number).map_err(|_| format!("`{key}` is out of range: {number}"))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a reader of `Object::read` is given the value")]
 fn truth(value: Value, key: &str) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("`{key}` is neither true nor false"))
 }
