@@ -5,9 +5,9 @@
 //! spot: a pod that names GPU models accepts the machines of these models and no others.
 //!
 //! # Keys
-//! A pod's application bears the pod's name. Its ask bears the name and the number of the attempt,
-//! `web-7.0`: a pod that was preempted asks again as `web-7.1`, and whatever still arrives for the
-//! first attempt cannot be mistaken for the second.
+//! A pod's application bears the pod's name, or that of its gang. Its ask bears the pod's name and the
+//! number of the attempt, `web-7.0`: a pod that was preempted asks again as `web-7.1`, and whatever
+//! still arrives for the first attempt cannot be mistaken for the second.
 
 use std::collections::HashMap;
 use std::mem;
@@ -49,6 +49,8 @@ pub(crate) enum Decision {
 pub(crate) struct Decisions {
     trace: Arc<Trace>,
     pods: HashMap<String, usize>,
+    /// The pods of each application.
+    applications: HashMap<String, Vec<usize>>,
     machines: HashMap<String, usize>,
     // Held for a push or a swap, never across a call or an await.
     heard: Mutex<Vec<(Instant, Decision)>>,
@@ -57,11 +59,14 @@ pub(crate) struct Decisions {
 
 impl Decisions {
     pub(crate) fn new(trace: Arc<Trace>) -> Self {
-        let pods = trace.pods.iter().enumerate();
-        let pods = pods.map(|(at, pod)| (pod.name.clone(), at)).collect();
+        let (mut pods, mut applications) = (HashMap::new(), HashMap::<_, Vec<_>>::new());
+        for (at, pod) in trace.pods.iter().enumerate() {
+            pods.insert(pod.name.clone(), at);
+            applications.entry(pod.application().to_owned()).or_default().push(at);
+        }
         let machines = trace.machines.iter().enumerate();
         let machines = machines.map(|(at, machine)| (machine.name.clone(), at)).collect();
-        Self { trace, pods, machines, heard: Mutex::default(), wake: Notify::new() }
+        Self { trace, pods, applications, machines, heard: Mutex::default(), wake: Notify::new() }
     }
 
     /// Takes what was decided since the last call, in order, each with its virtual instant.
@@ -79,23 +84,20 @@ impl Decisions {
         self.wake.notify_one();
     }
 
-    fn hear_of_pod(&self, application: &str, decision: impl FnOnce(usize) -> Decision) {
-        self.hear(match self.pods.get(application) {
-            Some(&pod) => decision(pod),
-            None => Decision::Unknown(format!("application `{application}`")),
-        });
+    /// Hears of a pod by the key of its ask.
+    fn hear_of_pod(&self, key: &str, decision: impl FnOnce(usize, u32) -> Decision) {
+        let known = split_key(key)
+            .and_then(|(pod, attempt)| self.pods.get(pod).map(|&pod| decision(pod, attempt)));
+        let unknown = || Decision::Unknown(format!("allocation key `{key}`"));
+        self.hear(known.unwrap_or_else(unknown));
     }
 
     fn placed(&self, allocation: si::Allocation) {
-        let Some((_, attempt)) = split_key(&allocation.allocation_key) else {
-            let key = allocation.allocation_key;
-            return self.hear(Decision::Unknown(format!("allocation key `{key}`")));
-        };
         let Some(&machine) = self.machines.get(&allocation.node_id) else {
             return self.hear(Decision::Unknown(format!("node `{}`", allocation.node_id)));
         };
         let uuid = allocation.uuid;
-        self.hear_of_pod(&allocation.application_id, |pod| Decision::Placed {
+        self.hear_of_pod(&allocation.allocation_key, |pod, attempt| Decision::Placed {
             pod,
             attempt,
             machine,
@@ -120,7 +122,8 @@ impl ResourceManagerCallback for Decisions {
             // Every other kind answers a release that the simulator itself asked for.
             if release.termination_type() == si::TerminationType::PreemptedByScheduler {
                 let uuid = release.uuid;
-                self.hear_of_pod(&release.application_id, |pod| Decision::Preempted { pod, uuid });
+                let key = &release.allocation_key;
+                self.hear_of_pod(key, |pod, _| Decision::Preempted { pod, uuid });
             }
         }
         for allocation in response.new {
@@ -128,15 +131,21 @@ impl ResourceManagerCallback for Decisions {
         }
         for ask in response.rejected {
             let reason = ask.reason;
-            self.hear_of_pod(&ask.application_id, |pod| Decision::PodRefused { pod, reason });
+            let key = &ask.allocation_key;
+            self.hear_of_pod(key, |pod, _| Decision::PodRefused { pod, reason });
         }
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
         for application in response.rejected {
-            let reason = application.reason;
-            let id = application.application_id;
-            self.hear_of_pod(&id, |pod| Decision::PodRefused { pod, reason });
+            let (id, reason) = (application.application_id, application.reason);
+            let Some(pods) = self.applications.get(&id) else {
+                self.hear(Decision::Unknown(format!("application `{id}`")));
+                continue;
+            };
+            for &pod in pods {
+                self.hear(Decision::PodRefused { pod, reason: reason.clone() });
+            }
         }
     }
 
@@ -183,6 +192,7 @@ mod tests {
             phase: String::new(),
             creation: 0,
             lifetime: Lifetime::RunsToEnd,
+            gang: None,
         };
         let machines = vec![machine("m1", "V100M32"), machine("m2", "T4"), machine("m3", "")];
         Decisions::new(Arc::new(Trace::new(machines, vec![pod], 0)))
@@ -208,6 +218,7 @@ mod tests {
         let decisions = decisions();
         let release = |kind: si::TerminationType| si::AllocationRelease {
             application_id: "a.1".to_owned(),
+            allocation_key: ask_key("a.1", 2),
             uuid: "u".to_owned(),
             termination_type: kind.into(),
             ..si::AllocationRelease::default()

@@ -122,6 +122,7 @@ mod tests {
             phase: String::new(),
             creation: 0,
             lifetime: Lifetime::RunsToEnd,
+            gang: None,
         }
     }
 

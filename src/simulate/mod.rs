@@ -16,6 +16,7 @@ mod charts;
 mod decisions;
 mod fragmentation;
 mod history;
+mod jobs;
 mod page;
 mod queues;
 mod read;

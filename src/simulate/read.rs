@@ -4,7 +4,7 @@
 //! passed over. Everything that is wrong in both files is told at once, each with file, line,
 //! column and reason, so that a hand-made trace is mended in one go.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,8 @@ const POD_COLUMNS: [&str; 11] = [
     "deletion_time",
     "scheduled_time",
 ];
+/// A column that a file of pods may lack.
+const GANG: &str = "gang";
 
 /// Why a trace cannot be replayed.
 #[derive(Debug, thiserror::Error)]
@@ -96,7 +98,7 @@ fn parse_trace(machines: (&Path, &[u8]), pods: (&Path, &[u8])) -> Result<Trace, 
 
 fn parse_machines(file: &Path, text: &[u8], problems: &mut Problems) -> Vec<Machine> {
     let mut machines = Vec::new();
-    for_each_row(file, text, &MACHINE_COLUMNS, problems, |row| {
+    for_each_row(file, text, (&MACHINE_COLUMNS, &[]), problems, |row| {
         let name = row.name("sn");
         let vcore = row.whole("cpu_milli");
         let memory = row.whole("memory_mib");
@@ -115,7 +117,8 @@ fn parse_machines(file: &Path, text: &[u8], problems: &mut Problems) -> Vec<Mach
 fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i64) {
     let mut pods = Vec::new();
     let mut last = 0;
-    for_each_row(file, text, &POD_COLUMNS, problems, |row| {
+    let mut gangs = Vec::new();
+    for_each_row(file, text, (&POD_COLUMNS, &[GANG]), problems, |row| {
         let name = row.name("name");
         let vcore = row.whole("cpu_milli");
         let memory = row.whole("memory_mib");
@@ -132,6 +135,8 @@ fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i
         else {
             return;
         };
+        let gang = Some(row.text(GANG).to_owned()).filter(|gang| !gang.is_empty());
+        gangs.extend(gang.clone().map(|gang| (gang, row.line)));
         last = [Some(last), Some(creation), deletion, scheduled]
             .into_iter()
             .flatten()
@@ -144,8 +149,15 @@ fn parse_pods(file: &Path, text: &[u8], problems: &mut Problems) -> (Vec<Pod>, i
             phase: row.text("pod_phase").to_owned(),
             creation,
             lifetime: Lifetime::of(creation, scheduled, deletion),
+            gang,
         });
     });
+    let names: HashSet<&str> = pods.iter().map(|pod: &Pod| pod.name.as_str()).collect();
+    for (gang, line) in gangs {
+        if names.contains(gang.as_str()) {
+            problems.add(file, line, Some(GANG), format_args!("`{gang}` is the name of a pod"));
+        }
+    }
     (pods, last)
 }
 
@@ -164,7 +176,8 @@ impl CsvRow<'_> {
     /// The field without white space around it. Tables that passed through data-frame tools write
     /// a missing field as `nan`.
     fn text(&self, column: &'static str) -> &str {
-        let text = self.fields.get(self.columns[column]).unwrap_or_default().trim();
+        let at = self.columns.get(column);
+        let text = at.and_then(|at| self.fields.get(*at)).unwrap_or_default().trim();
         if text.eq_ignore_ascii_case("nan") { "" } else { text }
     }
 
@@ -232,11 +245,12 @@ impl CsvRow<'_> {
     }
 }
 
-/// Calls `each` for the rows of a file whose header has all `columns`.
+/// Calls `each` for the rows of a file whose header has all columns of the first kind, and perhaps
+/// those of the second.
 fn for_each_row(
     file: &Path,
     text: &[u8],
-    columns: &[&'static str],
+    columns: (&[&'static str], &[&'static str]),
     problems: &mut Problems,
     mut each: impl FnMut(&mut CsvRow<'_>),
 ) {
@@ -273,15 +287,17 @@ fn for_each_row(
     }
 }
 
-/// The position of each column; `None` after a complaint.
+/// The position of each column, of the second kind only of those that are there; `None` after a
+/// complaint.
 fn find_columns(
     file: &Path,
     header: &StringRecord,
-    columns: &[&'static str],
+    (needed, further): (&[&'static str], &[&'static str]),
     problems: &mut Problems,
 ) -> Option<HashMap<&'static str, usize>> {
     let mut places = HashMap::new();
-    for &column in columns {
+    let n_problems = problems.listed.len() + problems.unlisted;
+    for &column in needed.iter().chain(further) {
         // A byte order mark is not white space to `trim`.
         let names = header.iter().map(|name| name.trim_start_matches('\u{feff}').trim());
         let found: Vec<usize> =
@@ -290,11 +306,12 @@ fn find_columns(
             [at] => {
                 places.insert(column, at);
             }
+            [] if further.contains(&column) => {}
             [] => problems.add(file, 1, Some(column), "is missing in the header"),
             _ => problems.add(file, 1, Some(column), "is in the header more than once"),
         }
     }
-    (places.len() == columns.len()).then_some(places)
+    (problems.listed.len() + problems.unlisted == n_problems).then_some(places)
 }
 
 /// Parses the texts of both files.
@@ -378,6 +395,20 @@ mod tests {
         );
         let names: Vec<_> = pods.iter().map(|pod| pod.name.as_str()).collect();
         assert_eq!(names, ["b", "a", "late"]);
+    }
+
+    #[test]
+    fn a_column_of_gangs_may_be_there_and_names_no_pod() {
+        let header = POD_HEADER.trim_end();
+        let gangs = |rows: &str| parse(MACHINES, &format!("{header},gang\n{rows}"));
+        let rows = "a,1,1,0,0,,LS,Running,0,1,0,job\nb,1,1,0,0,,LS,Running,0,1,0,\n";
+        let gangs_of: Vec<_> = gangs(rows).unwrap().pods.into_iter().map(|pod| pod.gang).collect();
+        assert_eq!(gangs_of, [Some("job".to_owned()), None]);
+        assert!(pods_of("a,1,1,0,0,,LS,Running,0,1,0\n")[0].gang.is_none());
+        let error = gangs(&rows.replace("job", "b")).unwrap_err().to_string();
+        assert!(error.contains("pods.csv:2: column `gang`: `b` is the name of a pod"), "{error}");
+        let twice = parse(MACHINES, &format!("{header},gang,gang\n")).unwrap_err().to_string();
+        assert!(twice.contains("column `gang`: is in the header more than once"), "{twice}");
     }
 
     #[test]

@@ -12,6 +12,11 @@
 //! taken by whoever comes in the same second. A pod that ends in the second in which it starts does
 //! hold its room until the scheduler has settled.
 //!
+//! # Gangs
+//! A gang is one application, submitted when the first of its pods comes, with all of them as its
+//! task groups. Each pod asks when it comes. So a gang is decided when there is room for all of it,
+//! and what is held for pods that have still to come is nobody else's.
+//!
 //! # Invariants, checked in every run
 //! * No machine holds more than it has, and no pod runs on a GPU model that it does not accept.
 //! * After every step, what root has allocated is what the replay counts as running.
@@ -29,6 +34,7 @@ use super::amount::{Amount, ResourceKind};
 use super::decisions::{Decision, Decisions, ask_key};
 use super::fragmentation::Fragmentation;
 use super::history::{History, PodHistory, PodOutcome, Usage};
+use super::jobs::Jobs;
 use super::queues::{leaf_for, leaves};
 use super::series::{Sample, Series};
 use super::trace::{Lifetime, Trace};
@@ -66,8 +72,10 @@ pub(crate) async fn replay(
     let snapshot = scheduler.queues(PARTITION).await?;
     let leaves: Vec<_> = leaves(&snapshot).iter().map(|leaf| leaf.queue_name.clone()).collect();
     let mut pods = Vec::with_capacity(trace.pods.len());
-    for pod in &trace.pods {
-        let queue = leaf_for(&pod.qos, &leaves).ok_or(ReplayError::NoLeaf)?;
+    let jobs = Jobs::of(&trace);
+    for pod in 0..trace.pods.len() {
+        let first = jobs.of_pod(pod).pods[0];
+        let queue = leaf_for(&trace.pods[first].qos, &leaves).ok_or(ReplayError::NoLeaf)?;
         pods.push(PodHistory::new(queue));
     }
     let mut replay = Replay {
@@ -85,6 +93,7 @@ pub(crate) async fn replay(
         usage: Usage::default(),
         series: Series::default(),
         pods,
+        jobs,
         trace,
     };
     replay.run(tick).await?;
@@ -141,6 +150,7 @@ struct Replay {
     usage: Usage,
     series: Series,
     pods: Vec<PodHistory>,
+    jobs: Jobs,
 }
 
 impl Replay {
@@ -203,26 +213,25 @@ impl Replay {
             let pod = event.pod;
             match (event.kind, self.states[pod].clone()) {
                 (EventKind::Arrive, _) => {
-                    batch.new.push(self.application(pod));
+                    if self.jobs.submit(pod) {
+                        batch.new.push(self.application(pod));
+                    }
                     batch.asks.push(self.ask(pod, 0));
                     self.wait(pod, 0);
                 }
                 (EventKind::Withdraw, PodState::Waiting { .. }) => {
-                    batch.remove.push(self.removal(pod));
-                    self.stop_waiting(pod);
+                    self.withdraw(pod, &mut batch);
                     self.pods[pod].outcome = self.pods[pod].outcome_unplaced(PodOutcome::Withdrawn);
-                    self.done(pod);
                 }
                 (EventKind::End { attempt }, PodState::Running { attempt: now, machine, uuid })
                     if attempt == now =>
                 {
                     let stopped = si::TerminationType::StoppedByRm;
                     batch.releases.push(self.release(pod, uuid, stopped));
-                    batch.remove.push(self.removal(pod));
                     self.give_back(pod, machine);
                     self.pods[pod].outcome = PodOutcome::Completed;
                     self.pods[pod].end = Some(self.now);
-                    self.done(pod);
+                    self.done(pod, &mut batch);
                 }
                 // The end of an attempt that was preempted, or a withdrawal of what has started.
                 (EventKind::End { .. } | EventKind::Withdraw, _) => {}
@@ -232,11 +241,11 @@ impl Replay {
     }
 
     async fn send(&self, batch: InstantRequests) -> Result<(), ReplayError> {
-        let InstantRequests { releases, remove, new, asks } = batch;
-        if !releases.is_empty() {
+        let InstantRequests { releases, withdrawn, remove, new, asks } = batch;
+        if !(releases.is_empty() && withdrawn.is_empty()) {
             let releases = si::AllocationReleasesRequest {
                 allocations_to_release: releases,
-                ..si::AllocationReleasesRequest::default()
+                allocation_asks_to_release: withdrawn,
             };
             let request =
                 si::AllocationRequest { releases: Some(releases), ..allocation_request() };
@@ -340,10 +349,17 @@ impl Replay {
 
     fn refused(&mut self, pod: usize, reason: String, batch: &mut InstantRequests) {
         if matches!(self.states[pod], PodState::Waiting { .. }) {
-            batch.remove.push(self.removal(pod));
-            self.stop_waiting(pod);
+            self.withdraw(pod, batch);
             self.pods[pod].outcome = PodOutcome::Rejected { reason };
-            self.done(pod);
+        }
+    }
+
+    /// A pod that waits is not wanted any more.
+    fn withdraw(&mut self, pod: usize, batch: &mut InstantRequests) {
+        let state = self.states[pod].clone();
+        self.stop_waiting(pod);
+        if let (false, PodState::Waiting { attempt }) = (self.done(pod, batch), state) {
+            batch.withdrawn.push(self.withdrawal(pod, attempt));
         }
     }
 
@@ -402,9 +418,16 @@ impl Replay {
         self.usage.give_back(&ask);
     }
 
-    fn done(&mut self, pod: usize) {
+    /// A pod is done with; with the last of its application, that is removed. Says whether it was
+    /// the last.
+    fn done(&mut self, pod: usize, batch: &mut InstantRequests) -> bool {
         self.states[pod] = PodState::Done;
         self.n_done += 1;
+        let is_last = self.jobs.end(pod);
+        if is_last {
+            batch.remove.push(self.removal(pod));
+        }
+        is_last
     }
 
     fn plan(&mut self, at: i64, kind: EventKind, pod: usize) {
@@ -437,18 +460,29 @@ impl Replay {
 
     fn application(&self, pod: usize) -> si::AddApplicationRequest {
         si::AddApplicationRequest {
-            application_id: self.trace.pods[pod].name.clone(),
+            application_id: self.trace.pods[pod].application().to_owned(),
             queue_name: self.pods[pod].queue.clone(),
             partition_name: PARTITION.to_owned(),
             ugi: Some(si::UserGroupInformation { user: RM.to_owned(), groups: Vec::new() }),
+            task_groups: self.jobs.of_pod(pod).task_groups(&self.trace),
             ..si::AddApplicationRequest::default()
         }
     }
 
     fn removal(&self, pod: usize) -> si::RemoveApplicationRequest {
         si::RemoveApplicationRequest {
-            application_id: self.trace.pods[pod].name.clone(),
+            application_id: self.trace.pods[pod].application().to_owned(),
             partition_name: PARTITION.to_owned(),
+        }
+    }
+
+    fn withdrawal(&self, pod: usize, attempt: u32) -> si::AllocationAskRelease {
+        let row = &self.trace.pods[pod];
+        si::AllocationAskRelease {
+            application_id: row.application().to_owned(),
+            allocation_key: ask_key(&row.name, attempt),
+            partition_name: PARTITION.to_owned(),
+            ..si::AllocationAskRelease::default()
         }
     }
 
@@ -456,10 +490,11 @@ impl Replay {
         let row = &self.trace.pods[pod];
         si::AllocationAsk {
             allocation_key: ask_key(&row.name, attempt),
-            application_id: row.name.clone(),
+            application_id: row.application().to_owned(),
             partition_name: PARTITION.to_owned(),
             resource_ask: Some(row.ask.to_wire()),
             max_allocations: 1,
+            task_group_name: self.jobs.of_pod(pod).group_of(pod, &self.trace).unwrap_or_default(),
             ..si::AllocationAsk::default()
         }
     }
@@ -472,7 +507,7 @@ impl Replay {
     ) -> si::AllocationRelease {
         si::AllocationRelease {
             partition_name: PARTITION.to_owned(),
-            application_id: self.trace.pods[pod].name.clone(),
+            application_id: self.trace.pods[pod].application().to_owned(),
             uuid,
             termination_type: termination.into(),
             ..si::AllocationRelease::default()
@@ -484,6 +519,7 @@ impl Replay {
 #[derive(Default)]
 struct InstantRequests {
     releases: Vec<si::AllocationRelease>,
+    withdrawn: Vec<si::AllocationAskRelease>,
     remove: Vec<si::RemoveApplicationRequest>,
     new: Vec<si::AddApplicationRequest>,
     asks: Vec<si::AllocationAsk>,

@@ -105,6 +105,8 @@ pub(crate) struct QueueColumns {
 #[derive(Debug, Serialize)]
 pub(crate) struct PodRow {
     name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gang: Option<String>,
     queue: String,
     phase: String,
     ask: Named<i64>,
@@ -266,6 +268,7 @@ fn pod_row(trace: &Trace, pod: &Pod, history: &PodHistory) -> PodRow {
     };
     PodRow {
         name: pod.name.clone(),
+        gang: pod.gang.clone(),
         queue: history.queue.clone(),
         phase: pod.phase.clone(),
         ask: amounts(&pod.ask),

@@ -106,6 +106,7 @@ fn pod(chance: &mut Chance, creation: i64) -> Pod {
         phase: if impatient { "Pending" } else { "Succeeded" }.to_owned(),
         creation,
         lifetime,
+        gang: None,
     }
 }
 

@@ -43,9 +43,16 @@ pub(crate) struct Pod {
     /// When it is submitted, in seconds.
     pub(crate) creation: i64,
     pub(crate) lifetime: Lifetime,
+    /// The gang that it is in: its pods start together or not at all.
+    pub(crate) gang: Option<String>,
 }
 
 impl Pod {
+    /// The id of its application, which is that of its gang if it is in one.
+    pub(crate) fn application(&self) -> &str {
+        self.gang.as_ref().unwrap_or(&self.name)
+    }
+
     /// Whether its model requirement admits a machine with GPUs of `model`.
     pub(crate) fn admits(&self, model: &str) -> bool {
         self.models.is_empty() || self.models.iter().any(|wanted| wanted == model)

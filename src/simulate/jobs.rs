@@ -1,0 +1,140 @@
+//! Which pods are one application: a pod by itself, or all pods of a gang.
+
+use std::collections::BTreeMap;
+
+use monoceros_proto::si::v1 as si;
+
+use super::amount::Amount;
+use super::trace::{Pod, Trace};
+
+/// The applications of a trace.
+pub(crate) struct Jobs {
+    jobs: Vec<Job>,
+    /// The job of each pod.
+    of_pod: Vec<usize>,
+}
+
+/// One application.
+pub(crate) struct Job {
+    /// Its pods, in order of their creation.
+    pub(crate) pods: Vec<usize>,
+    is_gang: bool,
+    is_submitted: bool,
+    /// How many of its pods are not done with.
+    n_left: usize,
+}
+
+impl Jobs {
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let mut jobs: Vec<Job> = Vec::new();
+        let mut of_pod = Vec::with_capacity(trace.pods.len());
+        let mut gangs = BTreeMap::new();
+        for (at, pod) in trace.pods.iter().enumerate() {
+            let next = jobs.len();
+            let job = match &pod.gang {
+                Some(gang) => *gangs.entry(gang.as_str()).or_insert(next),
+                None => next,
+            };
+            if job == next {
+                let is_gang = pod.gang.is_some();
+                jobs.push(Job { pods: Vec::new(), is_gang, is_submitted: false, n_left: 0 });
+            }
+            jobs[job].pods.push(at);
+            jobs[job].n_left += 1;
+            of_pod.push(job);
+        }
+        Self { jobs, of_pod }
+    }
+
+    /// The application of a pod.
+    pub(crate) fn of_pod(&self, pod: usize) -> &Job {
+        &self.jobs[self.of_pod[pod]]
+    }
+
+    /// A pod comes. Says whether its application comes with it.
+    pub(crate) fn submit(&mut self, pod: usize) -> bool {
+        let job = &mut self.jobs[self.of_pod[pod]];
+        !std::mem::replace(&mut job.is_submitted, true)
+    }
+
+    /// A pod is done with. Says whether its application is.
+    pub(crate) fn end(&mut self, pod: usize) -> bool {
+        let job = &mut self.jobs[self.of_pod[pod]];
+        job.n_left -= 1;
+        job.n_left == 0
+    }
+}
+
+impl Job {
+    /// What it declares: one group for each size of its pods; nothing, if it is no gang.
+    pub(crate) fn task_groups(&self, trace: &Trace) -> Vec<si::TaskGroup> {
+        let mut groups: Vec<si::TaskGroup> = Vec::new();
+        for pod in &self.pods {
+            let Some(name) = self.group_of(*pod, trace) else { continue };
+            match groups.iter_mut().find(|group| group.name == name) {
+                Some(group) => group.min_members += 1,
+                None => groups.push(si::TaskGroup {
+                    name,
+                    min_members: 1,
+                    member: Some(trace.pods[*pod].ask.to_wire()),
+                    ..si::TaskGroup::default()
+                }),
+            }
+        }
+        groups
+    }
+
+    /// The group of one of its pods: named after the first pod of that size that may go to the same
+    /// machines. A pod that asks for nothing is in none.
+    pub(crate) fn group_of(&self, pod: usize, trace: &Trace) -> Option<String> {
+        let pod = &trace.pods[pod];
+        if !self.is_gang || pod.ask == Amount::default() {
+            return None;
+        }
+        let is_alike = |other: &Pod| other.ask == pod.ask && other.models == pod.models;
+        let first = self.pods.iter().map(|at| &trace.pods[*at]).find(|other| is_alike(other));
+        first.map(|first| first.name.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trace::Lifetime;
+    use super::*;
+
+    fn pod(name: &str, vcore: i64, gang: Option<&str>) -> Pod {
+        Pod {
+            name: name.to_owned(),
+            ask: Amount::new(0, 0, vcore),
+            models: Vec::new(),
+            qos: String::new(),
+            phase: String::new(),
+            creation: 0,
+            lifetime: Lifetime::RunsToEnd,
+            gang: gang.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn the_pods_of_a_gang_are_one_application_with_a_group_for_each_size() {
+        let gang = Some("g");
+        let pods = vec![
+            pod("a", 1, gang),
+            pod("alone", 1, None),
+            pod("b", 2, gang),
+            pod("c", 1, gang),
+            pod("idle", 0, gang),
+        ];
+        let trace = Trace::new(Vec::new(), pods, 0);
+        let mut jobs = Jobs::of(&trace);
+        let groups = jobs.of_pod(3).task_groups(&trace);
+        let shown: Vec<_> = groups.iter().map(|it| (it.name.as_str(), it.min_members)).collect();
+        assert_eq!(shown, [("a", 2), ("b", 1)]);
+        assert_eq!(jobs.of_pod(3).group_of(3, &trace).as_deref(), Some("a"));
+        assert_eq!(jobs.of_pod(4).group_of(4, &trace), None);
+        assert!(jobs.of_pod(1).task_groups(&trace).is_empty());
+        assert!(jobs.submit(2) && !jobs.submit(0) && jobs.submit(1), "once for each application");
+        assert!(jobs.end(1), "it is its whole application");
+        assert!(!jobs.end(0) && !jobs.end(3) && !jobs.end(4) && jobs.end(2));
+    }
+}
