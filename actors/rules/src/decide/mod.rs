@@ -9,16 +9,16 @@
 //! | rule | decides |
 //! |---|---|
 //! | [`attempt`] | which ask of an application goes to which node |
-//! | [`pairs`] | which ask takes the place of which placeholder |
 //! | [`bundle`] | which members of a gang go to which nodes, all of them or none |
+//! | [`pairs`] | which ask takes the place of which placeholder |
 //! | [`parking`] | what an ask waits for that was not placed |
 //! | [`predicates`] | what becomes of a placement whose predicate is answered later |
 //! | [`scale_up`] | for which asks more machines would help |
 //! | [`quota_timer`] | when a queue above a lowered maximum has to give something back |
 
 pub mod attempt;
-pub mod pairs;
 pub mod bundle;
+pub mod pairs;
 pub mod parking;
 pub mod predicates;
 pub mod quota_timer;
