@@ -8,15 +8,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{NodeIndex, NodeRequest};
+use super::{IndexedNode, NodeIndex, NodeRequest};
 
-/// Why no node holds a request. A node that lacks several resources counts for each.
+/// Why no node holds a request. A node counts once, for the first of these that keeps it out; one
+/// that lacks several resources counts for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeLacks {
     /// The nodes that could be asked at all: all of them, or the one that is required.
     pub nodes: usize,
     /// Those of them that take nothing now: they drain or are not ready.
     pub closed: usize,
+    /// Open ones that would not hold it even if nothing else were there.
+    pub too_small: usize,
     /// Open ones whose predicate refused the ask, or was not answered in time.
     pub refused: usize,
     /// Open ones on which its RM said that it can never run.
@@ -25,30 +28,52 @@ pub struct NodeLacks {
     pub lacking: BTreeMap<Arc<str>, usize>,
 }
 
+impl NodeLacks {
+    /// Counts a node; `short` has a number for each resource of the request.
+    fn count(&mut self, node: &IndexedNode, request: &NodeRequest<'_>, short: &mut [usize]) {
+        if request.required.is_some_and(|required| *required != *node.id) {
+            return;
+        }
+        self.nodes += 1;
+        if !node.open && request.required.is_none() {
+            self.closed += 1;
+        } else if !node.total.holds(request.resources) {
+            self.too_small += 1;
+        } else if request.is_refused_by(&node.id) {
+            self.refused += 1;
+        } else if request.is_excluded_from(&node.id) {
+            self.excluded += 1;
+        } else {
+            for ((name, wanted), short) in request.resources.entries().zip(short) {
+                *short += usize::from(wanted > node.available.get(name).max(0));
+            }
+        }
+    }
+}
+
 impl NodeIndex {
     /// Looks at every node.
     pub fn lacks(&self, request: &NodeRequest<'_>) -> NodeLacks {
-        let mut lacks = NodeLacks::default();
+        self.lacks_of_each(&[*request]).pop().unwrap_or_default()
+    }
+
+    /// [`Self::lacks`] of several requests, in one pass over all nodes.
+    pub fn lacks_of_each(&self, requests: &[NodeRequest<'_>]) -> Vec<NodeLacks> {
+        // Texts are looked up once at the end: a cluster has many nodes and few types.
+        let none = |request: &NodeRequest<'_>| vec![0_usize; request.resources.entries().len()];
+        let mut counted: Vec<_> =
+            requests.iter().map(|request| (NodeLacks::default(), none(request))).collect();
         for (_, node) in self.nodes.iter() {
-            if request.required.is_some_and(|required| *required != *node.id) {
-                continue;
-            }
-            lacks.nodes += 1;
-            if !node.open && request.required.is_none() {
-                lacks.closed += 1;
-            } else if request.is_refused_by(&node.id) {
-                lacks.refused += 1;
-            } else if request.is_excluded_from(&node.id) {
-                lacks.excluded += 1;
-            } else {
-                for (name, wanted) in request.resources.entries() {
-                    if wanted > node.available.get(name).min(node.total.get(name)).max(0) {
-                        *lacks.lacking.entry(name.text()).or_default() += 1;
-                    }
-                }
+            for ((lacks, short), request) in counted.iter_mut().zip(requests) {
+                lacks.count(node, request, short);
             }
         }
-        lacks
+        let named = counted.into_iter().zip(requests).map(|((mut lacks, short), request)| {
+            let types = request.resources.entries().zip(short).filter(|(_, count)| *count > 0);
+            lacks.lacking = types.map(|((name, _), count)| (name.text(), count)).collect();
+            lacks
+        });
+        named.collect()
     }
 }
 
@@ -57,6 +82,7 @@ impl fmt::Display for NodeLacks {
         write!(f, "none of {} nodes", self.nodes)?;
         let counts = [
             (self.closed, "take nothing now"),
+            (self.too_small, "are too small"),
             (self.refused, "refused it or did not answer"),
             (self.excluded, "can never run it"),
         ];
@@ -83,6 +109,7 @@ mod tests {
     #[test]
     fn every_node_that_does_not_hold_a_request_says_why() {
         let mut nodes = NodeIndex::new(NodeOrder::default());
+        nodes.insert(Arc::from("e"), of(3, 9), of(3, 9), true).unwrap();
         for (id, vcore, memory, open) in
             [("a", 1, 9, true), ("b", 1, 1, true), ("c", 9, 9, false), ("d", 9, 9, true)]
         {
@@ -94,10 +121,12 @@ mod tests {
         assert_eq!(nodes.first(&request), None);
         assert_eq!(
             nodes.lacks(&request).to_string(),
-            "none of 4 nodes: 1 take nothing now, 1 can never run it, 1 lack memory, 2 lack vcore"
+            "none of 5 nodes: 1 take nothing now, 1 are too small, 1 can never run it, \
+             1 lack memory, 2 lack vcore"
         );
         let named = NodeRequest { required: Some("b"), ..NodeRequest::of(&wanted) };
         assert_eq!(nodes.lacks(&named).to_string(), "none of 1 nodes: 1 lack memory, 1 lack vcore");
+        assert_eq!(nodes.lacks_of_each(&[named, request])[1], nodes.lacks(&request));
         let gone = NodeRequest { required: Some("z"), ..NodeRequest::of(&wanted) };
         assert_eq!(nodes.lacks(&gone).to_string(), "none of 0 nodes");
     }

@@ -46,6 +46,7 @@
 mod growth;
 mod labels;
 mod lacks;
+mod nearest;
 mod request;
 mod room;
 mod score;
@@ -64,6 +65,7 @@ use crate::values::slots::Slots;
 use growth::Growths;
 use labels::Labels;
 pub use lacks::NodeLacks;
+pub use nearest::Nearest;
 pub use request::{Exclusion, NodeRequest};
 use room::Room;
 pub use score::{NodeOrder, NodeSortPolicy};

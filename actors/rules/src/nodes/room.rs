@@ -49,6 +49,18 @@ impl Room {
         self.0.iter().any(|(_, free)| free.holds(ask))
     }
 
+    /// Whether any node is open.
+    pub(super) fn is_open(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// At most the [`missing_share`] of the node that comes nearest to an ask; none where no node is
+    /// open.
+    pub(super) fn least_missing(&self, ask: &Resources) -> Option<f64> {
+        let shares = self.0.iter().map(|(_, free)| missing_share(ask, free));
+        shares.reduce(f64::min)
+    }
+
     fn position(&self, kind: Name) -> Result<usize, usize> {
         self.0.binary_search_by_key(&kind, |room| room.0)
     }
@@ -57,6 +69,16 @@ impl Room {
         // There are two or three: a scan beats a binary search.
         self.0.iter().find(|room| room.0 == kind).map(|room| &room.1)
     }
+}
+
+/// Of each resource of an ask the part that is missing; the largest of them. Above 1 where
+/// something is below zero.
+pub(super) fn missing_share(ask: &Resources, free: &Resources) -> f64 {
+    let missing = ask.entries().filter(|(_, wanted)| *wanted > 0).map(|(name, wanted)| {
+        let short = i128::from(wanted) - i128::from(free.get(name));
+        short.max(0) as f64 / wanted as f64
+    });
+    missing.fold(0.0, f64::max)
 }
 
 impl Bound for Room {

@@ -8,5 +8,6 @@ pub mod instant;
 pub mod names;
 pub mod partition_name;
 pub mod quantity;
+pub mod readable;
 pub mod resources;
 pub mod slots;

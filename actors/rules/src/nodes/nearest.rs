@@ -1,0 +1,142 @@
+//! Which node comes nearest to a request that none holds: where the least has to be given back so
+//! that the request has room.
+//!
+//! *Nearest* is the node whose largest shortage, relative to what is wanted, is least; of several
+//! the first in order. Nodes that would not hold the request even when empty do not count, nor do
+//! those that are closed or that the request passes over: on these nothing has to be given back.
+
+use std::sync::Arc;
+
+use super::room::missing_share;
+use super::score::ordered_bits;
+use super::{IndexedNode, NodeIndex, NodeRequest};
+use crate::values::resources::Resources;
+
+/// The node that comes nearest to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nearest {
+    /// The node's id.
+    pub node: Arc<str>,
+    /// How much of each resource is missing there; nothing where it holds the request.
+    pub lacks: Resources,
+}
+
+impl NodeIndex {
+    /// The node that comes nearest to a request; none where more room on a node would not help. It
+    /// looks only at nodes that may come nearer than the best so far.
+    pub fn nearest(&self, request: &NodeRequest<'_>) -> Option<Nearest> {
+        let slot = match request.required {
+            Some(node) => {
+                let slot = self.slot_of(node)?;
+                self.entry(slot).may_come_near(request).then_some(slot)?
+            }
+            None => {
+                let of_entry = |slot| {
+                    let node = self.entry(slot);
+                    let share = missing_share(request.resources, &node.available);
+                    node.may_come_near(request).then(|| ordered_bits(share))
+                };
+                let least = self.tree.least(
+                    |room| room.least_missing(request.resources).map(ordered_bits),
+                    |_, slot, room| room.is_open().then(|| of_entry(*slot)).flatten(),
+                );
+                *least?.2
+            }
+        };
+        let node = self.entry(slot);
+        Some(Nearest { node: Arc::clone(&node.id), lacks: node.lacks(request.resources) })
+    }
+
+    /// How much of each resource a node has too little of for a request.
+    pub fn missing(&self, node: &str, wanted: &Resources) -> Option<Resources> {
+        Some(self.entry(self.slot_of(node)?).lacks(wanted))
+    }
+}
+
+impl IndexedNode {
+    fn may_come_near(&self, request: &NodeRequest<'_>) -> bool {
+        self.total.holds(request.resources) && !request.passes_over(&self.id)
+    }
+
+    fn lacks(&self, wanted: &Resources) -> Resources {
+        let mut lacks = Resources::new();
+        for (name, wanted) in wanted.entries().filter(|(_, wanted)| *wanted > 0) {
+            let short = wanted.saturating_sub(self.available.get(name));
+            if short > 0 {
+                lacks.set(name, short);
+            }
+        }
+        lacks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::nodes::{Exclusion, NodeOrder};
+
+    fn of(vcore: i64, memory: i64) -> Resources {
+        Resources::of(&[("vcore", vcore), ("memory", memory)])
+    }
+
+    fn index(nodes: &[(i64, i64, bool)]) -> NodeIndex {
+        let mut index = NodeIndex::new(NodeOrder::default());
+        for (at, (vcore, memory, open)) in nodes.iter().enumerate() {
+            let id = Arc::from(format!("n{at:04}"));
+            let total = if at % 7 == 0 { of(4, 4) } else { of(20, 20) };
+            index.insert(id, total, of(*vcore, *memory), *open).unwrap();
+        }
+        index
+    }
+
+    #[test]
+    fn the_node_with_the_least_relative_shortage_is_nearest() {
+        let nodes = index(&[(4, 4, true), (2, 9, true), (5, 1, true), (8, 8, false)]);
+        let wanted = of(6, 6);
+        let nearest = nodes.nearest(&NodeRequest::of(&wanted)).unwrap();
+        assert_eq!((&*nearest.node, nearest.lacks), ("n0001", Resources::of(&[("vcore", 4)])));
+        let excluded = [Exclusion { node: Arc::from("n0001"), until_ns: 0 }];
+        let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };
+        assert_eq!(nodes.nearest(&request).unwrap().lacks, of(1, 5));
+        let named = NodeRequest { required: Some("n0003"), ..NodeRequest::of(&wanted) };
+        assert_eq!(nodes.nearest(&named).unwrap().lacks, Resources::new(), "closed or not");
+        let too_much = of(21, 1);
+        assert_eq!(nodes.nearest(&NodeRequest::of(&too_much)), None, "none is large enough");
+    }
+
+    #[test]
+    fn what_is_below_zero_has_to_be_given_back_too() {
+        let nodes = index(&[(1, 1, true), (-3, 9, true)]);
+        let wanted = of(5, 5);
+        let nearest = nodes.nearest(&NodeRequest::of(&wanted)).unwrap();
+        assert_eq!(nearest.lacks, Resources::of(&[("vcore", 8)]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn no_node_comes_nearer_than_the_nearest(
+            nodes in prop::collection::vec((-4..20_i64, -4..20_i64, any::<bool>()), 0..300),
+            asks in prop::collection::vec((0..24_i64, 0..24_i64), 1..10),
+        ) {
+            let index = index(&nodes);
+            for (vcore, memory) in asks {
+                let wanted = of(vcore, memory);
+                let request = NodeRequest::of(&wanted);
+                let share = |lacks: &Resources| missing_share(&wanted, &wanted.minus(lacks));
+                let open = index.iter().filter(|slot| index.is_open(*slot));
+                let near = open.filter(|slot| index.total(*slot).holds(&wanted));
+                let least = near.map(|slot| share(&index.entry(slot).lacks(&wanted)));
+                let least = least.reduce(f64::min);
+                let nearest = index.nearest(&request);
+                prop_assert_eq!(nearest.as_ref().map(|nearest| share(&nearest.lacks)), least);
+                if let Some(nearest) = nearest {
+                    prop_assert_eq!(nearest.lacks.is_empty(), index.first(&request).is_some());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Amounts in the units that a person reads: cores, bytes with a prefix, pieces.
+//!
+//! # Why beside `quantity`
+//! [`quantity::written`](super::quantity::written) is exact, so that a configuration can be read
+//! again; 1 byte more than 2 GiB is `2147483649` there. Here a text has two decimals at most, and
+//! says of what is missing rather too much than too little.
+//!
+//! ```
+//! use monoceros_rules::values::readable::{amounts, of_most};
+//! use monoceros_rules::values::resources::Resources;
+//!
+//! let ask = Resources::of(&[("memory", 3 << 29), ("vcore", 1000), ("nvidia.com/gpu", 2)]);
+//! assert_eq!(amounts(&ask), "1 core, 1.5 GiB of memory and 2 nvidia.com/gpu");
+//! assert_eq!(of_most("memory", 39 << 30, 40 << 30), "39 of 40 GiB");
+//! ```
+
+use std::sync::Arc;
+
+use super::resources::Resources;
+
+const CORES: &str = "vcore";
+const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/// What the type is called in a sentence.
+pub fn title(name: &str) -> &str {
+    if name == CORES { "cores" } else { name }
+}
+
+/// Every amount of a value, cores and memory first: `1 core and 1.5 GiB of memory`. Amounts that
+/// have to be rounded are a little more than they are.
+pub fn amounts(resources: &Resources) -> String {
+    let named = by_weight(resources);
+    let texts = named.iter().map(|(name, quantity)| match kind(name) {
+        Kind::Cores => cores(*quantity),
+        Kind::Bytes => format!("{} of {name}", bytes(*quantity)),
+        Kind::Pieces => format!("{quantity} {name}"),
+    });
+    enumeration(&texts.collect::<Vec<_>>())
+}
+
+/// What is used and what may be used of one type, with the unit once: `39 of 40 GiB`.
+pub fn of_most(name: &str, used: i64, most: i64) -> String {
+    match kind(name) {
+        Kind::Cores => format!("{} of {}", decimal(used, 1_000), decimal(most, 1_000)),
+        Kind::Pieces => format!("{used} of {most}"),
+        Kind::Bytes => {
+            let (scale, unit) = unit_of(most.max(used));
+            format!("{} of {} {unit}", decimal(used, scale), decimal(most, scale))
+        }
+    }
+}
+
+/// A list as a sentence has it: `a, b and c`.
+pub fn enumeration(texts: &[String]) -> String {
+    match texts {
+        [] => "nothing".to_owned(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// The entries of a value in the order in which a person reads them: cores, memory, the others by
+/// name.
+pub fn by_weight(resources: &Resources) -> Vec<(Arc<str>, i64)> {
+    let mut named = resources.sorted();
+    // A stable sort: the others stay in order of their names.
+    named.sort_by_key(|(name, _)| match &**name {
+        CORES => 0,
+        "memory" => 1,
+        _ => 2,
+    });
+    named
+}
+
+enum Kind {
+    Cores,
+    Bytes,
+    Pieces,
+}
+
+fn kind(name: &str) -> Kind {
+    match name {
+        CORES => Kind::Cores,
+        "memory" | "ephemeral-storage" => Kind::Bytes,
+        name if name.starts_with("hugepages") => Kind::Bytes,
+        _ => Kind::Pieces,
+    }
+}
+
+fn cores(thousandths: i64) -> String {
+    let number = decimal(thousandths, 1_000);
+    let noun = if number == "1" { "core" } else { "cores" };
+    format!("{number} {noun}")
+}
+
+fn bytes(quantity: i64) -> String {
+    let (scale, unit) = unit_of(quantity);
+    format!("{} {unit}", decimal(quantity, scale))
+}
+
+/// The largest unit of which there is at least one, and its size.
+fn unit_of(quantity: i64) -> (i64, &'static str) {
+    let (mut scale, mut unit) = (1_i64, UNITS[0]);
+    for larger in &UNITS[1..] {
+        if quantity.unsigned_abs() < scale.unsigned_abs() * 1024 {
+            break;
+        }
+        (scale, unit) = (scale * 1024, larger);
+    }
+    (scale, unit)
+}
+
+/// A fraction with two decimals at most, rounded away from zero.
+fn decimal(quantity: i64, scale: i64) -> String {
+    let hundredths = i128::from(quantity.unsigned_abs()) * 100;
+    let scale = i128::from(scale);
+    let rounded = (hundredths + scale - 1) / scale;
+    let sign = if quantity < 0 { "-" } else { "" };
+    let (whole, rest) = (rounded / 100, rounded % 100);
+    match rest {
+        0 => format!("{sign}{whole}"),
+        rest if rest % 10 == 0 => format!("{sign}{whole}.{}", rest / 10),
+        rest => format!("{sign}{whole}.{rest:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_the_units_that_a_person_reads() {
+        for (name, quantity, text) in [
+            ("vcore", 1_000, "1 core"),
+            ("vcore", 2_500, "2.5 cores"),
+            ("vcore", 1, "0.01 cores"),
+            ("vcore", -3_000, "-3 cores"),
+            ("memory", 512, "512 B of memory"),
+            ("memory", 2 << 30, "2 GiB of memory"),
+            ("memory", (2 << 30) + 1, "2.01 GiB of memory"),
+            ("memory", 1023, "1023 B of memory"),
+            ("memory", i64::MAX, "8192 PiB of memory"),
+            ("hugepages-2Mi", 4 << 20, "4 MiB of hugepages-2Mi"),
+            ("ephemeral-storage", 3 << 40, "3 TiB of ephemeral-storage"),
+            ("nvidia.com/gpu", 3, "3 nvidia.com/gpu"),
+            ("pods", i64::MIN, "-9223372036854775808 pods"),
+        ] {
+            assert_eq!(amounts(&Resources::of(&[(name, quantity)])), text);
+        }
+    }
+
+    #[test]
+    fn cores_and_memory_come_first() {
+        let all = Resources::of(&[("a", 1), ("memory", 1 << 20), ("vcore", 4_000), ("z", 2)]);
+        assert_eq!(amounts(&all), "4 cores, 1 MiB of memory, 1 a and 2 z");
+        assert_eq!(amounts(&Resources::new()), "nothing");
+    }
+
+    #[test]
+    fn used_and_most_have_one_unit() {
+        assert_eq!(of_most("memory", 512 << 20, 4 << 30), "0.5 of 4 GiB");
+        assert_eq!(of_most("vcore", 20_000, 20_000), "20 of 20");
+        assert_eq!(of_most("pods", 3, 5), "3 of 5");
+    }
+}
