@@ -130,7 +130,7 @@ impl Bench {
         let new = new.collect();
         let request = si::ApplicationRequest { rm_id: "bench".into(), new, ..Default::default() };
         self.scheduler.update_application(request).await.unwrap();
-        self.scheduler.settle().await.unwrap();
+        self.scheduler.settle().await;
     }
 
     async fn asks(&self, prefix: &str, placeholder: bool, group: &str) {
