@@ -13,6 +13,7 @@ mod cli;
 mod config_endpoints;
 mod configuration;
 mod deregistration;
+mod ended;
 mod figures;
 mod tls;
 mod usage;

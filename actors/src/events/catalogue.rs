@@ -14,6 +14,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::{ChangeDetail as Detail, ChangeType as Change, Type};
 use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
+use monoceros_rules::values::text::beginning;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Rejection;
 use monoceros_rules::work::resource_seconds::Account;
@@ -374,11 +375,7 @@ impl Event {
 /// The message in at most [`MESSAGE_BYTES`] bytes, cut between characters.
 fn cut(mut text: String) -> String {
     if text.len() > MESSAGE_BYTES {
-        let mut end = MESSAGE_BYTES - 3;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(beginning(&text, MESSAGE_BYTES - 3).len());
         text.push_str("...");
     }
     text

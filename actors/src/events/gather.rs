@@ -54,7 +54,8 @@ fn derive(notice: &Notice, events: &mut Vec<Event>) {
         Notice::ApplicationUpdated { id, state, at_ns, queue, message } => {
             let mut event = Event::of(EventKind::AppState(*state), id, *at_ns).in_queue(queue);
             // The cause, where there is one beside the event of the state machine.
-            if *state == ApplicationState::Failing && *message != ApplicationEvent::Fail.text() {
+            let has_cause = matches!(state, ApplicationState::Failing | ApplicationState::Resuming);
+            if has_cause && *message != ApplicationEvent::Fail.text() {
                 event.message = Message::Says(message);
             }
             events.push(event);

@@ -196,6 +196,23 @@ fn the_last_release_completes_the_application_first_and_ends_the_ask_last() {
 }
 
 #[test]
+fn a_gang_that_waited_for_too_long_is_told_with_the_cause_and_each_request_that_is_given_up() {
+    check(
+        "
+        node n1 vcore=1
+        app a1 in root.default gang vcore=2 timeout 1000
+        ask a1 p1 vcore=1 placeholder=tg
+        ask a1 p2 vcore=1 placeholder=tg
+        ",
+        "wait 1s",
+        &expect![[r#"
+            APP a1 SET APP_RESUMING: ResourceReservationTimeout
+            APP a1 REMOVE REQUEST_TIMEOUT of p2 vcore=1
+        "#]],
+    );
+}
+
+#[test]
 fn how_an_allocation_ended_is_in_the_detail() {
     check(
         "

@@ -11,3 +11,4 @@ pub mod quantity;
 pub mod readable;
 pub mod resources;
 pub mod slots;
+pub mod text;

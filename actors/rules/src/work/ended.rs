@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::values::resources::Resources;
+use crate::values::text::beginning;
 use crate::work::application::Application;
 use crate::work::application_state::{ApplicationEvent, ApplicationState, Transition};
 use crate::work::asks::TaskGroup;
@@ -107,8 +108,8 @@ impl Ended {
         let state = ApplicationState::Rejected;
         Self {
             id: Arc::clone(id),
-            queue: Arc::from(beginning(queue)),
-            user: Arc::from(beginning(user)),
+            queue: Arc::from(beginning(queue, TEXT_BYTES)),
+            user: Arc::from(beginning(user, TEXT_BYTES)),
             groups: groups.to_vec(),
             submitted_ns: now_ns,
             started_ns: None,
@@ -117,7 +118,7 @@ impl Ended {
             log: vec![(now_ns, state)],
             peak: Resources::new(),
             task_groups: Vec::new(),
-            rejected: Some(beginning(why).into()),
+            rejected: Some(beginning(why, TEXT_BYTES).into()),
             history: History::default(),
         }
     }
@@ -133,11 +134,6 @@ impl Ended {
             self.log.push((now_ns, to));
         }
     }
-}
-
-/// The longest beginning of a text that has no more than [`TEXT_BYTES`].
-fn beginning(text: &str) -> &str {
-    &text[..text.floor_char_boundary(TEXT_BYTES)]
 }
 
 /// The applications of one partition that are over.

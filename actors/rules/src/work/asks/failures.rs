@@ -14,6 +14,7 @@
 use std::borrow::Cow;
 
 use super::{AskSlot, Asks};
+use crate::values::text::beginning;
 
 /// Most reasons of one log.
 pub const TEXTS_MAX: usize = 16;
@@ -50,7 +51,7 @@ impl FailureLog {
 
     /// Notes that a reason was found so often now.
     pub fn note(&mut self, text: &str, times: u32, now_ns: i64) {
-        let text = &text[..text.floor_char_boundary(TEXT_BYTES)];
+        let text = beginning(text, TEXT_BYTES);
         self.found(text, times, now_ns, || Cow::Owned(text.to_owned()));
     }
 
@@ -163,9 +164,9 @@ mod tests {
         }
         assert_eq!(log.iter().count(), TEXTS_MAX);
         assert_eq!(log.iter().next().unwrap().text, "reason 2");
-        let long = "é".repeat(TEXT_BYTES);
-        log.note(&long, 1, 1);
-        log.note(&long, 1, 2);
+        let overlong = "é".repeat(TEXT_BYTES);
+        log.note(&overlong, 1, 1);
+        log.note(&overlong, 1, 2);
         let last = log.iter().last().unwrap();
         assert_eq!((last.text.len(), last.count), (TEXT_BYTES, 2));
     }

@@ -1,0 +1,17 @@
+//! Texts from outside, of which only so much is kept.
+
+/// The longest beginning of a text that has at most so many bytes and ends between two characters.
+///
+/// ```
+/// use monoceros_rules::values::text::beginning;
+/// assert_eq!(beginning("caf\u{e9}s", 4), "caf");
+/// assert_eq!(beginning("caf\u{e9}s", 5), "caf\u{e9}");
+/// assert_eq!(beginning("caf\u{e9}s", 9), "caf\u{e9}s");
+/// ```
+pub fn beginning(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -1,0 +1,53 @@
+//! Applications that live or were rejected, over HTTP. That they end takes half a minute, and is in
+//! the tests of the engine.
+
+use serde_json::Value;
+
+use crate::harness::{Service, application, ask, node, registration};
+
+const QUEUES: &str =
+    r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]}"#;
+
+#[tokio::test]
+async fn applications_that_live_and_those_that_were_rejected_are_told_apart() {
+    let service = Service::start();
+    let mut client = service.client().await;
+    client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
+    let rm = crate::harness::Rm::open(client, "rm").await;
+    rm.send_nodes(vec![node("n1", 1_000, 16)]).await;
+    let new = vec![application("good", "root.a"), application("bad", "root.nowhere")];
+    rm.send_applications(new, vec![]).await;
+    rm.until("answers", |seen| seen.accepted_applications.len() == 1).await;
+    rm.send_allocations(vec![], vec![ask("good", "x"), ask("good", "y")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+
+    let read = async |path: &str| -> Value {
+        let path = format!("/ws/v1/partition/default/{path}");
+        service.http("GET", &path, &[], "").await.json()
+    };
+    let active = read("applications/active?status=RUNNING").await;
+    assert_eq!(active[0]["applicationID"], "good");
+    assert_eq!(active[0]["stateLog"][1]["applicationState"], "Running");
+    let log = &active[0]["requests"][0]["allocationLog"][0];
+    assert_eq!(log["message"], "Not enough queue quota");
+    assert!(log["lastOccurrence"].as_i64() > Some(0) && log["count"] == 1, "{log}");
+    assert_eq!(read("applications/active?status=new").await, Value::Array(vec![]));
+    assert_eq!(read("applications/completed").await, Value::Array(vec![]));
+    let rejected = read("applications/rejected").await;
+    assert_eq!(rejected[0]["applicationID"], "bad");
+    assert_eq!(rejected[0]["applicationState"], "Rejected");
+    assert_eq!(rejected[0]["queueName"], "root.nowhere");
+    assert!(rejected[0]["rejectedMessage"].as_str().unwrap().contains("R_PLACEMENT"));
+    assert!(rejected[0]["finishedTime"].as_i64() > Some(0));
+
+    assert_eq!(read("application/good").await["applicationState"], "Running");
+    assert_eq!(read("application/bad").await["message"], "Application not found");
+    let states = service.http("GET", "/ws/v1/partitions", &[], "").await.json();
+    let states = &states[0]["applications"];
+    assert_eq!(
+        (&states["Rejected"], &states["Running"], &states["total"]),
+        (&1.into(), &1.into(), &2.into())
+    );
+    let dump = service.http("GET", "/debug/fullstatedump", &[], "").await.json();
+    assert_eq!(dump["applications"].as_array().unwrap().len(), 2);
+}
