@@ -65,13 +65,14 @@ impl Application {
             self.event(EventKind::AskAdded, at).referring(&spec.key).amount(&spec.resources)
         });
         let sequence = baton.books.arrival();
-        self.count_placeholders(&spec);
+        self.count_placeholders(&spec, effects);
         let member_of = spec.member_of().cloned();
         let (_, pending) = self.book.asks.put(spec, now_ns, sequence);
         effects.pends(&pending);
         if let Some(group) = member_of {
             self.look_for_pairs(&group);
         }
+        self.pairs_changed();
         if let Some(created_ns) = created_ns {
             self.book.submitted_no_later_than(created_ns);
         }
@@ -80,15 +81,16 @@ impl Application {
 
     /// The placeholders that are asked for with this key are as many as it says from now on, and no
     /// longer those that were asked for before.
-    fn count_placeholders(&mut self, spec: &AskSpec) {
+    fn count_placeholders(&mut self, spec: &AskSpec, effects: &mut VisitEffects) {
         let before = self.book.asks.slot_of(&spec.key).map(|slot| self.book.asks.ask(slot));
         let before = before
             .and_then(|ask| Some((Arc::clone(ask.spec.place_in()?), u64::from(ask.outstanding))));
-        if let Some((group, outstanding)) = before {
-            self.book.gang_mut().take_off(&group, outstanding);
-        }
         if let Some(group) = spec.place_in() {
             self.book.gang_mut().add(group, &spec.resources, u64::from(spec.instances));
+        }
+        if let Some((group, outstanding)) = before {
+            self.book.gang_mut().take_off(&group, outstanding);
+            self.placeholders_fewer(&group, effects);
         }
     }
 
@@ -250,6 +252,8 @@ impl Application {
         if let Some(group) = spec.place_in() {
             self.book.gang_mut().end(group, PlaceholderEnd::TimedOut, outstanding);
             self.placeholders_fewer(group, effects);
+        } else if spec.member_of().is_some() {
+            self.pairs_changed();
         }
         effects.happens(baton, |at| {
             self.event(event, at).referring(&spec.key).amount(&spec.resources)

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use monoceros_rules::decide::attempt::Candidate;
 use monoceros_rules::decide::pairs::{self, NextPair, Pair, Search};
-use monoceros_rules::decide::parking::retry_after;
+use monoceros_rules::decide::parking::{Obstacle, retry_after};
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::order::ledger::LedgerDelta;
@@ -29,11 +29,11 @@ use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving, Pairing};
 use monoceros_rules::work::application::{GangStyle, PLACEHOLDER_TIMEOUT as TIMEOUT_TEXT};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::asks::{AskSlot, TaskGroup};
+use monoceros_rules::work::asks::{AskSlot, AskSpec, TaskGroup};
 use monoceros_rules::work::gang::PlaceholderEnd;
 
-use super::Application;
 use super::ops::VisitEffects;
+use super::{Application, Book};
 use crate::events::{Event, EventKind};
 use crate::step::{
     Alarm, Baton, Ending, NodeWork, Notice, PLACEHOLDER_TIMEOUT, Placement, Released, Takes,
@@ -49,6 +49,8 @@ pub(super) struct Pairs {
     search: Search,
     /// When an offer that looks for pairs is to come here.
     pub(super) waits: WaitSet,
+    /// What the first member wants, if no other node has room for it.
+    roomless: Option<Resources>,
     /// How often it was in vain in a row when nothing but time had passed.
     in_a_row: u32,
     /// Numbers the refusals, so that an earlier deadline is known to be stale.
@@ -87,7 +89,7 @@ impl Application {
                             let takes = Takes { placeholder, in_place: false };
                             return self.place(baton, candidate, Some(takes));
                         }
-                        Err(_) => self.pairs.search.refused_elsewhere(),
+                        Err(obstacle) => self.finds_nowhere(ask, obstacle, &mut baton),
                     }
                 }
                 NextPair::Nothing => break,
@@ -95,6 +97,25 @@ impl Application {
         }
         self.rest_pairs(&mut baton);
         self.rise(baton);
+    }
+
+    /// There is no other node for the first member, or none for now.
+    fn finds_nowhere(&mut self, slot: AskSlot, obstacle: Obstacle, baton: &mut Baton) {
+        let ask = self.book.asks.ask(slot);
+        match obstacle {
+            Obstacle::GrewMeanwhile => return self.book.asks.ask_mut(slot).refresh(),
+            Obstacle::NoNode | Obstacle::HeldByOthers => {
+                self.pairs.roomless = Some(ask.resources.clone());
+            }
+            Obstacle::RequiredNode => {
+                if let Some(node) = &ask.required_node {
+                    baton.directory.named.enter(node, self.slot);
+                }
+            }
+            _ => {}
+        }
+        let key = self.ask_key(slot);
+        self.pairs.search.refused_elsewhere(key);
     }
 
     /// No member can take a place now: it waits for a node to grow, or for some time.
@@ -106,7 +127,11 @@ impl Application {
             pairs.waits = WaitSet::Nothing;
             return;
         }
-        pairs.waits = WaitSet::Parked(Box::new(Parked::refused(&Resources::new(), at)));
+        let mut parked = Parked::refused(&Resources::new(), at);
+        if let Some(roomless) = pairs.roomless.take() {
+            (parked.roomless, parked.roomless_at) = (Some(roomless), at.growth);
+        }
+        pairs.waits = WaitSet::Parked(Box::new(parked));
         let by_time = std::mem::take(&mut pairs.by_time);
         pairs.in_a_row = if by_time { pairs.in_a_row.saturating_add(1) } else { 1 };
         pairs.retry = pairs.retry.wrapping_add(1);
@@ -131,6 +156,15 @@ impl Application {
         may_pair
     }
 
+    /// Members or free placeholders are others than before. Who is first among the members may have
+    /// changed with them, and that one alone is tried on other nodes.
+    pub(super) fn pairs_changed(&mut self) {
+        if self.book.gang.as_ref().is_some_and(|gang| gang.has_free()) {
+            self.pairs.search.returns();
+            self.pairs.waits = WaitSet::Due;
+        }
+    }
+
     /// What nodes said of members does not count any more.
     pub(super) fn invalidate_pairs(&mut self) -> bool {
         let rests = matches!(self.pairs.waits, WaitSet::Parked(_));
@@ -144,9 +178,24 @@ impl Application {
     /// Some time has passed since members were refused.
     pub(super) fn retry_pairs(&mut self, retry: u32, effects: &mut VisitEffects) {
         if self.pairs.retry == retry && self.invalidate_pairs() {
+            let Book { asks, gang, .. } = &mut self.book;
+            asks.wake_refused(|ask| {
+                let gang = gang.as_ref();
+                ask.spec.member_of().is_some_and(|group| gang.is_some_and(|it| it.is_usable(group)))
+            });
             self.pairs.by_time = true;
             effects.touched = true;
         }
+    }
+
+    /// The only node that a member may use has come or changed.
+    pub(super) fn named_for_pairs(&mut self) -> bool {
+        let rests = matches!(self.pairs.waits, WaitSet::Parked(_));
+        if rests {
+            self.pairs.search.looks_elsewhere();
+            self.pairs.waits = WaitSet::Due;
+        }
+        rests
     }
 
     /// The offer has reached the application in the phase of pairs: nodes that have grown since may
@@ -154,12 +203,16 @@ impl Application {
     pub(super) fn begin_pairs(&mut self, baton: &Baton) {
         let growth = baton.books.nodes.growth();
         if matches!(self.pairs.waits, WaitSet::Parked(_)) {
+            // A node has more room, if only what another placement gave back.
             self.pairs.by_time = false;
             self.pairs.waits = WaitSet::Due;
-        } else if self.pairs.since == growth {
-            return;
+            self.pairs.search.looks_elsewhere();
         }
-        (self.pairs.search, self.pairs.since) = (Search::default(), growth);
+        // What a placement in the air gave back makes no node think otherwise.
+        if baton.books.nodes.may_hold_grown_since(self.pairs.since, &Resources::new()) {
+            self.pairs.search = Search::default();
+        }
+        self.pairs.since = growth;
     }
 
     /// The node refused the member, or has no room for it.
@@ -171,11 +224,11 @@ impl Application {
     ) {
         baton.books.allocations.remove(placement.allocation);
         let slot = placement.ask;
+        let key = self.ask_key(slot);
         if takes.in_place {
-            let key = self.ask_key(slot);
             self.pairs.search.refused_in_place(key, placement.node);
         } else {
-            self.pairs.search.refused_elsewhere();
+            self.pairs.search.refused_elsewhere(key);
         }
         if !placement.refusals.is_empty() {
             self.book.asks.ask_mut(slot).refusals_mut().reasons = placement.refusals.clone();
@@ -506,6 +559,7 @@ impl Application {
         let slot = self.book.asks.slot_of(entry.key())?;
         let pending = self.book.asks.take_back(slot, real);
         effects.pends(&pending);
+        self.pairs_changed();
         baton.books.unsettled.changed(entry.node);
         Some(slot)
     }
@@ -522,8 +576,6 @@ impl Application {
             let key = (old.created_ns, Arc::clone(&old.uuid));
             let group = Arc::clone(group);
             self.book.gang_mut().put_free(&group, key, placeholder);
-            self.pairs.search.returns();
-            self.pairs.waits = WaitSet::Due;
         }
     }
 
@@ -538,13 +590,35 @@ impl Application {
         let gang = self.book.gang_mut();
         gang.take_free(group, &(entry.created_ns, Arc::clone(&entry.uuid)));
         gang.end(group, end, 1);
+        self.pairs_changed();
         self.placeholders_fewer(group, effects);
     }
 
-    /// A placeholder is not placed any more, and its ask is pending again.
+    /// A placeholder is not placed any more, and its ask is pending again, perhaps as something else
+    /// than it was placed as.
     pub(super) fn leave_place(&mut self, entry: &Allocation) {
         if let (Some(group), Some(gang)) = (entry.spec.place_in(), &mut self.book.gang) {
             gang.take_free(group, &(entry.created_ns, Arc::clone(&entry.uuid)));
+            self.pairs_changed();
+        }
+    }
+
+    /// What was counted in this group, if in any, is one of this specification from now on.
+    pub(super) fn count_otherwise(
+        &mut self,
+        before: Option<&TaskGroup>,
+        spec: &AskSpec,
+        effects: &mut VisitEffects,
+    ) {
+        if before == spec.place_in() {
+            return;
+        }
+        if let Some(group) = spec.place_in() {
+            self.book.gang_mut().add(group, &spec.resources, 1);
+        }
+        if let Some(group) = before {
+            self.book.gang_mut().take_off(group, 1);
+            self.placeholders_fewer(group, effects);
         }
     }
 

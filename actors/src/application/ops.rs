@@ -96,7 +96,10 @@ impl Application {
             }
             Op::Release { which, cause } => self.release(&which, cause, baton, effects),
             Op::Remove => self.remove(baton, effects),
-            Op::WakeNamed(node) => effects.touched |= self.book.asks.wake_named(&node),
+            Op::WakeNamed(node) => {
+                effects.touched |= self.book.asks.wake_named(&node);
+                effects.touched |= self.named_for_pairs();
+            }
             Op::WakeNamedByReturn(node) => {
                 effects.touched |= self.book.asks.wake_named_by_return(&node);
             }

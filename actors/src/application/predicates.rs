@@ -123,6 +123,8 @@ impl Application {
         self.book.settled(id, (&resources, placeholder), baton.now_ns, &mut self.changes);
         if placeholder {
             self.placeholder_settled(id, baton);
+            // A member may take its place now.
+            effects.touched = true;
         }
         effects.delta.running += self.tell_changes(baton);
         baton.notices.append(&mut effects.discharged);
@@ -230,6 +232,9 @@ impl Application {
         if entry.takes().is_some() {
             self.book.waits_no_longer(id);
             self.part(&entry, baton);
+        }
+        self.pairs_changed();
+        if entry.takes().is_some() {
             return Some(Refund { ask, question, node_work });
         }
         self.book.refunded(id, &resources);

@@ -166,10 +166,13 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> AskSlot {
-        let Some(slot) = self.book.asks.slot_of(&spec.key) else {
-            if let Some(group) = spec.place_in() {
-                self.book.gang_mut().add(group, &spec.resources, 1);
-            }
+        // One that was asked for otherwise may turn out to be a placeholder, or to be none.
+        let slot = self.book.asks.slot_of(&spec.key);
+        let outstanding = slot.map(|slot| self.book.asks.ask(slot));
+        let outstanding = outstanding.filter(|ask| ask.outstanding > 0);
+        let counted = outstanding.and_then(|ask| ask.spec.place_in().cloned());
+        self.count_otherwise(counted.as_ref(), spec, effects);
+        let Some(slot) = slot else {
             let sequence = baton.books.arrival();
             return self.book.asks.put_allocated(Arc::clone(spec), baton.now_ns, sequence);
         };

@@ -250,10 +250,14 @@ impl Application {
     ) {
         let Some(entry) = baton.books.allocations.get(id) else { return };
         let (key, node) = (Arc::clone(entry.key()), Arc::clone(baton.books.nodes.id(entry.node)));
+        let counted = entry.spec.place_in().cloned();
         // Outstanding first, so that the ask is not dropped as done when its allocation leaves.
         if let Some(slot) = self.book.asks.slot_of(&key) {
             let pending = self.book.asks.give_back(slot);
             effects.pends(&pending);
+            self.pairs_changed();
+            let spec = Arc::clone(&self.book.asks.ask(slot).spec);
+            self.count_otherwise(counted.as_ref(), &spec, effects);
             if cause == Cause::RefusedForGood {
                 self.exclude(slot, node, baton, effects);
             }

@@ -35,8 +35,8 @@ pub struct Search {
     passed: Option<AskKey>,
     /// The nodes of placeholders that refused each member. Never iterated.
     refused: FxHashMap<AskKey, FxHashSet<NodeSlot>>,
-    /// Other nodes refuse the first member, too.
-    is_over: bool,
+    /// The member that no other node takes either, when it was the first.
+    nowhere: Option<AskKey>,
 }
 
 impl Search {
@@ -46,19 +46,26 @@ impl Search {
         self.returns();
     }
 
-    /// No other node takes the first member either.
-    pub fn refused_elsewhere(&mut self) {
-        self.is_over = true;
+    /// No other node takes the first member, which has this key, either.
+    pub fn refused_elsewhere(&mut self, member: AskKey) {
+        self.nowhere = Some(member);
     }
 
-    /// A member waits again that waited for an answer.
+    /// The first member is to be tried on other nodes again, as far as their predicates have not
+    /// refused it.
+    pub fn looks_elsewhere(&mut self) {
+        self.nowhere = None;
+    }
+
+    /// Members or free placeholders are others than before: all are looked at again, and what nodes
+    /// have said counts.
     pub fn returns(&mut self) {
         self.passed = None;
     }
 
     /// Whether anything was refused since it began.
     pub fn met_refusals(&self) -> bool {
-        !self.refused.is_empty() || self.is_over
+        !self.refused.is_empty() || self.nowhere.is_some()
     }
 
     fn is_refused(&self, member: &AskKey, node: NodeSlot) -> bool {
@@ -103,10 +110,7 @@ pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> Nex
         }
         search.passed = Some(key);
     }
-    if search.is_over {
-        return NextPair::Nothing;
-    }
-    let first = asks.next_member(None, has_free);
+    let first = asks.next_member(None, has_free).filter(|(key, _)| search.nowhere != Some(*key));
     let pair = first.and_then(|(_, ask)| {
         let (placeholder, _) = free(asks, ask, gang, books).next()?;
         Some(Pair { ask, placeholder })

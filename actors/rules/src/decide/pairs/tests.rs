@@ -60,9 +60,12 @@ impl World {
     }
 
     fn refuses(&self, ask: AskSlot, at: usize, search: &mut Search) {
+        search.refused_in_place(self.key(ask), self.nodes[at]);
+    }
+
+    fn key(&self, ask: AskSlot) -> AskKey {
         let ask = self.asks.ask(ask);
-        let key = AskKey::new(ask.priority, ask.created_ns, ask.sequence);
-        search.refused_in_place(key, self.nodes[at]);
+        AskKey::new(ask.priority, ask.created_ns, ask.sequence)
     }
 }
 
@@ -98,15 +101,20 @@ fn a_member_is_tried_with_every_placeholder_before_the_next_member_is() {
 fn the_first_member_goes_elsewhere_when_no_placeholder_will_do_for_any() {
     let mut world = World::new(&[of(2, 2)]);
     let first = world.wants("a", 0, of(1, 1));
-    world.wants("b", 0, of(1, 1));
+    let second = world.wants("b", 0, of(1, 1));
     let mut search = Search::default();
     while let NextPair::InPlace(pair) = world.next(&mut search) {
         world.refuses(pair.ask, 0, &mut search);
     }
     let NextPair::Elsewhere(pair) = world.next(&mut search) else { panic!("one is left") };
     assert_eq!(pair.ask, first);
-    search.refused_elsewhere();
+    let key = world.key(first);
+    search.refused_elsewhere(key);
     assert_eq!(world.next(&mut search), NextPair::Nothing);
+    // It is withdrawn: another one is the first.
+    world.asks.withdraw(first);
+    let NextPair::Elsewhere(pair) = world.next(&mut search) else { panic!("another is left") };
+    assert_eq!(pair.ask, second);
 }
 
 #[test]
