@@ -28,13 +28,17 @@ impl Endings {
         self.open.push((app, uuid, release.termination_type));
     }
 
-    /// Confirms the one of this number, counted round and round, or all.
-    pub(crate) fn confirm(&mut self, which: Option<usize>) -> Vec<Item> {
-        let confirmed = match which {
+    /// Confirms the one of this number, counted round and round, or all; as another type than they
+    /// were asked with, if `kind` says so.
+    pub(crate) fn confirm(&mut self, which: Option<usize>, kind: Option<i32>) -> Vec<Item> {
+        let mut confirmed = match which {
             _ if self.open.is_empty() => Vec::new(),
             Some(number) => vec![self.open.remove(number % self.open.len())],
             None => std::mem::take(&mut self.open),
         };
+        for (_, _, of) in &mut confirmed {
+            *of = kind.unwrap_or(*of);
+        }
         self.confirmed.extend(confirmed.iter().cloned());
         confirmed.iter().map(item).collect()
     }

@@ -1,4 +1,5 @@
-//! Plays the script in the file that `MONOCEROS_SCRIPT` names, for bug reports and bisection.
+//! Plays the script in the file that `MONOCEROS_SCRIPT` names, for bug reports and bisection; with
+//! predicates that are answered later, if `MONOCEROS_LATER` says how many may wait.
 
 use crate::script::Script;
 use crate::world::{How, play};
@@ -7,6 +8,15 @@ use crate::world::{How, play};
 fn a_given_script_is_played_alike_in_every_way() {
     let Some(path) = std::env::var_os("MONOCEROS_SCRIPT") else { return };
     let script = Script::parse(&std::fs::read_to_string(path).unwrap());
+    if let Ok(in_flight) = std::env::var("MONOCEROS_LATER") {
+        let in_flight = in_flight.parse().unwrap();
+        for how in [How::Later(in_flight), How::Dice(in_flight)] {
+            let played = play(&script, how);
+            println!("{}", played.text);
+            assert_eq!(played.wrong, Vec::<String>::new(), "{how:?}");
+        }
+        return;
+    }
     let plain = play(&script, How::Plain);
     println!("{}", plain.text);
     assert_eq!(plain.wrong, Vec::<String>::new());

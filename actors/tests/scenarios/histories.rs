@@ -15,8 +15,9 @@ use crate::script::{
 use crate::wire;
 use crate::world::{How, Played, play};
 
-/// How often, and from which seed, unless the environment says otherwise (`PROPTEST_CASES`,
-/// `PROPTEST_RNG_SEED`).
+/// How often, from which seed, and how hard it is tried to shorten what failed, unless the
+/// environment says otherwise (`PROPTEST_CASES`, `PROPTEST_RNG_SEED`,
+/// `PROPTEST_MAX_SHRINK_ITERS`).
 fn runner(cases: u32) -> TestRunner {
     let from_environment = Config::default();
     let is_given = |name| std::env::var_os(name).is_some();
@@ -28,14 +29,18 @@ fn runner(cases: u32) -> TestRunner {
             RngSeed::Fixed(20_240_229)
         },
         failure_persistence: None,
-        max_shrink_iters: 20_000,
+        max_shrink_iters: if is_given("PROPTEST_MAX_SHRINK_ITERS") {
+            from_environment.max_shrink_iters
+        } else {
+            20_000
+        },
         ..from_environment
     })
 }
 
 /// What a history is made of.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+pub(crate) struct Kind {
     /// Quantities are from here.
     extreme: bool,
     /// Less than so many steps.
@@ -45,10 +50,10 @@ struct Kind {
 /// The most that one item may say.
 const LARGEST: i64 = 1 << 53;
 
-const USUAL: Kind = Kind { extreme: false, steps: 140 };
-const EXTREME: Kind = Kind { extreme: true, steps: 80 };
+pub(crate) const USUAL: Kind = Kind { extreme: false, steps: 140 };
+pub(crate) const EXTREME: Kind = Kind { extreme: true, steps: 80 };
 
-fn amounts(kind: Kind, most: i64) -> BoxedStrategy<Amounts> {
+pub(crate) fn amounts(kind: Kind, most: i64) -> BoxedStrategy<Amounts> {
     let quantity = if kind.extreme {
         prop_oneof![
             4 => 0..=most,
@@ -74,25 +79,25 @@ fn amounts(kind: Kind, most: i64) -> BoxedStrategy<Amounts> {
 }
 
 const APPS: usize = 8;
-const KEYS: usize = 8;
-const NODES: usize = 6;
+pub(crate) const KEYS: usize = 8;
+pub(crate) const NODES: usize = 6;
 
 pub(crate) fn app() -> impl Strategy<Value = String> {
     (1..=APPS).prop_map(|number| format!("a{number}"))
 }
 
-fn key() -> impl Strategy<Value = String> {
+pub(crate) fn key() -> impl Strategy<Value = String> {
     (1..=KEYS).prop_map(|number| format!("k{number}"))
 }
 
-fn node() -> impl Strategy<Value = String> {
+pub(crate) fn node() -> impl Strategy<Value = String> {
     (1..=NODES).prop_map(|number| format!("n{number}"))
 }
 
-const LEAVES: [&str; 6] =
+pub(crate) const LEAVES: [&str; 6] =
     ["root.a", "root.b.x", "root.b.y", "root.c.x", "root.c.y", "root.default"];
 
-fn tree() -> impl Strategy<Value = Vec<QueueWords>> {
+pub(crate) fn tree() -> impl Strategy<Value = Vec<QueueWords>> {
     let paths = ["root.a", "root.b", "root.b.x", "root.b.y", "root.c", "root.c.x", "root.c.y"];
     let queue = |path: &'static str| {
         let small = Kind { extreme: false, steps: 0 };
@@ -279,7 +284,7 @@ fn made_valid(mut queues: Vec<QueueWords>) -> Vec<QueueWords> {
     queues
 }
 
-fn wish(kind: Kind) -> impl Strategy<Value = Wish> {
+pub(crate) fn wish(kind: Kind) -> impl Strategy<Value = Wish> {
     let many = if kind.extreme { 1_000..=1_024 } else { 0..=1 };
     let repeat = prop_oneof![12 => Just(1), 7 => 2..=5, 1 => many];
     let created = prop_oneof![
@@ -307,7 +312,7 @@ fn wish(kind: Kind) -> impl Strategy<Value = Wish> {
         })
 }
 
-fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {
+pub(crate) fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {
     let held = prop::collection::vec(wish(kind), 0..2);
     (
         node(),
@@ -336,11 +341,11 @@ fn node_words(kind: Kind) -> impl Strategy<Value = NodeWords> {
 }
 
 /// What an `Allocation` message can say.
-fn as_allocation(wish: Wish) -> Wish {
+pub(crate) fn as_allocation(wish: Wish) -> Wish {
     Wish { repeat: 1, timeout_ms: 0, ..wish }
 }
 
-fn which() -> impl Strategy<Value = Which> {
+pub(crate) fn which() -> impl Strategy<Value = Which> {
     prop_oneof![
         4 => key().prop_map(Which::Key),
         4 => key().prop_map(Which::Uuid),
@@ -349,7 +354,7 @@ fn which() -> impl Strategy<Value = Which> {
     ]
 }
 
-fn node_item(kind: Kind) -> impl Strategy<Value = Item> {
+pub(crate) fn node_item(kind: Kind) -> impl Strategy<Value = Item> {
     node_words(kind).prop_map(Item::Node)
 }
 
@@ -371,7 +376,7 @@ fn app_item() -> impl Strategy<Value = Item> {
     })
 }
 
-fn item(kind: Kind) -> impl Strategy<Value = Item> {
+pub(crate) fn item(kind: Kind) -> impl Strategy<Value = Item> {
     let stopped = TerminationType::StoppedByRm as i32;
     let kinds = prop_oneof![
         6 => Just(stopped),
@@ -434,7 +439,7 @@ pub(crate) fn there() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// How nodes are ordered.
-fn order() -> impl Strategy<Value = Step> {
+pub(crate) fn order() -> impl Strategy<Value = Step> {
     (any::<bool>(), 0..3_i64, 0..3_i64).prop_map(|(packs, vcore, memory)| {
         let policy = if packs { "binpacking" } else { "fair" };
         let weights = [("vcore".to_owned(), vcore), ("memory".to_owned(), memory)];
@@ -443,7 +448,7 @@ fn order() -> impl Strategy<Value = Step> {
 }
 
 /// Another configuration.
-fn reload() -> impl Strategy<Value = Vec<Step>> {
+pub(crate) fn reload() -> impl Strategy<Value = Vec<Step>> {
     (order(), other_tree()).prop_map(|(order, queues)| {
         let queues = queues.into_iter().map(Step::Queue);
         [Step::Forget, order].into_iter().chain(queues).chain([Step::Reload]).collect()
@@ -546,7 +551,7 @@ pub(crate) fn with_end(head: Vec<Step>, steps: Vec<Step>) -> Script {
     Script(all)
 }
 
-fn holds_true(script: &Script) -> Result<(), TestCaseError> {
+pub(crate) fn holds_true(script: &Script) -> Result<(), TestCaseError> {
     let plain = play(script, How::Plain);
     prop_assert_eq!(&plain.wrong, &Vec::<String>::new());
     prop_assert!(!plain.text.contains("resync"), "a partition was lost");
@@ -617,7 +622,7 @@ fn rush(may_change: bool, reloads: bool) -> impl Strategy<Value = Script> {
 }
 
 /// Items of one kind make one message.
-fn kind_of(item: &Item) -> u8 {
+pub(crate) fn kind_of(item: &Item) -> u8 {
     match item {
         Item::App { .. } | Item::RemoveApp(_) => 0,
         Item::Node(_)
@@ -632,7 +637,7 @@ fn kind_of(item: &Item) -> u8 {
 
 /// Where a step meets offers under way, the way of running may decide who comes first; but each
 /// way is the same every time, and keeps its promises.
-fn survives(script: &Script, ways: &[How]) -> Result<(), TestCaseError> {
+pub(crate) fn survives(script: &Script, ways: &[How]) -> Result<(), TestCaseError> {
     for how in ways {
         let played = play(script, *how);
         prop_assert_eq!(&played.wrong, &Vec::<String>::new(), "{:?}", how);

@@ -166,6 +166,8 @@ impl Judge {
                 if self.strict && !self.nodes.contains(&live.node) {
                     self.wrong.push(format!("{id:?} is on an unknown node"));
                 }
+                // What had its name before is gone, and so is what was told of that.
+                self.ending.remove(&id);
                 if self.live.insert(id.clone(), live).is_some() && self.strict {
                     self.wrong.push(format!("{id:?} is placed twice"));
                 }

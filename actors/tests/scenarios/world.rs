@@ -22,6 +22,7 @@ use monoceros_rules::values::resources::Resources;
 use crate::ear::{Answer, Ear, Predicates, Word};
 use crate::ending::Endings;
 use crate::judge::Judge;
+use crate::picture::{Picture, Submitted};
 use crate::script::{Amounts, Item, QueueWords, Script, Show, Step};
 use crate::wire::{self, Message};
 
@@ -148,6 +149,8 @@ struct Side {
     ear: Arc<Ear>,
     judge: Judge,
     endings: Endings,
+    /// Its applications, as it submitted them.
+    known: Submitted,
     /// Ears of earlier sessions, which must hear nothing more.
     deaf: Vec<Arc<Ear>>,
     /// Its partition was lost: nothing can be compared until it registers again.
@@ -219,13 +222,14 @@ impl World {
                     self.settle().await;
                 }
             }
-            Step::Confirm(which) => {
-                let items = self.side().await.endings.confirm(*which);
-                self.say(&items).await;
+            Step::Recover(number) => self.recover(*number).await,
+            Step::Confirm { which, kind, waits } => {
+                let items = self.side().await.endings.confirm(*which, *kind);
+                self.say(&items, *waits).await;
             }
             Step::ConfirmAgain(number) => {
                 let items = self.side().await.endings.confirm_again(*number);
-                self.say(&items).await;
+                self.say(&items, true).await;
             }
             Step::Refuse { key, node } => self.answer(key, node, Some(Answer::Refuses)).await,
             Step::Explode { key, node } => self.answer(key, node, Some(Answer::Panics)).await,
@@ -271,8 +275,14 @@ impl World {
                     control.set_predicates(monoceros_actors::Predicates::Remote { in_flight });
                     ear.predicates().dice = matches!(self.how, How::Dice(_));
                 }
-                let (judge, endings, deaf) = <(Judge, Endings, Vec<_>)>::default();
-                let side = Side { ear, judge, endings, deaf, is_lost: false };
+                let side = Side {
+                    ear,
+                    judge: Judge::default(),
+                    endings: Endings::default(),
+                    known: Submitted::default(),
+                    deaf: Vec::new(),
+                    is_lost: false,
+                };
                 if let Some(old) = self.sides.insert(self.present.clone(), side) {
                     old.ear.take();
                     let deaf = old.deaf.into_iter().chain([old.ear]).collect();
@@ -372,16 +382,47 @@ impl World {
         }
     }
 
-    /// Sends these items, if there are any, and waits.
-    async fn say(&mut self, items: &[Item]) {
+    /// Sends these items, if there are any, and perhaps waits.
+    async fn say(&mut self, items: &[Item], waits: bool) {
         if !items.is_empty() {
-            self.send(items, true).await;
-            self.settle().await;
+            self.send(items, waits).await;
+            if waits {
+                self.settle().await;
+            }
+        }
+    }
+
+    /// The RM registers again and brings back what it knows; what runs then is charged as before.
+    async fn recover(&mut self, number: u64) {
+        self.settle().await;
+        let partition = format!("[{}]default", self.present);
+        let side = self.side().await;
+        let (known, predicates) = (side.known.clone(), side.ear.predicates().clone());
+        let Ok(facts) = self.scheduler.facts(&partition).await else { return };
+        let nodes = self.scheduler.nodes(&partition).await.unwrap();
+        let mut picture = Picture::of(&facts, &nodes, &known, number);
+        self.register().await;
+        *self.side().await.ear.predicates() = predicates;
+        for item in picture.applications() {
+            self.say(&[item], true).await;
+        }
+        picture.keeps_active(&self.scheduler.facts(&partition).await.unwrap());
+        for item in picture.nodes_and_allocations() {
+            self.say(&[item], true).await;
+        }
+        let after = self.scheduler.facts(&partition).await.unwrap();
+        self.played.wrong.extend(picture.differs_from(&after));
+        for item in picture.asks() {
+            self.say(&[item], true).await;
         }
     }
 
     async fn send(&mut self, items: &[Item], waits: bool) {
-        self.side().await.judge.says(items, waits);
+        let side = self.side().await;
+        side.judge.says(items, waits);
+        for item in items {
+            side.known.says(item);
+        }
         let sent = send(&self.scheduler, &self.present, items).await;
         if let Err(error) = sent {
             self.note(&format!("error: {error}"));
@@ -404,6 +445,7 @@ impl World {
             for word in &words {
                 side.judge.hears(word);
                 side.endings.hears(word);
+                side.known.hears(word);
                 let prefix = if many { format!("{rm}: ") } else { String::new() };
                 writeln!(self.played.text, "{prefix}{}", brief(&word.to_string())).unwrap();
             }

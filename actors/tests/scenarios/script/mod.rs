@@ -20,6 +20,7 @@
 //! ask a2 r1 vcore=1 group=workers                                     a member of it
 //! confirm 0                                                           the first release not yet confirmed
 //! confirm *                                                           all of them, in one message
+//! confirm 0 as TIMEOUT                                                the first, with another type
 //! confirm-again 0                                                     one that was confirmed before
 //! ask a1 k6 vcore=1 &                                                 the next line does not wait
 //! ask - k1 vcore=1                                                    an id or key `-` is empty
@@ -31,6 +32,13 @@
 //! forget                                   the queues and the order of nodes written so far
 //! queue root.b max vcore=2
 //! reload
+//! ```
+//!
+//! An RM that has lost its scheduler registers again and brings back what it knows: nodes, active
+//! applications, what runs and what is pending. The number says in which order.
+//!
+//! ```text
+//! recover 7
 //! ```
 //!
 //! What these words cannot say is written as the text of a configuration, on one line, which counts
@@ -220,6 +228,9 @@ pub(crate) enum Step {
     Reload,
     /// The partition of the present RM enters a state.
     State(String),
+    /// The present RM registers again and brings back all that it knows, in an order that the
+    /// number decides.
+    Recover(u64),
     /// The present RM leaves.
     Leave,
     Send {
@@ -228,7 +239,12 @@ pub(crate) enum Step {
     },
     /// The RM confirms a release that the scheduler asked for and that it has not confirmed yet: the
     /// one of this number, counted round and round; `None` all of them.
-    Confirm(Option<usize>),
+    Confirm {
+        which: Option<usize>,
+        /// Another termination type than the one that it was asked with.
+        kind: Option<i32>,
+        waits: bool,
+    },
     /// The RM repeats one of its confirmations.
     ConfirmAgain(usize),
     /// The predicate says no; `*` is any ask or node.
@@ -299,6 +315,8 @@ fn a_script_reads_what_it_writes() {
         release a1 * as TIMEOUT
         confirm 3
         confirm *
+        confirm 2 as TIMEOUT &
+        confirm * &
         confirm-again 0
         release a1 key=k1
         release a1 uuid=k1#2 as 77
@@ -317,6 +335,7 @@ fn a_script_reads_what_it_writes() {
         forget
         reload
         state Draining
+        recover 7
         leave
     ";
     let script = Script::parse(text);

@@ -108,10 +108,19 @@ fn step(line: &str) -> Step {
         "reload" => Step::Reload,
         "state" => Step::State(words.text()),
         "leave" => Step::Leave,
-        "confirm" => Step::Confirm(match words.next() {
-            "*" => None,
-            word => Some(words.number(word)),
-        }),
+        "recover" => {
+            let word = words.next();
+            Step::Recover(words.number(word))
+        }
+        "confirm" => {
+            let which = match words.next() {
+                "*" => None,
+                word => Some(words.number(word)),
+            };
+            let kind = words.words.peek().is_some_and(|word| *word == "as");
+            let kind = kind.then(|| self::kind(&mut words));
+            Step::Confirm { which, kind, waits: !words.takes("&") }
+        }
         "confirm-again" => {
             let word = words.next();
             Step::ConfirmAgain(words.number(word))

@@ -200,8 +200,17 @@ impl fmt::Display for Step {
                 }
                 f.write_str(if *waits { "" } else { " &" })
             }
-            Self::Confirm(None) => f.write_str("confirm *"),
-            Self::Confirm(Some(number)) => write!(f, "confirm {number}"),
+            Self::Recover(number) => write!(f, "recover {number}"),
+            Self::Confirm { which, kind, waits } => {
+                match which {
+                    None => f.write_str("confirm *")?,
+                    Some(number) => write!(f, "confirm {number}")?,
+                }
+                if let Some(kind) = kind {
+                    write!(f, " as {}", kind_name(*kind))?;
+                }
+                f.write_str(if *waits { "" } else { " &" })
+            }
             Self::ConfirmAgain(number) => write!(f, "confirm-again {number}"),
             Self::Refuse { key, node } => write!(f, "refuse {key} {node}"),
             Self::Explode { key, node } => write!(f, "explode {key} {node}"),

@@ -1,0 +1,328 @@
+//! Random histories of gangs: placeholders and members in any order, announced rightly or wrongly,
+//! confirmed in any order, twice, as something else or never, while asks are withdrawn, sizes
+//! change, nodes come and go, time passes and the scheduler is lost.
+
+use std::time::Duration;
+
+use monoceros_proto::si::v1::TerminationType;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+
+use crate::histories::{
+    LEAVES, USUAL, holds_true, item, key, kind_of, node, node_item, order, reload, run, survives,
+    tree, with_end,
+};
+use crate::script::{Amounts, Item, NodeWords, Script, Step, Which, Wish};
+use crate::world::How;
+
+/// Few enough that most of what is said is about something that is there.
+const APPS: usize = 4;
+
+/// Long enough for the placeholders of whoever says no time of his own.
+const BY_DEFAULT: Duration = Duration::from_secs(15 * 60);
+
+fn app() -> impl Strategy<Value = String> {
+    (1..=APPS).prop_map(|number| format!("a{number}"))
+}
+
+fn group() -> impl Strategy<Value = String> {
+    prop::sample::select(&["x", "x", "y"][..]).prop_map(str::to_owned)
+}
+
+fn size() -> impl Strategy<Value = Amounts> {
+    let memory = prop_oneof![4 => Just(None), 1 => (1..=3_i64).prop_map(Some)];
+    (1..=3_i64, memory).prop_map(|(vcore, memory)| {
+        let memory = memory.map(|quantity| ("memory".to_owned(), quantity));
+        Amounts([("vcore".to_owned(), vcore)].into_iter().chain(memory).collect())
+    })
+}
+
+fn gang_app(gang: impl Strategy<Value = Amounts>) -> impl Strategy<Value = Item> {
+    let style = prop::sample::select(&["", "Soft", "Hard"][..]);
+    let timeout = prop_oneof![2 => Just(0_i64), 3 => 1..8_000_i64];
+    // Some gangs are older than the scheduler, and some so old that their time is over.
+    let created = prop_oneof![
+        8 => Just(None),
+        1 => (990..1_010_i64).prop_map(|s| Some(s.to_string())),
+        1 => Just(Some("long-ago".to_owned())),
+    ];
+    let leaf = prop::sample::select(&LEAVES[..]);
+    (app(), leaf, gang, style, timeout, created).prop_map(
+        |(id, queue, gang, style, timeout_ms, created)| Item::App {
+            id,
+            queue: queue.to_owned(),
+            user: "ada".to_owned(),
+            groups: String::new(),
+            tags: created
+                .map(|at| ("yunikorn.apache.org/creationTime".to_owned(), at))
+                .into_iter()
+                .collect(),
+            partition: String::new(),
+            gang,
+            style: style.to_owned(),
+            timeout_ms,
+        },
+    )
+}
+
+/// A placeholder of the group, or a member of it.
+fn of_group(app: &str, key: &str, amounts: &Amounts, group: &str, is_placeholder: bool) -> Wish {
+    let mut wish = Wish::of(app, key, amounts.clone());
+    if is_placeholder {
+        wish.placeholder = Some(group.to_owned());
+    } else {
+        group.clone_into(&mut wish.group);
+    }
+    wish
+}
+
+/// A gang as an RM submits it, with members that fit their places or not, all in any order.
+fn gang() -> impl Strategy<Value = Vec<Item>> {
+    let places = (1..=4_usize, size());
+    let members = prop::collection::vec(prop::option::weighted(0.3, size()), 0..=5);
+    let announced = prop_oneof![4 => Just(0_i64), 1 => Just(1), 1 => Just(-1)];
+    (places, members, group(), announced, any::<bool>())
+        .prop_flat_map(|((n_places, size), members, group, more, is_unified)| {
+            let n = i64::try_from(n_places).unwrap();
+            let all = size.0.iter().map(|(name, quantity)| (name.clone(), quantity * n + more));
+            let all = Amounts(all.filter(|(_, quantity)| *quantity > 0).collect());
+            gang_app(Just(all)).prop_flat_map(move |app| {
+                let Item::App { id, .. } = &app else { unreachable!("it is an application") };
+                let item = |wish| if is_unified { Item::Request(wish) } else { Item::Ask(wish) };
+                let places = (1..=n_places)
+                    .map(|number| item(of_group(id, &format!("k{number}"), &size, &group, true)));
+                let members = members.iter().zip(5..).map(|(own, number)| {
+                    let amounts = own.as_ref().unwrap_or(&size);
+                    item(of_group(id, &format!("k{number}"), amounts, &group, false))
+                });
+                let asks: Vec<Item> = places.chain(members).collect();
+                (Just(app.clone()), Just(asks).prop_shuffle())
+            })
+        })
+        .prop_map(|(app, asks)| [app].into_iter().chain(asks).collect())
+}
+
+/// A single wish of an application that may be there.
+fn wish() -> impl Strategy<Value = Wish> {
+    let repeat = prop_oneof![5 => Just(1), 1 => 2..=3];
+    let kind = prop_oneof![3 => Just(Some(true)), 4 => Just(Some(false)), 1 => Just(None)];
+    let required = prop::option::weighted(0.08, node());
+    let created = prop_oneof![12 => Just(None), 1 => (0..2_000_i64).prop_map(Some)];
+    (
+        app(),
+        key(),
+        size(),
+        group(),
+        repeat,
+        kind,
+        (prop_oneof![4 => Just(0), 1 => -2..=2], required, created),
+    )
+        .prop_map(|(app, key, amounts, group, repeat, kind, (priority, required, created))| {
+            let wish = match kind {
+                None => Wish::of(&app, &key, amounts),
+                Some(is_placeholder) => of_group(&app, &key, &amounts, &group, is_placeholder),
+            };
+            let created = created.map(|at| at.to_string());
+            Wish { repeat, priority, required, created, ..wish }
+        })
+}
+
+fn kinds() -> impl Strategy<Value = i32> {
+    prop_oneof![
+        6 => Just(TerminationType::StoppedByRm as i32),
+        2 => Just(TerminationType::Timeout as i32),
+        2 => Just(TerminationType::PlaceholderReplaced as i32),
+        2 => Just(TerminationType::SchedulingFailedOnRm as i32),
+        1 => Just(TerminationType::PreemptedByScheduler as i32),
+        1 => Just(0),
+    ]
+}
+
+fn one() -> impl Strategy<Value = Item> {
+    let unified = |wish: Wish| Wish { repeat: 1, ..wish };
+    let recovered = |(wish, uuid): (Wish, String)| Wish { uuid, repeat: 1, ..wish };
+    let which = prop_oneof![
+        5 => key().prop_map(Which::Key),
+        5 => key().prop_map(Which::Uuid),
+        2 => (key(), 1..4).prop_map(|(key, number)| Which::Uuid(format!("{key}#{number}"))),
+        1 => Just(Which::All),
+    ];
+    let stopped = TerminationType::StoppedByRm as i32;
+    let other = prop_oneof![1 => Just(stopped), 1 => Just(TerminationType::Timeout as i32)];
+    prop_oneof![
+        30 => wish().prop_map(Item::Ask),
+        14 => wish().prop_map(unified).prop_map(Item::Request),
+        4 => (wish().prop_map(unified), node()).prop_map(|(wish, node)| Item::Exists(wish, node)),
+        3 => ((wish(), key()).prop_map(recovered), node())
+            .prop_map(|(wish, node)| Item::Exists(wish, node)),
+        14 => (app(), which, kinds()).prop_map(|(app, which, kind)| Item::Release {
+            app,
+            which,
+            kind,
+        }),
+        5 => (app(), prop_oneof![6 => key(), 1 => Just(String::new())], other)
+            .prop_map(|(app, key, kind)| Item::Withdraw { app, key, kind }),
+        3 => app().prop_map(Item::RemoveApp),
+        2 => gang_app(size()),
+        // Nodes, above all, and whatever else there is.
+        20 => item(USUAL),
+        3 => node().prop_map(Item::RemoveNode),
+        5 => node_item(USUAL),
+    ]
+}
+
+fn confirms(waits: bool) -> impl Strategy<Value = Step> {
+    let one = prop_oneof![3 => Just(0_usize), 2 => 0..6_usize].prop_map(Some);
+    let kind = prop::option::weighted(0.15, kinds());
+    prop_oneof![
+        8 => (one, kind).prop_map(move |(which, kind)| Step::Confirm { which, kind, waits }),
+        2 => Just(Step::Confirm { which: None, kind: None, waits }),
+        1 => (0..6_usize).prop_map(Step::ConfirmAgain),
+    ]
+}
+
+fn time() -> impl Strategy<Value = Step> {
+    let some = &[1_u64, 1_000, 2_500, 8_000, 31_000];
+    prop_oneof![
+        9 => prop::sample::select(&some[..]).prop_map(Duration::from_millis),
+        1 => Just(BY_DEFAULT),
+    ]
+    .prop_map(Step::Wait)
+}
+
+fn send(item: Item) -> Step {
+    Step::Send { items: vec![item], waits: true }
+}
+
+fn refusals() -> impl Strategy<Value = Option<Step>> {
+    prop_oneof![
+        2 => Just(None),
+        1 => (10..60_u8, any::<u64>())
+            .prop_map(|(percent, seed)| Some(Step::RefuseSome { percent, seed })),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    prop_oneof![
+        8 => gang().prop_map(|items| items.into_iter().map(send).collect()),
+        45 => one().prop_map(|item| vec![send(item)]),
+        30 => confirms(true).prop_map(|step| vec![step]),
+        6 => time().prop_map(|step| vec![step]),
+        1 => reload(),
+        1 => any::<u8>().prop_map(|number| vec![Step::Recover(number.into())]),
+    ]
+}
+
+fn history() -> impl Strategy<Value = Script> {
+    let there = prop::collection::vec(node_item(USUAL), 2..8);
+    let first = prop::collection::vec(gang(), 1..4);
+    let steps = prop::collection::vec(steps(), 0..60);
+    (order(), tree(), refusals(), there, (first, steps)).prop_map(
+        |(order, queues, refusals, there, (first, steps))| {
+            let queues = queues.into_iter().map(Step::Queue);
+            let there = there.into_iter().chain(first.into_iter().flatten()).map(send);
+            let head = [order].into_iter().chain(queues).chain(refusals).chain(there).collect();
+            with_end(head, steps.into_iter().flatten().collect())
+        },
+    )
+}
+
+/// Messages of several items, one behind the other without waiting; predicates change their mind, if
+/// they `may_change`. At the end they pass, and nothing that could be placed is left waiting.
+fn rush(may_change: bool) -> impl Strategy<Value = Script> {
+    let items = prop_oneof![2 => gang(), 5 => prop::collection::vec(one(), 1..6)];
+    let items = items.prop_map(|items| {
+        let of = kind_of(&items[0]);
+        let mut parts = vec![Vec::new()];
+        let mut last = of;
+        for item in items {
+            let kind = kind_of(&item);
+            if kind != last {
+                parts.push(Vec::new());
+                last = kind;
+            }
+            parts.last_mut().expect("there is one").push(item);
+        }
+        parts
+    });
+    let say = (items, prop::bool::weighted(0.2)).prop_map(|(parts, waits)| {
+        let parts = parts.into_iter().filter(|items| !items.is_empty());
+        parts.map(|items| Step::Send { items, waits }).collect()
+    });
+    let asked = || {
+        let any = || Just("*".to_owned());
+        (prop_oneof![4 => key(), 1 => any()], prop_oneof![4 => node(), 1 => any()])
+    };
+    let mind = prop_oneof![
+        2 => asked().prop_map(|(key, node)| Step::Refuse { key, node }),
+        1 => asked().prop_map(|(key, node)| Step::Waver { key, node }),
+        2 => asked().prop_map(|(key, node)| Step::Allow { key, node }),
+    ];
+    let mind = if may_change { mind.boxed() } else { Just(Step::Settle).boxed() };
+    let single = prop_oneof![
+        14 => prop::bool::weighted(0.3).prop_flat_map(confirms),
+        4 => mind,
+        3 => time(),
+        1 => Just(Step::Settle),
+        1 => any::<u8>().prop_map(|number| Step::Recover(number.into())),
+    ];
+    let steps = prop_oneof![30 => say, 22 => single.prop_map(|step| vec![step]), 1 => reload()];
+    let there = prop::collection::vec(node_item(USUAL), 2..8);
+    let steps = prop::collection::vec(steps, 0..40);
+    (tree(), there, steps, any::<bool>()).prop_map(|(queues, there, steps, by_time)| {
+        let queues = queues.into_iter().map(Step::Queue);
+        let there = there.into_iter().map(|item| Step::Send { items: vec![item], waits: false });
+        let mut steps: Vec<Step> = steps.into_iter().flatten().collect();
+        steps.extend([Step::Settle, Step::Allow { key: "*".to_owned(), node: "*".to_owned() }]);
+        if by_time {
+            // The longest that an ask waits for its next try.
+            steps.push(Step::Wait(Duration::from_secs(30)));
+        } else {
+            // Whatever is said of a node may make it pass.
+            let touch = |number: usize| {
+                let id = format!("n{number}");
+                send(Item::Resize(NodeWords { id, ..NodeWords::default() }))
+            };
+            steps.extend((1..=6).map(touch));
+        }
+        steps.push(Step::Quiet);
+        with_end(queues.chain(there).collect(), steps)
+    })
+}
+
+fn survives_at_once(script: &Script) -> Result<(), TestCaseError> {
+    survives(script, &[How::Plain, How::OneAtATime])
+}
+
+fn survives_watched(script: &Script) -> Result<(), TestCaseError> {
+    survives(script, &[How::Plain, How::OneAtATime, How::Watched])
+}
+
+fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
+    survives(script, &[How::Later(1), How::Later(64), How::Dice(1), How::Dice(64)])
+}
+
+#[test]
+fn any_history_of_gangs_is_that_of_a_full_search_and_ends_at_zero() {
+    run(40, history(), holds_true);
+}
+
+#[test]
+fn gangs_in_haste_break_nothing() {
+    run(15, rush(false), survives_watched);
+}
+
+#[test]
+fn gangs_whose_predicates_change_their_mind_break_nothing() {
+    run(15, rush(true), survives_at_once);
+}
+
+#[test]
+fn gangs_whose_predicates_are_answered_later_break_nothing() {
+    run(15, rush(true), survives_late_answers);
+}
+
+#[test]
+fn no_history_of_gangs_breaks_what_waits_for_its_predicate() {
+    run(10, history(), survives_late_answers);
+}
