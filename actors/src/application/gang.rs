@@ -241,10 +241,14 @@ impl Application {
         }
     }
 
-    /// The node of a placeholder has answered that it does not take the member.
-    pub(super) fn refused_in_place(&mut self, slot: AskSlot, node: NodeSlot) {
+    /// It was answered that the member cannot take a place: on this node of a placeholder, or on no
+    /// other node.
+    pub(super) fn pair_fails(&mut self, slot: AskSlot, in_place: Option<NodeSlot>) {
         let key = self.ask_key(slot);
-        self.pairs.search.refused_in_place(key, node);
+        match in_place {
+            Some(node) => self.pairs.search.refused_in_place(key, node),
+            None => self.pairs.search.refused_elsewhere(key),
+        }
         self.pairs.waits = WaitSet::Due;
     }
 

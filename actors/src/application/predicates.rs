@@ -88,8 +88,15 @@ impl Application {
                 tracing::error!(application = %self.book.id, question = number, ?verdict,
                     "no answer that makes sense, taken as a refusal for now");
                 baton.tally.predicate_unanswered();
-                if let Some((slot, question)) = self.refund(number, baton, effects) {
-                    self.park_refused(slot, asked_at(&question), baton);
+                let pair = Self::pair_of(number, baton);
+                match (self.refund(number, baton, effects), pair) {
+                    (Some((slot, _)), Some((takes, node))) => {
+                        self.pair_fails(slot, takes.in_place.then_some(node));
+                    }
+                    (Some((slot, question)), None) => {
+                        self.park_refused(slot, asked_at(&question), baton);
+                    }
+                    (None, _) => {}
                 }
             }
         }
@@ -160,13 +167,11 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> Option<AskSlot> {
-        let pair = baton.books.unsettled.get(number).map(|question| question.allocation);
-        let pair = pair.and_then(|id| baton.books.allocations.get(id));
-        let pair = pair.map(|entry| (entry.pairing, entry.node));
+        let pair = Self::pair_of(number, baton);
         let (slot, question) = self.refund(number, baton, effects)?;
         baton.tally.refused();
-        if let Some((Pairing::Takes { in_place: true, .. }, node)) = pair {
-            self.refused_in_place(slot, node);
+        if let Some((Takes { in_place: true, .. }, node)) = pair {
+            self.pair_fails(slot, Some(node));
             return None;
         }
         self.note_reasons(slot, reasons);
@@ -178,6 +183,18 @@ impl Application {
         let widest = baton.books.unsettled.widest;
         self.trying(slot, question.growth, baton).refused_by(&question.candidates, widest);
         Some(slot)
+    }
+
+    /// The place that a placement is to take, and its node, if it is to take one.
+    fn pair_of(number: u64, baton: &Baton) -> Option<(Takes, NodeSlot)> {
+        let question = baton.books.unsettled.get(number)?;
+        let entry = baton.books.allocations.get(question.allocation)?;
+        match entry.pairing {
+            Pairing::Takes { placeholder, in_place } => {
+                Some((Takes { placeholder, in_place }, entry.node))
+            }
+            _ => None,
+        }
     }
 
     /// Keeps what predicates said of an ask, for when no node will have it.

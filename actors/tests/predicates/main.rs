@@ -7,6 +7,7 @@ mod shim;
 mod answers;
 mod cancelling;
 mod exclusions;
+mod gangs;
 mod holding;
 mod refusals;
 mod starting;

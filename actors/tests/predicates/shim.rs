@@ -69,8 +69,17 @@ impl ResourceManagerCallback for Shim {
     fn update_allocation(&self, response: si::AllocationResponse) {
         let placed = |new: si::Allocation| format!("{} on {}", new.uuid, new.node_id);
         self.hear(response.new.into_iter().map(placed));
-        let released = |gone: si::AllocationRelease| format!("{} released", gone.uuid);
+        let released = |gone: si::AllocationRelease| {
+            let how = match gone.termination_type() {
+                TerminationType::PlaceholderReplaced => "is to give way",
+                TerminationType::Timeout => "is to end",
+                _ => "released",
+            };
+            format!("{} {how}", gone.uuid)
+        };
         self.hear(response.released.into_iter().map(released));
+        let given_up = |ask: si::AllocationAskRelease| format!("{} given up", ask.allocation_key);
+        self.hear(response.released_asks.into_iter().map(given_up));
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
@@ -92,13 +101,14 @@ impl ResourceManagerCallback for Shim {
                 0..=4 => nodes.join(" "),
                 more => format!("{more} nodes"),
             };
-            format!("{} {}? {nodes}", question.id.0, question.key)
+            let how = if question.allocate { "" } else { " in place" };
+            format!("{} {}? {nodes}{how}", question.id.0, question.key)
         });
         self.hear(words);
         assert!(!self.panics.load(Ordering::Acquire), "the test panics");
         for question in questions {
             *self.sink.lock().unwrap() = Some(question.answers.clone());
-            assert!(question.allocate && !question.nodes.is_empty());
+            assert!(!question.nodes.is_empty());
             let before = self.open.lock().unwrap().insert(question.id.0, question);
             assert!(before.is_none(), "a question is asked once");
         }
@@ -265,12 +275,27 @@ impl World {
     }
 
     pub(crate) async fn app_in(&self, partition: &str, id: &str, queue: &str) {
+        let partition_name = partition.to_owned();
+        self.submit(id, queue, si::AddApplicationRequest { partition_name, ..Default::default() })
+            .await;
+    }
+
+    /// An application whose placeholders want so much together, and may wait for so long.
+    pub(crate) async fn gang(&self, id: &str, queue: &str, vcore: i64, timeout_ms: i64) {
+        let gang = si::AddApplicationRequest {
+            placeholder_ask: Some(resource(vcore)),
+            execution_timeout_milli_seconds: timeout_ms,
+            ..Default::default()
+        };
+        self.submit(id, queue, gang).await;
+    }
+
+    async fn submit(&self, id: &str, queue: &str, new: si::AddApplicationRequest) {
         let new = si::AddApplicationRequest {
             application_id: id.to_owned(),
             queue_name: queue.to_owned(),
-            partition_name: partition.to_owned(),
             ugi: Some(si::UserGroupInformation { user: "ada".to_owned(), groups: Vec::new() }),
-            ..Default::default()
+            ..new
         };
         let rm_id = "rm".to_owned();
         let request = si::ApplicationRequest { rm_id, new: vec![new], ..Default::default() };
@@ -287,6 +312,17 @@ impl World {
 
     pub(crate) async fn ask(&self, app: &str, key: &str, vcore: i64) {
         self.ask_for(si::AllocationAsk { max_allocations: 1, ..ask(app, key, vcore) }).await;
+    }
+
+    /// A placeholder of the task group `g`, or a member of it.
+    pub(crate) async fn ask_in_gang(&self, app: &str, key: &str, vcore: i64, placeholder: bool) {
+        self.ask_for(si::AllocationAsk {
+            max_allocations: 1,
+            task_group_name: "g".to_owned(),
+            placeholder,
+            ..ask(app, key, vcore)
+        })
+        .await;
     }
 
     pub(crate) async fn ask_many(&self, app: &str, key: &str, vcore: i64, times: i32) {
