@@ -171,12 +171,12 @@ fn one() -> impl Strategy<Value = Item> {
     ]
 }
 
+/// A confirmation of one release.
 fn confirms(waits: bool) -> impl Strategy<Value = Step> {
     let one = prop_oneof![3 => Just(0_usize), 2 => 0..6_usize].prop_map(Some);
     let kind = prop::option::weighted(0.15, kinds());
     prop_oneof![
         8 => (one, kind).prop_map(move |(which, kind)| Step::Confirm { which, kind, waits }),
-        2 => Just(Step::Confirm { which: None, kind: None, waits }),
         1 => (0..6_usize).prop_map(Step::ConfirmAgain),
     ]
 }
@@ -206,7 +206,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![
         8 => gang().prop_map(|items| items.into_iter().map(send).collect()),
         45 => one().prop_map(|item| vec![send(item)]),
-        30 => confirms(true).prop_map(|step| vec![step]),
+        26 => confirms(true).prop_map(|step| vec![step]),
+        4 => prop::collection::vec(confirms(true), 1..6),
         6 => time().prop_map(|step| vec![step]),
         1 => reload(),
         1 => any::<u8>().prop_map(|number| vec![Step::Recover(number.into())]),
@@ -261,6 +262,7 @@ fn rush(may_change: bool) -> impl Strategy<Value = Script> {
     let mind = if may_change { mind.boxed() } else { Just(Step::Settle).boxed() };
     let single = prop_oneof![
         14 => prop::bool::weighted(0.3).prop_flat_map(confirms),
+        3 => any::<bool>().prop_map(|waits| Step::Confirm { which: None, kind: None, waits }),
         4 => mind,
         3 => time(),
         1 => Just(Step::Settle),
