@@ -110,9 +110,9 @@ pub use api::predicates::{
     Verdict,
 };
 pub use api::scheduler::{
-    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
-    PartitionStateError, ReadError, RegisterError, Removed, Scheduler, SchedulerBuilder,
-    SchedulerHandle, StartError, Threads, UpdateError,
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError,
+    OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, Scheduler,
+    SchedulerBuilder, SchedulerHandle, StartError, Threads, UpdateError,
 };
 pub use api::users::{Lookup, UserGroupResolver};
 pub use api::{callback, control, predicates, scheduler, users};

@@ -21,11 +21,15 @@ use monoceros_rules::work::application_state::ApplicationState;
 use serde::Serialize;
 
 mod application;
+mod explanation;
 mod usage;
 
 pub use application::{
     AllocationLogEntry, AllocationSnapshot, ApplicationSnapshot, AskSnapshot,
     ForeignAllocationSnapshot, PlaceholderData, ResourceHistory, StateLogEntry,
+};
+pub use explanation::{
+    ChangeSnapshot, ExplanationSnapshot, NodeCounts, ObstacleSnapshot, RankSnapshot,
 };
 pub use monoceros_config::placement::{ShownFilter, ShownRule};
 pub use usage::{GroupSnapshot, UsageSnapshot, UserSnapshot};

@@ -1,6 +1,7 @@
 //! What actors know, in the shapes of [`crate::snapshot`]. The actors do not know those shapes, so
 //! that a document can change without them.
 
+pub(crate) mod explanation;
 pub(crate) mod usage;
 
 use std::collections::BTreeMap;

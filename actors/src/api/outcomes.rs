@@ -67,6 +67,25 @@ pub enum ReadError {
     Stopped,
 }
 
+/// There is nothing to explain.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExplainError {
+    /// No such application is in the partition.
+    #[error("application `{0}` not found")]
+    ApplicationNotFound(String),
+    /// The application is there, and has no such ask.
+    #[error("ask `{ask}` of application `{application}` not found")]
+    AskNotFound {
+        /// The id of the application.
+        application: String,
+        /// The key of the ask.
+        ask: String,
+    },
+    /// The partition could not be read.
+    #[error(transparent)]
+    Unread(#[from] ReadError),
+}
+
 /// A configuration was taken, or would be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigurationUpdate {

@@ -6,6 +6,7 @@
 
 mod builder;
 mod configuration;
+mod explaining;
 mod usage;
 mod utilization;
 
@@ -24,8 +25,9 @@ pub use self::builder::{Scheduler, SchedulerBuilder, Threads};
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::control::ResourceManagerControl;
 pub use crate::api::outcomes::{
-    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, OutcomeOfDefaults,
-    PartitionStateError, ReadError, RegisterError, Removed, StartError, UpdateError,
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError,
+    OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, StartError,
+    UpdateError,
 };
 use crate::events::{EventLog, EventReader};
 use crate::front::rm::{Body, Update};

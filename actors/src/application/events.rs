@@ -109,6 +109,9 @@ impl Application {
         let reasons = std::mem::take(&mut self.book.asks.ask_mut(slot).refusals_mut().reasons);
         self.book.asks.note_refusals(slot, &reasons, baton.now_ns);
         let refusals = self.book.asks.ask_mut(slot).refusals_mut();
+        if !reasons.is_empty() {
+            refusals.last_reasons.clone_from(&reasons);
+        }
         let too_soon = refusals.told_ns.is_some_and(|told| baton.now_ns < told + REFUSALS_NS);
         if reasons.is_empty() || too_soon {
             return;

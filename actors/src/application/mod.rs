@@ -19,6 +19,7 @@
 mod asks;
 mod backoff;
 mod events;
+mod explained;
 mod gang;
 mod limits;
 mod ops;
@@ -50,6 +51,7 @@ use crate::step::{
     RowKey, RowSlot, RowUpdate, Settlement, Surveyor,
 };
 use backoff::Backoff;
+pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;
 
 /// An offer for this application: from its leaf, which it goes back to.

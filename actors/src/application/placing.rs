@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking, next};
+use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::decide::parking::{Obstacle, refused, retry_after};
 use monoceros_rules::nodes::NodeSlot;
-use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::order::ledger::{self, LedgerDelta};
 use monoceros_rules::order::waits::{Phase, WaitSet};
 use monoceros_rules::values::epoch::Epoch;
 use monoceros_rules::work::allocations::{Allocation, AllocationId};
@@ -45,7 +46,10 @@ impl Application {
                     self.within_quota(candidate.ask, &mut baton);
                     return self.place(baton, candidate, None);
                 }
-                Next::Park(parking) => self.park(&parking, &mut baton),
+                Next::Park(parking) => {
+                    self.park(&parking, &mut baton);
+                    self.book.asks.note_parked(parking.ask, parking.obstacle, baton.now_ns);
+                }
                 Next::BackOff(reached) => {
                     self.back_off(reached, &mut baton);
                     break;
@@ -132,8 +136,18 @@ impl Application {
     }
 
     fn log_why(&self, parking: &Parking, baton: &Baton) {
-        let frames = baton.offer.frames.iter();
-        let queues = frames.map(|frame| (&frame.facts.config.path, &frame.headroom));
+        let capacity = ledger::stored_limits(baton.books.nodes.capacity());
+        let queues = baton.offer.frames.iter().map(|frame| {
+            let (config, is_root) = (&frame.facts.config, frame.facts.parent.is_none());
+            QueueRoom {
+                queue: &config.path,
+                is_stopped: false,
+                max: if is_root { capacity.as_ref() } else { config.max.as_ref() },
+                used: &frame.allocated,
+                running: 0,
+                most_running: 0,
+            }
+        });
         let why = self.attempt(baton, |attempt| attempt.why(parking, queues));
         let ask = self.book.asks.ask(parking.ask);
         tracing::debug!(application = %self.book.id, ask = %ask.key, %why, "not placed");
@@ -166,21 +180,22 @@ impl Application {
         let waits = WaitSet::Parked(Box::new(refused(&ask.spec, at)));
         self.book.asks.single_out(slot, waits);
         self.book.asks.ask_mut(slot).rest();
+        self.book.asks.note_parked(slot, Obstacle::Refused, baton.now_ns);
         baton.directory.refused.insert(self.slot);
         self.arm_retry(slot, baton);
     }
 
     /// Has an ask that was just singled out tried again when some time has passed.
     fn arm_retry(&mut self, slot: AskSlot, baton: &mut Baton) {
-        let ask = self.book.asks.ask(slot);
-        let Some(refusals) = ask.refusals() else { return };
-        let alarm = Alarm::PredicateRetry {
-            application: self.slot,
-            id: Arc::clone(&self.book.id),
-            key: Arc::clone(&ask.key),
-            retry: refusals.retry,
-        };
-        baton.alarms.push((retry_after(refusals.in_a_row), alarm));
+        let ask = self.book.asks.ask_mut(slot);
+        let key = Arc::clone(&ask.key);
+        let refusals = ask.refusals_mut();
+        let delay = retry_after(refusals.in_a_row);
+        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+        refusals.retry_ns = Some(baton.now_ns.saturating_add(delay_ns));
+        let (application, id) = (self.slot, Arc::clone(&self.book.id));
+        let alarm = Alarm::PredicateRetry { application, id, key, retry: refusals.retry };
+        baton.alarms.push((delay, alarm));
     }
 
     /// Asks a node to hold one instance of an ask, perhaps in place of a placeholder. The one place

@@ -30,10 +30,7 @@ use monoceros_rules::work::asks::AskSlot;
 use super::Application;
 use super::ops::VisitEffects;
 use crate::api::predicates::{Invalidation, QuestionId};
-use crate::step::{Baton, NodeWork, Notice, Settlement, Takes};
-
-/// Most different reasons that are kept of the refusals of one ask.
-const REASONS_MAX: usize = 64;
+use crate::step::{Baton, NodeWork, Notice, REASONS_MAX, Settlement, Takes};
 
 /// A placement that was taken back, and what its node has still to let go of.
 struct Refund {
@@ -201,7 +198,6 @@ impl Application {
     fn note_reasons(&mut self, slot: AskSlot, reasons: Vec<(String, u32)>) {
         let noted = &mut self.book.asks.ask_mut(slot).refusals_mut().reasons;
         for (reason, nodes) in reasons {
-            // Reasons come from outside, so their number has a bound.
             if noted.len() < REASONS_MAX || noted.contains_key(&reason) {
                 let count = noted.entry(reason).or_default();
                 *count = count.saturating_add(nodes);

@@ -23,7 +23,7 @@ use crate::step::{Baton, Notice, Passed, Placement, Settlement};
 pub(super) fn passes(placement: &mut Placement, node: &str, baton: &mut Baton) -> bool {
     let allocate = !is_in_place(placement);
     let Err(why) = answer(&placement.spec.key, node, allocate, baton) else { return true };
-    *placement.refusals.entry(why).or_default() += 1;
+    placement.note_refusal(why);
     false
 }
 

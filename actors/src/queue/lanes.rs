@@ -93,6 +93,21 @@ impl Lanes {
         self.lanes.is_empty()
     }
 
+    /// The number of rows in all lanes.
+    pub(super) fn len(&self) -> usize {
+        self.lanes.values().map(|lane| lane.rows.len()).sum()
+    }
+
+    /// How many rows come before this key.
+    pub(super) fn rank(&self, key: &RowKey) -> usize {
+        self.lanes.values().map(|lane| lane.rows.rank(key)).sum()
+    }
+
+    /// The key of the first row.
+    pub(super) fn first_key(&self) -> Option<&RowKey> {
+        self.order.iter().next().map(|(first, ..)| first)
+    }
+
     /// The bound over all lanes.
     pub(super) fn waits(&self) -> Option<&Waits> {
         self.order.bound()

@@ -35,8 +35,9 @@ use crate::step::{
     Baton, Climbing, Frame, QueueEntry, QueueSlot, RowKey, RowSlot, RowUpdate, Surveyor,
 };
 pub(crate) use lanes::Narrowed;
+pub(crate) use rows::Rank;
 use rows::{Child, Rows};
-pub(crate) use surveyed::Room;
+pub(crate) use surveyed::{Gate, Room};
 
 /// What does not change while a queue is offered to: its configuration and its fair maximum.
 #[derive(Clone)]

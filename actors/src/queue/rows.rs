@@ -26,6 +26,17 @@ pub(super) enum Child {
     Application(Arc<Addr<Application>>),
 }
 
+/// A place among siblings with something pending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rank {
+    /// How many come before.
+    pub(crate) before: usize,
+    /// How many there are.
+    pub(crate) of: usize,
+    /// The path of the first queue, or the id of the first application.
+    pub(crate) first: Arc<str>,
+}
+
 struct Row<C> {
     child: C,
     /// `None` while nothing is pending.
@@ -105,6 +116,19 @@ impl<C: Clone> Rows<C> {
             (None, None) => return None,
         };
         Some((self.row(slot).child.clone(), runner_up))
+    }
+
+    /// Where a row stands among those with something pending; none where nothing is pending below
+    /// it.
+    pub(super) fn rank(&self, slot: RowSlot) -> Option<Rank> {
+        let key = self.table.find(slot)?.key.as_ref()?;
+        let first = [self.order.iter().next().map(|(first, ..)| first), self.lanes.first_key()];
+        let first = first.into_iter().flatten().min()?;
+        Some(Rank {
+            before: self.order.rank(key) + self.lanes.rank(key),
+            of: self.order.len() + self.lanes.len(),
+            first: Arc::clone(first.name()),
+        })
     }
 
     /// The bound over all rows.

@@ -4,15 +4,16 @@
 use std::sync::Arc;
 
 use monoceros_rules::audit::QueueFact;
+use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::order::keys::QueueKey;
 use monoceros_rules::order::ledger;
 use monoceros_rules::values::resources::{Limits, Resources};
 
-use super::Queue;
+use super::{Queue, Rank};
 use crate::events::{Event, EventKind, Message};
 use crate::snapshot::QueueSnapshot;
-use crate::step::{Baton, QueueCounts, QueueSlot, RowUpdate};
+use crate::step::{Baton, QueueCounts, QueueSlot, RowSlot, RowUpdate};
 
 /// What a queue has left, for the scale-up signal.
 pub(crate) struct Room {
@@ -23,6 +24,30 @@ pub(crate) struct Room {
     pub(crate) is_waiting: bool,
     /// One more application may run here.
     pub(crate) may_start: bool,
+}
+
+/// What a queue lets through, for an explanation.
+pub(crate) struct Gate {
+    pub(crate) path: Arc<str>,
+    is_stopped: bool,
+    max: Option<Limits>,
+    used: Resources,
+    running: u64,
+    most_running: u64,
+}
+
+impl Gate {
+    /// The rules' view of it.
+    pub(crate) fn room(&self) -> QueueRoom<'_> {
+        QueueRoom {
+            queue: &self.path,
+            is_stopped: self.is_stopped,
+            max: self.max.as_ref(),
+            used: &self.used,
+            running: self.running,
+            most_running: self.most_running,
+        }
+    }
 }
 
 /// The settings of a queue whose change by a configuration is told as an event.
@@ -134,6 +159,23 @@ impl Queue {
             is_waiting: self.facts.config.is_leaf && !pending.is_empty(),
             may_start: self.may_start(),
         }
+    }
+
+    /// What it lets through, for an explanation.
+    pub(crate) fn gate(&self) -> Gate {
+        Gate {
+            path: Arc::clone(&self.facts.config.path),
+            is_stopped: !self.facts.state.is_scheduled(),
+            max: self.ledger.max.clone(),
+            used: self.ledger.allocated().clone(),
+            running: self.ledger.running().saturating_add(self.ledger.starting()),
+            most_running: self.ledger.max_running,
+        }
+    }
+
+    /// Where a child stands among those with something pending.
+    pub(crate) fn rank(&self, row: RowSlot) -> Option<Rank> {
+        self.rows.rank(row)
     }
 
     /// What is allocated below it.

@@ -58,7 +58,7 @@ pub(crate) use notice::{
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use op::{Cause, Existing, Op, Which};
-pub(crate) use placement::{PlaceAnswer, Placement, Takes};
+pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{Credit, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink};
 pub(crate) use survey::{Route, Survey, Surveyor};
 pub(crate) use visit::{Climbing, Consequences, NodeWork};

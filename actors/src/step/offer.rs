@@ -135,6 +135,16 @@ pub(crate) enum RowKey {
     Application(ApplicationKey),
 }
 
+impl RowKey {
+    /// The path of the queue, or the id of the application.
+    pub(crate) fn name(&self) -> &Arc<str> {
+        match self {
+            Self::Queue(key) => key.path(),
+            Self::Application(key) => key.id(),
+        }
+    }
+}
+
 /// A row of a queue: its place there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RowSlot(pub(crate) u32);

@@ -28,6 +28,18 @@ pub(crate) struct Placement {
     pub(crate) refusals: BTreeMap<String, u32>,
 }
 
+/// Most different reasons that are kept of the refusals of one ask: they come from outside.
+pub(crate) const REASONS_MAX: usize = 64;
+
+impl Placement {
+    /// Notes why the predicate of a node refused it.
+    pub(crate) fn note_refusal(&mut self, why: String) {
+        if self.refusals.len() < REASONS_MAX || self.refusals.contains_key(&why) {
+            *self.refusals.entry(why).or_default() += 1;
+        }
+    }
+}
+
 /// The placeholder whose place a placement takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Takes {

@@ -54,18 +54,15 @@
 //! assert_eq!((&*asks.ask(candidate.ask).key, candidate.node), ("small", node));
 //! ```
 
-use std::fmt;
-use std::sync::Arc;
-
+use super::explain::{self, QueueRoom, Why};
 use super::parking::Obstacle;
 use super::predicates::SearchEnd;
 use crate::books::Books;
-use crate::limits::{LaneId, Subject};
-use crate::nodes::{NodeLacks, NodeRequest, NodeSlot};
+use crate::limits::LaneId;
+use crate::nodes::NodeSlot;
 use crate::order::keys::AskKey;
-use crate::order::waits::View;
+use crate::order::waits::{View, WaitSet};
 use crate::values::epoch::Epoch;
-use crate::values::resources::{Limits, Resources};
 use crate::work::asks::{AskSlot, Asks, ClassId, Shape};
 use crate::work::gang::Gang;
 
@@ -204,155 +201,32 @@ impl Attempt<'_> {
         Ok(Candidate { ask: slot, node, alternatives: candidates, is_continued: true })
     }
 
-    /// Why an ask was parked, with figures: for people. `queues` is its path from root, each with
-    /// what it and those above leave. It may look at every node.
+    /// Why an ask was parked, with figures: for people. `queues` is its path from root. It may look
+    /// at every node.
     pub fn why<'q>(
         &self,
         parking: &Parking,
-        queues: impl IntoIterator<Item = (&'q Arc<str>, &'q Limits)>,
+        queues: impl IntoIterator<Item = QueueRoom<'q>>,
     ) -> Why {
         let ask = self.asks.ask(parking.ask);
-        let request = match ask.trying() {
-            Some(trying) => ask.request().passing_over(trying.refused()),
-            None => ask.request(),
+        let wanted = &ask.resources;
+        let why = match parking.obstacle {
+            Obstacle::Quota => queues.into_iter().find_map(|queue| queue.over(wanted)),
+            Obstacle::Limits => self.lane.and_then(|lane| {
+                explain::limits(&self.books.trackers, lane, wanted, false).into_iter().next()
+            }),
+            Obstacle::Placeholders => explain::placeholders(self.asks, self.gang, ask),
+            Obstacle::GrewMeanwhile => None,
+            Obstacle::NoNode
+            | Obstacle::RequiredNode
+            | Obstacle::Refused
+            | Obstacle::HeldByOthers => {
+                let nodes = &self.books.nodes;
+                let lacks = nodes.lacks(&explain::request(ask));
+                explain::nodes(nodes, ask, &WaitSet::Due, &lacks)
+            }
         };
-        match parking.obstacle {
-            Obstacle::Placeholders => {
-                let group = ask.task_group.as_ref().map_or("", |group| group.as_str());
-                Why::Placeholders { group: Arc::from(group) }
-            }
-            Obstacle::Quota => over_queue(queues, &ask.resources),
-            Obstacle::Limits => self.over_limit(&ask.resources),
-            Obstacle::NoNode => Why::Nodes(self.books.nodes.lacks(&request)),
-            Obstacle::RequiredNode => {
-                let node = ask.required_node.clone().unwrap_or_else(|| Arc::from(""));
-                if request.is_excluded_from(&node) {
-                    Why::RequiredNodeExcluded { node }
-                } else {
-                    Why::RequiredNode { node, lacks: self.required_lacks(&request) }
-                }
-            }
-            Obstacle::Refused | Obstacle::HeldByOthers | Obstacle::GrewMeanwhile => {
-                Why::Refused(self.books.nodes.lacks(&request))
-            }
-        }
-    }
-
-    fn over_limit(&self, wanted: &Resources) -> Why {
-        let rooms = self.lane.into_iter().flat_map(|lane| self.books.trackers.named_rooms(lane));
-        let mut over = rooms.map(|(whose, queue, left)| (whose, queue, lacks(wanted, &left)));
-        match over.find(|(_, _, lacks)| !lacks.is_empty()) {
-            Some((whose, queue, lacks)) => {
-                Why::Limit { whose: whose.clone(), queue: Arc::clone(queue), lacks }
-            }
-            None => Why::Loosened,
-        }
-    }
-
-    /// What the node that is required has too little of; `None`: it is not there.
-    fn required_lacks(&self, request: &NodeRequest<'_>) -> Option<Resources> {
-        let nodes = &self.books.nodes;
-        let slot = nodes.slot_of(request.required?)?;
-        let mut lacks = Resources::new();
-        for (name, wanted) in request.resources.entries() {
-            let short = wanted.saturating_sub(nodes.available(slot).get(name));
-            if short > 0 {
-                lacks.set(name, short);
-            }
-        }
-        Some(lacks)
-    }
-}
-
-/// The first queue from root on that leaves too little.
-fn over_queue<'q>(
-    queues: impl IntoIterator<Item = (&'q Arc<str>, &'q Limits)>,
-    wanted: &Resources,
-) -> Why {
-    let over = queues.into_iter().find(|(_, left)| !left.allows(wanted));
-    over.map_or(Why::Loosened, |(queue, left)| Why::Queue {
-        queue: Arc::clone(queue),
-        lacks: lacks(wanted, left),
-    })
-}
-
-/// How much of each resource is wanted beyond what is left.
-fn lacks(wanted: &Resources, left: &Limits) -> Resources {
-    let mut lacks = Resources::new();
-    for (name, wanted) in wanted.entries() {
-        let short = left.find(name).map_or(0, |left| wanted.saturating_sub(left.max(0)));
-        if short > 0 {
-            lacks.set(name, short);
-        }
-    }
-    lacks
-}
-
-/// Why an ask is not placed, with figures.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// The highest queue whose maximum leaves too little, and how much is missing there.
-    Queue {
-        /// The path of the queue.
-        queue: Arc<str>,
-        /// How much of each resource is missing there.
-        lacks: Resources,
-    },
-    /// The limit of its user or group that leaves too little.
-    Limit {
-        /// The user or group.
-        whose: Subject,
-        /// The path of the queue that the limit is set on.
-        queue: Arc<str>,
-        /// How much of each resource is missing there.
-        lacks: Resources,
-    },
-    /// No node has room, takes new allocations, and can run it.
-    Nodes(NodeLacks),
-    /// The one node that it may use has no room.
-    RequiredNode {
-        /// The id of the node.
-        node: Arc<str>,
-        /// Of each resource, what is missing there; `None`: there is no such node.
-        lacks: Option<Resources>,
-    },
-    /// The one node that it may use can never run it, its RM said.
-    RequiredNodeExcluded {
-        /// The id of the node.
-        node: Arc<str>,
-    },
-    /// Every node with room has refused it, or its RM did not answer in time.
-    Refused(NodeLacks),
-    /// It waits for a placeholder of its task group, to take its place.
-    Placeholders {
-        /// The name of the task group.
-        group: Arc<str>,
-    },
-    /// What kept it is loosened by now.
-    Loosened,
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Queue { queue, lacks } => write!(f, "queue `{queue}` lacks {lacks}"),
-            Self::Limit { whose, queue, lacks } => {
-                write!(f, "the limit of {whose} in `{queue}` lacks {lacks}")
-            }
-            Self::Nodes(lacks) => write!(f, "no node takes it: {lacks}"),
-            Self::RequiredNode { node, lacks: None } => write!(f, "node `{node}` is not there"),
-            Self::RequiredNode { node, lacks: Some(lacks) } => {
-                write!(f, "node `{node}` lacks {lacks}")
-            }
-            Self::RequiredNodeExcluded { node } => {
-                write!(f, "node `{node}`, which it requires, can never run it")
-            }
-            Self::Refused(lacks) => write!(f, "predicates keep it waiting: {lacks}"),
-            Self::Placeholders { group } => {
-                write!(f, "it waits for a placeholder of task group `{group}`")
-            }
-            Self::Loosened => f.write_str("what kept it is loosened by now"),
-        }
+        why.unwrap_or(Why::Loosened)
     }
 }
 

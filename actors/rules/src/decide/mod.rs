@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`attempt`] | which ask of an application goes to which node |
 //! | [`bundle`] | which members of a gang go to which nodes, all of them or none |
+//! | [`explain`] | why an ask waits, with figures, and what would let it run |
 //! | [`pairs`] | which ask takes the place of which placeholder |
 //! | [`parking`] | what an ask waits for that was not placed |
 //! | [`predicates`] | what becomes of a placement whose predicate is answered later |
@@ -18,6 +19,7 @@
 
 pub mod attempt;
 pub mod bundle;
+pub mod explain;
 pub mod pairs;
 pub mod parking;
 pub mod predicates;

@@ -69,7 +69,7 @@ use self::lanes::{Lane, LaneKey, Lanes};
 use self::places::{Forest, Place, PlaceId};
 pub use self::reload::{LimitEvent, Reloaded};
 pub use self::tables::Tables;
-pub use self::views::{GroupUsage, PlaceUsage, UserUsage};
+pub use self::views::{GroupUsage, LimitUse, PlaceUsage, UserUsage};
 use crate::queues::QueueConfig;
 use crate::values::epoch::Loosening;
 use crate::values::resources::{Limits, Resources};
@@ -207,14 +207,6 @@ impl Trackers {
             let place = self.forest.get(*id);
             let max = place.limit.as_ref()?.resources.as_ref()?;
             Some((LimitId(*id), max.less(&place.usage)))
-        })
-    }
-
-    /// [`Self::rooms`] with the user or group and the path of the queue of each limit, for people.
-    pub fn named_rooms(&self, lane: LaneId) -> impl Iterator<Item = (&Subject, &Arc<str>, Limits)> {
-        self.rooms(lane).map(|(LimitId(id), left)| {
-            let place = self.forest.get(id);
-            (&place.subject, &place.path, left)
         })
     }
 

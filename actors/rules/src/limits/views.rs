@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::lanes::LaneId;
 use super::places::PlaceId;
 use super::{Subject, Trackers};
 use crate::values::resources::{Limits, Resources};
@@ -49,7 +50,39 @@ pub struct PlaceUsage {
     pub children: Vec<PlaceUsage>,
 }
 
+/// A limit of a user or a group on a queue, with what counts against it.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitUse<'a> {
+    /// The user or group.
+    pub subject: &'a Subject,
+    /// The path of the queue that the limit is set on.
+    pub path: &'a Arc<str>,
+    /// The limit of amounts.
+    pub max: Option<&'a Limits>,
+    /// What is used there and below.
+    pub usage: &'a Resources,
+    /// How many applications run there and below.
+    pub running: u64,
+    /// How many may; 0 is unlimited.
+    pub most_running: u64,
+}
+
 impl Trackers {
+    /// Every limit that applies to a lane, for people.
+    pub fn limits_of(&self, lane: LaneId) -> impl Iterator<Item = LimitUse<'_>> {
+        self.limited(lane).map(|place| {
+            let limit = place.limit.as_deref();
+            LimitUse {
+                subject: &place.subject,
+                path: &place.path,
+                max: limit.and_then(|limit| limit.resources.as_ref()),
+                usage: &place.usage,
+                running: place.running,
+                most_running: limit.map_or(0, |limit| limit.applications),
+            }
+        })
+    }
+
     /// All users who are tracked, by name.
     pub fn users(&self) -> impl Iterator<Item = UserUsage> {
         self.forest.roots().filter_map(|(subject, root)| match subject {

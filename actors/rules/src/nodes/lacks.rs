@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{IndexedNode, NodeIndex, NodeRequest};
+use crate::values::readable::title;
 
 /// Why no node holds a request. A node counts once, for the first of these that keeps it out; one
 /// that lacks several resources counts for each.
@@ -79,7 +80,7 @@ impl NodeIndex {
 
 impl fmt::Display for NodeLacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "none of {} nodes", self.nodes)?;
+        write!(f, "{} nodes", self.nodes)?;
         let counts = [
             (self.closed, "take nothing now"),
             (self.too_small, "are too small"),
@@ -88,7 +89,8 @@ impl fmt::Display for NodeLacks {
         ];
         let said = counts.iter().filter(|(count, _)| *count > 0);
         let said = said.map(|(count, what)| format!("{count} {what}"));
-        let lacking = self.lacking.iter().map(|(name, count)| format!("{count} lack {name}"));
+        let lacking =
+            self.lacking.iter().map(|(name, count)| format!("{count} lack {}", title(name)));
         for (at, text) in said.chain(lacking).enumerate() {
             write!(f, "{}{text}", if at == 0 { ": " } else { ", " })?;
         }
@@ -121,13 +123,13 @@ mod tests {
         assert_eq!(nodes.first(&request), None);
         assert_eq!(
             nodes.lacks(&request).to_string(),
-            "none of 5 nodes: 1 take nothing now, 1 are too small, 1 can never run it, \
-             1 lack memory, 2 lack vcore"
+            "5 nodes: 1 take nothing now, 1 are too small, 1 can never run it, \
+             1 lack memory, 2 lack cores"
         );
         let named = NodeRequest { required: Some("b"), ..NodeRequest::of(&wanted) };
-        assert_eq!(nodes.lacks(&named).to_string(), "none of 1 nodes: 1 lack memory, 1 lack vcore");
+        assert_eq!(nodes.lacks(&named).to_string(), "1 nodes: 1 lack memory, 1 lack cores");
         assert_eq!(nodes.lacks_of_each(&[named, request])[1], nodes.lacks(&request));
         let gone = NodeRequest { required: Some("z"), ..NodeRequest::of(&wanted) };
-        assert_eq!(nodes.lacks(&gone).to_string(), "none of 0 nodes");
+        assert_eq!(nodes.lacks(&gone).to_string(), "0 nodes");
     }
 }

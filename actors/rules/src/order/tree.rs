@@ -210,6 +210,11 @@ impl<K: Ord + Clone, V, B: Bound> OrderedTree<K, V, B> {
         Walk::new(&self.root)
     }
 
+    /// All entries in order but the first so many, which are not walked through.
+    pub fn iter_behind(&self, entries: usize) -> impl Iterator<Item = (&K, &V, &B)> {
+        Walk::behind(&self.root, entries)
+    }
+
     /// Panics unless every invariant of the module holds.
     #[cfg(test)]
     pub(crate) fn check(&self)

@@ -2,7 +2,7 @@
 //!
 //! # Why beside `quantity`
 //! [`quantity::written`](super::quantity::written) is exact, so that a configuration can be read
-//! again; 1 byte more than 2 GiB is `2147483649` there. Here a text has two decimals at most, and
+//! again; 1 byte more than 2 GiB is `2147483649` there. Here a number of bytes has two decimals at most, and
 //! says of what is missing rather too much than too little.
 //!
 //! ```
@@ -110,17 +110,17 @@ fn unit_of(quantity: i64) -> (i64, &'static str) {
     (scale, unit)
 }
 
-/// A fraction with two decimals at most, rounded away from zero.
+/// A fraction, exact in thousandths and else with two decimals at most, rounded away from zero.
 fn decimal(quantity: i64, scale: i64) -> String {
-    let hundredths = i128::from(quantity.unsigned_abs()) * 100;
+    let (parts, digits) = if scale == 1_000 { (1_000, 3) } else { (100, 2) };
     let scale = i128::from(scale);
-    let rounded = (hundredths + scale - 1) / scale;
+    let rounded = (i128::from(quantity.unsigned_abs()) * parts + scale - 1) / scale;
     let sign = if quantity < 0 { "-" } else { "" };
-    let (whole, rest) = (rounded / 100, rounded % 100);
-    match rest {
-        0 => format!("{sign}{whole}"),
-        rest if rest % 10 == 0 => format!("{sign}{whole}.{}", rest / 10),
-        rest => format!("{sign}{whole}.{rest:02}"),
+    let (whole, rest) = (rounded / parts, rounded % parts);
+    let rest = format!("{rest:0digits$}");
+    match rest.trim_end_matches('0') {
+        "" => format!("{sign}{whole}"),
+        rest => format!("{sign}{whole}.{rest}"),
     }
 }
 
@@ -133,7 +133,8 @@ mod tests {
         for (name, quantity, text) in [
             ("vcore", 1_000, "1 core"),
             ("vcore", 2_500, "2.5 cores"),
-            ("vcore", 1, "0.01 cores"),
+            ("vcore", 1, "0.001 cores"),
+            ("vcore", 1_250, "1.25 cores"),
             ("vcore", -3_000, "-3 cores"),
             ("memory", 512, "512 B of memory"),
             ("memory", 2 << 30, "2 GiB of memory"),

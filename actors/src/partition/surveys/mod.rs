@@ -8,6 +8,7 @@
 
 mod applications;
 mod dismiss;
+mod explain;
 mod facts;
 mod look_again;
 mod measured;
@@ -34,6 +35,7 @@ pub(crate) use applications::{
     AllApplications, ApplicationsOf, EndedApplications, OneApplication, Over,
 };
 pub(super) use dismiss::Dismiss;
+pub(crate) use explain::{CLASSES_MAX, Explain, Found, KEYS_MAX};
 pub(crate) use facts::Everything;
 pub(super) use look_again::LookAgain;
 pub(crate) use measured::{Observed, ObservedSums, Recommendations};

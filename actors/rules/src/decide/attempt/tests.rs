@@ -1,16 +1,19 @@
 //! Each phase of an attempt alone, and the reason that is given for an ask that was not placed.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::decide::predicates::Try;
 use crate::limits::{Tables, Trackers};
 use crate::nodes::{Exclusion, NodeOrder};
 use crate::queues::{LimitConfig, QueueConfig};
 use crate::values::epoch::Loosening;
+use crate::values::resources::{Limits, Resources};
 use crate::work::allocations::{Allocation, ApplicationSlot};
 use crate::work::asks::AskSpec;
 
 fn vcores(quantity: i64) -> Resources {
-    Resources::of(&[("vcore", quantity)])
+    Resources::of(&[("vcore", quantity * 1_000)])
 }
 
 /// A partition with nodes of which this much is free of 9.
@@ -74,13 +77,21 @@ impl World {
 
     /// What the ask that comes first meets, and why.
     fn parked(&self) -> (Obstacle, String) {
+        let nothing = Resources::new();
         let path = [
             (Arc::from("root"), Limits::unlimited()),
             (Arc::from("root.a"), self.headroom.clone()),
         ];
         self.with(|attempt| match next(attempt) {
             Next::Park(parking) => {
-                let queues = path.iter().map(|(queue, left)| (queue, left));
+                let queues = path.iter().map(|(queue, left)| QueueRoom {
+                    queue,
+                    is_stopped: false,
+                    max: Some(left),
+                    used: &nothing,
+                    running: 0,
+                    most_running: 0,
+                });
                 (parking.obstacle, attempt.why(&parking, queues).to_string())
             }
             other => panic!("not parked: {other:?}"),
@@ -119,10 +130,11 @@ fn the_first_class_that_fits_goes_to_the_first_node_with_room() {
 #[test]
 fn what_is_over_the_maximum_of_a_queue_waits_and_says_which_queue_lacks_how_much() {
     let mut world = World::new(&[("n1", 9)]);
-    world.headroom = Limits::of(&[("vcore", 3)]);
+    world.headroom = Limits::of(&[("vcore", 3_000)]);
     world.ask("a", 5);
     world.ask("b", 2);
-    assert_eq!(world.parked(), (Obstacle::Quota, "queue `root.a` lacks map[vcore:2]".to_owned()));
+    let why = "root.a leaves too little of cores (0 of 3 used); 2 cores more would do here";
+    assert_eq!(world.parked(), (Obstacle::Quota, why.to_owned()));
     world.park();
     assert_eq!(world.placed(), pair("b", "n1"), "the next class has its turn");
 }
@@ -131,7 +143,7 @@ fn what_is_over_the_maximum_of_a_queue_waits_and_says_which_queue_lacks_how_much
 fn what_is_over_the_limit_of_its_user_says_whose_limit_lacks_how_much() {
     let mut world = World::new(&[("n1", 9)]);
     let mut root = QueueConfig::bare("root", false);
-    let max_resources = Some(Limits::of(&[("vcore", 4)]));
+    let max_resources = Some(Limits::of(&[("vcore", 4_000)]));
     let users = vec!["ann".to_owned()];
     root.limits = vec![LimitConfig { users, max_resources, ..LimitConfig::default() }];
     root.children.push(QueueConfig::bare("root.a", true));
@@ -143,17 +155,17 @@ fn what_is_over_the_limit_of_its_user_says_whose_limit_lacks_how_much() {
     world.lane = Some(lane);
     world.books.trackers = trackers;
     world.ask("a", 6);
-    assert_eq!(
-        world.parked(),
-        (Obstacle::Limits, "the limit of user `ann` in `root` lacks map[vcore:2]".to_owned())
-    );
+    let why = "user ann has too little left of cores (0 of 4 used) in root; 2 cores more would do \
+               here";
+    assert_eq!(world.parked(), (Obstacle::Limits, why.to_owned()));
 }
 
 #[test]
 fn what_no_node_holds_says_how_many_lack_what() {
     let mut world = World::new(&[("n1", 3), ("n2", 4)]);
     world.ask("a", 5);
-    let why = "no node takes it: none of 2 nodes: 2 lack vcore";
+    let why = "no node has room (2 nodes: 2 lack cores); 1 core more on n2, which comes nearest, \
+               would do here";
     assert_eq!(world.parked(), (Obstacle::NoNode, why.to_owned()));
     world.park();
     assert!(matches!(world.next(), Next::Decline(_)), "it is not tried again for nothing");
@@ -167,15 +179,17 @@ fn an_ask_that_names_a_node_goes_there_or_waits_for_it() {
         ..AskSpec::new(key, vcores(vcore))
     };
     let slot = world.put(named("a", 5, "n2"));
-    let why = "node `n2` lacks map[vcore:2]";
+    let why = "node n2, which this ask requires, lacks 2 cores";
     assert_eq!(world.parked(), (Obstacle::RequiredNode, why.to_owned()));
     world.asks.withdraw(slot);
     let slot = world.put(named("b", 5, "n3"));
-    assert_eq!(world.parked(), (Obstacle::RequiredNode, "node `n3` is not there".to_owned()));
+    let why = "node n3, which this ask requires, is not there";
+    assert_eq!(world.parked(), (Obstacle::RequiredNode, why.to_owned()));
     world.asks.withdraw(slot);
     let slot = world.put(named("d", 1, "n2"));
     world.asks.exclude(slot, Exclusion { node: Arc::from("n2"), until_ns: 5 });
-    let why = "node `n2`, which it requires, can never run it";
+    let why = "node n2, which this ask requires, can never run it, says the resource manager; it is \
+               asked again at 1970-01-01T00:00:00.000000005Z";
     assert_eq!(world.parked(), (Obstacle::RequiredNode, why.to_owned()));
     world.asks.withdraw(slot);
     world.put(named("c", 3, "n2"));
@@ -196,7 +210,11 @@ fn an_ask_passes_over_the_nodes_that_it_is_excluded_from() {
     assert_ne!(world.asks.class_of(slot), world.asks.class_of(other));
     assert_eq!(world.placed(), pair("a", "n2"));
     world.asks.exclude(slot, until("n2", 7));
-    assert_eq!(world.parked().1, "no node takes it: none of 2 nodes: 2 can never run it");
+    assert_eq!(
+        world.parked().1,
+        "all nodes with room were refused by predicates (2 nodes: 2 can never run it); it is tried \
+         again at 1970-01-01T00:00:00.000000007Z"
+    );
     world.park();
     assert_eq!(world.placed(), pair("b", "n1"));
     assert!(!world.asks.admit(slot, &until("n1", 5)), "a later exclusion counts");
@@ -255,7 +273,9 @@ fn a_search_that_everybody_refused_says_what_it_waits_for() {
         world.parked(),
         (
             Obstacle::Refused,
-            "predicates keep it waiting: none of 2 nodes: 1 refused it or did not answer, 1 lack vcore".to_owned()
+            "all nodes with room were refused by predicates (2 nodes: 1 refused it or did not \
+             answer, 1 lack cores)"
+                .to_owned()
         )
     );
     let n1 = world.books.nodes.slot_of("n1").unwrap();

@@ -82,6 +82,16 @@ fn room<T>() -> Vec<T> {
     Vec::with_capacity(MAX + 1)
 }
 
+impl<K, V, B> Node<K, V, B> {
+    /// The number of entries below.
+    fn count(&self) -> usize {
+        match self {
+            Self::Leaf(leaf) => leaf.entries.len(),
+            Self::Inner(inner) => inner.len,
+        }
+    }
+}
+
 impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
     pub(super) fn empty() -> Self {
         // No room yet: most queues and applications never have a second child or class.
@@ -90,10 +100,7 @@ impl<K: Ord + Clone, V, B: Bound> Node<K, V, B> {
 
     /// The number of entries below.
     pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Leaf(leaf) => leaf.entries.len(),
-            Self::Inner(inner) => inner.len,
-        }
+        self.count()
     }
 
     /// Puts the very first entry of a tree in.
@@ -535,6 +542,32 @@ impl<'a, K, V, B> Walk<'a, K, V, B> {
         let mut walk = Self { above: Vec::new(), leaf: [].iter() };
         walk.descend(root);
         walk
+    }
+
+    /// Behind the first so many entries.
+    pub(super) fn behind(mut node: &'a Node<K, V, B>, mut entries: usize) -> Self {
+        let mut walk = Self { above: Vec::new(), leaf: [].iter() };
+        loop {
+            match node {
+                Node::Leaf(leaf) => {
+                    walk.leaf = leaf.entries[entries.min(leaf.entries.len())..].iter();
+                    return walk;
+                }
+                Node::Inner(inner) => {
+                    let mut children = inner.children.iter();
+                    let Some(child) = children.find(|child| {
+                        let len = child.node.count();
+                        let is_here = entries < len;
+                        entries -= if is_here { 0 } else { len };
+                        is_here
+                    }) else {
+                        return walk;
+                    };
+                    node = &child.node;
+                    walk.above.push(children);
+                }
+            }
+        }
     }
 
     fn descend(&mut self, mut node: &'a Node<K, V, B>) {

@@ -263,6 +263,19 @@ fn nothing_is_found_moved_or_removed_in_an_empty_tree() {
 }
 
 #[test]
+fn a_walk_can_begin_behind_any_entry() {
+    for n in [0, 1, 5, 33, 1_500_u32] {
+        let mut tree = OrderedTree::new();
+        (0..n).for_each(|key| tree.insert(key, (), Least(1)));
+        for behind in (0..n as usize + 40).step_by(if n > 100 { 37 } else { 1 }) {
+            let walked: Vec<_> = tree.iter_behind(behind).map(|(key, ..)| *key).collect();
+            let expected: Vec<_> = (0..n).skip(behind).collect();
+            assert_eq!(walked, expected, "behind {behind} of {n}");
+        }
+    }
+}
+
+#[test]
 fn a_value_can_be_changed_in_place() {
     let mut tree = OrderedTree::new();
     (0..100).for_each(|key| tree.insert(key, key, Least(1)));

@@ -64,6 +64,10 @@ pub struct Refusals {
     rests: bool,
     /// Why, in its present search, each with the number of nodes.
     pub reasons: BTreeMap<String, u32>,
+    /// What they were when every node with room had refused it last; only for explanations.
+    pub last_reasons: BTreeMap<String, u32>,
+    /// When it is tried again though nothing changed, ns since the epoch.
+    pub retry_ns: Option<i64>,
     /// When it was told last that predicates refused it, ns since the epoch.
     pub told_ns: Option<i64>,
     /// How often all nodes refused it in a row when nothing but time had passed; decides when it

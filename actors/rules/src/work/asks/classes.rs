@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::failures::FailureLog;
 use super::{AskKey, AskSlot, Asks, ClassId, Shape};
+use crate::decide::parking::Obstacle;
 use crate::order::waits::WaitSet;
 use crate::values::resources::Resources;
 
@@ -23,6 +24,9 @@ pub(super) struct Class {
     pub(super) unsignalled: usize,
     /// Why its members were not placed so far, if any was tried in vain.
     pub(super) failures: Option<Box<FailureLog>>,
+    /// What it was parked for when it was tried last, and since when that has been so, ns since the
+    /// epoch. Noted for explanations; none once a member was placed.
+    pub(super) noted: Option<(Obstacle, i64)>,
 }
 
 impl Asks {
@@ -71,6 +75,7 @@ impl Asks {
                 outstanding,
                 unsignalled,
                 failures,
+                noted: None,
             });
             if let Some(group) = shape.member_of() {
                 self.members.entry(Arc::clone(group)).or_default().insert(class);

@@ -20,6 +20,7 @@ mod ask;
 mod attempts;
 mod classes;
 pub mod failures;
+mod pending;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,7 @@ use crate::work::allocations::{AllocationId, Form};
 
 pub use ask::{Ask, Refusals};
 use classes::Class;
+pub use pending::PendingClass;
 pub use spec::{AskSpec, Preemption, Shape, TaskGroup};
 
 crate::slot! {
@@ -305,7 +307,9 @@ impl Asks {
         debug_assert!(ask.outstanding > 0, "only a pending ask is placed");
         ask.outstanding -= 1;
         if let Some(class) = ask.class {
-            self.classes[class].outstanding -= 1;
+            let class = &mut self.classes[class];
+            class.outstanding -= 1;
+            class.noted = None;
         }
         if ask.outstanding == 0 {
             self.forget_member(slot, &Resources::new());

@@ -1,0 +1,319 @@
+//! The smallest change that lets an ask run.
+//!
+//! # How it is found
+//! Every obstacle has one change that removes it, the smallest by this preference: nothing but
+//! time; room on the node where least is missing; a quota; one more running application; a node.
+//! Whoever makes all of them has nothing left in the way. What others would do with the same room is
+//! not looked at: an ask that stands behind others may need the change again.
+//!
+//! Root's maximum is what all nodes have. So room that is given back on a node, or a node that is
+//! added, is room below root too, and is not asked for twice.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::why::{RequiredState, Why, is_root, missing_runs, named};
+use crate::values::instant::rfc3339;
+use crate::values::readable::amounts;
+use crate::values::resources::Resources;
+use crate::work::asks::TaskGroup;
+
+/// A change. What it does to the numbers of an explanation is in the tests of this module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing: the ask is tried in its turn.
+    Nothing,
+    /// Time passes.
+    Time {
+        /// Until then, ns since the epoch, where that is known.
+        at_ns: Option<i64>,
+    },
+    /// Room on a node.
+    NodeRoom {
+        /// The node's id.
+        node: Arc<str>,
+        /// So much more than it has.
+        resources: Resources,
+    },
+    /// A larger maximum of a queue, or as much given back below it.
+    Quota {
+        /// The path of the queue.
+        queue: Arc<str>,
+        /// So much more.
+        resources: Resources,
+    },
+    /// A larger limit, or as much given back by the user or group.
+    UserLimit {
+        /// `user ann in root.etl`.
+        whose: String,
+        /// So much more.
+        resources: Resources,
+    },
+    /// More running applications.
+    RunningApplications {
+        /// The path of the queue, or `user ann in root.etl`.
+        of: String,
+        /// So many more.
+        count: u64,
+    },
+    /// A node that is added, or the one that is named made so large.
+    Node {
+        /// Its id, if no other will do.
+        node: Option<Arc<str>>,
+        /// What it has at least.
+        resources: Resources,
+    },
+    /// Placeholders of a task group are placed.
+    GangMembers {
+        /// The name of the task group.
+        group: TaskGroup,
+        /// So many.
+        count: u64,
+    },
+    /// Something that is stopped or on hold goes on.
+    State {
+        /// The path of the queue or the name of the partition.
+        object: Arc<str>,
+    },
+}
+
+impl Change {
+    /// What kind of change it is, as clients read it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::Time { .. } => "time",
+            Self::NodeRoom { .. } => "nodeRoom",
+            Self::Quota { .. } => "quota",
+            Self::UserLimit { .. } => "userLimit",
+            Self::RunningApplications { .. } => "runningApplications",
+            Self::Node { .. } => "node",
+            Self::GangMembers { .. } => "gangMembers",
+            Self::State { .. } => "state",
+        }
+    }
+
+    /// What is changed.
+    pub fn object(&self) -> Option<&str> {
+        match self {
+            Self::Nothing | Self::Time { .. } => None,
+            Self::NodeRoom { node, .. } => Some(node),
+            Self::Quota { queue, .. } => Some(queue),
+            Self::UserLimit { whose, .. } => Some(whose),
+            Self::RunningApplications { of, .. } => Some(of),
+            Self::Node { node, .. } => node.as_deref(),
+            Self::GangMembers { group, .. } => Some(group),
+            Self::State { object } => Some(object),
+        }
+    }
+
+    /// By how much.
+    pub fn resources(&self) -> Option<&Resources> {
+        match self {
+            Self::NodeRoom { resources, .. }
+            | Self::Quota { resources, .. }
+            | Self::UserLimit { resources, .. }
+            | Self::Node { resources, .. } => Some(resources),
+            _ => None,
+        }
+    }
+
+    /// Its place in the order of preference.
+    fn preference(&self) -> u8 {
+        match self {
+            Self::Nothing | Self::Time { .. } => 0,
+            Self::NodeRoom { .. } => 1,
+            Self::Quota { .. } => 2,
+            Self::UserLimit { .. } => 3,
+            Self::RunningApplications { .. } => 4,
+            Self::Node { .. } => 5,
+            Self::GangMembers { .. } => 6,
+            Self::State { .. } => 7,
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing has to change: the ask is tried in its turn"),
+            Self::Time { at_ns: Some(at_ns) } => write!(f, "wait until {}", rfc3339(*at_ns)),
+            Self::Time { at_ns: None } => f.write_str("wait"),
+            Self::NodeRoom { node, resources } => {
+                write!(f, "free {} on node {node}", amounts(resources))
+            }
+            Self::Quota { queue, resources } if is_root(queue) => {
+                write!(f, "free {} on the nodes, or add a node", amounts(resources))
+            }
+            Self::Quota { queue, resources } => write!(
+                f,
+                "raise the maximum of {queue} by {}, or free as much there",
+                amounts(resources)
+            ),
+            Self::UserLimit { whose, resources } => {
+                write!(f, "raise the limit of {whose} by {}, or free as much", amounts(resources))
+            }
+            Self::RunningApplications { of, count: 1 } => {
+                write!(f, "let one more application run: {of}")
+            }
+            Self::RunningApplications { of, count } => {
+                write!(f, "let {count} more applications run: {of}")
+            }
+            Self::Node { node: Some(node), resources } => {
+                write!(f, "have node {node} with at least {}", amounts(resources))
+            }
+            Self::Node { node: None, resources } => {
+                write!(f, "add a node with at least {}", amounts(resources))
+            }
+            Self::GangMembers { group, count } => {
+                let noun = if *count == 1 { "placeholder" } else { "placeholders" };
+                write!(f, "have {count} {noun} of task group {group} placed")
+            }
+            Self::State { object } => write!(f, "let {object} go on"),
+        }
+    }
+}
+
+/// The changes that together remove all of these obstacles, in order of preference.
+pub fn cure(obstacles: &[Why]) -> Vec<Change> {
+    let mut changes: Vec<Change> = obstacles.iter().filter_map(removes).collect();
+    join_with_root(&mut changes);
+    if changes.is_empty() {
+        changes.push(Change::Nothing);
+    }
+    changes.sort_by_key(Change::preference);
+    changes
+}
+
+/// The sentence for some changes, which are needed together.
+pub fn sentence(changes: &[Change]) -> String {
+    let texts: Vec<_> = changes.iter().map(Change::to_string).collect();
+    texts.join("; and ")
+}
+
+/// The smallest change that removes an obstacle.
+fn removes(why: &Why) -> Option<Change> {
+    Some(match why {
+        Why::PartitionStopped { partition: object }
+        | Why::OnHold { partition: object }
+        | Why::QueueStopped { queue: object } => Change::State { object: Arc::clone(object) },
+        Why::QueueRuns { queue, running, most } => Change::RunningApplications {
+            of: queue.to_string(),
+            count: missing_runs(*running, *most),
+        },
+        Why::LimitRuns { whose, queue, running, most } => Change::RunningApplications {
+            of: format!("{} in {queue}", named(whose)),
+            count: missing_runs(*running, *most),
+        },
+        Why::Queue { queue, over } => {
+            Change::Quota { queue: Arc::clone(queue), resources: over.short() }
+        }
+        Why::Limit { whose, queue, over } => Change::UserLimit {
+            whose: format!("{} in {queue}", named(whose)),
+            resources: over.short(),
+        },
+        Why::BacksOff { until_ns } => Change::Time { at_ns: Some(*until_ns) },
+        Why::Placeholders { group, pending: 1.., free: 0, .. } => {
+            Change::GangMembers { group: Arc::clone(group), count: 1 }
+        }
+        Why::Placeholders { .. } => Change::Time { at_ns: None },
+        Why::Nodes { nearest: Some(nearest), .. } => {
+            Change::NodeRoom { node: Arc::clone(&nearest.node), resources: nearest.lacks.clone() }
+        }
+        Why::Nodes { nearest: None, want, .. } => {
+            Change::Node { node: None, resources: want.clone() }
+        }
+        Why::RequiredNode { node, state, want } => match state {
+            RequiredState::Lacks(lacks) => {
+                Change::NodeRoom { node: Arc::clone(node), resources: lacks.clone() }
+            }
+            RequiredState::Missing | RequiredState::TooSmall => {
+                Change::Node { node: Some(Arc::clone(node)), resources: want.clone() }
+            }
+            RequiredState::Excluded { until_ns } => Change::Time { at_ns: Some(*until_ns) },
+        },
+        Why::Refused { retry_ns, .. } => Change::Time { at_ns: *retry_ns },
+        Why::Loosened => return None,
+    })
+}
+
+/// Room on a node, or a node more, is room below root: one change of both.
+fn join_with_root(changes: &mut Vec<Change>) {
+    let of_root = |change: &Change| matches!(change, Change::Quota { queue, .. } if is_root(queue));
+    let gives_room =
+        |change: &Change| matches!(change, Change::NodeRoom { .. } | Change::Node { .. });
+    let Some(at) = changes.iter().position(of_root) else { return };
+    let Some(room) = changes.iter().position(gives_room) else { return };
+    let missing = changes[at].resources().cloned().unwrap_or_default();
+    if let Change::NodeRoom { resources, .. } | Change::Node { resources, .. } = &mut changes[room]
+    {
+        resources.raise_to(&missing);
+    }
+    changes.remove(at);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::explain::why::Over;
+    use crate::limits::Subject;
+    use crate::nodes::{Nearest, NodeLacks};
+    use crate::values::resources::Limits;
+
+    fn vcores(quantity: i64) -> Resources {
+        Resources::of(&[("vcore", quantity)])
+    }
+
+    fn over(queue: &str, max: i64, used: i64, want: i64) -> Why {
+        let max = Limits::of(&[("vcore", max)]);
+        let over = Over::of(&max, &vcores(used), &vcores(want)).expect("it does not fit");
+        Why::Queue { queue: Arc::from(queue), over }
+    }
+
+    fn lacks(node: &str, short: i64) -> Why {
+        let nearest = Some(Nearest { node: Arc::from(node), lacks: vcores(short) });
+        Why::Nodes { lacks: NodeLacks::default(), nearest, want: vcores(9_000) }
+    }
+
+    fn too_small() -> Why {
+        Why::Nodes { lacks: NodeLacks::default(), nearest: None, want: vcores(9_000) }
+    }
+
+    fn sentence_of(obstacles: &[Why]) -> String {
+        sentence(&cure(obstacles))
+    }
+
+    #[test]
+    fn nothing_in_the_way_needs_no_change() {
+        assert_eq!(cure(&[]), [Change::Nothing]);
+        assert_eq!(cure(&[Why::Loosened]), [Change::Nothing]);
+    }
+
+    #[test]
+    fn two_obstacles_need_two_changes_and_time_comes_first() {
+        let backs_off = Why::BacksOff { until_ns: 5_000_000_000 };
+        let user = Subject::User(Arc::from("ann"));
+        let runs = Why::LimitRuns { whose: user, queue: Arc::from("root.a"), running: 3, most: 2 };
+        assert_eq!(
+            sentence_of(&[
+                over("root.a", 4_000, 5_000, 2_000),
+                runs,
+                backs_off,
+                lacks("n1", 1_000)
+            ]),
+            "wait until 1970-01-01T00:00:05.0Z; and free 1 core on node n1; and raise the maximum of \
+             root.a by 3 cores, or free as much there; and let 2 more applications run: user ann in \
+             root.a"
+        );
+    }
+
+    #[test]
+    fn room_on_a_node_is_room_below_root() {
+        let root = over("root", 8_000, 8_000, 2_000);
+        assert_eq!(sentence_of(&[root.clone(), lacks("n1", 1_000)]), "free 2 cores on node n1");
+        assert_eq!(sentence_of(&[root.clone(), too_small()]), "add a node with at least 9 cores");
+        assert_eq!(sentence_of(&[root]), "free 2 cores on the nodes, or add a node");
+        let other = over("root.a", 8_000, 8_000, 2_000);
+        assert_eq!(cure(&[other, lacks("n1", 1_000)]).len(), 2);
+    }
+}

@@ -1,0 +1,233 @@
+//! Why an ask waits: everything that stands in its way, and the smallest change that lets it run.
+//!
+//! # Why beside `attempt`
+//! An [attempt](super::attempt) stops at the first obstacle, since that is enough to park an ask.
+//! A person wants all of them: it helps nobody to raise a quota where no node has room either. The
+//! rules here look at the same sums and say everything that is wrong. They never run the scheduler
+//! and change nothing.
+//!
+//! # Where what is
+//! [`Why`] is one obstacle with its figures and its sentence, [`cure`] what removes obstacles. The
+//! functions here find obstacles where the figures are: in a queue ([`QueueRoom`]), in the trackers
+//! of users and groups, among the nodes. Whoever gathers them puts them [in order](in_order).
+//!
+//! # Invariants
+//! * An ask without an obstacle would be placed by the next offer that reaches it.
+//! * An obstacle of an ask is there as long as the ask is not placed: it is found from the sums as
+//!   they are, not from what was noted when the ask was tried.
+//! * Whoever makes all changes of the cure removes every obstacle.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use monoceros_rules::decide::explain::{QueueRoom, cure, sentence};
+//! use monoceros_rules::values::resources::{Limits, Resources};
+//!
+//! let gib = |n: i64| Resources::of(&[("memory", n << 30)]);
+//! let etl = QueueRoom {
+//!     queue: &Arc::from("root.prod.etl"),
+//!     is_stopped: false,
+//!     max: Some(&Limits::from(gib(40))),
+//!     used: &gib(40),
+//!     running: 3,
+//!     most_running: 0,
+//! };
+//! let obstacles = etl.obstacles(&gib(2), false);
+//! assert_eq!(
+//!     obstacles[0].sentence(true),
+//!     "root.prod.etl is at its maximum of memory (40 of 40 GiB used); 2 GiB more would let this \
+//!      ask run"
+//! );
+//! assert_eq!(
+//!     sentence(&cure(&obstacles)),
+//!     "raise the maximum of root.prod.etl by 2 GiB of memory, or free as much there"
+//! );
+//! ```
+
+mod cure;
+#[cfg(test)]
+mod tests;
+mod why;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use cure::{Change, cure, sentence};
+pub use why::{Cause, Over, RequiredState, Why};
+
+use super::parking::Obstacle;
+use crate::limits::{LaneId, Trackers};
+use crate::nodes::{NodeIndex, NodeLacks, NodeRequest};
+use crate::order::waits::WaitSet;
+use crate::values::resources::{Limits, Resources};
+use crate::work::asks::{Ask, Asks};
+use crate::work::gang::Gang;
+
+/// What a queue has left.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueRoom<'a> {
+    /// Its path.
+    pub queue: &'a Arc<str>,
+    /// Nothing is decided for it.
+    pub is_stopped: bool,
+    /// Its maximum; of root what all nodes have.
+    pub max: Option<&'a Limits>,
+    /// What is used.
+    pub used: &'a Resources,
+    /// How many applications run, or will once their placements are settled.
+    pub running: u64,
+    /// How many may; 0 is unlimited.
+    pub most_running: u64,
+}
+
+impl QueueRoom<'_> {
+    /// What of the queue stands in the way of an ask for so much, of an application that has still
+    /// to start or not.
+    pub fn obstacles(&self, wanted: &Resources, starts: bool) -> Vec<Why> {
+        let queue = || Arc::clone(self.queue);
+        let mut found = Vec::new();
+        if self.is_stopped {
+            found.push(Why::QueueStopped { queue: queue() });
+        }
+        if starts && self.most_running > 0 && self.running >= self.most_running {
+            let (running, most) = (self.running, self.most_running);
+            found.push(Why::QueueRuns { queue: queue(), running, most });
+        }
+        found.extend(self.over(wanted));
+        found
+    }
+
+    /// What does not fit the maximum of the queue.
+    pub fn over(&self, wanted: &Resources) -> Option<Why> {
+        let over = Over::of(self.max?, self.used, wanted)?;
+        Some(Why::Queue { queue: Arc::clone(self.queue), over })
+    }
+}
+
+/// What limits of user and group stand in the way of an ask for so much, of an application in this
+/// lane that has still to start or not.
+pub fn limits(trackers: &Trackers, lane: LaneId, wanted: &Resources, starts: bool) -> Vec<Why> {
+    let mut found = Vec::new();
+    for limit in trackers.limits_of(lane) {
+        let (whose, queue) = (limit.subject.clone(), Arc::clone(limit.path));
+        if let Some(over) = limit.max.and_then(|max| Over::of(max, limit.usage, wanted)) {
+            found.push(Why::Limit { whose: whose.clone(), queue: Arc::clone(&queue), over });
+        }
+        let (running, most) = (limit.running, limit.most_running);
+        if starts && most > 0 && running >= most {
+            found.push(Why::LimitRuns { whose, queue, running, most });
+        }
+    }
+    found
+}
+
+/// The placeholders that an ask waits for, if it is a member of a task group that has some: it takes
+/// the place of one, and no quota, limit or node of its own is looked at before all are gone.
+pub fn placeholders(asks: &Asks, gang: Option<&Gang>, ask: &Ask) -> Option<Why> {
+    let (gang, group) = (gang?, ask.member_of()?);
+    let counted = gang.group(group).filter(|_| gang.is_usable(group))?;
+    let left = counted.count.saturating_sub(counted.replaced + counted.timed_out);
+    let pending = asks.pending_placeholders(group);
+    let free = counted.free.len() as u64;
+    let leaving = left.saturating_sub(pending + free);
+    Some(Why::Placeholders { group: Arc::clone(group), pending, free, leaving })
+}
+
+/// What of the nodes stands in the way of an ask, whose class has this bound. `lacks` is
+/// [`NodeIndex::lacks`] of its [request](request).
+pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -> Option<Why> {
+    let request = request(ask);
+    if is_refused(index, ask, waits) {
+        return Some(refused(ask, lacks));
+    }
+    if index.first(&request).is_some() {
+        return None;
+    }
+    if let Some(node) = &ask.required_node {
+        return Some(required(index, ask, node, lacks));
+    }
+    if lacks.refused > 0 || is_room_excluded(index, ask) {
+        return Some(refused(ask, lacks));
+    }
+    // Where no node is large enough, room on one would not help: do not look for it.
+    let nearest = if lacks.lacking.is_empty() { None } else { index.nearest(&request) };
+    Some(Why::Nodes { lacks: lacks.clone(), nearest, want: ask.resources.clone() })
+}
+
+/// The request for a node, without those that refused the ask since it began to ask them.
+pub fn request(ask: &Ask) -> NodeRequest<'_> {
+    match ask.trying() {
+        Some(trying) => ask.request().passing_over(trying.refused()),
+        None => ask.request(),
+    }
+}
+
+/// What predicates said of an ask, each with the number of nodes: in the present search for a node,
+/// or in the last one as long as it counts.
+pub fn texts(ask: &Ask) -> BTreeMap<String, u32> {
+    match ask.refusals() {
+        Some(refusals) if !refusals.reasons.is_empty() => refusals.reasons.clone(),
+        Some(refusals) if ask.is_resting() => refusals.last_reasons.clone(),
+        _ => BTreeMap::new(),
+    }
+}
+
+/// Obstacles in the order in which a person wants to read them: the outermost queue first.
+pub fn in_order(obstacles: &mut [Why]) {
+    obstacles.sort_by_key(Why::place);
+}
+
+/// The cause that was noted when an ask was parked.
+pub fn noted(obstacle: Obstacle) -> Cause {
+    match obstacle {
+        Obstacle::Quota => Cause::QueueQuota,
+        Obstacle::Limits => Cause::UserQuota,
+        Obstacle::NoNode => Cause::NoNode,
+        Obstacle::RequiredNode => Cause::RequiredNode,
+        Obstacle::Refused | Obstacle::HeldByOthers => Cause::Predicates,
+        Obstacle::Placeholders => Cause::Placeholders,
+        Obstacle::GrewMeanwhile => Cause::Next,
+    }
+}
+
+/// Whether every node with room refused the ask, and none has grown since that could take it.
+fn is_refused(index: &NodeIndex, ask: &Ask, waits: &WaitSet) -> bool {
+    let WaitSet::Parked(parked) = waits else { return false };
+    let has_grown = || {
+        let least = parked.refused.as_ref();
+        least.is_some_and(|least| index.may_hold_grown_since(parked.refused_at, least))
+    };
+    ask.is_resting() && !has_grown()
+}
+
+/// Whether some node has room on which its RM said that the ask can never run.
+fn is_room_excluded(index: &NodeIndex, ask: &Ask) -> bool {
+    let request = NodeRequest { excluded: &[], ..request(ask) };
+    !ask.request().excluded.is_empty() && index.first(&request).is_some()
+}
+
+fn refused(ask: &Ask, lacks: &NodeLacks) -> Why {
+    let excluded = ask.request().excluded.iter().map(|excluded| excluded.until_ns).min();
+    let retry = ask.refusals().and_then(|refusals| refusals.retry_ns);
+    let retry_ns = match (retry, excluded) {
+        (Some(retry), Some(excluded)) => Some(retry.min(excluded)),
+        (retry, excluded) => retry.or(excluded),
+    };
+    let node = ask.required_node.clone();
+    Why::Refused { node, lacks: lacks.clone(), texts: texts(ask), retry_ns }
+}
+
+fn required(index: &NodeIndex, ask: &Ask, node: &Arc<str>, lacks: &NodeLacks) -> Why {
+    let request = ask.request();
+    let excluded = request.excluded.iter().find(|excluded| *excluded.node == **node);
+    let state = match index.missing(node, &ask.resources) {
+        None => RequiredState::Missing,
+        Some(_) if lacks.too_small > 0 => RequiredState::TooSmall,
+        Some(missing) if !missing.is_empty() => RequiredState::Lacks(missing),
+        Some(_) => match excluded {
+            Some(excluded) => RequiredState::Excluded { until_ns: excluded.until_ns },
+            // The node itself refused, in the search that goes on.
+            None => return refused(ask, lacks),
+        },
+    };
+    Why::RequiredNode { node: Arc::clone(node), state, want: ask.resources.clone() }
+}

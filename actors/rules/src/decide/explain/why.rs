@@ -1,0 +1,483 @@
+//! One thing that stands in the way of an ask, with its figures, and the sentence that says so.
+//!
+//! # Why one type
+//! The debug log, the admin service, REST and the command line say why an ask waits. All of them
+//! are made of this value, so that there is one text for one thing, and none of them can know an
+//! obstacle that the others do not.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::limits::Subject;
+use crate::nodes::{Nearest, NodeLacks};
+use crate::values::instant::rfc3339;
+use crate::values::readable::{amounts, by_weight, enumeration, of_most, title};
+use crate::values::resources::{Limits, Resources};
+use crate::work::asks::TaskGroup;
+
+/// How many different texts of predicates a sentence has.
+const TEXTS_SHOWN: usize = 3;
+
+/// What an ask waits for, without figures. The texts are part of the interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// Its partition or a queue above it is stopped.
+    Stopped,
+    /// Nothing is decided until a hold is lifted.
+    Held,
+    /// No more applications may run.
+    NotRunnable,
+    /// The maximum of a queue.
+    QueueQuota,
+    /// A limit of its user or group.
+    UserQuota,
+    /// A time that has to pass.
+    Delay,
+    /// The placeholders of its task group.
+    Placeholders,
+    /// The node that it requires.
+    RequiredNode,
+    /// No node has room.
+    NoNode,
+    /// Predicates refused every node with room.
+    Predicates,
+    /// Nothing: it was not tried yet.
+    Next,
+}
+
+impl Cause {
+    /// As clients read it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Held => "held",
+            Self::NotRunnable => "notRunnable",
+            Self::QueueQuota => "queueQuota",
+            Self::UserQuota => "userQuota",
+            Self::Delay => "delay",
+            Self::Placeholders => "placeholders",
+            Self::RequiredNode => "requiredNode",
+            Self::NoNode => "noNode",
+            Self::Predicates => "predicates",
+            Self::Next => "next",
+        }
+    }
+}
+
+/// Of each type that is short, how much is used, how much may be, and how much is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Over {
+    /// What may be used at most.
+    pub most: Resources,
+    /// What is used.
+    pub used: Resources,
+    /// What is wanted beside it.
+    pub want: Resources,
+}
+
+impl Over {
+    /// What does not fit below a maximum; none where all of it does.
+    pub fn of(max: &Limits, used: &Resources, wanted: &Resources) -> Option<Self> {
+        let (mut most, mut short_used, mut want) =
+            (Resources::new(), Resources::new(), Resources::new());
+        for (name, quantity) in wanted.entries().filter(|(_, quantity)| *quantity > 0) {
+            let Some(max) = max.find(name) else { continue };
+            let used = used.get(name);
+            if quantity > max.saturating_sub(used) {
+                most.set(name, max);
+                short_used.set(name, used);
+                want.set(name, quantity);
+            }
+        }
+        (!want.is_empty()).then_some(Self { most, used: short_used, want })
+    }
+
+    /// What is left; below zero where more is used than may be.
+    pub fn have(&self) -> Resources {
+        self.most.minus(&self.used)
+    }
+
+    /// By how much the maximum is too low.
+    pub fn short(&self) -> Resources {
+        self.want.minus(&self.have())
+    }
+}
+
+/// What is wrong with the node that an ask requires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RequiredState {
+    /// It is not there.
+    Missing,
+    /// It would not hold the ask even if nothing else were there.
+    TooSmall,
+    /// It has too little left: so much is missing.
+    Lacks(Resources),
+    /// The RM said that the ask can never run there; it is asked again at this time.
+    Excluded {
+        /// Until when, ns since the epoch.
+        until_ns: i64,
+    },
+}
+
+/// One thing that stands in the way of an ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The partition is stopped.
+    PartitionStopped {
+        /// Its name.
+        partition: Arc<str>,
+    },
+    /// Decisions are held back in the partition.
+    OnHold {
+        /// Its name.
+        partition: Arc<str>,
+    },
+    /// A queue above it is stopped.
+    QueueStopped {
+        /// Its path.
+        queue: Arc<str>,
+    },
+    /// A queue has as many running applications as it may, and this one has still to start.
+    QueueRuns {
+        /// Its path.
+        queue: Arc<str>,
+        /// How many run there.
+        running: u64,
+        /// How many may.
+        most: u64,
+    },
+    /// The maximum of a queue leaves too little. That of root is what all nodes have.
+    Queue {
+        /// Its path.
+        queue: Arc<str>,
+        /// What is missing.
+        over: Over,
+    },
+    /// A user or group has as many running applications as it may, and this one has still to start.
+    LimitRuns {
+        /// The user or group.
+        whose: Subject,
+        /// The path of the queue that the limit is set on.
+        queue: Arc<str>,
+        /// How many run.
+        running: u64,
+        /// How many may.
+        most: u64,
+    },
+    /// The limit of its user or group leaves too little.
+    Limit {
+        /// The user or group.
+        whose: Subject,
+        /// The path of the queue that the limit is set on.
+        queue: Arc<str>,
+        /// What is missing.
+        over: Over,
+    },
+    /// The application is left alone for a while, because too many of its asks found no node.
+    BacksOff {
+        /// Until when, ns since the epoch.
+        until_ns: i64,
+    },
+    /// It takes the place of a placeholder of its task group.
+    Placeholders {
+        /// The name of the task group.
+        group: TaskGroup,
+        /// How many placeholders are still to be placed.
+        pending: u64,
+        /// How many are placed and free to be taken.
+        free: u64,
+        /// How many the resource manager has still to end.
+        leaving: u64,
+    },
+    /// No node has room, takes new allocations, and can run it.
+    Nodes {
+        /// How many nodes lack what.
+        lacks: NodeLacks,
+        /// Where the least is missing; none if all are too small or closed.
+        nearest: Option<Nearest>,
+        /// What is wanted.
+        want: Resources,
+    },
+    /// The one node that it may use will not do.
+    RequiredNode {
+        /// The id of the node.
+        node: Arc<str>,
+        /// What is wrong with it.
+        state: RequiredState,
+        /// What is wanted.
+        want: Resources,
+    },
+    /// Every node with room refused it, or its RM did not answer in time.
+    Refused {
+        /// The id of the node, if it may use no other.
+        node: Option<Arc<str>>,
+        /// How many nodes lack what.
+        lacks: NodeLacks,
+        /// What predicates said, each with the number of nodes.
+        texts: BTreeMap<String, u32>,
+        /// When it is tried again though nothing changed, ns since the epoch, where that is known.
+        retry_ns: Option<i64>,
+    },
+    /// What kept it is loosened by now.
+    Loosened,
+}
+
+impl Why {
+    /// The cause of which this is a case.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::PartitionStopped { .. } | Self::QueueStopped { .. } => Cause::Stopped,
+            Self::OnHold { .. } => Cause::Held,
+            Self::QueueRuns { .. } | Self::LimitRuns { .. } => Cause::NotRunnable,
+            Self::Queue { .. } => Cause::QueueQuota,
+            Self::Limit { .. } => Cause::UserQuota,
+            Self::BacksOff { .. } => Cause::Delay,
+            Self::Placeholders { .. } => Cause::Placeholders,
+            Self::Nodes { .. } => Cause::NoNode,
+            Self::RequiredNode { .. } => Cause::RequiredNode,
+            Self::Refused { .. } => Cause::Predicates,
+            Self::Loosened => Cause::Next,
+        }
+    }
+
+    /// The partition, queue, user, group or node that decides.
+    pub fn object(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::PartitionStopped { partition } | Self::OnHold { partition } => Some(partition),
+            Self::QueueStopped { queue }
+            | Self::QueueRuns { queue, .. }
+            | Self::Queue { queue, .. } => Some(queue),
+            Self::LimitRuns { whose, .. } | Self::Limit { whose, .. } => Some(match whose {
+                Subject::User(name) | Subject::Group(name) => name,
+            }),
+            Self::Nodes { nearest, .. } => nearest.as_ref().map(|nearest| &nearest.node),
+            Self::RequiredNode { node, .. } => Some(node),
+            Self::Refused { node, .. } => node.as_ref(),
+            Self::BacksOff { .. } | Self::Placeholders { .. } | Self::Loosened => None,
+        }
+    }
+
+    /// What is missing at the object.
+    pub fn short(&self) -> Resources {
+        match self {
+            Self::Queue { over, .. } | Self::Limit { over, .. } => over.short(),
+            Self::Nodes { nearest: Some(nearest), .. } => nearest.lacks.clone(),
+            Self::RequiredNode { state: RequiredState::Lacks(lacks), .. } => lacks.clone(),
+            _ => Resources::new(),
+        }
+    }
+
+    /// What the object has left of that.
+    pub fn have(&self) -> Resources {
+        match self {
+            Self::Queue { over, .. } | Self::Limit { over, .. } => over.have(),
+            _ => self.want().minus(&self.short()),
+        }
+    }
+
+    /// What is wanted of that.
+    pub fn want(&self) -> Resources {
+        match self {
+            Self::Queue { over, .. } | Self::Limit { over, .. } => over.want.clone(),
+            Self::Nodes { nearest: Some(nearest), want, .. } => only(want, &nearest.lacks),
+            Self::RequiredNode { state: RequiredState::Lacks(lacks), want, .. } => {
+                only(want, lacks)
+            }
+            _ => Resources::new(),
+        }
+    }
+
+    /// Where it stands among all obstacles of an ask: the outermost first, and what concerns a queue
+    /// before what concerns users of it.
+    pub(super) fn place(&self) -> (u8, usize, u8) {
+        let depth = |queue: &str| queue.split('.').count();
+        match self {
+            Self::PartitionStopped { .. } | Self::OnHold { .. } => (0, 0, 0),
+            Self::QueueStopped { queue } => (1, depth(queue), 0),
+            Self::QueueRuns { queue, .. } => (1, depth(queue), 1),
+            Self::Queue { queue, .. } => (1, depth(queue), 2),
+            Self::LimitRuns { queue, .. } => (1, depth(queue), 3),
+            Self::Limit { queue, .. } => (1, depth(queue), 4),
+            Self::BacksOff { .. } => (2, 0, 0),
+            Self::Placeholders { .. } => (3, 0, 0),
+            Self::Nodes { .. } | Self::RequiredNode { .. } | Self::Refused { .. } => (4, 0, 0),
+            Self::Loosened => (5, 0, 0),
+        }
+    }
+
+    /// One sentence. `is_alone`: nothing else stands in the way.
+    pub fn sentence(&self, is_alone: bool) -> String {
+        let then = |what: &str| {
+            let does = if is_alone { "would let this ask run" } else { "would do here" };
+            format!("{what} {does}")
+        };
+        match self {
+            Self::PartitionStopped { partition } => {
+                format!("partition {partition} is stopped: nothing is decided until it is started")
+            }
+            Self::OnHold { partition } => format!(
+                "partition {partition} is on hold: nothing is decided until its resource manager \
+                 is there and lifts the hold"
+            ),
+            Self::QueueStopped { queue } => format!("{queue} is stopped"),
+            Self::QueueRuns { queue, running, most } => format!(
+                "{queue} runs as many applications as it may ({running} of {most}); {}",
+                then(&more_applications(*running, *most))
+            ),
+            Self::LimitRuns { whose, queue, running, most } => format!(
+                "{} runs as many applications as it may in {queue} ({running} of {most}); {}",
+                named(whose),
+                then(&more_applications(*running, *most))
+            ),
+            Self::Queue { queue, over } if is_root(queue) => format!(
+                "the whole cluster {}; {}",
+                uses(over, "has too little of", "is full in"),
+                then(&more(&over.short()))
+            ),
+            Self::Queue { queue, over } => format!(
+                "{queue} {}; {}",
+                uses(over, "leaves too little of", "is at its maximum of"),
+                then(&more(&over.short()))
+            ),
+            Self::Limit { whose, queue, over } => format!(
+                "{} {} in {queue}; {}",
+                named(whose),
+                uses(over, "has too little left of", "is at the limit of"),
+                then(&more(&over.short()))
+            ),
+            Self::BacksOff { until_ns } => format!(
+                "the application is left alone until {}, because too many of its asks found no node",
+                rfc3339(*until_ns)
+            ),
+            Self::Placeholders { group, pending, free, leaving } => {
+                placeholders(group, *pending, *free, *leaving)
+            }
+            Self::Nodes { lacks, nearest: Some(Nearest { node, lacks: missing }), .. } => format!(
+                "no node has room ({lacks}); {} on {node}, which comes nearest, {}",
+                more(missing),
+                then("").trim_start()
+            ),
+            Self::Nodes { lacks, nearest: None, want } => format!(
+                "no node has room ({lacks}); a node with {} {}",
+                amounts(want),
+                then("").trim_start()
+            ),
+            Self::RequiredNode { node, state, want } => required(node, state, want),
+            Self::Refused { node, lacks, texts, retry_ns } => {
+                let who = match node {
+                    Some(node) => format!("node {node}, which this ask requires, was"),
+                    None => "all nodes with room were".to_owned(),
+                };
+                let again = retry_ns.map(|at| format!("; it is tried again at {}", rfc3339(at)));
+                let again = again.unwrap_or_default();
+                format!("{who} refused by predicates ({}{lacks}){again}", said(texts))
+            }
+            Self::Loosened => "what kept it is loosened by now".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence(false))
+    }
+}
+
+/// The user or group in a sentence.
+pub(super) fn named(whose: &Subject) -> String {
+    match whose {
+        Subject::User(name) => format!("user {name}"),
+        Subject::Group(name) => format!("group {name}"),
+    }
+}
+
+pub(super) fn is_root(queue: &str) -> bool {
+    !queue.contains('.')
+}
+
+/// By how many the maximum of running applications is too low.
+pub(super) fn missing_runs(running: u64, most: u64) -> u64 {
+    running.saturating_sub(most).saturating_add(1)
+}
+
+fn more_applications(running: u64, most: u64) -> String {
+    match missing_runs(running, most) {
+        1 => "one more".to_owned(),
+        count => format!("{count} more"),
+    }
+}
+
+/// An amount with `more` behind the number: of one type without its name, which was said.
+fn more(short: &Resources) -> String {
+    let all = amounts(short);
+    if short.entries().len() > 1 {
+        return format!("{all} more");
+    }
+    let one = all.split_once(" of ").map_or(&*all, |(number, _)| number);
+    format!("{one} more")
+}
+
+/// `is at its maximum of memory (40 of 40 GiB used)`.
+fn uses(over: &Over, near: &str, at: &str) -> String {
+    let types = by_weight(&over.most).into_iter().map(|(name, most)| {
+        let used = over.used.sorted().into_iter().find(|(other, _)| *other == name);
+        let used = used.map_or(0, |(_, used)| used);
+        (used >= most, format!("{} ({} used)", title(&name), of_most(&name, used, most)))
+    });
+    let types: Vec<_> = types.collect();
+    let is_full = types.iter().all(|(is_full, _)| *is_full);
+    let texts: Vec<_> = types.into_iter().map(|(_, text)| text).collect();
+    format!("{} {}", if is_full { at } else { near }, enumeration(&texts))
+}
+
+fn placeholders(group: &str, pending: u64, free: u64, leaving: u64) -> String {
+    let counts = [
+        (pending, "still to be placed"),
+        (leaving, "still to be ended by the resource manager"),
+        (free, "placed, but refused by predicates"),
+    ];
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
+    format!(
+        "the ask takes the place of a placeholder of task group {group}, of which there are {}",
+        enumeration(&counts)
+    )
+}
+
+fn required(node: &str, state: &RequiredState, want: &Resources) -> String {
+    match state {
+        RequiredState::Missing => format!("node {node}, which this ask requires, is not there"),
+        RequiredState::TooSmall => {
+            format!("node {node}, which this ask requires, is too small for {}", amounts(want))
+        }
+        RequiredState::Lacks(lacks) => {
+            format!("node {node}, which this ask requires, lacks {}", amounts(lacks))
+        }
+        RequiredState::Excluded { until_ns } => format!(
+            "node {node}, which this ask requires, can never run it, says the resource manager; it \
+             is asked again at {}",
+            rfc3339(*until_ns)
+        ),
+    }
+}
+
+/// The texts of most nodes.
+fn said(texts: &BTreeMap<String, u32>) -> String {
+    let mut most: Vec<_> = texts.iter().collect();
+    most.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    let shown = most.iter().take(TEXTS_SHOWN).map(|(text, nodes)| {
+        let noun = if **nodes == 1 { "node" } else { "nodes" };
+        format!("`{text}` on {nodes} {noun}, ")
+    });
+    shown.collect()
+}
+
+/// Those quantities of an amount whose types are in `types`.
+fn only(amount: &Resources, types: &Resources) -> Resources {
+    let mut only = Resources::new();
+    for (name, _) in types.entries() {
+        only.set(name, amount.get(name));
+    }
+    only
+}

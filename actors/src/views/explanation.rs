@@ -1,0 +1,160 @@
+//! Why asks wait, in the shape that clients read.
+
+use std::collections::BTreeMap;
+
+use monoceros_rules::decide::explain::{self, Cause, Change, Why};
+use monoceros_rules::nodes::NodeLacks;
+use monoceros_rules::values::resources::Resources;
+
+use crate::application::{ExplainedApplication, ExplainedClass};
+use crate::queue::{Gate, Rank};
+use crate::snapshot::{
+    ChangeSnapshot, ExplanationSnapshot, NodeCounts, ObstacleSnapshot, RankSnapshot,
+};
+
+/// What surrounds an application: its partition and its queues.
+pub(crate) struct Circumstances<'a> {
+    /// What keeps the whole partition from deciding.
+    pub(crate) closed: &'a [Why],
+    /// Since when the partition is in its state, ns since the epoch.
+    pub(crate) closed_since_ns: i64,
+    /// Its queues, root first.
+    pub(crate) gates: Vec<&'a Gate>,
+    /// The rank of each queue below root in the one above it, then that of the application in its
+    /// leaf; none where it has no place there.
+    pub(crate) ranks: Vec<Option<&'a Rank>>,
+}
+
+/// The classes of an application; none if it has no ask of the key that was named.
+pub(crate) fn of(
+    mut application: ExplainedApplication,
+    around: &Circumstances<'_>,
+) -> Option<Vec<ExplanationSnapshot>> {
+    let classes = application.classes.take()?;
+    Some(classes.into_iter().map(|it| class(it, &application, around)).collect())
+}
+
+fn class(
+    class: ExplainedClass,
+    application: &ExplainedApplication,
+    around: &Circumstances<'_>,
+) -> ExplanationSnapshot {
+    let wanted = &class.spec.resources;
+    let mut obstacles = class.obstacles;
+    for gate in &around.gates {
+        obstacles.extend(if class.takes_place {
+            gate.room().obstacles(&Resources::new(), false)
+        } else {
+            gate.room().obstacles(wanted, application.starts)
+        });
+    }
+    obstacles.extend_from_slice(around.closed);
+    explain::in_order(&mut obstacles);
+    let is_alone = obstacles.len() == 1;
+    let changes = explain::cure(&obstacles);
+    let cure = explain::sentence(&changes);
+    let since = |why: &Why| match (why, class.noted) {
+        (Why::PartitionStopped { .. }, _) => around.closed_since_ns,
+        (Why::BacksOff { .. }, _) => application.backs_off_since_ns.unwrap_or_default(),
+        (_, Some((cause, since))) if why.cause() == cause => since,
+        _ => 0,
+    };
+    let shown = obstacles.iter().map(|why| ObstacleSnapshot {
+        cause: why.cause().text().to_owned(),
+        object: why.object().map(ToString::to_string).unwrap_or_default(),
+        short: why.short(),
+        have: why.have(),
+        want: why.want(),
+        since: since(why),
+        message: why.sentence(is_alone),
+    });
+    let shown: Vec<_> = shown.collect();
+    let first = shown.first().cloned().unwrap_or_else(|| ObstacleSnapshot {
+        cause: Cause::Next.text().to_owned(),
+        since: class.created_ns,
+        message: "nothing is in the way: it is tried in its turn".to_owned(),
+        ..ObstacleSnapshot::default()
+    });
+    ExplanationSnapshot {
+        allocation_keys: class.keys.iter().map(ToString::to_string).collect(),
+        count: i64::try_from(class.count).unwrap_or(i64::MAX),
+        resource: wanted.clone(),
+        cause: first.cause,
+        since: first.since,
+        object: first.object,
+        short: first.short,
+        message: first.message,
+        cure,
+        task_group: class.spec.task_group.as_deref().cloned().unwrap_or_default(),
+        obstacles: shown,
+        order: order(class.position, application, around),
+        nodes: nodes(&class.lacks, class.texts),
+        changes: changes.iter().map(change).collect(),
+    }
+}
+
+fn order(
+    position: usize,
+    application: &ExplainedApplication,
+    around: &Circumstances<'_>,
+) -> Vec<RankSnapshot> {
+    let leaf = around.gates.len().saturating_sub(1);
+    let ranked = around.gates.iter().zip(&around.ranks).enumerate();
+    let ranked = ranked.filter_map(|(at, (gate, rank))| {
+        let rank = (*rank)?;
+        Some(RankSnapshot {
+            level: if at == leaf { "application" } else { "queue" }.to_owned(),
+            within: gate.path.to_string(),
+            rank: number(rank.before + 1),
+            of: number(rank.of),
+            first: rank.first.to_string(),
+        })
+    });
+    let asks = RankSnapshot {
+        level: "ask".to_owned(),
+        within: application.id.to_string(),
+        rank: number(position + 1),
+        of: number(application.n_classes),
+        first: application.first_ask.as_deref().unwrap_or_default().to_owned(),
+    };
+    ranked.chain([asks]).collect()
+}
+
+fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>) -> NodeCounts {
+    if texts.is_empty() && lacks.refused > 0 {
+        texts.insert("no reason was given".to_owned(), number(lacks.refused));
+    }
+    if lacks.excluded > 0 {
+        texts.insert("it can never run there".to_owned(), number(lacks.excluded));
+    }
+    let no_room = lacks.lacking.iter();
+    NodeCounts {
+        total: number(lacks.nodes),
+        closed: number(lacks.closed),
+        too_small: number(lacks.too_small),
+        no_room: no_room.map(|(name, nodes)| (name.to_string(), number(*nodes))).collect(),
+        predicates: texts,
+        ..NodeCounts::default()
+    }
+}
+
+fn change(change: &Change) -> ChangeSnapshot {
+    let (count, at) = match change {
+        Change::RunningApplications { count, .. } | Change::GangMembers { count, .. } => {
+            (*count, 0)
+        }
+        Change::Time { at_ns } => (0, at_ns.unwrap_or_default()),
+        _ => (0, 0),
+    };
+    ChangeSnapshot {
+        kind: change.kind().to_owned(),
+        object: change.object().unwrap_or_default().to_owned(),
+        resource: change.resources().cloned().unwrap_or_default(),
+        count,
+        at,
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
