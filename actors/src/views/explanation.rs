@@ -69,6 +69,7 @@ fn class(
         message: why.sentence(is_alone),
     });
     let shown: Vec<_> = shown.collect();
+    let is_refused = obstacles.iter().any(|why| matches!(why, Why::Refused { .. }));
     let first = shown.first().cloned().unwrap_or_else(|| ObstacleSnapshot {
         cause: Cause::Next.text().to_owned(),
         since: class.created_ns,
@@ -88,7 +89,7 @@ fn class(
         task_group: class.spec.task_group.as_deref().cloned().unwrap_or_default(),
         obstacles: shown,
         order: order(class.position, application, around),
-        nodes: nodes(&class.lacks, class.texts),
+        nodes: nodes(&class.lacks, class.texts, is_refused),
         changes: changes.iter().map(change).collect(),
     }
 }
@@ -120,9 +121,11 @@ fn order(
     ranked.chain([asks]).collect()
 }
 
-fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>) -> NodeCounts {
-    if texts.is_empty() && lacks.refused > 0 {
-        texts.insert("no reason was given".to_owned(), number(lacks.refused));
+fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>, is_refused: bool) -> NodeCounts {
+    // Where every node with room refused, it is not kept which ones those were.
+    let refused = lacks.refused + if is_refused { lacks.holding } else { 0 };
+    if texts.is_empty() && refused > 0 {
+        texts.insert("no reason was given".to_owned(), number(refused));
     }
     if lacks.excluded > 0 {
         texts.insert("it can never run there".to_owned(), number(lacks.excluded));

@@ -23,6 +23,7 @@ mod ended;
 mod event_batches;
 mod events;
 mod failure_log;
+mod explained;
 mod failures;
 mod gang_histories;
 mod gang_recovery;

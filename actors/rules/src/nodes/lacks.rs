@@ -27,6 +27,8 @@ pub struct NodeLacks {
     pub excluded: usize,
     /// By resource, how many of the others have too little of it.
     pub lacking: BTreeMap<Arc<str>, usize>,
+    /// Those that nothing keeps out.
+    pub holding: usize,
 }
 
 impl NodeLacks {
@@ -45,9 +47,13 @@ impl NodeLacks {
         } else if request.is_excluded_from(&node.id) {
             self.excluded += 1;
         } else {
+            let mut holds = true;
             for ((name, wanted), short) in request.resources.entries().zip(short) {
-                *short += usize::from(wanted > node.available.get(name).max(0));
+                let lacks = wanted > node.available.get(name).max(0);
+                *short += usize::from(lacks);
+                holds &= !lacks;
             }
+            self.holding += usize::from(holds);
         }
     }
 }
@@ -80,17 +86,21 @@ impl NodeIndex {
 
 impl fmt::Display for NodeLacks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} nodes", self.nodes)?;
+        let noun = if self.nodes == 1 { "node" } else { "nodes" };
+        write!(f, "{} {noun}", self.nodes)?;
         let counts = [
-            (self.closed, "take nothing now"),
-            (self.too_small, "are too small"),
-            (self.refused, "refused it or did not answer"),
-            (self.excluded, "can never run it"),
+            (self.closed, "takes nothing now", "take nothing now"),
+            (self.too_small, "is too small", "are too small"),
+            (self.refused, "refused it or did not answer", "refused it or did not answer"),
+            (self.excluded, "can never run it", "can never run it"),
         ];
-        let said = counts.iter().filter(|(count, _)| *count > 0);
-        let said = said.map(|(count, what)| format!("{count} {what}"));
-        let lacking =
-            self.lacking.iter().map(|(name, count)| format!("{count} lack {}", title(name)));
+        let said = counts.iter().filter(|(count, ..)| *count > 0);
+        let said = said
+            .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }));
+        let lacking = self.lacking.iter().map(|(name, count)| {
+            let verb = if *count == 1 { "lacks" } else { "lack" };
+            format!("{count} {verb} {}", title(name))
+        });
         for (at, text) in said.chain(lacking).enumerate() {
             write!(f, "{}{text}", if at == 0 { ": " } else { ", " })?;
         }
@@ -123,11 +133,11 @@ mod tests {
         assert_eq!(nodes.first(&request), None);
         assert_eq!(
             nodes.lacks(&request).to_string(),
-            "5 nodes: 1 take nothing now, 1 are too small, 1 can never run it, \
-             1 lack memory, 2 lack cores"
+            "5 nodes: 1 takes nothing now, 1 is too small, 1 can never run it, 1 lacks memory, \
+             2 lack cores"
         );
         let named = NodeRequest { required: Some("b"), ..NodeRequest::of(&wanted) };
-        assert_eq!(nodes.lacks(&named).to_string(), "1 nodes: 1 lack memory, 1 lack cores");
+        assert_eq!(nodes.lacks(&named).to_string(), "1 node: 1 lacks memory, 1 lacks cores");
         assert_eq!(nodes.lacks_of_each(&[named, request])[1], nodes.lacks(&request));
         let gone = NodeRequest { required: Some("z"), ..NodeRequest::of(&wanted) };
         assert_eq!(nodes.lacks(&gone).to_string(), "0 nodes");

@@ -274,7 +274,7 @@ fn a_search_that_everybody_refused_says_what_it_waits_for() {
         (
             Obstacle::Refused,
             "all nodes with room were refused by predicates (2 nodes: 1 refused it or did not \
-             answer, 1 lack cores)"
+             answer, 1 lacks cores)"
                 .to_owned()
         )
     );

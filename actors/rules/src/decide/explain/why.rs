@@ -332,7 +332,7 @@ impl Why {
             ),
             Self::Queue { queue, over } if is_root(queue) => format!(
                 "the whole cluster {}; {}",
-                uses(over, "has too little of", "is full in"),
+                uses(over, "has too little left of", "is full in"),
                 then(&more(&over.short()))
             ),
             Self::Queue { queue, over } => format!(
@@ -369,9 +369,10 @@ impl Why {
                     Some(node) => format!("node {node}, which this ask requires, was"),
                     None => "all nodes with room were".to_owned(),
                 };
+                let of_nodes = if node.is_some() { String::new() } else { format!(" ({lacks})") };
                 let again = retry_ns.map(|at| format!("; it is tried again at {}", rfc3339(at)));
                 let again = again.unwrap_or_default();
-                format!("{who} refused by predicates ({}{lacks}){again}", said(texts))
+                format!("{who} refused by predicates{}{of_nodes}{again}", said(texts))
             }
             Self::Loosened => "what kept it is loosened by now".to_owned(),
         }
@@ -468,9 +469,10 @@ fn said(texts: &BTreeMap<String, u32>) -> String {
     most.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
     let shown = most.iter().take(TEXTS_SHOWN).map(|(text, nodes)| {
         let noun = if **nodes == 1 { "node" } else { "nodes" };
-        format!("`{text}` on {nodes} {noun}, ")
+        format!("`{text}` on {nodes} {noun}")
     });
-    shown.collect()
+    let shown: Vec<_> = shown.collect();
+    if shown.is_empty() { String::new() } else { format!(": {}", enumeration(&shown)) }
 }
 
 /// Those quantities of an amount whose types are in `types`.

@@ -1,0 +1,583 @@
+//! Why asks wait: each cause with its object, its numbers and its cure, all obstacles at once, and
+//! what is not there to be explained. `docs/explain.md` has the same table.
+
+use std::fmt::Write as _;
+
+use expect_test::{Expect, expect};
+use monoceros_actors::snapshot::ExplanationSnapshot;
+use monoceros_actors::{ExplainError, Resources};
+
+use crate::script::Script;
+use crate::world::{How, World, in_virtual_time};
+
+/// Plays a script and looks at what it came to.
+fn after<T>(how: How, text: &str, look: impl AsyncFnOnce(&mut World) -> T) -> T {
+    in_virtual_time(async {
+        let mut world = World::new(how);
+        for step in Script::parse(text).0 {
+            world.step(&step).await;
+        }
+        let seen = look(&mut world).await;
+        world.scheduler.shutdown().await;
+        seen
+    })
+}
+
+/// Compares why the asks of `a1` wait after a script.
+#[track_caller]
+fn check(text: &str, expect: &Expect) {
+    check_as(How::Plain, text, expect);
+}
+
+#[track_caller]
+fn check_as(how: How, text: &str, expect: &Expect) {
+    let explained =
+        after(how, text, async |world| world.scheduler.explain("default", "a1", 0).await.unwrap());
+    expect.assert_eq(&lines(&explained));
+}
+
+fn lines(explained: &[ExplanationSnapshot]) -> String {
+    let mut text = String::new();
+    for class in explained {
+        let (keys, count) = (class.allocation_keys.join(" "), class.count);
+        let (object, since) = (&class.object, class.since / 1_000_000_000);
+        writeln!(text, "{keys} x{count}: {} {object} since {since}s", class.cause).unwrap();
+        writeln!(text, "  {}", class.message).unwrap();
+        for it in &class.obstacles {
+            let (short, have, want) = (words(&it.short), words(&it.have), words(&it.want));
+            writeln!(text, "  - {} {}: {short}; {have} of {want}", it.cause, it.object).unwrap();
+        }
+        writeln!(text, "  cure: {}", class.cure).unwrap();
+        for change in &class.changes {
+            let (kind, object, at) = (&change.kind, &change.object, change.at / 1_000_000);
+            let amount = words(&change.resource);
+            writeln!(text, "  + {kind} {object} {amount} {} {at}", change.count).unwrap();
+        }
+    }
+    text
+}
+
+fn words(amounts: &Resources) -> String {
+    let entries: Vec<_> =
+        amounts.sorted().iter().map(|(name, quantity)| format!("{name}={quantity}")).collect();
+    if entries.is_empty() { "-".to_owned() } else { entries.join(" ") }
+}
+
+#[test]
+fn a_queue_at_its_maximum() {
+    check(
+        "
+        queue root.prod.etl max memory=42949672960
+        node n1 memory=107374182400 vcore=100000
+        app a1 in root.prod.etl
+        ask a1 k1 memory=42949672960
+        wait 5s
+        ask a1 k2 memory=2147483648 vcore=1000 ; ask a1 k3 memory=2147483648 vcore=1000
+        wait 5s
+        ",
+        &expect![[r#"
+            k2 k3 x2: queueQuota root.prod.etl since 1005s
+              root.prod.etl is at its maximum of memory (40 of 40 GiB used); 2 GiB more would let this ask run
+              - queueQuota root.prod.etl: memory=2147483648; memory=0 of memory=2147483648
+              cure: raise the maximum of root.prod.etl by 2 GiB of memory, or free as much there
+              + quota root.prod.etl memory=2147483648 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn the_whole_cluster_is_full() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=3000
+        node n2 vcore=2000
+        app a1 in root.a
+        ask a1 k1 x2 vcore=2000
+        ask a1 k2 vcore=2000
+        ",
+        &expect![[r#"
+            k2 x1: queueQuota root since 1000s
+              the whole cluster has too little left of cores (4 of 5 used); 1 core more would do here
+              - queueQuota root: vcore=1000; vcore=1000 of vcore=2000
+              - noNode n1: vcore=1000; vcore=1000 of vcore=2000
+              cure: free 1 core on node n1
+              + nodeRoom n1 vcore=1000 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_limit_of_a_user_and_one_of_a_group() {
+    check(
+        "
+        queue root.a limit users=ann vcore=3000 limit groups=dev vcore=4000
+        node n1 vcore=90000
+        app a1 in root.a user ann groups dev
+        ask a1 k1 vcore=2000
+        ask a1 k2 vcore=3000
+        ",
+        &expect![[r#"
+            k2 x1: userQuota ann since 1000s
+              user ann has too little left of cores (2 of 3 used) in root.a; 2 cores more would do here
+              - userQuota ann: vcore=2000; vcore=1000 of vcore=3000
+              - userQuota dev: vcore=1000; vcore=2000 of vcore=3000
+              cure: raise the limit of user ann in root.a by 2 cores, or free as much; and raise the limit of group dev in root.a by 1 core, or free as much
+              + userLimit user ann in root.a vcore=2000 0 0
+              + userLimit group dev in root.a vcore=1000 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn too_many_running_applications_of_a_queue_and_of_a_user() {
+    check(
+        "
+        queue root.a maxapps=1 limit users=ann apps=1
+        node n1 vcore=9000
+        app a2 in root.a user ann
+        ask a2 k1 vcore=1000
+        app a1 in root.a user ann
+        ask a1 k1 vcore=1000
+        ",
+        &expect![[r#"
+            k1 x1: notRunnable root.a since 0s
+              root.a runs as many applications as it may (1 of 1); one more would do here
+              - notRunnable root.a: -; - of -
+              - notRunnable ann: -; - of -
+              cure: let one more application run: root.a; and let one more application run: user ann in root.a
+              + runningApplications root.a - 1 0
+              + runningApplications user ann in root.a - 1 0
+        "#]],
+    );
+}
+
+#[test]
+fn no_node_has_room() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=4000 memory=4096
+        node n2 vcore=4000 memory=1024
+        node n3 vcore=9000 memory=9216 drained
+        node n4 vcore=1000 memory=1024
+        app a1 in root.a
+        ask a1 k1 vcore=3000 memory=1024 node=n1
+        ask a1 k2 vcore=2000 memory=2048
+        ",
+        &expect![[r#"
+            k2 x1: noNode n1 since 1000s
+              no node has room (4 nodes: 1 takes nothing now, 2 are too small, 1 lacks cores); 1 core more on n1, which comes nearest, would let this ask run
+              - noNode n1: vcore=1000; vcore=1000 of vcore=2000
+              cure: free 1 core on node n1
+              + nodeRoom n1 vcore=1000 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn no_node_is_large_enough_and_no_node_is_there() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=4000
+        node n2 vcore=2000
+        app a1 in root.a
+        ask a1 k1 vcore=5000
+        ",
+        &expect![[r#"
+            k1 x1: noNode  since 1000s
+              no node has room (2 nodes: 2 are too small); a node with 5 cores would let this ask run
+              - noNode : -; - of -
+              cure: add a node with at least 5 cores
+              + node  vcore=5000 0 0
+        "#]],
+    );
+    check(
+        "
+        queue root.a
+        app a1 in root.a
+        ask a1 k1 vcore=5000
+        ",
+        &expect![[r#"
+            k1 x1: noNode  since 0s
+              no node has room (0 nodes); a node with 5 cores would let this ask run
+              - noNode : -; - of -
+              cure: add a node with at least 5 cores
+              + node  vcore=5000 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn every_node_is_refused_by_a_predicate() {
+    let text = "
+        queue root.a
+        node n1 vcore=4000
+        node n2 vcore=4000
+        node n3 vcore=500
+        app a1 in root.a
+        refuse k1 *
+        ask a1 k1 vcore=1000 ; ask a1 k2 vcore=1000
+    ";
+    check(
+        text,
+        &expect![[r#"
+            k1 x1: predicates  since 1000s
+              all nodes with room were refused by predicates: `the script refuses` on 2 nodes (3 nodes: 1 is too small); it is tried again at 1970-01-01T00:16:41.0Z
+              - predicates : -; - of -
+              cure: wait until 1970-01-01T00:16:41.0Z
+              + time  - 0 1001000
+        "#]],
+    );
+    check_as(
+        How::Later(1),
+        text,
+        &expect![[r#"
+        k1 x1: predicates  since 1000s
+          all nodes with room were refused by predicates (3 nodes: 1 is too small); it is tried again at 1970-01-01T00:16:41.0Z
+          - predicates : -; - of -
+          cure: wait until 1970-01-01T00:16:41.0Z
+          + time  - 0 1001000
+    "#]],
+    );
+}
+
+#[test]
+fn a_required_node_is_missing_full_too_small_or_refuses() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=4000
+        node n2 vcore=1000
+        node n3 vcore=4000
+        app a1 in root.a
+        refuse k5 n3
+        ask a1 k1 vcore=3000 node=n1
+        ask a1 k2 vcore=2000 node=n1
+        ask a1 k3 vcore=2000 node=n2
+        ask a1 k4 vcore=2000 node=n9
+        ask a1 k5 vcore=2000 node=n3
+        ",
+        &expect![[r#"
+            k2 x1: requiredNode n1 since 1000s
+              node n1, which this ask requires, lacks 1 core
+              - requiredNode n1: vcore=1000; vcore=1000 of vcore=2000
+              cure: free 1 core on node n1
+              + nodeRoom n1 vcore=1000 0 0
+            k3 x1: requiredNode n2 since 1000s
+              node n2, which this ask requires, is too small for 2 cores
+              - requiredNode n2: -; - of -
+              cure: have node n2 with at least 2 cores
+              + node n2 vcore=2000 0 0
+            k4 x1: requiredNode n9 since 1000s
+              node n9, which this ask requires, is not there
+              - requiredNode n9: -; - of -
+              cure: have node n9 with at least 2 cores
+              + node n9 vcore=2000 0 0
+            k5 x1: predicates n3 since 1000s
+              node n3, which this ask requires, was refused by predicates: `the script refuses` on 1 node; it is tried again at 1970-01-01T00:16:41.0Z
+              - predicates n3: -; - of -
+              cure: wait until 1970-01-01T00:16:41.0Z
+              + time  - 0 1001000
+        "#]],
+    );
+}
+
+#[test]
+fn an_application_that_backs_off() {
+    check(
+        "
+        queue root.a prop application.unschedasks.backoff=1
+        node n1 vcore=4000
+        node n2 vcore=4000
+        app a1 in root.a
+        ask a1 k1 vcore=5000 ; ask a1 k2 vcore=1000
+        wait 3s
+        ",
+        &expect![[r#"
+            k1 x1: delay  since 1000s
+              the application is left alone until 1970-01-01T00:17:10.0Z, because too many of its asks found no node
+              - delay : -; - of -
+              - noNode : -; - of -
+              cure: wait until 1970-01-01T00:17:10.0Z; and add a node with at least 5 cores
+              + time  - 0 1030000
+              + node  vcore=5000 0 0
+            k2 x1: delay  since 1000s
+              the application is left alone until 1970-01-01T00:17:10.0Z, because too many of its asks found no node
+              - delay : -; - of -
+              cure: wait until 1970-01-01T00:17:10.0Z
+              + time  - 0 1030000
+        "#]],
+    );
+}
+
+#[test]
+fn a_partition_that_is_stopped() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=1000
+        app a1 in root.a
+        ask a1 k1 vcore=1000
+        ask a1 k2 vcore=1000
+        wait 2s
+        state Stopped
+        ",
+        &expect![[r#"
+            k2 x1: stopped default since 1002s
+              partition default is stopped: nothing is decided until it is started
+              - stopped default: -; - of -
+              - queueQuota root: vcore=1000; vcore=0 of vcore=1000
+              - noNode n1: vcore=1000; vcore=0 of vcore=1000
+              cure: free 1 core on node n1; and let default go on
+              + nodeRoom n1 vcore=1000 0 0
+              + state default - 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn decisions_that_are_held_back() {
+    let text = "
+        queue root.a
+        node n1 vcore=1000
+        app a1 in root.a
+    ";
+    let explained = after(How::Plain, text, async |world| {
+        let control = world.scheduler.control("rm").await.unwrap();
+        control.hold(true);
+        for step in Script::parse("ask a1 k1 vcore=1000").0 {
+            world.step(&step).await;
+        }
+        world.scheduler.explain("default", "a1", 0).await.unwrap()
+    });
+    expect![[r#"
+        k1 x1: held default since 0s
+          partition default is on hold: nothing is decided until its resource manager is there and lifts the hold
+          - held default: -; - of -
+          cure: let default go on
+          + state default - 0 0
+    "#]].assert_eq(&lines(&explained));
+}
+
+/// Quota, nodes and a limit of running applications at once: all are told, the outermost first.
+#[test]
+fn all_obstacles_are_told_and_the_cure_names_all() {
+    check(
+        "
+        queue root.a max vcore=4000 maxapps=1
+        queue root.a.b max vcore=3000 maxapps=1 limit users=ann vcore=1000 apps=1
+        node n1 vcore=4000
+        app a2 in root.a.b user bob
+        ask a2 k1 vcore=3000
+        app a1 in root.a.b user ann
+        ask a1 k1 vcore=2000
+        ",
+        &expect![[r#"
+            k1 x1: queueQuota root since 0s
+              the whole cluster has too little left of cores (3 of 4 used); 1 core more would do here
+              - queueQuota root: vcore=1000; vcore=1000 of vcore=2000
+              - notRunnable root.a: -; - of -
+              - queueQuota root.a: vcore=1000; vcore=1000 of vcore=2000
+              - notRunnable root.a.b: -; - of -
+              - queueQuota root.a.b: vcore=2000; vcore=0 of vcore=2000
+              - userQuota ann: vcore=1000; vcore=1000 of vcore=2000
+              - noNode n1: vcore=1000; vcore=1000 of vcore=2000
+              cure: free 1 core on node n1; and raise the maximum of root.a by 1 core, or free as much there; and raise the maximum of root.a.b by 2 cores, or free as much there; and raise the limit of user ann in root.a.b by 1 core, or free as much; and let one more application run: root.a; and let one more application run: root.a.b
+              + nodeRoom n1 vcore=1000 0 0
+              + quota root.a vcore=1000 0 0
+              + quota root.a.b vcore=2000 0 0
+              + userLimit user ann in root.a.b vcore=1000 0 0
+              + runningApplications root.a - 1 0
+              + runningApplications root.a.b - 1 0
+        "#]],
+    );
+}
+
+/// An ask that nobody was offered yet, because the one before it has still to be answered.
+#[test]
+fn nothing_is_in_the_way_of_an_ask_that_was_just_added() {
+    let text = "
+        queue root.a
+        queue root.b
+        node n1 vcore=9000
+        app a2 in root.b
+        app a3 in root.a
+        app a1 in root.a
+    ";
+    let explained = after(How::Later(1), text, async |world| {
+        let control = world.scheduler.control("rm").await.unwrap();
+        control.hold(true);
+        let asks = "
+            ask a2 k1 x3 vcore=2000
+            ask a3 k1 vcore=1000
+            ask a1 k9 x3 vcore=1000
+            ask a1 k1 x2 vcore=1001
+            ask a1 k2 vcore=1000
+        ";
+        for step in Script::parse(asks).0 {
+            world.step(&step).await;
+        }
+        control.hold(false);
+        world.scheduler.explain("default", "a1", 0).await.unwrap()
+    });
+    expect![[r#"
+        k1 x2: next  since 1000s
+          nothing is in the way: it is tried in its turn
+          cure: nothing has to change: the ask is tried in its turn
+          + none  - 0 0
+        k2 x1: next  since 1000s
+          nothing is in the way: it is tried in its turn
+          cure: nothing has to change: the ask is tried in its turn
+          + none  - 0 0
+    "#]]
+    .assert_eq(&lines(&explained));
+    let order: Vec<String> = explained[0].order.iter().map(|rank| format!("{rank:?}")).collect();
+    expect![[r#"
+        RankSnapshot { level: "queue", within: "root", rank: 2, of: 2, first: "root.b" }
+        RankSnapshot { level: "application", within: "root.a", rank: 1, of: 2, first: "a1" }
+        RankSnapshot { level: "ask", within: "a1", rank: 1, of: 2, first: "k1" }"#]]
+    .assert_eq(&order.join("\n"));
+}
+
+#[test]
+fn the_nodes_are_counted_by_what_keeps_them_out() {
+    let text = "
+        queue root.a
+        node n1 vcore=4000 memory=1000
+        node n2 vcore=1000 memory=1000
+        node n3 vcore=4000 memory=1000 drained
+        node n4 vcore=4000 memory=1000 occupied vcore=3000
+        node n5 vcore=4000 memory=1000 occupied vcore=3000 memory=500
+        app a1 in root.a
+        refuse k1 n1
+        ask a1 k1 vcore=2000 memory=800
+    ";
+    let explained = after(How::Plain, text, async |world| {
+        world.scheduler.explain("default", "a1", 0).await.unwrap()
+    });
+    let json = serde_json::to_string_pretty(&explained[0].nodes).unwrap();
+    expect![[r#"
+        {
+          "total": 5,
+          "closed": 1,
+          "tooSmall": 1,
+          "noRoom": {
+            "memory": 1,
+            "vcore": 2
+          },
+          "reserved": 0,
+          "constraints": 0,
+          "topology": 0,
+          "predicates": {
+            "the script refuses": 1
+          }
+        }"#]]
+    .assert_eq(&json);
+}
+
+#[test]
+fn a_class_has_at_most_a_hundred_keys_and_an_answer_twenty_classes() {
+    let mut text = "
+        queue root.a
+        node n1 vcore=1
+        app a1 in root.a
+    "
+    .to_owned();
+    for number in 0..130 {
+        writeln!(text, "ask a1 same{number} x2 vcore=5000 prio=1 &").unwrap();
+    }
+    for number in 0..45 {
+        writeln!(text, "ask a1 other{number} vcore={} &", 6_000 + number).unwrap();
+    }
+    text.push_str("settle");
+    after(How::Plain, &text, async |world| {
+        let at = async |offset| world.scheduler.explain("default", "a1", offset).await.unwrap();
+        let first = at(0).await;
+        assert_eq!((first.len(), first[0].allocation_keys.len(), first[0].count), (20, 100, 260));
+        assert_eq!(first[0].allocation_keys[..2], ["same0", "same1"]);
+        let rest = [at(20).await, at(40).await, at(60).await].map(|classes| classes.len());
+        assert_eq!(rest, [20, 6, 0]);
+        assert_eq!(at(40).await[0].allocation_keys, ["other39"]);
+        let rank = &at(40).await[0].order[2];
+        assert_eq!((rank.rank, rank.of, &*rank.first), (41, 46, "same0"));
+        let one = world.scheduler.explain_ask("default", "a1", "same120").await.unwrap();
+        assert_eq!((one.len(), &*one[0].allocation_keys[0], one[0].count), (1, "same120", 260));
+        let all = world.scheduler.explain_all("default", vec!["a1".into(), "no".into()], 3).await;
+        let all = all.unwrap();
+        assert_eq!((all.len(), all["a1"].len(), all["a1"][0].allocation_keys.len()), (1, 3, 130));
+    });
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let text = "
+        queue root.a
+        node n1 vcore=1000
+        app a1 in root.a
+        ask a1 k1 vcore=1000
+    ";
+    after(How::Plain, text, async |world| {
+        let handle = &world.scheduler;
+        let error = handle.explain("default", "a9", 0).await.unwrap_err();
+        assert_eq!(error, ExplainError::ApplicationNotFound("a9".to_owned()));
+        assert_eq!(error.to_string(), "application `a9` not found");
+        let error = handle.explain_ask("default", "a1", "k9").await.unwrap_err();
+        assert_eq!(error.to_string(), "ask `k9` of application `a1` not found");
+        let error = handle.explain("gpu", "a1", 0).await.unwrap_err();
+        assert_eq!(error.to_string(), "partition `gpu` not found");
+        assert_eq!(handle.explain_ask("default", "a1", "k1").await, Ok(vec![]), "it was placed");
+        assert_eq!(handle.explain("default", "a1", 0).await, Ok(vec![]));
+    });
+}
+
+/// The class is tried again when one more ask joins it.
+#[test]
+fn the_time_is_that_of_the_first_try_for_a_cause() {
+    check(
+        "
+        queue root.a max vcore=4000
+        node n1 vcore=90000
+        app a1 in root.a
+        ask a1 k1 vcore=3000
+        wait 10s
+        ask a1 k2 vcore=2000
+        wait 10s
+        ask a1 k3 vcore=2000
+        wait 10s
+        ",
+        &expect![[r#"
+            k2 k3 x2: queueQuota root.a since 1010s
+              root.a leaves too little of cores (3 of 4 used); 1 core more would let this ask run
+              - queueQuota root.a: vcore=1000; vcore=1000 of vcore=2000
+              cure: raise the maximum of root.a by 1 core, or free as much there
+              + quota root.a vcore=1000 0 0
+        "#]],
+    );
+}
+
+/// A quota that was enough for one of two asks was not in the way of the other for a moment.
+#[test]
+fn the_time_is_left_out_once_one_of_the_class_was_placed() {
+    check(
+        "
+        queue root.a max vcore=4000
+        node n1 vcore=90000
+        app a1 in root.a
+        ask a1 k1 vcore=4000
+        wait 10s
+        ask a1 k2 x2 vcore=4000
+        wait 10s
+        release a1 uuid=k1
+        wait 10s
+        ",
+        &expect![[r#"
+            k2 x1: queueQuota root.a since 0s
+              root.a is at its maximum of cores (4 of 4 used); 4 cores more would let this ask run
+              - queueQuota root.a: vcore=4000; vcore=0 of vcore=4000
+              cure: raise the maximum of root.a by 4 cores, or free as much there
+              + quota root.a vcore=4000 0 0
+        "#]],
+    );
+}
