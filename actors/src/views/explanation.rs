@@ -18,6 +18,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) closed: &'a [Why],
     /// Since when the partition is in its state, ns since the epoch.
     pub(crate) closed_since_ns: i64,
+    /// What is used of the whole cluster beyond what its nodes have.
+    pub(crate) overdrawn: &'a Resources,
     /// Its queues, root first.
     pub(crate) gates: Vec<&'a Gate>,
     /// The rank of each queue below root in the one above it, then that of the application in its
@@ -51,7 +53,7 @@ fn class(
     obstacles.extend_from_slice(around.closed);
     explain::in_order(&mut obstacles);
     let is_alone = obstacles.len() == 1;
-    let changes = explain::cure(&obstacles);
+    let changes = explain::cure(&obstacles, around.overdrawn);
     let cure = explain::sentence(&changes);
     let since = |why: &Why| match (why, class.noted) {
         (Why::PartitionStopped { .. }, _) => around.closed_since_ns,
@@ -124,7 +126,10 @@ fn order(
 fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>, is_refused: bool) -> NodeCounts {
     // Where every node with room refused, it is not kept which ones those were.
     let refused = lacks.refused + if is_refused { lacks.holding } else { 0 };
-    if texts.is_empty() && refused > 0 {
+    if refused == 0 {
+        // What was said once does not count any more.
+        texts.clear();
+    } else if texts.is_empty() {
         texts.insert("no reason was given".to_owned(), number(refused));
     }
     if lacks.excluded > 0 {

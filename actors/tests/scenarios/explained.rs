@@ -268,12 +268,12 @@ fn a_required_node_is_missing_full_too_small_or_refuses() {
             k3 x1: requiredNode n2 since 1000s
               node n2, which this ask requires, is too small for 2 cores
               - requiredNode n2: -; - of -
-              cure: have node n2 with at least 2 cores
+              cure: make node n2 as large as 2 cores
               + node n2 vcore=2000 0 0
             k4 x1: requiredNode n9 since 1000s
               node n9, which this ask requires, is not there
               - requiredNode n9: -; - of -
-              cure: have node n9 with at least 2 cores
+              cure: add node n9 with at least 2 cores
               + node n9 vcore=2000 0 0
             k5 x1: predicates n3 since 1000s
               node n3, which this ask requires, was refused by predicates: `the script refuses` on 1 node; it is tried again at 1970-01-01T00:16:41.0Z

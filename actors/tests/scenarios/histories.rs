@@ -18,7 +18,7 @@ use crate::world::{How, Played, play};
 /// How often, from which seed, and how hard it is tried to shorten what failed, unless the
 /// environment says otherwise (`PROPTEST_CASES`, `PROPTEST_RNG_SEED`,
 /// `PROPTEST_MAX_SHRINK_ITERS`).
-fn runner(cases: u32) -> TestRunner {
+pub(crate) fn runner(cases: u32) -> TestRunner {
     let from_environment = Config::default();
     let is_given = |name| std::env::var_os(name).is_some();
     TestRunner::new(Config {
@@ -186,7 +186,7 @@ fn with_limits(
     queues
 }
 
-fn is_valid(queues: &[QueueWords]) -> bool {
+pub(crate) fn is_valid(queues: &[QueueWords]) -> bool {
     config::parse(&wire::configuration(None, queues)).is_ok()
 }
 
@@ -496,6 +496,31 @@ fn history(kind: Kind) -> impl Strategy<Value = Script> {
     });
     let steps = prop::collection::vec(step(kind), 0..kind.steps);
     (head, steps).prop_map(|(head, steps)| with_end(head, steps))
+}
+
+/// A partition in which much waits: less room and more asks than in other histories. Only its end
+/// is waited for, which saves comparing the books after each line.
+pub(crate) fn parked() -> impl Strategy<Value = Vec<Step>> {
+    let refusals = prop_oneof![
+        3 => Just(None),
+        1 => (10..60_u8, any::<u64>())
+            .prop_map(|(percent, seed)| Some(Step::RefuseSome { percent, seed })),
+    ];
+    let send = |item| Step::Send { items: vec![item], waits: false };
+    let nodes = prop::collection::vec(node_item(USUAL).prop_map(send), 1..5);
+    let apps = prop::collection::vec(app_item().prop_map(send), 2..8);
+    let some = prop_oneof![
+        4 => wish(USUAL).prop_map(Item::Ask).prop_map(send),
+        1 => item(USUAL).prop_map(send),
+    ];
+    let steps = prop::collection::vec(some, 4..30);
+    (order(), tree(), refusals, nodes, apps, steps).prop_map(
+        |(order, queues, refusals, nodes, apps, steps)| {
+            let queues = queues.into_iter().map(Step::Queue);
+            let head = [order].into_iter().chain(queues).chain(refusals);
+            head.chain(nodes).chain(apps).chain(steps).chain([Step::Settle]).collect()
+        },
+    )
 }
 
 /// Much is asked for while no node takes anything; then the nodes open one by one, and one offer

@@ -31,7 +31,7 @@ pub(crate) const ONE_LEAF: &str =
     r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [{name: default}]}]}]}"#;
 
 /// Epoch time at which every script begins, s.
-const BEGIN_S: i64 = 1_000;
+pub(crate) const BEGIN_S: i64 = 1_000;
 
 /// How a scheduler is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

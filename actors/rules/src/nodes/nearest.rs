@@ -51,6 +51,17 @@ impl NodeIndex {
     pub fn missing(&self, node: &str, wanted: &Resources) -> Option<Resources> {
         Some(self.entry(self.slot_of(node)?).lacks(wanted))
     }
+
+    /// How much a node would have to have in all so that it holds a request beside what is there.
+    pub fn size_for(&self, node: &str, wanted: &Resources) -> Option<Resources> {
+        let node = self.entry(self.slot_of(node)?);
+        let used = node.total.minus(&node.available);
+        let mut size = Resources::new();
+        for (name, wanted) in wanted.entries() {
+            size.set(name, wanted.saturating_add(used.get(name).max(0)));
+        }
+        Some(size)
+    }
 }
 
 impl IndexedNode {

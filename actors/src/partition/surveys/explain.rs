@@ -105,6 +105,10 @@ impl Survey for Explain {
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
         let Self { applications, gates, ranks, reply, .. } = *self;
         let closed = partition.closed();
+        let root = gates.get(&QueueSlot::ROOT);
+        let overdrawn =
+            root.map(|root| root.room().used.minus_clamped(baton.books.nodes.capacity()));
+        let overdrawn = overdrawn.unwrap_or_default();
         let explained = applications.into_iter().map(|application| {
             let path: Vec<QueueSlot> = baton
                 .directory
@@ -122,6 +126,7 @@ impl Survey for Explain {
             let circumstances = Circumstances {
                 closed: &closed,
                 closed_since_ns: partition.state_since_ns,
+                overdrawn: &overdrawn,
                 gates: path.iter().filter_map(|queue| gates.get(queue)).collect(),
                 ranks: path[1..].iter().map(rank_of).chain([own]).collect(),
             };

@@ -12,7 +12,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::why::{RequiredState, Why, is_root, missing_runs, named};
+use super::why::{RequiredState, Why, is_root, missing_runs, named, only};
 use crate::values::instant::rfc3339;
 use crate::values::readable::amounts;
 use crate::values::resources::Resources;
@@ -56,10 +56,17 @@ pub enum Change {
         /// So many more.
         count: u64,
     },
-    /// A node that is added, or the one that is named made so large.
+    /// A node that is added.
     Node {
         /// Its id, if no other will do.
         node: Option<Arc<str>>,
+        /// What it has at least.
+        resources: Resources,
+    },
+    /// A node that is made larger.
+    LargerNode {
+        /// Its id.
+        node: Arc<str>,
         /// What it has at least.
         resources: Resources,
     },
@@ -87,7 +94,7 @@ impl Change {
             Self::Quota { .. } => "quota",
             Self::UserLimit { .. } => "userLimit",
             Self::RunningApplications { .. } => "runningApplications",
-            Self::Node { .. } => "node",
+            Self::Node { .. } | Self::LargerNode { .. } => "node",
             Self::GangMembers { .. } => "gangMembers",
             Self::State { .. } => "state",
         }
@@ -97,7 +104,7 @@ impl Change {
     pub fn object(&self) -> Option<&str> {
         match self {
             Self::Nothing | Self::Time { .. } => None,
-            Self::NodeRoom { node, .. } => Some(node),
+            Self::NodeRoom { node, .. } | Self::LargerNode { node, .. } => Some(node),
             Self::Quota { queue, .. } => Some(queue),
             Self::UserLimit { whose, .. } => Some(whose),
             Self::RunningApplications { of, .. } => Some(of),
@@ -113,7 +120,8 @@ impl Change {
             Self::NodeRoom { resources, .. }
             | Self::Quota { resources, .. }
             | Self::UserLimit { resources, .. }
-            | Self::Node { resources, .. } => Some(resources),
+            | Self::Node { resources, .. }
+            | Self::LargerNode { resources, .. } => Some(resources),
             _ => None,
         }
     }
@@ -126,7 +134,7 @@ impl Change {
             Self::Quota { .. } => 2,
             Self::UserLimit { .. } => 3,
             Self::RunningApplications { .. } => 4,
-            Self::Node { .. } => 5,
+            Self::Node { .. } | Self::LargerNode { .. } => 5,
             Self::GangMembers { .. } => 6,
             Self::State { .. } => 7,
         }
@@ -160,7 +168,10 @@ impl fmt::Display for Change {
                 write!(f, "let {count} more applications run: {of}")
             }
             Self::Node { node: Some(node), resources } => {
-                write!(f, "have node {node} with at least {}", amounts(resources))
+                write!(f, "add node {node} with at least {}", amounts(resources))
+            }
+            Self::LargerNode { node, resources } => {
+                write!(f, "make node {node} as large as {}", amounts(resources))
             }
             Self::Node { node: None, resources } => {
                 write!(f, "add a node with at least {}", amounts(resources))
@@ -174,10 +185,20 @@ impl fmt::Display for Change {
     }
 }
 
-/// The changes that together remove all of these obstacles, in order of preference.
-pub fn cure(obstacles: &[Why]) -> Vec<Change> {
+/// The changes that together remove all of these obstacles, in order of preference. `overdrawn` is
+/// what is used of the whole cluster beyond what its nodes have, which a node that is added has to
+/// make up for first.
+pub fn cure(obstacles: &[Why], overdrawn: &Resources) -> Vec<Change> {
     let mut changes: Vec<Change> = obstacles.iter().filter_map(removes).collect();
+    for change in &mut changes {
+        if let Change::Node { resources, .. } | Change::LargerNode { resources, .. } = change {
+            let wanted = resources.clone();
+            resources.add(&only(overdrawn, &wanted));
+            resources.prune();
+        }
+    }
     join_with_root(&mut changes);
+    join_times(&mut changes);
     if changes.is_empty() {
         changes.push(Change::Nothing);
     }
@@ -227,8 +248,11 @@ fn removes(why: &Why) -> Option<Change> {
             RequiredState::Lacks(lacks) => {
                 Change::NodeRoom { node: Arc::clone(node), resources: lacks.clone() }
             }
-            RequiredState::Missing | RequiredState::TooSmall => {
+            RequiredState::Missing => {
                 Change::Node { node: Some(Arc::clone(node)), resources: want.clone() }
+            }
+            RequiredState::TooSmall { needs } => {
+                Change::LargerNode { node: Arc::clone(node), resources: needs.clone() }
             }
             RequiredState::Excluded { until_ns } => Change::Time { at_ns: Some(*until_ns) },
         },
@@ -250,6 +274,17 @@ fn join_with_root(changes: &mut Vec<Change>) {
         resources.raise_to(&missing);
     }
     changes.remove(at);
+}
+
+/// Of several times the last.
+fn join_times(changes: &mut Vec<Change>) {
+    let at = |change: &Change| match change {
+        Change::Time { at_ns } => Some(*at_ns),
+        _ => None,
+    };
+    let Some(last) = changes.iter().filter_map(at).max() else { return };
+    changes.retain(|change| at(change).is_none());
+    changes.push(Change::Time { at_ns: last });
 }
 
 #[cfg(test)]
@@ -279,14 +314,18 @@ mod tests {
         Why::Nodes { lacks: NodeLacks::default(), nearest: None, want: vcores(9_000) }
     }
 
+    fn cure_of(obstacles: &[Why]) -> Vec<Change> {
+        cure(obstacles, &Resources::new())
+    }
+
     fn sentence_of(obstacles: &[Why]) -> String {
-        sentence(&cure(obstacles))
+        sentence(&cure_of(obstacles))
     }
 
     #[test]
     fn nothing_in_the_way_needs_no_change() {
-        assert_eq!(cure(&[]), [Change::Nothing]);
-        assert_eq!(cure(&[Why::Loosened]), [Change::Nothing]);
+        assert_eq!(cure_of(&[]), [Change::Nothing]);
+        assert_eq!(cure_of(&[Why::Loosened]), [Change::Nothing]);
     }
 
     #[test]
@@ -314,6 +353,13 @@ mod tests {
         assert_eq!(sentence_of(&[root.clone(), too_small()]), "add a node with at least 9 cores");
         assert_eq!(sentence_of(&[root]), "free 2 cores on the nodes, or add a node");
         let other = over("root.a", 8_000, 8_000, 2_000);
-        assert_eq!(cure(&[other, lacks("n1", 1_000)]).len(), 2);
+        assert_eq!(cure_of(&[other, lacks("n1", 1_000)]).len(), 2);
+    }
+
+    #[test]
+    fn a_new_node_makes_up_for_what_is_used_beyond_all_nodes() {
+        let overdrawn = Resources::of(&[("vcore", 2_000), ("memory", 5)]);
+        let changes = cure(&[over("root", 8_000, 10_000, 9_000), too_small()], &overdrawn);
+        assert_eq!(sentence(&changes), "add a node with at least 11 cores");
     }
 }

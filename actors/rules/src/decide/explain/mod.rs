@@ -38,7 +38,7 @@
 //!      ask run"
 //! );
 //! assert_eq!(
-//!     sentence(&cure(&obstacles)),
+//!     sentence(&cure(&obstacles, &Resources::new())),
 //!     "raise the maximum of root.prod.etl by 2 GiB of memory, or free as much there"
 //! );
 //! ```
@@ -136,11 +136,8 @@ pub fn placeholders(asks: &Asks, gang: Option<&Gang>, ask: &Ask) -> Option<Why> 
 /// [`NodeIndex::lacks`] of its [request](request).
 pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -> Option<Why> {
     let request = request(ask);
-    if is_refused(index, ask, waits) {
-        return Some(refused(ask, lacks));
-    }
     if index.first(&request).is_some() {
-        return None;
+        return is_refused(index, ask, waits).then(|| refused(ask, lacks));
     }
     if let Some(node) = &ask.required_node {
         return Some(required(index, ask, node, lacks));
@@ -162,12 +159,12 @@ pub fn request(ask: &Ask) -> NodeRequest<'_> {
 }
 
 /// What predicates said of an ask, each with the number of nodes: in the present search for a node,
-/// or in the last one as long as it counts.
+/// else in the last one.
 pub fn texts(ask: &Ask) -> BTreeMap<String, u32> {
     match ask.refusals() {
         Some(refusals) if !refusals.reasons.is_empty() => refusals.reasons.clone(),
-        Some(refusals) if ask.is_resting() => refusals.last_reasons.clone(),
-        _ => BTreeMap::new(),
+        Some(refusals) => refusals.last_reasons.clone(),
+        None => BTreeMap::new(),
     }
 }
 
@@ -189,14 +186,17 @@ pub fn noted(obstacle: Obstacle) -> Cause {
     }
 }
 
-/// Whether every node with room refused the ask, and none has grown since that could take it.
+/// Whether every node with room refused the ask, and none has grown since that could take it. What
+/// waits for a node that another placement holds is none of these: it has still to be asked there.
 fn is_refused(index: &NodeIndex, ask: &Ask, waits: &WaitSet) -> bool {
     let WaitSet::Parked(parked) = waits else { return false };
-    let has_grown = || {
-        let least = parked.refused.as_ref();
-        least.is_some_and(|least| index.may_hold_grown_since(parked.refused_at, least))
-    };
-    ask.is_resting() && !has_grown()
+    match &parked.refused {
+        Some(least) => {
+            parked.roomless.is_none() && !index.may_hold_grown_since(parked.refused_at, least)
+        }
+        // One that requires a node waits for its name.
+        None => ask.required_node.is_some() && ask.is_resting(),
+    }
 }
 
 /// Whether some node has room on which its RM said that the ask can never run.
@@ -221,7 +221,9 @@ fn required(index: &NodeIndex, ask: &Ask, node: &Arc<str>, lacks: &NodeLacks) ->
     let excluded = request.excluded.iter().find(|excluded| *excluded.node == **node);
     let state = match index.missing(node, &ask.resources) {
         None => RequiredState::Missing,
-        Some(_) if lacks.too_small > 0 => RequiredState::TooSmall,
+        Some(_) if lacks.too_small > 0 => RequiredState::TooSmall {
+            needs: index.size_for(node, &ask.resources).unwrap_or_else(|| ask.resources.clone()),
+        },
         Some(missing) if !missing.is_empty() => RequiredState::Lacks(missing),
         Some(_) => match excluded {
             Some(excluded) => RequiredState::Excluded { until_ns: excluded.until_ns },

@@ -110,7 +110,10 @@ pub enum RequiredState {
     /// It is not there.
     Missing,
     /// It would not hold the ask even if nothing else were there.
-    TooSmall,
+    TooSmall {
+        /// How large it would have to be, with all that is there.
+        needs: Resources,
+    },
     /// It has too little left: so much is missing.
     Lacks(Resources),
     /// The RM said that the ask can never run there; it is asked again at this time.
@@ -449,7 +452,7 @@ fn placeholders(group: &str, pending: u64, free: u64, leaving: u64) -> String {
 fn required(node: &str, state: &RequiredState, want: &Resources) -> String {
     match state {
         RequiredState::Missing => format!("node {node}, which this ask requires, is not there"),
-        RequiredState::TooSmall => {
+        RequiredState::TooSmall { .. } => {
             format!("node {node}, which this ask requires, is too small for {}", amounts(want))
         }
         RequiredState::Lacks(lacks) => {
@@ -476,7 +479,7 @@ fn said(texts: &BTreeMap<String, u32>) -> String {
 }
 
 /// Those quantities of an amount whose types are in `types`.
-fn only(amount: &Resources, types: &Resources) -> Resources {
+pub(super) fn only(amount: &Resources, types: &Resources) -> Resources {
     let mut only = Resources::new();
     for (name, _) in types.entries() {
         only.set(name, amount.get(name));
