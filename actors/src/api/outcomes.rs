@@ -7,6 +7,8 @@ use monoceros_config::ConfigErrors;
 use monoceros_config::difference::Difference;
 use monoceros_config::reload::TypeInUse;
 use monoceros_rules::queues::object_state::Refused;
+use monoceros_rules::values::instant::rfc3339;
+use monoceros_rules::work::application_state::ApplicationState;
 
 /// The scheduler did not start.
 #[derive(Debug, thiserror::Error)]
@@ -70,9 +72,21 @@ pub enum ReadError {
 /// There is nothing to explain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
-    /// No such application is in the partition.
+    /// No such application is in the partition, or was there lately.
     #[error("application `{0}` not found")]
     ApplicationNotFound(String),
+    /// The application is over.
+    #[error("application `{application}` {} at {}{}", ended(*.state), rfc3339(*.at_ns), because(.rejected))]
+    ApplicationEnded {
+        /// The id of the application.
+        application: String,
+        /// `Completed`, `Failed` or `Rejected`.
+        state: ApplicationState,
+        /// When it ended, ns since the epoch.
+        at_ns: i64,
+        /// Why it was rejected.
+        rejected: Option<Box<str>>,
+    },
     /// The application is there, and has no such ask.
     #[error("ask `{ask}` of application `{application}` not found")]
     AskNotFound {
@@ -84,6 +98,18 @@ pub enum ExplainError {
     /// The partition could not be read.
     #[error(transparent)]
     Unread(#[from] ReadError),
+}
+
+fn ended(state: ApplicationState) -> &'static str {
+    match state {
+        ApplicationState::Completed => "completed",
+        ApplicationState::Rejected => "was rejected",
+        _ => "failed",
+    }
+}
+
+fn because(rejected: &Option<Box<str>>) -> String {
+    rejected.as_ref().map(|why| format!(": {why}")).unwrap_or_default()
 }
 
 /// A configuration was taken, or would be.

@@ -22,8 +22,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) overdrawn: &'a Resources,
     /// Its queues, root first.
     pub(crate) gates: Vec<&'a Gate>,
-    /// The rank of each queue below root in the one above it, then that of the application in its
-    /// leaf; none where it has no place there.
+    /// In each of them the rank of the next one, and in the leaf that of the application; none where
+    /// that has no place there.
     pub(crate) ranks: Vec<Option<&'a Rank>>,
 }
 

@@ -504,9 +504,8 @@ fn a_class_has_at_most_a_hundred_keys_and_an_answer_twenty_classes() {
         assert_eq!((rank.rank, rank.of, &*rank.first), (41, 46, "same0"));
         let one = world.scheduler.explain_ask("default", "a1", "same120").await.unwrap();
         assert_eq!((one.len(), &*one[0].allocation_keys[0], one[0].count), (1, "same120", 260));
-        let all = world.scheduler.explain_all("default", vec!["a1".into(), "no".into()], 3).await;
-        let all = all.unwrap();
-        assert_eq!((all.len(), all["a1"].len(), all["a1"][0].allocation_keys.len()), (1, 3, 130));
+        let all = world.scheduler.explain_with_keys("default", "a1").await.unwrap();
+        assert_eq!((all.len(), all[0].allocation_keys.len()), (20, 130));
     });
 }
 
@@ -580,4 +579,56 @@ fn the_time_is_left_out_once_one_of_the_class_was_placed() {
               + quota root.a vcore=4000 0 0
         "#]],
     );
+}
+
+#[test]
+fn an_application_that_is_over_says_when_and_how_it_ended() {
+    let text = "
+        queue root.a
+        node n1 vcore=1000
+        app a1 in root.a
+        ask a1 k1 vcore=1000
+        app a2 in root.no
+        wait 5s
+        release a1 *
+        wait 40s
+    ";
+    after(How::Plain, text, async |world| {
+        let handle = &world.scheduler;
+        let error = handle.explain("default", "a1", 0).await.unwrap_err();
+        assert_eq!(error.to_string(), "application `a1` completed at 1970-01-01T00:17:15.0Z");
+        let error = handle.explain_ask("default", "a2", "k1").await.unwrap_err().to_string();
+        assert!(error.starts_with("application `a2` was rejected at 1970-01-01T00:16:40.0Z: "));
+        assert!(error.contains("root.no"), "{error}");
+    });
+    let again = "app a1 in root.a ; ask a1 k1 vcore=5000";
+    after(How::Plain, &(text.to_owned() + &again.replace(" ; ", "\n")), async |world| {
+        let again = world.scheduler.explain("default", "a1", 0).await.unwrap();
+        assert_eq!(again[0].cause, "queueQuota", "the new run is not over");
+    });
+}
+
+#[test]
+fn a_member_of_a_gang_waits_for_the_placeholders_of_its_group() {
+    let text = "
+        queue root.a max vcore=4000
+        node n1 vcore=9000
+        app a2 in root.a
+        ask a2 k1 vcore=1000
+        app a1 in root.a gang vcore=4000
+        ask a1 p1 x2 vcore=2000 placeholder=g
+        ask a1 k1 x2 vcore=2000 group=g
+    ";
+    check(text, &expect![[r#"
+        p1 x1: queueQuota root.a since 1000s
+          root.a leaves too little of cores (3 of 4 used); 1 core more would let this ask run
+          - queueQuota root.a: vcore=1000; vcore=1000 of vcore=2000
+          cure: raise the maximum of root.a by 1 core, or free as much there
+          + quota root.a vcore=1000 0 0
+        k1 x1: placeholders  since 1000s
+          the ask takes the place of a placeholder of task group g, of which there are 1 still to be placed and 1 still to be ended by the resource manager
+          - placeholders : -; - of -
+          cure: have 1 placeholder of task group g placed
+          + gangMembers g - 1 0
+    "#]]);
 }

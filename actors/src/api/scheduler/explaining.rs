@@ -1,9 +1,8 @@
 //! Why asks wait: `docs/explain.md`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{ExplainError, ReadError, SchedulerHandle, ask};
+use super::{ExplainError, SchedulerHandle, ask};
 use crate::application::Explained;
 use crate::partition::surveys::{self, Found};
 use crate::snapshot::ExplanationSnapshot;
@@ -18,7 +17,7 @@ impl SchedulerHandle {
         offset: usize,
     ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
         let which = Explained::Classes { offset, most: surveys::CLASSES_MAX };
-        self.explain_one(partition, application, which).await
+        self.explained(partition, application, which, surveys::KEYS_MAX).await
     }
 
     /// Why one ask of an application waits: its class, with its key first; nothing, if nothing of
@@ -29,50 +28,42 @@ impl SchedulerHandle {
         application: &str,
         key: &str,
     ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
-        self.explain_one(partition, application, Explained::Ask(key.to_owned())).await
+        let which = Explained::Ask(key.to_owned());
+        self.explained(partition, application, which, surveys::KEYS_MAX).await
     }
 
-    /// Why asks of many applications wait, as they are between two steps: of each application that
-    /// is there the first `most` classes, with all of their keys.
-    pub async fn explain_all(
+    /// As [`Self::explain`] from the first class on, with the keys of all asks of each class.
+    pub async fn explain_with_keys(
         &self,
         partition: &str,
-        applications: Vec<Arc<str>>,
-        most: usize,
-    ) -> Result<BTreeMap<Arc<str>, Vec<ExplanationSnapshot>>, ReadError> {
-        let entry = self.find(partition).await?;
-        let which = Explained::Classes { offset: 0, most };
-        let found =
-            ask(&entry, |reply| surveys::Explain::new(applications, which, usize::MAX, reply));
-        let explained = found.await?.into_iter().filter_map(|(id, found)| match found {
-            Found::Explained(explained) => Some((id, explained)),
-            Found::NoSuchAsk => None,
-        });
-        Ok(explained.collect())
+        application: &str,
+    ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
+        let which = Explained::Classes { offset: 0, most: surveys::CLASSES_MAX };
+        self.explained(partition, application, which, usize::MAX).await
     }
 
-    async fn explain_one(
+    async fn explained(
         &self,
         partition: &str,
         application: &str,
         which: Explained,
+        keys: usize,
     ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
         let entry = self.find(partition).await?;
         let key = match &which {
             Explained::Ask(key) => key.clone(),
             Explained::Classes { .. } => String::new(),
         };
-        let id: Arc<str> = Arc::from(application);
-        let ids = vec![Arc::clone(&id)];
-        let mut found =
-            ask(&entry, |reply| surveys::Explain::new(ids, which, surveys::KEYS_MAX, reply))
-                .await?;
-        match found.remove(&id) {
-            Some(Found::Explained(explained)) => Ok(explained),
-            Some(Found::NoSuchAsk) => {
-                Err(ExplainError::AskNotFound { application: application.to_owned(), ask: key })
+        let id = Arc::from(application);
+        let found = ask(&entry, |reply| surveys::Explain::new(id, which, keys, reply)).await?;
+        let application = application.to_owned();
+        match found {
+            Found::Explained(explained) => Ok(explained),
+            Found::NoSuchAsk => Err(ExplainError::AskNotFound { application, ask: key }),
+            Found::NoSuchApplication => Err(ExplainError::ApplicationNotFound(application)),
+            Found::Ended { state, at_ns, rejected } => {
+                Err(ExplainError::ApplicationEnded { application, state, at_ns, rejected })
             }
-            None => Err(ExplainError::ApplicationNotFound(application.to_owned())),
         }
     }
 }

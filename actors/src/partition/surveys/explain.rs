@@ -1,4 +1,4 @@
-//! Why asks wait: what applications, the queues above them and the partition say of them, put
+//! Why asks wait: what the application, the queues above it and the partition say of them, put
 //! together. Nothing is tried and nothing changes.
 
 use std::collections::BTreeMap;
@@ -7,6 +7,8 @@ use std::sync::Arc;
 use monoceros_config as config;
 use monoceros_rules::decide::explain::Why;
 use monoceros_rules::queues::object_state::ObjectState;
+use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::ended::Ended;
 use tokio::sync::oneshot;
 
 use super::{Partition, answer};
@@ -28,35 +30,48 @@ pub(crate) enum Found {
     Explained(Vec<ExplanationSnapshot>),
     /// It is there, and has no ask of that key.
     NoSuchAsk,
+    /// It is over.
+    Ended {
+        /// `Completed`, `Failed` or `Rejected`.
+        state: ApplicationState,
+        /// When, ns since the epoch.
+        at_ns: i64,
+        /// Why it was rejected.
+        rejected: Option<Box<str>>,
+    },
+    /// It is not there, and not among those that ended lately.
+    NoSuchApplication,
 }
 
-/// Explains asks of some applications.
+/// Explains asks of an application.
 pub(crate) struct Explain {
-    ids: Vec<Arc<str>>,
+    id: Arc<str>,
     which: Explained,
     keys: usize,
-    applications: Vec<ExplainedApplication>,
+    application: Option<ExplainedApplication>,
+    /// Its queues, the leaf first.
+    path: Vec<QueueSlot>,
     gates: BTreeMap<QueueSlot, Gate>,
-    /// The children whose rank is wanted, by the queue that orders them.
-    ranked: BTreeMap<QueueSlot, Vec<RowSlot>>,
-    ranks: BTreeMap<(QueueSlot, RowSlot), Rank>,
-    reply: oneshot::Sender<BTreeMap<Arc<str>, Found>>,
+    /// The child of each queue whose rank is wanted.
+    ranked: BTreeMap<QueueSlot, RowSlot>,
+    ranks: BTreeMap<QueueSlot, Rank>,
+    reply: oneshot::Sender<Found>,
 }
 
 impl Explain {
-    /// At most `keys` keys of each class are told. Applications that are not there are not in the
-    /// answer.
+    /// At most `keys` keys of each class are told.
     pub(crate) fn new(
-        ids: Vec<Arc<str>>,
+        id: Arc<str>,
         which: Explained,
         keys: usize,
-        reply: oneshot::Sender<BTreeMap<Arc<str>, Found>>,
+        reply: oneshot::Sender<Found>,
     ) -> Self {
         Self {
-            ids,
+            id,
             which,
             keys,
-            applications: Vec::new(),
+            application: None,
+            path: Vec::new(),
             gates: BTreeMap::new(),
             ranked: BTreeMap::new(),
             ranks: BTreeMap::new(),
@@ -68,76 +83,54 @@ impl Explain {
 impl Survey for Explain {
     fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
         let directory = &baton.directory;
-        let slots = self.ids.iter().filter_map(|id| directory.application_by_id.get(id)).copied();
-        let slots: Vec<_> = slots.collect();
-        let leaves = slots.iter().filter_map(|slot| Some(directory.application(*slot)?.leaf));
-        let mut queues: Vec<QueueSlot> =
-            leaves.flat_map(|leaf| directory.upward(leaf).map(|facts| facts.slot)).collect();
-        queues.sort_unstable();
-        queues.dedup();
-        for queue in &queues {
+        let slot = directory.application_by_id.get(&self.id).copied();
+        let Some(entry) = slot.and_then(|slot| directory.application(slot)) else {
+            return Route::default();
+        };
+        self.path = directory.upward(entry.leaf).map(|facts| facts.slot).collect();
+        for queue in &self.path {
             let entry = directory.queue(*queue);
             if let (Some(above), Some(row)) = (entry.facts.parent, entry.row) {
-                self.ranked.entry(above).or_default().push(row);
+                self.ranked.insert(above, row);
             }
         }
-        Route::default().applications(slots).queues(queues)
+        Route::default().applications([entry.slot]).queues(self.path.iter().copied())
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
         let explained = application.explained(&self.which, self.keys, baton);
         if let Some(row) = explained.row {
-            self.ranked.entry(explained.leaf).or_default().push(row);
+            self.ranked.insert(explained.leaf, row);
         }
-        self.applications.push(explained);
+        self.application = Some(explained);
     }
 
     fn at_queue(&mut self, queue: &mut Queue, _: &mut Baton) {
         let slot = queue.slot();
         self.gates.insert(slot, queue.gate());
-        for row in self.ranked.remove(&slot).unwrap_or_default() {
-            if let Some(rank) = queue.rank(row) {
-                self.ranks.insert((slot, row), rank);
-            }
+        if let Some(rank) = self.ranked.get(&slot).and_then(|row| queue.rank(*row)) {
+            self.ranks.insert(slot, rank);
         }
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, baton: &mut Baton) {
-        let Self { applications, gates, ranks, reply, .. } = *self;
+        let Self { id, application, path, gates, ranks, reply, .. } = *self;
+        let Some(application) = application else {
+            return answer(reply, partition.ended_lately(&id));
+        };
         let closed = partition.closed();
         let root = gates.get(&QueueSlot::ROOT);
-        let overdrawn =
-            root.map(|root| root.room().used.minus_clamped(baton.books.nodes.capacity()));
-        let overdrawn = overdrawn.unwrap_or_default();
-        let explained = applications.into_iter().map(|application| {
-            let path: Vec<QueueSlot> = baton
-                .directory
-                .upward(application.leaf)
-                .map(|facts| facts.slot)
-                .collect::<Vec<_>>()
-                .into_iter()
-                .rev()
-                .collect();
-            let rank_of = |queue: &QueueSlot| {
-                let entry = baton.directory.queue(*queue);
-                ranks.get(&(entry.facts.parent?, entry.row?))
-            };
-            let own = application.row.and_then(|row| ranks.get(&(application.leaf, row)));
-            let circumstances = Circumstances {
-                closed: &closed,
-                closed_since_ns: partition.state_since_ns,
-                overdrawn: &overdrawn,
-                gates: path.iter().filter_map(|queue| gates.get(queue)).collect(),
-                ranks: path[1..].iter().map(rank_of).chain([own]).collect(),
-            };
-            let id = Arc::clone(&application.id);
-            let found = match explanation::of(application, &circumstances) {
-                Some(explained) => Found::Explained(explained),
-                None => Found::NoSuchAsk,
-            };
-            (id, found)
-        });
-        answer(reply, explained.collect());
+        let used = root.map(|root| root.room().used.clone()).unwrap_or_default();
+        let from_root = path.iter().rev();
+        let circumstances = Circumstances {
+            closed: &closed,
+            closed_since_ns: partition.state_since_ns,
+            overdrawn: &used.minus_clamped(baton.books.nodes.capacity()),
+            gates: from_root.clone().filter_map(|queue| gates.get(queue)).collect(),
+            ranks: from_root.map(|queue| ranks.get(queue)).collect(),
+        };
+        let explained = explanation::of(application, &circumstances);
+        answer(reply, explained.map_or(Found::NoSuchAsk, Found::Explained));
     }
 }
 
@@ -149,5 +142,21 @@ impl Partition {
         let stopped = stopped.then(|| Why::PartitionStopped { partition: Arc::clone(&partition) });
         let held = self.controls.is_on_hold().then_some(Why::OnHold { partition });
         stopped.into_iter().chain(held).collect()
+    }
+
+    /// How the last run of an application ended, or why it was rejected.
+    fn ended_lately(&self, id: &str) -> Found {
+        let kept = self.ended.applications();
+        let is_it = |ended: &&Ended| *ended.id == *id;
+        let ended = [kept.terminated().rev().find(is_it), kept.rejected().rev().find(is_it)];
+        let last = ended.into_iter().flatten().max_by_key(|ended| ended.finished_ns);
+        let Some(ended) = last else { return Found::NoSuchApplication };
+        let states = ended.log.iter().rev().map(|(_, state)| *state);
+        let state = states.into_iter().find(|state| *state != ApplicationState::Expired);
+        Found::Ended {
+            state: state.unwrap_or(ended.state),
+            at_ns: ended.finished_ns,
+            rejected: ended.rejected.clone(),
+        }
     }
 }
