@@ -619,7 +619,9 @@ fn a_member_of_a_gang_waits_for_the_placeholders_of_its_group() {
         ask a1 p1 x2 vcore=2000 placeholder=g
         ask a1 k1 x2 vcore=2000 group=g
     ";
-    check(text, &expect![[r#"
+    check(
+        text,
+        &expect![[r#"
         p1 x1: queueQuota root.a since 1000s
           root.a leaves too little of cores (3 of 4 used); 1 core more would let this ask run
           - queueQuota root.a: vcore=1000; vcore=1000 of vcore=2000
@@ -630,5 +632,6 @@ fn a_member_of_a_gang_waits_for_the_placeholders_of_its_group() {
           - placeholders : -; - of -
           cure: have 1 placeholder of task group g placed
           + gangMembers g - 1 0
-    "#]]);
+    "#]],
+    );
 }

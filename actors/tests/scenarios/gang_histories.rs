@@ -61,6 +61,7 @@ fn gang_app(gang: impl Strategy<Value = Amounts>) -> impl Strategy<Value = Item>
             gang,
             style: style.to_owned(),
             timeout_ms,
+            needs: Vec::new(),
         },
     )
 }
