@@ -1,5 +1,6 @@
 //! Applications that are over: what is kept of them, for how long, and what is told of it.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,10 +96,10 @@ fn shown(app: &ApplicationSnapshot) -> String {
         log.join(" "),
     );
     if app.start_time_millis > 0 {
-        line += &format!(", started at {}ms", app.start_time_millis);
+        write!(line, ", started at {}ms", app.start_time_millis).unwrap();
     }
     if !app.rejected_message.is_empty() {
-        line += &format!(", because {}", app.rejected_message);
+        write!(line, ", because {}", app.rejected_message).unwrap();
     }
     line
 }
