@@ -171,6 +171,11 @@ impl Echoes {
         queue.unwrap_or_default().to_owned()
     }
 
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.applications.is_empty()
+    }
+
     fn drop_if_empty(&mut self, place: &(String, String)) {
         if self.applications.get(place).is_some_and(KnownApplication::is_empty) {
             self.applications.remove(place);

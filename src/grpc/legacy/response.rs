@@ -29,6 +29,11 @@ pub fn allocation(
     for refused in &rejected {
         echoes.refused(&refused.application_id, &refused.allocation_key);
     }
+    for given_up in &response.released_asks {
+        let si::AllocationAskRelease { partition_name, application_id, allocation_key, .. } =
+            given_up;
+        echoes.forget_ask(partition_name, application_id, allocation_key);
+    }
     legacy::UpdateResponse {
         new_allocations: new,
         rejected_allocations: rejected,
@@ -149,6 +154,7 @@ fn ask_release(release: si::AllocationAskRelease) -> legacy::AllocationAskReleas
 
 #[cfg(test)]
 mod tests {
+    use super::super::echo::Echo;
     use super::*;
 
     #[test]
@@ -175,7 +181,11 @@ mod tests {
             }],
             ..Default::default()
         };
-        let translated = allocation(response, &LegacyOptions::default(), &mut Echoes::default());
+        let mut echoes = Echoes::default();
+        let echo = Echo { hides_required_node: true, ..Echo::default() };
+        echoes.asked(("default", "", "k"), 1, 0, echo);
+        let translated = allocation(response, &LegacyOptions::default(), &mut echoes);
+        assert!(echoes.is_empty(), "nothing is repeated of an ask that was given up");
         assert_eq!(translated.rejected_allocations.len(), 2);
         assert_eq!(translated.released_allocations.len(), 1);
         let withdrawn = &translated.released_allocation_asks[0];
