@@ -8,6 +8,7 @@
 mod harness;
 
 mod attach;
+mod gangs;
 mod rejections;
 mod revisions;
 mod scheduling;

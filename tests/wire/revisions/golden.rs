@@ -279,7 +279,7 @@ async fn the_bytes_of_a_revision_are_answered_by_the_service_in_messages_of_that
         l registers
         l Update rejectedAllocations: allocationKey:"allocationKey",applicationID:"applicationID",reason:"`allocationKey` has a placement constraint on affinity to allocations, which is not applied yet [R_CONSTRAINT]"
         l Update rejectedApplications: applicationID:"applicationID",reason:"application `applicationID`: partition doesn\'t exist: `partitionName` [R_PARTITION_UNKNOWN]"
-        l Update rejectedNodes: nodeID:"nodeID",reason:"`allocationKey`: gang scheduling (placeholder) is not supported yet [R_UNSUPPORTED]"
+        l Update rejectedNodes: nodeID:"nodeID",reason:"failed to find application `applicationID` [R_APP_UNKNOWN]"
         m line 1, column 1: the configuration has to be a mapping with keys, not `config` [E_CONF_PARSE]
         m UpdateAllocation rejected: allocationKey:"allocationKey",applicationID:"applicationID",reason:"allocation `allocationKey`: Failed to find partition `partitionName` [R_PARTITION_UNKNOWN]"
         m UpdateApplication rejected: applicationID:"applicationID",reason:"application `applicationID`: partition doesn\'t exist: `partitionName` [R_PARTITION_UNKNOWN]"
@@ -287,7 +287,7 @@ async fn the_bytes_of_a_revision_are_answered_by_the_service_in_messages_of_that
         n UpdateAllocation rejected: allocationKey:"allocationKey",applicationID:"applicationID",reason:"allocation `allocationKey`: Failed to find partition `partitionName` [R_PARTITION_UNKNOWN]"
         n UpdateAllocation rejectedAllocations: allocationKey:"allocationKey",applicationID:"applicationID",reason:"allocation `allocationKey`: Failed to find partition `partitionName` [R_PARTITION_UNKNOWN]"
         n UpdateApplication rejected: applicationID:"applicationID",reason:"application `applicationID`: partition doesn\'t exist: `partitionName` [R_PARTITION_UNKNOWN]"
-        n UpdateNode rejected: nodeID:"nodeID",reason:"`allocationKey`: gang scheduling (placeholder) is not supported yet [R_UNSUPPORTED]"
+        n UpdateNode rejected: nodeID:"nodeID",reason:"failed to find application `applicationID` [R_APP_UNKNOWN]"
         t line 1, column 1: the configuration has to be a mapping with keys, not `config` [E_CONF_PARSE]
         t UpdateAllocation rejectedAllocations: allocationKey:"allocationKey",applicationID:"applicationID",reason:"allocation `allocationKey`: Failed to find partition `partitionName` [R_PARTITION_UNKNOWN]"
         t UpdateApplication rejected: applicationID:"applicationID",reason:"application `applicationID`: partition doesn\'t exist: `partitionName` [R_PARTITION_UNKNOWN]"

@@ -1,5 +1,5 @@
 //! What the shim of each revision does from its start to its end: the same decisions, each in its
-//! own words. Gangs are left out, since they are not scheduled yet.
+//! own words. Gangs have a [story of their own](crate::gangs).
 
 use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;

@@ -149,19 +149,18 @@ partitions:
     }
 }
 
-/// Gangs are not scheduled yet; what is negative is refused as such.
 #[tokio::test]
-async fn a_negative_placeholder_ask_is_refused_and_no_gang_is_taken_by_mistake() {
+async fn a_negative_placeholder_ask_is_refused_and_what_is_none_makes_no_gang() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
-        for (id, amount, code) in
-            [("negative", -1, "R_NEGATIVE_RESOURCE"), ("gang", 1, "R_UNSUPPORTED")]
-        {
-            let gang = amount_of("placeholderAsk", "vcore", amount);
-            rm.application(id, &format!("{} {gang}", rm.queue())).await;
-            let reason = rm.rejected_application(id, code).await;
-            assert!(id == "gang" || reason.contains("negative placeholderAsk"), "{reason}");
-            assert!(reason.contains(&format!("`{id}`")), "{reason}");
+        let gang = |amount| amount_of("placeholderAsk", "vcore", amount);
+        rm.application("negative", &format!("{} {}", rm.queue(), gang(-1))).await;
+        let reason = rm.rejected_application("negative", "R_NEGATIVE_RESOURCE").await;
+        assert!(reason.contains("negative placeholderAsk"), "{reason}");
+        assert!(reason.contains("`negative`"), "{reason}");
+        for (id, amount) in [("none", 0), ("gang", 1)] {
+            rm.application(id, &format!("{} {}", rm.queue(), gang(amount))).await;
+            rm.accepted_application(id).await;
         }
     }
 }

@@ -1,7 +1,5 @@
-//! Requests for allocations.
-//!
-//! That an application which has failed takes no request cannot be shown yet: an application fails
-//! when its gang does, and gangs are not scheduled.
+//! Requests for allocations. That an application which fails takes none is shown with the
+//! [gangs](crate::gangs), whose applications may fail.
 
 use super::speaker::{Ask, Speaker};
 use crate::harness::Service;
@@ -55,15 +53,6 @@ async fn each_defect_has_its_reason_and_the_next_item_is_not_touched() {
                 "R_PLACEHOLDER_NO_TG",
                 "placeholder without task group",
                 Ask { key: "placeholder", more: "placeholder: true", ..Ask::default() },
-            ),
-            (
-                "R_UNSUPPORTED",
-                "gang",
-                Ask {
-                    key: "gang",
-                    more: r#"placeholder: true taskGroupName: "g""#,
-                    ..Ask::default()
-                },
             ),
         ];
         if rm.revision != "t" {

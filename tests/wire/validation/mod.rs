@@ -13,5 +13,5 @@ mod partitions;
 mod registration;
 mod releases;
 mod settings;
-mod speaker;
+pub(crate) mod speaker;
 mod sums;

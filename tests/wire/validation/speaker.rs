@@ -65,6 +65,11 @@ impl Speaker {
         self.revision == "l"
     }
 
+    /// Whether it asks with `Allocation`.
+    pub(crate) fn is_todays(&self) -> bool {
+        self.revision == "t"
+    }
+
     /// What its series are labelled with.
     pub(crate) fn series(&self, counter: &str, reason: &str) -> String {
         let dialect = if self.is_legacy() { "legacy" } else { "split" };
