@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::admin_cli::AdminArgs;
+use crate::explain_cli::ExplainArgs;
 use crate::simulate::SimulateArgs;
 
 /// A cluster resource scheduler.
@@ -30,6 +31,8 @@ pub enum Command {
     Validate(ValidateArgs),
     /// Look into a running scheduler and steer it
     Admin(AdminArgs),
+    /// Say why the requests of an application wait, and what would let them run
+    Explain(ExplainArgs),
 }
 
 /// Arguments of `monoceros serve`.

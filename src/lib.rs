@@ -5,7 +5,8 @@
 //!
 //! Reading order: [`cli`], [`input`], [`settings`], [`serve`], [`queues_file`], [`users`],
 //! [`security`], [`files`], [`tls`], [`connections`], [`identity`], [`extra_config`], [`grpc`],
-//! [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`], [`admin_cli`].
+//! [`rest`], [`dump`], [`chance`], [`demo`], [`simulate`], [`validate`], [`operator`],
+//! [`admin_cli`], [`explain_cli`].
 
 pub mod admin_cli;
 pub mod chance;
@@ -13,12 +14,14 @@ pub mod cli;
 pub mod connections;
 pub mod demo;
 pub mod dump;
+pub mod explain_cli;
 pub mod extra_config;
 pub mod files;
 pub mod grpc;
 pub mod identity;
 pub mod in_force;
 pub mod input;
+pub mod operator;
 pub mod queues_file;
 pub mod rest;
 pub mod secrets;

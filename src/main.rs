@@ -13,7 +13,7 @@ use clap::Parser as _;
 use mimalloc::MiMalloc;
 use monoceros::cli::{Cli, Command, ServeArgs};
 use monoceros::settings::{self, LogFormat, LogSettings};
-use monoceros::{admin_cli, serve, simulate, validate};
+use monoceros::{admin_cli, explain_cli, serve, simulate, validate};
 use tracing::warn;
 use tracing_subscriber::EnvFilter;
 
@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(args),
         Command::Validate(args) => validate::run(&args),
         Command::Admin(args) => admin_cli::run(args),
+        Command::Explain(args) => explain_cli::run(args),
     };
     outcome.unwrap_or_else(|error| {
         // Nobody is left to tell when even this cannot be written.

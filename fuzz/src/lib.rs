@@ -53,7 +53,7 @@ pub enum Kind {
 }
 
 /// Calls that [`Kind::Admin`] chooses among. Ending the service is not one of them.
-const ADMIN_CALLS: [&str; 17] = [
+const ADMIN_CALLS: [&str; 18] = [
     "/si.v1.AdminService/UpdateConfig",
     "/si.v1.AdminService/ValidateConfig",
     "/si.v1.AdminService/GetConfig",
@@ -65,6 +65,7 @@ const ADMIN_CALLS: [&str; 17] = [
     "/si.v1.AdminService/GetQueues",
     "/si.v1.AdminService/ListApplications",
     "/si.v1.AdminService/ListNodes",
+    "/si.v1.AdminService/ExplainApplication",
     "/si.v1.MetricsService/GetAutoScalingMetrics",
     "/si.v1.MetricsService/ListNodeRecommendations",
     "/si.v1.MetricsService/GetStateDump",

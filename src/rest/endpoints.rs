@@ -8,8 +8,8 @@ use axum::http::StatusCode;
 use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use futures::StreamExt as _;
-use monoceros_actors::names::{is_group, is_queue_path, is_user};
-use monoceros_actors::{ConfigurationError, ReadError};
+use monoceros_actors::names::{self, is_group, is_queue_path, is_user};
+use monoceros_actors::{ConfigurationError, ExplainError, ReadError};
 use prometheus::TextEncoder;
 use serde::Serialize;
 use tokio::task::spawn_blocking;
@@ -39,6 +39,10 @@ pub(super) enum Failure {
     NodeNotFound,
     #[error("Application not found")]
     ApplicationNotFound,
+    #[error(transparent)]
+    NotExplained(ExplainError),
+    #[error("offset `{0}` is no number")]
+    Offset(String),
     #[error("Only following application states are allowed: active, rejected, completed")]
     ApplicationState,
     #[error("Only following active statuses are allowed: {}", ACTIVE_STATUSES.join(","))]
@@ -79,12 +83,14 @@ impl Failure {
             | Self::QueueNotFound
             | Self::NodeNotFound
             | Self::ApplicationNotFound
+            | Self::NotExplained(_)
             | Self::UserNotFound
             | Self::GroupNotFound
             | Self::RmNotFound(_) => StatusCode::NOT_FOUND,
             Self::BadEscape(_)
             | Self::QueueName(_)
             | Self::ApplicationState
+            | Self::Offset(_)
             | Self::ActiveStatus
             | Self::UserName
             | Self::GroupName
@@ -104,6 +110,15 @@ impl From<ReadError> for Failure {
             ReadError::PartitionNotFound(_) => Self::PartitionNotFound,
             ReadError::QueueNotFound(_) => Self::QueueNotFound,
             ReadError::Stopped => Self::Stopped,
+        }
+    }
+}
+
+impl From<ExplainError> for Failure {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Unread(error) => error.into(),
+            error => Self::NotExplained(error),
         }
     }
 }
@@ -179,6 +194,22 @@ pub(super) async fn reply<S: Reads>(
             let found = source.application(&partition, &application).await?;
             json(found.ok_or(Failure::ApplicationNotFound)?).await
         }
+        Endpoint::Explain { partition, application } => {
+            let explained = match value(query, "ask") {
+                Some(ask) => source.explain_ask(&partition, &application, &ask).await,
+                None => {
+                    let offset = offset(query);
+                    // Of two faults the partition comes first.
+                    let asked = offset.as_ref().copied().unwrap_or_default();
+                    let explained = source.explain(&partition, &application, asked).await;
+                    if !matches!(explained, Err(ExplainError::Unread(_))) {
+                        offset?;
+                    }
+                    explained
+                }
+            };
+            json(explained?).await
+        }
         Endpoint::Nodes { partition } => json(source.nodes(&partition).await?).await,
         Endpoint::Node { partition, node } => {
             let nodes = source.nodes(&partition).await?;
@@ -226,6 +257,12 @@ fn applications_wanted(
 
 fn is_one_of(text: &str, names: &[&str]) -> bool {
     names.iter().any(|name| name.eq_ignore_ascii_case(text))
+}
+
+/// How many entries are left out at the beginning.
+fn offset(query: Option<&str>) -> Result<usize, Failure> {
+    let Some(text) = value(query, "offset") else { return Ok(0) };
+    text.parse().map_err(|_| Failure::Offset(names::shown(&text)))
 }
 
 async fn health<S: Reads>(edge: &RestEdge<S>) -> EndpointReply {

@@ -22,10 +22,12 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use monoceros_actors::config;
 use monoceros_actors::snapshot::{
-    ApplicationSnapshot, ClusterSnapshot, GroupSnapshot, NodeSnapshot, PartitionSnapshot,
-    QueueSnapshot, ShownRule, UserSnapshot,
+    ApplicationSnapshot, ClusterSnapshot, ExplanationSnapshot, GroupSnapshot, NodeSnapshot,
+    PartitionSnapshot, QueueSnapshot, ShownRule, UserSnapshot,
 };
-use monoceros_actors::{ConfigurationError, ConfigurationSnapshot, ReadError, SchedulerHandle};
+use monoceros_actors::{
+    ConfigurationError, ConfigurationSnapshot, ExplainError, ReadError, SchedulerHandle,
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -93,6 +95,20 @@ pub trait Reads: Clone + Send + Sync + 'static {
         partition: &str,
         list: ApplicationList,
     ) -> impl Future<Output = Result<Vec<ApplicationSnapshot>, ReadError>> + Send;
+    /// Why the asks of an application wait: some classes of them, behind the first so many.
+    fn explain(
+        &self,
+        partition: &str,
+        application: &str,
+        offset: usize,
+    ) -> impl Future<Output = Result<Vec<ExplanationSnapshot>, ExplainError>> + Send;
+    /// Why one ask of an application waits.
+    fn explain_ask(
+        &self,
+        partition: &str,
+        application: &str,
+        key: &str,
+    ) -> impl Future<Output = Result<Vec<ExplanationSnapshot>, ExplainError>> + Send;
     /// All users who are tracked, by name.
     fn users(
         &self,
@@ -179,6 +195,24 @@ impl Reads for SchedulerHandle {
             ApplicationList::Completed => self.completed_applications(partition).await,
             ApplicationList::Rejected => self.rejected_applications(partition).await,
         }
+    }
+
+    async fn explain(
+        &self,
+        partition: &str,
+        application: &str,
+        offset: usize,
+    ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
+        self.explain(partition, application, offset).await
+    }
+
+    async fn explain_ask(
+        &self,
+        partition: &str,
+        application: &str,
+        key: &str,
+    ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
+        self.explain_ask(partition, application, key).await
     }
 
     async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {

@@ -24,6 +24,7 @@ pub(super) enum Endpoint {
     Applications { partition: String, queue: String },
     ApplicationsIn { partition: String, state: String },
     Application { partition: String, application: String },
+    Explain { partition: String, application: String },
     Nodes { partition: String },
     Node { partition: String, node: String },
     Users { partition: String },
@@ -76,7 +77,7 @@ pub(super) enum Route {
 /// A path, where a segment in braces is a parameter, and what the parameters in order make of it.
 type RouteRow = (&'static str, fn(&mut Parameters) -> Endpoint);
 
-const TABLE: [RouteRow; 20] = [
+const TABLE: [RouteRow; 21] = [
     ("/", |_| Endpoint::Page),
     ("/healthz", |_| Endpoint::Health),
     ("/ws/v1/metrics", |_| Endpoint::Metrics),
@@ -101,6 +102,10 @@ const TABLE: [RouteRow; 20] = [
         state: p.take(),
     }),
     ("/ws/v1/partition/{partition}/application/{application}", |p| Endpoint::Application {
+        partition: p.take(),
+        application: p.take(),
+    }),
+    ("/ws/v1/partition/{partition}/application/{application}/explain", |p| Endpoint::Explain {
         partition: p.take(),
         application: p.take(),
     }),

@@ -102,6 +102,31 @@ impl Reads for Scripted {
         Ok(PlacementRules::build(&[]).unwrap().shown())
     }
 
+    async fn explain(
+        &self,
+        partition: &str,
+        application: &str,
+        offset: usize,
+    ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
+        self.number(partition)?;
+        if application != "app" {
+            return Err(ExplainError::ApplicationNotFound(application.to_owned()));
+        }
+        let cause = format!("behind {offset}");
+        Ok(vec![ExplanationSnapshot { cause, ..ExplanationSnapshot::default() }])
+    }
+
+    async fn explain_ask(
+        &self,
+        partition: &str,
+        application: &str,
+        key: &str,
+    ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
+        self.number(partition)?;
+        let (application, ask) = (application.to_owned(), key.to_owned());
+        Err(ExplainError::AskNotFound { application, ask })
+    }
+
     async fn users(&self, partition: &str) -> Result<Vec<UserSnapshot>, ReadError> {
         let name = if self.number(partition)? == 0 { "svc$" } else { "ann" };
         Ok(vec![UserSnapshot { user_name: name.into(), ..UserSnapshot::default() }])
@@ -330,6 +355,13 @@ async fn one_application_is_found_while_it_lives() {
     assert!(body(response).await.contains(r#""applicationID":"app-2""#));
     check_error(&format!("{P}/application/app-0"), 404, "Application not found").await;
     check_error("/ws/v1/partition/nope/application/x", 404, "Partition not found").await;
+    let explain = format!("{P}/application/app/explain");
+    check_error(&format!("{explain}?offset=x"), 400, "offset `x` is no number").await;
+    check_error("/ws/v1/partition/nope/application/x/explain?offset=x", 404, "Partition not found")
+        .await;
+    check_error(&format!("{P}/application/a1/explain"), 404, "application `a1` not found").await;
+    let ask = "ask `k 9` of application `app` not found";
+    check_error(&format!("{explain}?ask=k+9"), 404, ask).await;
 }
 
 #[tokio::test]

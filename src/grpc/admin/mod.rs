@@ -18,6 +18,7 @@ use tonic::{Request, Response, Status};
 use tracing::info;
 
 mod configuration;
+mod explain;
 mod nodes;
 mod page;
 mod partitions;
@@ -27,6 +28,7 @@ pub(super) mod target;
 pub(super) mod views;
 
 use self::configuration::{ConfigChange, Enforcement, Turns};
+use self::explain::Reasons;
 use self::page::Page;
 use self::refusal::CallRefusal;
 use self::target::Target;
@@ -176,8 +178,11 @@ impl AdminService for Admin {
                 && (ids.is_empty() || ids.contains(&application.application_id))
         });
         let (page, next_page_token) = page.cut(wanted, |application| &application.application_id);
-        let applications =
-            page.into_iter().map(|found| views::application(found, request.details)).collect();
+        let waiting = page.iter().filter(|found| request.details && !found.requests.is_empty());
+        let waiting = waiting.map(|found| &*found.application_id);
+        let reasons = Reasons::read(&self.edge.handle, &target.partition, waiting).await;
+        let shown = |found| views::application(found, request.details, &reasons);
+        let applications = page.into_iter().map(shown).collect();
         Ok(Response::new(si::ListApplicationsResponse { applications, next_page_token }))
     }
 
@@ -195,6 +200,14 @@ impl AdminService for Admin {
         let (page, next_page_token) = page.cut(wanted, |node| &node.node_id);
         let nodes = page.into_iter().map(|node| views::node(node, request.details)).collect();
         Ok(Response::new(si::ListNodesResponse { nodes, next_page_token }))
+    }
+
+    async fn explain_application(
+        &self,
+        request: Request<si::ExplainApplicationRequest>,
+    ) -> RpcResult<si::ExplainApplicationResponse> {
+        let (caller, request) = opened(request);
+        Ok(Response::new(explain::explain(&self.edge.handle, &caller, request).await?))
     }
 }
 

@@ -4,7 +4,7 @@
 //! two calls that fail for one reason fail with one code.
 
 use monoceros_actors::Refused;
-use monoceros_actors::{ReadError, UpdateError};
+use monoceros_actors::{ExplainError, ReadError, UpdateError};
 use tonic::{Code, Status};
 
 use crate::grpc::end::{End, with_reason};
@@ -28,6 +28,9 @@ pub(in crate::grpc) enum CallRefusal {
     /// The partition has no such queue.
     #[error("there is no queue `{0}`")]
     QueueUnknown(String),
+    /// There is no such application or request, or the application is over.
+    #[error(transparent)]
+    NotExplained(ExplainError),
     /// No way leads from the present state of the partition to that one.
     #[error("partition `{partition}`: {refused}")]
     StateRefused { partition: String, refused: Refused },
@@ -57,6 +60,13 @@ impl From<CallRefusal> for Status {
             }
             CallRefusal::PartitionUnknown { .. } => (Code::NotFound, "PARTITION_UNKNOWN"),
             CallRefusal::QueueUnknown(_) => (Code::NotFound, "QUEUE_UNKNOWN"),
+            CallRefusal::NotExplained(ExplainError::AskNotFound { .. }) => {
+                (Code::NotFound, "REQUEST_UNKNOWN")
+            }
+            CallRefusal::NotExplained(ExplainError::ApplicationEnded { .. }) => {
+                (Code::NotFound, "APPLICATION_ENDED")
+            }
+            CallRefusal::NotExplained(_) => (Code::NotFound, "APPLICATION_UNKNOWN"),
             CallRefusal::StateRefused { .. } => (Code::FailedPrecondition, "STATE_REFUSED"),
             CallRefusal::BadField { .. } => (Code::InvalidArgument, "FIELD_INVALID"),
             CallRefusal::Denied(denied) => return Status::from(denied.clone()),

@@ -11,6 +11,8 @@ use monoceros_actors::snapshot::{
 use monoceros_actors::{Limits, Resources};
 use monoceros_proto::si::v1 as si;
 
+use super::explain::Reasons;
+
 /// A queue with `depth` levels of what is below it; zero is all of them.
 pub(super) fn queue(snapshot: QueueSnapshot, depth: u32) -> si::QueueInfo {
     let below = |child| queue(child, depth.saturating_sub(1));
@@ -42,7 +44,11 @@ pub(super) fn queue(snapshot: QueueSnapshot, depth: u32) -> si::QueueInfo {
 }
 
 /// An application, with what it holds and waits for where `details` are wanted.
-pub(super) fn application(snapshot: ApplicationSnapshot, details: bool) -> si::ApplicationInfo {
+pub(super) fn application(
+    snapshot: ApplicationSnapshot,
+    details: bool,
+    reasons: &Reasons,
+) -> si::ApplicationInfo {
     let mut placeholders = Resources::new();
     for allocation in snapshot.allocations.iter().filter(|allocation| allocation.placeholder) {
         placeholders.add(&allocation.resource);
@@ -72,7 +78,8 @@ pub(super) fn application(snapshot: ApplicationSnapshot, details: bool) -> si::A
     };
     if details {
         message.held = snapshot.allocations.into_iter().map(allocation).collect();
-        message.waiting = snapshot.requests.into_iter().map(request).collect();
+        message.waiting =
+            snapshot.requests.into_iter().map(|waiting| request(waiting, reasons)).collect();
     }
     message
 }
@@ -135,13 +142,9 @@ fn allocation(snapshot: AllocationSnapshot) -> si::AllocationInfo {
     }
 }
 
-fn request(snapshot: AskSnapshot) -> si::RequestInfo {
+fn request(snapshot: AskSnapshot, reasons: &Reasons) -> si::RequestInfo {
     let count = outstanding(&snapshot);
-    let reason = |entry: monoceros_actors::snapshot::AllocationLogEntry| si::WaitReason {
-        message: entry.message,
-        count: entry.count.max(0).unsigned_abs(),
-        last_at_nano: entry.last_occurrence,
-    };
+    let reasons = reasons.of(&snapshot);
     si::RequestInfo {
         allocation_key: snapshot.allocation_key,
         application_id: snapshot.application_id,
@@ -152,7 +155,7 @@ fn request(snapshot: AskSnapshot) -> si::RequestInfo {
         placeholder: snapshot.placeholder,
         task_group_name: snapshot.task_group_name,
         requested_at_nano: snapshot.request_time,
-        reasons: snapshot.allocation_log.into_iter().map(reason).collect(),
+        reasons,
         tags: snapshot.allocation_tags,
     }
 }
@@ -207,14 +210,15 @@ mod tests {
             requests: vec![AskSnapshot { pending_count: 3, ..AskSnapshot::default() }; 2],
             ..ApplicationSnapshot::default()
         };
-        let short = application(snapshot.clone(), false);
+        let nothing = Reasons::default();
+        let short = application(snapshot.clone(), false, &nothing);
         let vcore = |amount: &Option<si::Resource>| {
             amount.as_ref().map_or(0, |amount| amount.resources["vcore"].value)
         };
         assert_eq!((vcore(&short.allocated), vcore(&short.placeholders)), (4, 2));
         assert_eq!((short.allocations, short.requests), (2, 6));
         assert!(short.held.is_empty() && short.waiting.is_empty());
-        let long = application(snapshot, true);
+        let long = application(snapshot, true, &nothing);
         assert_eq!((long.held.len(), long.waiting.len()), (2, 2));
         assert_eq!(long.held[0].uuid, "a");
     }

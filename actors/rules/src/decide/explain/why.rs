@@ -444,7 +444,7 @@ fn placeholders(group: &str, pending: u64, free: u64, leaving: u64) -> String {
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
     format!(
-        "the ask takes the place of a placeholder of task group {group}, of which there are {}",
+        "the ask takes the place of a placeholder of task group {group}: {}",
         enumeration(&counts)
     )
 }

@@ -1,0 +1,277 @@
+//! `monoceros explain`: why the requests of an application wait, and what would let them run, in
+//! lines for people or as the document that REST gives.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use monoceros_actors::snapshot::{
+    ChangeSnapshot, ExplanationSnapshot, NodeCounts, ObstacleSnapshot, RankSnapshot,
+};
+use monoceros_actors::{Name, Resources, readable, rfc3339};
+use monoceros_proto::si::v1 as si;
+
+use crate::operator::{self, ConnectArgs};
+
+/// How many keys of one kind of requests are shown to people.
+const KEYS_SHOWN: usize = 3;
+
+/// Arguments of `monoceros explain`.
+#[derive(Clone, Debug, Args)]
+pub struct ExplainArgs {
+    /// The id of the application
+    #[arg(value_name = "APP")]
+    pub application: String,
+    /// Only the requests that are treated as the one with this key
+    #[arg(long, value_name = "KEY", default_value = "")]
+    pub ask: String,
+    /// How to print it
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub output: Output,
+    /// Where the scheduler is, and what is meant there
+    #[command(flatten)]
+    pub to: ConnectArgs,
+}
+
+/// A form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Lines for people
+    Text,
+    /// The document that REST gives
+    Json,
+}
+
+/// Prints the explanation.
+pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
+    let explanations = operator::run(ask(&args))?;
+    let text = match args.output {
+        Output::Text => text(&args, &explanations),
+        Output::Json => serde_json::to_string_pretty(&explanations)? + "\n",
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads all explanations, answer by answer.
+async fn ask(args: &ExplainArgs) -> anyhow::Result<Vec<ExplanationSnapshot>> {
+    let connection = operator::connect(&args.to).await?;
+    let mut admin = operator::admin(&connection);
+    let (rm, partition) = (&args.to.rm, &args.to.partition);
+    let partition_name =
+        if rm.is_empty() { partition.clone() } else { format!("[{rm}]{partition}") };
+    let mut all = Vec::new();
+    loop {
+        let request = si::ExplainApplicationRequest {
+            partition_name: partition_name.clone(),
+            application_id: args.application.clone(),
+            allocation_key: args.ask.clone(),
+            offset: u32::try_from(all.len())?,
+        };
+        let answer = admin.explain_application(request).await?.into_inner();
+        let is_last = answer.explanations.is_empty() || !args.ask.is_empty();
+        all.extend(answer.explanations.into_iter().map(snapshot));
+        if is_last {
+            return Ok(all);
+        }
+    }
+}
+
+fn text(args: &ExplainArgs, explanations: &[ExplanationSnapshot]) -> String {
+    if explanations.is_empty() {
+        let application = &args.application;
+        return match args.ask.as_str() {
+            "" => format!("nothing of application {application} waits\n"),
+            ask => format!("nothing of request {ask} of application {application} waits\n"),
+        };
+    }
+    let all: Vec<_> = explanations.iter().map(of_class).collect();
+    all.join("\n")
+}
+
+/// One kind of requests, in lines.
+fn of_class(class: &ExplanationSnapshot) -> String {
+    let mut lines = vec![heading(class)];
+    let mut say = |title: &str, text: String| lines.push(format!("  {title:<7} {text}"));
+    say("Cause:", [&class.cause, &class.object].map(String::as_str).join(" ").trim().to_owned());
+    if class.since > 0 {
+        say("Since:", rfc3339(class.since));
+    }
+    say("Why:", class.message.clone());
+    for also in class.obstacles.iter().skip(1) {
+        say("And:", also.message.clone());
+    }
+    say("Cure:", class.cure.clone());
+    for rank in &class.order {
+        let RankSnapshot { level, within, rank, of, first } = rank;
+        let first = if *rank == 1 { String::new() } else { format!(", behind {first}") };
+        say("Order:", format!("{level} {rank} of {of} in {within}{first}"));
+    }
+    say("Nodes:", nodes(&class.nodes));
+    lines.join("\n") + "\n"
+}
+
+fn heading(class: &ExplanationSnapshot) -> String {
+    let keys = class.allocation_keys.iter().take(KEYS_SHOWN);
+    let mut heading = keys.map(String::as_str).collect::<Vec<_>>().join(", ");
+    let shown = class.allocation_keys.len().min(KEYS_SHOWN);
+    let more = usize::try_from(class.count).unwrap_or_default().saturating_sub(shown);
+    if more > 0 {
+        heading += &format!(" and {more} more");
+    }
+    if !class.task_group.is_empty() {
+        heading += &format!(", task group {}", class.task_group);
+    }
+    format!("{heading}: {} each", readable::amounts(&class.resource))
+}
+
+fn nodes(counts: &NodeCounts) -> String {
+    let fixed = [
+        (counts.closed, "closed"),
+        (counts.too_small, "too small"),
+        (counts.reserved, "reserved for others"),
+        (counts.constraints, "kept out by constraints"),
+        (counts.topology, "kept out by topology"),
+    ];
+    let fixed = fixed.into_iter().filter(|(count, _)| *count > 0);
+    let fixed = fixed.map(|(count, what)| format!("{count} {what}"));
+    let no_room = counts.no_room.iter();
+    let no_room =
+        no_room.map(|(name, count)| format!("{count} without enough {}", readable::title(name)));
+    let predicates =
+        counts.predicates.iter().map(|(text, count)| format!("{count} refused: {text}"));
+    let all: Vec<_> = fixed.chain(no_room).chain(predicates).collect();
+    match all.len() {
+        0 => format!("{} in all", counts.total),
+        _ => format!("{} in all: {}", counts.total, all.join(", ")),
+    }
+}
+
+/// The message in the shape of the document, which is that of REST.
+fn snapshot(message: si::Explanation) -> ExplanationSnapshot {
+    let nodes = message.nodes.unwrap_or_default();
+    ExplanationSnapshot {
+        allocation_keys: message.allocation_keys,
+        count: i64::try_from(message.count).unwrap_or(i64::MAX),
+        resource: resources(message.resource),
+        cause: message.cause,
+        since: message.since,
+        object: message.object,
+        short: resources(message.short),
+        message: message.message,
+        cure: message.cure,
+        task_group: message.task_group,
+        obstacles: message
+            .obstacles
+            .into_iter()
+            .map(|it| ObstacleSnapshot {
+                cause: it.cause,
+                object: it.object,
+                short: resources(it.short),
+                have: resources(it.have),
+                want: resources(it.want),
+                since: it.since,
+                message: it.message,
+            })
+            .collect(),
+        order: message
+            .order
+            .into_iter()
+            .map(|it| RankSnapshot {
+                level: it.level,
+                within: it.r#in,
+                rank: it.rank,
+                of: it.of,
+                first: it.first,
+            })
+            .collect(),
+        nodes: NodeCounts {
+            total: nodes.total,
+            closed: nodes.closed,
+            too_small: nodes.too_small,
+            no_room: nodes.no_room,
+            reserved: nodes.reserved,
+            constraints: nodes.constraints,
+            topology: nodes.topology,
+            predicates: nodes.predicates,
+        },
+        changes: message
+            .changes
+            .into_iter()
+            .map(|it| ChangeSnapshot {
+                kind: it.kind,
+                object: it.object,
+                resource: resources(it.resource),
+                count: it.count,
+                at: it.at,
+            })
+            .collect(),
+    }
+}
+
+fn resources(message: Option<si::Resource>) -> Resources {
+    let quantities: BTreeMap<_, _> = message.map(|message| message.resources).unwrap_or_default();
+    let mut resources = Resources::new();
+    for (name, quantity) in quantities {
+        // A scheduler has no more names than fit its own table.
+        if let Ok(name) = Name::intern(&name) {
+            resources.set(name, quantity.value);
+        }
+    }
+    resources
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn class() -> ExplanationSnapshot {
+        let obstacle = |cause: &str, message: &str| ObstacleSnapshot {
+            cause: cause.into(),
+            message: message.into(),
+            ..ObstacleSnapshot::default()
+        };
+        ExplanationSnapshot {
+            allocation_keys: (1..=5).map(|number| format!("k{number}")).collect(),
+            count: 12,
+            resource: Resources::of(&[("vcore", 1_000), ("memory", 2 << 30)]),
+            cause: "queueQuota".into(),
+            object: "root.etl".into(),
+            message: "root.etl is at its maximum".into(),
+            cure: "raise it".into(),
+            task_group: "workers".into(),
+            obstacles: vec![obstacle("queueQuota", "x"), obstacle("noNode", "no node has room")],
+            order: vec![RankSnapshot {
+                level: "queue".into(),
+                within: "root".into(),
+                rank: 2,
+                of: 3,
+                first: "root.dev".into(),
+            }],
+            nodes: NodeCounts {
+                total: 4,
+                closed: 1,
+                no_room: [("vcore".into(), 2)].into(),
+                predicates: [("taint".into(), 1)].into(),
+                ..NodeCounts::default()
+            },
+            ..ExplanationSnapshot::default()
+        }
+    }
+
+    #[test]
+    fn a_kind_of_requests_is_a_few_lines() {
+        expect![[r#"
+            k1, k2, k3 and 9 more, task group workers: 1 core and 2 GiB of memory each
+              Cause:  queueQuota root.etl
+              Why:    root.etl is at its maximum
+              And:    no node has room
+              Cure:   raise it
+              Order:  queue 2 of 3 in root, behind root.dev
+              Nodes:  4 in all: 1 closed, 2 without enough cores, 1 refused: taint
+        "#]].assert_eq(&of_class(&class()));
+    }
+}

@@ -1,0 +1,155 @@
+//! Why requests wait, as messages: the same answer as REST gives, and in short with each request of
+//! an application.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_actors::partition_name::rm_id;
+use monoceros_actors::snapshot::{
+    AllocationLogEntry, AskSnapshot, ChangeSnapshot, ExplanationSnapshot, NodeCounts,
+    ObstacleSnapshot, RankSnapshot,
+};
+use monoceros_actors::{ExplainError, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+use si::explanation::{Change, Nodes, Obstacle, Order};
+
+use super::refusal::CallRefusal;
+use super::target::Target;
+use super::views::amount;
+use crate::identity::Identity;
+
+/// How many applications of a page have their requests explained: each is a step of its partition.
+const APPLICATIONS_MAX: usize = 50;
+
+/// Explains the requests of an application, or one of them.
+pub(super) async fn explain(
+    handle: &SchedulerHandle,
+    caller: &Identity,
+    request: si::ExplainApplicationRequest,
+) -> Result<si::ExplainApplicationResponse, CallRefusal> {
+    let si::ExplainApplicationRequest { partition_name, application_id, allocation_key, offset } =
+        request;
+    let rm = if partition_name.starts_with('[') { rm_id(&partition_name) } else { "" };
+    let target = Target::find(handle, caller, rm, &partition_name).await?;
+    let partition = &target.partition;
+    let explained = if allocation_key.is_empty() {
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        handle.explain(partition, &application_id, offset).await
+    } else {
+        handle.explain_ask(partition, &application_id, &allocation_key).await
+    };
+    let explained = explained.map_err(|error| match error {
+        ExplainError::Unread(error) => CallRefusal::unread(error, &target.rm_id),
+        error => CallRefusal::NotExplained(error),
+    })?;
+    let explanations = explained.into_iter().map(explanation).collect();
+    Ok(si::ExplainApplicationResponse { explanations })
+}
+
+/// Why the requests of some applications wait, request by request.
+#[derive(Debug, Default)]
+pub(super) struct Reasons(BTreeMap<(String, String), Arc<ExplanationSnapshot>>);
+
+impl Reasons {
+    /// Asks for those of the first applications that are named.
+    pub(super) async fn read(
+        handle: &SchedulerHandle,
+        partition: &str,
+        applications: impl Iterator<Item = &str>,
+    ) -> Self {
+        let mut reasons = BTreeMap::new();
+        for id in applications.take(APPLICATIONS_MAX) {
+            // One that is gone meanwhile has none.
+            let explained = handle.explain_with_keys(partition, id).await.unwrap_or_default();
+            for class in explained.into_iter().map(Arc::new) {
+                for key in &class.allocation_keys {
+                    reasons.insert((id.to_owned(), key.clone()), Arc::clone(&class));
+                }
+            }
+        }
+        Self(reasons)
+    }
+
+    /// Why this request waits: what is in the way now, else what was found when it was tried.
+    pub(super) fn of(&self, request: &AskSnapshot) -> Vec<si::WaitReason> {
+        let key = (request.application_id.clone(), request.allocation_key.clone());
+        match self.0.get(&key) {
+            Some(explained) if !explained.obstacles.is_empty() => {
+                explained.obstacles.iter().map(in_the_way).collect()
+            }
+            _ => request.allocation_log.iter().map(found).collect(),
+        }
+    }
+}
+
+fn in_the_way(obstacle: &ObstacleSnapshot) -> si::WaitReason {
+    let (message, last_at_nano) = (obstacle.message.clone(), obstacle.since);
+    si::WaitReason { message, count: 1, last_at_nano }
+}
+
+fn found(entry: &AllocationLogEntry) -> si::WaitReason {
+    si::WaitReason {
+        message: entry.message.clone(),
+        count: entry.count.max(0).unsigned_abs(),
+        last_at_nano: entry.last_occurrence,
+    }
+}
+
+fn explanation(snapshot: ExplanationSnapshot) -> si::Explanation {
+    si::Explanation {
+        allocation_keys: snapshot.allocation_keys,
+        count: u64::try_from(snapshot.count).unwrap_or_default(),
+        resource: amount(&snapshot.resource),
+        cause: snapshot.cause,
+        since: snapshot.since,
+        object: snapshot.object,
+        short: amount(&snapshot.short),
+        message: snapshot.message,
+        cure: snapshot.cure,
+        task_group: snapshot.task_group,
+        obstacles: snapshot.obstacles.into_iter().map(obstacle).collect(),
+        order: snapshot.order.into_iter().map(order).collect(),
+        nodes: Some(nodes(snapshot.nodes)),
+        changes: snapshot.changes.into_iter().map(change).collect(),
+    }
+}
+
+fn obstacle(snapshot: ObstacleSnapshot) -> Obstacle {
+    Obstacle {
+        cause: snapshot.cause,
+        object: snapshot.object,
+        short: amount(&snapshot.short),
+        have: amount(&snapshot.have),
+        want: amount(&snapshot.want),
+        since: snapshot.since,
+        message: snapshot.message,
+    }
+}
+
+fn order(snapshot: RankSnapshot) -> Order {
+    let RankSnapshot { level, within, rank, of, first } = snapshot;
+    Order { level, r#in: within, rank, of, first }
+}
+
+fn nodes(counts: NodeCounts) -> Nodes {
+    Nodes {
+        total: counts.total,
+        closed: counts.closed,
+        too_small: counts.too_small,
+        no_room: counts.no_room,
+        reserved: counts.reserved,
+        constraints: counts.constraints,
+        topology: counts.topology,
+        predicates: counts.predicates,
+    }
+}
+
+fn change(snapshot: ChangeSnapshot) -> Change {
+    Change {
+        kind: snapshot.kind,
+        object: snapshot.object,
+        resource: amount(&snapshot.resource),
+        count: snapshot.count,
+        at: snapshot.at,
+    }
+}
