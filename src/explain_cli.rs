@@ -272,6 +272,7 @@ mod tests {
               Cure:   raise it
               Order:  queue 2 of 3 in root, behind root.dev
               Nodes:  4 in all: 1 closed, 2 without enough cores, 1 refused: taint
-        "#]].assert_eq(&of_class(&class()));
+        "#]]
+        .assert_eq(&of_class(&class()));
     }
 }
