@@ -23,7 +23,7 @@ async fn channel(service: &Service) -> Channel {
     endpoint.connect().await.unwrap()
 }
 
-async fn admin(service: &Service) -> AdminServiceClient<Channel> {
+pub(crate) async fn admin(service: &Service) -> AdminServiceClient<Channel> {
     AdminServiceClient::new(channel(service).await)
 }
 

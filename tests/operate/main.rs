@@ -14,6 +14,7 @@ mod config_endpoints;
 mod configuration;
 mod deregistration;
 mod ended;
+mod explain;
 mod figures;
 mod tls;
 mod usage;

@@ -1,0 +1,160 @@
+//! Why requests wait: one answer over HTTP, gRPC and the command line.
+
+use monoceros_proto::si::v1 as si;
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::harness::{HttpAnswer, Rm, Service, ask, reason_of, resource, run};
+
+/// An application of which one request runs and one of 100 cores waits.
+async fn waiting(service: &Service) -> Rm {
+    let rm = Rm::register(service, "rm").await.with_nodes(&["n1", "n2"]).await;
+    let rm = rm.with_application("one", "root.a").await;
+    let huge =
+        si::Allocation { resource_per_alloc: Some(resource(100_000, 1)), ..ask("one", "big") };
+    rm.send_allocations(vec![], vec![ask("one", "x"), huge], vec![]).await;
+    rm.until("an allocation", |seen| seen.new.len() == 1).await;
+    rm
+}
+
+const PATH: &str = "/ws/v1/partition/default/application";
+
+async fn get(service: &Service, of: &str) -> HttpAnswer {
+    service.http("GET", &format!("{PATH}/{of}"), &[], "").await
+}
+
+async fn document(service: &Service, of: &str) -> Value {
+    get(service, of).await.json()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_request_that_waits_is_explained_over_http() {
+    let service = Service::start();
+    let _rm = waiting(&service).await;
+    let all = document(&service, "one/explain").await;
+    let one = &all[0];
+    assert_eq!(all.as_array().unwrap().len(), 1, "{all}");
+    assert_eq!(one["allocationKeys"], json!(["big"]));
+    assert_eq!((&one["count"], &one["cause"]), (&json!(1), &json!("queueQuota")));
+    assert_eq!(one["object"], "root");
+    let causes: Vec<_> =
+        one["obstacles"].as_array().unwrap().iter().map(|it| text(&it["cause"])).collect();
+    assert_eq!(causes, ["queueQuota", "noNode"]);
+    assert_eq!(one["nodes"]["tooSmall"], 2);
+    assert_eq!(one["changes"][0]["kind"], "node");
+    assert_eq!(one["changes"][0]["resource"]["vcore"], 100_000);
+    assert!(text(&one["cure"]).starts_with("add a node with at least 100 cores"), "{one}");
+    let levels: Vec<_> =
+        one["order"].as_array().unwrap().iter().map(|it| text(&it["level"])).collect();
+    assert_eq!(levels, ["queue", "application", "ask"]);
+    assert_eq!(document(&service, "one/explain?ask=big").await, all);
+    assert_eq!(document(&service, "one/explain?ask=x").await, json!([]));
+    assert_eq!(document(&service, "one/explain?offset=1").await, json!([]));
+    for (of, message) in [
+        ("two/explain", "application `two` not found"),
+        ("one/explain?ask=none", "ask `none` of application `one` not found"),
+    ] {
+        let answer = get(&service, of).await;
+        assert_eq!(answer.status, 404);
+        assert_eq!(answer.json()["message"], message);
+    }
+}
+
+#[tokio::test]
+async fn grpc_gives_the_same_answer_and_each_request_its_reasons() {
+    let service = Service::start();
+    let _rm = waiting(&service).await;
+    let shown = document(&service, "one/explain").await;
+    let mut admin = crate::admin::admin(&service).await;
+    let request = |key: &str| si::ExplainApplicationRequest {
+        application_id: "one".into(),
+        allocation_key: key.into(),
+        ..Default::default()
+    };
+    let answer = admin.explain_application(request("")).await.unwrap().into_inner();
+    let [one] = &answer.explanations[..] else { panic!("{answer:?}") };
+    for (field, said) in [("cause", &one.cause), ("message", &one.message), ("cure", &one.cure)] {
+        assert_eq!(shown[0][field], **said);
+    }
+    assert_eq!(one.nodes.as_ref().unwrap().too_small, 2);
+    assert_eq!(one.changes[0].resource.as_ref().unwrap().resources["vcore"].value, 100_000);
+    let named = admin.explain_application(request("big")).await.unwrap().into_inner();
+    assert_eq!(named, answer);
+    for (request, reason, message) in [
+        (request("none"), "REQUEST_UNKNOWN", "ask `none` of application `one` not found"),
+        (
+            si::ExplainApplicationRequest { application_id: "two".into(), ..request("") },
+            "APPLICATION_UNKNOWN",
+            "application `two` not found",
+        ),
+        (
+            si::ExplainApplicationRequest { partition_name: "[rm]gpu".into(), ..request("") },
+            "PARTITION_UNKNOWN",
+            "resource manager `rm` has no partition `gpu`",
+        ),
+    ] {
+        let status = admin.explain_application(request).await.unwrap_err();
+        let found = (status.code(), reason_of(&status));
+        assert_eq!(found, (Code::NotFound, reason.to_owned()));
+        assert_eq!(status.message(), message);
+    }
+    let request = si::ListApplicationsRequest { details: true, ..Default::default() };
+    let listed = admin.list_applications(request).await.unwrap().into_inner().applications;
+    let reasons: Vec<_> =
+        listed[0].waiting[0].reasons.iter().map(|reason| reason.message.clone()).collect();
+    let obstacles: Vec<_> = one.obstacles.iter().map(|it| it.message.clone()).collect();
+    assert_eq!(reasons, obstacles);
+}
+
+#[tokio::test]
+async fn an_application_that_is_over_is_named_with_its_end() {
+    let service = Service::start();
+    let rm = waiting(&service).await;
+    let remove =
+        si::RemoveApplicationRequest { application_id: "one".into(), ..Default::default() };
+    rm.send_applications(vec![], vec![remove]).await;
+    rm.until("the release", |seen| !seen.released.is_empty()).await;
+    let answer = get(&service, "one/explain").await;
+    assert_eq!(answer.status, 404);
+    let message = answer.json()["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("application `one` failed at 20"), "{message}");
+    let mut admin = crate::admin::admin(&service).await;
+    let request =
+        si::ExplainApplicationRequest { application_id: "one".into(), ..Default::default() };
+    let status = admin.explain_application(request).await.unwrap_err();
+    assert_eq!((status.message(), &*reason_of(&status)), (&*message, "APPLICATION_ENDED"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_prints_lines_for_people_and_the_document_of_rest() {
+    let service = Service::start();
+    let _rm = waiting(&service).await;
+    let grpc = service.grpc.to_string();
+    let explain = |args: &[&str]| {
+        let all: Vec<_> = ["explain", "--grpc", &grpc].iter().chain(args).copied().collect();
+        run(&all)
+    };
+    let (code, stdout, stderr) = explain(&["one"]);
+    assert_eq!((code, &*stderr), (Some(0), ""));
+    for part in [
+        "big: 100 cores and 953.68 MiB of memory each",
+        "Cause:  queueQuota root",
+        "And:    no node has room (2 nodes: 2 are too small)",
+        "Cure:   add a node with at least 100 cores",
+        "Order:  ask 1 of 1 in one",
+    ] {
+        assert!(stdout.contains(part), "no `{part}` in\n{stdout}");
+    }
+    let (code, stdout, _) = explain(&["one", "-o", "json"]);
+    let printed: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((code, printed), (Some(0), document(&service, "one/explain").await));
+    let (_, stdout, _) = explain(&["one", "--ask", "x"]);
+    assert_eq!(stdout, "nothing of request x of application one waits\n");
+    let (code, _, stderr) = explain(&["two", "--partition", "default"]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("application `two` not found [APPLICATION_UNKNOWN]"), "{stderr}");
+}
