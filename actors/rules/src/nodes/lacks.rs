@@ -21,7 +21,9 @@ pub struct NodeLacks {
     pub closed: usize,
     /// Open ones that would not hold it even if nothing else were there.
     pub too_small: usize,
-    /// Open ones whose predicate refused the ask, or was not answered in time.
+    /// Other open ones that are set aside for asks which reserved them.
+    pub reserved: usize,
+    /// Other open ones whose predicate refused the ask, or was not answered in time.
     pub refused: usize,
     /// Open ones on which its RM said that it can never run.
     pub excluded: usize,
@@ -42,6 +44,8 @@ impl NodeLacks {
             self.closed += 1;
         } else if !node.total.holds(request.resources) {
             self.too_small += 1;
+        } else if node.reserved && request.required.is_none() {
+            self.reserved += 1;
         } else if request.is_refused_by(&node.id) {
             self.refused += 1;
         } else if request.is_excluded_from(&node.id) {
@@ -91,6 +95,7 @@ impl fmt::Display for NodeLacks {
         let counts = [
             (self.closed, "takes nothing now", "take nothing now"),
             (self.too_small, "is too small", "are too small"),
+            (self.reserved, "is reserved for another", "are reserved for others"),
             (self.refused, "refused it or did not answer", "refused it or did not answer"),
             (self.excluded, "can never run it", "can never run it"),
         ];
@@ -127,14 +132,16 @@ mod tests {
         {
             nodes.insert(Arc::from(id), of(9, 9), of(vcore, memory), open).unwrap();
         }
+        let reserved = nodes.insert(Arc::from("e"), of(9, 9), of(9, 9), true).unwrap();
+        nodes.set_reserved(reserved, true);
         let wanted = of(4, 4);
         let excluded = [Exclusion { node: Arc::from("d"), until_ns: 0 }];
         let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };
         assert_eq!(nodes.first(&request), None);
         assert_eq!(
             nodes.lacks(&request).to_string(),
-            "5 nodes: 1 takes nothing now, 1 is too small, 1 can never run it, 1 lacks memory, \
-             2 lack cores"
+            "6 nodes: 1 takes nothing now, 1 is too small, 1 is reserved for another, \
+             1 can never run it, 1 lacks memory, 2 lack cores"
         );
         let named = NodeRequest { required: Some("b"), ..NodeRequest::of(&wanted) };
         assert_eq!(nodes.lacks(&named).to_string(), "1 node: 1 lacks memory, 1 lacks cores");

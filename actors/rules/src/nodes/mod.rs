@@ -15,9 +15,11 @@
 //! # Invariants
 //! * Nodes are in order of (score, id), for the totals and availabilities last told.
 //! * [`NodeIndex::capacity`] is the sum of all totals, of closed nodes too.
-//! * [`NodeIndex::may_hold`] and [`NodeIndex::may_hold_since`] never say `false` of an ask that an
-//!   open node (that grew since) holds now.
+//! * [`NodeIndex::may_hold`] and [`NodeIndex::may_hold_since`] never say `false` of an ask that a
+//!   node which is open to all (and grew since) holds now.
 //! * A change that only lowers what is available is not a growth.
+//! * A node that is set aside (`reserved.rs`) is found by no search that does not name it, and does
+//!   not grow for anybody.
 //! * What a placement held while it waited for its predicate and gives back is a *return*: a growth
 //!   for an ask that found no room meanwhile, and none for one that was refused with that room in
 //!   hand.
@@ -43,11 +45,13 @@
 //! # Ok::<(), monoceros_rules::nodes::NodeExists>(())
 //! ```
 
+mod best_fit;
 mod growth;
 mod labels;
 mod lacks;
 mod nearest;
 mod request;
+mod reserved;
 mod room;
 mod score;
 mod tentative;
@@ -100,6 +104,8 @@ pub struct NodeIndex {
     grown: Growth,
     growths: Growths,
     returns: Growths,
+    /// The nodes that came to be there for a reservation; see `reserved.rs`.
+    vacancies: Growths,
 }
 
 /// What the index keeps of a node.
@@ -109,6 +115,8 @@ struct IndexedNode {
     total: Resources,
     available: Resources,
     open: bool,
+    /// Set aside for the asks that reserved it.
+    reserved: bool,
     key: Key,
 }
 
@@ -132,6 +140,7 @@ impl NodeIndex {
             grown: Growth::NONE,
             growths: Growths::default(),
             returns: Growths::default(),
+            vacancies: Growths::default(),
         }
     }
 
@@ -149,12 +158,12 @@ impl NodeIndex {
         let slot = self.nodes.next();
         let key = Key { score: 0, label: self.label(&id, slot) };
         self.capacity.change(&total, 1);
-        let mut entry = IndexedNode { id, total, available, open, key };
+        let mut entry = IndexedNode { id, total, available, open, reserved: false, key };
         entry.rescore(&self.order);
         self.tree.insert(entry.key, slot, entry.room());
         self.nodes.insert_at(slot, entry);
         if open {
-            self.log_growth(slot);
+            self.log_vacancy(slot);
         }
         Ok(slot)
     }
@@ -167,13 +176,18 @@ impl NodeIndex {
         self.capacity.change(&entry.total, -1);
         self.growths.forget(slot);
         self.returns.forget(slot);
+        self.vacancies.forget(slot);
     }
 
-    /// Tells what a node has available, and its total where that changed. On an open node a
-    /// quantity of either that is larger than before counts as a growth; amounts below zero count
-    /// as zero here, since they hold nothing either way.
+    /// Tells what a node has available, and its total where that changed. On a node that is open to
+    /// all a quantity of either that is larger than before counts as a growth; amounts below zero
+    /// count as zero here, since they hold nothing either way.
     pub fn update(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) {
-        if self.change(slot, total, available) {
+        let extends = total.is_some_and(|total| !self.entry(slot).total.holds(total));
+        let grew = self.change(slot, total, available);
+        if grew && extends {
+            self.log_vacancy(slot);
+        } else if grew {
             self.log_growth(slot);
         }
     }
@@ -187,7 +201,7 @@ impl NodeIndex {
         }
     }
 
-    /// Whether an open node has more of something now.
+    /// Whether a node that is open to all has more of something now.
     fn change(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) -> bool {
         let entry = &mut self.nodes[slot];
         let mut grew = !entry.available.holds(available);
@@ -201,7 +215,7 @@ impl NodeIndex {
         let old = entry.rescore(&self.order);
         let known = self.tree.rekey(&old, entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
-        grew && entry.open
+        grew && entry.is_open_to_all()
     }
 
     fn log_growth(&mut self, slot: NodeSlot) {
@@ -218,8 +232,8 @@ impl NodeIndex {
         entry.open = open;
         let known = self.tree.set_bound(&entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
-        if open {
-            self.log_growth(slot);
+        if self.entry(slot).is_open_to_all() {
+            self.log_vacancy(slot);
         }
     }
 
@@ -234,7 +248,7 @@ impl NodeIndex {
     }
 
     /// The first node in order that the request may use. What names a node gets that one, open or
-    /// not, if it has room.
+    /// not, reserved or not, if it has room.
     pub fn first(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
         if let Some(node) = request.required {
             return self.required(node, request);
@@ -305,10 +319,10 @@ impl NodeIndex {
         self.grown
     }
 
-    /// Counts as a growth of the node where it is open: an attribute of it changed, or what a
-    /// predicate said of it is void.
+    /// Counts as a growth of the node where it is open to all: an attribute of it changed, or what
+    /// a predicate said of it is void.
     pub fn touch(&mut self, slot: NodeSlot) {
-        if self.entry(slot).open {
+        if self.entry(slot).is_open_to_all() {
             self.log_growth(slot);
         }
     }
@@ -362,7 +376,8 @@ impl NodeIndex {
         &self.entry(slot).available
     }
 
-    /// Whether searches may find the node.
+    /// Whether the node takes new allocations: it neither drains nor is unready. Searches do not
+    /// find it all the same while it is [reserved](Self::is_reserved).
     pub fn is_open(&self, slot: NodeSlot) -> bool {
         self.entry(slot).open
     }
@@ -438,7 +453,12 @@ impl IndexedNode {
     }
 
     fn holds(&self, ask: &Resources) -> bool {
-        self.open && self.has_room(ask)
+        self.is_open_to_all() && self.has_room(ask)
+    }
+
+    /// Whether a search that does not name the node may find it.
+    fn is_open_to_all(&self) -> bool {
+        self.open && !self.reserved
     }
 
     /// Scores the node as it is now; returns the key it had.
@@ -449,7 +469,11 @@ impl IndexedNode {
     }
 
     fn room(&self) -> Room {
-        if self.open { Room::open(&self.total, &self.available) } else { Room::closed() }
+        if self.is_open_to_all() {
+            Room::open(&self.total, &self.available)
+        } else {
+            Room::closed()
+        }
     }
 }
 

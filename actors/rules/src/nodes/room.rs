@@ -15,13 +15,13 @@ use crate::values::resources::{Name, Resources};
 /// What a node has room for, or the most that nodes of each kind have.
 ///
 /// Kinds ascend, and amounts have no names of zero or below: equal rooms are equal values. A
-/// closed node has no kind at all; an open one that is full has its kind, with nothing in it, since
+/// node that is closed or reserved has no kind at all; an open one that is full has its kind, with nothing in it, since
 /// it still holds an ask for nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Room(SmallVec<[(Name, Resources); 1]>);
 
 impl Room {
-    /// The room of a closed node.
+    /// The room of a node that searches do not find.
     pub(super) fn closed() -> Self {
         Self::default()
     }
@@ -59,6 +59,11 @@ impl Room {
     pub(super) fn least_missing(&self, ask: &Resources) -> Option<f64> {
         let shares = self.0.iter().map(|(_, free)| missing_share(ask, free));
         shares.reduce(f64::min)
+    }
+
+    /// The most that nodes of each kind have free.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &Resources> {
+        self.0.iter().map(|(_, free)| free)
     }
 
     fn position(&self, kind: Name) -> Result<usize, usize> {

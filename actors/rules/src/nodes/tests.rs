@@ -96,6 +96,76 @@ fn closed_nodes_count_and_are_listed_but_never_found() {
 }
 
 #[test]
+fn a_node_that_is_set_aside_is_left_out_until_it_is_given_back() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    let (n1, n2) = (add(&mut nodes, "n1", &amount(4, 4)), add(&mut nodes, "n2", &amount(4, 4)));
+    let one = amount(1, 1);
+    nodes.set_reserved(n1, true);
+    assert_eq!(nodes.first(&NodeRequest::of(&one)), Some(n2));
+    assert_eq!(nodes.next(n1, &NodeRequest::of(&one)), Some(n2));
+    let named = NodeRequest { required: Some("n1"), ..NodeRequest::of(&one) };
+    assert_eq!(nodes.first(&named), Some(n1), "who names it asks for it");
+    nodes.set_reserved(n2, true);
+    assert!(!nodes.may_hold(&Resources::new()), "not even an ask for nothing");
+    assert!(nodes.is_open(n1) && nodes.is_reserved(n1) && nodes.has_room(n1, &one));
+
+    let mark = nodes.growth();
+    nodes.update(n1, Some(&amount(9, 9)), &amount(9, 9));
+    nodes.take_back(n2, &amount(9, 9));
+    nodes.touch(n1);
+    nodes.set_open(n1, false);
+    nodes.set_open(n1, true);
+    assert_eq!(nodes.growth(), mark, "what it gains is for nobody but those who reserved it");
+    nodes.set_open(n2, false);
+    nodes.set_reserved(n2, false);
+    assert_eq!(nodes.growth(), mark, "nor is a closed node given back to anybody");
+    nodes.set_reserved(n1, false);
+    assert!(nodes.may_hold_since(mark, &amount(9, 9)) && nodes.may_reserve_since(mark, &one));
+}
+
+#[test]
+fn room_that_comes_and_goes_makes_no_node_to_reserve() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    let n1 = add(&mut nodes, "n1", &amount(4, 4));
+    let mark = nodes.growth();
+    nodes.update(n1, None, &amount(0, 0));
+    nodes.update(n1, None, &amount(4, 4));
+    assert!(nodes.may_hold_since(mark, &amount(4, 4)));
+    assert!(!nodes.may_reserve_since(mark, &amount(1, 1)), "it was there before");
+    nodes.update(n1, Some(&amount(5, 4)), &amount(0, 0));
+    assert!(nodes.may_reserve_since(mark, &amount(5, 4)), "it has become large enough");
+    assert!(!nodes.may_reserve_since(mark, &amount(6, 4)));
+    nodes.set_reserved(n1, true);
+    assert!(!nodes.may_reserve_since(mark, &amount(5, 4)), "somebody else was quicker");
+}
+
+#[test]
+fn an_ask_reserves_the_node_that_lacks_least_and_the_first_of_equal_ones() {
+    let mut nodes = index(NodeSortPolicy::Fair);
+    for (id, vcore) in [("n4", 1), ("n3", 3), ("n2", 3), ("n1", 0)] {
+        let slot = add(&mut nodes, id, &amount(4, 4));
+        nodes.update(slot, None, &amount(vcore, 0));
+    }
+    let wanted = amount(4, 4);
+    let best = |nodes: &NodeIndex, request: &NodeRequest<'_>| {
+        nodes.best_fit(request).map(|slot| nodes.id(slot).to_string())
+    };
+    assert_eq!(best(&nodes, &NodeRequest::of(&wanted)).as_deref(), Some("n2"));
+    let excluded = [Exclusion { node: Arc::from("n2"), until_ns: 0 }];
+    let request = NodeRequest { excluded: &excluded, ..NodeRequest::of(&wanted) };
+    assert_eq!(best(&nodes, &request).as_deref(), Some("n3"));
+    nodes.set_reserved(nodes.slot_of("n2").unwrap(), true);
+    nodes.set_open(nodes.slot_of("n3").unwrap(), false);
+    assert_eq!(best(&nodes, &NodeRequest::of(&wanted)).as_deref(), Some("n4"));
+    assert_eq!(best(&nodes, &NodeRequest::of(&amount(5, 4))), None, "none is large enough");
+    let named = NodeRequest { required: Some("n3"), ..NodeRequest::of(&wanted) };
+    assert_eq!(best(&nodes, &named).as_deref(), Some("n3"), "closed or not");
+    let large = amount(5, 4);
+    let named = NodeRequest { required: Some("n3"), ..NodeRequest::of(&large) };
+    assert_eq!(best(&nodes, &named), None);
+}
+
+#[test]
 fn an_open_node_without_room_takes_an_ask_for_nothing_until_it_is_closed() {
     let mut nodes = index(NodeSortPolicy::Fair);
     let closed = nodes.insert(Arc::from("n1"), amount(4, 4), amount(0, 0), false).unwrap();
@@ -176,6 +246,7 @@ enum Step {
     Update(u16, Option<Resources>, Resources),
     Place(Resources),
     SetOpen(u16, bool),
+    SetReserved(u16, bool),
     Touch(u16),
     SetOrder(usize),
 }
@@ -202,6 +273,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(id, total, available)| Step::Update(id, total, available)),
         4 => resources(0).prop_map(Step::Place),
         1 => (id(), any::<bool>()).prop_map(|(id, open)| Step::SetOpen(id, open)),
+        2 => (id(), any::<bool>()).prop_map(|(id, reserved)| Step::SetReserved(id, reserved)),
         1 => id().prop_map(Step::Touch),
         1 => (0..4_usize).prop_map(Step::SetOrder),
     ]
@@ -218,13 +290,29 @@ struct ModelNode {
     total: Resources,
     available: Resources,
     open: bool,
+    reserved: bool,
     /// The growth number after its last growth; zero before the first.
     grown: Growth,
+    /// The growth number after it last came to be there for a reservation.
+    vacant: Growth,
 }
 
 impl ModelNode {
     fn holds(&self, ask: &Resources) -> bool {
-        self.open && self.available.holds(ask) && self.total.holds(ask)
+        self.is_open_to_all() && self.available.holds(ask) && self.total.holds(ask)
+    }
+
+    fn is_open_to_all(&self) -> bool {
+        self.open && !self.reserved
+    }
+
+    /// The parts of what is wanted that it does not have.
+    fn lack(&self, ask: &Resources) -> f64 {
+        let parts = ask.sorted().into_iter().map(|(name, wanted)| {
+            let available = self.available.get(Name::intern(&name).unwrap()).max(0);
+            (wanted - available).max(0) as f64 / wanted.max(1) as f64
+        });
+        parts.sum()
     }
 
     /// The score as it is defined: the weighted mean of used shares, turned round for bin packing.
@@ -289,12 +377,17 @@ impl Model {
         let grown = self.grown_by(index, step);
         let risen = index.growth().number() - mark.number();
         assert_eq!(risen, u64::from(grown.is_some()), "{step:?}");
-        if let Some(id) = grown {
-            self.nodes.get_mut(&id).unwrap().grown = index.growth();
+        if let Some((id, is_vacancy)) = grown {
+            let node = self.nodes.get_mut(&id).unwrap();
+            node.grown = index.growth();
+            if is_vacancy {
+                node.vacant = node.grown;
+            }
         }
     }
 
-    fn grown_by(&mut self, index: &mut NodeIndex, step: &Step) -> Option<String> {
+    /// The node that grew, and whether it came to be there for a reservation.
+    fn grown_by(&mut self, index: &mut NodeIndex, step: &Step) -> Option<(String, bool)> {
         let known = |index: &NodeIndex, number: u16| index.slot_of(&id(number));
         match step {
             Step::Insert(number, total, available, open) => {
@@ -304,9 +397,10 @@ impl Model {
                     index.insert(Arc::from(&*id), total.clone(), available.clone(), *open);
                 assert_eq!(inserted.is_err(), self.nodes.contains_key(&id));
                 inserted.ok()?;
-                let node = ModelNode { total, available, open: *open, grown: Growth::NONE };
+                let (reserved, grown, vacant) = (false, Growth::NONE, Growth::NONE);
+                let node = ModelNode { total, available, open: *open, reserved, grown, vacant };
                 self.nodes.insert(id.clone(), node);
-                open.then_some(id)
+                open.then_some((id, true))
             }
             Step::Remove(number) => {
                 let slot = known(index, *number)?;
@@ -319,12 +413,13 @@ impl Model {
                 index.update(slot, total.as_ref(), available);
                 let node = self.nodes.get_mut(&id(*number)).unwrap();
                 let mut grew = larger(available, &node.available);
+                let extends = total.as_ref().is_some_and(|total| larger(total, &node.total));
+                grew |= extends;
                 if let Some(total) = total {
-                    grew |= larger(total, &node.total);
                     node.total = total.clone();
                 }
                 node.available = available.clone();
-                (grew && node.open).then(|| id(*number))
+                (grew && node.is_open_to_all()).then(|| (id(*number), extends))
             }
             Step::Place(ask) => {
                 let slot = index.first(&NodeRequest::of(ask))?;
@@ -338,12 +433,19 @@ impl Model {
                 index.set_open(slot, *open);
                 let node = self.nodes.get_mut(&id(*number)).unwrap();
                 let was_open = std::mem::replace(&mut node.open, *open);
-                (*open && !was_open).then(|| id(*number))
+                (!was_open && node.is_open_to_all()).then(|| (id(*number), true))
+            }
+            Step::SetReserved(number, reserved) => {
+                let slot = known(index, *number)?;
+                index.set_reserved(slot, *reserved);
+                let node = self.nodes.get_mut(&id(*number)).unwrap();
+                let was_reserved = std::mem::replace(&mut node.reserved, *reserved);
+                (was_reserved && node.is_open_to_all()).then(|| (id(*number), true))
             }
             Step::Touch(number) => {
                 let slot = known(index, *number)?;
                 index.touch(slot);
-                index.is_open(slot).then(|| id(*number))
+                self.nodes[&id(*number)].is_open_to_all().then(|| (id(*number), false))
             }
             Step::SetOrder(number) => {
                 index.set_order(order(*number));
@@ -378,7 +480,22 @@ impl Model {
                 let answer = index.may_hold_since(mark, ask);
                 assert!(answer || !holds, "a node that grew after {mark:?} holds {ask}");
                 assert!(!answer || holds || grown.len() > LOOKED_AT, "{mark:?} {ask}");
+                let vacant: Vec<_> = self.nodes.values().filter(|n| n.vacant > mark).collect();
+                let large = vacant.iter().any(|n| n.is_open_to_all() && n.total.holds(ask));
+                let answer = index.may_reserve_since(mark, ask);
+                assert!(answer || !large, "a node that was vacant after {mark:?} is for {ask}");
+                assert!(!answer || large || vacant.len() > LOOKED_AT, "{mark:?} {ask}");
             }
+            let may_be = |id: &&&str| {
+                let node = &self.nodes[**id];
+                node.is_open_to_all() && node.total.holds(ask)
+            };
+            // Sums of the model that differ in their last bits are one.
+            let best = in_order.iter().filter(may_be).copied().reduce(|best, next| {
+                let gain = self.nodes[best].lack(ask) - self.nodes[next].lack(ask);
+                if gain > 1e-9 { next } else { best }
+            });
+            assert_eq!(index.best_fit(&NodeRequest::of(ask)).map(id), best, "{ask}");
         }
     }
 }

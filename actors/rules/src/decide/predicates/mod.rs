@@ -205,7 +205,7 @@ impl Unsettled {
     /// placement that waits: it may come back.
     pub fn may_return(&self, nodes: &NodeIndex, request: &NodeRequest<'_>) -> bool {
         self.questions.values().filter_map(|question| question.candidates.first()).any(|id| {
-            let slot = nodes.slot_of(id).filter(|slot| nodes.is_open(*slot));
+            let slot = nodes.slot_of(id).filter(|slot| nodes.is_open_to_all(*slot));
             slot.is_some_and(|slot| nodes.total(slot).holds(request.resources))
                 && !request.passes_over(id)
         })
@@ -219,7 +219,7 @@ pub enum Confirmation {
     Confirmed,
     /// What the answer rests on has changed since the question: it is to be asked anew.
     Void,
-    /// The node cannot have it any more: it has no room left, or takes nothing now.
+    /// The node cannot have it any more: it has no room left, takes nothing now, or is reserved.
     Refused,
 }
 
@@ -249,7 +249,7 @@ pub fn confirm(
     } else if placement.node == node {
         !wanted.overdraws(available)
     } else {
-        nodes.is_open(node) && available.holds(wanted) && nodes.total(node).holds(wanted)
+        nodes.is_open_to_all(node) && nodes.has_room(node, wanted)
     };
     if takes_it { Confirmation::Confirmed } else { Confirmation::Refused }
 }

@@ -1,0 +1,99 @@
+//! The node that lacks least of what an ask wants: the one that an ask without room reserves.
+//!
+//! # The score
+//! Of each resource that is wanted, the part of it that a node does not have, all of them added up:
+//! 0 where the node has room, 1 for a resource of which nothing is left. Parts are counted in units
+//! of 2⁻⁶⁴ and not in floating point, whose sums would depend on the order of the names.
+
+use super::room::Room;
+use super::{IndexedNode, NodeIndex, NodeRequest, NodeSlot};
+use crate::values::resources::Resources;
+
+impl NodeIndex {
+    /// The node to reserve for an ask that found none: of those that are open to all, hold it in
+    /// total and are not passed over, the one that [lacks least](lack) of it, the first in order of
+    /// several. What names a node gets that one, open or not, reserved or not, if it is large
+    /// enough.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest};
+    /// use monoceros_rules::values::resources::Resources;
+    ///
+    /// let of = |vcore, memory| Resources::of(&[("vcore", vcore), ("memory", memory)]);
+    /// let mut nodes = NodeIndex::new(NodeOrder::default());
+    /// nodes.insert(Arc::from("half"), of(4, 4), of(2, 4), true)?;
+    /// let n2 = nodes.insert(Arc::from("nearly"), of(4, 4), of(3, 3), true)?;
+    /// nodes.insert(Arc::from("small"), of(3, 9), of(3, 9), true)?;
+    /// assert_eq!(nodes.best_fit(&NodeRequest::of(&of(4, 3))), Some(n2), "it lacks a quarter");
+    /// # Ok::<(), monoceros_rules::nodes::NodeExists>(())
+    /// ```
+    pub fn best_fit(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
+        let wanted = request.resources;
+        if let Some(id) = request.required {
+            let may_be = |slot: &NodeSlot| self.entry(*slot).may_ever_hold(request);
+            return self.slot_of(id).filter(may_be);
+        }
+        let found = self.tree.least(
+            |room| room.least_lack(wanted),
+            |_, slot, _| {
+                let node = self.entry(*slot);
+                let may_be = node.is_open_to_all() && node.may_ever_hold(request);
+                may_be.then(|| lack(wanted, &node.available))
+            },
+        );
+        found.map(|(_, _, slot, _)| *slot)
+    }
+}
+
+impl IndexedNode {
+    fn may_ever_hold(&self, request: &NodeRequest<'_>) -> bool {
+        self.total.holds(request.resources) && !request.passes_over(&self.id)
+    }
+}
+
+impl Room {
+    /// At most the least lack of the nodes that the room is of; `None`: none is open.
+    fn least_lack(&self, wanted: &Resources) -> Option<u128> {
+        self.kinds().map(|free| lack(wanted, free)).min()
+    }
+}
+
+/// How much of what is wanted is not there, in units of 2⁻⁶⁴ of a resource: 0, nothing is missing.
+fn lack(wanted: &Resources, available: &Resources) -> u128 {
+    let lacks = wanted.entries().map(|(name, wanted)| {
+        let missing = wanted.saturating_sub(available.get(name).max(0));
+        match (u128::try_from(missing), u128::try_from(wanted)) {
+            (Ok(missing), Ok(wanted)) if missing > 0 => (missing << 64) / wanted,
+            _ => 0,
+        }
+    });
+    lacks.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: u128 = 1 << 64;
+
+    #[test]
+    fn what_is_missing_is_counted_in_parts_of_what_is_wanted() {
+        let of = |vcore, memory| Resources::of(&[("vcore", vcore), ("memory", memory)]);
+        let wanted = of(8, 4);
+        for (available, missing) in [
+            (of(8, 4), 0),
+            (of(99, 99), 0),
+            (of(6, 4), WHOLE / 4),
+            (of(6, 1), WHOLE),
+            (of(0, 4), WHOLE),
+            (of(-5, 0), 2 * WHOLE),
+            (Resources::new(), 2 * WHOLE),
+            (Resources::of(&[("gpu", 1), ("vcore", 8)]), WHOLE),
+        ] {
+            assert_eq!(lack(&wanted, &available), missing, "{available}");
+        }
+        assert_eq!(lack(&of(0, 0), &Resources::new()), 0, "nothing is wanted");
+        assert_eq!(lack(&of(i64::MAX, 0), &Resources::new()), WHOLE);
+    }
+}

@@ -1,0 +1,91 @@
+//! Nodes that are set aside for the asks that reserved them.
+//!
+//! # Why in the index
+//! A reservation keeps a node from being filled by smaller asks, so every search has to leave it
+//! out, and whoever waits for room must not be woken by room that only one ask may use. To searches
+//! and to bounds a node that is set aside is therefore like a closed one, while whether it is
+//! *open* (it neither drains nor is unready) stays a fact of its own. Which ask reserved it stands
+//! in the table of reservations ([`crate::decide::reservations`]); whoever reserved it asks for it
+//! by its slot, and is woken by its name.
+//!
+//! # Vacancies
+//! An ask that may reserve and finds no node for it waits for a *vacancy*: a node that came to be
+//! there for a reservation. It came or was opened, was given back, or became larger in total.
+//! Vacancies are growths, too, and have their numbers; whether a node has room plays no part.
+
+use super::{LOOKED_AT, NodeIndex, NodeSlot};
+use crate::values::epoch::Growth;
+use crate::values::resources::Resources;
+
+impl NodeIndex {
+    /// Sets a node aside for the asks that reserve it, or gives it back to all. To give back an
+    /// open one counts as a growth of it, whatever it has free.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest};
+    /// use monoceros_rules::values::resources::Resources;
+    ///
+    /// let one = Resources::of(&[("vcore", 1)]);
+    /// let mut nodes = NodeIndex::new(NodeOrder::default());
+    /// let n1 = nodes.insert(Arc::from("n1"), one.clone(), one.clone(), true)?;
+    /// nodes.set_reserved(n1, true);
+    /// assert_eq!(nodes.first(&NodeRequest::of(&one)), None);
+    /// assert!(nodes.is_open(n1) && nodes.has_room(n1, &one), "for those who reserved it");
+    ///
+    /// let mark = nodes.growth();
+    /// nodes.set_reserved(n1, false);
+    /// assert!(nodes.may_hold_since(mark, &one), "whoever waits is to look again");
+    /// # Ok::<(), monoceros_rules::nodes::NodeExists>(())
+    /// ```
+    pub fn set_reserved(&mut self, slot: NodeSlot, reserved: bool) {
+        let entry = &mut self.nodes[slot];
+        if entry.reserved == reserved {
+            return;
+        }
+        entry.reserved = reserved;
+        let known = self.tree.set_bound(&entry.key, entry.room());
+        debug_assert!(known, "every node is in the tree");
+        if self.entry(slot).is_open_to_all() {
+            self.log_vacancy(slot);
+        }
+    }
+
+    /// Whether the node is set aside for the asks that reserved it.
+    pub fn is_reserved(&self, slot: NodeSlot) -> bool {
+        self.entry(slot).reserved
+    }
+
+    /// Whether searches that do not name the node may find it: it is open and not reserved.
+    pub fn is_open_to_all(&self, slot: NodeSlot) -> bool {
+        self.entry(slot).is_open_to_all()
+    }
+
+    /// Whether the node holds the ask in total and in what it has available, be it open or not,
+    /// reserved or not.
+    pub fn has_room(&self, slot: NodeSlot, ask: &Resources) -> bool {
+        self.entry(slot).has_room(ask)
+    }
+
+    /// Whether a node that came to be there for a reservation after the growth number `mark`, and
+    /// still is, holds `least` in total. `false` is certain; `true` is too while there were no more
+    /// than 64 such nodes.
+    pub fn may_reserve_since(&self, mark: Growth, least: &Resources) -> bool {
+        for (looked_at, (slot, vacant)) in self.vacancies.newest_first().enumerate() {
+            if vacant <= mark {
+                return false;
+            }
+            let entry = self.entry(slot);
+            if looked_at == LOOKED_AT || (entry.is_open_to_all() && entry.total.holds(least)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Notes a growth of a node that came to be there for a reservation.
+    pub(super) fn log_vacancy(&mut self, slot: NodeSlot) {
+        self.log_growth(slot);
+        self.vacancies.log(slot, self.grown);
+    }
+}
