@@ -7,14 +7,15 @@
 //! there is no lock.
 
 use crate::decide::predicates::Unsettled;
+use crate::decide::reservations::Reservations;
 use crate::limits::Trackers;
 use crate::nodes::{NodeIndex, NodeOrder};
 use crate::values::epoch::Loosening;
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationTable;
 
-/// Everything that a step may read and change beyond the actor it is at: nodes, allocations, open
-/// questions, and the use of users and groups.
+/// Everything that a step may read and change beyond the actor it is at: nodes, allocations,
+/// reservations, open questions, and the use of users and groups.
 #[derive(Debug)]
 pub struct Books {
     /// Every node in order of the partition's policy, with what it has free.
@@ -23,6 +24,8 @@ pub struct Books {
     pub allocations: AllocationTable,
     /// The open questions about allocations that wait for the RM's predicate.
     pub unsettled: Unsettled,
+    /// Which ask has reserved which node.
+    pub reservations: Reservations,
     /// What users and groups use of each queue, and what their limits allow.
     pub trackers: Trackers,
     /// Everything asked for and not yet released: root's pending and allocated. Bounds every sum
@@ -39,6 +42,7 @@ impl Books {
             nodes: NodeIndex::new(order),
             allocations: AllocationTable::new(),
             unsettled: Unsettled::default(),
+            reservations: Reservations::default(),
             trackers: Trackers::default(),
             promised: Resources::new(),
             loosenings: Loosening::NONE,

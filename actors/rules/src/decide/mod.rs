@@ -15,6 +15,7 @@
 //! | [`parking`] | what an ask waits for that was not placed |
 //! | [`predicates`] | what becomes of a placement whose predicate is answered later |
 //! | [`scale_up`] | for which asks more machines would help |
+//! | [`reservations`] | which ask keeps a node for itself, and until when |
 //! | [`quota_timer`] | when a queue above a lowered maximum has to give something back |
 
 pub mod attempt;
@@ -24,4 +25,5 @@ pub mod pairs;
 pub mod parking;
 pub mod predicates;
 pub mod quota_timer;
+pub mod reservations;
 pub mod scale_up;

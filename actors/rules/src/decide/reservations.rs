@@ -1,0 +1,236 @@
+//! Which ask has reserved which node: the rule of `docs/scheduling.md#reservations`.
+//!
+//! # Why
+//! A large ask that waits for a whole machine would never get one if smaller asks took each part of
+//! it as soon as that was free. So an ask that has found no node for a while *reserves* the one that
+//! lacks least of what it wants: nobody else is placed there until the ask runs, there or elsewhere,
+//! or the reservation ends for another reason ([`End`]). An ask that requires a node, as each member
+//! of a daemon set does, reserves it at once.
+//!
+//! # Why one table
+//! A reservation ties an ask to a node, so it belongs to neither. It stands here once; the node
+//! index says of a node only *that* it is set aside, and both are changed by one call. How many
+//! there are of an application, a leaf or the partition is counted here and kept nowhere else.
+//!
+//! # Invariants
+//! * An ask has reserved at most one node, however many of its instances are outstanding.
+//! * A node is reserved by one ask that may go elsewhere, or by any number of asks that require it,
+//!   and never by both kinds.
+//! * The node index has set aside exactly the nodes that are reserved here.
+//! * An ask fits its node in total.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use monoceros_rules::decide::reservations::{Reservation, Reservations, Reserver};
+//! use monoceros_rules::nodes::{NodeIndex, NodeOrder, NodeRequest};
+//! use monoceros_rules::values::resources::Resources;
+//! use monoceros_rules::work::allocations::ApplicationSlot;
+//! use monoceros_rules::work::asks::{AskSlot, AskSpec};
+//!
+//! let vcores = |n| Resources::of(&[("vcore", n)]);
+//! let mut nodes = NodeIndex::new(NodeOrder::default());
+//! let n1 = nodes.insert(Arc::from("n1"), vcores(4), vcores(1), true)?;
+//!
+//! let large = Arc::new(AskSpec::new("large", vcores(3)));
+//! let who = Reserver { application: ApplicationSlot::at(0), ask: AskSlot::at(0) };
+//! let mut reservations = Reservations::default();
+//! assert!(reservations.may_reserve(&nodes, n1, &large));
+//! reservations.make(&mut nodes, who, Reservation { node: n1, spec: large, since_ns: 0 });
+//! assert_eq!(nodes.first(&NodeRequest::of(&vcores(1))), None, "it is not for small ones now");
+//!
+//! reservations.end(&mut nodes, who);
+//! assert_eq!(nodes.first(&NodeRequest::of(&vcores(1))), Some(n1));
+//! # Ok::<(), monoceros_rules::nodes::NodeExists>(())
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::nodes::{NodeIndex, NodeSlot};
+use crate::work::allocations::ApplicationSlot;
+use crate::work::asks::{AskSlot, AskSpec};
+
+/// How old an ask has to be before it reserves a node that it does not require.
+pub const RESERVATION_DELAY: Duration = Duration::from_secs(2);
+/// After how long a reservation ends whose ask does not fit its quotas.
+pub const RESERVATION_WAIT_TIMEOUT: Duration = Duration::from_mins(60);
+
+/// Who has reserved a node: an ask of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reserver {
+    /// The application.
+    pub application: ApplicationSlot,
+    /// Its ask.
+    pub ask: AskSlot,
+}
+
+/// A node is set aside for an ask.
+#[derive(Clone, Debug)]
+pub struct Reservation {
+    /// The node.
+    pub node: NodeSlot,
+    /// What was asked for.
+    pub spec: Arc<AskSpec>,
+    /// When it was made, ns since the epoch.
+    pub since_ns: i64,
+}
+
+/// Why a reservation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// An instance of the ask was placed, there or elsewhere.
+    Placed,
+    /// The ask was withdrawn, or it left with its application.
+    Withdrawn,
+    /// The ask wants something else, which does not fit the node or names another.
+    Changed,
+    /// The node was removed.
+    NodeRemoved,
+    /// The node has become too small.
+    NodeTooSmall,
+    /// It could not be used for too long, because quotas leave too little.
+    TimedOut,
+    /// An ask requires the node.
+    Displaced,
+}
+
+impl Reservation {
+    /// Whether the ask may use no other node.
+    pub fn is_required(&self) -> bool {
+        self.spec.required_node.is_some()
+    }
+
+    /// Whether it is older than the time for which it may wait for quota.
+    pub fn has_waited(&self, now_ns: i64, timeout: Duration) -> bool {
+        let timeout_ns = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
+        now_ns.saturating_sub(self.since_ns) > timeout_ns
+    }
+}
+
+/// All reservations of a partition.
+#[derive(Debug, Default)]
+pub struct Reservations {
+    by_ask: BTreeMap<Reserver, Reservation>,
+    /// The same ones.
+    by_node: BTreeSet<(NodeSlot, Reserver)>,
+}
+
+impl Reservations {
+    /// Whether an ask that has reserved none may reserve the node: the node is large enough, and
+    /// either nobody has reserved it, or the ask requires it and so do all who have.
+    pub fn may_reserve(&self, nodes: &NodeIndex, node: NodeSlot, spec: &AskSpec) -> bool {
+        let may_share = match &spec.required_node {
+            Some(required) => **required == **nodes.id(node) && self.normal_on(node).is_none(),
+            None => !nodes.is_reserved(node),
+        };
+        may_share && nodes.total(node).holds(&spec.resources)
+    }
+
+    /// Makes a reservation, which [may be made](Self::may_reserve).
+    pub fn make(&mut self, nodes: &mut NodeIndex, who: Reserver, reservation: Reservation) {
+        let node = reservation.node;
+        debug_assert!(self.may_reserve(nodes, node, &reservation.spec), "{who:?} on {node:?}");
+        let earlier = self.by_ask.insert(who, reservation);
+        debug_assert!(earlier.is_none(), "an ask reserves one node");
+        self.by_node.insert((node, who));
+        nodes.set_reserved(node, true);
+    }
+
+    /// Ends the reservation of an ask, if it has one. The last one of a node gives it back to all.
+    pub fn end(&mut self, nodes: &mut NodeIndex, who: Reserver) -> Option<Reservation> {
+        let reservation = self.by_ask.remove(&who)?;
+        let node = reservation.node;
+        self.by_node.remove(&(node, who));
+        if self.on_node(node).next().is_none() {
+            nodes.set_reserved(node, false);
+        }
+        Some(reservation)
+    }
+
+    /// The reservation of an ask.
+    pub fn of(&self, who: Reserver) -> Option<&Reservation> {
+        self.by_ask.get(&who)
+    }
+
+    /// The reservation of an ask that wants something else now keeps its node, if that is still
+    /// large enough and the one that it requires. Says whether it does; else it is to be ended.
+    pub fn keep(&mut self, nodes: &NodeIndex, who: Reserver, spec: &Arc<AskSpec>) -> bool {
+        let Some(reservation) = self.by_ask.get_mut(&who) else { return true };
+        let keeps = reservation.spec.required_node == spec.required_node
+            && nodes.total(reservation.node).holds(&spec.resources);
+        if keeps {
+            reservation.spec = Arc::clone(spec);
+        }
+        keeps
+    }
+
+    /// The reservations of an application, each with the ask that has it.
+    pub fn of_application(
+        &self,
+        application: ApplicationSlot,
+    ) -> impl Iterator<Item = (AskSlot, &Reservation)> {
+        let all = self.by_ask.range(asks_of(application));
+        all.map(|(who, reservation)| (who.ask, reservation))
+    }
+
+    /// The reservations of a node.
+    pub fn on_node(&self, node: NodeSlot) -> impl Iterator<Item = (Reserver, &Reservation)> {
+        let first = Reserver { application: ApplicationSlot::at(0), ask: AskSlot::at(0) };
+        let all = self.by_node.range((node, first)..);
+        let all = all.take_while(move |(of, _)| *of == node);
+        all.map(|(_, who)| (*who, &self.by_ask[who]))
+    }
+
+    /// The ask that has reserved the node and may go elsewhere.
+    pub fn normal_on(&self, node: NodeSlot) -> Option<Reserver> {
+        let (who, reservation) = self.on_node(node).next()?;
+        (!reservation.is_required()).then_some(who)
+    }
+
+    /// The asks that have reserved the node and are larger than it.
+    pub fn too_large_for(&self, nodes: &NodeIndex, node: NodeSlot) -> Vec<Reserver> {
+        let total = nodes.total(node);
+        let all = self.on_node(node);
+        all.filter(|(_, it)| !total.holds(&it.spec.resources)).map(|(who, _)| who).collect()
+    }
+
+    /// Every reservation, by application and ask.
+    pub fn iter(&self) -> impl Iterator<Item = (Reserver, &Reservation)> {
+        self.by_ask.iter().map(|(who, reservation)| (*who, reservation))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_ask.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.by_ask.is_empty()
+    }
+}
+
+fn asks_of(application: ApplicationSlot) -> RangeInclusive<Reserver> {
+    let of = |ask| Reserver { application, ask: AskSlot::at(ask) };
+    of(0)..=of(u32::MAX)
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Placed => "the ask was placed",
+            Self::Withdrawn => "the ask was withdrawn",
+            Self::Changed => "the ask has changed",
+            Self::NodeRemoved => "the node was removed",
+            Self::NodeTooSmall => "the node has become too small",
+            Self::TimedOut => "quotas left too little for too long",
+            Self::Displaced => "another ask requires the node",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
