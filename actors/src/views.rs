@@ -196,6 +196,10 @@ pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
     allocations.sort_by(|a, b| {
         (&a.allocation_key, &a.application_id).cmp(&(&b.allocation_key, &b.application_id))
     });
+    let reservations = baton.books.reservations.on_node(node.slot);
+    let mut reservations: Vec<String> =
+        reservations.map(|(_, reservation)| reservation.spec.key.to_string()).collect();
+    reservations.sort_unstable();
     NodeSnapshot {
         node_id: node.id.to_string(),
         host_name: attribute(["si/hostname", "si.io/hostname"]),
@@ -213,8 +217,8 @@ pub(crate) fn node(node: &Node, baton: &Baton) -> NodeSnapshot {
             .map(|(key, held)| foreign(key, held, &node.id))
             .collect(),
         schedulable: node.is_open(),
-        is_reserved: false,
-        reservations: Vec::new(),
+        is_reserved: !reservations.is_empty(),
+        reservations,
     }
 }
 
@@ -247,6 +251,9 @@ pub(crate) fn application(
     };
     let mut requests: Vec<_> = pending.map(shown).collect();
     requests.sort_by(|a, b| a.allocation_key.cmp(&b.allocation_key));
+    let reserved = application.asks.iter().filter(|ask| ask.is_reserved());
+    let mut reservations: Vec<String> = reserved.map(|ask| ask.key.to_string()).collect();
+    reservations.sort_unstable();
     ApplicationSnapshot {
         application_id: application.id.to_string(),
         used_resource: application.allocated().minus(application.placeholders()).pruned(),
@@ -267,6 +274,8 @@ pub(crate) fn application(
             .flat_map(|gang| gang.groups())
             .map(places)
             .collect(),
+        has_reserved: !reservations.is_empty(),
+        reservations,
         max_request_priority: application.asks.priority(),
         start_time_millis: application.started_ns.map_or(0, |ns| ns / 1_000_000),
         resource_history: history(&application.history),

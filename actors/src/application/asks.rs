@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Form};
 use monoceros_rules::work::application_state::ApplicationState;
@@ -67,8 +68,9 @@ impl Application {
         let sequence = baton.books.arrival();
         self.count_placeholders(&spec, effects);
         let member_of = spec.member_of().cloned();
-        let (_, pending) = self.book.asks.put(spec, now_ns, sequence);
+        let (slot, pending) = self.book.asks.put(spec, now_ns, sequence);
         effects.pends(&pending);
+        self.review_reservation(slot, baton);
         if let Some(group) = member_of {
             self.look_for_pairs(&group);
         }
@@ -158,6 +160,7 @@ impl Application {
             }
             let pending = self.book.asks.resize(slot, to.clone());
             effects.pends(&pending);
+            self.review_reservation(slot, baton);
             if let Some(group) = self.book.asks.ask(slot).spec.member_of().cloned() {
                 self.look_for_pairs(&group);
             }
@@ -240,9 +243,10 @@ impl Application {
         &mut self,
         slot: AskSlot,
         event: EventKind,
-        baton: &Baton,
+        baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> bool {
+        self.end_reservation(slot, End::Withdrawn, baton);
         let ask = self.book.asks.ask(slot);
         let (spec, outstanding) = (Arc::clone(&ask.spec), u64::from(ask.outstanding));
         let pending = self.book.asks.withdraw(slot);

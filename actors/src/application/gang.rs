@@ -20,6 +20,7 @@ use std::time::Duration;
 use monoceros_rules::decide::attempt::Candidate;
 use monoceros_rules::decide::pairs::{self, NextPair, Pair, Search};
 use monoceros_rules::decide::parking::{Obstacle, retry_after};
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::keys::AskKey;
 use monoceros_rules::order::ledger::LedgerDelta;
@@ -313,6 +314,10 @@ impl Application {
         let id = &self.book.id;
         let mut released = Released::of(id, entry, Ending::Replaced, "placeholder replaced by");
         released.replaced_by = key;
+        let member = released.replaced_by.as_deref().and_then(|key| self.book.asks.slot_of(key));
+        if let Some(slot) = member {
+            self.end_reservation(slot, End::Placed, baton);
+        }
         tracing::debug!(
             application = %self.book.id,
             placeholder = %released.uuid,

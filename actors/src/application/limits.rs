@@ -9,7 +9,7 @@
 //! * Whatever changes what the application holds changes what its user and group use in the same
 //!   visit: a placement at once, everything else once for the whole visit, by the very delta that
 //!   climbs the queues.
-//! * It counts among the running applications of its user and group from its first usage on, until
+//! * It counts among the running applications of its user and group from its first usage or reservation on, until
 //!   nothing is left of it, or until a refund leaves it as it was before: Accepted, with nothing.
 
 use std::sync::Arc;
@@ -72,6 +72,13 @@ impl Application {
     pub(super) fn uses(&mut self, resources: &Resources, baton: &mut Baton) {
         let lane = self.lane.as_mut().expect("who asks is in a lane");
         baton.books.trackers.charge(lane.id, resources, Loosening::NONE);
+        self.counts_as_running(baton);
+    }
+
+    /// Something is placed, or a node is reserved: from now on it counts among the running
+    /// applications of its user and group.
+    pub(super) fn counts_as_running(&mut self, baton: &mut Baton) {
+        let lane = self.lane.as_mut().expect("who asks is in a lane");
         if !std::mem::replace(&mut lane.counts, true) {
             baton.books.trackers.start(lane.id, &self.book.id);
         }
@@ -82,6 +89,7 @@ impl Application {
     pub(super) fn charge_limits(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let holds = !self.book.allocations.is_empty() || !self.book.unsettled.is_empty();
         let waits = !self.book.asks.pending().is_empty();
+        let has_place = self.book.has_place();
         let Some(lane) = &mut self.lane else {
             debug_assert!(!holds && !waits, "who asks or holds is in a lane");
             return;
@@ -99,7 +107,7 @@ impl Application {
         if stops {
             lane.counts = false;
             books.trackers.stop(id, &self.book.id, effects.loosening);
-        } else if holds && !std::mem::replace(&mut lane.counts, true) {
+        } else if has_place && !std::mem::replace(&mut lane.counts, true) {
             books.trackers.start(id, &self.book.id);
         }
         if holds || waits {

@@ -27,6 +27,7 @@ mod placing;
 mod predicates;
 mod recovery;
 mod release;
+mod reserving;
 mod run_limit;
 mod surveyed;
 
@@ -37,7 +38,7 @@ use actix::prelude::*;
 use monoceros_rules::audit::ApplicationFact;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
-use monoceros_rules::order::waits::{Declined, Phase, WaitSet, Waits};
+use monoceros_rules::order::waits::{Declined, Phase, Waits};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application::{Application as Book, StateChange};
 use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
@@ -53,6 +54,7 @@ use crate::step::{
 use backoff::Backoff;
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
 use ops::VisitEffects;
+use reserving::Aging;
 
 /// An offer for this application: from its leaf, which it goes back to.
 #[derive(Message)]
@@ -115,6 +117,8 @@ pub(crate) struct Application {
     run_limit: run_limit::RunLimit,
     /// Too many of its asks found no node.
     backoff: Option<Backoff>,
+    /// Which of its asks are old enough to reserve a node.
+    aging: Aging,
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
     metrics: Arc<Metrics>,
@@ -149,6 +153,7 @@ impl Application {
             pairs: gang::Pairs::default(),
             run_limit: run_limit::RunLimit::new(run_limit_ms),
             backoff: None,
+            aging: Aging::default(),
             changes: Vec::new(),
             _counted: metrics.counted(ActorKind::Application),
             metrics,
@@ -177,8 +182,9 @@ impl Application {
     /// What this application tells its leaf of itself. `None` until it has joined.
     fn update(&self) -> Option<RowUpdate> {
         let pairs = self.pairs.waits.clone().declined(self.declined.at(Phase::Pairs));
-        let (reserved, is_starting) = (WaitSet::Nothing, self.book.is_starting());
-        let waits = Waits::new(self.waits(), reserved, pairs, is_starting);
+        let reserved = self.book.asks.reserved_waits();
+        let reserved = reserved.declined(self.declined.at(Phase::Reserved));
+        let waits = Waits::new(self.waits(), reserved, pairs, self.book.is_starting());
         let (key, priority) = (self.key(), self.book.asks.priority());
         Some(RowUpdate { row: self.row?, lane: self.limited_lane(), key, priority, waits })
     }
@@ -270,7 +276,9 @@ impl Application {
                 .flat_map(|gang| gang.groups())
                 .map(|(name, group)| (Arc::clone(name), group.clone()))
                 .collect(),
+            reserved: self.book.asks.reserved_len(),
             backs_off: self.backs_off_until().is_some(),
+            aging_ns: self.aging.deadline_ns(),
         }
     }
 }

@@ -98,11 +98,17 @@ impl Application {
             Op::Remove => self.remove(baton, effects),
             Op::WakeNamed(node) => {
                 effects.touched |= self.book.asks.wake_named(&node);
+                self.wake_at_reserved(&node, false, baton, effects);
                 effects.touched |= self.named_for_pairs();
             }
             Op::WakeNamedByReturn(node) => {
                 effects.touched |= self.book.asks.wake_named_by_return(&node);
+                self.wake_at_reserved(&node, true, baton, effects);
             }
+            Op::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),
+            Op::Unreserved(key) => self.unreserved(&key, effects),
+            Op::ReservationWaited(key) => self.reservation_waited(&key, effects),
+            Op::Claimed { question, answer } => self.claimed(question.0, answer, baton, effects),
             Op::Retry { key, retry } => self.retry(&key, retry, effects),
             Op::ExclusionOver { key, over } => {
                 if let Some(slot) = self.book.asks.slot_of(&key) {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use monoceros_rules::decide::attempt::{Attempt, Candidate, Next, Parking, next};
 use monoceros_rules::decide::explain::QueueRoom;
 use monoceros_rules::decide::parking::{Obstacle, refused, retry_after};
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::{self, LedgerDelta};
 use monoceros_rules::order::waits::{Phase, WaitSet};
@@ -20,6 +21,7 @@ use monoceros_rules::values::epoch::Epoch;
 use monoceros_rules::work::allocations::{Allocation, AllocationId};
 use monoceros_rules::work::asks::AskSlot;
 
+use super::reserving::Claimed;
 use super::{Application, Blocked};
 use crate::metrics::ActorKind;
 use crate::step::{Alarm, Allocated, Baton, Notice, Placement, Takes};
@@ -28,8 +30,7 @@ impl Application {
     /// An offer came here: what it looks for is tried.
     pub(super) fn consider(&mut self, baton: Box<Baton>) {
         match baton.offer.phase {
-            // No ask has a node reserved.
-            Phase::Reserved => self.rise(baton),
+            Phase::Reserved => self.place_reserved(baton),
             Phase::Pairs => self.pair(baton),
             Phase::Normal => self.place_any(baton),
         }
@@ -41,14 +42,13 @@ impl Application {
         self.backoff = None;
         loop {
             match self.attempt(&baton, next) {
-                Next::Place(candidate) => {
-                    self.within_user_quota(candidate.ask, &mut baton);
-                    self.within_quota(candidate.ask, &mut baton);
-                    return self.place(baton, candidate, None);
-                }
+                Next::Place(candidate) => return self.send(baton, candidate),
                 Next::Park(parking) => {
-                    self.park(&parking, &mut baton);
+                    let claimed = self.park(&parking, &mut baton);
                     self.book.asks.note_parked(parking.ask, parking.obstacle, baton.now_ns);
+                    if claimed != Claimed::Nothing {
+                        return self.go_on_claimed(baton, claimed);
+                    }
                 }
                 Next::BackOff(reached) => {
                     self.back_off(reached, &mut baton);
@@ -61,6 +61,14 @@ impl Application {
             }
         }
         self.rise(baton);
+    }
+
+    /// Sends an ask that fits its quotas to a node.
+    pub(super) fn send(&mut self, mut baton: Box<Baton>, candidate: Candidate) {
+        self.within_user_quota(candidate.ask, &mut baton);
+        self.within_quota(candidate.ask, &mut baton);
+        self.displace(candidate.ask, &mut baton);
+        self.place(baton, candidate, None);
     }
 
     /// Looks at the offer that is here with all that the rules want to see.
@@ -83,8 +91,9 @@ impl Application {
         self.attempt(baton, |attempt| attempt.view.epoch())
     }
 
-    /// Parks an ask and its class until what may cure the obstacle has happened.
-    fn park(&mut self, parking: &Parking, baton: &mut Baton) {
+    /// Parks an ask and its class until what may cure the obstacle has happened. An ask that found
+    /// no node may reserve one.
+    pub(super) fn park(&mut self, parking: &Parking, baton: &mut Baton) -> Claimed {
         let Parking { class, ask: slot, obstacle } = *parking;
         if tracing::enabled!(tracing::Level::DEBUG) {
             self.log_why(parking, baton);
@@ -94,18 +103,18 @@ impl Application {
         match obstacle {
             Obstacle::Placeholders => {
                 self.book.asks.set_waits(class, waits);
-                return;
+                return Claimed::Nothing;
             }
             Obstacle::Limits => {
                 self.over_user_quota(slot, baton);
                 self.book.asks.set_waits(class, waits);
-                return;
+                return Claimed::Nothing;
             }
             Obstacle::Quota => {
                 self.within_user_quota(slot, baton);
                 self.over_quota(slot, baton);
                 self.book.asks.set_waits(class, waits);
-                return;
+                return Claimed::Nothing;
             }
             _ => {}
         }
@@ -119,7 +128,7 @@ impl Application {
                 if let Some(node) = &ask.required_node {
                     baton.directory.named.enter(node, self.slot);
                 }
-                self.book.asks.set_waits(class, waits);
+                return self.claim(class, slot, waits, baton);
             }
             Obstacle::GrewMeanwhile => {
                 self.book.asks.ask_mut(slot).refresh();
@@ -128,11 +137,20 @@ impl Application {
             Obstacle::HeldByOthers => self.park_held(slot, waits, baton),
             Obstacle::Refused => {
                 self.book.asks.ask_mut(slot).attempted = true;
-                let at = self.epoch(baton);
-                self.park_refused(slot, at, baton);
+                return self.park_refused_by_all(slot, baton);
             }
             Obstacle::Quota | Obstacle::Limits | Obstacle::Placeholders => {}
         }
+        Claimed::Nothing
+    }
+
+    /// Parks an ask that every node with room has refused now; it may reserve one all the same.
+    fn park_refused_by_all(&mut self, slot: AskSlot, baton: &mut Baton) -> Claimed {
+        let at = self.epoch(baton);
+        self.park_refused(slot, at, baton);
+        let Some(class) = self.book.asks.class_of(slot) else { return Claimed::Nothing };
+        let waits = WaitSet::Parked(Box::new(refused(&self.book.asks.ask(slot).spec, at)));
+        self.claim(class, slot, waits, baton)
     }
 
     fn log_why(&self, parking: &Parking, baton: &Baton) {
@@ -186,7 +204,7 @@ impl Application {
     }
 
     /// Has an ask that was just singled out tried again when some time has passed.
-    fn arm_retry(&mut self, slot: AskSlot, baton: &mut Baton) {
+    pub(super) fn arm_retry(&mut self, slot: AskSlot, baton: &mut Baton) {
         let ask = self.book.asks.ask_mut(slot);
         let key = Arc::clone(&ask.key);
         let refusals = ask.refusals_mut();
@@ -207,6 +225,7 @@ impl Application {
         takes: Option<Takes>,
     ) {
         let Candidate { ask: slot, node, alternatives, is_continued } = candidate;
+        self.cancel_claim(slot, &mut baton);
         let ask = self.book.asks.ask_mut(slot);
         if !is_continued {
             ask.begin_anew();
@@ -242,6 +261,9 @@ impl Application {
         if let Some(takes) = placement.takes.filter(|takes| takes.in_place) {
             return self.pair_refused(baton, &placement, takes);
         }
+        if placement.takes.is_none() && self.is_at_reserved(&placement, &baton) {
+            return self.refused_at_reserved(baton, placement);
+        }
         let request = self.book.asks.ask(slot).request();
         if let Some(node) = baton.books.nodes.next(placement.node, &request) {
             placement.node = node;
@@ -261,8 +283,14 @@ impl Application {
         if !placement.refusals.is_empty() || ask.refusals().is_some() {
             ask.refusals_mut().reasons = placement.refusals;
         }
-        let at = self.epoch(&baton);
-        self.park_refused(slot, at, &mut baton);
+        match self.park_refused_by_all(slot, &mut baton) {
+            Claimed::Nothing => self.go_on_undecided(baton),
+            claimed => self.go_on_claimed(baton, claimed),
+        }
+    }
+
+    /// Goes on where nothing was decided.
+    pub(super) fn go_on_undecided(&mut self, baton: Box<Baton>) {
         if baton.offer.level() >= baton.offer.frames.len() {
             self.consider(baton);
         } else {
@@ -276,9 +304,10 @@ impl Application {
         let (slot, resources) = (placement.ask, &placement.spec.resources);
         let uuid = self.book.next_uuid(slot);
         let priority = self.book.asks.priority();
+        let may_run_soon = self.book.may_run_soon();
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(placement.allocation);
-        let may_run_soon = self.book.may_run_soon();
+        self.end_reservation(slot, End::Placed, &mut baton);
         let allocated = self.bind(&mut baton, placement.allocation, uuid);
         baton.offer.charge(resources);
         self.uses(resources, &mut baton);

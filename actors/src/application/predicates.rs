@@ -21,6 +21,7 @@
 //!   assumption of its own and was not taken ([`Notice::Withdrawn`]).
 
 use monoceros_rules::decide::predicates::{OpenQuestion, Try};
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::epoch::{Epoch, Growth, Loosening};
 use monoceros_rules::values::resources::Resources;
@@ -123,6 +124,7 @@ impl Application {
         let slot = slot.expect("an ask stays while a placement of it waits");
         let uuid = self.book.next_uuid(slot);
         self.book.asks.settle_one(slot, id);
+        self.end_reservation(slot, End::Placed, baton);
         let allocated = self.bind(baton, id, uuid);
         self.book.settled(id, (&resources, placeholder), baton.now_ns, &mut self.changes);
         if placeholder {
@@ -268,7 +270,7 @@ impl Application {
         Some(refunded)
     }
 
-    fn tell_cancelled(number: u64, baton: &mut Baton) {
+    pub(super) fn tell_cancelled(number: u64, baton: &mut Baton) {
         baton.tally.predicate_cancelled();
         baton.notices.push(Notice::Withdrawn(QuestionId(number)));
     }
@@ -336,6 +338,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
+        self.cancel_claim(slot, baton);
         let unsettled = self.book.asks.ask(slot).unsettled.clone();
         self.give_up(&unsettled, baton, effects);
     }

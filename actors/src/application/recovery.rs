@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Form};
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
@@ -180,6 +181,7 @@ impl Application {
         if ask.outstanding > 0 {
             let taken = ask.resources.clone();
             self.book.asks.take_one(slot);
+            self.end_reservation(slot, End::Placed, baton);
             effects.delta.pending.subtract(&taken);
         }
         slot

@@ -88,6 +88,10 @@ pub(crate) enum EventKind {
     NodeAllocationRemoved,
     /// The readiness of a node changed; the message says to what.
     NodeReady,
+    /// An ask has reserved a node.
+    NodeReserved,
+    /// A reservation of a node has ended.
+    NodeUnreserved,
     /// A configured queue came.
     QueueAdded,
     /// A dynamic queue came, because an application needed it.
@@ -163,6 +167,8 @@ impl EventKind {
             Self::NodeAllocationAdded => (Type::Node, Add, Detail::NodeAlloc),
             Self::NodeAllocationRemoved => (Type::Node, Remove, Detail::NodeAlloc),
             Self::NodeReady => (Type::Node, Set, Detail::NodeReady),
+            Self::NodeReserved => (Type::Node, Add, Detail::NodeReservation),
+            Self::NodeUnreserved => (Type::Node, Remove, Detail::NodeReservation),
             Self::QueueAdded => (Type::Queue, Add, Detail::DetailsNone),
             Self::DynamicQueueAdded => (Type::Queue, Add, Detail::QueueDynamic),
             Self::QueueRemoved => (Type::Queue, Remove, Detail::DetailsNone),

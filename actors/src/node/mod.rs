@@ -26,12 +26,14 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::audit::NodeFact;
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::nodes::utilization::NodeFigures;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Tags};
 use prometheus::IntGauge;
 
+pub(crate) use self::predicates::may_be_reserved;
 use crate::events::{Event, EventKind, Message};
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::partition::NodeReported;
@@ -324,6 +326,10 @@ impl Node {
                     }
                 }
                 self.recount(baton);
+                let books = &baton.books;
+                for who in books.reservations.too_large_for(&books.nodes, self.slot) {
+                    baton.unreserve(who, End::NodeTooSmall);
+                }
             }
             NodeChange::Drain(draining) => {
                 if self.draining != draining {
@@ -331,6 +337,9 @@ impl Node {
                 }
                 self.set_draining(draining);
                 baton.books.nodes.set_open(self.slot, self.is_open());
+                if baton.books.nodes.is_reserved(self.slot) {
+                    baton.wake_named(&self.id);
+                }
             }
             NodeChange::Leave => {
                 let mut stranded = std::mem::take(&mut self.holds);

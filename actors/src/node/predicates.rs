@@ -33,7 +33,13 @@ fn is_in_place(placement: &Placement) -> bool {
     placement.takes.is_some_and(|takes| takes.in_place)
 }
 
-/// What an RM in this process says to an ask on a node: nothing against it, or why not.
+/// Whether an RM in this process lets an ask reserve a node.
+pub(crate) fn may_be_reserved(key: &str, node: &str, baton: &mut Baton) -> bool {
+    answer(key, node, false, baton).is_ok()
+}
+
+/// What an RM in this process says to an ask on a node: nothing against it, or why not. The ask is
+/// to be placed there now (`allocate`), or when there is room.
 ///
 /// Whatever such an RM says reaches a decision here and nowhere else, as plain data: an input of
 /// the offer that is under way, as what enters by the inbox is one of its step. Whoever records a

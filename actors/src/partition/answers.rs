@@ -10,14 +10,23 @@ use super::input::Input;
 use super::{Partition, Task};
 use crate::api::predicates::{AnswerSink, Answers, QuestionId, Unasked, Verdict};
 use crate::mailbox::{Mailbox, Receive};
-use crate::step::{Answers as StepAnswers, Baton};
+use crate::step::{Answers as StepAnswers, Baton, ClaimAnswer, Op};
 
 impl Partition {
     /// Answers are taken one after another, each by the application it is about; those that follow
     /// each other there share a visit where none needs what an earlier one leaves on nodes.
     pub(super) fn answers(&mut self, answers: Vec<(QuestionId, Option<Verdict>)>, baton: &Baton) {
         let mut together: Option<StepAnswers> = None;
+        let mut any = false;
         for (question, verdict) in answers {
+            if let Some(claim) = baton.books.unsettled.claim(question.0) {
+                // After the answers before it, since it may be about the same application.
+                self.agenda.extend(together.take().map(Task::TakeAnswers));
+                let op = Op::Claimed { question, answer: claim_answer(verdict.as_ref()) };
+                self.agenda.push_back(Task::Visit(claim.application, vec![op]));
+                any = true;
+                continue;
+            }
             let Some(open) = baton.books.unsettled.get(question.0) else { continue };
             let (application, answer) = (open.application, (question.0, verdict));
             let answer = match &mut together {
@@ -30,10 +39,23 @@ impl Partition {
             let full = together.replace(StepAnswers::new(application, answer));
             self.agenda.extend(full.map(Task::TakeAnswers));
         }
-        if let Some(batch) = together {
-            self.agenda.push_back(Task::TakeAnswers(batch));
+        any |= together.is_some();
+        self.agenda.extend(together.map(Task::TakeAnswers));
+        if any {
             self.agenda.push_back(Task::EndOfAnswers);
             self.may_decide = true;
+        }
+    }
+}
+
+/// What an answer says to the question whether an ask may reserve a node.
+fn claim_answer(verdict: Option<&Verdict>) -> ClaimAnswer {
+    match verdict {
+        Some(Verdict::Passed { position: 0, .. }) => ClaimAnswer::Passed,
+        Some(Verdict::Unanswered) => ClaimAnswer::None,
+        // Also an answer that makes no sense, and a question that could not be asked.
+        None | Some(Verdict::Passed { .. } | Verdict::Failed { .. } | Verdict::Presumed { .. }) => {
+            ClaimAnswer::Refused
         }
     }
 }

@@ -17,9 +17,9 @@ use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
 
 use super::input::{Control, Input};
 use super::{Partition, Task};
-use crate::api::predicates::{Invalidation, Predicates};
+use crate::api::predicates::{Invalidation, Predicates, QuestionId};
 use crate::mailbox::Receive;
-use crate::step::{Baton, Op};
+use crate::step::{Baton, ClaimAnswer, Op};
 
 /// What a session is to do from now on. From its [`ResourceManagerControl`], and by the session to
 /// each of its partitions.
@@ -84,10 +84,15 @@ impl Partition {
         self.may_decide = true;
     }
 
-    /// Cancels every placement that waits for its predicate.
+    /// Cancels every placement that waits for its predicate, and every other question.
     pub(super) fn give_up_all(&mut self, baton: &Baton) {
         let all = baton.books.unsettled.iter().map(|(_, question)| question.allocation);
         self.give_up(all.collect(), baton);
+        for (number, claim) in baton.books.unsettled.claims() {
+            let (question, answer) = (QuestionId(number), ClaimAnswer::Cancelled);
+            let op = Op::Claimed { question, answer };
+            self.agenda.push_back(Task::Visit(claim.application, vec![op]));
+        }
     }
 
     fn set_predicates(&mut self, predicates: Predicates, baton: &mut Baton) {

@@ -96,6 +96,13 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, ops));
                 }
             }
+            Alarm::OldEnough { application, id, at_ns } => {
+                if is_same(baton, application, &id) {
+                    let ops = vec![Op::OldEnough { at_ns }];
+                    self.agenda.push_back(Task::Visit(application, ops));
+                }
+            }
+            Alarm::ReservationsWaited => self.reservations_waited(baton),
             Alarm::PlaceholderTimeout { application, id } => {
                 if is_same(baton, application, &id) {
                     self.agenda.push_back(Task::Visit(application, vec![Op::PlaceholdersOver]));
@@ -122,6 +129,22 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(entry.application, ops));
                 }
             }
+        }
+    }
+}
+
+impl Partition {
+    /// Some reservations may have waited for quota as long as they may: whether they are given up
+    /// is found out by the next offer.
+    fn reservations_waited(&mut self, baton: &mut Baton) {
+        let timeout = baton.patience.wait_timeout;
+        let (waited, next_ns) = baton.books.reservations.waited(baton.now_ns, timeout);
+        for (application, key) in waited {
+            self.agenda.push_back(Task::Visit(application, vec![Op::ReservationWaited(key)]));
+        }
+        if let Some(next_ns) = next_ns {
+            let wait_ns = u64::try_from(next_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
+            baton.alarms.push((Duration::from_nanos(wait_ns), Alarm::ReservationsWaited));
         }
     }
 }

@@ -216,6 +216,8 @@ impl Partition {
             ended: Vec::new(),
             terminated: Vec::new(),
             woken: Vec::new(),
+            unreserved: Vec::new(),
+            patience: watch.patience,
             woken_by_return: Vec::new(),
             disarmed: Vec::new(),
             offer: Offering::default(),
@@ -315,7 +317,7 @@ impl Handler<Home> for Partition {
             self.may_decide = !baton.offer.fruitless;
             let decided = baton.offer.decided;
             if self.watch.oracle {
-                self.oracle.compare(&baton.notices, baton.offer.fruitless);
+                self.oracle.compare(&baton.notices, &baton.offer);
             }
             baton.tally.offer_home(decided);
             if baton.offer.fruitless {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use actix::prelude::*;
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, ApplicationSlot};
@@ -160,6 +161,11 @@ impl Partition {
         };
         baton.books.nodes.set_open(slot, false);
         baton.happens(|at| Event::schedulable(id, false, at));
+        let reservers: Vec<_> =
+            baton.books.reservations.on_node(slot).map(|(who, _)| who).collect();
+        for who in reservers {
+            baton.unreserve(who, End::NodeRemoved);
+        }
         self.foreign.forget_node(slot);
         self.agenda.push_back(Task::VisitNode(slot, NodeChange::Leave));
         self.agenda.push_back(Task::ForgetNode(slot));

@@ -8,13 +8,14 @@
 use std::sync::Arc;
 
 use monoceros_proto::si::v1::PredicatesArgs;
-use monoceros_rules::audit::{Decision, Facts};
+use monoceros_rules::audit::{Decision, Facts, Foreseen};
 use monoceros_rules::decide::predicates::WIDEST;
+use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::nodes::NodeOrder;
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::partition::DECISIONS_PER_TRIP;
-use crate::step::Notice;
+use crate::step::{Notice, Offering};
 
 /// How a partition works, and how closely it is watched.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Watch {
     pub(crate) oracle: bool,
     /// The most nodes that one question about a predicate names.
     pub(crate) candidates_per_question: usize,
+    /// When nodes may be reserved, and for how long.
+    pub(crate) patience: Patience,
 }
 
 impl Default for Watch {
@@ -33,6 +36,7 @@ impl Default for Watch {
             decisions_per_trip: DECISIONS_PER_TRIP,
             oracle: false,
             candidates_per_question: WIDEST,
+            patience: Patience::default(),
         }
     }
 }
@@ -40,24 +44,13 @@ impl Default for Watch {
 /// The full search of a partition under test, and what it expects of the offer that is out.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
-    /// What the offer that is out must decide.
-    foreseen: Foreseen,
-}
-
-#[derive(Debug, Default)]
-enum Foreseen {
-    /// The oracle has not looked yet.
-    #[default]
-    Nothing,
-    /// This, and nothing else; `None`: nothing can be decided.
-    Next(Option<Decision>),
-    /// It has looked, and cannot tell.
-    Unknown,
+    /// What the offer that is out must decide; none where the oracle has not looked yet.
+    foreseen: Option<Foreseen>,
 }
 
 impl Oracle {
     pub(crate) fn has_foreseen(&self) -> bool {
-        !matches!(self.foreseen, Foreseen::Nothing)
+        self.foreseen.is_some()
     }
 
     /// Verifies the books and searches for what comes next. Panics where the books are wrong: the
@@ -66,6 +59,8 @@ impl Oracle {
         &mut self,
         facts: &Facts,
         order: &NodeOrder,
+        patience: &Patience,
+        now_ns: i64,
         callback: &dyn ResourceManagerCallback,
     ) {
         Self::check(facts);
@@ -74,14 +69,14 @@ impl Oracle {
             let args = PredicatesArgs { allocation_key, node_id, allocate };
             callback.predicates(&args).is_ok()
         };
-        self.foreseen = Foreseen::Next(facts.next_decision(&passes, order));
+        self.foreseen = Some(facts.next_decision(&passes, order, patience, now_ns));
     }
 
     /// Verifies the books, and expects no certain decision: the answers of the RM's predicates are
     /// not known yet.
     pub(crate) fn only_check(&mut self, facts: &Facts) {
         Self::check(facts);
-        self.foreseen = Foreseen::Unknown;
+        self.foreseen = Some(Foreseen::Unknown);
     }
 
     fn check(facts: &Facts) {
@@ -90,8 +85,12 @@ impl Oracle {
     }
 
     /// The offer is home: did it decide what was foreseen?
-    pub(crate) fn compare(&mut self, notices: &[Notice], fruitless: bool) {
-        let Foreseen::Next(foreseen) = std::mem::take(&mut self.foreseen) else { return };
+    pub(crate) fn compare(&mut self, notices: &[Notice], offer: &Offering) {
+        let foreseen = match self.foreseen.take() {
+            Some(Foreseen::Next(decision)) => Some(decision),
+            Some(Foreseen::Nothing) => None,
+            Some(Foreseen::Unknown) | None => return,
+        };
         let decided = notices.iter().find_map(|notice| match notice {
             Notice::Allocated(allocated) => Some(Decision::Place {
                 application: Arc::clone(&allocated.application),
@@ -105,7 +104,8 @@ impl Oracle {
             }),
             _ => None,
         });
+        let decided = decided.or_else(|| offer.silent.clone());
         assert_eq!(decided, foreseen, "the offer and a full search disagree");
-        assert_eq!(fruitless, foreseen.is_none(), "an offer that decides nothing says so");
+        assert_eq!(offer.fruitless, foreseen.is_none(), "an offer that decides nothing says so");
     }
 }

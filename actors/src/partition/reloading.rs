@@ -143,8 +143,10 @@ impl Partition {
                 "the new configuration has no such partition: all that is in it goes with it"
             );
         }
-        let unsettled = baton.books.unsettled.iter();
-        baton.notices.extend(unsettled.map(|(number, _)| Notice::Withdrawn(QuestionId(number))));
+        let unsettled = &baton.books.unsettled;
+        let placements = unsettled.iter().map(|(number, _)| number);
+        let open = placements.chain(unsettled.claims().map(|(number, _)| number));
+        baton.notices.extend(open.map(|number| Notice::Withdrawn(QuestionId(number))));
         self.agenda.push_back(Task::survey(Dismiss));
         self.closing = true;
         self.inbox.clear();

@@ -138,6 +138,9 @@ impl Partition {
                 self.agenda.push_back(Task::Detach(slot, row));
             }
         }
+        for (slot, key) in std::mem::take(&mut baton.unreserved) {
+            self.agenda.push_back(Task::Visit(slot, vec![Op::Unreserved(key)]));
+        }
         for (slot, node) in std::mem::take(&mut baton.woken) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamed(node)]));
         }
@@ -166,7 +169,8 @@ impl Partition {
         baton.directory.halt_all();
         let directory = &baton.directory;
         let removed = Removed {
-            allocations: (baton.books.allocations.len() - baton.books.unsettled.len()) as u64,
+            allocations: (baton.books.allocations.len() - baton.books.unsettled.placements())
+                as u64,
             nodes: baton.books.nodes.len() as u64,
             applications: directory.application_by_id.len() as u64,
         };

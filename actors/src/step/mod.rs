@@ -33,18 +33,20 @@ mod session;
 mod survey;
 mod visit;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Addr;
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::books::Books;
+use monoceros_rules::decide::reservations::{End, Patience, Reserver};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::ended::Ended;
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::AnswerSink;
-use crate::events::{Event, Tracking};
+use crate::events::{Event, EventKind, Tracking};
 use crate::metrics::ActorKind;
 use crate::partition::Partition;
 use crate::tally::Tally;
@@ -57,7 +59,7 @@ pub(crate) use notice::{
     PLACEHOLDER_TIMEOUT, Released, WaitsFor,
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
-pub(crate) use op::{Cause, Existing, Op, Which};
+pub(crate) use op::{Cause, ClaimAnswer, Existing, Op, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{Credit, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink};
 pub(crate) use survey::{Route, Survey, Surveyor};
@@ -87,6 +89,10 @@ pub(crate) struct Baton {
     pub(crate) disarmed: Vec<u64>,
     /// Applications that waited for a node which has come or grown.
     pub(crate) woken: Vec<(ApplicationSlot, Arc<str>)>,
+    /// Asks whose reservation was ended by others than their application, which has to know.
+    pub(crate) unreserved: Vec<(ApplicationSlot, Arc<str>)>,
+    /// When nodes may be reserved, and for how long.
+    pub(crate) patience: Patience,
     /// Whether events are wanted.
     pub(crate) tracking: Tracking,
     /// Applications that may have waited for what a placement gave back to a node.
@@ -142,16 +148,50 @@ impl Baton {
         self.next_timer
     }
 
-    /// Notes that a node came or changed, for the applications that wait for it by name.
+    /// Notes that a node came or changed, for the applications that wait for it by name, and those
+    /// that have it reserved.
     pub(crate) fn wake_named(&mut self, node: &Arc<str>) {
-        let waiting = self.directory.named.take(node).into_iter();
-        self.woken.extend(waiting.map(|slot| (slot, Arc::clone(node))));
+        let mut waiting = self.directory.named.take(node);
+        waiting.extend(self.reservers(node));
+        self.woken.extend(waiting.into_iter().map(|slot| (slot, Arc::clone(node))));
     }
 
     /// Notes that a placement that was never settled gave back what it held of a node.
     pub(crate) fn wake_named_by_return(&mut self, node: &Arc<str>) {
-        let waiting = self.directory.named.waiting_for(node);
-        self.woken_by_return.extend(waiting.map(|slot| (slot, Arc::clone(node))));
+        let mut waiting: BTreeSet<_> = self.directory.named.waiting_for(node).collect();
+        waiting.extend(self.reservers(node));
+        self.woken_by_return.extend(waiting.into_iter().map(|slot| (slot, Arc::clone(node))));
+    }
+
+    /// The applications that have the node reserved.
+    fn reservers(&self, node: &str) -> impl Iterator<Item = ApplicationSlot> {
+        let Books { nodes, reservations, .. } = &self.books;
+        let slot = Some(node).filter(|_| !reservations.is_empty()).and_then(|id| nodes.slot_of(id));
+        let on_node = slot.into_iter().flat_map(|slot| reservations.on_node(slot));
+        on_node.map(|(who, _)| who.application)
+    }
+
+    /// Ends the reservation of an ask, of whichever application, which is told before anything
+    /// else is decided. A node that is free for all again may be what an earlier queue waits for.
+    pub(crate) fn unreserve(&mut self, who: Reserver, why: End) {
+        if let Some(key) = self.end_reservation(who, why) {
+            self.unreserved.push((who.application, key));
+            self.offer.rise_to(0);
+        }
+    }
+
+    /// Ends the reservation of an ask in the books. Returns the key of the ask, if it had one.
+    pub(crate) fn end_reservation(&mut self, who: Reserver, why: End) -> Option<Arc<str>> {
+        let Books { nodes, reservations, .. } = &mut self.books;
+        let ended = reservations.end(nodes, who)?;
+        if !nodes.is_reserved(ended.node) {
+            self.offer.rise_to(0);
+        }
+        let (node, spec) = (Arc::clone(nodes.id(ended.node)), ended.spec);
+        tracing::debug!(ask = %spec.key, %node, %why, "reservation ended");
+        let event = |at| Event::of(EventKind::NodeUnreserved, &node, at);
+        self.happens(|at| event(at).referring(&spec.key).amount(&spec.resources));
+        Some(Arc::clone(&spec.key))
     }
 
     /// Goes to the next node that a visit concerns, then up the queues, then home.

@@ -195,6 +195,10 @@ pub(crate) enum Alarm {
     ExclusionOver { application: ApplicationSlot, id: Arc<str>, key: Arc<str>, over: Exclusion },
     /// An application has backed off until then, ns since the epoch.
     Backoff { application: ApplicationSlot, id: Arc<str>, until_ns: i64 },
+    /// An ask that found no node is old enough to reserve one from then on, ns since the epoch.
+    OldEnough { application: ApplicationSlot, id: Arc<str>, at_ns: i64 },
+    /// Some reservation may have waited for quota as long as it may.
+    ReservationsWaited,
     /// It is time to tell the RM what more machines would help.
     ScaleUp,
     /// A dynamic queue may have been empty for its time.

@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::audit::Decision;
 use monoceros_rules::limits::LaneId;
 use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, QueueKey};
@@ -37,6 +38,8 @@ pub(crate) struct Offering {
     pub(crate) budget: u32,
     /// Nodes asked in vain so far; beyond [`REFUSALS_PER_TRIP`] the offer goes home, too.
     pub(crate) refused: u32,
+    /// What was decided that has no notice of its own; for the full search of tests.
+    pub(crate) silent: Option<Decision>,
     /// Predicates are answered later: a node holds a placement until the RM has answered.
     pub(crate) asks_later: bool,
     /// How many frames may stay after the last decision: queues below those have to be chosen anew.

@@ -12,7 +12,7 @@ use monoceros_rules::work::rejection::Rejection;
 use serde::{Deserialize, Serialize};
 
 use super::Notice;
-use crate::api::predicates::Invalidation;
+use crate::api::predicates::{Invalidation, QuestionId};
 
 /// One order to an application, from its RM, a deadline or the partition.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,6 +40,14 @@ pub(crate) enum Op {
     Retry { key: Arc<str>, retry: u32 },
     /// An ask may go to a node again that the RM said could never run it.
     ExclusionOver { key: Arc<str>, over: Exclusion },
+    /// Asks that found no node are old enough to reserve one from this time on.
+    OldEnough { at_ns: i64 },
+    /// The reservation of the ask with this key was ended.
+    Unreserved(Arc<str>),
+    /// The reservation of the ask with this key may have waited for quota as long as it may.
+    ReservationWaited(Arc<str>),
+    /// The question whether an ask may reserve a node was answered, or will never be.
+    Claimed { question: QuestionId, answer: ClaimAnswer },
     /// The back-off that was to end at this time is over.
     BackoffOver { until_ns: i64 },
     /// The application was Completing since then for as long as it may.
@@ -67,6 +75,19 @@ pub(crate) struct Existing {
     /// The name that the RM gave it, or the key where it gave none.
     pub(crate) uuid: Arc<str>,
     pub(crate) node: Arc<str>,
+}
+
+/// What became of the question whether an ask may reserve a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ClaimAnswer {
+    /// It may.
+    Passed,
+    /// It may not, or nobody said that it may and that counts as a refusal.
+    Refused,
+    /// There is no answer: it is asked again.
+    None,
+    /// The answer is not wanted any more.
+    Cancelled,
 }
 
 /// Which allocations a release names.

@@ -91,7 +91,8 @@ pub(crate) enum Answer {
 /// What predicates answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Predicates {
-    /// By key and node; `*` is any.
+    /// By key and node; `*` is any. A key `reserve:KEY` is for reservations alone, which are
+    /// otherwise answered as the key itself.
     pub(crate) said: BTreeMap<(String, String), Answer>,
     /// Of a hundred pairs, and which.
     pub(crate) some: Option<(u8, u64)>,
@@ -172,7 +173,13 @@ impl ResourceManagerCallback for Ear {
     }
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
-        let answer = self.predicates().answer(&args.allocation_key, &args.node_id);
+        let (key, node) = (&args.allocation_key, &args.node_id);
+        let of_reservation = || {
+            let said = &self.predicates().said;
+            said.get(&(format!("reserve:{key}"), node.clone())).copied()
+        };
+        let answer = (!args.allocate).then(of_reservation).flatten();
+        let answer = answer.or_else(|| self.predicates().answer(key, node));
         match answer {
             None => Ok(()),
             Some(Answer::Panics) => panic!("the script panics"),
@@ -184,8 +191,9 @@ impl ResourceManagerCallback for Ear {
         let mut args = si::PredicatesArgs { allocate: true, ..Default::default() };
         let mut answers = Vec::new();
         let sink = questions[0].answers.clone();
-        for PredicateQuestion { id, key, nodes, .. } in questions {
+        for PredicateQuestion { id, key, nodes, allocate, .. } in questions {
             args.allocation_key = key.to_string();
+            args.allocate = allocate;
             // A panic is a refusal here as it is in the middle of a placement.
             let position = nodes.iter().position(|node| {
                 args.node_id = node.to_string();

@@ -15,7 +15,8 @@ use monoceros_actors::{
 use monoceros_config as config;
 use monoceros_config::reload::{self, StandingQueue};
 use monoceros_proto::si::v1 as si;
-use monoceros_rules::audit::QueueFact;
+use monoceros_rules::audit::{Foreseen, QueueFact};
+use monoceros_rules::decide::reservations::Patience;
 use monoceros_rules::nodes::{NodeOrder, NodeSortPolicy};
 use monoceros_rules::values::resources::Resources;
 
@@ -375,7 +376,10 @@ impl World {
         let order = NodeOrder::new(policy, &weights.collect::<Vec<_>>()).unwrap();
         let partition = format!("[{}]default", self.present);
         let Ok(facts) = self.scheduler.facts(&partition).await else { return };
-        if let Some(decision) = facts.next_decision(&|_, _, _| true, &order) {
+        // Nothing but what can be placed is asked for: reservations are not made for their age here.
+        let patience = Patience { delay: None, ..Patience::default() };
+        let next = facts.next_decision(&|_, _, _| true, &order, &patience, 0);
+        if let Foreseen::Next(decision) = next {
             self.played
                 .wrong
                 .push(format!("nothing more is decided, but this could be placed: {decision:?}"));

@@ -11,7 +11,7 @@ use super::{AllocationFact, ApplicationFact, Facts};
 use crate::order::keys::{MIN_PRIORITY, exposed_priority};
 use crate::queues::object_state::ObjectState;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::{AllocationId, Pairing};
+use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
 use crate::work::application_state::ApplicationState;
 use crate::work::asks::TaskGroup;
 
@@ -22,6 +22,7 @@ impl Facts {
         self.check_applications(&mut wrong);
         self.check_questions(&mut wrong);
         self.check_nodes(&mut wrong);
+        self.check_reservations(&mut wrong);
         self.check_queues(&mut wrong);
         self.check_usage(&mut wrong);
         wrong
@@ -218,6 +219,61 @@ impl Facts {
             );
             let max = root.ledger.max.as_ref().map(Limits::as_resources).unwrap_or_default();
             same(wrong, "maximum of root", path, &max, &total);
+        }
+    }
+
+    /// Each reservation stands in the table and in its ask; the node index has set aside exactly
+    /// the nodes that are reserved; a node has one reservation, or any number of those that require
+    /// it.
+    fn check_reservations(&self, wrong: &mut Vec<String>) {
+        let mut of_asks: BTreeSet<(ApplicationSlot, &Arc<str>)> = BTreeSet::new();
+        for application in &self.applications {
+            let reserved = application.asks.iter().filter(|ask| ask.is_reserved);
+            of_asks.extend(reserved.map(|ask| (application.slot, &ask.key)));
+            let in_table = self.reservations.iter().filter(|it| it.application == application.slot);
+            if in_table.count() != application.reserved {
+                let (id, counted) = (&application.id, application.reserved);
+                wrong.push(format!("{id} counts {counted} asks with a node reserved"));
+            }
+        }
+        let mut in_table = BTreeSet::new();
+        for it in &self.reservations {
+            let (key, named) = (&it.key, (it.application, &it.key));
+            if !in_table.insert(named) {
+                wrong.push(format!("{key} has reserved two nodes"));
+            }
+            // An ask whose last instance waits for a predicate is not among the pending ones.
+            let application = self.applications.iter().find(|a| a.slot == it.application);
+            let is_unsettled = application.is_some_and(|a| !a.unsettled.is_empty());
+            if !of_asks.contains(&named) && !is_unsettled {
+                wrong.push(format!(
+                    "{key} has reserved a node and does not know, or is not pending"
+                ));
+            }
+            let Some(node) = self.nodes.iter().find(|node| node.slot == it.node) else {
+                wrong.push(format!("{key} has reserved a node that is not there"));
+                continue;
+            };
+            let is_required = it.required_node.as_ref();
+            if is_required.is_some_and(|required| *required != node.id) {
+                wrong.push(format!("{key} has reserved {} and requires another", node.id));
+            }
+            if !node.total.holds(&it.resources) {
+                wrong.push(format!("{key} has reserved {}, which is too small", node.id));
+            }
+            let others = self.reservations.iter().filter(|other| other.node == it.node);
+            if is_required.is_none() && others.count() > 1 {
+                wrong.push(format!("{key} has reserved {}, and others have, too", node.id));
+            }
+        }
+        if let Some((_, key)) = of_asks.difference(&in_table).next() {
+            wrong.push(format!("{key} is marked as having a node reserved, and has none"));
+        }
+        for node in &self.index {
+            let is_reserved = self.reservations.iter().any(|it| it.node == node.slot);
+            if node.reserved != is_reserved {
+                wrong.push(format!("index: {:?} reserved {}", node.slot, node.reserved));
+            }
         }
     }
 

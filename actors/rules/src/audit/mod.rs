@@ -90,8 +90,12 @@ pub struct ApplicationFact {
     pub task_groups: BTreeMap<Arc<String>, Group>,
     /// Its pending asks.
     pub asks: Vec<AskFact>,
+    /// How many of its asks have a node reserved, those included that wait for a predicate.
+    pub reserved: usize,
     /// It is passed over until its back-off ends.
     pub backs_off: bool,
+    /// When asks that were too young to reserve a node are looked at again, ns since the epoch.
+    pub aging_ns: Option<i64>,
 }
 
 /// A pending ask.
@@ -117,14 +121,29 @@ pub struct AskFact {
     pub task_group: Option<TaskGroup>,
     /// It keeps a place for a member of that group.
     pub placeholder: bool,
+    /// It is marked as having a node reserved.
+    pub is_reserved: bool,
+    /// Its reserved node is to be looked at, whatever it waits for.
+    pub is_due_at_reserved: bool,
+    /// The node that it was to reserve refused that, and others are not looked at for a while.
+    pub may_not_reserve: bool,
 }
 
 impl ApplicationFact {
+    /// It is accepted and does not count among those that run.
+    fn is_starting(&self) -> bool {
+        self.state == ApplicationState::Accepted && !self.may_run_soon()
+    }
+
     /// An accepted application whose first placement waits for its predicate, or that has
-    /// placeholders, counts among those that run.
+    /// placeholders or a node reserved, counts among those that run.
     fn may_run_soon(&self) -> bool {
-        self.state == ApplicationState::Accepted
-            && !(self.unsettled.is_empty() && self.allocations.is_empty())
+        self.state == ApplicationState::Accepted && self.has_place()
+    }
+
+    /// It holds something, or has a node reserved.
+    fn has_place(&self) -> bool {
+        !(self.unsettled.is_empty() && self.allocations.is_empty()) || self.reserved > 0
     }
 
     /// Whether a real member of the task group waits for a placeholder.
@@ -147,6 +166,11 @@ impl ApplicationFact {
             excluded: ask.request().excluded.iter().map(|it| Arc::clone(&it.node)).collect(),
             task_group: ask.task_group.clone(),
             placeholder: ask.placeholder,
+            is_reserved: ask.is_reserved(),
+            is_due_at_reserved: asks
+                .slot_of(&ask.key)
+                .is_some_and(|slot| asks.is_due_at_reserved(slot)),
+            may_not_reserve: ask.may_not_reserve(),
         };
         pending.map(fact).collect()
     }
@@ -212,6 +236,23 @@ impl AllocationFact {
     }
 }
 
+/// What the books say of a reservation.
+#[derive(Clone, Debug)]
+pub struct ReservationFact {
+    /// The application of the ask.
+    pub application: ApplicationSlot,
+    /// The key of the ask.
+    pub key: Arc<str>,
+    /// What the ask wants.
+    pub resources: Resources,
+    /// The node that the ask requires.
+    pub required_node: Option<Arc<str>>,
+    /// The node that is reserved.
+    pub node: NodeSlot,
+    /// When it was made, ns since the epoch.
+    pub since_ns: i64,
+}
+
 /// What the node index says of a node.
 #[derive(Clone, Debug)]
 pub struct IndexFact {
@@ -223,6 +264,8 @@ pub struct IndexFact {
     pub available: Resources,
     /// Whether it is searched.
     pub open: bool,
+    /// Whether it is set aside.
+    pub reserved: bool,
 }
 
 /// What all actors and books of a partition say of themselves between two steps.
@@ -236,7 +279,9 @@ pub struct Facts {
     pub nodes: Vec<NodeFact>,
     /// Every allocation in the table, unsettled placements included.
     pub allocations: Vec<AllocationFact>,
-    /// Open questions, each with the placement it is about.
+    /// Every reservation.
+    pub reservations: Vec<ReservationFact>,
+    /// Open questions about placements, each with the placement it is about.
     pub questions: Vec<(u64, AllocationId)>,
     /// Every node as the node index has it.
     pub index: Vec<IndexFact>,
@@ -269,6 +314,35 @@ pub enum Decision {
         /// The placeholder's UUID.
         placeholder: Arc<str>,
     },
+    /// An ask reserves a node.
+    Reserve {
+        /// The application's id.
+        application: Arc<str>,
+        /// The ask's key.
+        key: Arc<str>,
+        /// The node's id.
+        node: Arc<str>,
+    },
+    /// An ask gives the node up that it has reserved.
+    GiveUp {
+        /// The application's id.
+        application: Arc<str>,
+        /// The ask's key.
+        key: Arc<str>,
+        /// The node's id.
+        node: Arc<str>,
+    },
+}
+
+/// What a search of everything foresees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Foreseen {
+    /// This comes next.
+    Next(Decision),
+    /// Nothing can be decided.
+    Nothing,
+    /// It depends on when something is looked at again that waits for a deadline.
+    Unknown,
 }
 
 impl Facts {
@@ -302,6 +376,18 @@ impl Facts {
                 score: books.nodes.score(slot),
                 available: books.nodes.available(slot).clone().pruned(),
                 open: books.nodes.is_open(slot),
+                reserved: books.nodes.is_reserved(slot),
+            })
+            .collect();
+        let reservations = books.reservations.iter();
+        self.reservations = reservations
+            .map(|(who, reservation)| ReservationFact {
+                application: who.application,
+                key: Arc::clone(&reservation.spec.key),
+                resources: reservation.spec.resources.clone(),
+                required_node: reservation.spec.required_node.clone(),
+                node: reservation.node,
+                since_ns: reservation.since_ns,
             })
             .collect();
         self.capacity = books.nodes.capacity().clone();

@@ -3,39 +3,53 @@
 //! It takes time in proportion to the whole partition for each decision, which a live scheduler
 //! cannot afford. In return it has no bound, mark or cache that could be stale, so that it can
 //! judge one that has.
+//!
+//! Where a decision waits for a deadline that is about to end, or for a second look at a node that
+//! refused to be reserved, it cannot know whether the live scheduler has looked already; then it
+//! says so ([`Foreseen::Unknown`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::{AllocationFact, ApplicationFact, AskFact, Decision, Facts, NodeFact, QueueFact};
+use super::{
+    AllocationFact, ApplicationFact, AskFact, Decision, Facts, Foreseen, NodeFact, QueueFact,
+    ReservationFact,
+};
+use crate::decide::reservations::Patience;
 use crate::nodes::{NodeOrder, NodeSlot};
 use crate::order::keys::{ApplicationKey, ApplicationView, AskKey, QueueKey, QueueView};
 use crate::order::ledger;
 use crate::order::waits::Phase;
-use crate::values::resources::Limits;
+use crate::values::resources::{Limits, Resources};
 use crate::work::allocations::Pairing;
-use crate::work::application_state::ApplicationState;
 
 impl Facts {
-    /// What a search of everything decides next; `passes` are the RM's predicates by ask key, node
-    /// id, and whether the ask is to be allocated there. `None`: nothing can be decided.
+    /// What a search of everything decides next, at this time; `passes` are the RM's predicates by
+    /// ask key, node id, and whether the ask is to be allocated there.
     pub fn next_decision(
         &self,
         passes: &dyn Fn(&str, &str, bool) -> bool,
         order: &NodeOrder,
-    ) -> Option<Decision> {
+        patience: &Patience,
+        now_ns: i64,
+    ) -> Foreseen {
         if self.nodes.is_empty() {
-            return None;
+            return Foreseen::Nothing;
         }
         let mut nodes: Vec<&NodeFact> = self.nodes.iter().collect();
         nodes.sort_by(|a, b| {
             let score = |node: &NodeFact| order.score(&node.total, &node.available);
             score(a).total_cmp(&score(b)).then_with(|| a.id.cmp(&b.id))
         });
-        let (root, none) = (self.queue(0)?, Limits::unlimited());
-        [Phase::Reserved, Phase::Pairs, Phase::Normal].into_iter().find_map(|phase| {
-            Search { facts: self, phase, nodes: &nodes, passes }.queue(root, &none, true)
-        })
+        let (root, none) = (self.queue(0), Limits::unlimited());
+        let reserved: BTreeSet<NodeSlot> = self.reservations.iter().map(|it| it.node).collect();
+        let (nodes, reserved) = (&nodes, &reserved);
+        let mut phases = [Phase::Reserved, Phase::Pairs, Phase::Normal].into_iter();
+        let found = phases.find_map(|phase| {
+            let search = Search { facts: self, phase, nodes, reserved, passes, patience, now_ns };
+            search.queue(root?, &none, true)
+        });
+        found.unwrap_or(Foreseen::Nothing)
     }
 }
 
@@ -45,11 +59,49 @@ struct Search<'a> {
     phase: Phase,
     /// In the order of the policy.
     nodes: &'a [&'a NodeFact],
+    /// Those that somebody has reserved.
+    reserved: &'a BTreeSet<NodeSlot>,
     passes: &'a dyn Fn(&str, &str, bool) -> bool,
+    patience: &'a Patience,
+    now_ns: i64,
+}
+
+/// An application that is looked at, with what limits its asks.
+struct Looking<'a> {
+    application: &'a ApplicationFact,
+    /// In order.
+    asks: Vec<&'a AskFact>,
+    headroom: &'a Limits,
+    of_user: Limits,
+}
+
+impl Looking<'_> {
+    fn fits_quota(&self, ask: &AskFact) -> bool {
+        self.of_user.allows(&ask.resources) && self.headroom.allows(&ask.resources)
+    }
+
+    fn names(&self, ask: &AskFact, node: &NodeFact) -> (Arc<str>, Arc<str>, Arc<str>) {
+        (Arc::clone(&self.application.id), Arc::clone(&ask.key), Arc::clone(&node.id))
+    }
+
+    fn places(&self, ask: &AskFact, node: &NodeFact) -> Foreseen {
+        let (application, key, node) = self.names(ask, node);
+        Foreseen::Next(Decision::Place { application, key, node })
+    }
+
+    fn reserves(&self, ask: &AskFact, node: &NodeFact) -> Foreseen {
+        let (application, key, node) = self.names(ask, node);
+        Foreseen::Next(Decision::Reserve { application, key, node })
+    }
+
+    fn gives_up(&self, ask: &AskFact, node: &NodeFact) -> Foreseen {
+        let (application, key, node) = self.names(ask, node);
+        Foreseen::Next(Decision::GiveUp { application, key, node })
+    }
 }
 
 impl Search<'_> {
-    fn queue(&self, queue: &QueueFact, above: &Limits, may_start: bool) -> Option<Decision> {
+    fn queue(&self, queue: &QueueFact, above: &Limits, may_start: bool) -> Option<Foreseen> {
         let mut headroom = above.clone();
         if let Some(max) = &queue.ledger.max {
             headroom.narrow(&max.less(queue.ledger.allocated()));
@@ -93,12 +145,11 @@ impl Search<'_> {
         }
     }
 
-    fn leaf(&self, leaf: &QueueFact, headroom: &Limits, may_start: bool) -> Option<Decision> {
+    fn leaf(&self, leaf: &QueueFact, headroom: &Limits, may_start: bool) -> Option<Foreseen> {
         let settings = &leaf.config.settings;
         let mut applications: BTreeMap<ApplicationKey, &ApplicationFact> = BTreeMap::new();
         for application in self.facts.applications.iter().filter(|a| a.leaf == leaf.slot) {
-            let starts =
-                application.state == ApplicationState::Accepted && !application.may_run_soon();
+            let starts = application.is_starting();
             let may_run = (!starts || may_start) && self.facts.may_run(application);
             let is_passed_over = match self.phase {
                 Phase::Reserved => !may_run,
@@ -120,11 +171,55 @@ impl Search<'_> {
         }
         let most = settings.backoff_asks;
         let mut applications = applications.into_values();
-        applications.find_map(|application| match self.phase {
-            Phase::Reserved => None,
-            Phase::Pairs => self.pair(application),
-            Phase::Normal => self.application(application, headroom, most),
+        applications.find_map(|application| {
+            let mut asks: Vec<&AskFact> = application.asks.iter().collect();
+            asks.sort_by_key(|ask| AskKey::new(ask.priority, ask.created_ns, ask.sequence));
+            let of_user = self.facts.user_headroom(application);
+            let looking = Looking { application, asks, headroom, of_user };
+            match self.phase {
+                Phase::Reserved => self.at_reserved(&looking),
+                Phase::Pairs => self.pair(application).map(Foreseen::Next),
+                Phase::Normal => self.any(&looking, most),
+            }
         })
+    }
+
+    /// Asks with a reserved node: first all of these nodes, then others.
+    fn at_reserved(&self, looking: &Looking<'_>) -> Option<Foreseen> {
+        for ask in looking.asks.iter().filter(|ask| ask.is_reserved) {
+            let (reservation, node) = self.reservation_of(looking.application, ask)?;
+            if !looking.fits_quota(ask) {
+                let timeout_ns = i64::try_from(self.patience.wait_timeout.as_nanos());
+                let waited_ns = self.now_ns.saturating_sub(reservation.since_ns);
+                if waited_ns > timeout_ns.unwrap_or(i64::MAX) && ask.is_due_at_reserved {
+                    return Some(looking.gives_up(ask, node));
+                }
+                continue;
+            }
+            let may_come = node.open || ask.required_node.is_some();
+            if may_come && fits(ask, node) && self.takes(ask, node.slot, true) {
+                return Some(looking.places(ask, node));
+            }
+        }
+        let mut elsewhere = looking.asks.iter().filter(|ask| {
+            ask.is_reserved && ask.required_node.is_none() && looking.fits_quota(ask)
+        });
+        elsewhere.find_map(|ask| {
+            let node = self.nodes.iter().find(|node| self.has_room(ask, node))?;
+            Some(looking.places(ask, node))
+        })
+    }
+
+    fn reservation_of(
+        &self,
+        application: &ApplicationFact,
+        ask: &AskFact,
+    ) -> Option<(&ReservationFact, &NodeFact)> {
+        let mut reservations = self.facts.reservations.iter();
+        let reservation =
+            reservations.find(|it| it.application == application.slot && it.key == ask.key)?;
+        let node = self.nodes.iter().find(|node| node.slot == reservation.node)?;
+        Some((reservation, node))
     }
 
     /// The first member that takes the place of a placeholder; see [`crate::decide::pairs`].
@@ -181,45 +276,82 @@ impl Search<'_> {
 
     /// Whether the ask can be placed on the node.
     fn has_room(&self, ask: &AskFact, node: &NodeFact) -> bool {
-        (ask.required_node.is_some() || node.open)
-            && node.total.holds(&ask.resources)
-            && node.available.holds(&ask.resources)
+        (ask.required_node.is_some() || self.is_for_all(node))
+            && fits(ask, node)
             && self.takes(ask, node.slot, true)
     }
 
+    fn is_for_all(&self, node: &NodeFact) -> bool {
+        node.open && !self.reserved.contains(&node.slot)
+    }
+
     /// Gives up where `most` asks have found no node and one more is pending; 0: never.
-    fn application(
-        &self,
-        application: &ApplicationFact,
-        headroom: &Limits,
-        most: u64,
-    ) -> Option<Decision> {
+    fn any(&self, looking: &Looking<'_>, most: u64) -> Option<Foreseen> {
         let mut n_unplaceable = 0;
-        let of_user = self.facts.user_headroom(application);
-        let mut asks: Vec<&AskFact> = application.asks.iter().collect();
-        asks.sort_by_key(|ask| AskKey::new(ask.priority, ask.created_ns, ask.sequence));
-        for ask in asks {
+        for ask in &looking.asks {
             if most > 0 && n_unplaceable >= most {
                 return None;
             }
             let member_of = ask.task_group.as_ref().filter(|_| !ask.placeholder);
-            if member_of.is_some_and(|group| application.waits_for_placeholders(group)) {
+            if member_of.is_some_and(|group| looking.application.waits_for_placeholders(group)) {
                 continue;
             }
-            if !of_user.allows(&ask.resources) || !headroom.allows(&ask.resources) {
+            if !looking.fits_quota(ask) {
                 continue;
             }
-            if let Some(node) = self.nodes.iter().find(|node| self.has_room(ask, node)) {
-                return Some(Decision::Place {
-                    application: Arc::clone(&application.id),
-                    key: Arc::clone(&ask.key),
-                    node: Arc::clone(&node.id),
-                });
+            if !ask.is_reserved {
+                if let Some(node) = self.nodes.iter().find(|node| self.has_room(ask, node)) {
+                    return Some(looking.places(ask, node));
+                }
+                if let Some(foreseen) = self.reserves(looking, ask) {
+                    return Some(foreseen);
+                }
             }
             n_unplaceable += u64::from(ask.required_node.is_none());
         }
         None
     }
+
+    /// What an ask that found no node reserves.
+    fn reserves(&self, looking: &Looking<'_>, ask: &AskFact) -> Option<Foreseen> {
+        let is_large =
+            |node: &NodeFact| node.total.holds(&ask.resources) && !ask.excluded.contains(&node.id);
+        if let Some(required) = &ask.required_node {
+            let node = self.nodes.iter().find(|node| *required == node.id)?;
+            return is_large(node).then(|| looking.reserves(ask, node));
+        }
+        let delay_ns = i64::try_from(self.patience.delay?.as_nanos()).unwrap_or(i64::MAX);
+        if self.now_ns.saturating_sub(ask.created_ns) <= delay_ns {
+            return None;
+        }
+        let large = self.nodes.iter().filter(|node| self.is_for_all(node) && is_large(node));
+        // Parts of small numbers that are equal may differ in the last bits of their sums.
+        let node = large.reduce(|best, next| {
+            let gain = lack(&ask.resources, best) - lack(&ask.resources, next);
+            if gain > 1e-9 { next } else { best }
+        })?;
+        if !(self.passes)(&ask.key, &node.id, false) {
+            return None;
+        }
+        let may_be_overdue = looking.application.aging_ns.is_some_and(|at| at <= self.now_ns);
+        if may_be_overdue || ask.may_not_reserve {
+            return Some(Foreseen::Unknown);
+        }
+        Some(looking.reserves(ask, node))
+    }
+}
+
+fn fits(ask: &AskFact, node: &NodeFact) -> bool {
+    node.total.holds(&ask.resources) && node.available.holds(&ask.resources)
+}
+
+/// The parts of what is wanted that a node does not have, added up.
+fn lack(wanted: &Resources, node: &NodeFact) -> f64 {
+    let parts = wanted.entries().map(|(name, wanted)| {
+        let missing = wanted.saturating_sub(node.available.get(name).max(0)).max(0);
+        missing as f64 / wanted.max(1) as f64
+    });
+    parts.sum()
 }
 
 fn replace(application: &ApplicationFact, ask: &AskFact, place: &AllocationFact) -> Decision {

@@ -51,7 +51,9 @@ fn facts(limits: &str, applications: &[Told]) -> Facts {
             placeholders: Resources::new(),
             task_groups: BTreeMap::new(),
             asks: Vec::new(),
+            reserved: 0,
             backs_off: false,
+            aging_ns: None,
         });
     }
     plant(&mut facts, root, None);

@@ -24,8 +24,9 @@ struct Counted {
 }
 
 impl ApplicationFact {
+    /// What counts among the running applications: it holds something, or has a node reserved.
     fn holds(&self) -> bool {
-        !self.allocations.is_empty() || !self.unsettled.is_empty()
+        !self.allocations.is_empty() || !self.unsettled.is_empty() || self.reserved > 0
     }
 
     fn subjects(&self) -> impl Iterator<Item = Subject> {

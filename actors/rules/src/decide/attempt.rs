@@ -56,7 +56,7 @@
 
 use super::explain::{self, QueueRoom, Why};
 use super::parking::Obstacle;
-use super::predicates::SearchEnd;
+use super::predicates::{SearchEnd, Try};
 use crate::books::Books;
 use crate::limits::LaneId;
 use crate::nodes::NodeSlot;
@@ -162,7 +162,7 @@ impl Attempt<'_> {
 
     /// Whether a member of the class is more than what is left: by the limits of its user or group
     /// first, since nobody else's queue is to blame then.
-    fn over_quota(&self, class: ClassId) -> Option<Obstacle> {
+    pub(super) fn over_quota(&self, class: ClassId) -> Option<Obstacle> {
         let wanted = self.asks.shape(class).resources();
         if self.view.headroom.allows(wanted) {
             return None;
@@ -179,8 +179,7 @@ impl Attempt<'_> {
     pub fn node_for(&self, slot: AskSlot) -> Result<Candidate, Obstacle> {
         let ask = self.asks.ask(slot);
         let (books, request) = (self.books, ask.request());
-        let trying = ask.trying().filter(|it| self.asks_later && it.holds(books.unsettled.era()));
-        let Some(trying) = trying else {
+        let Some(trying) = self.trying(slot) else {
             return match books.nodes.first(&request) {
                 Some(node) => {
                     Ok(Candidate { ask: slot, node, alternatives: Vec::new(), is_continued: false })
@@ -199,6 +198,12 @@ impl Attempt<'_> {
         }
         let node = candidates.remove(0);
         Ok(Candidate { ask: slot, node, alternatives: candidates, is_continued: true })
+    }
+
+    /// The search of the ask that goes on, where predicates are asked by questions.
+    pub(super) fn trying(&self, slot: AskSlot) -> Option<&Try> {
+        let era = self.books.unsettled.era();
+        self.asks.ask(slot).trying().filter(|it| self.asks_later && it.holds(era))
     }
 
     /// Why an ask was parked, with figures: for people. `queues` is its path from root. It may look

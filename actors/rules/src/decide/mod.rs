@@ -9,6 +9,7 @@
 //! | rule | decides |
 //! |---|---|
 //! | [`attempt`] | which ask of an application goes to which node |
+//! | [`at_reserved`] | the same of an ask that has a node reserved |
 //! | [`bundle`] | which members of a gang go to which nodes, all of them or none |
 //! | [`explain`] | why an ask waits, with figures, and what would let it run |
 //! | [`pairs`] | which ask takes the place of which placeholder |
@@ -18,6 +19,7 @@
 //! | [`reservations`] | which ask keeps a node for itself, and until when |
 //! | [`quota_timer`] | when a queue above a lowered maximum has to give something back |
 
+pub mod at_reserved;
 pub mod attempt;
 pub mod bundle;
 pub mod explain;

@@ -49,14 +49,18 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::books::Books;
 use crate::nodes::{NodeIndex, NodeSlot};
 use crate::work::allocations::ApplicationSlot;
-use crate::work::asks::{AskSlot, AskSpec};
+use crate::work::asks::{Ask, AskSlot, AskSpec};
 
 /// How old an ask has to be before it reserves a node that it does not require.
 pub const RESERVATION_DELAY: Duration = Duration::from_secs(2);
 /// After how long a reservation ends whose ask does not fit its quotas.
 pub const RESERVATION_WAIT_TIMEOUT: Duration = Duration::from_mins(60);
+
+/// Those that have waited too long are looked at no more often than this.
+const LOOK_AGAIN_NS: i64 = 1_000_000_000;
 
 /// Who has reserved a node: an ask of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +80,65 @@ pub struct Reservation {
     pub spec: Arc<AskSpec>,
     /// When it was made, ns since the epoch.
     pub since_ns: i64,
+}
+
+/// When a node may be reserved, and for how long it may be kept in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// How old an ask has to be before it reserves a node that it does not require; `None`: it
+    /// never does.
+    pub delay: Option<Duration>,
+    /// After how long a reservation ends whose ask does not fit its quotas.
+    pub wait_timeout: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { delay: Some(RESERVATION_DELAY), wait_timeout: RESERVATION_WAIT_TIMEOUT }
+    }
+}
+
+/// Whether an ask that found no node reserves one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It reserves this one, if the RM's predicate has nothing against it; nobody is asked where
+    /// the ask requires the node.
+    Node(NodeSlot),
+    /// Not before that time, ns since the epoch.
+    NotBefore(i64),
+    /// As soon as there is one to be reserved.
+    WhenThereIsOne,
+    /// It does not.
+    Never,
+}
+
+/// Whether a pending ask that found no node reserves one at this time. The node that lacks least of
+/// what it wants is [the one](NodeIndex::best_fit).
+pub fn claim(ask: &Ask, books: &Books, patience: &Patience, now_ns: i64) -> Claim {
+    if ask.is_reserved() || ask.refusals().is_some_and(|refusals| refusals.claim.is_some()) {
+        return Claim::Never;
+    }
+    let request = ask.request();
+    let candidate = || books.nodes.best_fit(&request);
+    if request.required.is_some() {
+        let may = |node: &NodeSlot| books.reservations.may_reserve(&books.nodes, *node, &ask.spec);
+        return candidate().filter(may).map_or(Claim::Never, Claim::Node);
+    }
+    let Some(delay) = patience.delay else { return Claim::Never };
+    let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+    let old_ns = ask.created_ns.saturating_add(delay_ns);
+    if now_ns <= old_ns {
+        return Claim::NotBefore(old_ns.saturating_add(1));
+    }
+    candidate().map_or(Claim::WhenThereIsOne, Claim::Node)
+}
+
+/// The ask that may go elsewhere and has reserved the node that this ask requires and could use:
+/// its reservation ends before the ask is tried.
+pub fn displaced_by(ask: &Ask, books: &Books) -> Option<Reserver> {
+    ask.spec.required_node.as_ref()?;
+    let node = books.nodes.best_fit(&ask.request())?;
+    books.reservations.normal_on(node)
 }
 
 /// Why a reservation ends.
@@ -116,6 +179,8 @@ pub struct Reservations {
     by_ask: BTreeMap<Reserver, Reservation>,
     /// The same ones.
     by_node: BTreeSet<(NodeSlot, Reserver)>,
+    /// A deadline is armed for the next that may have waited too long.
+    is_watched: bool,
 }
 
 impl Reservations {
@@ -195,6 +260,32 @@ impl Reservations {
         let total = nodes.total(node);
         let all = self.on_node(node);
         all.filter(|(_, it)| !total.holds(&it.spec.resources)).map(|(who, _)| who).collect()
+    }
+
+    /// Notes that a deadline is armed for the next reservation that may have waited too long. Says
+    /// whether none was.
+    pub fn watch(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_watched, true)
+    }
+
+    /// That deadline is over. Returns the reservations that have waited, each with its key, and at
+    /// which time to look again, unless there is none any more. One that has waited is looked at
+    /// each time as much time is over again.
+    pub fn waited(
+        &mut self,
+        now_ns: i64,
+        timeout: Duration,
+    ) -> (Vec<(ApplicationSlot, Arc<str>)>, Option<i64>) {
+        let timeout_ns = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX).max(LOOK_AGAIN_NS);
+        let waited = self.iter().filter(|(_, it)| it.has_waited(now_ns, timeout));
+        let waited = waited.map(|(who, it)| (who.application, Arc::clone(&it.spec.key))).collect();
+        let next = self.iter().map(|(_, it)| {
+            let times = now_ns.saturating_sub(it.since_ns).max(0) / timeout_ns + 1;
+            it.since_ns.saturating_add(timeout_ns.saturating_mul(times)).saturating_add(1)
+        });
+        let next = next.min();
+        self.is_watched = next.is_some();
+        (waited, next)
     }
 
     /// Every reservation, by application and ask.

@@ -3,7 +3,8 @@
 //! # The score
 //! Of each resource that is wanted, the part of it that a node does not have, all of them added up:
 //! 0 where the node has room, 1 for a resource of which nothing is left. Parts are counted in units
-//! of 2⁻⁶⁴ and not in floating point, whose sums would depend on the order of the names.
+//! of 2⁻⁶⁴ and not in floating point, whose sums would depend on the order of the names. The sum is
+//! rounded to 2⁻⁴⁸, so that two thirds of one are as much as a third of each of two.
 
 use super::room::Room;
 use super::{IndexedNode, NodeIndex, NodeRequest, NodeSlot};
@@ -59,7 +60,7 @@ impl Room {
     }
 }
 
-/// How much of what is wanted is not there, in units of 2⁻⁶⁴ of a resource: 0, nothing is missing.
+/// How much of what is wanted is not there, in units of 2⁻⁴⁸ of a resource: 0, nothing is missing.
 fn lack(wanted: &Resources, available: &Resources) -> u128 {
     let lacks = wanted.entries().map(|(name, wanted)| {
         let missing = wanted.saturating_sub(available.get(name).max(0));
@@ -68,14 +69,14 @@ fn lack(wanted: &Resources, available: &Resources) -> u128 {
             _ => 0,
         }
     });
-    lacks.sum()
+    (lacks.sum::<u128>() + (1 << 15)) >> 16
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WHOLE: u128 = 1 << 64;
+    const WHOLE: u128 = 1 << 48;
 
     #[test]
     fn what_is_missing_is_counted_in_parts_of_what_is_wanted() {
@@ -95,5 +96,6 @@ mod tests {
         }
         assert_eq!(lack(&of(0, 0), &Resources::new()), 0, "nothing is wanted");
         assert_eq!(lack(&of(i64::MAX, 0), &Resources::new()), WHOLE);
+        assert_eq!(lack(&of(3, 3), &of(2, 2)), lack(&of(3, 3), &of(1, 3)), "two thirds");
     }
 }

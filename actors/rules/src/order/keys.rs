@@ -190,6 +190,11 @@ impl AskKey {
     pub fn age(&self) -> (i64, u64) {
         (self.created, self.arrival)
     }
+
+    /// When the ask was created.
+    pub fn created(&self) -> i64 {
+        self.created
+    }
 }
 
 /// A number that is smaller for a higher priority.

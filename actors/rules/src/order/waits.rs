@@ -23,6 +23,10 @@
 //! kind for which only a true growth counts, not the return of what a placement in the air held: it
 //! had such room in hand. If returns counted, two refused asks would wake each other for ever.
 //!
+//! An ask that found no node may reserve one, whatever that has free. Where there was none to
+//! reserve either, it also waits for a node that comes to be there for that
+//! ([`Parked::reserves`]), which counts as a growth.
+//!
 //! Everything else that may cure a cause (a new ask, a named node appearing, a deadline) makes the
 //! class [`WaitSet::Due`] outright, and `Due` swallows whatever it is joined with.
 //!
@@ -124,6 +128,8 @@ pub struct Parked {
     pub refused: Option<Resources>,
     /// The growth of the node index up to which all of `refused` was tried; the oldest.
     pub refused_at: Growth,
+    /// Some of what waits for room, or was refused, may also reserve a node, however full that is.
+    pub reserves: bool,
     /// Quota loosening and node growth of the last visit in vain; the oldest of what was joined.
     pub judged: Epoch,
 }
@@ -156,7 +162,10 @@ impl Parked {
         if view.epoch().is_no_later_than(self.judged) {
             return false;
         }
-        self.quota_may(view) || self.room_may(view) || self.refused_may(view)
+        self.quota_may(view)
+            || self.room_may(view)
+            || self.refused_may(view)
+            || (self.reserves && self.may_reserve(view))
     }
 
     /// As [`Self::may`] where quota does not matter.
@@ -191,7 +200,18 @@ impl Parked {
         view.headroom.allows(least) && nodes.may_hold_grown_since(self.refused_at, least)
     }
 
+    fn may_reserve(&self, view: &View<'_>) -> bool {
+        let Some(nodes) = view.nodes else { return false };
+        let may = |least: &Option<Resources>, mark| {
+            least.as_ref().is_some_and(|least| {
+                view.headroom.allows(least) && nodes.may_reserve_since(mark, least)
+            })
+        };
+        may(&self.roomless, self.roomless_at) || may(&self.refused, self.refused_at)
+    }
+
     fn join(&mut self, other: &Self) {
+        self.reserves |= other.reserves;
         join_least(&mut self.short, &mut self.short_at, other.short.as_ref(), other.short_at);
         join_least(
             &mut self.roomless,
@@ -254,6 +274,36 @@ impl WaitSet {
             Self::Due => true,
             Self::Parked(parked) => parked.may_have_room(view),
         }
+    }
+
+    /// Whether something that waits here and was short of quota may have enough now. `false` is
+    /// certain, `true` is not.
+    pub fn may_have_quota(&self, view: &View<'_>) -> bool {
+        matches!(self, Self::Parked(parked) if parked.quota_may(view))
+    }
+
+    /// Whether everything here is short of quota, and nothing waits for anything else.
+    pub fn is_short(&self) -> bool {
+        matches!(self, Self::Parked(parked) if parked.short.is_some()
+            && parked.roomless.is_none() && parked.refused.is_none())
+    }
+
+    /// Whether something here found no node, or may have been looked at in vain for that.
+    pub fn may_lack_node(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Due => true,
+            Self::Parked(parked) => parked.roomless.is_some() || parked.refused.is_some(),
+        }
+    }
+
+    /// The same of an ask that may also reserve a node, and found none for that.
+    #[must_use]
+    pub fn or_to_reserve(mut self) -> Self {
+        if let Self::Parked(parked) = &mut self {
+            parked.reserves = true;
+        }
+        self
     }
 
     /// The same after an offer was declined when [`View::epoch`] said `declined_at`: each part may

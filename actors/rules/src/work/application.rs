@@ -225,14 +225,21 @@ impl Application {
     }
 
     /// Whether it counts among those that have still to start. One with a placement that waits for
-    /// its predicate, or with placeholders, has its place among the running ones already.
+    /// its predicate, with placeholders, or with a reserved node has its place among the running ones
+    /// already.
     pub fn is_starting(&self) -> bool {
-        self.has_not_run() && !self.holds_anything()
+        self.has_not_run() && !self.has_place()
     }
 
-    /// Whether it holds something and is not among those that run: it may run in a moment.
+    /// Whether it has its place among those that run and is not among those that do: it may run in
+    /// a moment.
     pub fn may_run_soon(&self) -> bool {
-        self.has_not_run() && self.holds_anything()
+        self.has_not_run() && self.has_place()
+    }
+
+    /// Whether it holds anything, or has a node reserved.
+    pub fn has_place(&self) -> bool {
+        self.holds_anything() || self.asks.reserved_len() > 0
     }
 
     /// Whether it has allocations, placeholders included, or placements that wait.

@@ -196,6 +196,22 @@ impl SchedulerBuilder {
         self
     }
 
+    /// How old an ask has to be before it reserves a node that it does not require
+    /// (`docs/scheduling.md#reservations`); 2 s unless set. `None`: no such reservation is made.
+    #[must_use]
+    pub fn reservation_delay(mut self, delay: Option<Duration>) -> Self {
+        self.watch.patience.delay = delay;
+        self
+    }
+
+    /// After how long a reservation is given up whose ask does not fit its quotas; an hour unless
+    /// set.
+    #[must_use]
+    pub fn reservation_wait_timeout(mut self, timeout: Duration) -> Self {
+        self.watch.patience.wait_timeout = timeout;
+        self
+    }
+
     /// Decisions after which an offer comes home. 1 is the reference that any other must agree
     /// with; the default is 64.
     #[must_use]

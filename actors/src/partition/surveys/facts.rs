@@ -64,7 +64,8 @@ impl Survey for Everything {
             }
             Audience::Oracle => {
                 let order = node_order(&partition.config);
-                partition.oracle.foresee(&facts, &order, &*baton.callback);
+                let (patience, now_ns) = (&baton.patience, baton.now_ns);
+                partition.oracle.foresee(&facts, &order, patience, now_ns, &*baton.callback);
             }
         }
     }

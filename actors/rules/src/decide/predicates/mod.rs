@@ -17,6 +17,10 @@
 //! What has no answer, or a void one, is asked again, and each is a lost round trip: the window
 //! halves when answers come back void or missing and grows by one when they do not.
 //!
+//! Whether an ask may [reserve](super::reservations) a node is a question, too ([`OpenClaim`]).
+//! Nothing is held meanwhile; it takes its place among those that wait, so that an RM which is asked
+//! one question at a time sees the order of decisions.
+//!
 //! # Invariants
 //! * A number is never given twice among all partitions of an RM. The code that takes a question
 //!   out of the table settles or refunds its placement; an answer to a number that is not there
@@ -47,6 +51,7 @@ use crate::books::Books;
 use crate::nodes::{NodeIndex, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
 use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
+use crate::work::asks::AskSlot;
 
 pub use search::{SearchEnd, Try};
 pub use window::Window;
@@ -80,10 +85,22 @@ pub struct OpenQuestion {
     asked_at: u64,
 }
 
+/// A question to the RM's predicate whether an ask may reserve a node.
+#[derive(Clone, Debug)]
+pub struct OpenClaim {
+    /// The application of the ask.
+    pub application: ApplicationSlot,
+    /// The ask.
+    pub ask: AskSlot,
+    /// The id of the node.
+    pub node: Arc<str>,
+}
+
 /// Every placement that waits for an answer, and what was asked about it.
 #[derive(Debug)]
 pub struct Unsettled {
     questions: BTreeMap<u64, OpenQuestion>,
+    claims: BTreeMap<u64, OpenClaim>,
     last_number: u64,
     changes: u64,
     /// The last change of each node, by the index of its slot.
@@ -100,6 +117,7 @@ impl Default for Unsettled {
     fn default() -> Self {
         Self {
             questions: BTreeMap::new(),
+            claims: BTreeMap::new(),
             last_number: 0,
             changes: 0,
             last_change: Vec::new(),
@@ -126,12 +144,17 @@ impl Unsettled {
 
     /// How many questions are open.
     pub fn len(&self) -> usize {
-        self.questions.len()
+        self.questions.len() + self.claims.len()
     }
 
     /// Whether none is open.
     pub fn is_empty(&self) -> bool {
-        self.questions.is_empty()
+        self.questions.is_empty() && self.claims.is_empty()
+    }
+
+    /// How many placements wait.
+    pub fn placements(&self) -> usize {
+        self.questions.len()
     }
 
     /// How many more may be asked now.
@@ -156,7 +179,34 @@ impl Unsettled {
         self.last_number
     }
 
-    /// An open question.
+    /// Opens the question whether an ask may reserve the node with this id, and numbers it.
+    pub fn ask_to_reserve(
+        &mut self,
+        application: ApplicationSlot,
+        ask: AskSlot,
+        node: Arc<str>,
+    ) -> u64 {
+        self.last_number += 1;
+        self.claims.insert(self.last_number, OpenClaim { application, ask, node });
+        self.last_number
+    }
+
+    /// An open question whether an ask may reserve a node.
+    pub fn claim(&self, number: u64) -> Option<&OpenClaim> {
+        self.claims.get(&number)
+    }
+
+    /// Takes such a question out.
+    pub fn take_claim(&mut self, number: u64) -> Option<OpenClaim> {
+        self.claims.remove(&number)
+    }
+
+    /// Every open question whether an ask may reserve a node, in the order of asking.
+    pub fn claims(&self) -> impl Iterator<Item = (u64, &OpenClaim)> {
+        self.claims.iter().map(|(number, claim)| (*number, claim))
+    }
+
+    /// An open question about a placement.
     pub fn get(&self, number: u64) -> Option<&OpenQuestion> {
         self.questions.get(&number)
     }
@@ -166,7 +216,7 @@ impl Unsettled {
         self.questions.remove(&number)
     }
 
-    /// Every open question with its number, in the order of asking.
+    /// Every open question about a placement with its number, in the order of asking.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &OpenQuestion)> {
         self.questions.iter().map(|(number, question)| (*number, question))
     }

@@ -52,6 +52,8 @@ pub struct Ask {
     pub(super) refusals: Option<Box<Refusals>>,
     /// It has a class of its own, which nobody joins.
     pub(super) is_single: bool,
+    /// It has a node reserved.
+    pub(super) is_reserved: bool,
     pub(super) class: Option<ClassId>,
 }
 
@@ -62,6 +64,12 @@ pub struct Refusals {
     trying: Option<Box<Try>>,
     /// Every node with room refused it, or the one it names did: it waits.
     rests: bool,
+    /// The node that it has reserved refused it, and others are next.
+    refused_at_reserved: bool,
+    /// The node that it was to reserve refused that.
+    may_not_reserve: bool,
+    /// The question whether it may reserve a node, while that is open.
+    pub claim: Option<u64>,
     /// Why, in its present search, each with the number of nodes.
     pub reasons: BTreeMap<String, u32>,
     /// What they were when every node with room had refused it last; only for explanations.
@@ -106,6 +114,7 @@ impl Ask {
             next_uuid: 1,
             refusals: None,
             is_single: false,
+            is_reserved: false,
             class: None,
         }
     }
@@ -157,6 +166,32 @@ impl Ask {
         self.refusals().is_some_and(|refusals| refusals.rests)
     }
 
+    /// Whether it has a node reserved.
+    pub fn is_reserved(&self) -> bool {
+        self.is_reserved
+    }
+
+    /// Whether the node that it has reserved refused it when it was asked last, and nothing has
+    /// changed since.
+    pub fn is_refused_at_reserved(&self) -> bool {
+        self.refusals().is_some_and(|refusals| refusals.refused_at_reserved)
+    }
+
+    /// The node that it has reserved refused it.
+    pub fn refuse_at_reserved(&mut self) {
+        self.refusals_mut().refused_at_reserved = true;
+    }
+
+    /// Whether the node that it was to reserve refused that, and nothing has changed since.
+    pub fn may_not_reserve(&self) -> bool {
+        self.refusals().is_some_and(|refusals| refusals.may_not_reserve)
+    }
+
+    /// The node that it was to reserve refused that.
+    pub fn forbid_to_reserve(&mut self) {
+        self.refusals_mut().may_not_reserve = true;
+    }
+
     /// Every node with room has refused it, or the one it names.
     pub fn rest(&mut self) {
         let refusals = self.refusals_mut();
@@ -172,6 +207,7 @@ impl Ask {
     pub fn refresh(&mut self) {
         if let Some(refusals) = &mut self.refusals {
             (refusals.trying, refusals.rests) = (None, false);
+            (refusals.refused_at_reserved, refusals.may_not_reserve) = (false, false);
         }
     }
 
@@ -195,9 +231,11 @@ impl Ask {
         i64::from(self.outstanding).saturating_add(unsettled)
     }
 
-    /// Lets it join the class of its shape again, unless it may not use nodes that the others may.
+    /// Lets it join the class of its shape again, unless it may not use nodes that the others may,
+    /// or has one reserved.
     pub(super) fn join_others(&mut self) {
-        self.is_single = self.refusals().is_some_and(|refusals| !refusals.excluded.is_empty());
+        let is_excluded = self.refusals().is_some_and(|refusals| !refusals.excluded.is_empty());
+        self.is_single = is_excluded || self.is_reserved;
     }
 
     /// What is outstanding of it.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::failures::FailureLog;
+use super::reserved::ReservedWaits;
 use super::{AskKey, AskSlot, Asks, ClassId, Shape};
 use crate::decide::parking::Obstacle;
 use crate::order::waits::WaitSet;
@@ -81,7 +82,12 @@ impl Asks {
                 self.members.entry(Arc::clone(group)).or_default().insert(class);
             }
             self.by_shape.insert(shape, class);
-            self.order.insert(key, class, WaitSet::Due);
+            if self.ask(slot).is_reserved {
+                self.order.insert(key, class, WaitSet::Nothing);
+                self.reserved.insert(key, class, ReservedWaits::of(WaitSet::Due));
+            } else {
+                self.order.insert(key, class, WaitSet::Due);
+            }
             class
         };
         self.ask_mut(slot).class = Some(class);
@@ -104,7 +110,7 @@ impl Asks {
         }
         let ask = &mut self.table[slot];
         let Some(class) = ask.class.take() else { return };
-        let was_tried = ask.lacks_machines();
+        let (was_tried, is_reserved) = (ask.lacks_machines(), ask.is_reserved);
         let entry = &mut self.classes[class];
         entry.members.remove(&(ask.created_ns, ask.sequence));
         entry.outstanding -= u64::from(ask.outstanding);
@@ -125,6 +131,9 @@ impl Asks {
             let Class { key, shape, failures, .. } = self.classes.remove(class);
             self.take_along(slot, failures);
             self.order.remove(&key);
+            if is_reserved {
+                self.reserved.remove(&key);
+            }
             self.by_shape.remove(&shape);
             if let Some(group) = shape.member_of()
                 && let Some(classes) = self.members.get_mut(group)

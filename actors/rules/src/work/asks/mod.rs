@@ -6,7 +6,7 @@
 //! holds for all, so a class is tried once, whether it has one member or a hundred thousand. A
 //! class stands in the order of its first member (priority, creation time, arrival) and moves when
 //! that one leaves. A predicate's refusal concerns one ask alone: that ask is *singled out* into a
-//! class of its own.
+//! class of its own. So is one that has a node [reserved](Asks::reserve).
 //!
 //! # Invariants
 //! * [`Asks::pending`] is the sum of resource × outstanding over all asks, without zero entries.
@@ -21,6 +21,7 @@ mod attempts;
 mod classes;
 pub mod failures;
 mod pending;
+mod reserved;
 mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,7 @@ use crate::work::allocations::{AllocationId, Form};
 pub use ask::{Ask, Refusals};
 use classes::Class;
 pub use pending::PendingClass;
+use reserved::ReservedWaits;
 pub use spec::{AskSpec, Preemption, Shape, TaskGroup};
 
 crate::slot! {
@@ -61,6 +63,10 @@ pub struct Asks {
     order: OrderedTree<AskKey, ClassId, WaitSet>,
     /// The classes of the real members of each task group.
     members: BTreeMap<TaskGroup, BTreeSet<ClassId>>,
+    /// Those of them whose ask has a node reserved.
+    reserved: OrderedTree<AskKey, ClassId, ReservedWaits>,
+    /// How many asks have a node reserved, those included that wait for a predicate.
+    n_reserved: usize,
     pending: Resources,
 }
 
@@ -80,7 +86,7 @@ impl Asks {
         self.order.iter().next().map_or(MIN_PRIORITY, |(key, _, _)| key.priority())
     }
 
-    /// The bound over all classes.
+    /// The bound over all classes that have no node reserved.
     pub fn waits(&self) -> WaitSet {
         self.order.bound().cloned().unwrap_or_default()
     }
@@ -115,7 +121,8 @@ impl Asks {
         self.by_key.is_empty()
     }
 
-    /// The first class in order that may be able to use an offer, with its first member.
+    /// The first class in order that may be able to use an offer, with its first member. Those with
+    /// a reserved node are not among them.
     pub fn first(&self, view: &View<'_>) -> Option<(ClassId, AskSlot)> {
         let (_, class, _) = self.order.first(|waits| waits.may(view))?;
         Some((*class, self.first_member(*class)))
@@ -134,7 +141,11 @@ impl Asks {
     /// Records what became of a class that was tried in vain, or that it must be tried.
     pub fn set_waits(&mut self, class: ClassId, waits: WaitSet) {
         let key = self.class(class).key;
-        self.order.set_bound(&key, waits);
+        if self.ask(self.first_member(class)).is_reserved {
+            self.reserved.set_bound(&key, ReservedWaits::of(waits));
+        } else {
+            self.order.set_bound(&key, waits);
+        }
     }
 
     /// Makes every class due that wants `node` and no other; says whether there is one.
@@ -344,6 +355,7 @@ impl Asks {
     pub fn drop_if_done(&mut self, slot: AskSlot) {
         if self.table.find(slot).is_some_and(Ask::is_over) {
             let ask = self.table.remove(slot);
+            debug_assert!(!ask.is_reserved, "its reservation ends before it goes");
             self.by_key.remove(&ask.spec.key);
         }
     }
@@ -380,8 +392,16 @@ impl Asks {
         is_admitted
     }
 
-    /// Gives an ask a class of its own.
-    fn set_apart(&mut self, slot: AskSlot, waits: WaitSet) {
+    /// What a class waits for; of one with a reserved node, beside that.
+    pub fn waits_of(&self, class: ClassId) -> WaitSet {
+        let key = self.class(class).key;
+        let reserved = self.reserved.get(&key).map(|(_, waits)| waits.elsewhere());
+        let waits = reserved.or_else(|| self.order.get(&key).map(|(_, waits)| waits));
+        waits.cloned().unwrap_or_default()
+    }
+
+    /// Gives an ask a class of its own, in the state given.
+    pub fn set_apart(&mut self, slot: AskSlot, waits: WaitSet) {
         let log = self.failures(slot).cloned().map(Box::new);
         self.leave_class(slot);
         self.take_along(slot, log);
@@ -403,8 +423,8 @@ impl Asks {
         pending.into_iter().map(|ask| Arc::clone(&ask.key)).collect()
     }
 
-    /// Every class in order, with its shape, its first member's slot and its bound: for a full
-    /// search.
+    /// Every class in order, with its shape, its first member's slot and its bound; nothing, where
+    /// a node is reserved. For a full search.
     pub fn classes(&self) -> impl Iterator<Item = (&Shape, AskSlot, &WaitSet)> {
         self.order
             .iter()

@@ -1,0 +1,104 @@
+//! What an application does with an offer for asks that have a node reserved.
+//!
+//! # Two rounds
+//! First the reserved nodes, ask by ask; then, for asks that do not require their node, every other
+//! node that is open and not reserved. So an ask goes to whichever has room first, and nobody takes
+//! another node while the reserved one of a later ask would do. An application waits for neither
+//! its age nor its back-off here.
+//!
+//! As in [`attempt`](super::attempt), nothing moves while it is decided; the application carries
+//! out what comes back, and asks again.
+
+use super::attempt::{Attempt, Candidate, Next, Parking};
+use super::parking::Obstacle;
+use super::reservations::{Patience, Reserver};
+use crate::nodes::NodeSlot;
+use crate::work::allocations::ApplicationSlot;
+use crate::work::asks::{AskSlot, ClassId};
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NextReserved {
+    /// What an attempt of any ask may lead to.
+    Do(Next),
+    /// The reserved node cannot have this class now; other nodes are its next chance.
+    PassOver(ClassId),
+    /// The ask did not fit its quotas for too long: its reservation ends.
+    GiveUp(AskSlot),
+}
+
+/// Decides what is to be done next for the asks of an application that have a node reserved;
+/// changes nothing.
+pub fn next(
+    attempt: &Attempt<'_>,
+    application: ApplicationSlot,
+    patience: &Patience,
+    now_ns: i64,
+) -> NextReserved {
+    let at_reserved = attempt.asks.first_at_reserved(attempt.view);
+    let first = at_reserved.or_else(|| attempt.asks.first_beside_reserved(attempt.view));
+    let Some((class, ask)) = first else {
+        return NextReserved::Do(Next::Decline(attempt.view.epoch()));
+    };
+    let park = |obstacle| NextReserved::Do(Next::Park(Parking { class, ask, obstacle }));
+    let reservation = attempt.books.reservations.of(Reserver { application, ask });
+    if let Some(obstacle) = attempt.over_quota(class) {
+        let waited = reservation.is_some_and(|it| it.has_waited(now_ns, patience.wait_timeout));
+        return if waited { NextReserved::GiveUp(ask) } else { park(obstacle) };
+    }
+    let is_required = attempt.asks.ask(ask).required_node.is_some();
+    if at_reserved.is_some() {
+        let node = reservation.map(|reservation| reservation.node);
+        return match node.filter(|node| attempt.may_use_reserved(ask, *node)) {
+            Some(node) => NextReserved::Do(Next::Place(attempt.to_reserved(ask, node))),
+            None if is_required => park(attempt.why_not_reserved(ask)),
+            None => NextReserved::PassOver(class),
+        };
+    }
+    if is_required {
+        return park(attempt.why_not_reserved(ask));
+    }
+    match attempt.node_for(ask) {
+        Ok(candidate) => NextReserved::Do(Next::Place(candidate)),
+        Err(Obstacle::NoNode) => park(attempt.why_not_reserved(ask)),
+        Err(obstacle) => park(obstacle),
+    }
+}
+
+impl Attempt<'_> {
+    /// Whether an ask may be placed on the node that it has reserved: that takes new allocations,
+    /// or the ask requires it; it has room; and it has not refused the ask.
+    fn may_use_reserved(&self, slot: AskSlot, node: NodeSlot) -> bool {
+        let (ask, nodes) = (self.asks.ask(slot), &self.books.nodes);
+        let (request, id) = (ask.request(), nodes.id(node));
+        (request.required.is_some() || nodes.is_open(node))
+            && nodes.has_room(node, request.resources)
+            && !request.passes_over(id)
+            && !self.was_refused_there(slot, id)
+    }
+
+    fn was_refused_there(&self, slot: AskSlot, node: &str) -> bool {
+        let ask = self.asks.ask(slot);
+        let by_answer = self.trying(slot).is_some_and(|trying| trying.refused().contains(node));
+        ask.is_refused_at_reserved() || by_answer
+    }
+
+    fn to_reserved(&self, ask: AskSlot, node: NodeSlot) -> Candidate {
+        let is_continued = self.trying(ask).is_some();
+        Candidate { ask, node, alternatives: Vec::new(), is_continued }
+    }
+
+    /// What keeps an ask waiting whose reserved node cannot have it, and no other can.
+    fn why_not_reserved(&self, slot: AskSlot) -> Obstacle {
+        let ask = self.asks.ask(slot);
+        let is_refused = ask.is_refused_at_reserved() || self.trying(slot).is_some();
+        match (is_refused, &ask.required_node) {
+            (true, _) => Obstacle::Refused,
+            (false, Some(_)) => Obstacle::RequiredNode,
+            (false, None) => Obstacle::NoNode,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,412 @@
+//! Nodes that asks of this application have reserved: `docs/scheduling.md#reservations`.
+//!
+//! Which ask reserves which node, and what becomes of it, is decided by rules
+//! ([`monoceros_rules::decide::reservations`], [`monoceros_rules::decide::at_reserved`]); here it is
+//! carried out. An ask that found no node, and is old enough, reserves one within the offer that it
+//! found none with; the RM is asked first whether it may, unless the ask requires the node. Where
+//! the RM is asked by questions, the ask waits as if it could reserve none until the answer comes.
+//!
+//! # Invariants
+//! * An ask is marked as reserved exactly while the books have a reservation of it. Where another
+//!   ends it (the node leaves, an ask requires it), this application is visited before anything
+//!   else is decided.
+//! * One deadline is armed for the next ask that will be old enough, however many there are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use monoceros_rules::audit::Decision;
+use monoceros_rules::decide::at_reserved::{self, NextReserved};
+use monoceros_rules::decide::attempt::Next;
+use monoceros_rules::decide::reservations::{self, Claim, End, Reservation, Reserver};
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::order::waits::{Phase, WaitSet};
+use monoceros_rules::work::asks::{AskSlot, ClassId};
+
+use super::ops::VisitEffects;
+use super::{Application, Blocked};
+use crate::api::predicates::{PredicateQuestion, QuestionId};
+use crate::events::{Event, EventKind};
+use crate::step::{Alarm, Baton, ClaimAnswer, Notice, Placement};
+
+/// What was decided about a node to be reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claimed {
+    /// None is reserved.
+    Nothing,
+    /// The RM is asked whether one may be.
+    Asked,
+    /// One is. With it the application has its place among those that run.
+    Made { is_first_place: bool },
+}
+
+/// A decision that the RM does not hear of.
+#[derive(Clone, Copy)]
+enum Silent {
+    Reserves,
+    GivesUp,
+}
+
+impl Application {
+    fn reserver(&self, ask: AskSlot) -> Reserver {
+        Reserver { application: self.slot, ask }
+    }
+
+    /// Tries asks that have a node reserved, one after the other, until there is a node to ask, or
+    /// gives the offer back.
+    pub(super) fn place_reserved(&mut self, mut baton: Box<Baton>) {
+        self.set_blocked(Blocked::default(), &mut baton);
+        loop {
+            let (patience, now_ns) = (baton.patience, baton.now_ns);
+            let next = self.attempt(&baton, |attempt| {
+                at_reserved::next(attempt, self.slot, &patience, now_ns)
+            });
+            match next {
+                NextReserved::Do(Next::Place(candidate)) => return self.send(baton, candidate),
+                NextReserved::Do(Next::Park(parking)) => {
+                    self.park(&parking, &mut baton);
+                }
+                NextReserved::PassOver(class) => self.book.asks.pass_over_reserved(class),
+                NextReserved::GiveUp(slot) => {
+                    if let Some(node) = self.reserved_node(slot, &baton) {
+                        self.note_silent(slot, node, Silent::GivesUp, &mut baton);
+                    }
+                    baton.unreserve(self.reserver(slot), End::TimedOut);
+                    break;
+                }
+                NextReserved::Do(Next::Decline(at)) => {
+                    self.declined.note(Phase::Reserved, at);
+                    break;
+                }
+                NextReserved::Do(Next::BackOff(_)) => break,
+            }
+        }
+        self.rise(baton);
+    }
+
+    /// Whether the placement is at the node that its ask has reserved.
+    pub(super) fn is_at_reserved(&self, placement: &Placement, baton: &Baton) -> bool {
+        self.reserved_node(placement.ask, baton) == Some(placement.node)
+    }
+
+    /// The reserved node of an ask has refused it: others are next, after the reserved nodes of
+    /// other asks.
+    pub(super) fn refused_at_reserved(&mut self, mut baton: Box<Baton>, placement: Placement) {
+        let slot = placement.ask;
+        baton.books.allocations.remove(placement.allocation);
+        let ask = self.book.asks.ask_mut(slot);
+        ask.attempted = true;
+        ask.refuse_at_reserved();
+        ask.refusals_mut().reasons = placement.refusals;
+        if let Some(class) = self.book.asks.class_of(slot) {
+            self.book.asks.pass_over_reserved(class);
+        }
+        self.go_on_undecided(baton);
+    }
+
+    /// An ask found no node: it reserves one, or waits as its class does until it may.
+    pub(super) fn claim(
+        &mut self,
+        class: ClassId,
+        slot: AskSlot,
+        waits: WaitSet,
+        baton: &mut Baton,
+    ) -> Claimed {
+        self.displace(slot, baton);
+        let ask = self.book.asks.ask(slot);
+        let claim = reservations::claim(ask, &baton.books, &baton.patience, baton.now_ns);
+        let node = match claim {
+            Claim::Node(node) => node,
+            Claim::NotBefore(at_ns) => {
+                self.wait_for_age(at_ns, baton);
+                self.book.asks.set_waits(class, waits);
+                return Claimed::Nothing;
+            }
+            Claim::WhenThereIsOne => {
+                self.book.asks.set_waits(class, waits.or_to_reserve());
+                return Claimed::Nothing;
+            }
+            Claim::Never => {
+                self.book.asks.set_waits(class, waits);
+                return Claimed::Nothing;
+            }
+        };
+        if ask.required_node.is_none() {
+            if baton.offer.asks_later {
+                self.ask_to_reserve(slot, node, waits, baton);
+                return Claimed::Asked;
+            }
+            if !self.may_reserve(slot, node, baton) {
+                self.park_unclaimed(slot, waits, baton);
+                return Claimed::Nothing;
+            }
+        }
+        self.note_silent(slot, node, Silent::Reserves, baton);
+        let may_run_soon = self.book.may_run_soon();
+        self.reserve(slot, node, waits, baton);
+        self.counts_as_running(baton);
+        Claimed::Made { is_first_place: self.book.may_run_soon() && !may_run_soon }
+    }
+
+    /// Ends the reservation of the node that this ask requires, if an ask has it that may go
+    /// elsewhere.
+    pub(super) fn displace(&self, slot: AskSlot, baton: &mut Baton) {
+        let displaced = reservations::displaced_by(self.book.asks.ask(slot), &baton.books);
+        if let Some(who) = displaced {
+            baton.unreserve(who, End::Displaced);
+        }
+    }
+
+    /// Whether an RM in this process lets the ask reserve the node.
+    fn may_reserve(&self, slot: AskSlot, node: NodeSlot, baton: &mut Baton) -> bool {
+        let key = Arc::clone(&self.book.asks.ask(slot).key);
+        let id = Arc::clone(baton.books.nodes.id(node));
+        crate::node::may_be_reserved(&key, &id, baton)
+    }
+
+    /// The node that an ask was to reserve refused that: it waits alone, and is tried again after a
+    /// while.
+    fn park_unclaimed(&mut self, slot: AskSlot, waits: WaitSet, baton: &mut Baton) {
+        // An ask that rests is alone in its class already, and its deadline is armed.
+        if !self.book.asks.ask(slot).is_resting() {
+            self.book.asks.single_out(slot, waits);
+            baton.directory.refused.insert(self.slot);
+            self.arm_retry(slot, baton);
+        }
+        self.book.asks.ask_mut(slot).forbid_to_reserve();
+    }
+
+    /// An ask has this node reserved from now on, and waits for this beside it.
+    fn reserve(&mut self, slot: AskSlot, node: NodeSlot, waits: WaitSet, baton: &mut Baton) {
+        let spec = Arc::clone(&self.book.asks.ask(slot).spec);
+        let id = Arc::clone(baton.books.nodes.id(node));
+        tracing::debug!(application = %self.book.id, ask = %spec.key, node = %id, "node reserved");
+        let event = |at| Event::of(EventKind::NodeReserved, &id, at);
+        baton.happens(|at| event(at).referring(&spec.key).amount(&spec.resources));
+        let reservation = Reservation { node, spec, since_ns: baton.now_ns };
+        let who = self.reserver(slot);
+        let books = &mut baton.books;
+        books.reservations.make(&mut books.nodes, who, reservation);
+        if books.reservations.watch() {
+            baton.alarms.push((after(baton.patience.wait_timeout), Alarm::ReservationsWaited));
+        }
+        self.book.asks.reserve(slot, waits);
+    }
+
+    /// Goes on after a reservation was made in an offer, or asked for.
+    pub(super) fn go_on_claimed(&mut self, mut baton: Box<Baton>, claimed: Claimed) {
+        baton.offer.decided += 1;
+        let starting = i64::from(claimed == Claimed::Made { is_first_place: true });
+        let priority = self.book.asks.priority();
+        self.go_on(baton, priority, &LedgerDelta { starting, ..LedgerDelta::default() });
+    }
+
+    /// Notes a decision that the RM does not hear of, for the full search of tests.
+    fn note_silent(&self, slot: AskSlot, node: NodeSlot, what: Silent, baton: &mut Baton) {
+        let node = Arc::clone(baton.books.nodes.id(node));
+        let key = Arc::clone(&self.book.asks.ask(slot).key);
+        let application = Arc::clone(&self.book.id);
+        baton.offer.silent = Some(match what {
+            Silent::Reserves => Decision::Reserve { application, key, node },
+            Silent::GivesUp => Decision::GiveUp { application, key, node },
+        });
+    }
+
+    /// The node that an ask has reserved.
+    fn reserved_node(&self, slot: AskSlot, baton: &Baton) -> Option<NodeSlot> {
+        Some(baton.books.reservations.of(self.reserver(slot))?.node)
+    }
+
+    /// Ends the reservation of an ask, if it has one.
+    pub(super) fn end_reservation(&mut self, slot: AskSlot, why: End, baton: &mut Baton) {
+        if self.book.asks.ask(slot).is_reserved() {
+            baton.end_reservation(self.reserver(slot), why);
+            self.book.asks.unreserve(slot);
+        }
+    }
+
+    /// An ask wants something else now: its reservation ends where it does not fit any more.
+    pub(super) fn review_reservation(&mut self, slot: AskSlot, baton: &mut Baton) {
+        let (who, spec) = (self.reserver(slot), Arc::clone(&self.book.asks.ask(slot).spec));
+        let books = &mut baton.books;
+        if !books.reservations.keep(&books.nodes, who, &spec) {
+            self.end_reservation(slot, End::Changed, baton);
+        }
+    }
+
+    /// The reservation of the ask with this key was ended by others.
+    pub(super) fn unreserved(&mut self, key: &str, effects: &mut VisitEffects) {
+        if let Some(slot) = self.book.asks.slot_of(key) {
+            effects.touched |= self.book.asks.unreserve(slot);
+        }
+    }
+
+    /// The reservation of an ask may have waited too long for quota: that is found out by the next
+    /// offer.
+    pub(super) fn reservation_waited(&mut self, key: &str, effects: &mut VisitEffects) {
+        if let Some(slot) = self.book.asks.slot_of(key) {
+            effects.touched |= self.book.asks.wake_at_reserved(slot);
+        }
+    }
+
+    /// A node changed, or got something back (`by_return`) that was held for a placement which was
+    /// never settled: those asks look at it again that have it reserved. An ask that it refused with
+    /// that room in hand does not.
+    pub(super) fn wake_at_reserved(
+        &mut self,
+        node: &str,
+        by_return: bool,
+        baton: &Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let books = &baton.books;
+        let Some(node) = books.nodes.slot_of(node) else { return };
+        for (who, _) in books.reservations.on_node(node) {
+            if who.application != self.slot {
+                continue;
+            }
+            let ask = self.book.asks.ask_mut(who.ask);
+            if !by_return {
+                ask.refresh();
+            } else if ask.is_resting() {
+                continue;
+            }
+            effects.touched |= self.book.asks.wake_at_reserved(who.ask);
+        }
+    }
+}
+
+/// When asks that found no node become old enough to reserve one.
+pub(super) struct Aging {
+    /// When the one deadline is over that is armed, ns since the epoch.
+    deadline_ns: Option<i64>,
+    /// What was created up to then was old enough when it was looked at last, ns since the epoch.
+    reached_ns: i64,
+}
+
+impl Default for Aging {
+    fn default() -> Self {
+        Self { deadline_ns: None, reached_ns: i64::MIN }
+    }
+}
+
+impl Aging {
+    /// When the one deadline is over that is armed, ns since the epoch.
+    pub(super) fn deadline_ns(&self) -> Option<i64> {
+        self.deadline_ns
+    }
+}
+
+/// Asks that are too young.
+impl Application {
+    /// An ask will be old enough from then on: the one deadline is no later.
+    fn wait_for_age(&mut self, at_ns: i64, baton: &mut Baton) {
+        if self.aging.deadline_ns.is_some_and(|armed| armed <= at_ns) {
+            return;
+        }
+        self.aging.deadline_ns = Some(at_ns);
+        let wait_ns = u64::try_from(at_ns.saturating_sub(baton.now_ns)).unwrap_or(0);
+        let (application, id) = (self.slot, Arc::clone(&self.book.id));
+        let alarm = Alarm::OldEnough { application, id, at_ns };
+        baton.alarms.push((Duration::from_nanos(wait_ns), alarm));
+    }
+
+    /// A deadline is over: asks that are old enough now are tried again.
+    pub(super) fn old_enough(&mut self, at_ns: i64, baton: &mut Baton, effects: &mut VisitEffects) {
+        let Some(delay) = baton.patience.delay else { return };
+        if self.aging.deadline_ns != Some(at_ns) {
+            return;
+        }
+        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+        let until_ns = baton.now_ns.saturating_sub(delay_ns).saturating_sub(1);
+        let after_ns = std::mem::replace(&mut self.aging.reached_ns, until_ns);
+        self.aging.deadline_ns = None;
+        let (any, next) = self.book.asks.wake_old(after_ns, until_ns);
+        effects.touched |= any;
+        if let Some(created_ns) = next {
+            self.wait_for_age(created_ns.saturating_add(delay_ns).saturating_add(1), baton);
+        }
+    }
+}
+
+/// Questions whether an ask may reserve a node, where they are answered later.
+impl Application {
+    fn ask_to_reserve(&mut self, slot: AskSlot, node: NodeSlot, waits: WaitSet, baton: &mut Baton) {
+        let id = Arc::clone(baton.books.nodes.id(node));
+        let number = baton.books.unsettled.ask_to_reserve(self.slot, slot, Arc::clone(&id));
+        self.book.asks.set_apart(slot, waits);
+        let ask = self.book.asks.ask_mut(slot);
+        ask.refusals_mut().claim = Some(number);
+        baton.tally.asked();
+        tracing::debug!(application = %self.book.id, ask = %ask.key, question = number, node = %id,
+            "asked whether the node may be reserved");
+        baton.notices.push(Notice::Asked(Box::new(PredicateQuestion {
+            id: QuestionId(number),
+            application: Arc::clone(&self.book.id),
+            key: Arc::clone(&ask.key),
+            nodes: vec![id],
+            allocate: false,
+            answers: baton.answers.clone(),
+        })));
+    }
+
+    /// Takes back the question whether an ask may reserve a node, if one is open.
+    pub(super) fn cancel_claim(&mut self, slot: AskSlot, baton: &mut Baton) {
+        let ask = self.book.asks.ask_mut(slot);
+        if ask.refusals().is_none_or(|refusals| refusals.claim.is_none()) {
+            return;
+        }
+        if let Some(number) = ask.refusals_mut().claim.take() {
+            baton.books.unsettled.take_claim(number);
+            Self::tell_cancelled(number, baton);
+        }
+    }
+
+    /// The question whether an ask may reserve a node was answered.
+    pub(super) fn claimed(
+        &mut self,
+        number: u64,
+        answer: ClaimAnswer,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(claim) = baton.books.unsettled.take_claim(number) else { return };
+        let slot = claim.ask;
+        self.book.asks.ask_mut(slot).refusals_mut().claim = None;
+        let Some(class) = self.book.asks.class_of(slot) else { return };
+        effects.touched = true;
+        let is_lost = answer == ClaimAnswer::None;
+        match answer {
+            ClaimAnswer::Cancelled => Self::tell_cancelled(number, baton),
+            _ => baton.books.unsettled.window.answered(is_lost),
+        }
+        match answer {
+            ClaimAnswer::Passed => baton.tally.predicate_passed(false),
+            ClaimAnswer::Refused => baton.tally.predicate_failed(),
+            ClaimAnswer::None => baton.tally.predicate_unanswered(),
+            ClaimAnswer::Cancelled => {}
+        }
+        let waits = self.book.asks.waits_of(class);
+        if answer == ClaimAnswer::Refused {
+            self.park_unclaimed(slot, waits, baton);
+            return;
+        }
+        let books = &baton.books;
+        let spec = &self.book.asks.ask(slot).spec;
+        let node = books.nodes.slot_of(&claim.node).filter(|node| {
+            answer == ClaimAnswer::Passed
+                && books.nodes.is_open(*node)
+                && books.reservations.may_reserve(&books.nodes, *node, spec)
+        });
+        match node {
+            Some(node) => self.reserve(slot, node, waits, baton),
+            None => self.book.asks.set_waits(class, WaitSet::Due),
+        }
+    }
+}
+
+/// For how long to wait so that more than this has passed.
+fn after(time: Duration) -> Duration {
+    time.saturating_add(Duration::from_nanos(1))
+}
