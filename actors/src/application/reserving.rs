@@ -191,7 +191,7 @@ impl Application {
         if books.reservations.watch() {
             baton.alarms.push((after(baton.patience.wait_timeout), Alarm::ReservationsWaited));
         }
-        self.book.asks.reserve(slot, waits);
+        self.book.asks.reserve(slot, node, waits);
     }
 
     /// Goes on after a reservation was made in an offer, or asked for.
@@ -387,7 +387,7 @@ impl Application {
             ClaimAnswer::None => baton.tally.predicate_unanswered(),
             ClaimAnswer::Cancelled => {}
         }
-        let waits = self.book.asks.waits_of(class);
+        let waits = self.book.asks.waits_of(class).clone();
         if answer == ClaimAnswer::Refused {
             self.park_unclaimed(slot, waits, baton);
             return;

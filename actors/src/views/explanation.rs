@@ -140,6 +140,7 @@ fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>, is_refused: bool) 
         total: number(lacks.nodes),
         closed: number(lacks.closed),
         too_small: number(lacks.too_small),
+        reserved: number(lacks.reserved),
         no_room: no_room.map(|(name, nodes)| (name.to_string(), number(*nodes))).collect(),
         predicates: texts,
         ..NodeCounts::default()

@@ -91,8 +91,8 @@ pub(crate) enum Answer {
 /// What predicates answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Predicates {
-    /// By key and node; `*` is any. A key `reserve:KEY` is for reservations alone, which are
-    /// otherwise answered as the key itself.
+    /// By key and node; `*` is any. A key `reserve:KEY` is for reservations alone, `allocate:KEY` for
+    /// all else.
     pub(crate) said: BTreeMap<(String, String), Answer>,
     /// Of a hundred pairs, and which.
     pub(crate) some: Option<(u8, u64)>,
@@ -174,11 +174,9 @@ impl ResourceManagerCallback for Ear {
 
     fn predicates(&self, args: &si::PredicatesArgs) -> Result<(), String> {
         let (key, node) = (&args.allocation_key, &args.node_id);
-        let of_reservation = || {
-            let said = &self.predicates().said;
-            said.get(&(format!("reserve:{key}"), node.clone())).copied()
-        };
-        let answer = (!args.allocate).then(of_reservation).flatten();
+        let kind = if args.allocate { "allocate" } else { "reserve" };
+        let of_kind = (format!("{kind}:{key}"), node.clone());
+        let answer = self.predicates().said.get(&of_kind).copied();
         let answer = answer.or_else(|| self.predicates().answer(key, node));
         match answer {
             None => Ok(()),

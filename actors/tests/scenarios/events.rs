@@ -392,8 +392,39 @@ fn a_request_over_its_quota_is_told_once_until_it_fits() {
 }
 
 #[test]
+fn a_node_that_is_reserved_and_given_back_is_told_with_the_request_that_reserved_it() {
+    let before = "
+        node n1 vcore=4
+        node n2 vcore=9 drained
+        app a1 in root.default
+        exists a1 e1 on n1 vcore=3
+        ask a1 k1 vcore=1
+    ";
+    check(
+        before,
+        "
+        ask a1 k2 vcore=2 created=1
+        release a1 uuid=e1
+        ",
+        &expect![[r#"
+            APP a1 ADD APP_REQUEST of k2 vcore=2
+            NODE n1 ADD NODE_RESERVATION of k2 vcore=2
+            USERGROUP ada REMOVE UG_USER_RESOURCE of root.default vcore=3
+            APP a1 REMOVE ALLOC_CANCEL of e1 vcore=3
+            NODE n1 REMOVE NODE_ALLOC of e1 vcore=3
+            APP a1 REMOVE REQUEST_CANCEL of e1 vcore=3
+            NODE n1 REMOVE NODE_RESERVATION of k2 vcore=2
+            NODE n1 ADD NODE_ALLOC of k2 vcore=2
+            USERGROUP ada ADD UG_USER_RESOURCE of root.default vcore=2
+            APP a1 ADD APP_ALLOC of k2 vcore=2
+        "#]],
+    );
+}
+
+#[test]
 fn refusals_are_told_with_their_counts_and_not_again_for_15_seconds() {
     let before = "
+        reservations never 60s
         node n1 vcore=4
         node n2 vcore=4
         app a1 in root.default

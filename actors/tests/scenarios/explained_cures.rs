@@ -246,6 +246,7 @@ async fn cured(steps: &[Step], pick: usize) -> Result<Outcome, String> {
             Outcome::Placed
         }
         _ if !new.is_empty() => Outcome::TakenByOthers,
+        Ok(rest) if rest.iter().any(|class| class.nodes.reserved > 0) => Outcome::TakenByOthers,
         Ok(rest) if may_be_unforeseen(steps) && is_unforeseen(&rest) => Outcome::Unforeseen,
         Ok(rest) => return Err(format!("the cure did not help: {class:#?}\nbecame {rest:#?}")),
         Err(error) => return Err(error.to_string()),

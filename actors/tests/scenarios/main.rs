@@ -51,6 +51,7 @@ mod refused_applications;
 mod refused_asks;
 mod refused_nodes;
 mod releases;
+mod reservations;
 mod run_limit;
 mod scale_up;
 mod scheduling;

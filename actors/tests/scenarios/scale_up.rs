@@ -129,6 +129,27 @@ fn a_request_that_fits_its_queue_and_no_node_is_told_once_after_a_second() {
 }
 
 #[test]
+fn a_request_that_has_a_node_reserved_is_told_once_like_any_other() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        world.say("node n1 vcore=2\napp a1 in root.default\nexists a1 e1 on n1 vcore=1").await;
+        world.say("node n2 vcore=8 drained\nask a1 k1 vcore=2 created=1").await;
+        world.say("ask a1 k2 vcore=2 node=n1").await;
+        let nodes = world.scheduler.nodes("[rm]default").await.unwrap();
+        assert_eq!(nodes[0].reservations, ["k2"], "it took the node from k1");
+        assert_eq!(world.heard(1).await, ["a1/k1"], "the other one may use no other node");
+        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.outstanding(9).await, ["a1/k1 x1"]);
+        world.say("release a1 uuid=e1").await;
+        let nodes = world.scheduler.nodes("[rm]default").await.unwrap();
+        assert_eq!(nodes[0].reservations, ["k1"], "k2 runs there");
+        assert_eq!(world.heard(60).await, NOTHING);
+        assert_eq!(world.outstanding(9).await, ["a1/k1 x1"], "more machines would still help");
+    });
+}
+
+#[test]
 fn a_quota_is_not_mended_by_machines_and_is_shared_by_what_is_counted() {
     in_virtual_time(async {
         let world =

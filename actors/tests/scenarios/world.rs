@@ -10,7 +10,7 @@ use std::time::Duration;
 use expect_test::Expect;
 use monoceros_actors::snapshot::{AllocationSnapshot, QueueSnapshot, UsageSnapshot};
 use monoceros_actors::{
-    ObjectState, ResourceManagerCallback, Scheduler, SchedulerHandle, UpdateError,
+    ObjectState, ResourceManagerCallback, Scheduler, SchedulerBuilder, SchedulerHandle, UpdateError,
 };
 use monoceros_config as config;
 use monoceros_config::reload::{self, StandingQueue};
@@ -175,16 +175,19 @@ pub(crate) struct World {
     how: How,
 }
 
+fn builder(how: How) -> SchedulerBuilder {
+    let builder = Scheduler::builder().epoch_ns(BEGIN_S * 1_000_000_000);
+    match how {
+        How::Plain | How::Later(_) => builder,
+        How::OneAtATime => builder.decisions_per_trip(1),
+        How::Watched | How::Dice(_) => builder.compare_with_full_search(),
+    }
+}
+
 impl World {
     pub(crate) fn new(how: How) -> Self {
-        let builder = Scheduler::builder().epoch_ns(BEGIN_S * 1_000_000_000);
-        let builder = match how {
-            How::Plain | How::Later(_) => builder,
-            How::OneAtATime => builder.decisions_per_trip(1),
-            How::Watched | How::Dice(_) => builder.compare_with_full_search(),
-        };
         Self {
-            scheduler: builder.start_local().unwrap(),
+            scheduler: builder(how).start_local().unwrap(),
             sides: BTreeMap::new(),
             present: "rm".to_owned(),
             order: None,
@@ -238,6 +241,12 @@ impl World {
             Step::Allow { key, node } => self.answer(key, node, None).await,
             Step::RefuseSome { percent, seed } => {
                 self.side().await.ear.predicates().some = Some((*percent, *seed));
+            }
+            Step::Reservations { delay, timeout } => {
+                assert!(self.sides.is_empty(), "`{step}` comes before anything else");
+                let builder = builder(self.how).reservation_delay(*delay);
+                let scheduler = builder.reservation_wait_timeout(*timeout).start_local().unwrap();
+                std::mem::replace(&mut self.scheduler, scheduler).shutdown().await;
             }
             Step::Wait(time) => {
                 tokio::time::sleep(*time).await;
@@ -519,8 +528,12 @@ impl World {
                     let closed = if node.schedulable { "" } else { " closed" };
                     let (total, used) = (words(&node.capacity), words(&node.allocated));
                     let (occupied, left) = (words(&node.occupied), words(&node.available));
+                    let reserved = match &*node.reservations.join(", ") {
+                        "" => String::new(),
+                        keys => format!(", reserved for [{keys}]"),
+                    };
                     self.note(&format!(
-                        "{}{closed}: total {total}, used {used}, occupied {occupied}, left {left}",
+                        "{}{closed}: total {total}, used {used}, occupied {occupied}, left {left}{reserved}",
                         node.node_id
                     ));
                 }

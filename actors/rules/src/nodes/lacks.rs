@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{IndexedNode, NodeIndex, NodeRequest};
+use super::{IndexedNode, NodeIndex, NodeRequest, NodeSlot};
 use crate::values::readable::title;
 
 /// Why no node holds a request. A node counts once, for the first of these that keeps it out; one
@@ -35,7 +35,13 @@ pub struct NodeLacks {
 
 impl NodeLacks {
     /// Counts a node; `short` has a number for each resource of the request.
-    fn count(&mut self, node: &IndexedNode, request: &NodeRequest<'_>, short: &mut [usize]) {
+    fn count(
+        &mut self,
+        slot: NodeSlot,
+        node: &IndexedNode,
+        request: &NodeRequest<'_>,
+        short: &mut [usize],
+    ) {
         if request.required.is_some_and(|required| *required != *node.id) {
             return;
         }
@@ -44,7 +50,7 @@ impl NodeLacks {
             self.closed += 1;
         } else if !node.total.holds(request.resources) {
             self.too_small += 1;
-        } else if node.reserved && request.required.is_none() {
+        } else if node.reserved && request.required.is_none() && request.own != Some(slot) {
             self.reserved += 1;
         } else if request.is_refused_by(&node.id) {
             self.refused += 1;
@@ -74,9 +80,9 @@ impl NodeIndex {
         let none = |request: &NodeRequest<'_>| vec![0_usize; request.resources.entries().len()];
         let mut counted: Vec<_> =
             requests.iter().map(|request| (NodeLacks::default(), none(request))).collect();
-        for (_, node) in self.nodes.iter() {
+        for (slot, node) in self.nodes.iter() {
             for ((lacks, short), request) in counted.iter_mut().zip(requests) {
-                lacks.count(node, request, short);
+                lacks.count(slot, node, request, short);
             }
         }
         let named = counted.into_iter().zip(requests).map(|((mut lacks, short), request)| {

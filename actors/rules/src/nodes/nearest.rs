@@ -40,7 +40,10 @@ impl NodeIndex {
                     |room| room.least_missing(request.resources).map(ordered_bits),
                     |_, slot, room| room.is_open().then(|| of_entry(*slot)).flatten(),
                 );
-                *least?.2
+                let own = request.own.and_then(|own| Some((of_entry(own)?, own)));
+                let least = least.map(|(share, _, slot, _)| (share, *slot)).into_iter();
+                // Of two that are as near, the one that is reserved for it.
+                own.into_iter().chain(least).min_by_key(|(share, _)| *share)?.1
             }
         };
         let node = self.entry(slot);

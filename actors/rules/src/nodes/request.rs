@@ -10,6 +10,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
+use super::NodeSlot;
 use crate::values::resources::Resources;
 
 /// A node that an ask may not use until a deadline.
@@ -28,6 +29,9 @@ pub struct NodeRequest<'a> {
     pub resources: &'a Resources,
     /// The only node that may be used, be it open or not.
     pub required: Option<&'a str>,
+    /// The node that the ask has reserved. Searches pass it over all the same: it is asked for by
+    /// its slot.
+    pub own: Option<NodeSlot>,
     /// Nodes that refused the ask since it began to ask them.
     pub refused: Option<&'a FxHashSet<Arc<str>>>,
     /// Nodes that the ask may not use for a while.
@@ -37,7 +41,7 @@ pub struct NodeRequest<'a> {
 impl<'a> NodeRequest<'a> {
     /// A request for this much on any node.
     pub fn of(resources: &'a Resources) -> Self {
-        Self { resources, required: None, refused: None, excluded: &[] }
+        Self { resources, required: None, own: None, refused: None, excluded: &[] }
     }
 
     /// The same, but for nodes that refused.

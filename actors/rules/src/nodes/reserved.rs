@@ -13,7 +13,7 @@
 //! there for a reservation. It came or was opened, was given back, or became larger in total.
 //! Vacancies are growths, too, and have their numbers; whether a node has room plays no part.
 
-use super::{LOOKED_AT, NodeIndex, NodeSlot};
+use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
@@ -59,6 +59,14 @@ impl NodeIndex {
     /// Whether searches that do not name the node may find it: it is open and not reserved.
     pub fn is_open_to_all(&self, slot: NodeSlot) -> bool {
         self.entry(slot).is_open_to_all()
+    }
+
+    /// Whether the node that the request has reserved takes it now.
+    pub fn own_holds(&self, request: &NodeRequest<'_>) -> bool {
+        request.own.is_some_and(|own| {
+            let node = self.entry(own);
+            node.open && node.has_room(request.resources) && !request.passes_over(&node.id)
+        })
     }
 
     /// Whether the node holds the ask in total and in what it has available, be it open or not,

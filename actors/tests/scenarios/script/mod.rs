@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! order binpacking vcore=4                                 the node order, before anything else
+//! reservations never 60s                                   or after an age; and how long they wait
 //! queue root.a max vcore=4 guaranteed vcore=1 maxapps=2 prop application.sort.policy=fair
 //! queue root.b limit users=ada,* vcore=4 apps=2 limit groups=dev vcore=8
 //! node  n1 vcore=4 memory=10 occupied vcore=1 attr ready=false holds a1/k9 vcore=1
@@ -247,6 +248,12 @@ pub(crate) enum Step {
     },
     /// The RM repeats one of its confirmations.
     ConfirmAgain(usize),
+    /// Before anything else: how old an ask has to be before it reserves a node (`None`: it never
+    /// does), and when a reservation is given up that cannot be used.
+    Reservations {
+        delay: Option<Duration>,
+        timeout: Duration,
+    },
     /// The predicate says no; `*` is any ask or node.
     Refuse {
         key: String,

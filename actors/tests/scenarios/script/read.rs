@@ -133,6 +133,10 @@ fn step(line: &str) -> Step {
             let (percent, seed) = (words.next(), words.next());
             Step::RefuseSome { percent: words.number(percent), seed: words.number(seed) }
         }
+        "reservations" => {
+            let delay = if words.takes("never") { None } else { Some(duration(&mut words)) };
+            Step::Reservations { delay, timeout: duration(&mut words) }
+        }
         "wait" => Step::Wait(duration(&mut words)),
         "settle" => Step::Settle,
         "quiet" => Step::Quiet,

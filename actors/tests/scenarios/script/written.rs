@@ -217,6 +217,12 @@ impl fmt::Display for Step {
             Self::Waver { key, node } => write!(f, "waver {key} {node}"),
             Self::Allow { key, node } => write!(f, "allow {key} {node}"),
             Self::RefuseSome { percent, seed } => write!(f, "refuse-some {percent} {seed}"),
+            Self::Reservations { delay: None, timeout } => {
+                write!(f, "reservations never {}ms", timeout.as_millis())
+            }
+            Self::Reservations { delay: Some(delay), timeout } => {
+                write!(f, "reservations {}ms {}ms", delay.as_millis(), timeout.as_millis())
+            }
             Self::Wait(time) => write!(f, "wait {}ms", time.as_millis()),
             Self::Settle => f.write_str("settle"),
             Self::Quiet => f.write_str("quiet"),

@@ -65,7 +65,7 @@ impl World {
         let Books { nodes, reservations, .. } = &mut self.books;
         reservations.make(nodes, who, Reservation { node, spec, since_ns });
         let waits = self.with(|it| Obstacle::NoNode.waits(&it.asks.ask(ask).spec, it.view));
-        self.asks.reserve(ask, waits);
+        self.asks.reserve(ask, node, waits);
         ask
     }
 
@@ -219,7 +219,8 @@ fn an_ask_reserves_when_it_is_old_enough_and_there_is_a_node_for_it() {
         world.books.nodes.set_open(node, false);
     }
     assert_eq!(claims(&world, &patience, 51), Claim::WhenThereIsOne);
-    world.asks.reserve(ask, WaitSet::Nothing);
+    let n1 = world.node("n1");
+    world.asks.reserve(ask, n1, WaitSet::Nothing);
     assert_eq!(claims(&world, &patience, 51), Claim::Never, "it has one");
 }
 

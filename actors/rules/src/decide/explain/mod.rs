@@ -136,7 +136,7 @@ pub fn placeholders(asks: &Asks, gang: Option<&Gang>, ask: &Ask) -> Option<Why> 
 /// [`NodeIndex::lacks`] of its [request](request).
 pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -> Option<Why> {
     let request = request(ask);
-    if index.first(&request).is_some() {
+    if index.first(&request).is_some() || index.own_holds(&request) {
         return is_refused(index, ask, waits).then(|| refused(ask, lacks));
     }
     if let Some(node) = &ask.required_node {

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::failures::FailureLog;
 use super::{AskSpec, ClassId, Shape};
 use crate::decide::predicates::Try;
-use crate::nodes::{Exclusion, NodeRequest};
+use crate::nodes::{Exclusion, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 use crate::work::allocations::AllocationId;
@@ -52,8 +52,8 @@ pub struct Ask {
     pub(super) refusals: Option<Box<Refusals>>,
     /// It has a class of its own, which nobody joins.
     pub(super) is_single: bool,
-    /// It has a node reserved.
-    pub(super) is_reserved: bool,
+    /// The node that it has reserved.
+    pub(super) reserved: Option<NodeSlot>,
     pub(super) class: Option<ClassId>,
 }
 
@@ -114,7 +114,7 @@ impl Ask {
             next_uuid: 1,
             refusals: None,
             is_single: false,
-            is_reserved: false,
+            reserved: None,
             class: None,
         }
     }
@@ -123,6 +123,7 @@ impl Ask {
     pub fn request(&self) -> NodeRequest<'_> {
         let request = NodeRequest {
             required: self.spec.required_node.as_deref(),
+            own: self.reserved,
             ..NodeRequest::of(&self.spec.resources)
         };
         match &self.refusals {
@@ -168,7 +169,7 @@ impl Ask {
 
     /// Whether it has a node reserved.
     pub fn is_reserved(&self) -> bool {
-        self.is_reserved
+        self.reserved.is_some()
     }
 
     /// Whether the node that it has reserved refused it when it was asked last, and nothing has
@@ -235,7 +236,7 @@ impl Ask {
     /// or has one reserved.
     pub(super) fn join_others(&mut self) {
         let is_excluded = self.refusals().is_some_and(|refusals| !refusals.excluded.is_empty());
-        self.is_single = is_excluded || self.is_reserved;
+        self.is_single = is_excluded || self.is_reserved();
     }
 
     /// What is outstanding of it.

@@ -82,7 +82,7 @@ impl Asks {
                 self.members.entry(Arc::clone(group)).or_default().insert(class);
             }
             self.by_shape.insert(shape, class);
-            if self.ask(slot).is_reserved {
+            if self.ask(slot).is_reserved() {
                 self.order.insert(key, class, WaitSet::Nothing);
                 self.reserved.insert(key, class, ReservedWaits::of(WaitSet::Due));
             } else {
@@ -110,7 +110,7 @@ impl Asks {
         }
         let ask = &mut self.table[slot];
         let Some(class) = ask.class.take() else { return };
-        let (was_tried, is_reserved) = (ask.lacks_machines(), ask.is_reserved);
+        let (was_tried, is_reserved) = (ask.lacks_machines(), ask.is_reserved());
         let entry = &mut self.classes[class];
         entry.members.remove(&(ask.created_ns, ask.sequence));
         entry.outstanding -= u64::from(ask.outstanding);

@@ -141,7 +141,7 @@ impl Asks {
     /// Records what became of a class that was tried in vain, or that it must be tried.
     pub fn set_waits(&mut self, class: ClassId, waits: WaitSet) {
         let key = self.class(class).key;
-        if self.ask(self.first_member(class)).is_reserved {
+        if self.ask(self.first_member(class)).is_reserved() {
             self.reserved.set_bound(&key, ReservedWaits::of(waits));
         } else {
             self.order.set_bound(&key, waits);
@@ -355,7 +355,7 @@ impl Asks {
     pub fn drop_if_done(&mut self, slot: AskSlot) {
         if self.table.find(slot).is_some_and(Ask::is_over) {
             let ask = self.table.remove(slot);
-            debug_assert!(!ask.is_reserved, "its reservation ends before it goes");
+            debug_assert!(!ask.is_reserved(), "its reservation ends before it goes");
             self.by_key.remove(&ask.spec.key);
         }
     }
@@ -393,11 +393,11 @@ impl Asks {
     }
 
     /// What a class waits for; of one with a reserved node, beside that.
-    pub fn waits_of(&self, class: ClassId) -> WaitSet {
+    pub fn waits_of(&self, class: ClassId) -> &WaitSet {
         let key = self.class(class).key;
         let reserved = self.reserved.get(&key).map(|(_, waits)| waits.elsewhere());
         let waits = reserved.or_else(|| self.order.get(&key).map(|(_, waits)| waits));
-        waits.cloned().unwrap_or_default()
+        waits.unwrap_or(&WaitSet::Nothing)
     }
 
     /// Gives an ask a class of its own, in the state given.

@@ -65,7 +65,7 @@ impl Asks {
         keys: usize,
     ) -> impl Iterator<Item = PendingClass<'_>> {
         let classes = self.order.iter_behind(offset).zip(offset..);
-        classes.map(move |((_, class, waits), at)| self.pending_class(at, *class, waits, keys))
+        classes.map(move |((_, class, _), at)| self.pending_class(at, *class, keys))
     }
 
     /// The class of an ask, with at most `keys` keys, of which the ask's own is the first; none
@@ -73,8 +73,7 @@ impl Asks {
     pub fn pending_class_of(&self, slot: AskSlot, keys: usize) -> Option<PendingClass<'_>> {
         let id = self.ask(slot).class?;
         let class = self.class(id);
-        let (_, waits) = self.order.get(&class.key)?;
-        let mut pending = self.pending_class(self.order.rank(&class.key), id, waits, keys);
+        let mut pending = self.pending_class(self.order.rank(&class.key), id, keys);
         let own = &self.ask(slot).key;
         pending.keys.retain(|key| key != own);
         pending.keys.insert(0, Arc::clone(own));
@@ -82,13 +81,7 @@ impl Asks {
         Some(pending)
     }
 
-    fn pending_class<'a>(
-        &'a self,
-        position: usize,
-        id: ClassId,
-        waits: &'a WaitSet,
-        keys: usize,
-    ) -> PendingClass<'a> {
+    fn pending_class(&self, position: usize, id: ClassId, keys: usize) -> PendingClass<'_> {
         let class = self.class(id);
         let members = class.members.values().take(keys);
         PendingClass {
@@ -97,7 +90,7 @@ impl Asks {
             first: self.ask(self.first_member(id)),
             keys: members.map(|slot| Arc::clone(&self.ask(*slot).key)).collect(),
             count: class.outstanding,
-            waits,
+            waits: self.waits_of(id),
             noted: class.noted,
         }
     }

@@ -11,7 +11,8 @@
 //!   an entry here, under its key. In the order of all classes that class waits for nothing.
 //! * No other class has an entry here.
 
-use super::{AskSlot, Asks, ClassId};
+use super::{Ask, AskSlot, Asks, ClassId};
+use crate::nodes::NodeSlot;
 use crate::order::keys::AskKey;
 use crate::order::tree::Bound;
 use crate::order::waits::{View, WaitSet};
@@ -70,14 +71,14 @@ impl Asks {
         Some((*class, self.first_member(*class)))
     }
 
-    /// An ask has a node reserved from now on, and waits for this beside it.
-    pub fn reserve(&mut self, slot: AskSlot, elsewhere: WaitSet) {
+    /// An ask has this node reserved from now on, and waits for this beside it.
+    pub fn reserve(&mut self, slot: AskSlot, node: NodeSlot, elsewhere: WaitSet) {
         let ask = self.ask_mut(slot);
-        debug_assert!(!ask.is_reserved && ask.outstanding > 0, "a pending ask reserves one node");
+        debug_assert!(!ask.is_reserved() && ask.outstanding > 0, "a pending ask reserves one node");
         self.leave_class(slot);
         self.n_reserved += 1;
         let ask = self.ask_mut(slot);
-        (ask.is_reserved, ask.is_single) = (true, true);
+        (ask.reserved, ask.is_single) = (Some(node), true);
         if let Some(class) = self.join_class(slot) {
             self.set_waits(class, elsewhere);
         }
@@ -86,13 +87,13 @@ impl Asks {
     /// An ask has no node reserved any more: it waits as any other, and is tried anew. Says whether
     /// it had one.
     pub fn unreserve(&mut self, slot: AskSlot) -> bool {
-        if !self.table.find(slot).is_some_and(|ask| ask.is_reserved) {
+        if !self.table.find(slot).is_some_and(Ask::is_reserved) {
             return false;
         }
         self.leave_class(slot);
         self.n_reserved -= 1;
         let ask = self.ask_mut(slot);
-        ask.is_reserved = false;
+        ask.reserved = None;
         ask.refresh();
         ask.join_others();
         self.join_class(slot);
@@ -113,7 +114,7 @@ impl Asks {
     /// Has the reserved node of an ask looked at again. Says whether anything of it is outstanding.
     pub fn wake_at_reserved(&mut self, slot: AskSlot) -> bool {
         let Some(class) =
-            self.table.find(slot).filter(|ask| ask.is_reserved).and_then(|ask| ask.class)
+            self.table.find(slot).filter(|ask| ask.is_reserved()).and_then(|ask| ask.class)
         else {
             return false;
         };
@@ -154,6 +155,10 @@ impl Asks {
             };
         }
         for class in &old {
+            let first = self.first_member(*class);
+            if let Some(refusals) = &mut self.ask_mut(first).refusals {
+                refusals.retried_by_time = true;
+            }
             self.set_waits(*class, WaitSet::Due);
         }
         (!old.is_empty(), next)
