@@ -18,7 +18,7 @@ use monoceros_rules::queues::{PreemptionPolicy, Template};
 use monoceros_rules::values::duration;
 use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
-use monoceros_rules::work::allocations::{Allocation, Leaving, Pairing, Tags};
+use monoceros_rules::work::allocations::{Allocation, Form, Leaving, Pairing, Tags};
 use monoceros_rules::work::application::Application;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::Ask;
@@ -241,7 +241,8 @@ pub(crate) fn application(
     baton: &Baton,
 ) -> ApplicationSnapshot {
     let table = &baton.books.allocations;
-    let held = application.allocations.values().filter_map(|id| table.get(*id));
+    let held = application.allocations.values().copied().chain(application.holds());
+    let held = held.filter_map(|id| table.get(id));
     let mut allocations: Vec<_> = held.map(|entry| allocation(entry, baton)).collect();
     allocations.sort_by(|a, b| (&a.allocation_key, &a.uuid).cmp(&(&b.allocation_key, &b.uuid)));
     let pending = application.asks.iter().filter(|ask| ask.outstanding > 0);
@@ -250,7 +251,10 @@ pub(crate) fn application(
         ..ask(asked, &application.id)
     };
     let mut requests: Vec<_> = pending.map(shown).collect();
-    requests.sort_by(|a, b| a.allocation_key.cmp(&b.allocation_key));
+    requests.sort_by(|a, b| {
+        let key = |ask: &AskSnapshot| (ask.allocation_key.clone(), ask.task_group_name.clone());
+        key(a).cmp(&key(b))
+    });
     let reserved = application.asks.iter().filter(|ask| ask.is_reserved());
     let mut reservations: Vec<String> = reserved.map(|ask| ask.key.to_string()).collect();
     reservations.sort_unstable();
@@ -352,6 +356,7 @@ fn ask(ask: &Ask, application: &str) -> AskSnapshot {
         originator: ask.originator,
         placeholder: ask.placeholder,
         task_group_name: ask.task_group.as_deref().cloned().unwrap_or_default(),
+        internal: ask.form == Form::Internal,
         scheduling_attempted: ask.attempted,
         pending_count: i32::try_from(ask.outstanding).unwrap_or(i32::MAX),
         ..AskSnapshot::default()
@@ -373,9 +378,12 @@ fn allocation(entry: &Allocation, baton: &Baton) -> AllocationSnapshot {
         Pairing::Took { created_ns } => created_ns,
         _ => entry.created_ns,
     };
+    // What no RM knows has a name for people alone.
+    let key = if entry.is_hold() { &entry.uuid } else { entry.key() };
     AllocationSnapshot {
-        allocation_key: entry.key().to_string(),
-        uuid: if entry.uuid == *entry.key() { String::new() } else { entry.uuid.to_string() },
+        allocation_key: key.to_string(),
+        internal: entry.is_hold(),
+        uuid: if entry.uuid == *key { String::new() } else { entry.uuid.to_string() },
         allocation_tags: tags(entry.spec.tags.as_ref()),
         request_time: requested_ns,
         allocation_time: entry.created_ns,

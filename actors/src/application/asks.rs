@@ -41,6 +41,10 @@ impl Application {
             let (id, state) = (Arc::clone(&self.book.id), self.book.state().text().into());
             return Err(Rejection::ApplicationState { id, state });
         }
+        if spec.placeholder && self.book.has_declared_members() {
+            let (key, id) = (Arc::clone(&spec.key), Arc::clone(&self.book.id));
+            return Err(Rejection::GangPlaceholder { key, id });
+        }
         if !baton.books.can_promise(&effects.promised, &spec.resources, spec.instances.max(1)) {
             return Err(Rejection::Overflow(Arc::clone(&spec.key)));
         }

@@ -59,6 +59,7 @@ impl Application {
     /// What its asks wait for, as far as they are looked at.
     pub(super) fn waits(&self) -> WaitSet {
         match &self.backoff {
+            None if self.book.undecided().is_some() => self.bundle_waits(),
             None => self.book.asks.waits().declined(self.declined.at(Phase::Normal)),
             Some(Backoff { until_ns: Some(_), .. }) => WaitSet::Nothing,
             Some(Backoff { until_ns: None, .. }) => WaitSet::Due,

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::work::asks::failures::{OVER_QUOTA, OVER_USER_QUOTA};
-use monoceros_rules::work::asks::{Ask, AskSlot};
+use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec};
 
 use super::{Application, Blocked};
 use crate::events::{Event, EventKind, Message};
@@ -26,6 +26,19 @@ impl Application {
     /// An event about one of its asks.
     fn request(&self, kind: EventKind, ask: &Ask, at_ns: i64) -> Event {
         Event::of(kind, &ask.key, at_ns).referring(&self.book.id).amount(&ask.resources)
+    }
+
+    /// An event about places that are held for members of a task group, or were.
+    pub(super) fn group_event(
+        &self,
+        kind: EventKind,
+        spec: &AskSpec,
+        count: u64,
+        at_ns: i64,
+    ) -> Event {
+        let group = spec.task_group.as_deref().map_or("", String::as_str);
+        let event = self.event(kind, at_ns).referring(&Arc::from(group)).amount(&spec.resources);
+        event.with_message(Message::Held(count))
     }
 
     /// The event of an application that leaves its queue.

@@ -69,25 +69,30 @@ impl Application {
             let Some(gang) = &self.book.gang else { break };
             let found = pairs::next(&self.book.asks, gang, &mut self.pairs.search, &baton.books);
             match found {
+                NextPair::TooSmall(placeholder) if self.book.has_declared_members() => {
+                    self.spurn_holds(placeholder, &mut baton);
+                }
                 NextPair::TooSmall(placeholder) => {
                     let why = "placeholder is smaller than the member that would take its place";
                     self.end_placeholder(placeholder, why, &mut baton);
                 }
                 NextPair::InPlace(Pair { ask, placeholder }) => {
                     let Some(entry) = baton.books.allocations.get(placeholder) else { break };
-                    let node = entry.node;
+                    let (node, hold) = (entry.node, entry.is_hold());
                     let alternatives = Vec::new();
                     let candidate = Candidate { ask, node, alternatives, is_continued: true };
                     return self.place(
                         baton,
                         candidate,
-                        Some(Takes { placeholder, in_place: true }),
+                        Some(Takes { placeholder, in_place: true, hold }),
                     );
                 }
                 NextPair::Elsewhere(Pair { ask, placeholder }) => {
                     match self.attempt(&baton, |attempt| attempt.node_for(ask)) {
                         Ok(candidate) => {
-                            let takes = Takes { placeholder, in_place: false };
+                            let entry = baton.books.allocations.get(placeholder);
+                            let hold = entry.is_some_and(Allocation::is_hold);
+                            let takes = Takes { placeholder, in_place: false, hold };
                             return self.place(baton, candidate, Some(takes));
                         }
                         Err(obstacle) => self.finds_nowhere(ask, obstacle, &mut baton),
@@ -291,7 +296,7 @@ impl Application {
         takes: Takes,
         baton: &mut Baton,
     ) {
-        let (id, Takes { placeholder, in_place }) = (placement.allocation, takes);
+        let (id, Takes { placeholder, in_place, .. }) = (placement.allocation, takes);
         self.book.asks.hold_one(placement.ask, id);
         self.book.waits_in_place(id);
         let table = &mut baton.books.allocations;
@@ -369,9 +374,11 @@ impl Application {
         if !needs_one || gang.timer.is_some() {
             return;
         }
+        let is_native = gang.native.is_some();
         let timeout = self.book.execution_timeout_ms;
         let timeout = timeout.map_or(PLACEHOLDER_TIMEOUT, |ms| Duration::from_millis(ms.get()));
-        let tags = self.book.tags.as_ref();
+        // What is held for members is held since the decision, and no restart brings it back.
+        let tags = self.book.tags.as_ref().filter(|_| !is_native);
         let created = tags.and_then(|tags| tags.get(CREATION_TIME)?.parse::<i64>().ok());
         let created_ns = created.and_then(|seconds| seconds.checked_mul(1_000_000_000));
         let wait = match created_ns {
@@ -400,6 +407,10 @@ impl Application {
     pub(super) fn placeholders_over(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(gang) = &mut self.book.gang else { return };
         gang.timer = None;
+        if let Some(native) = &mut gang.native {
+            native.is_over = true;
+            return self.end_holds(EventKind::AllocationTimedOut, |_| true, baton, effects);
+        }
         if matches!(self.book.state(), ApplicationState::Running | ApplicationState::Completing) {
             return self.end_placeholders("placeholder timeout", baton, effects);
         }
@@ -441,6 +452,12 @@ impl Application {
     ) {
         let Some(entry) = baton.books.allocations.get(id) else { return };
         if entry.leaving.is_some() {
+            return;
+        }
+        if entry.is_hold() {
+            if entry.gives_way_to().is_none() {
+                self.end_hold(id, EventKind::AllocationTimedOut, None, baton, effects);
+            }
             return;
         }
         if let Some(real) = entry.gives_way_to() {

@@ -87,7 +87,7 @@ impl Application {
     /// Ends a visit for user and group: what it changed is charged to them, and an application that
     /// has nothing left leaves its lane.
     pub(super) fn charge_limits(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
-        let holds = !self.book.allocations.is_empty() || !self.book.unsettled.is_empty();
+        let holds = self.book.holds_anything();
         let waits = !self.book.asks.pending().is_empty();
         let has_place = self.book.has_place();
         let Some(lane) = &mut self.lane else {

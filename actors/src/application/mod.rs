@@ -14,13 +14,16 @@
 //! What is decided is decided by rules (`monoceros_rules::decide`, `monoceros_rules::work`); this
 //! actor carries it out. What an RM may want of it is an [`Op`] ([`ops`]), done in [`asks`],
 //! [`recovery`] and [`release`]; an offer becomes a placement in [`placing`]. What concerns
-//! placeholders is in [`gang`].
+//! placeholders is in [`gang`], what concerns gangs that declare their members in [`bundle`] and
+//! [`holds`].
 
 mod asks;
 mod backoff;
+mod bundle;
 mod events;
 mod explained;
 mod gang;
+mod holds;
 mod limits;
 mod ops;
 mod placing;
@@ -36,6 +39,7 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use monoceros_rules::audit::ApplicationFact;
+use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::keys::{ApplicationKey, ApplicationView};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Declined, Phase, Waits};
@@ -49,7 +53,7 @@ use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts};
 use crate::step::{
     Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Notice, Op, PlaceAnswer, Placement,
-    RowKey, RowSlot, RowUpdate, Settlement, Surveyor,
+    Resume, RowKey, RowSlot, RowUpdate, Settlement, Surveyor,
 };
 use backoff::Backoff;
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
@@ -68,6 +72,14 @@ pub(crate) struct Placed {
     pub(crate) baton: Box<Baton>,
     pub(crate) placement: Placement,
     pub(crate) answer: PlaceAnswer,
+}
+
+/// The nodes have done what an offer decided about several of them: it goes on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Resumed {
+    pub(crate) baton: Box<Baton>,
+    pub(crate) resume: Resume,
 }
 
 /// The RM answered questions about placements of this application, and the nodes have confirmed
@@ -113,6 +125,8 @@ pub(crate) struct Application {
     declined: Declined,
     /// The search for members that take the places of placeholders.
     pairs: gang::Pairs,
+    /// The search for places of a declared gang, all at once.
+    bundle: Option<Box<bundle::Bundle>>,
     /// How long it may run.
     run_limit: run_limit::RunLimit,
     /// Too many of its asks found no node.
@@ -151,6 +165,7 @@ impl Application {
             blocked: Blocked::default(),
             declined: Declined::default(),
             pairs: gang::Pairs::default(),
+            bundle: None,
             run_limit: run_limit::RunLimit::new(run_limit_ms),
             backoff: None,
             aging: Aging::default(),
@@ -252,7 +267,7 @@ impl Application {
     }
 
     /// What the application says of itself to an audit.
-    pub(crate) fn fact(&self) -> ApplicationFact {
+    pub(crate) fn fact(&self, nodes: &NodeIndex) -> ApplicationFact {
         ApplicationFact {
             slot: self.slot,
             id: Arc::clone(&self.book.id),
@@ -265,7 +280,7 @@ impl Application {
             allocated: self.book.allocated().clone(),
             pending: self.book.asks.pending().clone(),
             priority: self.book.asks.priority(),
-            allocations: self.book.allocations.values().copied().collect(),
+            allocations: self.book.allocations.values().copied().chain(self.book.holds()).collect(),
             unsettled: self.book.unsettled.iter().copied().collect(),
             asks: ApplicationFact::asks(&self.book.asks),
             placeholders: self.book.placeholders().clone(),
@@ -279,6 +294,7 @@ impl Application {
             reserved: self.book.asks.reserved_len(),
             backs_off: self.backs_off_until().is_some(),
             aging_ns: self.aging.deadline_ns(),
+            bundle: self.bundle_fact(nodes),
         }
     }
 }
@@ -317,11 +333,23 @@ impl Handler<Placed> for Application {
         let _timer = baton.tally.message(ActorKind::Application);
         match (answer, placement.takes) {
             (PlaceAnswer::Held, None) => self.book(baton, &placement),
+            (PlaceAnswer::Held, Some(takes)) if takes.hold => {
+                self.take_hold(baton, &placement, takes);
+            }
             (PlaceAnswer::Held, Some(takes)) => self.take_place(baton, &placement, takes),
             (PlaceAnswer::Asked(question), None) => self.await_answer(baton, &placement, question),
             (PlaceAnswer::Asked(_), Some(takes)) => self.await_place(baton, &placement, takes),
             (PlaceAnswer::NoRoom | PlaceAnswer::Refused, _) => self.refused(baton, placement),
         }
+    }
+}
+
+impl Handler<Resumed> for Application {
+    type Result = ();
+
+    fn handle(&mut self, Resumed { mut baton, resume }: Resumed, _ctx: &mut Self::Context) {
+        let _timer = baton.tally.message(ActorKind::Application);
+        self.go_on(baton, resume.priority, &resume.delta);
     }
 }
 
@@ -362,6 +390,8 @@ impl Application {
         let mut effects = VisitEffects::default();
         let may_run_soon = self.book.may_run_soon();
         act(self, &mut baton, &mut effects);
+        self.complete_bundle(&mut effects);
+        self.tell_ended_holds(&mut baton, &mut effects);
         if effects.left.anything() {
             let now_ns = baton.now_ns;
             self.book.judge(effects.left, now_ns, &mut self.changes);
@@ -381,7 +411,7 @@ impl Application {
         effects.node_work.reverse();
         let node_work = effects.node_work;
         if !effects.touched && effects.delta.is_nothing() {
-            return Consequences { node_work, climbing: None };
+            return Consequences { node_work, ..Consequences::default() };
         }
         if self.book.asks.pending().is_empty() {
             baton.directory.named.forget(self.slot);
@@ -394,7 +424,7 @@ impl Application {
         let climbing = self
             .update()
             .map(|update| (Arc::clone(&self.leaf), Climbing { update, delta, loosening }));
-        Consequences { node_work, climbing }
+        Consequences { node_work, climbing, resume: None }
     }
 }
 

@@ -21,6 +21,7 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 use smallvec::SmallVec;
 
 use super::Application;
+use super::holds::EndedHolds;
 use crate::events::{Event, EventKind};
 use crate::step::{Alarm, Baton, Cause, NodeWork, Notice, Op};
 
@@ -57,6 +58,8 @@ pub(crate) struct VisitEffects {
     pub(super) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
     /// Events of this visit. They follow the states that are entered in it.
     pub(super) happened: Vec<Notice>,
+    /// Holds that ended.
+    pub(super) ended_holds: Vec<EndedHolds>,
     /// Events of a group that uses less, until it is known whether the application leaves it.
     pub(super) discharged: Vec<Notice>,
     /// The number of the loosening, once the visit counts as one.
@@ -101,6 +104,9 @@ impl Application {
                 self.wake_at_reserved(&node, false, baton, effects);
                 effects.touched |= self.named_for_pairs();
             }
+            Op::Declare => self.declare(baton, effects),
+            Op::EndHolds { group } => self.end_holds_of(&group, baton, effects),
+            Op::RetryBundle { retry } => self.retry_bundle(retry, effects),
             Op::WakeNamedByReturn(node) => {
                 effects.touched |= self.book.asks.wake_named_by_return(&node);
                 self.wake_at_reserved(&node, true, baton, effects);

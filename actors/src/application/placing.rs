@@ -40,6 +40,9 @@ impl Application {
     fn place_any(&mut self, mut baton: Box<Baton>) {
         self.set_blocked(Blocked::default(), &mut baton);
         self.backoff = None;
+        if self.book.undecided().is_some() {
+            return self.place_bundle(baton);
+        }
         loop {
             match self.attempt(&baton, next) {
                 Next::Place(candidate) => return self.send(baton, candidate),

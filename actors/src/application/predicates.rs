@@ -117,7 +117,8 @@ impl Application {
         }
         if let Pairing::Takes { placeholder, in_place } = entry.pairing {
             // Nobody had the placeholder end meanwhile: that would have cancelled the question.
-            return self.give_way(id, Takes { placeholder, in_place }, baton);
+            let hold = false;
+            return self.give_way(id, Takes { placeholder, in_place, hold }, baton);
         }
         let (resources, placeholder) = (entry.resources().clone(), entry.spec.placeholder);
         let slot = self.book.asks.slot_of(entry.key());

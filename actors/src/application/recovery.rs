@@ -128,6 +128,7 @@ impl Application {
         entry.uuid = Arc::clone(uuid);
         let (form, resources) = (entry.spec.form, entry.resources().clone());
         let is_placeholder = entry.spec.placeholder;
+        let member_of = entry.spec.member_of().cloned();
         let allocated = self.allocated(&entry, baton);
         let id = baton.books.allocations.insert(entry);
         self.book.asks.ask_mut(slot).live.push(id);
@@ -142,6 +143,8 @@ impl Application {
         self.book.booked(&resources, is_placeholder, baton.now_ns, &mut self.changes);
         if is_placeholder {
             self.placeholder_settled(id, baton);
+        } else {
+            self.real_reported(member_of.as_ref(), node, baton, effects);
         }
         effects.delta.running += self.tell_changes(baton);
         if form == Form::Unified {

@@ -137,11 +137,11 @@ impl Application {
         live && baton.books.allocations.get(id).is_some_and(|entry| entry.leaving.is_none())
     }
 
-    /// Its allocations in order of their UUIDs.
+    /// Its allocations in order of their UUIDs, then what is held for its members.
     pub(super) fn all_allocations(&self) -> Vec<AllocationId> {
         let mut all: Vec<_> = self.book.allocations.iter().collect();
         all.sort();
-        all.into_iter().map(|(_, id)| *id).collect()
+        all.into_iter().map(|(_, id)| *id).chain(self.book.holds()).collect()
     }
 
     /// Takes an allocation off every holder.
@@ -166,6 +166,13 @@ impl Application {
                 .then(|| baton.books.allocations.get(id).map(|entry| entry.node))
                 .flatten();
             self.unpair(real, gone, baton, effects);
+        }
+        if baton.books.allocations.get(id).is_some_and(Allocation::is_hold) {
+            let gone = (event == EventKind::AllocationLostNode)
+                .then(|| baton.books.allocations.get(id).map(|entry| entry.node))
+                .flatten();
+            self.end_hold(id, event, gone, baton, effects);
+            return None;
         }
         let entry = baton.books.allocations.remove(id)?;
         baton.disarmed.extend(entry.deadline);
@@ -269,6 +276,8 @@ impl Application {
     /// Everything it asked for and holds goes; the partition forgets it after this step.
     pub(super) fn remove(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         self.withdraw(None, None, baton, effects);
+        let internal = self.forget_internal();
+        effects.delta.pending.subtract(&internal);
         effects.happens(baton, |at| self.unplaced(at));
         effects.happens(baton, |at| self.event(EventKind::AppUnlinked, at));
         let message = Some("application removed by the resource manager");
@@ -293,8 +302,10 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
+        let mut lost_holds = false;
         for id in ids {
             let Some(entry) = baton.books.allocations.get(*id) else { continue };
+            lost_holds |= entry.is_hold();
             let (node, event, answer) =
                 (entry.node, EventKind::AllocationLostNode, Some("node removed"));
             let real = entry.gives_way_to().and_then(|real| baton.books.allocations.get(real));
@@ -311,6 +322,9 @@ impl Application {
                 // What the node held is gone with the node.
                 let _ = self.unbook(*id, Ends { event, answer, placeholder }, baton, effects);
             }
+        }
+        if lost_holds {
+            self.holds_lost(baton, effects);
         }
     }
 

@@ -214,6 +214,8 @@ pub(crate) enum Message {
     Nothing,
     Says(&'static str),
     Rejected(Box<Rejection>),
+    /// The event is about so many places that are held for members of a task group, or were.
+    Held(u64),
     /// An application that ran is over.
     Summary(Box<Summary>),
     /// The ask does not fit what the queues on its path have left.
@@ -352,6 +354,9 @@ impl Event {
             Message::Says(text) => (*text).to_owned(),
             Message::Rejected(reason) => reason.to_string(),
             Message::Summary(summary) => summary.to_string(),
+            Message::Held(count) => {
+                format!("{count} places held for members of the task group, each of this size")
+            }
             Message::OverQuota { queue, available } => format!(
                 "request `{}` does not fit in queue `{queue}` (requested {}, available {available})",
                 self.object, self.resources

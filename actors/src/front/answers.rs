@@ -138,7 +138,7 @@ impl Batch {
                 self.send(callback);
                 drop(barrier);
             }
-            Notice::Ignored(_) => {}
+            Notice::Ignored(_) | Notice::GangPlaced { .. } => {}
             Notice::Happened(_) => debug_assert!(false, "events are gathered before"),
         }
     }
@@ -151,7 +151,7 @@ impl Batch {
                 let rejected = si::RejectedAllocationAsk { allocation_key, application_id, reason };
                 self.allocation.rejected.push(rejected);
             }
-            Form::Recovered | Form::Unified => {
+            Form::Recovered | Form::Unified | Form::Internal => {
                 let rejected = si::RejectedAllocation { allocation_key, application_id, reason };
                 self.allocation.rejected_allocations.push(rejected);
             }

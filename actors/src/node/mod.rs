@@ -24,6 +24,8 @@ mod predicates;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use self::predicates::answer as predicate;
+
 use actix::prelude::*;
 use monoceros_rules::audit::NodeFact;
 use monoceros_rules::decide::reservations::End;
@@ -189,8 +191,11 @@ impl Node {
             if baton.offer.asks_later {
                 return PlaceAnswer::Asked(predicates::ask_later(placement, baton));
             }
-            let passes = predicates::passes(placement, &self.id, baton);
-            return if passes { PlaceAnswer::Held } else { PlaceAnswer::Refused };
+            if !predicates::passes(placement, &self.id, baton) {
+                return PlaceAnswer::Refused;
+            }
+            self.swap_hold(placement, baton);
+            return PlaceAnswer::Held;
         }
         let is_required = placement.spec.required_node.is_some();
         let may_come = is_required || self.is_open();
@@ -207,6 +212,21 @@ impl Node {
         }
         self.hold(placement.allocation, &placement.spec.resources, baton);
         PlaceAnswer::Held
+    }
+
+    /// A member takes the place that is held for it here: nobody has to be asked to make room.
+    fn swap_hold(&mut self, placement: &Placement, baton: &mut Baton) {
+        let Some(takes) = placement.takes.filter(|takes| takes.hold) else { return };
+        let held = baton.books.allocations.get(takes.placeholder);
+        let Some(held) = held.map(|entry| entry.resources().clone()) else { return };
+        let (placeholder, real) = (takes.placeholder, placement.allocation);
+        let change = placement.spec.resources.minus(&held).pruned();
+        if change.is_empty() {
+            // The node has what it had: nobody who waits for it need look.
+            self.let_go(placeholder, &change);
+            return self.holds.push(real);
+        }
+        self.work(NodeWork::Swap { placeholder, real, change }, baton);
     }
 
     /// Takes an allocation in for which there is room.
@@ -234,6 +254,14 @@ impl Node {
                 self.available = self.available_anew();
                 baton.books.nodes.take_back(self.slot, &self.available);
                 baton.wake_named_by_return(&self.id);
+                return;
+            }
+            NodeWork::HoldAll(ids, resources) => {
+                self.holds.extend(ids);
+                self.allocated.add(&resources);
+                // The index has it already, and nobody has more room than before.
+                self.available = self.available_anew();
+                self.tell_index(baton, None);
                 return;
             }
             NodeWork::Resize(change) => self.allocated.add(&change),

@@ -45,7 +45,12 @@ pub(crate) fn may_be_reserved(key: &str, node: &str, baton: &mut Baton) -> bool 
 /// the offer that is under way, as what enters by the inbox is one of its step. Whoever records a
 /// partition writes the answers down here, with the key and the node, and whoever replays one gives
 /// them here.
-fn answer(key: &str, node: &str, allocate: bool, baton: &mut Baton) -> Result<(), String> {
+pub(crate) fn answer(
+    key: &str,
+    node: &str,
+    allocate: bool,
+    baton: &mut Baton,
+) -> Result<(), String> {
     let args = &mut baton.question;
     args.allocation_key.clear();
     args.allocation_key.push_str(key);

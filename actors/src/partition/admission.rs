@@ -27,7 +27,7 @@ use super::dynamic::missing_queues;
 use super::{Partition, Task};
 use crate::application::Application;
 use crate::events::{Event, EventKind, Message};
-use crate::step::{ApplicationEntry, Baton, Directory, Notice, QueueSlot, WaitsFor};
+use crate::step::{ApplicationEntry, Baton, Directory, Notice, Op, QueueSlot, WaitsFor};
 
 /// The rules of a configuration that was checked.
 pub(super) fn placement(config: &PartitionConfig) -> PlacementRules {
@@ -102,8 +102,12 @@ impl Partition {
         self.empty.forget(leaf);
         let id = Arc::clone(&new.id);
         let queue = Arc::clone(&baton.directory.queue(leaf).facts.config.path);
+        let declares = new.task_groups.is_some();
         let slot = enter_directory(new, leaf, baton);
         self.agenda.push_back(Task::Attach(slot));
+        if declares {
+            self.agenda.push_back(Task::Visit(slot, vec![Op::Declare]));
+        }
         baton.happens(|at| Event::of(EventKind::AppNew, &id, at).in_queue(&queue));
         baton.happens(|at| Event::of(EventKind::QueueAppAdded, &queue, at).referring(&id));
         baton.directory.counts(leaf).moved(None, Some(ApplicationState::New));
@@ -201,7 +205,10 @@ fn takes_declared(
         let what = format!("{what} of task group `{}`", shown(group)).into();
         return Err(Rejection::Unsupported { id: id(), what });
     }
-    Err(Rejection::Unsupported { id: id(), what: "gang scheduling (taskGroups)".into() })
+    if !baton.books.can_promise(&Resources::new(), &total, 1) {
+        return Err(Rejection::Overflow(id()));
+    }
+    Ok(())
 }
 
 /// Whether all members of a gang fit the maxima from the leaf up to below root. The maxima count as

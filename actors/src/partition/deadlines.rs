@@ -108,6 +108,12 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, vec![Op::PlaceholdersOver]));
                 }
             }
+            Alarm::BundleRetry { application, id, retry } => {
+                if is_same(baton, application, &id) {
+                    let ops = vec![Op::RetryBundle { retry }];
+                    self.agenda.push_back(Task::Visit(application, ops));
+                }
+            }
             Alarm::PairRetry { application, id, retry } => {
                 if is_same(baton, application, &id) {
                     self.agenda.push_back(Task::Visit(application, vec![Op::RetryPairs { retry }]));

@@ -218,6 +218,7 @@ impl Partition {
             woken: Vec::new(),
             unreserved: Vec::new(),
             patience: watch.patience,
+            revisits: Vec::new(),
             woken_by_return: Vec::new(),
             disarmed: Vec::new(),
             offer: Offering::default(),

@@ -91,21 +91,41 @@ impl Oracle {
             Some(Foreseen::Nothing) => None,
             Some(Foreseen::Unknown) | None => return,
         };
-        let decided = notices.iter().find_map(|notice| match notice {
-            Notice::Allocated(allocated) => Some(Decision::Place {
-                application: Arc::clone(&allocated.application),
-                key: Arc::clone(&allocated.spec.key),
-                node: Arc::clone(&allocated.node),
-            }),
-            Notice::Released(released) => Some(Decision::Replace {
-                application: Arc::clone(&released.application),
-                key: released.replaced_by.clone()?,
-                placeholder: Arc::clone(&released.uuid),
-            }),
-            _ => None,
+        let decided = gang_in(notices).or_else(|| {
+            notices.iter().find_map(|notice| match notice {
+                Notice::Allocated(allocated) => Some(Decision::Place {
+                    application: Arc::clone(&allocated.application),
+                    key: Arc::clone(&allocated.spec.key),
+                    node: Arc::clone(&allocated.node),
+                }),
+                Notice::Released(released) => Some(Decision::Replace {
+                    application: Arc::clone(&released.application),
+                    key: released.replaced_by.clone()?,
+                    placeholder: Arc::clone(&released.uuid),
+                }),
+                _ => None,
+            })
         });
         let decided = decided.or_else(|| offer.silent.clone());
         assert_eq!(decided, foreseen, "the offer and a full search disagree");
         assert_eq!(offer.fruitless, foreseen.is_none(), "an offer that decides nothing says so");
     }
+}
+
+/// The declared gang that was decided, if one was.
+fn gang_in(notices: &[Notice]) -> Option<Decision> {
+    let (application, held) = notices.iter().find_map(|notice| match notice {
+        Notice::GangPlaced { application, held } => Some((application, held)),
+        _ => None,
+    })?;
+    let placed = notices.iter().filter_map(|notice| match notice {
+        Notice::Allocated(allocated) => {
+            Some((false, Arc::clone(&allocated.spec.key), Arc::clone(&allocated.node)))
+        }
+        _ => None,
+    });
+    let held = held.iter().map(|(group, node)| (true, Arc::from(group.as_str()), Arc::clone(node)));
+    let mut members: Vec<_> = placed.chain(held).collect();
+    members.sort();
+    Some(Decision::Gang { application: Arc::clone(application), members })
 }

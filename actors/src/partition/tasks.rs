@@ -141,6 +141,9 @@ impl Partition {
         for (slot, key) in std::mem::take(&mut baton.unreserved) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::Unreserved(key)]));
         }
+        for (slot, op) in std::mem::take(&mut baton.revisits) {
+            self.agenda.push_back(Task::Visit(slot, vec![op]));
+        }
         for (slot, node) in std::mem::take(&mut baton.woken) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::WakeNamed(node)]));
         }

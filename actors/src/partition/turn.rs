@@ -118,6 +118,7 @@ impl Partition {
         baton.offer = Offering {
             budget: self.budget(&baton),
             asks_later: self.controls.asks_later(),
+            is_watched: self.watch.oracle,
             rise_to: usize::MAX,
             frames: std::mem::take(&mut baton.offer.frames),
             ..Offering::default()

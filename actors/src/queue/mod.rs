@@ -331,6 +331,7 @@ impl Handler<Offer> for Queue {
             pending: self.ledger.pending().clone(),
             priority: self.priority(),
             runner_up: baton.offer.runner_up.take(),
+            loosened: Loosening::NONE,
             delta: LedgerDelta::default(),
         };
         baton.offer.frames.push(frame);
@@ -351,7 +352,16 @@ impl Handler<Rise> for Queue {
         let may_start_above = here < 2 || offer.frames[here - 2].may_start;
         let frame = offer.frames.last_mut().expect("an offer rises to the queue of its last frame");
         let delta = std::mem::take(&mut frame.delta);
+        let loosened = std::mem::take(&mut frame.loosened);
         self.absorb(update, &delta, &mut baton.books.trackers);
+        if loosened.is_some() {
+            if self.ledger.max.is_some() {
+                self.loosening = loosened;
+            }
+            if self.is_root() {
+                baton.books.promised = self.ledger.allocated().plus(self.ledger.pending());
+            }
+        }
         frame.may_start = may_start_above && self.may_start();
         let priority = self.priority();
         if priority != frame.priority {

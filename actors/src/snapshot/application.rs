@@ -171,6 +171,9 @@ pub struct AskSnapshot {
     /// Whether the RM was asked for more nodes because of it.
     #[serde(skip_serializing_if = "is_default")]
     pub triggered_scale_up: bool,
+    /// Whether no RM sent it: it is for members of a declared gang that have no ask. Its key is empty.
+    #[serde(skip_serializing_if = "is_default")]
+    pub internal: bool,
     /// How many more allocations are wanted, of an ask for several; left out up to one.
     #[serde(skip_serializing_if = "is_single")]
     pub pending_count: i32,
@@ -231,6 +234,10 @@ pub struct AllocationSnapshot {
     /// The name of its task group; empty when it is in none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub task_group_name: String,
+    /// Whether it holds a place for a member of a declared gang. Its RM does not know of it, and its
+    /// key is only for people.
+    #[serde(skip_serializing_if = "is_default")]
+    pub internal: bool,
     /// Whether it is being preempted.
     #[serde(skip_serializing_if = "is_default")]
     pub preempted: bool,

@@ -63,7 +63,7 @@ pub(crate) use op::{Cause, ClaimAnswer, Existing, Op, Which};
 pub(crate) use placement::{PlaceAnswer, Placement, REASONS_MAX, Takes};
 pub(crate) use session::{Credit, Notices, PartitionClosed, PartitionLost, Prepared, SessionLink};
 pub(crate) use survey::{Route, Survey, Surveyor};
-pub(crate) use visit::{Climbing, Consequences, NodeWork};
+pub(crate) use visit::{Climbing, Consequences, NodeWork, Resume};
 
 /// What a step carries from actor to actor: the books, the addresses of all actors, and all that
 /// the step has said and noted so far.
@@ -93,6 +93,8 @@ pub(crate) struct Baton {
     pub(crate) unreserved: Vec<(ApplicationSlot, Arc<str>)>,
     /// When nodes may be reserved, and for how long.
     pub(crate) patience: Patience,
+    /// What applications have to do once this step is over, before any other.
+    pub(crate) revisits: Vec<(ApplicationSlot, Op)>,
     /// Whether events are wanted.
     pub(crate) tracking: Tracking,
     /// Applications that may have waited for what a placement gave back to a node.
@@ -203,6 +205,10 @@ impl Baton {
             }
             // A node that left in this step takes its holdings with it.
             consequences.node_work.pop();
+        }
+        if let Some((application, resume)) = consequences.resume {
+            application.do_send(crate::application::Resumed { baton: self, resume });
+            return;
         }
         match consequences.climbing {
             Some((leaf, climbing)) => leaf.do_send(crate::queue::Climb { baton: self, climbing }),

@@ -11,7 +11,7 @@ use actix::Message;
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, ApplicationSlot, Form};
 use monoceros_rules::work::application_state::ApplicationState;
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::asks::{AskSpec, TaskGroup};
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -75,6 +75,12 @@ pub(crate) enum Notice {
     Asked(Box<PredicateQuestion>),
     /// The answer to this question is not wanted any more.
     Withdrawn(QuestionId),
+    /// All members of a declared gang have their places; those that are held, by task group, each
+    /// with its node. Only where a full search is compared with what is decided, and told to nobody.
+    GangPlaced {
+        application: Arc<str>,
+        held: Vec<(TaskGroup, Arc<str>)>,
+    },
     /// The barrier has come through: everything before it was decided and said.
     Barrier(Arc<Barrier>),
 }
@@ -216,6 +222,8 @@ pub(crate) enum Alarm {
     /// Members that nodes refused may be tried again in place of placeholders; `retry` numbers the
     /// refusal.
     PairRetry { application: ApplicationSlot, id: Arc<str>, retry: u32 },
+    /// A declared gang of which a member was refused by every node may be tried again.
+    BundleRetry { application: ApplicationSlot, id: Arc<str>, retry: u32 },
 }
 
 /// What an item may wait for that came before it.

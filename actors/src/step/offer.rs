@@ -40,6 +40,8 @@ pub(crate) struct Offering {
     pub(crate) refused: u32,
     /// What was decided that has no notice of its own; for the full search of tests.
     pub(crate) silent: Option<Decision>,
+    /// A full search is compared with what is decided.
+    pub(crate) is_watched: bool,
     /// Predicates are answered later: a node holds a placement until the RM has answered.
     pub(crate) asks_later: bool,
     /// How many frames may stay after the last decision: queues below those have to be chosen anew.
@@ -67,6 +69,8 @@ pub(crate) struct Frame {
     /// The runner-up among this queue's siblings: while the queue's own key is smaller, the offer
     /// may stay below.
     pub(crate) runner_up: Option<RowKey>,
+    /// The number of the loosening, if a decision below gave this queue more room.
+    pub(crate) loosened: Loosening,
     /// The sum of the decisions below that the queue has not yet taken into its totals.
     pub(crate) delta: LedgerDelta,
 }
@@ -113,6 +117,19 @@ impl Offering {
             frame.pending.prune();
             frame.delta.pending.subtract(resources);
         }
+    }
+
+    /// Notes that a decision leaves this much less allocated. Every queue on the path has more room,
+    /// so that all choices are made anew.
+    pub(crate) fn give_back(&mut self, resources: &Resources, loosening: Loosening) {
+        for frame in &mut self.frames {
+            frame.headroom.give(resources);
+            frame.allocated.subtract(resources);
+            frame.allocated.prune();
+            frame.delta.allocated.subtract(resources);
+            frame.loosened = loosening;
+        }
+        self.rise_to(0);
     }
 
     /// Notes that only the queue with this number of frames (itself included) may go on.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use monoceros_rules::nodes::Exclusion;
 use monoceros_rules::work::allocations::{AllocationId, Form};
-use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::asks::{AskSpec, TaskGroup};
 use monoceros_rules::work::rejection::Rejection;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +32,12 @@ pub(crate) enum Op {
     Release { which: Which, cause: Cause },
     /// The RM removes the application.
     Remove,
+    /// The application has joined its queue: what it declared of its members is asked for.
+    Declare,
+    /// The places held for members of this task group end: they are too small.
+    EndHolds { group: TaskGroup },
+    /// Members of a declared gang that nodes refused may be tried again; `retry` numbers the refusal.
+    RetryBundle { retry: u32 },
     /// A node that only some asks may use appeared or grew.
     WakeNamed(Arc<str>),
     /// A placement that was never settled gave such a node back what it held.

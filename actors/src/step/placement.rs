@@ -46,6 +46,8 @@ pub(crate) struct Takes {
     pub(crate) placeholder: AllocationId,
     /// It stays on the placeholder's node: nothing more is held there.
     pub(crate) in_place: bool,
+    /// No RM knows of it: it is gone as soon as its place is taken.
+    pub(crate) hold: bool,
 }
 
 /// The answer of a node to a placement.

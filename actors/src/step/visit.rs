@@ -14,6 +14,7 @@ use monoceros_rules::work::allocations::AllocationId;
 use smallvec::SmallVec;
 
 use super::RowUpdate;
+use crate::application::Application;
 use crate::queue::Queue;
 
 /// Work on a node that follows from a decision already made: a node cannot refuse it.
@@ -22,6 +23,8 @@ pub(crate) enum NodeWork {
     /// A placement that was never settled gives back what it held.
     Return(AllocationId, Resources),
     Hold(AllocationId, Resources),
+    /// Members of a bundle have their places here, which take this much together.
+    HoldAll(Vec<AllocationId>, Resources),
     Resize(Resources),
     /// A placeholder is gone, and the allocation that takes its place here holds this much more.
     Swap {
@@ -38,6 +41,16 @@ pub(crate) struct Consequences {
     pub(crate) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
     /// Where what changed climbs first, and the change; none, if nothing changed for queues.
     pub(crate) climbing: Option<(Arc<Addr<Queue>>, Climbing)>,
+    /// Who goes on with its offer when the nodes are done. It does so instead of climbing.
+    pub(crate) resume: Option<(Arc<Addr<Application>>, Resume)>,
+}
+
+/// What an application is told that has decided about several nodes in an offer.
+pub(crate) struct Resume {
+    /// Its highest pending priority before the decision.
+    pub(crate) priority: i32,
+    /// How the counts of running applications changed.
+    pub(crate) delta: LedgerDelta,
 }
 
 /// A change on its way up the queues, from a child that says what it is now.

@@ -49,7 +49,8 @@ fn a_gang_that_no_maximum_could_ever_hold_is_refused() {
         ",
         &expect![[r#"
             a1 rejected: R_GANG_TOO_LARGE
-            a2 rejected: R_UNSUPPORTED
+            a2 accepted
+            a2 is Accepted
             a3 rejected: R_GANG_TOO_LARGE
             a4 rejected: R_GANG_TOO_LARGE
             a5 rejected: R_GANG_TOO_LARGE

@@ -516,7 +516,8 @@ fn state_of(text: &str) -> ApplicationState {
 fn shown(nodes: &[NodeSnapshot]) -> BTreeMap<Id, Live> {
     let mut shown = BTreeMap::new();
     for node in nodes {
-        for held in &node.allocations {
+        // What is held for members of a gang is told to nobody.
+        for held in node.allocations.iter().filter(|held| !held.internal) {
             let key = held.allocation_key.clone();
             let uuid = if held.uuid.is_empty() { key.clone() } else { held.uuid.clone() };
             let live = Live { key, node: node.node_id.clone() };

@@ -36,6 +36,7 @@ mod group_limits;
 mod limits;
 mod limits_cost;
 mod messages;
+mod native_gangs;
 mod nodes;
 mod partition_states;
 mod partitions;

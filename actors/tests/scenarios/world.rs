@@ -595,8 +595,10 @@ impl World {
             for app in apps {
                 let held = app.allocations.iter().map(held);
                 let asked = app.requests.iter();
-                let asked =
-                    asked.map(|ask| format!("{} x{}", ask.allocation_key, ask.pending_count));
+                let asked = asked.map(|ask| match ask.internal {
+                    false => format!("{} x{}", ask.allocation_key, ask.pending_count),
+                    true => format!("({}) x{}", ask.task_group_name, ask.pending_count),
+                });
                 self.note(&format!(
                     "{} in {} is {} since {}s: used {}, pending {}, holds [{}], asks [{}]",
                     app.application_id,
@@ -616,6 +618,9 @@ impl World {
 /// An allocation by its key, and the group whose place it keeps if it is a placeholder.
 fn held(held: &AllocationSnapshot) -> String {
     let key = &held.allocation_key;
+    if held.internal {
+        return format!("({key})");
+    }
     if held.placeholder { format!("{key} for {}", held.task_group_name) } else { key.clone() }
 }
 

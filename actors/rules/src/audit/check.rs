@@ -62,6 +62,7 @@ impl Facts {
                 pending.add(&ask.resources.times(i64::from(ask.repeat)));
             }
             same(wrong, "pending in the application", id, &application.pending, &pending);
+            check_bundle_of(application, wrong);
             let highest = application.asks.iter().map(|ask| ask.priority).max();
             if application.priority != highest.unwrap_or(MIN_PRIORITY) {
                 wrong.push(format!("{id}: priority {} is not {highest:?}", application.priority));
@@ -331,6 +332,29 @@ impl Facts {
                     wrong.push(format!("not above zero: {path} counts {amount}"));
                 }
             }
+        }
+    }
+}
+
+/// An undecided gang asks for every member with a size that its RM has not asked for, and a decided
+/// one for nothing.
+fn check_bundle_of(application: &ApplicationFact, wrong: &mut Vec<String>) {
+    let sum = |group: &TaskGroup, internal: bool| -> u32 {
+        let of_group = application.asks.iter().filter(|ask| ask.task_group.as_ref() == Some(group));
+        of_group.filter(|ask| ask.internal == internal).map(|ask| ask.repeat).sum()
+    };
+    let id = &application.id;
+    let Some(bundle) = &application.bundle else {
+        if application.asks.iter().any(|ask| ask.internal) {
+            wrong.push(format!("{id}: something is asked for internally of a gang with places"));
+        }
+        return;
+    };
+    for (group, needed) in bundle.groups.iter().filter(|(group, _)| bundle.sized.contains(group)) {
+        let (real, internal) = (sum(group, false), sum(group, true));
+        if internal != needed.saturating_sub(real) {
+            wrong
+                .push(format!("{id}: {group} of {needed} has {real} asks and {internal} internal"));
         }
     }
 }

@@ -15,6 +15,7 @@
 //! and what users and groups use is summed up from their applications; the trackers are only
 //! compared with it.
 
+mod bundle;
 mod check;
 mod search;
 #[cfg(test)]
@@ -31,7 +32,7 @@ use crate::order::ledger::QueueLedger;
 use crate::queues::QueueConfig;
 use crate::queues::object_state::ObjectState;
 use crate::values::resources::{Limits, Resources};
-use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
+use crate::work::allocations::{AllocationId, ApplicationSlot, Form, Pairing};
 use crate::work::application_state::ApplicationState;
 use crate::work::asks::{Asks, TaskGroup};
 use crate::work::gang::Group;
@@ -88,6 +89,8 @@ pub struct ApplicationFact {
     pub placeholders: Resources,
     /// What is counted of the placeholders of each task group.
     pub task_groups: BTreeMap<Arc<String>, Group>,
+    /// What it declared of its members, as long as they have no places.
+    pub bundle: Option<BundleFact>,
     /// Its pending asks.
     pub asks: Vec<AskFact>,
     /// How many of its asks have a node reserved, those included that wait for a predicate.
@@ -96,6 +99,18 @@ pub struct ApplicationFact {
     pub backs_off: bool,
     /// When asks that were too young to reserve a node are looked at again, ns since the epoch.
     pub aging_ns: Option<i64>,
+}
+
+/// A declared gang that is not decided.
+#[derive(Clone, Debug)]
+pub struct BundleFact {
+    /// The name of each group and how many members it needs, as declared.
+    pub groups: Vec<(TaskGroup, u32)>,
+    /// The groups that are asked for internally where asks are missing.
+    pub sized: Vec<TaskGroup>,
+    /// It was looked for, and waits for some node to grow that can take a member, since only that is
+    /// certain to change anything: none has grown.
+    pub rests: bool,
 }
 
 /// A pending ask.
@@ -127,6 +142,8 @@ pub struct AskFact {
     pub is_due_at_reserved: bool,
     /// The node that it was to reserve refused that, and others are not looked at for a while.
     pub may_not_reserve: bool,
+    /// No RM has sent it: it is for members of a declared gang that have no ask.
+    pub internal: bool,
 }
 
 impl ApplicationFact {
@@ -171,6 +188,7 @@ impl ApplicationFact {
                 .slot_of(&ask.key)
                 .is_some_and(|slot| asks.is_due_at_reserved(slot)),
             may_not_reserve: ask.may_not_reserve(),
+            internal: ask.form == Form::Internal,
         };
         pending.map(fact).collect()
     }
@@ -304,6 +322,14 @@ pub enum Decision {
         key: Arc<str>,
         /// The node's id.
         node: Arc<str>,
+    },
+    /// All members of a declared gang get their places.
+    Gang {
+        /// The application's id.
+        application: Arc<str>,
+        /// Each member with the id of its node: `false` and its key, or `true` and its task group
+        /// where a place is held for it. Sorted.
+        members: Vec<(bool, Arc<str>, Arc<str>)>,
     },
     /// An ask takes the place of a placeholder of its application, which is to go.
     Replace {

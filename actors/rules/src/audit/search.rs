@@ -46,7 +46,9 @@ impl Facts {
         let (nodes, reserved) = (&nodes, &reserved);
         let mut phases = [Phase::Reserved, Phase::Pairs, Phase::Normal].into_iter();
         let found = phases.find_map(|phase| {
-            let search = Search { facts: self, phase, nodes, reserved, passes, patience, now_ns };
+            let facts = self;
+            let search =
+                Search { facts, phase, nodes, order, reserved, passes, patience, now_ns };
             search.queue(root?, &none, true)
         });
         found.unwrap_or(Foreseen::Nothing)
@@ -54,14 +56,15 @@ impl Facts {
 }
 
 /// A full search under way.
-struct Search<'a> {
-    facts: &'a Facts,
+pub(super) struct Search<'a> {
+    pub(super) facts: &'a Facts,
     phase: Phase,
     /// In the order of the policy.
-    nodes: &'a [&'a NodeFact],
+    pub(super) nodes: &'a [&'a NodeFact],
+    pub(super) order: &'a NodeOrder,
     /// Those that somebody has reserved.
-    reserved: &'a BTreeSet<NodeSlot>,
-    passes: &'a dyn Fn(&str, &str, bool) -> bool,
+    pub(super) reserved: &'a BTreeSet<NodeSlot>,
+    pub(super) passes: &'a dyn Fn(&str, &str, bool) -> bool,
     patience: &'a Patience,
     now_ns: i64,
 }
@@ -287,6 +290,10 @@ impl Search<'_> {
 
     /// Gives up where `most` asks have found no node and one more is pending; 0: never.
     fn any(&self, looking: &Looking<'_>, most: u64) -> Option<Foreseen> {
+        if let Some(bundle) = &looking.application.bundle {
+            let found = self.bundle(looking.application, bundle, looking.headroom);
+            return found.map(Foreseen::Next);
+        }
         let mut n_unplaceable = 0;
         for ask in &looking.asks {
             if most > 0 && n_unplaceable >= most {

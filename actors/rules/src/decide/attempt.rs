@@ -163,7 +163,11 @@ impl Attempt<'_> {
     /// Whether a member of the class is more than what is left: by the limits of its user or group
     /// first, since nobody else's queue is to blame then.
     pub(super) fn over_quota(&self, class: ClassId) -> Option<Obstacle> {
-        let wanted = self.asks.shape(class).resources();
+        self.over_quota_of(self.asks.shape(class).resources())
+    }
+
+    /// Whether so much is more than what is left, and by what.
+    pub fn over_quota_of(&self, wanted: &Resources) -> Option<Obstacle> {
         if self.view.headroom.allows(wanted) {
             return None;
         }

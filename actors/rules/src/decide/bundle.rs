@@ -50,8 +50,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Ordering;
-
 use smallvec::SmallVec;
 
 use crate::nodes::{NodeIndex, NodeRequest, NodeSlot, Taken};
@@ -183,20 +181,29 @@ impl MembersAt {
 
 /// The order in which members are looked for.
 fn order(bundle: &[Group<'_>], total: &Resources) -> Vec<MembersAt> {
-    let larger = |left: &Resources, right: &Resources| -> Ordering {
-        compare_shares(&shares(right, Some(total)), &shares(left, Some(total)))
-    };
     let sums: Vec<Resources> = bundle.iter().map(Group::sum).collect();
-    let mut groups: Vec<usize> = (0..bundle.len()).collect();
-    groups.sort_by(|left, right| larger(&sums[*left], &sums[*right]));
+    let groups = largest_first(sums.iter(), total);
     let of_group = |group: usize| {
-        let members = &bundle[group].members;
-        let mut order: Vec<usize> = (0..members.len()).collect();
-        let size = |at: usize| members[at].request.resources;
-        order.sort_by(|left, right| larger(size(*left), size(*right)));
+        let sizes = bundle[group].members.iter().map(|members| members.request.resources);
+        let order = largest_first(sizes, total);
         order.into_iter().map(move |members| MembersAt { group, members })
     };
     groups.into_iter().flat_map(of_group).collect()
+}
+
+/// The places of amounts in order of their shares, the largest first, of equal ones as they come.
+fn largest_first<'a>(
+    amounts: impl ExactSizeIterator<Item = &'a Resources> + Clone,
+    total: &Resources,
+) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..amounts.len()).collect();
+    // Most often they are all the same.
+    let first = amounts.clone().next();
+    if amounts.clone().any(|amount| Some(amount) != first) {
+        let shares: Vec<_> = amounts.map(|amount| shares(amount, Some(total))).collect();
+        order.sort_by(|left, right| compare_shares(&shares[*right], &shares[*left]));
+    }
+    order
 }
 
 impl Group<'_> {
@@ -218,6 +225,8 @@ pub struct BundleWaits {
     sizes: SmallVec<[Resources; 1]>,
     /// How many places have to come, of any of these sizes.
     lacks: u64,
+    /// Its members are all of this one size, and may go anywhere.
+    is_of_one_size: bool,
 }
 
 impl BundleWaits {
@@ -232,8 +241,9 @@ impl BundleWaits {
             }
         }
         let only_room_counts = members().all(|members| members.request.wants_only_room());
-        let is_of_one_shape = sizes.len() == 1 && only_room_counts;
-        Self { at, sizes, lacks: if is_of_one_shape { shortage.lacks } else { 1 } }
+        let is_of_one_size = sizes.len() == 1 && only_room_counts;
+        let lacks = if is_of_one_size { shortage.lacks } else { 1 };
+        Self { at, sizes, lacks, is_of_one_size }
     }
 
     /// Whether what grew since may have brought what it lacks. Where it may not, what it lacks from
@@ -251,6 +261,11 @@ impl BundleWaits {
             self.at = nodes.growth();
         }
         is_due
+    }
+
+    /// Whether its members are all of one size and may go anywhere.
+    pub fn is_of_one_size(&self) -> bool {
+        self.is_of_one_size
     }
 
     /// The growth of the node index up to which it was looked at.

@@ -13,10 +13,15 @@
 //!    ([`NextPair::Elsewhere`]), in place of the first placeholder of its group. Its new node is
 //!    charged at once, so that the placeholder is not given up in vain.
 //!
+//! Places that are held for members of a declared gang are tried in the order of their nodes, since
+//! all of a group are alike.
+//!
 //! # Why a cursor
 //! Nodes answer one after another, and a search that began anew after each answer would ask the same
 //! again. So the application keeps where its search stands ([`Search`]): who refused which member,
 //! and which members no node of a placeholder takes. Whatever may change an answer begins it anew.
+
+use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -37,7 +42,20 @@ pub struct Search {
     refused: FxHashMap<AskKey, FxHashSet<NodeSlot>>,
     /// The member that no other node takes either, when it was the first.
     nowhere: Option<AskKey>,
+    /// The first places that are held for members of a group, in the order of their nodes.
+    held: FxHashMap<TaskGroup, Held>,
 }
+
+/// Some places that are held, in the order of their nodes: the first, or all.
+#[derive(Clone, Debug)]
+struct Held {
+    ids: Vec<AllocationId>,
+    /// What the node index said of the order of nodes then.
+    moves: u64,
+}
+
+/// How many places are put in order at a time: more than an offer decides about.
+const HELD_TOGETHER: usize = 128;
 
 impl Search {
     /// The node of a placeholder refused the member of this key.
@@ -100,22 +118,100 @@ pub struct Pair {
 pub fn next(asks: &Asks, gang: &Gang, search: &mut Search, books: &Books) -> NextPair {
     let has_free = |group: &TaskGroup| gang.group(group).is_some_and(|it| !it.free.is_empty());
     while let Some((key, ask)) = asks.next_member(search.passed.as_ref(), has_free) {
-        for (placeholder, entry) in free(asks, ask, gang, books) {
-            if is_too_small(entry, asks, ask) {
-                return NextPair::TooSmall(placeholder);
-            }
-            if !search.is_refused(&key, entry.node) && may_use(asks, ask, entry.node, books) {
-                return NextPair::InPlace(Pair { ask, placeholder });
-            }
+        let found = match &gang.native {
+            None => first_usable(free(asks, ask, gang, books), (&key, ask), search, asks, books),
+            Some(_) => first_held((&key, ask), gang, search, asks, books),
+        };
+        match found {
+            Some(found) => return found,
+            None => search.passed = Some(key),
         }
-        search.passed = Some(key);
     }
     let first = asks.next_member(None, has_free).filter(|(key, _)| search.nowhere != Some(*key));
     let pair = first.and_then(|(_, ask)| {
-        let (placeholder, _) = free(asks, ask, gang, books).next()?;
+        let mut free = free(asks, ask, gang, books);
+        let (placeholder, _) = match &gang.native {
+            None => free.next()?,
+            Some(_) => free.min_by_key(|(id, entry)| (books.nodes.position(entry.node), *id))?,
+        };
         Some(Pair { ask, placeholder })
     });
     pair.map_or(NextPair::Nothing, NextPair::Elsewhere)
+}
+
+/// The first place, in the order given, that the member may take, or that is too small for it.
+fn first_usable<'a>(
+    places: impl Iterator<Item = (AllocationId, &'a Allocation)>,
+    (key, ask): (&AskKey, AskSlot),
+    search: &Search,
+    asks: &Asks,
+    books: &Books,
+) -> Option<NextPair> {
+    for (placeholder, entry) in places {
+        if is_too_small(entry, asks, ask) {
+            return Some(NextPair::TooSmall(placeholder));
+        }
+        if !search.is_refused(key, entry.node) && may_use(asks, ask, entry.node, books) {
+            return Some(NextPair::InPlace(Pair { ask, placeholder }));
+        }
+    }
+    None
+}
+
+/// The first place held for the group of the member, in the order of their nodes, that it may take.
+fn first_held(
+    (key, ask): (&AskKey, AskSlot),
+    gang: &Gang,
+    search: &mut Search,
+    asks: &Asks,
+    books: &Books,
+) -> Option<NextPair> {
+    let name = asks.ask(ask).spec.member_of()?;
+    let moves = books.nodes.moves();
+    let free = &gang.group(name)?.free;
+    let is_free = |id: &AllocationId| {
+        books
+            .allocations
+            .get(*id)
+            .filter(|entry| free.get(&(entry.created_ns, Arc::clone(&entry.uuid))) == Some(id))
+    };
+    let known = search.held.get(name).filter(|held| held.moves == moves);
+    let usable = |ids: &[AllocationId], search: &Search| {
+        let places = ids.iter().filter_map(|id| Some((*id, is_free(id)?)));
+        first_usable(places, (key, ask), search, asks, books)
+    };
+    if let Some(found) = known.and_then(|held| usable(&held.ids, search)) {
+        return Some(found);
+    }
+    // Those in front are taken, or refuse this member: some more of them, then all.
+    for most in [HELD_TOGETHER, usize::MAX] {
+        let held = Held { ids: in_node_order(free.values().copied(), most, books), moves };
+        let found = usable(&held.ids, search);
+        search.held.insert(TaskGroup::clone(name), held);
+        if found.is_some() || free.len() <= most {
+            return found;
+        }
+    }
+    None
+}
+
+/// The first so many allocations in the order of their nodes.
+fn in_node_order(
+    ids: impl Iterator<Item = AllocationId>,
+    most: usize,
+    books: &Books,
+) -> Vec<AllocationId> {
+    let place = |id: AllocationId| {
+        let entry = books.allocations.get(id)?;
+        Some((books.nodes.position(entry.node), id))
+    };
+    let mut places: Vec<_> = ids.filter_map(place).collect();
+    if places.len() > most {
+        places.select_nth_unstable(most);
+        places.truncate(most);
+    }
+    places.sort_unstable();
+    places.into_iter().map(|(_, id)| id).collect()
 }
 
 /// The free placeholders of the group that an ask is a member of, in order.

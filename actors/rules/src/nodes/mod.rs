@@ -100,6 +100,8 @@ pub struct NodeIndex {
     labels: Labels,
     tree: OrderedTree<Key, NodeSlot, Room>,
     capacity: Capacity,
+    /// How often a node got another place in the order.
+    moves: u64,
     /// Growths and returns so far.
     grown: Growth,
     growths: Growths,
@@ -137,6 +139,7 @@ impl NodeIndex {
             labels: Labels::default(),
             tree: OrderedTree::new(),
             capacity: Capacity::default(),
+            moves: 0,
             grown: Growth::NONE,
             growths: Growths::default(),
             returns: Growths::default(),
@@ -213,6 +216,7 @@ impl NodeIndex {
         }
         entry.available.clone_from(available);
         let old = entry.rescore(&self.order);
+        self.moves += u64::from(old != entry.key);
         let known = self.tree.rekey(&old, entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
         grew && entry.is_open_to_all()
@@ -239,6 +243,7 @@ impl NodeIndex {
 
     /// Orders all nodes anew.
     pub fn set_order(&mut self, order: NodeOrder) {
+        self.moves += 1;
         self.order = order;
         for entry in self.nodes.values_mut() {
             let old = entry.rescore(&self.order);
@@ -382,6 +387,17 @@ impl NodeIndex {
         self.entry(slot).open
     }
 
+    /// How often a node got another place in the order: as long as this is the same, none of the
+    /// nodes that were there has.
+    pub fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// Where a node stands in the order in which nodes are tried: orders as that does.
+    pub fn position(&self, slot: NodeSlot) -> impl Ord + Copy + use<> {
+        self.entry(slot).key
+    }
+
     /// The score of a node; nodes are tried from the lowest score to the highest.
     pub fn score(&self, slot: NodeSlot) -> f64 {
         let entry = self.entry(slot);
@@ -422,6 +438,7 @@ impl NodeIndex {
             let known = self.tree.remove(&key);
             debug_assert!(known.is_some(), "every node is in the tree");
         }
+        self.moves += u64::from(!inserted.moved.is_empty());
         for &(moved, label) in &inserted.moved {
             let entry = &mut self.nodes[moved];
             entry.key.label = label;

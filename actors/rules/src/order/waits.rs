@@ -27,6 +27,10 @@
 //! reserve either, it also waits for a node that comes to be there for that
 //! ([`Parked::reserves`]), which counts as a growth.
 //!
+//! A bundle, whose members find places all at once or none of them, says how many places it lacked
+//! (`places`). It is looked at again when nodes that grew since have that many for the least that
+//! any such bundle wants for a member.
+//!
 //! Everything else that may cure a cause (a new ask, a named node appearing, a deadline) makes the
 //! class [`WaitSet::Due`] outright, and `Due` swallows whatever it is joined with.
 //!
@@ -42,6 +46,7 @@
 //! often is stopped by [`Parked::judged`]: the same child is not visited twice while nothing at all
 //! was loosened. The property tests compare every skip with a full search.
 
+use crate::decide::bundle::BundleWaits;
 use crate::nodes::NodeIndex;
 use crate::order::tree::Bound;
 use crate::values::epoch::{Epoch, Growth, Loosening};
@@ -130,6 +135,12 @@ pub struct Parked {
     pub refused_at: Growth,
     /// Some of what waits for room, or was refused, may also reserve a node, however full that is.
     pub reserves: bool,
+    /// The component-wise least of what members of bundles want that found too few places.
+    pub places: Option<Resources>,
+    /// How many places have to come for any of these bundles: the least.
+    pub places_lacking: u64,
+    /// The growth of the node index up to which all of these bundles were tried; the oldest.
+    pub places_at: Growth,
     /// Quota loosening and node growth of the last visit in vain; the oldest of what was joined.
     pub judged: Epoch,
 }
@@ -153,6 +164,13 @@ impl Parked {
         Self { refused: Some(ask.clone()), refused_at: judged.growth, judged, ..Self::default() }
     }
 
+    /// A bundle that fitted the headroom but found too few places, when [`View::epoch`] said
+    /// `judged`.
+    pub fn bundle(waits: &BundleWaits, judged: Epoch) -> Self {
+        let (places, places_lacking) = (Some(waits.least()), waits.lacks());
+        Self { places, places_lacking, places_at: waits.at(), judged, ..Self::default() }
+    }
+
     /// An ask that waits for something named, which makes it due when it comes.
     pub fn named(view: &View<'_>) -> Self {
         Self { judged: view.epoch(), ..Self::default() }
@@ -165,6 +183,7 @@ impl Parked {
         self.quota_may(view)
             || self.room_may(view)
             || self.refused_may(view)
+            || self.places_may(view)
             || (self.reserves && self.may_reserve(view))
     }
 
@@ -177,6 +196,14 @@ impl Parked {
         view.epoch().growth > self.judged.growth
             && (grew(&self.roomless, &|least| nodes.may_hold_since(self.roomless_at, least))
                 || grew(&self.refused, &|least| nodes.may_hold_grown_since(self.refused_at, least)))
+    }
+
+    fn places_may(&self, view: &View<'_>) -> bool {
+        let (Some(least), Some(nodes)) = (&self.places, view.nodes) else {
+            return false;
+        };
+        view.headroom.allows(least)
+            && nodes.may_place_since(self.places_at, least, self.places_lacking)
     }
 
     fn quota_may(&self, view: &View<'_>) -> bool {
@@ -225,6 +252,13 @@ impl Parked {
             other.refused.as_ref(),
             other.refused_at,
         );
+        if other.places.is_some() {
+            self.places_lacking = match self.places {
+                Some(_) => self.places_lacking.min(other.places_lacking),
+                None => other.places_lacking,
+            };
+        }
+        join_least(&mut self.places, &mut self.places_at, other.places.as_ref(), other.places_at);
         self.judged = self.judged.older(other.judged);
     }
 }

@@ -59,6 +59,9 @@ pub enum Form {
     /// An `Allocation` with a UUID: it runs already, and is not answered, because its RM would
     /// start it again.
     Recovered,
+    /// Not sent by anybody: the scheduler asks for a member of a declared gang whose own ask is not
+    /// there, and holds a place for it. Its RM never hears of it.
+    Internal,
     /// An `Allocation` without a UUID. Without a node it asks for one allocation, with a node it
     /// reports one; either way it is answered.
     Unified,
@@ -173,6 +176,11 @@ impl Allocation {
             Pairing::GivesWay(real) => Some(real),
             _ => None,
         }
+    }
+
+    /// Whether it holds a place for a member of a declared gang. Its RM does not know of it.
+    pub fn is_hold(&self) -> bool {
+        self.spec.form == Form::Internal
     }
 
     /// Whether it is an allocation that the RM was told of: it waits neither for a predicate nor for

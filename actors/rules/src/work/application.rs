@@ -23,6 +23,7 @@ use crate::work::application_state::{ApplicationEvent, ApplicationState, Transit
 use crate::work::asks::{Asks, TaskGroup};
 use crate::work::declaration::{Declaration, Fault};
 use crate::work::gang::Gang;
+use crate::work::native::Native;
 use crate::work::resource_seconds::History;
 
 /// Most entries of a state log. Only an application that comes back from Completing a few hundred
@@ -176,8 +177,11 @@ impl Application {
             asks: Asks::new(),
             allocations: FxHashMap::default(),
             unsettled: BTreeSet::new(),
-            gang: (!new.placeholder_ask.is_zero())
-                .then(|| Box::new(Gang::new(new.placeholder_ask))),
+            gang: match new.task_groups.map(|declared| *declared) {
+                Some(Ok(declared)) => Some(Box::new(Gang::declared(&declared))),
+                _ => (!new.placeholder_ask.is_zero())
+                    .then(|| Box::new(Gang::new(new.placeholder_ask))),
+            },
             gang_style: new.gang_style,
             execution_timeout_ms: new.execution_timeout_ms,
             history: History::default(),
@@ -214,6 +218,32 @@ impl Application {
         self.gang.as_ref().is_some_and(|gang| gang.is_usable(group))
     }
 
+    /// Whether it declared its members, decided or not.
+    pub fn has_declared_members(&self) -> bool {
+        self.gang.as_ref().is_some_and(|gang| gang.native.is_some())
+    }
+
+    /// What it declared of its members, as long as it was not decided that they get places.
+    pub fn undecided(&self) -> Option<&Native> {
+        self.gang.as_ref()?.undecided()
+    }
+
+    /// What it declared of its members, to be changed.
+    pub fn native_mut(&mut self) -> Option<&mut Native> {
+        self.gang.as_mut()?.native.as_deref_mut()
+    }
+
+    /// The places that are held for members of a declared gang.
+    pub fn holds(&self) -> impl Iterator<Item = AllocationId> + '_ {
+        let native = self.gang.as_ref().and_then(|gang| gang.native.as_ref());
+        native.into_iter().flat_map(|native| native.holds.iter().copied())
+    }
+
+    /// All members of a declared gang have their places: the application runs, whatever its state.
+    pub fn decided(&mut self, now_ns: i64, changes: &mut Vec<StateChange>) {
+        self.runs(now_ns, changes);
+    }
+
     /// Its placeholders, to be changed.
     pub fn gang_mut(&mut self) -> &mut Gang {
         self.gang.get_or_insert_default()
@@ -244,7 +274,7 @@ impl Application {
 
     /// Whether it has allocations, placeholders included, or placements that wait.
     pub fn holds_anything(&self) -> bool {
-        !self.unsettled.is_empty() || !self.allocations.is_empty()
+        !self.unsettled.is_empty() || !self.allocations.is_empty() || self.holds().next().is_some()
     }
 
     fn has_not_run(&self) -> bool {

@@ -8,6 +8,9 @@
 //! one may still come or be given up ([`Gang::is_usable`]), and is scheduled like any other ask
 //! afterwards.
 //!
+//! A gang that declares its members ([`Native`]) has no placeholders of its RM: the scheduler asks for
+//! members that have no ask, and holds places for them. They are counted here as placeholders.
+//!
 //! # Invariants
 //! * Of each group, `count` = placeholders asked for and not placed + placed + `replaced` +
 //!   `timed_out`.
@@ -18,6 +21,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::allocations::AllocationId;
+use super::asks::Asks;
+use super::declaration::Declaration;
+use super::native::{Native, Stage};
 use crate::values::resources::Resources;
 
 /// The placeholders of one task group.
@@ -51,6 +57,8 @@ pub struct Gang {
     pub placeholder_ask: Resources,
     /// The number of the deadline of its placeholders, while one is set.
     pub timer: Option<u64>,
+    /// What it declared of its members, if it did.
+    pub native: Option<Box<Native>>,
     groups: BTreeMap<Arc<String>, Group>,
 }
 
@@ -58,6 +66,39 @@ impl Gang {
     /// A gang without placeholders.
     pub fn new(placeholder_ask: Resources) -> Self {
         Self { placeholder_ask, ..Self::default() }
+    }
+
+    /// A gang whose members were declared, none of them decided.
+    pub fn declared(declaration: &Declaration) -> Self {
+        Self { native: Some(Box::new(Native::new(declaration))), ..Self::default() }
+    }
+
+    /// What it declared of its members, as long as it was not decided that they get places.
+    pub fn undecided(&self) -> Option<&Native> {
+        self.native.as_deref().filter(|native| native.stage != Stage::Decided)
+    }
+
+    /// Makes the asks of members that have none of their own as many as are missing. Returns the
+    /// change of pending.
+    ///
+    /// To be called after anything has changed what real members ask for, while the gang is
+    /// [`Stage::Undecided`].
+    pub fn complete(&mut self, asks: &mut Asks) -> Resources {
+        let mut change = Resources::new();
+        let Some(native) = &self.native else { return change };
+        for declared in native.groups() {
+            let (Some(slot), Some(spec)) = (declared.ask, &declared.spec) else { continue };
+            let missing = declared.missing(asks);
+            let before = asks.ask(slot).outstanding;
+            if missing == before {
+                continue;
+            }
+            change.add(&asks.set_outstanding(slot, missing));
+            let group = self.groups.entry(Arc::clone(&declared.name)).or_default();
+            group.min_resource.clone_from(&spec.resources);
+            group.count = group.count + u64::from(missing) - u64::from(before);
+        }
+        change.pruned()
     }
 
     /// Every group that has or had placeholders, by name.
@@ -108,6 +149,13 @@ impl Gang {
     pub fn put_free(&mut self, name: &String, key: (i64, Arc<str>), id: AllocationId) {
         if let Some(group) = self.groups.get_mut(name) {
             group.free.insert(key, id);
+        }
+    }
+
+    /// No placeholder of the group is free any more.
+    pub fn take_all_free(&mut self, name: &String) {
+        if let Some(group) = self.groups.get_mut(name) {
+            group.free.clear();
         }
     }
 

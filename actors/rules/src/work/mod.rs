@@ -12,5 +12,6 @@ pub mod declaration;
 pub mod ended;
 pub mod gang;
 pub mod identity;
+pub mod native;
 pub mod rejection;
 pub mod resource_seconds;

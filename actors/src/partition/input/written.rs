@@ -138,6 +138,9 @@ fn ops() -> Vec<Op> {
         GiveUp(vec![]),
         PlaceholdersOver,
         RetryPairs { retry: 3 },
+        Declare,
+        RetryBundle { retry: 3 },
+        EndHolds { group: TaskGroup::new("g".into()) },
         Invalidated(Arc::new(Invalidation { nodes: vec!["n".into()], ..Invalidation::default() })),
     });
     for which in each!(Which { Uuid(text()), Key(text()), All }) {
@@ -152,7 +155,7 @@ fn ops() -> Vec<Op> {
         RefusedForGood,
     });
     ops.extend(causes.into_iter().map(|cause| Op::Release { which: Which::All, cause }));
-    for form in each!(Form { Ask, Recovered, Unified }) {
+    for form in each!(Form { Ask, Recovered, Unified, Internal }) {
         ops.push(Op::Ask(Arc::new(AskSpec { form, ..AskSpec::new("k", Resources::new()) })));
     }
     for preemption in each!(Preemption { Neither, Itself, Others, Both }) {
@@ -297,6 +300,7 @@ fn inputs() -> Vec<Input> {
         RunOver { application, id: id(), until_ns: 9 },
         PlaceholderTimeout { application, id: id() },
         PairRetry { application, id: id(), retry: 4 },
+        BundleRetry { application, id: id(), retry: 4 },
     });
     inputs.extend(alarms.into_iter().map(Input::Alarm));
     for awaited in each!(WaitsFor { Application(id()), Node(node) }) {

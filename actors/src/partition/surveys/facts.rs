@@ -41,8 +41,8 @@ impl Survey for Everything {
         Route::default().all_applications(baton).all_queues(baton).all_nodes(baton)
     }
 
-    fn at_application(&mut self, application: &mut Application, _: &mut Baton) {
-        self.facts.applications.push(application.fact());
+    fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
+        self.facts.applications.push(application.fact(&baton.books.nodes));
     }
 
     fn at_queue(&mut self, queue: &mut Queue, _: &mut Baton) {

@@ -5,9 +5,55 @@ use crate::nodes::NodeOrder;
 use crate::values::resources::Resources;
 use crate::work::allocations::ApplicationSlot;
 use crate::work::asks::AskSpec;
+use crate::work::declaration::{Declaration, DeclaredGroup};
+use crate::work::native::Native;
 
 fn of(vcore: i64, memory: i64) -> Resources {
     Resources::of(&[("vcore", vcore), ("memory", memory)])
+}
+
+/// What is held for members of a declared gang has one size; the fullest node comes last.
+#[test]
+fn held_places_are_taken_in_the_order_of_their_nodes() {
+    let mut world = World::new(&[of(2, 2), of(2, 2), of(2, 2)]);
+    let declared = DeclaredGroup::new("g", 3, Some(of(2, 2)));
+    let declaration = Declaration::new(vec![declared]).unwrap();
+    world.gang.native = Some(Box::new(Native::new(&declaration)));
+    for (at, free) in [5, 7, 6].into_iter().enumerate() {
+        world.books.nodes.update(world.nodes[at], None, &of(free, free));
+    }
+    let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
+    assert_eq!(world.next(&mut search), world.in_place(ask, 1));
+    world.books.nodes.update(world.nodes[0], None, &of(8, 8));
+    assert_eq!(world.next(&mut search), world.in_place(ask, 0), "the order is another one");
+    let key = AskKey::new(0, 0, 1);
+    for at in [0, 1] {
+        search.refused_in_place(key, world.nodes[at]);
+    }
+    assert_eq!(world.next(&mut search), world.in_place(ask, 2));
+    search.refused_in_place(key, world.nodes[2]);
+    let NextPair::InPlace(Pair { placeholder, .. }) = world.in_place(ask, 0) else { panic!() };
+    assert_eq!(world.next(&mut search), NextPair::Elsewhere(Pair { ask, placeholder }));
+}
+
+#[test]
+fn beyond_as_many_as_are_put_in_order_at_a_time_the_next_are_found() {
+    let mut world = World::new(&vec![of(2, 2); HELD_TOGETHER + 3]);
+    let declared = DeclaredGroup::new("g", 1, Some(of(2, 2)));
+    let declaration = Declaration::new(vec![declared]).unwrap();
+    world.gang.native = Some(Box::new(Native::new(&declaration)));
+    let (ask, mut search) = (world.wants("a", 0, of(1, 1)), Search::default());
+    let mut in_order = world.nodes.clone();
+    in_order.sort_by_key(|node| world.books.nodes.position(*node));
+    let place = |world: &World, node: NodeSlot| {
+        world.nodes.iter().position(|other| *other == node).unwrap()
+    };
+    for node in &in_order[..HELD_TOGETHER + 2] {
+        assert_eq!(world.next(&mut search), world.in_place(ask, place(&world, *node)));
+        search.refused_in_place(AskKey::new(0, 0, 1), *node);
+    }
+    let last = place(&world, in_order[HELD_TOGETHER + 2]);
+    assert_eq!(world.next(&mut search), world.in_place(ask, last));
 }
 
 /// An application with placeholders on nodes `n1`, `n2` and so on, one on each.

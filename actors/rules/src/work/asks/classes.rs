@@ -155,6 +155,11 @@ impl Class {
         self.members.keys().map(key)
     }
 
+    /// Its members with their keys, in order.
+    pub(super) fn in_order(&self) -> impl Iterator<Item = (AskKey, AskSlot)> {
+        self.keys().zip(self.members.values().copied())
+    }
+
     /// Its first member after an ask that need not be one of its members.
     pub(super) fn first_after(&self, after: Option<&AskKey>) -> Option<(AskKey, AskSlot)> {
         use std::ops::Bound::{Excluded, Unbounded};

@@ -101,6 +101,11 @@ impl Asks {
         &self.table[slot]
     }
 
+    /// An ask by its place, if that is still in use.
+    pub fn find(&self, slot: AskSlot) -> Option<&Ask> {
+        self.table.find(slot)
+    }
+
     /// As [`Self::ask`], to change what no order depends on.
     pub fn ask_mut(&mut self, slot: AskSlot) -> &mut Ask {
         &mut self.table[slot]
@@ -227,6 +232,47 @@ impl Asks {
         let spec = spec.into();
         let outstanding = spec.instances;
         self.put_outstanding(spec, outstanding, now_ns, sequence)
+    }
+
+    /// Adds an ask that no RM has sent, for members of a declared gang whose own asks are not there.
+    /// No key names it, and nobody is told that machines are missing for it.
+    pub fn put_internal(&mut self, spec: Arc<AskSpec>, now_ns: i64, sequence: u64) -> AskSlot {
+        let mut ask = Ask::new(spec, 0, now_ns, sequence);
+        ask.signalled = true;
+        self.table.insert(ask)
+    }
+
+    /// So many instances of an ask are outstanding from now on. Returns the change of pending.
+    pub fn set_outstanding(&mut self, slot: AskSlot, outstanding: u32) -> Resources {
+        let before = self.pending.clone();
+        self.leave_class(slot);
+        self.ask_mut(slot).outstanding = outstanding;
+        self.join_class(slot);
+        self.pending.minus(&before).pruned()
+    }
+
+    /// Drops an ask that no RM has sent, with what is outstanding of it. Returns what was pending.
+    pub fn remove_internal(&mut self, slot: AskSlot) -> Resources {
+        let before = self.pending.clone();
+        self.leave_class(slot);
+        self.table.remove(slot);
+        before.minus(&self.pending).pruned()
+    }
+
+    /// How many instances are outstanding of asks that are real members of the task group.
+    pub fn outstanding_members(&self, group: &TaskGroup) -> u64 {
+        let classes = self.members.get(group).into_iter().flatten();
+        classes.map(|class| self.class(*class).outstanding).sum()
+    }
+
+    /// The asks that are real members of the task group, in order, each with how many instances of
+    /// it are outstanding.
+    pub fn members_of(&self, group: &TaskGroup) -> Vec<(AskSlot, u32)> {
+        let classes = self.members.get(group).into_iter().flatten();
+        let mut members: Vec<(AskKey, AskSlot)> =
+            classes.flat_map(|class| self.class(*class).in_order()).collect();
+        members.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        members.into_iter().map(|(_, slot)| (slot, self.ask(slot).outstanding)).collect()
     }
 
     /// Records an ask of which nothing is outstanding: its allocation is there already.
@@ -411,13 +457,13 @@ impl Asks {
         }
     }
 
-    /// The keys of all asks of the form with something outstanding or waiting for its predicate, in
-    /// order of arrival.
+    /// The keys of all asks that the RM sent, of the form if one is given, with something outstanding
+    /// or waiting for its predicate, in order of arrival.
     pub fn pending_keys(&self, form: Option<Form>) -> Vec<Arc<str>> {
         let mut pending: Vec<&Ask> = self
             .iter()
             .filter(|ask| ask.outstanding > 0 || !ask.unsettled.is_empty())
-            .filter(|ask| form.is_none_or(|form| ask.form == form))
+            .filter(|ask| ask.form != Form::Internal && form.is_none_or(|form| ask.form == form))
             .collect();
         pending.sort_by_key(|ask| ask.sequence);
         pending.into_iter().map(|ask| Arc::clone(&ask.key)).collect()

@@ -1,0 +1,259 @@
+//! A gang that declares its members: which of them have no ask of their own, and whether all have
+//! their places; for people, `docs/gangs.md#declared-gangs`.
+//!
+//! # Internal asks and holds
+//! The scheduler asks itself for every member that its RM has not asked for yet: one *internal ask*
+//! for each group, with as many instances as members are missing. When all members get their places
+//! at once, what was asked for internally becomes *holds*: allocations that keep a place for a member
+//! until its real ask takes it. To every sum, order and limit both are what placeholders are. The RM
+//! never hears of them, and no key or UUID of its own names them: they have none.
+//!
+//! # Invariants
+//! * While the gang is undecided, the internal ask of a group has as many instances outstanding as
+//!   the group needs members beyond what is asked for by real ones ([`Gang::complete`]).
+//! * Once it is decided there is no internal ask.
+//!
+//! [`Gang::complete`]: super::gang::Gang::complete
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::allocations::{AllocationId, Form};
+use super::asks::{AskSlot, AskSpec, Asks, TaskGroup};
+use super::declaration::{Declaration, DeclaredGroup};
+
+/// The members that an application declared.
+#[derive(Clone, Debug)]
+pub struct Native {
+    groups: Vec<NativeGroup>,
+    /// Whether all members have their places.
+    pub stage: Stage,
+    /// The places that are held for members.
+    pub holds: BTreeSet<AllocationId>,
+    /// A member has taken its place, or got one at once: the others need not go together any more.
+    pub has_real: bool,
+    /// Places were held for as long as they may.
+    pub is_over: bool,
+}
+
+/// Whether all members of a gang have their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// None has: places are looked for.
+    Undecided,
+    /// All have, as far as the scheduler is concerned, and the RM's predicates are asked.
+    InTheAir,
+    /// All have.
+    Decided,
+}
+
+/// The members of one task group.
+#[derive(Clone, Debug)]
+pub struct NativeGroup {
+    /// The name.
+    pub name: TaskGroup,
+    /// How many members it needs.
+    pub min_members: u32,
+    /// What is asked for where a member has no ask; `None`: nothing, its asks are waited for.
+    pub spec: Option<Arc<AskSpec>>,
+    /// Its internal ask, as long as the gang is not decided.
+    pub ask: Option<AskSlot>,
+    /// The number of the last hold.
+    last_hold: u64,
+}
+
+/// The asks that make one bundle, group by group, each with how many instances of it.
+pub type Bundled = Vec<Vec<(AskSlot, u32)>>;
+
+/// A group of a gang whose members have no size lacks asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingAsks {
+    /// The group.
+    pub group: TaskGroup,
+    /// How many are missing.
+    pub missing: u64,
+}
+
+impl Native {
+    /// A gang of which nothing is decided.
+    pub fn new(declaration: &Declaration) -> Self {
+        Self {
+            groups: declaration.groups().iter().map(NativeGroup::new).collect(),
+            stage: Stage::Undecided,
+            holds: BTreeSet::new(),
+            has_real: false,
+            is_over: false,
+        }
+    }
+
+    /// The groups, as declared.
+    pub fn groups(&self) -> &[NativeGroup] {
+        &self.groups
+    }
+
+    /// The groups, to be changed.
+    pub fn groups_mut(&mut self) -> &mut [NativeGroup] {
+        &mut self.groups
+    }
+
+    /// Whether the group was declared.
+    pub fn has(&self, group: &TaskGroup) -> bool {
+        self.groups.iter().any(|declared| declared.name == *group)
+    }
+
+    /// The asks that are decided together: of each group the first in order, as many as it needs,
+    /// then internal ones.
+    ///
+    /// # Errors
+    /// A group without a size has fewer asks than members.
+    pub fn bundle(&self, asks: &Asks) -> Result<Bundled, MissingAsks> {
+        self.groups.iter().map(|group| group.bundle(asks)).collect()
+    }
+}
+
+impl NativeGroup {
+    fn new(declared: &DeclaredGroup) -> Self {
+        let spec = declared.member.as_ref().map(|member| {
+            Arc::new(AskSpec {
+                priority: declared.priority,
+                preemption: declared.preemption,
+                task_group: Some(Arc::clone(&declared.name)),
+                placeholder: true,
+                form: Form::Internal,
+                tags: declared.tags.clone(),
+                ..AskSpec::new("", member.clone())
+            })
+        });
+        Self {
+            name: Arc::clone(&declared.name),
+            min_members: u32::try_from(declared.min_members).unwrap_or(u32::MAX),
+            spec,
+            ask: None,
+            last_hold: 0,
+        }
+    }
+
+    /// How many members have no ask of their own.
+    pub fn missing(&self, asks: &Asks) -> u32 {
+        let there = u32::try_from(asks.outstanding_members(&self.name)).unwrap_or(u32::MAX);
+        self.min_members.saturating_sub(there)
+    }
+
+    /// A name for the next hold, to be shown to people.
+    pub fn next_hold(&mut self) -> Arc<str> {
+        self.last_hold += 1;
+        Arc::from(format!("{}~{}", self.name, self.last_hold))
+    }
+
+    fn bundle(&self, asks: &Asks) -> Result<Vec<(AskSlot, u32)>, MissingAsks> {
+        let mut bundled = Vec::new();
+        let mut needed = self.min_members;
+        for (slot, outstanding) in asks.members_of(&self.name) {
+            let taken = outstanding.min(needed);
+            if taken == 0 {
+                break;
+            }
+            needed -= taken;
+            bundled.push((slot, taken));
+        }
+        match self.ask {
+            Some(slot) if needed > 0 => bundled.push((slot, needed)),
+            None if needed > 0 => {
+                let (group, missing) = (Arc::clone(&self.name), u64::from(needed));
+                return Err(MissingAsks { group, missing });
+            }
+            _ => {}
+        }
+        Ok(bundled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::resources::Resources;
+    use crate::work::gang::Gang;
+
+    fn vcores(n: i64) -> Resources {
+        Resources::of(&[("vcore", n)])
+    }
+
+    fn member(key: &str, group: &str, instances: u32) -> AskSpec {
+        let task_group = Some(TaskGroup::new(group.to_owned()));
+        AskSpec { task_group, instances, ..AskSpec::new(key, vcores(1)) }
+    }
+
+    /// A gang of four workers of two cores and one driver of any size.
+    fn gang(asks: &mut Asks) -> Gang {
+        let worker = DeclaredGroup::new("w", 4, Some(vcores(2)));
+        let declaration = Declaration::new(vec![worker, DeclaredGroup::new("d", 1, None)]);
+        let mut gang = Gang::declared(&declaration.unwrap());
+        for group in gang.native.as_mut().unwrap().groups_mut() {
+            group.ask = group.spec.clone().map(|spec| asks.put_internal(spec, 0, 0));
+        }
+        gang
+    }
+
+    #[test]
+    fn a_real_ask_takes_the_place_of_internal_ones_as_long_as_there_are_any() {
+        let mut asks = Asks::new();
+        let mut gang = gang(&mut asks);
+        let pending = |asks: &Asks| asks.pending().clone();
+        let count = |gang: &Gang| gang.group(&"w".to_owned()).map_or(0, |group| group.count);
+        assert_eq!(gang.complete(&mut asks), vcores(8));
+        assert_eq!((pending(&asks), count(&gang)), (vcores(8), 4));
+        let (first, _) = asks.put(member("a", "w", 3), 1, 1);
+        assert_eq!(gang.complete(&mut asks), vcores(-6));
+        assert_eq!((pending(&asks), count(&gang)), (vcores(5), 1));
+        asks.put(member("b", "w", 2), 2, 2);
+        asks.put(member("c", "other", 1), 3, 3);
+        gang.complete(&mut asks);
+        assert_eq!((pending(&asks), count(&gang)), (vcores(6), 0));
+        asks.withdraw(first);
+        assert_eq!(gang.complete(&mut asks), vcores(4), "members again");
+        assert_eq!((pending(&asks), count(&gang)), (vcores(7), 2));
+        assert_eq!(gang.complete(&mut asks), Resources::new());
+    }
+
+    #[test]
+    fn a_bundle_is_the_first_asks_of_each_group_and_then_internal_ones() {
+        let mut asks = Asks::new();
+        let mut gang = gang(&mut asks);
+        gang.complete(&mut asks);
+        let native = gang.undecided().unwrap();
+        let group = TaskGroup::new("d".to_owned());
+        assert_eq!(native.bundle(&asks), Err(MissingAsks { group, missing: 1 }));
+        let (driver, _) = asks.put(member("d", "d", 5), 9, 1);
+        let (late, _) = asks.put(member("l", "w", 3), 9, 2);
+        let (early, _) = asks.put(member("e", "w", 2), 8, 3);
+        gang.complete(&mut asks);
+        let native = gang.undecided().unwrap();
+        let bundled = native.bundle(&asks).unwrap();
+        assert_eq!(bundled, [vec![(early, 2), (late, 2)], vec![(driver, 1)]]);
+        asks.withdraw(late);
+        gang.complete(&mut asks);
+        let native = gang.undecided().unwrap();
+        let internal = native.groups()[0].ask.unwrap();
+        assert_eq!(native.bundle(&asks).unwrap()[0], [(early, 2), (internal, 2)]);
+    }
+
+    #[test]
+    fn no_key_names_an_internal_ask_and_none_is_listed() {
+        let mut asks = Asks::new();
+        let mut gang = gang(&mut asks);
+        gang.complete(&mut asks);
+        assert_eq!((asks.slot_of(""), asks.len()), (None, 0));
+        assert!(asks.pending_keys(None).is_empty());
+        let slot = gang.native.as_ref().unwrap().groups()[0].ask.unwrap();
+        assert_eq!(asks.remove_internal(slot), vcores(8));
+        assert!(asks.pending().is_empty());
+    }
+
+    #[test]
+    fn holds_are_numbered_within_their_group() {
+        let mut asks = Asks::new();
+        let mut gang = gang(&mut asks);
+        let group = &mut gang.native.as_mut().unwrap().groups_mut()[0];
+        assert_eq!([group.next_hold(), group.next_hold()], ["w~1", "w~2"].map(Arc::from));
+    }
+}

@@ -1,0 +1,277 @@
+//! Places that are held for members of a declared gang: real asks take them, and they end. For
+//! people, `docs/gangs.md#held-places`.
+//!
+//! # How they differ from placeholders
+//! Everything counts them as placeholders ([`super::gang`]), and the same search finds who takes
+//! which. But no RM knows of them: nobody has to end anything before a member takes its place, and
+//! nobody confirms anything. So a member takes its place in the very step in which the predicate
+//! passes, and a hold that ends is gone in that step.
+//!
+//! # Invariants
+//! * A hold is in the table, on its node, in [`Native::holds`] and nowhere else; it is no
+//!   allocation that a release could name.
+//! * What ends of a gang no member of which was ever real ends with all the rest of it: the gang is
+//!   undecided again.
+//!
+//! [`Native::holds`]: monoceros_rules::work::native::Native::holds
+
+use std::sync::Arc;
+
+use monoceros_rules::nodes::NodeSlot;
+use monoceros_rules::order::ledger::LedgerDelta;
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
+use monoceros_rules::work::asks::{AskSpec, TaskGroup};
+use monoceros_rules::work::gang::PlaceholderEnd;
+use monoceros_rules::work::native::Stage;
+
+use super::Application;
+use super::ops::VisitEffects;
+use crate::events::{Event, EventKind};
+use crate::step::{Baton, Consequences, NodeWork, Op, Placement, Resume, Takes};
+
+/// Holds that ended in a visit, for one event.
+pub(super) struct EndedHolds {
+    event: EventKind,
+    spec: Arc<AskSpec>,
+    count: u64,
+}
+
+impl Application {
+    /// The node has said yes, and what the member takes there is counted already: it is an
+    /// allocation, and its hold is gone.
+    pub(super) fn take_hold(&mut self, mut baton: Box<Baton>, placement: &Placement, takes: Takes) {
+        let priority = self.book.asks.priority();
+        let (slot, id) = (placement.ask, placement.allocation);
+        let Some(hold) = baton.books.allocations.remove(takes.placeholder) else {
+            debug_assert!(false, "a hold stays while a member takes it");
+            return self.rise(baton);
+        };
+        let (held, resources) = (hold.resources().clone(), placement.spec.resources.clone());
+        let uuid = self.book.next_uuid(slot);
+        self.book.asks.take_one(slot);
+        self.book.asks.ask_mut(slot).live.push(id);
+        baton.offer.pair(&resources);
+        self.give_rest(&held.minus(&resources).pruned(), &mut baton);
+        self.replace_hold(takes.placeholder, &hold, id, &resources, &mut baton);
+        let allocated = self.bind(&mut baton, id, uuid);
+        let running = self.tell_changes(&mut baton);
+        Self::tell_allocated(&mut baton, allocated);
+        let delta = LedgerDelta { running, ..LedgerDelta::default() };
+        if takes.in_place {
+            return self.go_on(baton, priority, &delta);
+        }
+        let address = Arc::clone(&baton.directory.applications[self.slot].address);
+        let work = NodeWork::Release(takes.placeholder, held);
+        baton.follow(Consequences {
+            node_work: [(hold.node, work)].into_iter().collect(),
+            climbing: None,
+            resume: Some((address, Resume { priority, delta })),
+        });
+    }
+
+    /// The hold is counted as taken, and what takes it as a real allocation.
+    fn replace_hold(
+        &mut self,
+        id: AllocationId,
+        hold: &Allocation,
+        real: AllocationId,
+        resources: &Resources,
+        baton: &mut Baton,
+    ) {
+        if let Some(entry) = baton.books.allocations.get_mut(real) {
+            entry.pairing = Pairing::Took { created_ns: hold.created_ns };
+        }
+        let amounts = (hold.resources(), resources);
+        self.book.swapped(amounts, real, baton.now_ns, &mut self.changes);
+        self.count_use(hold, EventKind::AllocationReplaced, baton);
+        self.note_real(hold.spec.place_in());
+        let mut effects = VisitEffects::default();
+        self.drop_hold(id, hold, PlaceholderEnd::Replaced, &mut effects);
+        self.disarm_placeholders(baton);
+    }
+
+    /// What a hold was larger than the member that takes it is free in queues, for user and group.
+    fn give_rest(&mut self, rest: &Resources, baton: &mut Baton) {
+        if rest.is_zero() {
+            return;
+        }
+        let loosening = baton.books.loosen();
+        baton.offer.give_back(rest, loosening);
+        if let Some(lane) = &self.lane {
+            let change = rest.times(-1);
+            baton.books.trackers.charge(lane.id, &change, loosening);
+        }
+        let queue = &self.book.queue;
+        baton.happens(|at| {
+            let event = Event::of(EventKind::UserDischarged, &self.book.user, at);
+            event.referring(queue).amount(rest)
+        });
+        if let Some(group) = self.group() {
+            let event = |at| Event::of(EventKind::GroupDischarged, group, at);
+            baton.happens(|at| event(at).referring(queue).amount(rest));
+        }
+    }
+
+    /// A hold has left every holder but these.
+    pub(super) fn drop_hold(
+        &mut self,
+        id: AllocationId,
+        hold: &Allocation,
+        end: PlaceholderEnd,
+        effects: &mut VisitEffects,
+    ) {
+        if let Some(native) = self.book.native_mut() {
+            native.holds.remove(&id);
+        }
+        self.forget_placeholder(hold, end, effects);
+    }
+
+    /// The holds of this group are too small for one of its members: they are taken by nobody, and
+    /// end once the offer is home.
+    pub(super) fn spurn_holds(&mut self, placeholder: AllocationId, baton: &mut Baton) {
+        let Some(entry) = baton.books.allocations.get(placeholder) else { return };
+        let Some(group) = entry.spec.place_in().cloned() else { return };
+        self.book.gang_mut().take_all_free(&group);
+        baton.revisits.push((self.slot, Op::EndHolds { group }));
+    }
+
+    /// The holds of a group end, but for those that a member waits to take.
+    pub(super) fn end_holds_of(
+        &mut self,
+        group: &TaskGroup,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let is_meant = |entry: &Allocation| entry.spec.place_in() == Some(group);
+        self.end_holds(EventKind::AllocationTimedOut, is_meant, baton, effects);
+    }
+
+    /// Ends the holds that are meant, but for those that a member waits to take.
+    pub(super) fn end_holds(
+        &mut self,
+        event: EventKind,
+        is_meant: impl Fn(&Allocation) -> bool,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let all: Vec<AllocationId> = self.book.holds().collect();
+        for id in all {
+            let Some(entry) = baton.books.allocations.get(id) else { continue };
+            if is_meant(entry) && entry.gives_way_to().is_none() {
+                self.end_hold(id, event, None, baton, effects);
+            }
+        }
+    }
+
+    /// Ends one hold, which nobody waits to take; its node lets go of it unless that is gone.
+    pub(super) fn end_hold(
+        &mut self,
+        id: AllocationId,
+        event: EventKind,
+        gone: Option<NodeSlot>,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(hold) = baton.books.allocations.remove(id) else { return };
+        self.book.unbooked(hold.resources(), true);
+        effects.left.placeholders = true;
+        effects.delta.allocated.subtract(hold.resources());
+        (effects.loosens, effects.touched) = (true, true);
+        self.count_use(&hold, event, baton);
+        baton.directory.counts(self.leaf_facts.slot).released += 1;
+        baton.books.unsettled.changed(hold.node);
+        if gone != Some(hold.node) {
+            let work = NodeWork::Release(id, hold.resources().clone());
+            effects.node_work.push((hold.node, work));
+        }
+        self.drop_hold(id, &hold, PlaceholderEnd::TimedOut, effects);
+        effects.note_hold(event, &hold.spec);
+    }
+
+    /// Holds were lost, with their node or to others. If no member was ever real the remaining ones
+    /// end, too, and the gang is undecided again: two such gangs could else keep each other from
+    /// what both lack.
+    pub(super) fn holds_lost(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        let is_whole = self
+            .book
+            .native_mut()
+            .is_some_and(|native| native.stage == Stage::Decided && !native.has_real);
+        if !is_whole {
+            return;
+        }
+        for id in self.book.holds().collect::<Vec<_>>() {
+            let real = baton.books.allocations.get(id).and_then(Allocation::gives_way_to);
+            if let Some(real) = real {
+                self.unpair(real, None, baton, effects);
+            }
+            self.end_hold(id, EventKind::AllocationCancelled, None, baton, effects);
+        }
+        self.ask_internally(baton, effects);
+    }
+
+    /// An allocation that the RM reports belongs to a group that holds places: one of them is its
+    /// own, on the same node if there is one, else the newest.
+    pub(super) fn report_takes_hold(
+        &mut self,
+        group: &TaskGroup,
+        node: NodeSlot,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let table = &baton.books.allocations;
+        let of_group = self.book.holds().filter(|id| {
+            table.get(*id).is_some_and(|hold| {
+                hold.spec.place_in() == Some(group) && hold.gives_way_to().is_none()
+            })
+        });
+        let taken = of_group.max_by_key(|id| {
+            let is_there = table.get(*id).is_some_and(|hold| hold.node == node);
+            (is_there, *id)
+        });
+        let Some(id) = taken else { return };
+        let Some(hold) = baton.books.allocations.remove(id) else { return };
+        self.book.unbooked(hold.resources(), true);
+        effects.left.placeholders = true;
+        effects.delta.allocated.subtract(hold.resources());
+        (effects.loosens, effects.touched) = (true, true);
+        self.count_use(&hold, EventKind::AllocationReplaced, baton);
+        baton.directory.counts(self.leaf_facts.slot).released += 1;
+        baton.books.unsettled.changed(hold.node);
+        let work = NodeWork::Release(id, hold.resources().clone());
+        effects.node_work.push((hold.node, work));
+        self.drop_hold(id, &hold, PlaceholderEnd::Replaced, effects);
+        effects.note_hold(EventKind::AllocationReplaced, &hold.spec);
+    }
+
+    /// Makes one event for each group of which holds ended in this visit, and says what user and
+    /// group use less by them.
+    pub(super) fn tell_ended_holds(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        let ended = std::mem::take(&mut effects.ended_holds);
+        let mut sum = Resources::new();
+        for EndedHolds { event, spec, count } in ended {
+            let times = i64::try_from(count).unwrap_or(i64::MAX);
+            sum.add(&spec.resources.times(times));
+            let event = |at| self.group_event(event, &spec, count, at);
+            effects.happens(baton, event);
+        }
+        if !sum.is_zero() {
+            self.tell_discharge(&sum, baton, effects);
+        }
+    }
+}
+
+impl VisitEffects {
+    /// Counts a hold that ended, for the event of its group.
+    fn note_hold(&mut self, event: EventKind, spec: &Arc<AskSpec>) {
+        let known = self.ended_holds.iter_mut();
+        let same = |ended: &&mut EndedHolds| ended.event == event && Arc::ptr_eq(&ended.spec, spec);
+        match known.into_iter().find(same) {
+            Some(ended) => ended.count += 1,
+            None => {
+                let ended = EndedHolds { event, spec: Arc::clone(spec), count: 1 };
+                self.ended_holds.push(ended);
+            }
+        }
+    }
+}
