@@ -49,8 +49,21 @@ pub struct PredicateQuestion {
     pub nodes: Vec<Arc<str>>,
     /// Whether the question is about an allocation; otherwise it is about a reservation.
     pub allocate: bool,
+    /// The gang that is decided as a whole, if the request is a member of one: it runs only if all of
+    /// them pass.
+    pub bundle: Option<Arc<QuestionBundle>>,
     /// Where the answer goes.
     pub answers: AnswerSink,
+}
+
+/// The members of a gang that has places for all of them and waits until each may run at its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QuestionBundle {
+    /// Names it among all bundles of its partition.
+    pub id: u64,
+    /// The allocation key of each member that has been asked for, with the id of its node. The
+    /// member in question is among them.
+    pub places: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// The answer to a [`PredicateQuestion`].

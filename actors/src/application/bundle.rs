@@ -30,6 +30,7 @@ use monoceros_rules::work::native::{Bundled, MissingAsks, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Application;
+use super::in_the_air::{Air, Grounded};
 use super::ops::VisitEffects;
 use crate::events::{Event, EventKind};
 use crate::step::{Alarm, Baton, Consequences, NodeWork, Notice, Resume};
@@ -38,7 +39,7 @@ use crate::step::{Alarm, Baton, Consequences, NodeWork, Notice, Resume};
 #[derive(Default)]
 pub(super) struct Bundle {
     /// When an offer is to come here.
-    waits: WaitSet,
+    pub(super) waits: WaitSet,
     /// What it waits for, if it found too few places.
     places: Option<BundleWaits>,
     /// What kept it from its places when it was looked at last.
@@ -48,6 +49,8 @@ pub(super) struct Bundle {
     /// Numbers the refusals, so that an earlier deadline is known to be stale.
     retry: u32,
     by_time: bool,
+    /// Its members have places and wait for the RM's predicates.
+    pub(super) air: Option<Box<Air>>,
 }
 
 /// What keeps a gang from its places.
@@ -112,7 +115,7 @@ impl Application {
 
     /// The asks of an undecided gang may have changed: it asks for as many members as are missing,
     /// and is to be looked at.
-    pub(super) fn complete_bundle(&mut self, effects: &mut VisitEffects) {
+    pub(super) fn complete_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let is_undecided =
             self.book.undecided().is_some_and(|native| native.stage == Stage::Undecided);
         if !is_undecided {
@@ -124,12 +127,14 @@ impl Application {
                 effects.pends(&change);
             }
         }
-        if effects.touched {
+        if effects.grounded == Some(Grounded::Refused) {
+            self.park_grounded(baton);
+        } else if effects.touched {
             self.wake_bundle();
         }
     }
 
-    fn wake_bundle(&mut self) {
+    pub(super) fn wake_bundle(&mut self) {
         if let Some(bundle) = &mut self.bundle {
             (bundle.waits, bundle.places, bundle.by_time) = (WaitSet::Due, None, false);
         }
@@ -169,7 +174,16 @@ impl Application {
     /// Looks for places for the whole gang, or gives the offer back.
     pub(super) fn place_bundle(&mut self, mut baton: Box<Baton>) {
         match self.decide_bundle(&mut baton) {
-            Ok((bundled, found)) => self.book_bundle(baton, &bundled, &found),
+            Ok((bundled, found)) => {
+                let mut slots = bundled.iter().flatten().map(|(slot, _)| *slot);
+                let asks = &self.book.asks;
+                if baton.offer.asks_later && slots.any(|slot| !asks.ask(slot).spec.placeholder) {
+                    let total = total(asks, &bundled);
+                    self.launch_bundle(baton, &bundled, &found, &total);
+                } else {
+                    self.book_bundle(baton, &bundled, &found);
+                }
+            }
             Err(obstacle) => {
                 if let Some(obstacle) = obstacle {
                     tracing::debug!(application = %self.book.id, ?obstacle, "gang not placed");
@@ -219,6 +233,18 @@ impl Application {
             self.park_bundle(Parked::bundle(&places, at), Some(places));
             return Err(None);
         }
+        let needs_answers = baton.offer.asks_later
+            && bundled
+                .iter()
+                .flatten()
+                .any(|(slot, _)| !self.book.asks.ask(*slot).spec.placeholder);
+        if needs_answers && baton.books.unsettled.bundle.is_some() {
+            // One bundle is in the air at a time.
+            baton.books.unsettled.bundles_waiting.insert(self.slot);
+            let waits = self.attempt(baton, |attempt| Parked::named(attempt.view));
+            self.park_bundle(waits, None);
+            return Err(None);
+        }
         let mut found = match self.find_places(&bundled, baton) {
             Ok(found) => found,
             Err((shortage, places)) => {
@@ -227,6 +253,9 @@ impl Application {
                 return Err(Some(self.lacks_places(&bundled, &shortage)));
             }
         };
+        if baton.offer.asks_later {
+            return Ok((bundled, found));
+        }
         match self.ask_predicates(&bundled, &mut found, baton) {
             Ok(()) => Ok((bundled, found)),
             Err(refused) => {
@@ -324,8 +353,19 @@ impl Application {
         self.note_attempt(bundled, baton);
         self.tell_refusals(baton, refused);
         let at = self.epoch(baton);
-        let least = least(&self.book.asks, bundled);
-        self.park_bundle(Parked::refused(&least, at), None);
+        self.park_bundle_refused(|least| Parked::refused(least, at), baton);
+    }
+
+    /// Predicates keep the gang from its places: it waits for a node to grow, or for some time.
+    pub(super) fn park_bundle_refused(
+        &mut self,
+        parked: impl FnOnce(&Resources) -> Parked,
+        baton: &mut Baton,
+    ) {
+        let Some(native) = self.book.undecided() else { return };
+        let Ok(bundled) = native.bundle(&self.book.asks) else { return };
+        let least = least(&self.book.asks, &bundled);
+        self.park_bundle(parked(&least), None);
         let Some(bundle) = &mut self.bundle else { return };
         let by_time = std::mem::take(&mut bundle.by_time);
         bundle.in_a_row = if by_time { bundle.in_a_row.saturating_add(1) } else { 1 };
@@ -404,18 +444,23 @@ impl Application {
     fn book_hold(&mut self, group: usize, slot: AskSlot, id: AllocationId, baton: &mut Baton) {
         self.book.asks.take_one(slot);
         let spec = Arc::clone(&self.book.asks.ask(slot).spec);
+        self.name_hold(group, id, baton);
+        self.book.booked(&spec.resources, true, baton.now_ns, &mut self.changes);
+    }
+
+    /// A place is held from now on: it has a name for people, and is free to be taken.
+    pub(super) fn name_hold(&mut self, group: usize, id: AllocationId, baton: &mut Baton) {
         let Some(native) = self.book.native_mut() else { return };
         let uuid = native.groups_mut()[group].next_hold();
         native.holds.insert(id);
         if let Some(entry) = baton.books.allocations.get_mut(id) {
             entry.uuid = Arc::clone(&uuid);
             let key = (entry.created_ns, uuid);
-            if let Some(name) = spec.place_in() {
+            if let Some(name) = entry.spec.place_in() {
                 self.book.gang_mut().put_free(name, key, id);
             }
         }
         baton.directory.counts(self.leaf_facts.slot).allocated += 1;
-        self.book.booked(&spec.resources, true, baton.now_ns, &mut self.changes);
     }
 
     /// An allocation that is not a placeholder was reported. If the gang is undecided here, it was
@@ -428,6 +473,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
+        self.ground_bundle(Grounded::Anew, None, baton, effects);
         if self.book.undecided().is_none() {
             if let Some(group) = group {
                 self.report_takes_hold(group, node, baton, effects);
@@ -495,7 +541,7 @@ impl Application {
 
     /// Makes one event for each group of which places are held, and says what user and group use by
     /// them.
-    fn tell_holds(&self, n_held: &[u64], baton: &mut Baton) {
+    pub(super) fn tell_holds(&self, n_held: &[u64], baton: &mut Baton) {
         let Some(native) = self.book.gang.as_ref().and_then(|gang| gang.native.as_ref()) else {
             return;
         };

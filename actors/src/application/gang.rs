@@ -37,7 +37,7 @@ use super::ops::VisitEffects;
 use super::{Application, Book};
 use crate::events::{Event, EventKind};
 use crate::step::{
-    Alarm, Baton, Ending, NodeWork, Notice, PLACEHOLDER_TIMEOUT, Placement, Released, Takes,
+    Alarm, Baton, Ending, NodeWork, Notice, Op, PLACEHOLDER_TIMEOUT, Placement, Released, Takes,
 };
 
 /// The tag of an application that says since when its placeholders may wait, in seconds since the
@@ -596,6 +596,13 @@ impl Application {
         let Some(placeholder) = entry.takes() else { return };
         let Some(old) = baton.books.allocations.get_mut(placeholder) else { return };
         old.pairing = Pairing::None;
+        let group = old.spec.place_in().cloned();
+        if let (Some(gang), Some(group)) = (&self.book.gang, group)
+            && gang.native.as_ref().is_some_and(|native| native.is_over)
+        {
+            // What it waited for was all that kept the place.
+            baton.revisits.push((self.slot, Op::EndHolds { group }));
+        }
         if old.leaving.is_none()
             && let Some(group) = old.spec.place_in()
         {

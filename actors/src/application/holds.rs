@@ -28,7 +28,7 @@ use monoceros_rules::work::native::Stage;
 use super::Application;
 use super::ops::VisitEffects;
 use crate::events::{Event, EventKind};
-use crate::step::{Baton, Consequences, NodeWork, Op, Placement, Resume, Takes};
+use crate::step::{Baton, Consequences, NodeWork, Notice, Op, Placement, Resume, Takes};
 
 /// Holds that ended in a visit, for one event.
 pub(super) struct EndedHolds {
@@ -52,8 +52,15 @@ impl Application {
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(id);
         baton.offer.pair(&resources);
-        self.give_rest(&held.minus(&resources).pruned(), &mut baton);
+        self.give_rest(&held, &held.minus(&resources).pruned(), &mut baton);
         self.replace_hold(takes.placeholder, &hold, id, &resources, &mut baton);
+        if baton.offer.is_watched {
+            baton.notices.push(Notice::HoldTaken {
+                application: Arc::clone(&self.book.id),
+                key: Arc::clone(&placement.spec.key),
+                hold: Arc::clone(&hold.uuid),
+            });
+        }
         let allocated = self.bind(&mut baton, id, uuid);
         let running = self.tell_changes(&mut baton);
         Self::tell_allocated(&mut baton, allocated);
@@ -91,25 +98,62 @@ impl Application {
         self.disarm_placeholders(baton);
     }
 
+    /// The answer has come that the member may run: it is an allocation, and its hold is gone.
+    pub(super) fn settle_on_hold(
+        &mut self,
+        real: AllocationId,
+        id: AllocationId,
+        in_place: bool,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some(hold) = baton.books.allocations.remove(id) else { return };
+        let Some(entry) = baton.books.allocations.get(real) else { return };
+        let (resources, key) = (entry.resources().clone(), Arc::clone(entry.key()));
+        let slot =
+            self.book.asks.slot_of(&key).expect("an ask stays while a placement of it waits");
+        let change = resources.minus(hold.resources()).pruned();
+        let work = if in_place {
+            NodeWork::Swap { placeholder: id, real, change: change.clone() }
+        } else {
+            NodeWork::Release(id, hold.resources().clone())
+        };
+        effects.node_work.push((hold.node, work));
+        effects.loosens |= change.has_negative();
+        effects.delta.allocated.add(&change);
+        effects.touched = true;
+        self.replace_hold(id, &hold, real, &resources, baton);
+        self.tell_discharge(hold.resources(), baton, effects);
+        if !in_place {
+            baton.books.unsettled.changed(hold.node);
+        }
+        let uuid = self.book.next_uuid(slot);
+        self.book.asks.settle_one(slot, real);
+        let allocated = self.bind(baton, real, uuid);
+        effects.delta.running += self.tell_changes(baton);
+        baton.notices.append(&mut effects.discharged);
+        Self::tell_allocated(baton, allocated);
+    }
+
     /// What a hold was larger than the member that takes it is free in queues, for user and group.
-    fn give_rest(&mut self, rest: &Resources, baton: &mut Baton) {
-        if rest.is_zero() {
-            return;
+    fn give_rest(&mut self, held: &Resources, rest: &Resources, baton: &mut Baton) {
+        if !rest.is_zero() {
+            let loosening = baton.books.loosen();
+            baton.offer.give_back(rest, loosening);
+            if let Some(lane) = &self.lane {
+                let change = rest.times(-1);
+                baton.books.trackers.charge(lane.id, &change, loosening);
+            }
         }
-        let loosening = baton.books.loosen();
-        baton.offer.give_back(rest, loosening);
-        if let Some(lane) = &self.lane {
-            let change = rest.times(-1);
-            baton.books.trackers.charge(lane.id, &change, loosening);
-        }
+        // The allocation that takes the place says what it uses instead.
         let queue = &self.book.queue;
         baton.happens(|at| {
             let event = Event::of(EventKind::UserDischarged, &self.book.user, at);
-            event.referring(queue).amount(rest)
+            event.referring(queue).amount(held)
         });
         if let Some(group) = self.group() {
             let event = |at| Event::of(EventKind::GroupDischarged, group, at);
-            baton.happens(|at| event(at).referring(queue).amount(rest));
+            baton.happens(|at| event(at).referring(queue).amount(held));
         }
     }
 

@@ -14,8 +14,8 @@
 //! What is decided is decided by rules (`monoceros_rules::decide`, `monoceros_rules::work`); this
 //! actor carries it out. What an RM may want of it is an [`Op`] ([`ops`]), done in [`asks`],
 //! [`recovery`] and [`release`]; an offer becomes a placement in [`placing`]. What concerns
-//! placeholders is in [`gang`], what concerns gangs that declare their members in [`bundle`] and
-//! [`holds`].
+//! placeholders is in [`gang`], what concerns gangs that declare their members in [`bundle`] [`holds`]
+//! and [`in_the_air`].
 
 mod asks;
 mod backoff;
@@ -24,6 +24,7 @@ mod events;
 mod explained;
 mod gang;
 mod holds;
+mod in_the_air;
 mod limits;
 mod ops;
 mod placing;
@@ -294,6 +295,7 @@ impl Application {
             reserved: self.book.asks.reserved_len(),
             backs_off: self.backs_off_until().is_some(),
             aging_ns: self.aging.deadline_ns(),
+            is_native: self.book.has_declared_members(),
             bundle: self.bundle_fact(nodes),
         }
     }
@@ -360,8 +362,13 @@ impl Handler<Answered> for Application {
         let _timer = baton.tally.message(ActorKind::Application);
         self.visited(baton, |application, baton, effects| {
             for (question, settlement) in answers {
-                application.take_answer(question, settlement, baton, effects);
+                if application.is_about_bundle(question) {
+                    application.take_bundle_answer(question, settlement, baton, effects);
+                } else {
+                    application.take_answer(question, settlement, baton, effects);
+                }
             }
+            application.go_on_with_bundle(baton, effects);
         });
     }
 }
@@ -390,7 +397,7 @@ impl Application {
         let mut effects = VisitEffects::default();
         let may_run_soon = self.book.may_run_soon();
         act(self, &mut baton, &mut effects);
-        self.complete_bundle(&mut effects);
+        self.complete_bundle(&mut baton, &mut effects);
         self.tell_ended_holds(&mut baton, &mut effects);
         if effects.left.anything() {
             let now_ns = baton.now_ns;

@@ -22,6 +22,7 @@ use smallvec::SmallVec;
 
 use super::Application;
 use super::holds::EndedHolds;
+use super::in_the_air::Grounded;
 use crate::events::{Event, EventKind};
 use crate::step::{Alarm, Baton, Cause, NodeWork, Notice, Op};
 
@@ -58,6 +59,8 @@ pub(crate) struct VisitEffects {
     pub(super) node_work: SmallVec<[(NodeSlot, NodeWork); 1]>,
     /// Events of this visit. They follow the states that are entered in it.
     pub(super) happened: Vec<Notice>,
+    /// A bundle was taken back.
+    pub(super) grounded: Option<Grounded>,
     /// Holds that ended.
     pub(super) ended_holds: Vec<EndedHolds>,
     /// Events of a group that uses less, until it is known whether the application leaves it.
@@ -105,6 +108,13 @@ impl Application {
                 effects.touched |= self.named_for_pairs();
             }
             Op::Declare => self.declare(baton, effects),
+            Op::WakeBundle => {
+                self.wake_bundle();
+                effects.touched = true;
+            }
+            Op::GroundBundle => self.ground_bundle(Grounded::Anew, None, baton, effects),
+            Op::AskMembers => self.ask_members(baton),
+            Op::BundleVoid { since_ns } => self.bundle_void(since_ns, baton, effects),
             Op::EndHolds { group } => self.end_holds_of(&group, baton, effects),
             Op::RetryBundle { retry } => self.retry_bundle(retry, effects),
             Op::WakeNamedByReturn(node) => {

@@ -25,10 +25,11 @@ use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::epoch::{Epoch, Growth, Loosening};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::{AllocationId, Pairing};
+use monoceros_rules::work::allocations::{Allocation, AllocationId, Pairing};
 use monoceros_rules::work::asks::AskSlot;
 
 use super::Application;
+use super::in_the_air::Grounded;
 use super::ops::VisitEffects;
 use crate::api::predicates::{Invalidation, QuestionId};
 use crate::step::{Baton, NodeWork, Notice, REASONS_MAX, Settlement, Takes};
@@ -51,7 +52,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         match settlement {
-            Settlement::Confirmed { moved_from } => {
+            Settlement::Confirmed { moved_from, .. } => {
                 self.settle(number, moved_from, baton, effects);
             }
             Settlement::NotTaken { position, assumed, is_void } => {
@@ -116,6 +117,9 @@ impl Application {
             effects.node_work.push((before, NodeWork::Return(id, entry.resources().clone())));
         }
         if let Pairing::Takes { placeholder, in_place } = entry.pairing {
+            if baton.books.allocations.get(placeholder).is_some_and(Allocation::is_hold) {
+                return self.settle_on_hold(id, placeholder, in_place, baton, effects);
+            }
             // Nobody had the placeholder end meanwhile: that would have cancelled the question.
             let hold = false;
             return self.give_way(id, Takes { placeholder, in_place, hold }, baton);
@@ -198,7 +202,7 @@ impl Application {
     }
 
     /// Keeps what predicates said of an ask, for when no node will have it.
-    fn note_reasons(&mut self, slot: AskSlot, reasons: Vec<(String, u32)>) {
+    pub(super) fn note_reasons(&mut self, slot: AskSlot, reasons: Vec<(String, u32)>) {
         let noted = &mut self.book.asks.ask_mut(slot).refusals_mut().reasons;
         for (reason, nodes) in reasons {
             if noted.len() < REASONS_MAX || noted.contains_key(&reason) {
@@ -295,6 +299,10 @@ impl Application {
     ) {
         for id in ids {
             let entry = baton.books.allocations.get(*id);
+            if entry.is_some_and(Allocation::is_in_bundle) {
+                self.ground_bundle(Grounded::Anew, None, baton, effects);
+                continue;
+            }
             let Some(number) = entry.and_then(|entry| entry.question) else { continue };
             self.give_up_question(number, None, baton, effects);
         }

@@ -17,6 +17,7 @@ use monoceros_rules::work::rejection::Ignored;
 use monoceros_rules::work::resource_seconds::Account;
 
 use super::Application;
+use super::in_the_air::Grounded;
 use super::ops::VisitEffects;
 use crate::events::{Event, EventKind};
 use crate::step::{Baton, Cause, Ending, NodeWork, Notice, Released, Which};
@@ -275,6 +276,7 @@ impl Application {
 
     /// Everything it asked for and holds goes; the partition forgets it after this step.
     pub(super) fn remove(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        self.ground_bundle(Grounded::Anew, None, baton, effects);
         self.withdraw(None, None, baton, effects);
         let internal = self.forget_internal();
         effects.delta.pending.subtract(&internal);
@@ -309,7 +311,9 @@ impl Application {
             let (node, event, answer) =
                 (entry.node, EventKind::AllocationLostNode, Some("node removed"));
             let real = entry.gives_way_to().and_then(|real| baton.books.allocations.get(real));
-            if let Some(number) = entry.question {
+            if entry.is_in_bundle() {
+                self.ground_bundle(Grounded::Anew, Some(node), baton, effects);
+            } else if let Some(number) = entry.question {
                 self.give_up_question(number, Some(node), baton, effects);
             } else if entry.takes().is_some() {
                 // Its placeholder is elsewhere, and will go.

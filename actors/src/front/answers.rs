@@ -138,7 +138,7 @@ impl Batch {
                 self.send(callback);
                 drop(barrier);
             }
-            Notice::Ignored(_) | Notice::GangPlaced { .. } => {}
+            Notice::Ignored(_) | Notice::GangPlaced { .. } | Notice::HoldTaken { .. } => {}
             Notice::Happened(_) => debug_assert!(false, "events are gathered before"),
         }
     }

@@ -24,7 +24,7 @@ mod predicates;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) use self::predicates::answer as predicate;
+pub(crate) use self::predicates::{answer as predicate, ask_later};
 
 use actix::prelude::*;
 use monoceros_rules::audit::NodeFact;
@@ -189,7 +189,7 @@ impl Node {
         if placement.takes.is_some_and(|takes| takes.in_place) {
             // Its placeholder holds the place, on a node that drains too, and it takes no more.
             if baton.offer.asks_later {
-                return PlaceAnswer::Asked(predicates::ask_later(placement, baton));
+                return PlaceAnswer::Asked(predicates::ask_later(placement, None, baton));
             }
             if !predicates::passes(placement, &self.id, baton) {
                 return PlaceAnswer::Refused;
@@ -205,7 +205,7 @@ impl Node {
         }
         if baton.offer.asks_later {
             self.hold(placement.allocation, &placement.spec.resources, baton);
-            return PlaceAnswer::Asked(predicates::ask_later(placement, baton));
+            return PlaceAnswer::Asked(predicates::ask_later(placement, None, baton));
         }
         if !predicates::passes(placement, &self.id, baton) {
             return PlaceAnswer::Refused;
@@ -290,17 +290,19 @@ impl Node {
     /// the node has less than it holds, and those that may go elsewhere if the node is closed.
     fn given_up(&self, baton: &Baton) -> Vec<AllocationId> {
         let is_short = self.available.has_negative();
-        if baton.books.unsettled.is_empty() || (self.is_open() && !is_short) {
+        if baton.books.unsettled.placements() == 0 || (self.is_open() && !is_short) {
             return Vec::new();
         }
         let mut given_up: Vec<AllocationId> = self.holds.clone();
         given_up.retain(|id| {
             let Some(entry) = baton.books.allocations.get(*id) else { return false };
             let question = entry.question.and_then(|number| baton.books.unsettled.get(number));
-            question.is_some_and(|question| {
-                (!self.is_open() && !question.required)
-                    || entry.resources().overdraws(&self.available)
-            })
+            let required = match question {
+                Some(question) => question.required,
+                None if entry.is_in_bundle() => entry.spec.required_node.is_some(),
+                None => return false,
+            };
+            (!self.is_open() && !required) || entry.resources().overdraws(&self.available)
         });
         given_up.sort_unstable();
         given_up

@@ -14,9 +14,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use monoceros_rules::decide::predicates::{Confirmation, confirm};
+use monoceros_rules::work::allocations::Allocation;
 
 use super::Node;
-use crate::api::predicates::{PredicateQuestion, QuestionId};
+use crate::api::predicates::{PredicateQuestion, QuestionBundle, QuestionId};
 use crate::step::{Baton, Notice, Passed, Placement, Settlement};
 
 /// Whether a placement passes the predicate of an RM in this process.
@@ -71,7 +72,11 @@ pub(crate) fn answer(
 }
 
 /// Books the question whether a placement passes, which the RM answers later, and says it.
-pub(super) fn ask_later(placement: &Placement, baton: &mut Baton) -> u64 {
+pub(crate) fn ask_later(
+    placement: &Placement,
+    bundle: Option<Arc<QuestionBundle>>,
+    baton: &mut Baton,
+) -> u64 {
     let Baton { books, directory, .. } = baton;
     let candidates = std::iter::once(&placement.node).chain(&placement.alternatives);
     let nodes: Vec<_> = candidates.map(|slot| Arc::clone(books.nodes.id(*slot))).collect();
@@ -96,6 +101,7 @@ pub(super) fn ask_later(placement: &Placement, baton: &mut Baton) -> u64 {
         key: Arc::clone(&placement.spec.key),
         nodes,
         allocate: !is_in_place(placement),
+        bundle,
         answers: baton.answers.clone(),
     })));
     number
@@ -113,7 +119,9 @@ impl Node {
         books.unsettled.window.answered(is_void);
         baton.tally.predicate_passed(is_void);
         let (is_confirmed, assumed) = (confirmation == Confirmation::Confirmed, passed.assumed);
-        if is_confirmed != assumed {
+        let in_bundle = books.allocations.get(id).is_some_and(Allocation::is_in_bundle);
+        // Members of a bundle see each other's places, and are settled together.
+        if is_confirmed != assumed && !(in_bundle && is_confirmed) {
             // A placement that the RM itself counted (assumed) is no change to its later answers.
             // If such a placement is not made, that is a change.
             books.unsettled.changed(self.slot);
@@ -128,6 +136,7 @@ impl Node {
             let resources = entry.resources().clone();
             self.hold(id, &resources, baton);
         }
-        Some(Settlement::Confirmed { moved_from })
+        let scope = passed.scope;
+        Some(Settlement::Confirmed { moved_from, scope, assumed })
     }
 }

@@ -93,6 +93,9 @@ impl Partition {
             let op = Op::Claimed { question, answer };
             self.agenda.push_back(Task::Visit(claim.application, vec![op]));
         }
+        if let Some(bundle) = baton.books.unsettled.bundle {
+            self.agenda.push_back(Task::Visit(bundle.application, vec![Op::GroundBundle]));
+        }
     }
 
     fn set_predicates(&mut self, predicates: Predicates, baton: &mut Baton) {

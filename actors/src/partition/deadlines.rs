@@ -108,6 +108,12 @@ impl Partition {
                     self.agenda.push_back(Task::Visit(application, vec![Op::PlaceholdersOver]));
                 }
             }
+            Alarm::BundleVoid { application, id, since_ns } => {
+                if is_same(baton, application, &id) {
+                    let ops = vec![Op::BundleVoid { since_ns }];
+                    self.agenda.push_back(Task::Visit(application, ops));
+                }
+            }
             Alarm::BundleRetry { application, id, retry } => {
                 if is_same(baton, application, &id) {
                     let ops = vec![Op::RetryBundle { retry }];

@@ -91,7 +91,7 @@ impl Oracle {
             Some(Foreseen::Nothing) => None,
             Some(Foreseen::Unknown) | None => return,
         };
-        let decided = gang_in(notices).or_else(|| {
+        let decided = gang_in(notices).or_else(|| hold_in(notices)).or_else(|| {
             notices.iter().find_map(|notice| match notice {
                 Notice::Allocated(allocated) => Some(Decision::Place {
                     application: Arc::clone(&allocated.application),
@@ -110,6 +110,18 @@ impl Oracle {
         assert_eq!(decided, foreseen, "the offer and a full search disagree");
         assert_eq!(offer.fruitless, foreseen.is_none(), "an offer that decides nothing says so");
     }
+}
+
+/// The member of a declared gang that took what was held for it, if one did.
+fn hold_in(notices: &[Notice]) -> Option<Decision> {
+    notices.iter().find_map(|notice| match notice {
+        Notice::HoldTaken { application, key, hold } => Some(Decision::Replace {
+            application: Arc::clone(application),
+            key: Arc::clone(key),
+            placeholder: Arc::clone(hold),
+        }),
+        _ => None,
+    })
 }
 
 /// The declared gang that was decided, if one was.

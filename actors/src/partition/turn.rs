@@ -90,7 +90,8 @@ impl Partition {
 
     fn may_offer(&self, baton: &Baton) -> MayOffer {
         let has_room = self.outstanding < OUTSTANDING_MAX && self.budget(baton) > 0;
-        if !self.can_decide(baton) || !has_room || self.capacity_changed {
+        let stops = baton.books.unsettled.bundle.is_some_and(|bundle| bundle.stops_offers);
+        if !self.can_decide(baton) || !has_room || self.capacity_changed || stops {
             MayOffer::No
         } else if self.oracle.has_foreseen() {
             // The foreseen decision holds only for the offer that follows at once, whatever else
@@ -104,7 +105,7 @@ impl Partition {
     /// Called when there is nothing to do: passes barriers on, unless an answer is still waited
     /// for.
     fn rest(&mut self, baton: &mut Baton) {
-        let waits = self.can_decide(baton) || !baton.books.unsettled.is_empty();
+        let waits = self.can_decide(baton) || baton.books.unsettled.placements() > 0;
         if !self.barriers.is_empty() && !waits && self.reorder.is_empty() {
             let barriers = std::mem::take(&mut self.barriers).into_iter();
             baton.notices.extend(barriers.map(Notice::Barrier));

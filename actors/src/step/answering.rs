@@ -29,7 +29,7 @@ pub(crate) struct Answers {
 #[derive(Debug)]
 pub(crate) enum Settlement {
     /// It is an allocation. The node holds it; if another held it before, that one has to let go.
-    Confirmed { moved_from: Option<NodeSlot> },
+    Confirmed { moved_from: Option<NodeSlot>, scope: Scope, assumed: bool },
     /// A candidate passes and the placement is not settled there: it is void, or the node cannot
     /// have it any more.
     NotTaken { position: usize, assumed: bool, is_void: bool },

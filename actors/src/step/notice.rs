@@ -81,6 +81,13 @@ pub(crate) enum Notice {
         application: Arc<str>,
         held: Vec<(TaskGroup, Arc<str>)>,
     },
+    /// A member of a declared gang has taken the place that was held for it; told as
+    /// [`Self::GangPlaced`] is.
+    HoldTaken {
+        application: Arc<str>,
+        key: Arc<str>,
+        hold: Arc<str>,
+    },
     /// The barrier has come through: everything before it was decided and said.
     Barrier(Arc<Barrier>),
 }
@@ -222,6 +229,8 @@ pub(crate) enum Alarm {
     /// Members that nodes refused may be tried again in place of placeholders; `retry` numbers the
     /// refusal.
     PairRetry { application: ApplicationSlot, id: Arc<str>, retry: u32 },
+    /// Answers about a bundle in the air are void since then.
+    BundleVoid { application: ApplicationSlot, id: Arc<str>, since_ns: i64 },
     /// A declared gang of which a member was refused by every node may be tried again.
     BundleRetry { application: ApplicationSlot, id: Arc<str>, retry: u32 },
 }

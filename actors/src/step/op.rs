@@ -34,6 +34,14 @@ pub(crate) enum Op {
     Remove,
     /// The application has joined its queue: what it declared of its members is asked for.
     Declare,
+    /// Another bundle is not in the air any more.
+    WakeBundle,
+    /// Its bundle in the air is taken back.
+    GroundBundle,
+    /// More questions about members of its bundle may be asked.
+    AskMembers,
+    /// The first answer about a bundle that was void came at this time, long ago.
+    BundleVoid { since_ns: i64 },
     /// The places held for members of this task group end: they are too small.
     EndHolds { group: TaskGroup },
     /// Members of a declared gang that nodes refused may be tried again; `retry` numbers the refusal.

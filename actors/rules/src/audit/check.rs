@@ -45,7 +45,8 @@ impl Facts {
                             continue;
                         }
                         held.add(&fact.resources);
-                        let is_booked = fact.question.is_none();
+                        let is_booked =
+                            fact.question.is_none() && fact.pairing != Pairing::InBundle;
                         has_real |= is_booked && fact.place_in.is_none();
                         if is_booked && fact.place_in.is_some() {
                             placeholders.add(&fact.resources);
@@ -102,9 +103,12 @@ impl Facts {
         }
         let of_applications = self.applications.iter().flat_map(|app| &app.unsettled).copied();
         let of_applications: BTreeSet<AllocationId> = of_applications.collect();
-        let take_places = self.allocations.iter().filter(|fact| fact.takes_a_place());
+        let with_others = self
+            .allocations
+            .iter()
+            .filter(|fact| fact.takes_a_place() || fact.pairing == Pairing::InBundle);
         let on_their_way = waiting.into_iter().map(|(_, id)| id);
-        if of_applications != on_their_way.chain(take_places.map(|fact| fact.id)).collect() {
+        if of_applications != on_their_way.chain(with_others.map(|fact| fact.id)).collect() {
             wrong.push(format!("applications count {of_applications:?} as unsettled"));
         }
     }
@@ -154,7 +158,7 @@ impl Facts {
                 Pairing::GivesWay(real) => table.get(&real).is_some_and(|other| {
                     matches!(other.pairing, Pairing::Takes { placeholder, .. } if placeholder == fact.id)
                 }),
-                Pairing::None | Pairing::Took { .. } => true,
+                Pairing::None | Pairing::Took { .. } | Pairing::InBundle => true,
             };
             if !is_mutual {
                 wrong.push(format!("{id}: {fact:?} is paired with nobody"));

@@ -89,6 +89,8 @@ pub struct ApplicationFact {
     pub placeholders: Resources,
     /// What is counted of the placeholders of each task group.
     pub task_groups: BTreeMap<Arc<String>, Group>,
+    /// It declared its members: places are held for them, and no RM knows of its placeholders.
+    pub is_native: bool,
     /// What it declared of its members, as long as they have no places.
     pub bundle: Option<BundleFact>,
     /// Its pending asks.

@@ -235,7 +235,13 @@ impl Search<'_> {
             let is_free = fact.pairing == Pairing::None && !fact.leaves && fact.question.is_none();
             fact.application == application.slot && fact.place_in.is_some() && is_free
         });
-        places.sort_by(|a, b| (a.created_ns, &a.uuid).cmp(&(b.created_ns, &b.uuid)));
+        if application.is_native {
+            let position =
+                |fact: &AllocationFact| self.nodes.iter().position(|node| node.slot == fact.node);
+            places.sort_by_key(|fact| (position(fact), fact.id));
+        } else {
+            places.sort_by(|a, b| (a.created_ns, &a.uuid).cmp(&(b.created_ns, &b.uuid)));
+        }
         let mut first = None;
         for ask in members {
             // What is too small for a member goes, and is free for nobody after it.

@@ -54,6 +54,7 @@ fn facts(limits: &str, applications: &[Told]) -> Facts {
             reserved: 0,
             backs_off: false,
             aging_ns: None,
+            is_native: false,
             bundle: None,
         });
     }

@@ -95,6 +95,9 @@ pub enum Pairing {
         /// It stays on the placeholder's node, which it will share with nobody else's amount.
         in_place: bool,
     },
+    /// It is one of a bundle that has places, and waits until the RM's predicates have passed for all
+    /// of it.
+    InBundle,
     /// It has taken the place of a placeholder that was created then, ns since the epoch.
     Took {
         /// Creation time of the placeholder's ask.
@@ -186,7 +189,12 @@ impl Allocation {
     /// Whether it is an allocation that the RM was told of: it waits neither for a predicate nor for
     /// a placeholder to go.
     pub fn is_booked(&self) -> bool {
-        self.question.is_none() && self.takes().is_none()
+        self.question.is_none() && self.takes().is_none() && !self.is_in_bundle()
+    }
+
+    /// Whether it waits for the predicates of others, too.
+    pub fn is_in_bundle(&self) -> bool {
+        self.pairing == Pairing::InBundle
     }
 
     /// What it holds on its node now.

@@ -140,6 +140,10 @@ fn ops() -> Vec<Op> {
         RetryPairs { retry: 3 },
         Declare,
         RetryBundle { retry: 3 },
+        WakeBundle,
+        GroundBundle,
+        AskMembers,
+        BundleVoid { since_ns: 5 },
         EndHolds { group: TaskGroup::new("g".into()) },
         Invalidated(Arc::new(Invalidation { nodes: vec!["n".into()], ..Invalidation::default() })),
     });
@@ -301,6 +305,7 @@ fn inputs() -> Vec<Input> {
         PlaceholderTimeout { application, id: id() },
         PairRetry { application, id: id(), retry: 4 },
         BundleRetry { application, id: id(), retry: 4 },
+        BundleVoid { application, id: id(), since_ns: 4 },
     });
     inputs.extend(alarms.into_iter().map(Input::Alarm));
     for awaited in each!(WaitsFor { Application(id()), Node(node) }) {

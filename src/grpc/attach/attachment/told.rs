@@ -91,7 +91,7 @@ impl Attachment {
 
 impl Guarded {
     fn question(&mut self, question: PredicateQuestion) -> Question {
-        let PredicateQuestion { id, application, key, nodes, allocate, answers } = question;
+        let PredicateQuestion { id, application, key, nodes, allocate, answers, .. } = question;
         let partition = self.sinks.number(answers);
         let candidates = (0..nodes.len()).collect();
         let ticket = Ticket { id, partition };

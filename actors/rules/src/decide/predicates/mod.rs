@@ -42,7 +42,7 @@
 mod search;
 mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -96,6 +96,19 @@ pub struct OpenClaim {
     pub node: Arc<str>,
 }
 
+/// A bundle whose members have places and wait for their predicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BundleInTheAir {
+    /// The application that it is of.
+    pub application: ApplicationSlot,
+    /// How many of its members have no open question.
+    pub unasked: usize,
+    /// How many of these have still to be asked about.
+    pub to_ask: usize,
+    /// An answer was void: nothing else is placed until it is settled or taken back.
+    pub stops_offers: bool,
+}
+
 /// Every placement that waits for an answer, and what was asked about it.
 #[derive(Debug)]
 pub struct Unsettled {
@@ -107,6 +120,12 @@ pub struct Unsettled {
     last_change: Vec<u64>,
     /// Counts whenever everything that was refused may be asked anew.
     era: u64,
+    /// The bundle whose members have places and wait for their predicates; one at a time.
+    pub bundle: Option<BundleInTheAir>,
+    /// How many bundles there have been in the air.
+    pub bundles: u64,
+    /// Applications whose bundles wait for that one.
+    pub bundles_waiting: BTreeSet<ApplicationSlot>,
     /// How many may wait.
     pub window: Window,
     /// How many candidates a question may name.
@@ -122,6 +141,9 @@ impl Default for Unsettled {
             changes: 0,
             last_change: Vec::new(),
             era: 0,
+            bundle: None,
+            bundles: 0,
+            bundles_waiting: BTreeSet::new(),
             window: Window::new(1),
             widest: WIDEST,
         }
@@ -160,6 +182,11 @@ impl Unsettled {
     /// How many more may be asked now.
     pub fn room(&self) -> usize {
         self.window.room(self.len())
+    }
+
+    /// How many placements wait: for an answer of their own, or for those of their bundle.
+    pub fn placements(&self) -> usize {
+        self.len() + self.bundle.map_or(0, |bundle| bundle.unasked)
     }
 
     /// Opens a question about a placement of a (required-node) ask and numbers it; `growth` is that

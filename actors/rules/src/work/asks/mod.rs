@@ -350,6 +350,16 @@ impl Asks {
         ask.forget_refusals();
     }
 
+    /// All placements of the ask that wait are taken back: their instances are outstanding again.
+    /// Returns the change of pending.
+    pub fn take_back_all(&mut self, slot: AskSlot) -> Resources {
+        let ask = self.ask_mut(slot);
+        let waiting = u32::try_from(ask.unsettled.len()).unwrap_or(u32::MAX);
+        ask.unsettled.clear();
+        let outstanding = ask.outstanding.saturating_add(waiting);
+        self.set_outstanding(slot, outstanding)
+    }
+
     /// The placement was taken back: its instance is outstanding again. Returns the change of
     /// pending.
     pub fn take_back(&mut self, slot: AskSlot, placement: AllocationId) -> Resources {
