@@ -195,7 +195,9 @@ impl Application {
         let entry = baton.books.allocations.get(question.allocation)?;
         match entry.pairing {
             Pairing::Takes { placeholder, in_place } => {
-                Some((Takes { placeholder, in_place }, entry.node))
+                let place = baton.books.allocations.get(placeholder);
+                let hold = place.is_some_and(Allocation::is_hold);
+                Some((Takes { placeholder, in_place, hold }, entry.node))
             }
             _ => None,
         }

@@ -347,6 +347,7 @@ impl Application {
             key: Arc::clone(&ask.key),
             nodes: vec![id],
             allocate: false,
+            bundle: None,
             answers: baton.answers.clone(),
         })));
     }

@@ -105,7 +105,9 @@ impl Partition {
     /// Called when there is nothing to do: passes barriers on, unless an answer is still waited
     /// for.
     fn rest(&mut self, baton: &mut Baton) {
-        let waits = self.can_decide(baton) || baton.books.unsettled.placements() > 0;
+        let unsettled = &baton.books.unsettled;
+        let is_answered = unsettled.is_empty() && unsettled.placements() == 0;
+        let waits = self.can_decide(baton) || !is_answered;
         if !self.barriers.is_empty() && !waits && self.reorder.is_empty() {
             let barriers = std::mem::take(&mut self.barriers).into_iter();
             baton.notices.extend(barriers.map(Notice::Barrier));

@@ -47,8 +47,7 @@ impl Facts {
         let mut phases = [Phase::Reserved, Phase::Pairs, Phase::Normal].into_iter();
         let found = phases.find_map(|phase| {
             let facts = self;
-            let search =
-                Search { facts, phase, nodes, order, reserved, passes, patience, now_ns };
+            let search = Search { facts, phase, nodes, order, reserved, passes, patience, now_ns };
             search.queue(root?, &none, true)
         });
         found.unwrap_or(Foreseen::Nothing)

@@ -63,6 +63,7 @@ use crate::nodes::NodeSlot;
 use crate::order::keys::AskKey;
 use crate::order::waits::{View, WaitSet};
 use crate::values::epoch::Epoch;
+use crate::values::resources::Resources;
 use crate::work::asks::{AskSlot, Asks, ClassId, Shape};
 use crate::work::gang::Gang;
 

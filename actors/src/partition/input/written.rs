@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 use crate::api::predicates::Scope;
-use crate::step::{Cause, WaitsFor, Which};
+use crate::step::{Cause, ClaimAnswer, WaitsFor, Which};
 
 /// What can be kept, sent anywhere, written and read, and handed in again.
 fn is_plain<T: Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static>() {}
@@ -130,6 +130,10 @@ fn ops() -> Vec<Op> {
         WakeNamedByReturn(text()),
         Retry { key: text(), retry: 1 },
         ExclusionOver { key: text(), over: Exclusion { node: text(), until_ns: 2 } },
+        OldEnough { at_ns: 7 },
+        Unreserved(text()),
+        ReservationWaited(text()),
+        Claimed { question: QuestionId(8), answer: ClaimAnswer::Passed },
         BackoffOver { until_ns: i64::MIN },
         CompletingOver { since_ns: 1 },
         Stranded(vec![allocation(1), allocation(2)]),
@@ -147,6 +151,9 @@ fn ops() -> Vec<Op> {
         EndHolds { group: TaskGroup::new("g".into()) },
         Invalidated(Arc::new(Invalidation { nodes: vec!["n".into()], ..Invalidation::default() })),
     });
+    for answer in each!(ClaimAnswer { Passed, Refused, None, Cancelled }) {
+        ops.push(Op::Claimed { question: QuestionId(1), answer });
+    }
     for which in each!(Which { Uuid(text()), Key(text()), All }) {
         ops.push(Op::Release { which, cause: Cause::Stopped });
     }
@@ -302,6 +309,8 @@ fn inputs() -> Vec<Input> {
         ReorderWindow { awaited: WaitsFor::Node(Arc::clone(&node)) },
         ExecutionTimeout { allocation: allocation(4) },
         RunOver { application, id: id(), until_ns: 9 },
+        OldEnough { application, id: id(), at_ns: 6 },
+        ReservationsWaited,
         PlaceholderTimeout { application, id: id() },
         PairRetry { application, id: id(), retry: 4 },
         BundleRetry { application, id: id(), retry: 4 },

@@ -174,11 +174,6 @@ impl Unsettled {
         self.questions.is_empty() && self.claims.is_empty()
     }
 
-    /// How many placements wait.
-    pub fn placements(&self) -> usize {
-        self.questions.len()
-    }
-
     /// How many more may be asked now.
     pub fn room(&self) -> usize {
         self.window.room(self.len())
@@ -186,7 +181,7 @@ impl Unsettled {
 
     /// How many placements wait: for an answer of their own, or for those of their bundle.
     pub fn placements(&self) -> usize {
-        self.len() + self.bundle.map_or(0, |bundle| bundle.unasked)
+        self.questions.len() + self.bundle.map_or(0, |bundle| bundle.unasked)
     }
 
     /// Opens a question about a placement of a (required-node) ask and numbers it; `growth` is that

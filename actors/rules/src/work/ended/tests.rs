@@ -93,7 +93,6 @@ fn what_is_kept_of_an_application_is_what_it_was_when_it_ended() {
         user: Arc::from("ada"),
         groups: vec!["dev".to_owned()],
         tags: None,
-        task_groups: None,
         placeholder_ask: Resources::new(),
         task_groups: None,
         execution_timeout_ms: None,
