@@ -76,7 +76,7 @@ pub enum ExplainError {
     #[error("application `{0}` not found")]
     ApplicationNotFound(String),
     /// The application is over.
-    #[error("application `{application}` {} at {}{}", ended(*.state), rfc3339(*.at_ns), because(.rejected))]
+    #[error("application `{application}` {} at {}{}", ended(*.state), rfc3339(*.at_ns), because(.rejected.as_deref()))]
     ApplicationEnded {
         /// The id of the application.
         application: String,
@@ -108,8 +108,8 @@ fn ended(state: ApplicationState) -> &'static str {
     }
 }
 
-fn because(rejected: &Option<Box<str>>) -> String {
-    rejected.as_ref().map(|why| format!(": {why}")).unwrap_or_default()
+fn because(rejected: Option<&str>) -> String {
+    rejected.map(|why| format!(": {why}")).unwrap_or_default()
 }
 
 /// A configuration was taken, or would be.

@@ -240,7 +240,7 @@ async fn cured(steps: &[Step], pick: usize) -> Result<Outcome, String> {
             && class.allocation_keys.iter().any(|key| name.1.split('#').next() == Some(key))
     };
     let outcome = match patient.world.scheduler.explain_ask("default", &id, &key).await {
-        _ if new.iter().any(|name| own(name)) => Outcome::Placed,
+        _ if new.iter().any(own) => Outcome::Placed,
         Ok(rest) if rest.is_empty() => Outcome::Placed,
         Err(ExplainError::AskNotFound { .. } | ExplainError::ApplicationNotFound(_)) => {
             Outcome::Placed

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::room::missing_share;
 use super::score::ordered_bits;
-use super::{IndexedNode, NodeIndex, NodeRequest};
+use super::{IndexedNode, NodeIndex, NodeRequest, NodeSlot};
 use crate::values::resources::Resources;
 
 /// The node that comes nearest to a request.
@@ -26,28 +26,36 @@ impl NodeIndex {
     /// looks only at nodes that may come nearer than the best so far.
     pub fn nearest(&self, request: &NodeRequest<'_>) -> Option<Nearest> {
         let slot = match request.required {
-            Some(node) => {
-                let slot = self.slot_of(node)?;
-                self.entry(slot).may_come_near(request).then_some(slot)?
-            }
-            None => {
-                let of_entry = |slot| {
-                    let node = self.entry(slot);
-                    let share = missing_share(request.resources, &node.available);
-                    node.may_come_near(request).then(|| ordered_bits(share))
-                };
-                let least = self.tree.least(
-                    |room| room.least_missing(request.resources).map(ordered_bits),
-                    |_, slot, room| room.is_open().then(|| of_entry(*slot)).flatten(),
-                );
-                let own = request.own.and_then(|own| Some((of_entry(own)?, own)));
-                let least = least.map(|(share, _, slot, _)| (share, *slot)).into_iter();
-                // Of two that are as near, the one that is reserved for it.
-                own.into_iter().chain(least).min_by_key(|(share, _)| *share)?.1
-            }
-        };
+            Some(node) => self.slot_of(node).filter(|slot| self.may_come_near(*slot, request)),
+            None => self.nearest_of_all(request),
+        }?;
         let node = self.entry(slot);
         Some(Nearest { node: Arc::clone(&node.id), lacks: node.lacks(request.resources) })
+    }
+
+    fn nearest_of_all(&self, request: &NodeRequest<'_>) -> Option<NodeSlot> {
+        let share = |slot: NodeSlot| {
+            let available = &self.entry(slot).available;
+            ordered_bits(missing_share(request.resources, available))
+        };
+        let least = self.tree.least(
+            |room| room.least_missing(request.resources).map(ordered_bits),
+            |_, slot, room| {
+                let may = room.is_open() && self.may_come_near(*slot, request);
+                may.then(|| share(*slot))
+            },
+        );
+        let least = least.map(|(share, _, slot, _)| (share, *slot)).into_iter();
+        let own = request.own.filter(|own| self.may_come_near(*own, request));
+        // Of two that are as near, the one that is reserved for it.
+        let own = own.map(|own| (share(own), own));
+        own.into_iter().chain(least).min_by_key(|(share, _)| *share).map(|(_, slot)| slot)
+    }
+
+    /// Whether the node would hold the request if nothing else were there.
+    fn may_come_near(&self, slot: NodeSlot, request: &NodeRequest<'_>) -> bool {
+        let node = self.entry(slot);
+        node.total.holds(request.resources) && !request.passes_over(&node.id)
     }
 
     /// How much of each resource a node has too little of for a request.
@@ -68,10 +76,6 @@ impl NodeIndex {
 }
 
 impl IndexedNode {
-    fn may_come_near(&self, request: &NodeRequest<'_>) -> bool {
-        self.total.holds(request.resources) && !request.passes_over(&self.id)
-    }
-
     fn lacks(&self, wanted: &Resources) -> Resources {
         let mut lacks = Resources::new();
         for (name, wanted) in wanted.entries().filter(|(_, wanted)| *wanted > 0) {

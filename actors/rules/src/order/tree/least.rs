@@ -160,7 +160,7 @@ mod tests {
     fn only_subtrees_that_may_hold_the_least_are_opened() {
         let mut tree = OrderedTree::new();
         for key in 0..20_000_u32 {
-            tree.insert(key, (), Most((key / 100) as u8, 9));
+            tree.insert(key, (), Most(u8::try_from(key / 100).unwrap(), 9));
         }
         let looked_at = Cell::new(0);
         let found = tree.least(
