@@ -12,7 +12,8 @@
 //! * Whoever takes a placeholder out of the table swaps it with the member that takes its place, or
 //!   has that member wait again ([`Application::unpair`]).
 //! * The RM is asked once to end a placeholder.
-//! * While a placeholder is placed and the application is Accepted or Running, a deadline is set.
+//! * While a placeholder is placed that the RM was not asked to end, a deadline is set, unless the
+//!   application fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,8 @@ use super::ops::VisitEffects;
 use super::{Application, Book};
 use crate::events::{Event, EventKind};
 use crate::step::{
-    Alarm, Baton, Ending, NodeWork, Notice, Op, PLACEHOLDER_TIMEOUT, Placement, Released, Takes,
+    Alarm, Baton, Ending, NodeWork, Notice, Op, PLACEHOLDER_TIMEOUT, Placement, Released,
+    Successor, Takes,
 };
 
 /// The tag of an application that says since when its placeholders may wait, in seconds since the
@@ -313,22 +315,24 @@ impl Application {
     /// The RM is asked to end the placeholder whose place is taken.
     pub(super) fn give_way(&mut self, real: AllocationId, takes: Takes, baton: &mut Baton) {
         let table = &mut baton.books.allocations;
-        let key = table.get(real).map(|entry| Arc::clone(entry.key()));
+        let Some(entry) = table.get(real) else { return };
+        let node = Arc::clone(baton.books.nodes.id(entry.node));
+        let successor = Successor { key: Arc::clone(entry.key()), node };
         let Some(entry) = table.get_mut(takes.placeholder) else { return };
         entry.leaving = Some(Leaving::Released);
         let id = &self.book.id;
         let mut released = Released::of(id, entry, Ending::Replaced, "placeholder replaced by");
-        released.replaced_by = key;
-        let member = released.replaced_by.as_deref().and_then(|key| self.book.asks.slot_of(key));
-        if let Some(slot) = member {
+        if let Some(slot) = self.book.asks.slot_of(&successor.key) {
             self.end_reservation(slot, End::Placed, baton);
         }
         tracing::debug!(
             application = %self.book.id,
             placeholder = %released.uuid,
-            by = released.replaced_by.as_deref().unwrap_or_default(),
+            by = %successor.key,
+            node = %successor.node,
             "placeholder gives way"
         );
+        released.replaced_by = Some(successor);
         baton.notices.push(Notice::Released(Box::new(released)));
     }
 
@@ -368,8 +372,8 @@ impl Application {
 
     /// Sets the deadline of the placeholders, if they need one and have none.
     pub(super) fn arm_placeholders(&mut self, baton: &mut Baton) {
-        let needs_one =
-            matches!(self.book.state(), ApplicationState::Accepted | ApplicationState::Running);
+        let state = self.book.state();
+        let needs_one = state != ApplicationState::Failing && !state.is_terminated();
         let Some(gang) = &mut self.book.gang else { return };
         if !needs_one || gang.timer.is_some() {
             return;

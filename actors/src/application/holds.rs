@@ -59,6 +59,7 @@ impl Application {
                 application: Arc::clone(&self.book.id),
                 key: Arc::clone(&placement.spec.key),
                 hold: Arc::clone(&hold.uuid),
+                node: Arc::clone(baton.books.nodes.id(placement.node)),
             });
         }
         let allocated = self.bind(&mut baton, id, uuid);

@@ -17,7 +17,7 @@ use monoceros_rules::work::rejection::Rejection;
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, QuestionId};
-use crate::step::{Allocated, Ending, Notice, Released};
+use crate::step::{Allocated, Ending, Notice, Released, Successor};
 
 /// The reason that an RM is given with a request for which more machines would help.
 const NO_NODE: &str = "request fits in its queue and no node has room for it";
@@ -263,7 +263,7 @@ fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {
 fn release(released: Released, partition: &str) -> si::AllocationRelease {
     let Released { application, key, uuid, ending, message, replaced_by } = released;
     let message = match replaced_by {
-        Some(by) => format!("{message} `{by}`"),
+        Some(Successor { key, .. }) => format!("{message} `{key}`"),
         None => message.to_owned(),
     };
     let termination_type = match ending {

@@ -98,11 +98,15 @@ impl Oracle {
                     key: Arc::clone(&allocated.spec.key),
                     node: Arc::clone(&allocated.node),
                 }),
-                Notice::Released(released) => Some(Decision::Replace {
-                    application: Arc::clone(&released.application),
-                    key: released.replaced_by.clone()?,
-                    placeholder: Arc::clone(&released.uuid),
-                }),
+                Notice::Released(released) => {
+                    let successor = released.replaced_by.as_ref()?;
+                    Some(Decision::Replace {
+                        application: Arc::clone(&released.application),
+                        key: Arc::clone(&successor.key),
+                        placeholder: Arc::clone(&released.uuid),
+                        node: Arc::clone(&successor.node),
+                    })
+                }
                 _ => None,
             })
         });
@@ -115,10 +119,11 @@ impl Oracle {
 /// The member of a declared gang that took what was held for it, if one did.
 fn hold_in(notices: &[Notice]) -> Option<Decision> {
     notices.iter().find_map(|notice| match notice {
-        Notice::HoldTaken { application, key, hold } => Some(Decision::Replace {
+        Notice::HoldTaken { application, key, hold, node } => Some(Decision::Replace {
             application: Arc::clone(application),
             key: Arc::clone(key),
             placeholder: Arc::clone(hold),
+            node: Arc::clone(node),
         }),
         _ => None,
     })

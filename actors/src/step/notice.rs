@@ -87,6 +87,7 @@ pub(crate) enum Notice {
         application: Arc<str>,
         key: Arc<str>,
         hold: Arc<str>,
+        node: Arc<str>,
     },
     /// The barrier has come through: everything before it was decided and said.
     Barrier(Arc<Barrier>),
@@ -166,8 +167,17 @@ pub(crate) struct Released {
     pub(crate) uuid: Arc<str>,
     pub(crate) ending: Ending,
     pub(crate) message: &'static str,
-    /// The key of the ask that takes its place.
-    pub(crate) replaced_by: Option<Arc<str>>,
+    /// What takes its place.
+    pub(crate) replaced_by: Option<Successor>,
+}
+
+/// What takes the place of a placeholder.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    /// The key of the ask.
+    pub(crate) key: Arc<str>,
+    /// The id of the node where it is to run.
+    pub(crate) node: Arc<str>,
 }
 
 impl Released {

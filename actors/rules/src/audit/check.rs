@@ -145,6 +145,17 @@ impl Facts {
         if !counted.is_empty() {
             wrong.push(format!("{id}: uncounted placeholders {counted:?}"));
         }
+        // Nothing keeps a place for ever.
+        let waits = |fact: &AllocationFact| {
+            fact.place_in.is_some() && fact.question.is_none() && !fact.leaves
+        };
+        let may_end = application.state != ApplicationState::Failing;
+        if may_end && own().any(waits) && !application.has_placeholder_timer {
+            wrong.push(format!("{id}: no deadline of its placeholders"));
+        }
+        if application.has_placeholder_timer && application.placeholders.is_zero() {
+            wrong.push(format!("{id}: a deadline without placeholders"));
+        }
         let table = self.table();
         for fact in own() {
             let is_mutual = match fact.pairing {

@@ -93,6 +93,8 @@ pub struct ApplicationFact {
     pub is_native: bool,
     /// What it declared of its members, as long as they have no places.
     pub bundle: Option<BundleFact>,
+    /// A deadline of its placeholders is set.
+    pub has_placeholder_timer: bool,
     /// Its pending asks.
     pub asks: Vec<AskFact>,
     /// How many of its asks have a node reserved, those included that wait for a predicate.
@@ -341,6 +343,8 @@ pub enum Decision {
         key: Arc<str>,
         /// The placeholder's UUID.
         placeholder: Arc<str>,
+        /// The id of the node where the ask is to run.
+        node: Arc<str>,
     },
     /// An ask reserves a node.
     Reserve {

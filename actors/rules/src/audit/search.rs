@@ -259,7 +259,8 @@ impl Search<'_> {
                 true
             });
             if let Some(place) = taken {
-                return Some(replace(application, ask, place));
+                let node = self.nodes.iter().find(|node| node.slot == place.node)?;
+                return Some(replace(application, ask, place, node));
             }
         }
         let (ask, place) = first?;
@@ -269,7 +270,7 @@ impl Search<'_> {
         still?;
         let node = self.nodes.iter().find(|node| self.has_room(ask, node))?;
         debug_assert!(self.takes(ask, node.slot, true));
-        Some(replace(application, ask, place))
+        Some(replace(application, ask, place, node))
     }
 
     /// Whether the member may run on the node of a placeholder, or on any other.
@@ -366,10 +367,16 @@ fn lack(wanted: &Resources, node: &NodeFact) -> f64 {
     parts.sum()
 }
 
-fn replace(application: &ApplicationFact, ask: &AskFact, place: &AllocationFact) -> Decision {
+fn replace(
+    application: &ApplicationFact,
+    ask: &AskFact,
+    place: &AllocationFact,
+    node: &NodeFact,
+) -> Decision {
     Decision::Replace {
         application: Arc::clone(&application.id),
         key: Arc::clone(&ask.key),
         placeholder: Arc::clone(&place.uuid),
+        node: Arc::clone(&node.id),
     }
 }
