@@ -12,7 +12,7 @@ use crate::histories::{
     LEAVES, USUAL, holds_true, item, key, kind_of, node, node_item, order, reload, run, survives,
     tree, with_end,
 };
-use crate::script::{Amounts, Item, NodeWords, Script, Step, Which, Wish};
+use crate::script::{Amounts, Item, NodeWords, Script, Show, Step, Which, Wish};
 use crate::world::How;
 
 /// Few enough that most of what is said is about something that is there.
@@ -215,6 +215,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     ]
 }
 
+/// Whatever is owed is confirmed and every time is over: no application is on its way to its end.
+fn calms_down(mut steps: Vec<Step>) -> Vec<Step> {
+    for _ in 0..3 {
+        steps.extend((0..40).map(|_| Step::Confirm { which: Some(0), kind: None, waits: true }));
+        steps.push(Step::Wait(Duration::from_secs(31)));
+    }
+    steps.push(Step::Show(Show::Apps));
+    steps
+}
+
 fn history() -> impl Strategy<Value = Script> {
     let there = prop::collection::vec(node_item(USUAL), 2..8);
     let first = prop::collection::vec(gang(), 1..4);
@@ -224,7 +234,7 @@ fn history() -> impl Strategy<Value = Script> {
             let queues = queues.into_iter().map(Step::Queue);
             let there = there.into_iter().chain(first.into_iter().flatten()).map(send);
             let head = [order].into_iter().chain(queues).chain(refusals).chain(there).collect();
-            with_end(head, steps.into_iter().flatten().collect())
+            with_end(head, calms_down(steps.into_iter().flatten().collect()))
         },
     )
 }
@@ -289,7 +299,7 @@ fn rush(may_change: bool) -> impl Strategy<Value = Script> {
             steps.extend((1..=6).map(touch));
         }
         steps.push(Step::Quiet);
-        with_end(queues.chain(there).collect(), steps)
+        with_end(queues.chain(there).collect(), calms_down(steps))
     })
 }
 

@@ -581,6 +581,7 @@ pub(crate) fn holds_true(script: &Script) -> Result<(), TestCaseError> {
     prop_assert_eq!(&plain.wrong, &Vec::<String>::new());
     prop_assert!(!plain.text.contains("resync"), "a partition was lost");
     prop_assert_eq!(left_over(&plain), Vec::<&str>::new());
+    prop_assert_eq!(on_its_way(&plain), Vec::<&str>::new());
     let again = play(script, How::Plain);
     prop_assert_eq!(&again, &plain, "a second run differs");
     for how in [How::OneAtATime, How::Watched, How::Later(1)] {
@@ -668,6 +669,7 @@ pub(crate) fn survives(script: &Script, ways: &[How]) -> Result<(), TestCaseErro
         prop_assert_eq!(&played.wrong, &Vec::<String>::new(), "{:?}", how);
         prop_assert!(!played.text.contains("resync"), "a partition was lost, {:?}", how);
         prop_assert_eq!(left_over(&played), Vec::<&str>::new());
+        prop_assert_eq!(on_its_way(&played), Vec::<&str>::new());
         prop_assert_eq!(&play(script, *how), &played, "a second run differs, {:?}", how);
     }
     Ok(())
@@ -696,6 +698,13 @@ pub(crate) fn left_over(played: &Played) -> Vec<&str> {
             && line.ends_with("running 0, priority none")
     };
     queues.filter(|line| !is_zero(line)).collect()
+}
+
+/// Applications that a history showed in a state that they must not stay in.
+fn on_its_way(played: &Played) -> Vec<&str> {
+    let states = ["Completing", "Resuming", "Failing"].map(|state| format!(" is {state} since "));
+    let lines = played.text.lines();
+    lines.filter(|line| states.iter().any(|state| line.contains(state))).collect()
 }
 
 pub(crate) fn run(
