@@ -87,10 +87,10 @@ impl Application {
                 tracing::error!(application = %self.book.id, question = number, ?verdict,
                     "no answer that makes sense, taken as a refusal for now");
                 baton.tally.predicate_unanswered();
-                let pair = Self::pair_of(number, baton);
-                match (self.refund(number, baton, effects), pair) {
-                    (Some((slot, _)), Some((takes, node))) => {
-                        self.pair_fails(slot, takes.in_place.then_some(node));
+                let place = Self::place_taken_by(number, baton);
+                match (self.refund(number, baton, effects), place) {
+                    (Some((slot, _)), Some((in_place, node))) => {
+                        self.pair_fails(slot, in_place.then_some(node));
                     }
                     (Some((slot, question)), None) => {
                         self.park_refused(slot, asked_at(&question), baton);
@@ -171,10 +171,10 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) -> Option<AskSlot> {
-        let pair = Self::pair_of(number, baton);
+        let place = Self::place_taken_by(number, baton);
         let (slot, question) = self.refund(number, baton, effects)?;
         baton.tally.refused();
-        if let Some((Takes { in_place: true, .. }, node)) = pair {
+        if let Some((true, node)) = place {
             self.pair_fails(slot, Some(node));
             return None;
         }
@@ -189,16 +189,13 @@ impl Application {
         Some(slot)
     }
 
-    /// The place that a placement is to take, and its node, if it is to take one.
-    fn pair_of(number: u64, baton: &Baton) -> Option<(Takes, NodeSlot)> {
+    /// Whether a placement that is to take the place of another is to stay on the other's node, and
+    /// its own node.
+    fn place_taken_by(number: u64, baton: &Baton) -> Option<(bool, NodeSlot)> {
         let question = baton.books.unsettled.get(number)?;
         let entry = baton.books.allocations.get(question.allocation)?;
         match entry.pairing {
-            Pairing::Takes { placeholder, in_place } => {
-                let place = baton.books.allocations.get(placeholder);
-                let hold = place.is_some_and(Allocation::is_hold);
-                Some((Takes { placeholder, in_place, hold }, entry.node))
-            }
+            Pairing::Takes { in_place, .. } => Some((in_place, entry.node)),
             _ => None,
         }
     }
