@@ -94,6 +94,7 @@ fn what_is_kept_of_an_application_is_what_it_was_when_it_ended() {
         groups: vec!["dev".to_owned()],
         tags: None,
         placeholder_ask: Resources::new(),
+        task_groups: None,
         execution_timeout_ms: None,
         run_limit_ms: None,
         gang_style: GangStyle::Soft,
