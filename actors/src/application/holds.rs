@@ -234,6 +234,20 @@ impl Application {
         effects.note_hold(event, &hold.spec);
     }
 
+    /// The node of a hold has no room for it any more: it ends, also where a member waits to take it.
+    pub(super) fn shed_hold(
+        &mut self,
+        id: AllocationId,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let real = baton.books.allocations.get(id).and_then(Allocation::gives_way_to);
+        if let Some(real) = real {
+            self.unpair(real, None, baton, effects);
+        }
+        self.end_hold(id, EventKind::AllocationTimedOut, None, baton, effects);
+    }
+
     /// Holds were lost, with their node or to others. If no member was ever real the remaining ones
     /// end, too, and the gang is undecided again: two such gangs could else keep each other from
     /// what both lack.
@@ -270,10 +284,11 @@ impl Application {
                 hold.spec.place_in() == Some(group) && hold.gives_way_to().is_none()
             })
         });
-        let taken = of_group.max_by_key(|id| {
-            let is_there = table.get(*id).is_some_and(|hold| hold.node == node);
-            (is_there, *id)
-        });
+        let order = |id: &AllocationId| {
+            let hold = table.get(*id);
+            (hold.is_some_and(|hold| hold.node == node), hold.map(Allocation::newness))
+        };
+        let taken = of_group.max_by(|one, other| order(one).cmp(&order(other)));
         let Some(id) = taken else { return };
         let Some(hold) = baton.books.allocations.remove(id) else { return };
         self.book.unbooked(hold.resources(), true);

@@ -296,14 +296,23 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
+        let mut lost_holds = false;
         for id in ids {
             let entry = baton.books.allocations.get(*id);
             if entry.is_some_and(Allocation::is_in_bundle) {
                 self.ground_bundle(Grounded::Anew, None, baton, effects);
                 continue;
             }
+            if entry.is_some_and(Allocation::is_hold) {
+                self.shed_hold(*id, baton, effects);
+                lost_holds = true;
+                continue;
+            }
             let Some(number) = entry.and_then(|entry| entry.question) else { continue };
             self.give_up_question(number, None, baton, effects);
+        }
+        if lost_holds {
+            self.holds_lost(baton, effects);
         }
     }
 

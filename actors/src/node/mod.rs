@@ -83,8 +83,8 @@ pub(crate) struct Visit {
 
 /// What a node says when it was changed.
 pub(crate) enum NodeReport {
-    /// The change was made. The placements in the list wait for their predicate and must not come
-    /// here any more.
+    /// The change was made. What is in the list has to leave: placements that wait for their
+    /// predicate, and places that are held for members.
     Changed { given_up: Vec<AllocationId> },
     /// The node leaves; the list is what was on it.
     Leaves { stranded: Vec<AllocationId> },
@@ -286,14 +286,16 @@ impl Node {
         self.allocated.subtract(resources);
     }
 
-    /// The placements that wait for their predicate and must not come here any more: all of them if
-    /// the node has less than it holds, and those that may go elsewhere if the node is closed.
+    /// What has to leave the node, of which the RM need not be asked: placements that wait for their
+    /// predicate, all of them if the node has less than it holds, and those that may go elsewhere if
+    /// it is closed; and as many of the places held for members as the node has no room for.
     fn given_up(&self, baton: &Baton) -> Vec<AllocationId> {
         let is_short = self.available.has_negative();
-        if baton.books.unsettled.placements() == 0 || (self.is_open() && !is_short) {
+        if self.is_open() && !is_short {
             return Vec::new();
         }
-        let mut given_up: Vec<AllocationId> = self.holds.clone();
+        let waits = baton.books.unsettled.placements() > 0;
+        let mut given_up: Vec<AllocationId> = if waits { self.holds.clone() } else { Vec::new() };
         given_up.retain(|id| {
             let Some(entry) = baton.books.allocations.get(*id) else { return false };
             let question = entry.question.and_then(|number| baton.books.unsettled.get(number));
@@ -305,7 +307,32 @@ impl Node {
             (!self.is_open() && !required) || entry.resources().overdraws(&self.available)
         });
         given_up.sort_unstable();
+        if is_short {
+            let table = &baton.books.allocations;
+            let gone = given_up.iter().filter_map(|id| table.get(*id));
+            let left = gone.fold(self.available.clone(), |left, it| left.plus(it.resources()));
+            given_up.extend(self.shed(left, baton));
+        }
         given_up
+    }
+
+    /// The places held for members that the node has to lose, the newest first, until what is left
+    /// is not below nothing.
+    fn shed(&self, mut left: Resources, baton: &Baton) -> Vec<AllocationId> {
+        let place = |id: &AllocationId| {
+            let entry = baton.books.allocations.get(*id)?;
+            (entry.is_hold() && !entry.is_in_bundle()).then_some((*id, entry))
+        };
+        let mut places: Vec<_> = self.holds.iter().filter_map(place).collect();
+        places.sort_unstable_by(|(_, one), (_, other)| other.newness().cmp(&one.newness()));
+        places.retain(|(_, entry)| {
+            let goes = entry.resources().overdraws(&left);
+            if goes {
+                left.add(entry.resources());
+            }
+            goes
+        });
+        places.into_iter().map(|(id, _)| id).collect()
     }
 
     fn tell_index(&mut self, baton: &mut Baton, total: Option<&Resources>) {

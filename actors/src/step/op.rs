@@ -76,7 +76,7 @@ pub(crate) enum Op {
     PlaceholdersOver,
     /// Members that nodes refused may be tried again in place of placeholders.
     RetryPairs { retry: u32 },
-    /// Placements that wait for their predicate are taken back.
+    /// Placements that wait for their predicate are taken back, and places held for members end.
     GiveUp(Vec<AllocationId>),
     /// Earlier answers of predicates may be wrong by now.
     Invalidated(Arc<Invalidation>),

@@ -710,11 +710,11 @@ fn a_node_that_shrinks_loses_what_it_holds_for_members_newest_first() {
             a1 is Running
             a1/k1 placed on n1
             a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [(a~2), (a~3), (a~4), k1], asks []
-            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [(a~2), (a~3), (a~4), k1], asks []
-            a1/a: 4 placeholders of vcore=1, 1 replaced, 0 timed out
-            n1: total vcore=2, used vcore=4, occupied nothing, left vcore=-2
-            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [(a~2), (a~3), (a~4), k1], asks []
-            n1: total nothing, used vcore=4, occupied nothing, left vcore=-4
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [(a~2), k1], asks []
+            a1/a: 4 placeholders of vcore=1, 1 replaced, 2 timed out
+            n1: total vcore=2, used vcore=2, occupied nothing, left nothing
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
+            n1: total nothing, used vcore=1, occupied nothing, left vcore=-1
         "#]],
     );
 }

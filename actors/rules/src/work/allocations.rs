@@ -186,6 +186,12 @@ impl Allocation {
         self.spec.form == Form::Internal
     }
 
+    /// Where it stands among places that are held: the later, the newer.
+    pub fn newness(&self) -> impl Ord + '_ {
+        // Names of places of a group end in their numbers.
+        (self.bound_ns, self.uuid.len(), &*self.uuid)
+    }
+
     /// Whether it is an allocation that the RM was told of: it waits neither for a predicate nor for
     /// a placeholder to go.
     pub fn is_booked(&self) -> bool {
