@@ -71,6 +71,13 @@ impl Application {
         self.within_user_quota(candidate.ask, &mut baton);
         self.within_quota(candidate.ask, &mut baton);
         self.displace(candidate.ask, &mut baton);
+        let asks = &mut self.book.asks;
+        if asks.ask(candidate.ask).may_not_reserve()
+            && let Some(class) = asks.class_of(candidate.ask)
+        {
+            // Its next instance begins as if no node had refused to be reserved.
+            asks.set_waits(class, WaitSet::Due);
+        }
         self.place(baton, candidate, None);
     }
 

@@ -102,7 +102,7 @@ pub(crate) struct Predicates {
 }
 
 impl Predicates {
-    fn answer(&mut self, key: &str, node: &str) -> Option<Answer> {
+    fn answer(&mut self, key: &str, node: &str, allocate: bool) -> Option<Answer> {
         for (key_said, node_said) in [(key, node), (key, "*"), ("*", node), ("*", "*")] {
             let said = self.said.get_mut(&(key_said.to_owned(), node_said.to_owned()));
             match said {
@@ -121,6 +121,10 @@ impl Predicates {
         let (percent, seed) = self.some?;
         let mut hasher = DefaultHasher::new();
         (key, node, seed).hash(&mut hasher);
+        if !allocate {
+            // What may be reserved is not what may be used now.
+            "reserve".hash(&mut hasher);
+        }
         (hasher.finish() % 100 < u64::from(percent)).then_some(Answer::Refuses)
     }
 }
@@ -177,7 +181,7 @@ impl ResourceManagerCallback for Ear {
         let kind = if args.allocate { "allocate" } else { "reserve" };
         let of_kind = (format!("{kind}:{key}"), node.clone());
         let answer = self.predicates().said.get(&of_kind).copied();
-        let answer = answer.or_else(|| self.predicates().answer(key, node));
+        let answer = answer.or_else(|| self.predicates().answer(key, node, args.allocate));
         match answer {
             None => Ok(()),
             Some(Answer::Panics) => panic!("the script panics"),

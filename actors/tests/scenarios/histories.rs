@@ -358,7 +358,7 @@ pub(crate) fn node_item(kind: Kind) -> impl Strategy<Value = Item> {
     node_words(kind).prop_map(Item::Node)
 }
 
-fn app_item() -> impl Strategy<Value = Item> {
+pub(crate) fn app_item() -> impl Strategy<Value = Item> {
     let user = (prop::sample::select(&USERS[..]), prop::sample::select(&GROUPS[..]));
     (app(), prop::sample::select(&LEAVES[..]), user).prop_map(|(id, queue, (user, groups))| {
         Item::App {

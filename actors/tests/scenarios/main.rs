@@ -53,6 +53,7 @@ mod refused_asks;
 mod refused_nodes;
 mod releases;
 mod reservations;
+mod reserved_histories;
 mod run_limit;
 mod scale_up;
 mod scheduling;
