@@ -7,6 +7,8 @@
 //! * Entries begin in the order in which they came.
 //! * Entries and offers take turns while there are both, so that neither the RM nor those who wait
 //!   for room starve.
+//! * A question that goes ahead is answered after the step that is under way, whatever waits; and
+//!   between two of them something else has its turn, so that questions starve nobody either.
 //! * What the RM has taken, and the conclusion that a standing partition waits for, go ahead of all
 //!   entries: both say how the partition may go on, and neither can change what an entry means.
 
@@ -14,11 +16,16 @@ use std::collections::VecDeque;
 
 use super::input::{Conclude, Entry, Input, LocalErrand, Request, Stamped};
 use crate::clock::Clock;
+use crate::step::Survey;
 
 /// The entries of a partition that have not begun, and whose turn it is.
 #[derive(Default)]
 pub(super) struct Inbox {
     entries: VecDeque<Entry>,
+    /// Questions that wait for nothing that came before them.
+    questions: VecDeque<Box<dyn Survey>>,
+    /// A question was the last that had its turn.
+    was_question: bool,
     /// Whose turn it is while entries and offers both have something to do.
     turn: Turn,
     /// The number of notices that the RM has taken and the partition has not heard of yet.
@@ -56,6 +63,11 @@ impl Inbox {
         self.entries.push_back(entry);
     }
 
+    /// Takes a question that goes ahead of all entries.
+    pub(super) fn push_question(&mut self, question: Box<dyn Survey>) {
+        self.questions.push_back(question);
+    }
+
     pub(super) fn push_input(&mut self, input: Input) {
         self.push(Entry::Input(input));
     }
@@ -71,6 +83,7 @@ impl Inbox {
     /// Drops everything that waits, when the partition ends.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
+        self.questions.clear();
     }
 
     /// What goes ahead of all entries.
@@ -85,6 +98,24 @@ impl Inbox {
 
     /// What is next at this time, ns since the epoch.
     pub(super) fn next(&mut self, may_offer: MayOffer, now_ns: i64) -> Next {
+        let may_ask = may_offer != MayOffer::AtOnce && !self.was_question;
+        if may_ask && let Some(question) = self.question() {
+            return question;
+        }
+        self.was_question = false;
+        match self.next_but_questions(may_offer, now_ns) {
+            Next::Nothing => self.question().unwrap_or(Next::Nothing),
+            next => next,
+        }
+    }
+
+    fn question(&mut self) -> Option<Next> {
+        let question = self.questions.pop_front()?;
+        self.was_question = true;
+        Some(Next::Errand(LocalErrand::Read(question)))
+    }
+
+    fn next_but_questions(&mut self, may_offer: MayOffer, now_ns: i64) -> Next {
         let offers = match may_offer {
             MayOffer::No => false,
             MayOffer::Yes => self.turn == Turn::Offer || self.entries.is_empty(),
@@ -151,6 +182,29 @@ mod tests {
         let next: Vec<String> = (1..=5).map(|at| shown(inbox.next(MayOffer::Yes, at))).collect();
         assert_eq!(next, ["a at 1", "offer", "b at 3", "offer", "offer"]);
         assert_eq!(shown(inbox.next(MayOffer::No, 6)), "nothing");
+    }
+
+    /// A question that is never answered.
+    struct Question;
+
+    impl Survey for Question {}
+
+    #[test]
+    fn a_question_goes_ahead_and_between_two_something_else_has_its_turn() {
+        let mut inbox = inbox(&["a", "b"]);
+        for _ in 0..3 {
+            inbox.push_question(Box::new(Question));
+        }
+        assert_eq!(shown(inbox.next(MayOffer::AtOnce, 1)), "offer");
+        let next: Vec<String> = (2..=6).map(|at| shown(inbox.next(MayOffer::Yes, at))).collect();
+        assert_eq!(next, ["errand", "a at 3", "errand", "offer", "errand"]);
+        inbox.push_question(Box::new(Question));
+        let next: Vec<String> = (7..=9).map(|at| shown(inbox.next(MayOffer::No, at))).collect();
+        assert_eq!(next, ["b at 7", "errand", "nothing"]);
+        inbox.push_question(Box::new(Question));
+        inbox.push_question(Box::new(Question));
+        let next: Vec<String> = (7..=9).map(|at| shown(inbox.next(MayOffer::No, at))).collect();
+        assert_eq!(next, ["errand", "errand", "nothing"], "nothing else has anything to do");
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{ExplainError, SchedulerHandle, ask};
+use tokio::sync::oneshot;
+
+use super::{ExplainError, ReadError, SchedulerHandle};
 use crate::application::Explained;
 use crate::partition::surveys::{self, Found};
 use crate::snapshot::ExplanationSnapshot;
@@ -55,7 +57,11 @@ impl SchedulerHandle {
             Explained::Classes { .. } => String::new(),
         };
         let id = Arc::from(application);
-        let found = ask(&entry, |reply| surveys::Explain::new(id, which, keys, reply)).await?;
+        let (reply, found) = oneshot::channel();
+        let survey = surveys::Explain::new(id, which, keys, reply);
+        entry.mailbox.post(surveys::ReadAhead(Box::new(survey)));
+        let found =
+            found.await.map_err(|_| ReadError::PartitionNotFound(entry.name.to_string()))?;
         let application = application.to_owned();
         match found {
             Found::Explained(explained) => Ok(explained),

@@ -54,6 +54,12 @@ pub(super) use wanted::tell_wanted;
 #[rtype(result = "()")]
 pub(crate) struct Read(pub(crate) Box<dyn Survey>);
 
+/// As [`Read`], for a question that waits for nothing that came before it: it is answered after the
+/// step that is under way.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct ReadAhead(pub(crate) Box<dyn Survey>);
+
 /// Values that children leave for the queue above them, until that is visited.
 struct LeftBelow<T>(BTreeMap<QueueSlot, Vec<T>>);
 
@@ -110,6 +116,13 @@ impl Handler<Surveyor> for Partition {
 impl Receive<Read> for Partition {
     fn receive(&mut self, Read(survey): Read, ctx: &mut Context<Self>) {
         self.inbox.push(Entry::Errand(LocalErrand::Read(survey)));
+        self.turn(ctx);
+    }
+}
+
+impl Receive<ReadAhead> for Partition {
+    fn receive(&mut self, ReadAhead(survey): ReadAhead, ctx: &mut Context<Self>) {
+        self.inbox.push_question(survey);
         self.turn(ctx);
     }
 }
