@@ -374,8 +374,9 @@ impl Application {
     pub(super) fn arm_placeholders(&mut self, baton: &mut Baton) {
         let state = self.book.state();
         let needs_one = state != ApplicationState::Failing && !state.is_terminated();
+        let has_some = !self.book.placeholders().is_zero();
         let Some(gang) = &mut self.book.gang else { return };
-        if !needs_one || gang.timer.is_some() {
+        if !needs_one || !has_some || gang.timer.is_some() {
             return;
         }
         let is_native = gang.native.is_some();

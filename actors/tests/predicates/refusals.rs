@@ -40,7 +40,7 @@ fn the_next_question_names_16_others_then_twice_as_many() {
 
 #[test]
 fn no_question_names_more_than_was_set() {
-    let builder = Scheduler::builder().candidates_per_question(20);
+    let builder = Scheduler::builder().reservation_delay(None).candidates_per_question(20);
     play_with(builder, "{name: a}", 64, |world| async move {
         world.nodes(60, 4).await;
         world.app("app", "root.a").await;
@@ -133,18 +133,20 @@ fn a_node_that_grew_while_the_others_were_asked_is_asked_again() {
 
 #[test]
 fn what_is_named_as_no_longer_right_is_asked_again_at_once() {
-    let named: [fn() -> Invalidation; 3] = [
+    let named: [fn() -> Invalidation; 4] = [
         || Invalidation { all: true, ..Invalidation::default() },
         || Invalidation { keys: vec!["k1".to_owned()], ..Invalidation::default() },
         || Invalidation { nodes: vec!["n001".to_owned()], ..Invalidation::default() },
+        // Nobody else may use a node that is reserved for an ask which requires it.
+        || Invalidation { nodes: vec!["n003".to_owned()], ..Invalidation::default() },
     ];
-    for (invalidation, asked) in named.into_iter().zip([3, 1, 3]) {
+    for (invalidation, asked) in named.into_iter().zip([3, 1, 2, 1]) {
         play("{name: a}", 64, |world| async move {
-            world.nodes(2, 9).await;
+            world.nodes(3, 9).await;
             world.app("app", "root.a").await;
             world.ask("app", "k1", 1).await;
             world.ask("app", "k2", 1).await;
-            world.ask_on("app", "k3", 1, "n001").await;
+            world.ask_on("app", "k3", 1, "n003").await;
             world.run().await;
             fail_all(&world).await;
             world.control.invalidate(invalidation());

@@ -152,7 +152,7 @@ pub(crate) fn play<F: Future<Output = ()>>(
     in_flight: usize,
     story: impl FnOnce(World) -> F,
 ) {
-    play_with(Scheduler::builder(), queues, in_flight, story);
+    play_with(Scheduler::builder().reservation_delay(None), queues, in_flight, story);
 }
 
 fn config(queues: &str) -> String {

@@ -628,7 +628,7 @@ fn a_member_of_a_gang_waits_for_the_placeholders_of_its_group() {
           cure: raise the maximum of root.a by 1 core, or free as much there
           + quota root.a vcore=1000 0 0
         k1 x1: placeholders  since 1000s
-          the ask takes the place of a placeholder of task group g, of which there are 1 still to be placed and 1 still to be ended by the resource manager
+          the ask takes the place of a placeholder of task group g: 1 still to be placed and 1 still to be ended by the resource manager
           - placeholders : -; - of -
           cure: have 1 placeholder of task group g placed
           + gangMembers g - 1 0

@@ -53,8 +53,10 @@ fn large() -> impl Strategy<Value = Wish> {
 }
 
 fn machine() -> impl Strategy<Value = NodeWords> {
-    (node(), size(8)).prop_map(|(id, total)| {
-        NodeWords { id, total: Some(total), ..NodeWords::default() }
+    (node(), size(8)).prop_map(|(id, total)| NodeWords {
+        id,
+        total: Some(total),
+        ..NodeWords::default()
     })
 }
 

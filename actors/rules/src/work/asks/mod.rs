@@ -459,10 +459,13 @@ impl Asks {
     /// Gives an ask a class of its own, in the state given.
     pub fn set_apart(&mut self, slot: AskSlot, waits: WaitSet) {
         let log = self.failures(slot).cloned().map(Box::new);
+        let noted = self.class_of(slot).and_then(|class| self.class(class).noted);
         self.leave_class(slot);
         self.take_along(slot, log);
         self.ask_mut(slot).is_single = true;
         if let Some(class) = self.join_class(slot) {
+            let entry = &mut self.classes[class];
+            entry.noted = entry.noted.or(noted);
             self.set_waits(class, waits);
         }
     }
