@@ -108,7 +108,7 @@ async fn measure() {
     shim.applications(APPLICATIONS, shape.queue).await;
     for size in 0..SIZES {
         // More than any node has.
-        let wanted = [("memory", 1_000 + size as i64)];
+        let wanted = [("memory", 1_000 + i64::try_from(size).unwrap())];
         shim.asks(&format!("parked-{size}"), PARKED / SIZES, APPLICATIONS, &wanted).await;
     }
     shim.scheduler.settle().await;

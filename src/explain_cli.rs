@@ -44,10 +44,10 @@ pub enum Output {
 }
 
 /// Prints the explanation.
-pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
-    let explanations = operator::run(ask(&args))?;
+pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    let explanations = operator::run(ask(args))?;
     let text = match args.output {
-        Output::Text => text(&args, &explanations),
+        Output::Text => text(args, &explanations),
         Output::Json => serde_json::to_string_pretty(&explanations)? + "\n",
     };
     io::stdout().write_all(text.as_bytes())?;
@@ -118,10 +118,13 @@ fn heading(class: &ExplanationSnapshot) -> String {
     let shown = class.allocation_keys.len().min(KEYS_SHOWN);
     let more = usize::try_from(class.count).unwrap_or_default().saturating_sub(shown);
     if more > 0 {
-        heading += &format!(" and {more} more");
+        heading.push_str(" and ");
+        heading.push_str(&more.to_string());
+        heading.push_str(" more");
     }
     if !class.task_group.is_empty() {
-        heading += &format!(", task group {}", class.task_group);
+        heading.push_str(", task group ");
+        heading.push_str(&class.task_group);
     }
     format!("{heading}: {} each", readable::amounts(&class.resource))
 }

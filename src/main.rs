@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Command::Simulate(args) => simulate::run(args),
         Command::Validate(args) => validate::run(&args),
         Command::Admin(args) => admin_cli::run(args),
-        Command::Explain(args) => explain_cli::run(args),
+        Command::Explain(args) => explain_cli::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         // Nobody is left to tell when even this cannot be written.

@@ -397,7 +397,6 @@ fn allocation(entry: &Allocation, baton: &Baton) -> AllocationSnapshot {
         node_id: baton.books.nodes.id(entry.node).to_string(),
         application_id: baton.directory.application_id(entry.application).to_string(),
         originator: entry.spec.originator,
-        ..AllocationSnapshot::default()
     }
 }
 

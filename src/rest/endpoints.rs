@@ -195,18 +195,17 @@ pub(super) async fn reply<S: Reads>(
             json(found.ok_or(Failure::ApplicationNotFound)?).await
         }
         Endpoint::Explain { partition, application } => {
-            let explained = match value(query, "ask") {
-                Some(ask) => source.explain_ask(&partition, &application, &ask).await,
-                None => {
-                    let offset = offset(query);
-                    // Of two faults the partition comes first.
-                    let asked = offset.as_ref().copied().unwrap_or_default();
-                    let explained = source.explain(&partition, &application, asked).await;
-                    if !matches!(explained, Err(ExplainError::Unread(_))) {
-                        offset?;
-                    }
-                    explained
+            let explained = if let Some(ask) = value(query, "ask") {
+                source.explain_ask(&partition, &application, &ask).await
+            } else {
+                let offset = offset(query);
+                // Of two faults the partition comes first.
+                let asked = offset.as_ref().copied().unwrap_or_default();
+                let explained = source.explain(&partition, &application, asked).await;
+                if !matches!(explained, Err(ExplainError::Unread(_))) {
+                    offset?;
                 }
+                explained
             };
             json(explained?).await
         }

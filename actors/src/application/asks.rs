@@ -160,7 +160,7 @@ impl Application {
             self.give_up_asked(slot, baton, effects);
             let in_flight = self.book.asks.ask(slot).unsettled.clone();
             for id in in_flight {
-                self.resize_in_flight(id, to, baton, effects);
+                Self::resize_in_flight(id, to, baton, effects);
             }
             let pending = self.book.asks.resize(slot, to.clone());
             effects.pends(&pending);
@@ -178,7 +178,6 @@ impl Application {
     /// Another size for what waits for a placeholder to go: it changes itself alone, and the node
     /// where it holds something already.
     fn resize_in_flight(
-        &mut self,
         id: AllocationId,
         to: &Resources,
         baton: &mut Baton,

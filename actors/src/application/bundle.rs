@@ -247,7 +247,8 @@ impl Application {
         }
         let mut found = match self.find_places(&bundled, baton) {
             Ok(found) => found,
-            Err((shortage, places)) => {
+            Err(short) => {
+                let (shortage, places) = *short;
                 self.park_bundle(Parked::bundle(&places, at), Some(places));
                 self.note_attempt(&bundled, baton);
                 return Err(Some(self.lacks_places(&bundled, &shortage)));
@@ -271,11 +272,11 @@ impl Application {
         &self,
         bundled: &Bundled,
         baton: &mut Baton,
-    ) -> Result<Found, (Shortage, BundleWaits)> {
+    ) -> Result<Found, Box<(Shortage, BundleWaits)>> {
         let (groups, nodes) = (groups(&self.book.asks, bundled), &mut baton.books.nodes);
         bundle::find(nodes, &groups).map_err(|shortage| {
             let places = BundleWaits::new(&groups, &shortage, nodes.growth());
-            (shortage, places)
+            Box::new((shortage, places))
         })
     }
 

@@ -67,8 +67,7 @@ impl Application {
     /// Looks for members that may take the places of placeholders until a node is asked, or gives
     /// the offer back.
     pub(super) fn pair(&mut self, mut baton: Box<Baton>) {
-        loop {
-            let Some(gang) = &self.book.gang else { break };
+        while let Some(gang) = &self.book.gang {
             let found = pairs::next(&self.book.asks, gang, &mut self.pairs.search, &baton.books);
             match found {
                 NextPair::TooSmall(placeholder) if self.book.has_declared_members() => {

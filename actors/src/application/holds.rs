@@ -47,12 +47,12 @@ impl Application {
             debug_assert!(false, "a hold stays while a member takes it");
             return self.rise(baton);
         };
-        let (held, resources) = (hold.resources().clone(), placement.spec.resources.clone());
+        let (freed, resources) = (hold.resources().clone(), placement.spec.resources.clone());
         let uuid = self.book.next_uuid(slot);
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(id);
         baton.offer.pair(&resources);
-        self.give_rest(&held, &held.minus(&resources).pruned(), &mut baton);
+        self.give_rest(&freed, &freed.minus(&resources).pruned(), &mut baton);
         self.replace_hold(takes.placeholder, &hold, id, &resources, &mut baton);
         if baton.offer.is_watched {
             baton.notices.push(Notice::HoldTaken {
@@ -70,7 +70,7 @@ impl Application {
             return self.go_on(baton, priority, &delta);
         }
         let address = Arc::clone(&baton.directory.applications[self.slot].address);
-        let work = NodeWork::Release(takes.placeholder, held);
+        let work = NodeWork::Release(takes.placeholder, freed);
         baton.follow(Consequences {
             node_work: [(hold.node, work)].into_iter().collect(),
             climbing: None,
@@ -326,12 +326,10 @@ impl VisitEffects {
     fn note_hold(&mut self, event: EventKind, spec: &Arc<AskSpec>) {
         let known = self.ended_holds.iter_mut();
         let same = |ended: &&mut EndedHolds| ended.event == event && Arc::ptr_eq(&ended.spec, spec);
-        match known.into_iter().find(same) {
-            Some(ended) => ended.count += 1,
-            None => {
-                let ended = EndedHolds { event, spec: Arc::clone(spec), count: 1 };
-                self.ended_holds.push(ended);
-            }
+        if let Some(ended) = known.into_iter().find(same) {
+            ended.count += 1;
+        } else {
+            self.ended_holds.push(EndedHolds { event, spec: Arc::clone(spec), count: 1 });
         }
     }
 }

@@ -401,7 +401,7 @@ impl Application {
         effects.touched = true;
         self.tell_holds(&n_held, baton);
         self.arm_placeholders(baton);
-        self.clear_the_air(baton);
+        Self::clear_the_air(baton);
     }
 
     /// Takes the whole bundle back, if it is in the air. What was held goes with its node, if that
@@ -449,12 +449,12 @@ impl Application {
         if let Some(native) = self.book.native_mut() {
             native.stage = Stage::Undecided;
         }
-        self.clear_the_air(baton);
+        Self::clear_the_air(baton);
         effects.grounded = Some(why);
     }
 
     /// Another bundle may take off.
-    fn clear_the_air(&mut self, baton: &mut Baton) {
+    fn clear_the_air(baton: &mut Baton) {
         baton.books.unsettled.bundle = None;
         for slot in std::mem::take(&mut baton.books.unsettled.bundles_waiting) {
             baton.revisits.push((slot, Op::WakeBundle));

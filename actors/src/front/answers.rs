@@ -164,7 +164,7 @@ impl Batch {
             std::mem::take(self);
         match kind {
             BatchKind::Allocation | BatchKind::Asks => {
-                guarded(|| callback.update_allocation(allocation))
+                guarded(|| callback.update_allocation(allocation));
             }
             BatchKind::Application => guarded(|| callback.update_application(application)),
             BatchKind::Node => guarded(|| callback.update_node(node)),
@@ -256,7 +256,6 @@ fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {
             allow_preempt_self: spec.preemption.of_itself(),
             allow_preempt_other: spec.preemption.of_others(),
         }),
-        ..si::Allocation::default()
     }
 }
 

@@ -206,15 +206,13 @@ impl Queue {
                 break found;
             }
             self.declined.note(phase, view.epoch());
-            match phase.next().filter(|_| self.is_root()) {
-                Some(next) => baton.offer.phase = next,
-                None => {
-                    baton.offer.fruitless = self.is_root();
-                    baton.offer.waiting = !self.ledger.pending().is_empty();
-                    self.rise(baton);
-                    return;
-                }
-            }
+            let Some(next) = phase.next().filter(|_| self.is_root()) else {
+                baton.offer.fruitless = self.is_root();
+                baton.offer.waiting = !self.ledger.pending().is_empty();
+                self.rise(baton);
+                return;
+            };
+            baton.offer.phase = next;
         };
         baton.offer.runner_up = runner_up;
         match child {

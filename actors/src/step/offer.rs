@@ -24,6 +24,7 @@ use crate::queue::QueueFacts;
 const REFUSALS_PER_TRIP: u32 = 1_024;
 
 /// An offer under way.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Default)]
 pub(crate) struct Offering {
     /// What the offer looks for now.

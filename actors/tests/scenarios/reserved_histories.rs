@@ -44,9 +44,9 @@ fn large() -> impl Strategy<Value = Wish> {
     (app(), key(), size(7), repeat, created, required, priority).prop_map(
         |(app, key, amounts, repeat, created, required, priority)| Wish {
             repeat,
-            created,
-            required,
             priority,
+            required,
+            created,
             ..Wish::of(&app, &key, amounts)
         },
     )

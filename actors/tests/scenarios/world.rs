@@ -595,9 +595,12 @@ impl World {
             for app in apps {
                 let held = app.allocations.iter().map(held);
                 let asked = app.requests.iter();
-                let asked = asked.map(|ask| match ask.internal {
-                    false => format!("{} x{}", ask.allocation_key, ask.pending_count),
-                    true => format!("({}) x{}", ask.task_group_name, ask.pending_count),
+                let asked = asked.map(|ask| {
+                    if ask.internal {
+                        format!("({}) x{}", ask.task_group_name, ask.pending_count)
+                    } else {
+                        format!("{} x{}", ask.allocation_key, ask.pending_count)
+                    }
                 });
                 self.note(&format!(
                     "{} in {} is {} since {}s: used {}, pending {}, holds [{}], asks [{}]",

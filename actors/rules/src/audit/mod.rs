@@ -118,6 +118,7 @@ pub struct BundleFact {
 }
 
 /// A pending ask.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Debug)]
 pub struct AskFact {
     /// The RM's key.

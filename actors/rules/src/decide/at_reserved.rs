@@ -50,7 +50,7 @@ pub fn next(
     if at_reserved.is_some() {
         let node = reservation.map(|reservation| reservation.node);
         return match node.filter(|node| attempt.may_use_reserved(ask, *node)) {
-            Some(node) => NextReserved::Do(Next::Place(attempt.to_reserved(ask, node))),
+            Some(node) => NextReserved::Do(Next::Place(attempt.at_reserved(ask, node))),
             None if is_required => park(attempt.why_not_reserved(ask)),
             None => NextReserved::PassOver(class),
         };
@@ -83,7 +83,7 @@ impl Attempt<'_> {
         ask.is_refused_at_reserved() || by_answer
     }
 
-    fn to_reserved(&self, ask: AskSlot, node: NodeSlot) -> Candidate {
+    fn at_reserved(self, ask: AskSlot, node: NodeSlot) -> Candidate {
         let is_continued = self.trying(ask).is_some();
         Candidate { ask, node, alternatives: Vec::new(), is_continued }
     }

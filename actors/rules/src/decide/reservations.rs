@@ -57,7 +57,7 @@ use crate::work::asks::{Ask, AskSlot, AskSpec};
 /// How old an ask has to be before it reserves a node that it does not require.
 pub const RESERVATION_DELAY: Duration = Duration::from_secs(2);
 /// After how long a reservation ends whose ask does not fit its quotas.
-pub const RESERVATION_WAIT_TIMEOUT: Duration = Duration::from_mins(60);
+pub const RESERVATION_WAIT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// Those that have waited too long are looked at no more often than this.
 const LOOK_AGAIN_NS: i64 = 1_000_000_000;

@@ -180,7 +180,7 @@ mod tests {
 
     fn member(key: &str, group: &str, instances: u32) -> AskSpec {
         let task_group = Some(TaskGroup::new(group.to_owned()));
-        AskSpec { task_group, instances, ..AskSpec::new(key, vcores(1)) }
+        AskSpec { instances, task_group, ..AskSpec::new(key, vcores(1)) }
     }
 
     /// A gang of four workers of two cores and one driver of any size.

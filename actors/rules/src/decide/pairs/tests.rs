@@ -77,7 +77,7 @@ impl World {
                 task_group: Some(Arc::clone(&group)),
                 ..AskSpec::new(format!("p{}", at + 1), size.clone())
             };
-            let (spec, created) = (Arc::new(spec), 10 - at as i64);
+            let (spec, created) = (Arc::new(spec), 10 - i64::try_from(at).unwrap());
             let entry = Allocation::new(ApplicationSlot::at(0), spec, node, created, 0);
             let key = (created, Arc::clone(&entry.uuid));
             let id = books.allocations.insert(entry);

@@ -107,7 +107,9 @@ type Model = BTreeMap<Reserver, (u32, bool)>;
 
 fn check(all: &Reservations, nodes: &NodeIndex, model: &Model) {
     assert_eq!((all.len(), all.is_empty()), (model.len(), model.is_empty()));
-    let listed = all.iter().map(|(who, it)| (who, (it.node.index() as u32, it.is_required())));
+    let listed = all
+        .iter()
+        .map(|(who, it)| (who, (u32::try_from(it.node.index()).unwrap(), it.is_required())));
     assert_eq!(listed.collect::<Model>(), *model);
     for number in 0..NODES {
         let node = NodeSlot::at(number);

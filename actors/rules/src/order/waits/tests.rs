@@ -363,27 +363,29 @@ fn an_application_that_has_to_start_waits_while_none_may_start() {
     assert_eq!(waits.as_seen_from_above(&view(false), &Declined::default()), Waits::default());
 }
 
+/// What an offer knows that leaves nothing of its quotas and may start nothing.
+fn exhausted<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
+    View { headroom, loosening: Loosening::NONE, may_start: false, nodes: Some(nodes) }
+}
+
 #[test]
 fn what_may_take_the_place_of_a_placeholder_needs_no_quota_and_is_seen_in_its_own_phase_alone() {
     let nothing_left = Limits::of(&[("vcore", 0)]);
     let mut nodes = NodeIndex::new(NodeOrder::default());
     let slot = nodes.insert(Arc::from("n"), of(9, 9), of(1, 1), true).unwrap();
     let growth = nodes.growth();
-    fn view<'a>(headroom: &'a Limits, nodes: &'a NodeIndex) -> View<'a> {
-        View { headroom, loosening: Loosening::NONE, may_start: false, nodes: Some(nodes) }
-    }
     let due = Waits::new(WaitSet::Nothing, WaitSet::Nothing, WaitSet::Due, true);
-    assert!(due.may(Phase::Pairs, &view(&nothing_left, &nodes)));
+    assert!(due.may(Phase::Pairs, &exhausted(&nothing_left, &nodes)));
     assert!(
-        !due.may(Phase::Reserved, &view(&nothing_left, &nodes))
-            && !due.may(Phase::Normal, &view(&nothing_left, &nodes))
+        !due.may(Phase::Reserved, &exhausted(&nothing_left, &nodes))
+            && !due.may(Phase::Normal, &exhausted(&nothing_left, &nodes))
     );
     let at = Epoch { loosening: Loosening::NONE, growth };
     let parked = WaitSet::Parked(Box::new(Parked::refused(&of(1, 1), at)));
     let parked = Waits::new(WaitSet::Nothing, WaitSet::Nothing, parked, true);
-    assert!(!parked.may(Phase::Pairs, &view(&nothing_left, &nodes)), "nothing has changed");
-    let seen = parked.as_seen_from_above(&view(&nothing_left, &nodes), &Declined::default());
+    assert!(!parked.may(Phase::Pairs, &exhausted(&nothing_left, &nodes)), "nothing has changed");
+    let seen = parked.as_seen_from_above(&exhausted(&nothing_left, &nodes), &Declined::default());
     assert_eq!(seen, parked, "no quota of a queue holds it back");
     nodes.touch(slot);
-    assert!(seen.may(Phase::Pairs, &view(&nothing_left, &nodes)), "a node has grown");
+    assert!(seen.may(Phase::Pairs, &exhausted(&nothing_left, &nodes)), "a node has grown");
 }

@@ -58,6 +58,7 @@ pub struct Ask {
 }
 
 /// What predicates and the RM refused of an ask.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug, Default)]
 pub struct Refusals {
     /// Some nodes refused it since its last allocation, and the next are asked.

@@ -271,7 +271,7 @@ impl Asks {
         let classes = self.members.get(group).into_iter().flatten();
         let mut members: Vec<(AskKey, AskSlot)> =
             classes.flat_map(|class| self.class(*class).in_order()).collect();
-        members.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        members.sort_unstable_by_key(|member| member.0);
         members.into_iter().map(|(_, slot)| (slot, self.ask(slot).outstanding)).collect()
     }
 

@@ -125,16 +125,16 @@ fn expressions(list: Vec<si::AffinityTargetExpression>) -> Result<Vec<Expression
 mod tests {
     use super::*;
 
-    fn resource(vcore: i64) -> Option<si::Resource> {
+    fn resource(vcore: i64) -> si::Resource {
         let resources = [("vcore".to_owned(), si::Quantity { value: vcore })].into();
-        Some(si::Resource { resources })
+        si::Resource { resources }
     }
 
     fn group(name: &str) -> si::TaskGroup {
         si::TaskGroup {
             name: name.to_owned(),
             min_members: 2,
-            member: resource(1_000),
+            member: Some(resource(1_000)),
             ..si::TaskGroup::default()
         }
     }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_fault_of_the_field_names_the_group() {
-        let negative = si::TaskGroup { member: resource(-1), ..group("w") };
+        let negative = si::TaskGroup { member: Some(resource(-1)), ..group("w") };
         assert!(
             fault(&[negative], None).starts_with("task group `w`: a member takes map[vcore:-1]")
         );
@@ -176,7 +176,7 @@ mod tests {
         assert!(
             fault(&[group("w"), group("")], None).starts_with("task group number 2: has no name")
         );
-        let much = si::TaskGroup { member: resource(i64::MAX), ..group("w") };
+        let much = si::TaskGroup { member: Some(resource(i64::MAX)), ..group("w") };
         assert!(fault(&[much], None).starts_with("task group `w`: "));
         let sizeless = si::TaskGroup { member: Some(si::Resource::default()), ..group("w") };
         let read = read(&[sizeless], None).unwrap().unwrap();
