@@ -4,7 +4,9 @@ use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
 use tonic::Code;
 
-use crate::harness::{HttpAnswer, Rm, Service, ask, reason_of, resource, run};
+use crate::harness::{
+    HttpAnswer, Rm, Service, application, ask, reason_of, release, resource, run,
+};
 
 /// An application of which one request runs and one of 100 cores waits.
 async fn waiting(service: &Service) -> Rm {
@@ -113,11 +115,24 @@ async fn grpc_gives_the_same_answer_and_each_request_its_reasons() {
 #[tokio::test]
 async fn an_application_that_is_over_is_named_with_its_end() {
     let service = Service::start();
-    let rm = waiting(&service).await;
-    let remove =
-        si::RemoveApplicationRequest { application_id: "one".into(), ..Default::default() };
-    rm.send_applications(vec![], vec![remove]).await;
-    rm.until("the release", |seen| !seen.released.is_empty()).await;
+    let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+    // A gang that fails, because it gets one of its places and its time is over.
+    let gang = si::AddApplicationRequest {
+        placeholder_ask: Some(resource(100_000, 1)),
+        gang_scheduling_style: "Hard".into(),
+        execution_timeout_milli_seconds: 1,
+        ..application("one", "root.a")
+    };
+    rm.send_applications(vec![gang], vec![]).await;
+    let place =
+        si::Allocation { placeholder: true, task_group_name: "g".into(), ..ask("one", "p") };
+    rm.send_allocations(vec![], vec![place], vec![]).await;
+    rm.until("the end of its time", |seen| !seen.released.is_empty()).await;
+    let timeout = si::TerminationType::Timeout as i32;
+    let confirmed = si::AllocationRelease { termination_type: timeout, ..release("one", "p") };
+    rm.send_allocations(vec![], vec![], vec![confirmed]).await;
+    rm.until("its failure", |seen| seen.updated_applications.iter().any(|it| it.state == "Failed"))
+        .await;
     let answer = get(&service, "one/explain").await;
     assert_eq!(answer.status, 404);
     let message = answer.json()["message"].as_str().unwrap().to_owned();

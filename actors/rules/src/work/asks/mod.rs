@@ -458,11 +458,17 @@ impl Asks {
 
     /// Gives an ask a class of its own, in the state given.
     pub fn set_apart(&mut self, slot: AskSlot, waits: WaitSet) {
+        self.set_apart_as(slot, waits, |_| {});
+    }
+
+    /// As [`Self::set_apart`], with a change of the ask. What was found when it was tried goes along.
+    fn set_apart_as(&mut self, slot: AskSlot, waits: WaitSet, change: impl FnOnce(&mut Self)) {
         let log = self.failures(slot).cloned().map(Box::new);
         let noted = self.class_of(slot).and_then(|class| self.class(class).noted);
         self.leave_class(slot);
         self.take_along(slot, log);
         self.ask_mut(slot).is_single = true;
+        change(self);
         if let Some(class) = self.join_class(slot) {
             let entry = &mut self.classes[class];
             entry.noted = entry.noted.or(noted);

@@ -75,13 +75,10 @@ impl Asks {
     pub fn reserve(&mut self, slot: AskSlot, node: NodeSlot, elsewhere: WaitSet) {
         let ask = self.ask_mut(slot);
         debug_assert!(!ask.is_reserved() && ask.outstanding > 0, "a pending ask reserves one node");
-        self.leave_class(slot);
-        self.n_reserved += 1;
-        let ask = self.ask_mut(slot);
-        (ask.reserved, ask.is_single) = (Some(node), true);
-        if let Some(class) = self.join_class(slot) {
-            self.set_waits(class, elsewhere);
-        }
+        self.set_apart_as(slot, elsewhere, |asks| {
+            asks.n_reserved += 1;
+            asks.ask_mut(slot).reserved = Some(node);
+        });
     }
 
     /// An ask has no node reserved any more: it waits as any other, and is tried anew. Says whether
