@@ -191,7 +191,7 @@ fn start_scheduler(
         .reject_node_updates(settings.nodes.reject_updates)
         .default_queues(&*queues);
     let builder = settings.applications.apply(settings.asks.apply(builder));
-    let builder = settings.event.apply(builder);
+    let builder = settings.event.apply(settings.scheduler.apply(builder));
     let builder = users::apply(&settings.users, &queues, builder).context("users")?;
     builder.start().context("the scheduler cannot start")
 }

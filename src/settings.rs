@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use config::builder::DefaultState;
 use config::{Config, ConfigBuilder, ConfigError, Environment, File, FileFormat};
+use monoceros_actors::SchedulerBuilder;
 use serde::Deserialize;
 
 pub use self::callback::CallbackSettings;
 pub use self::edges::{ClientAuth, GrpcSettings, RestSettings, TlsSettings};
-use self::environment::environment;
 pub use self::environment::ignored_variables;
+use self::environment::{DISABLE_RESERVATION, disables, environment};
 pub use self::items::{ApplicationSettings, AskSettings, EventSettings, NodeSettings};
 pub use self::log::{LogFormat, LogSettings};
 pub use self::session::{
@@ -109,6 +110,25 @@ pub struct SchedulerSettings {
     /// Most placements that wait for a predicate, per partition, where a remote shim answers it.
     /// Default 64. One keeps the order of placements exact; more hide the round trip.
     pub placements_in_flight: NonZeroUsize,
+    /// Whether asks that find no node reserve one. Default true; the variable
+    /// `DISABLE_RESERVATION` sets it to false.
+    pub reservations: bool,
+    /// How old such an ask has to be, in seconds. Default 2.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub reservation_delay: Duration,
+    /// After how many seconds a reservation is given up whose ask does not fit its quotas. Default
+    /// an hour.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub reservation_wait_timeout: Duration,
+}
+
+impl SchedulerSettings {
+    /// Hands what is said of reservations to the scheduler.
+    pub fn apply(&self, builder: SchedulerBuilder) -> SchedulerBuilder {
+        builder
+            .reservation_delay(self.reservations.then_some(self.reservation_delay))
+            .reservation_wait_timeout(self.reservation_wait_timeout)
+    }
 }
 
 /// Section `identity`.
@@ -151,12 +171,14 @@ pub struct Flags {
 impl Settings {
     /// Reads the settings: defaults, then `file`, then the process environment, then `flags`.
     pub fn load(file: Option<&Path>, flags: &Flags) -> Result<Self, SettingsError> {
-        Self::load_with(file, environment(), flags)
+        let disable = std::env::var(DISABLE_RESERVATION).ok();
+        Self::load_with(file, environment(), disable.as_deref(), flags)
     }
 
     fn load_with(
         file: Option<&Path>,
         environment: Environment,
+        disable_reservation: Option<&str>,
         flags: &Flags,
     ) -> Result<Self, SettingsError> {
         // Each layer is tried on those below it: an unknown key does not say where it comes from.
@@ -167,6 +189,10 @@ impl Settings {
             settings_of(&layers, &format!("`{}`", path.display()))?;
         }
         layers = layers.add_source(environment);
+        if disables(disable_reservation).map_err(SettingsError::Contradictory)? {
+            let layer = "[scheduler]\nreservations = false";
+            layers = layers.add_source(File::from_str(layer, FileFormat::Toml));
+        }
         settings_of(&layers, "environment")?;
         let queues = flags.queues.as_ref().map(|path| path.to_string_lossy().into_owned());
         for (key, value) in [
@@ -246,7 +272,9 @@ mod tests {
     fn with_environment(pairs: &[(&str, &str)], flags: &Flags) -> Result<Settings, SettingsError> {
         let pairs: HashMap<String, String> =
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Settings::load_with(None, environment().source(Some(pairs)), flags)
+        let disable = pairs.get(DISABLE_RESERVATION).cloned();
+        let environment = environment().source(Some(pairs));
+        Settings::load_with(None, environment, disable.as_deref(), flags)
     }
 
     fn with_file(text: &str) -> Result<Settings, SettingsError> {
@@ -256,6 +284,7 @@ mod tests {
         let settings = Settings::load_with(
             Some(&path),
             environment().source(Some(HashMap::new())),
+            None,
             &Flags::default(),
         );
         fs::remove_file(&path).unwrap();
@@ -286,6 +315,22 @@ mod tests {
         assert_eq!(settings.session.ingress_items.get(), 65_536);
         assert_eq!(settings.shutdown.grace(), Duration::from_secs(4));
         assert_eq!(settings.log.filter, "info");
+    }
+
+    #[test]
+    fn reservations_are_made_unless_a_key_or_the_variable_says_otherwise() {
+        let made = |value: &[(&str, &str)]| {
+            with_environment(value, &Flags::default())
+                .map(|settings| settings.scheduler.reservations)
+        };
+        assert!(made(&[]).unwrap());
+        assert!(made(&[("DISABLE_RESERVATION", "false")]).unwrap());
+        assert!(!made(&[("DISABLE_RESERVATION", "true")]).unwrap());
+        assert!(!made(&[("MONOCEROS__SCHEDULER__RESERVATIONS", "false")]).unwrap());
+        let error = made(&[("DISABLE_RESERVATION", "perhaps")]).unwrap_err().to_string();
+        assert!(error.contains("DISABLE_RESERVATION is `perhaps`"), "{error}");
+        let delay = with_file("[scheduler]\nreservation_delay = \"1m\"").unwrap();
+        assert_eq!(delay.scheduler.reservation_delay, Duration::from_secs(60));
     }
 
     #[test]

@@ -8,6 +8,21 @@ use config::Environment;
 /// Environment variables that start with this and two underscores are settings.
 const ENVIRONMENT_PREFIX: &str = "MONOCEROS";
 
+/// A variable that other schedulers of this interface know, too: whether no ask reserves a node for
+/// its age. It counts as part of the environment.
+pub(super) const DISABLE_RESERVATION: &str = "DISABLE_RESERVATION";
+
+/// Whether the value of [`DISABLE_RESERVATION`] says so.
+pub(super) fn disables(value: Option<&str>) -> Result<bool, String> {
+    match value {
+        None | Some("" | "0" | "f" | "F" | "false" | "False" | "FALSE") => Ok(false),
+        Some("1" | "t" | "T" | "true" | "True" | "TRUE") => Ok(true),
+        Some(other) => {
+            Err(format!("environment: {DISABLE_RESERVATION} is `{other}`: neither true nor false"))
+        }
+    }
+}
+
 pub(super) fn environment() -> Environment {
     Environment::with_prefix(ENVIRONMENT_PREFIX)
         .prefix_separator("__")

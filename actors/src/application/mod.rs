@@ -134,6 +134,8 @@ pub(crate) struct Application {
     backoff: Option<Backoff>,
     /// Which of its asks are old enough to reserve a node.
     aging: Aging,
+    /// Its leaf lists it as accepted and allocating.
+    is_listed: bool,
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
     metrics: Arc<Metrics>,
@@ -170,6 +172,7 @@ impl Application {
             run_limit: run_limit::RunLimit::new(run_limit_ms),
             backoff: None,
             aging: Aging::default(),
+            is_listed: false,
             changes: Vec::new(),
             _counted: metrics.counted(ActorKind::Application),
             metrics,
@@ -409,8 +412,24 @@ impl Application {
         effects.delta.running += self.tell_changes(&mut baton);
         baton.notices.append(&mut effects.happened);
         effects.delta.starting += i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
+        self.list_allocating(&mut baton);
         let consequences = self.consequences(&mut baton, effects);
         baton.follow(consequences);
+    }
+
+    /// Has its leaf list it among the accepted applications that hold something or have a node
+    /// reserved, or not any more.
+    fn list_allocating(&mut self, baton: &mut Baton) {
+        let is_allocating = self.book.is_allocating();
+        if std::mem::replace(&mut self.is_listed, is_allocating) == is_allocating {
+            return;
+        }
+        let listed = &mut baton.directory.queue_mut(self.leaf_facts.slot).allocating;
+        if is_allocating {
+            listed.insert(Arc::clone(&self.book.id));
+        } else {
+            listed.remove(&self.book.id);
+        }
     }
 
     /// The nodes that a visit concerns, and what climbs, if anything changed.

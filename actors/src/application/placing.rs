@@ -317,7 +317,6 @@ impl Application {
         let may_run_soon = self.book.may_run_soon();
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(placement.allocation);
-        self.end_reservation(slot, End::Placed, &mut baton);
         let allocated = self.bind(&mut baton, placement.allocation, uuid);
         baton.offer.charge(resources);
         self.uses(resources, &mut baton);
@@ -364,6 +363,10 @@ impl Application {
         uuid: Arc<str>,
     ) -> Option<Allocated> {
         let now_ns = baton.now_ns;
+        let ask = self.book.asks.slot_of(baton.books.allocations.get(id)?.key());
+        if let Some(slot) = ask {
+            self.end_reservation(slot, End::Placed, baton);
+        }
         let entry = baton.books.allocations.get_mut(id)?;
         entry.uuid = Arc::clone(&uuid);
         entry.bound_ns = now_ns;
@@ -413,6 +416,7 @@ impl Application {
     /// before,
     /// `delta` how the counts of running applications changed.
     pub(super) fn go_on(&mut self, mut baton: Box<Baton>, priority: i32, delta: &LedgerDelta) {
+        self.list_allocating(&mut baton);
         let frames = baton.offer.frames.len();
         if delta.running != 0 || delta.starting != 0 {
             for frame in &mut baton.offer.frames {

@@ -21,7 +21,6 @@
 //!   assumption of its own and was not taken ([`Notice::Withdrawn`]).
 
 use monoceros_rules::decide::predicates::{OpenQuestion, Try};
-use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::epoch::{Epoch, Growth, Loosening};
 use monoceros_rules::values::resources::Resources;
@@ -129,7 +128,6 @@ impl Application {
         let slot = slot.expect("an ask stays while a placement of it waits");
         let uuid = self.book.next_uuid(slot);
         self.book.asks.settle_one(slot, id);
-        self.end_reservation(slot, End::Placed, baton);
         let allocated = self.bind(baton, id, uuid);
         self.book.settled(id, (&resources, placeholder), baton.now_ns, &mut self.changes);
         if placeholder {

@@ -72,6 +72,8 @@ pub(crate) struct QueueEntry {
     pub(crate) applications: usize,
     pub(crate) children: usize,
     pub(crate) counts: QueueCounts,
+    /// The ids of accepted applications in this leaf that hold something or have a node reserved.
+    pub(crate) allocating: BTreeSet<Arc<str>>,
     /// Whether the facts were changed here and the queue has not taken them over yet.
     pub(crate) is_stale: bool,
 }
@@ -82,8 +84,9 @@ impl QueueEntry {
         address: Arc<Addr<Queue>>,
         row: Option<RowSlot>,
     ) -> Self {
-        let counts = QueueCounts::default();
-        Self { facts, address, row, applications: 0, children: 0, counts, is_stale: false }
+        let (counts, allocating) = (QueueCounts::default(), BTreeSet::new());
+        let (applications, children, is_stale) = (0, 0, false);
+        Self { facts, address, row, applications, children, counts, allocating, is_stale }
     }
 
     /// Whether neither applications nor queues are in it.
@@ -165,7 +168,9 @@ impl Directory {
         self.application_by_id.remove(&entry.id);
         self.named.forget(slot);
         self.refused.remove(&slot);
-        self.queue_mut(entry.leaf).applications -= 1;
+        let leaf = self.queue_mut(entry.leaf);
+        leaf.applications -= 1;
+        leaf.allocating.remove(&entry.id);
         entry
     }
 

@@ -1,9 +1,13 @@
 //! Asks that find no node reserve one, and asks that require a node reserve that one at once
 //! (`docs/scheduling.md#reservations`).
 
-use expect_test::expect;
+use std::sync::Arc;
 
-use crate::world::{check, check_plain};
+use expect_test::expect;
+use monoceros_actors::Scheduler;
+
+use crate::ear::Ear;
+use crate::world::{check, check_plain, in_virtual_time, register, say};
 
 /// n1 and n2 are half full, n3 is too small for the large ask, and n8 is closed: quotas leave enough.
 const HALF_FULL: &str = "
@@ -1051,4 +1055,47 @@ fn with_back_off_an_ask_that_has_a_node_reserved_counts_as_one_that_found_none()
             a1/k3 placed on n3
         "#]],
     );
+}
+
+#[test]
+fn a_reservation_is_shown_of_its_node_and_its_application_and_of_every_queue_above() {
+    in_virtual_time(async {
+        let scheduler = Scheduler::builder().epoch_ns(9_000_000_000).start_local().unwrap();
+        let config = r#"{partitions: [{queues: [{name: root, submitacl: "*", queues: [
+            {name: a, queues: [{name: x}]}, {name: b}]}]}]}"#;
+        register(&scheduler, "rm", config, Arc::new(Ear::default())).await;
+        say(
+            &scheduler,
+            "rm",
+            "
+            node n1 vcore=4 ; node n2 vcore=8 drained
+            app a1 in root.a.x ; app a2 in root.b ; app a3 in root.b
+            exists a3 e1 on n1 vcore=3
+            ask a1 k2 vcore=4 node=n1
+            ask a1 k1 vcore=2 node=n1
+            ask a2 k3 vcore=4 created=1
+            ",
+        )
+        .await;
+        let node = scheduler.nodes("[rm]default").await.unwrap().remove(0);
+        assert_eq!((node.is_reserved, node.reservations), (true, vec!["k1".into(), "k2".into()]));
+        let node = scheduler.nodes("[rm]default").await.unwrap().remove(1);
+        assert_eq!((node.is_reserved, node.reservations), (false, vec![]));
+        let apps = scheduler.applications("[rm]default", "root.a.x").await.unwrap();
+        assert_eq!((apps[0].has_reserved, &*apps[0].reservations.join(" ")), (true, "k1 k2"));
+        let root = scheduler.queues("[rm]default").await.unwrap();
+        let allocating = |path: &str| {
+            let queue =
+                if path == "root" { Some(root.clone()) } else { root.clone().descendant(path) };
+            queue.unwrap().allocating_accepted_apps
+        };
+        for (path, listed) in [
+            ("root", vec!["a1"]),
+            ("root.a", vec!["a1"]),
+            ("root.a.x", vec!["a1"]),
+            ("root.b", vec![]),
+        ] {
+            assert_eq!(allocating(path), listed, "{path}");
+        }
+    });
 }

@@ -129,18 +129,3 @@ fn any_history_of_reservations_is_that_of_a_full_search_and_ends_at_zero() {
 fn no_history_of_reservations_breaks_what_waits_for_its_predicate() {
     run(25, history(), survives_late_answers);
 }
-
-#[test]
-fn zz_watched_only() {
-    run(60, history(), |script| survives(script, &[How::Watched]));
-}
-
-#[test]
-fn zz_script() {
-    let text = std::fs::read_to_string("/tmp/script.txt").unwrap();
-    let script = Script::parse(&text);
-    for how in [How::Plain, How::Watched, How::Later(1), How::OneAtATime] {
-        let played = crate::world::play(&script, how);
-        println!("== {how:?}\n{}\nwrong: {:#?}", played.text, played.wrong);
-    }
-}

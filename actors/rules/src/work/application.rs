@@ -267,6 +267,11 @@ impl Application {
         self.has_not_run() && self.has_place()
     }
 
+    /// Whether it has not run, and holds allocations (placeholders) or has a node reserved.
+    pub fn is_allocating(&self) -> bool {
+        self.has_not_run() && (!self.allocations.is_empty() || self.asks.reserved_len() > 0)
+    }
+
     /// Whether it holds anything, or has a node reserved.
     pub fn has_place(&self) -> bool {
         self.holds_anything() || self.asks.reserved_len() > 0

@@ -28,8 +28,13 @@ impl Survey for Queues {
     }
 
     fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
-        let counts = &baton.directory.queue(queue.slot()).counts;
-        let snapshot = queue.snapshot(counts, self.below.take(queue.slot()));
+        let entry = baton.directory.queue(queue.slot());
+        let mut snapshot = queue.snapshot(&entry.counts, self.below.take(queue.slot()));
+        let below = snapshot.children.iter().flat_map(|child| &child.allocating_accepted_apps);
+        let mut allocating: Vec<String> = below.cloned().collect();
+        allocating.extend(entry.allocating.iter().map(ToString::to_string));
+        allocating.sort_unstable();
+        snapshot.allocating_accepted_apps = allocating;
         match queue.parent() {
             Some(above) => self.below.leave(above, snapshot),
             None => self.root = snapshot,
