@@ -138,7 +138,13 @@ impl Picture {
         for (id, before) in &self.charged {
             let fact = facts.applications.iter().find(|fact| *fact.id == **id);
             let after = fact.map(|fact| runs_of(fact, facts));
+            // Places that the scheduler itself holds are in no picture: no RM knows of them.
+            let is_native = fact.is_some_and(|fact| fact.is_native);
+            let real = |charged: &Charged| charged.all.minus(&charged.placeholders);
             let is_same = after.as_ref().is_some_and(|after| {
+                if is_native {
+                    return real(after).same_amount(&real(before));
+                }
                 after.all.same_amount(&before.all)
                     && after.placeholders.same_amount(&before.placeholders)
             });
