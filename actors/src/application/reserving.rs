@@ -197,6 +197,8 @@ impl Application {
     /// Goes on after a reservation was made in an offer, or asked for.
     pub(super) fn go_on_claimed(&mut self, mut baton: Box<Baton>, claimed: Claimed) {
         baton.offer.decided += 1;
+        // What is reserved comes before anything else, other nodes included.
+        baton.offer.rise_to(0);
         let starting = i64::from(claimed == Claimed::Made { is_first_place: true });
         let priority = self.book.asks.priority();
         self.go_on(baton, priority, &LedgerDelta { starting, ..LedgerDelta::default() });
@@ -223,6 +225,8 @@ impl Application {
         if self.book.asks.ask(slot).is_reserved() {
             baton.end_reservation(self.reserver(slot), why);
             self.book.asks.unreserve(slot);
+            // What else is reserved comes first now, and may use the node.
+            baton.offer.rise_to(0);
         }
     }
 
