@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use monoceros_actors::{
-    PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scheduler, SchedulerHandle, Scope,
-    Threads, Verdict,
+    PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scheduler, SchedulerBuilder,
+    SchedulerHandle, Scope, Threads, Verdict,
 };
 use monoceros_proto::si::v1 as si;
 use nix::time::{ClockId, clock_gettime};
@@ -65,7 +65,12 @@ pub struct Shim {
 
 impl Shim {
     pub async fn start(config: &str, threads: Threads) -> Self {
-        let scheduler = Scheduler::builder().threads(threads).start().unwrap();
+        Self::start_with(Scheduler::builder().threads(threads), config).await
+    }
+
+    /// With a scheduler that is set up by the caller.
+    pub async fn start_with(builder: SchedulerBuilder, config: &str) -> Self {
+        let scheduler = builder.start().unwrap();
         let counter = Arc::new(Counter::default());
         let request = si::RegisterResourceManagerRequest {
             rm_id: "bench".into(),

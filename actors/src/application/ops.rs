@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use monoceros_rules::decide::parking::EXCLUDED_FOR;
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::{Exclusion, NodeSlot};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::WaitSet;
@@ -188,6 +189,9 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         self.give_up_ask(slot, baton, effects);
+        if self.has_reserved(slot, &node, baton) {
+            self.end_reservation(slot, End::Changed, baton);
+        }
         let wait_ns = i64::try_from(EXCLUDED_FOR.as_nanos()).unwrap_or(i64::MAX);
         let over = Exclusion { node, until_ns: baton.now_ns.saturating_add(wait_ns) };
         self.book.asks.exclude(slot, over.clone());

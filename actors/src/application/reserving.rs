@@ -220,6 +220,12 @@ impl Application {
         Some(baton.books.reservations.of(self.reserver(slot))?.node)
     }
 
+    /// Whether the ask has reserved the node with this id.
+    pub(super) fn has_reserved(&self, slot: AskSlot, node: &str, baton: &Baton) -> bool {
+        let reserved = self.reserved_node(slot, baton);
+        reserved.is_some_and(|reserved| **baton.books.nodes.id(reserved) == *node)
+    }
+
     /// Ends the reservation of an ask, if it has one.
     pub(super) fn end_reservation(&mut self, slot: AskSlot, why: End, baton: &mut Baton) {
         if self.book.asks.ask(slot).is_reserved() {

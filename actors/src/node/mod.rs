@@ -253,7 +253,7 @@ impl Node {
                 self.allocated.prune();
                 self.available = self.available_anew();
                 baton.books.nodes.take_back(self.slot, &self.available);
-                baton.wake_named_by_return(&self.id);
+                baton.wake_named_by_return(self.slot, &self.id);
                 return;
             }
             NodeWork::HoldAll(ids, resources) => {
@@ -276,7 +276,7 @@ impl Node {
         // large.
         self.available = self.available_anew();
         self.tell_index(baton, None);
-        baton.wake_named(&self.id);
+        baton.wake_named(self.slot, &self.id);
     }
 
     fn let_go(&mut self, id: AllocationId, resources: &Resources) {
@@ -395,7 +395,7 @@ impl Node {
                 self.set_draining(draining);
                 baton.books.nodes.set_open(self.slot, self.is_open());
                 if baton.books.nodes.is_reserved(self.slot) {
-                    baton.wake_named(&self.id);
+                    baton.wake_named(self.slot, &self.id);
                 }
             }
             NodeChange::Leave => {
@@ -428,7 +428,7 @@ impl Node {
         self.available = self.available_anew();
         let total = self.total.clone();
         self.tell_index(baton, Some(&total));
-        baton.wake_named(&self.id);
+        baton.wake_named(self.slot, &self.id);
         if let Some((name, _)) = self.available.entries().find(|(_, quantity)| *quantity < 0) {
             tracing::info!(node = %self.id, resource = %name, "node is over-committed");
         }

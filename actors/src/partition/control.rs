@@ -119,7 +119,7 @@ impl Partition {
             if let Some(slot) = baton.books.nodes.slot_of(node) {
                 baton.books.nodes.touch(slot);
                 let id = Arc::clone(baton.books.nodes.id(slot));
-                baton.wake_named(&id);
+                baton.wake_named(slot, &id);
             }
         }
         if !invalidation.all && invalidation.keys.is_empty() {

@@ -78,7 +78,7 @@ impl Partition {
         let metrics = Arc::clone(baton.tally.shared());
         let node = Node::new(slot, Arc::clone(&id), attributes, total, occupied, draining, metrics);
         baton.directory.nodes.insert_at(slot, Arc::new(node.start()));
-        baton.wake_named(&id);
+        baton.wake_named(slot, &id);
         baton.notices.push(Notice::NodeAccepted(Arc::clone(&id)));
         let mut by_application: BTreeMap<ApplicationSlot, Vec<Op>> = BTreeMap::new();
         for (application, existing) in existing {

@@ -41,6 +41,7 @@ use actix::Addr;
 use monoceros_proto::si::v1::PredicatesArgs;
 use monoceros_rules::books::Books;
 use monoceros_rules::decide::reservations::{End, Patience, Reserver};
+use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::ended::Ended;
 
@@ -152,25 +153,22 @@ impl Baton {
 
     /// Notes that a node came or changed, for the applications that wait for it by name, and those
     /// that have it reserved.
-    pub(crate) fn wake_named(&mut self, node: &Arc<str>) {
-        let mut waiting = self.directory.named.take(node);
+    pub(crate) fn wake_named(&mut self, node: NodeSlot, id: &Arc<str>) {
+        let mut waiting = self.directory.named.take(id);
         waiting.extend(self.reservers(node));
-        self.woken.extend(waiting.into_iter().map(|slot| (slot, Arc::clone(node))));
+        self.woken.extend(waiting.into_iter().map(|slot| (slot, Arc::clone(id))));
     }
 
     /// Notes that a placement that was never settled gave back what it held of a node.
-    pub(crate) fn wake_named_by_return(&mut self, node: &Arc<str>) {
-        let mut waiting: BTreeSet<_> = self.directory.named.waiting_for(node).collect();
+    pub(crate) fn wake_named_by_return(&mut self, node: NodeSlot, id: &Arc<str>) {
+        let mut waiting: BTreeSet<_> = self.directory.named.waiting_for(id).collect();
         waiting.extend(self.reservers(node));
-        self.woken_by_return.extend(waiting.into_iter().map(|slot| (slot, Arc::clone(node))));
+        self.woken_by_return.extend(waiting.into_iter().map(|slot| (slot, Arc::clone(id))));
     }
 
     /// The applications that have the node reserved.
-    fn reservers(&self, node: &str) -> impl Iterator<Item = ApplicationSlot> {
-        let Books { nodes, reservations, .. } = &self.books;
-        let slot = Some(node).filter(|_| !reservations.is_empty()).and_then(|id| nodes.slot_of(id));
-        let on_node = slot.into_iter().flat_map(|slot| reservations.on_node(slot));
-        on_node.map(|(who, _)| who.application)
+    fn reservers(&self, node: NodeSlot) -> impl Iterator<Item = ApplicationSlot> {
+        self.books.reservations.on_node(node).map(|(who, _)| who.application)
     }
 
     /// Ends the reservation of an ask, of whichever application, which is told before anything

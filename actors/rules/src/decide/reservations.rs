@@ -148,7 +148,8 @@ pub enum End {
     Placed,
     /// The ask was withdrawn, or it left with its application.
     Withdrawn,
-    /// The ask wants something else, which does not fit the node or names another.
+    /// The ask wants something else, which does not fit the node or names another, or the RM says
+    /// that it can never run there.
     Changed,
     /// The node was removed.
     NodeRemoved,

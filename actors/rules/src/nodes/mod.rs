@@ -46,6 +46,7 @@
 //! ```
 
 mod best_fit;
+mod grown;
 mod growth;
 mod labels;
 mod lacks;
@@ -315,50 +316,6 @@ impl NodeIndex {
     /// nodes of those that are short of the same: `false` is certain, `true` is not.
     pub fn may_hold(&self, ask: &Resources) -> bool {
         self.tree.bound().is_some_and(|room| room.holds(ask))
-    }
-
-    /// The number of growths so far: anything that can make a node acceptable (a new open node,
-    /// more available or in total, opened, [touched](Self::touch)), and of
-    /// [returns](Self::take_back).
-    pub fn growth(&self) -> Growth {
-        self.grown
-    }
-
-    /// Counts as a growth of the node where it is open to all: an attribute of it changed, or what
-    /// a predicate said of it is void.
-    pub fn touch(&mut self, slot: NodeSlot) {
-        if self.entry(slot).is_open_to_all() {
-            self.log_growth(slot);
-        }
-    }
-
-    /// Whether an open node that grew after the growth number `mark` could hold `least` with what
-    /// it has available now. `false` is certain. `true` is too while no more than 64 nodes grew
-    /// since; beyond, it is the answer of [`Self::may_hold`].
-    pub fn may_hold_since(&self, mark: Growth, least: &Resources) -> bool {
-        mark < self.grown
-            && self.may_hold(least)
-            && (self.one_holds_since(&self.growths, mark, least)
-                || self.one_holds_since(&self.returns, mark, least))
-    }
-
-    /// [`Self::may_hold_since`] of growths alone, without returns.
-    pub fn may_hold_grown_since(&self, mark: Growth, least: &Resources) -> bool {
-        mark < self.grown
-            && self.may_hold(least)
-            && self.one_holds_since(&self.growths, mark, least)
-    }
-
-    fn one_holds_since(&self, growths: &Growths, mark: Growth, least: &Resources) -> bool {
-        for (looked_at, (slot, grown)) in growths.newest_first().enumerate() {
-            if grown <= mark {
-                return false;
-            }
-            if looked_at == LOOKED_AT || self.entry(slot).holds(least) {
-                return true;
-            }
-        }
-        false
     }
 
     /// The node of this id.

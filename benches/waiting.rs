@@ -1,0 +1,142 @@
+//! What it costs that many requests wait for room, with reservations and without.
+//!
+//! `cargo bench --bench waiting`: 1,000 nodes, each held so far that none of 100,000 requests has
+//! room; all requests are old enough to reserve a node, of one size in each of 100 applications, or
+//! all of different sizes. Measured is the CPU time of the whole process until everything was looked
+//! at, while nothing changes, and for each of 1,000 releases that lets one request run. See
+//! docs/performance.md for the figures.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
+
+mod allocator;
+mod shim;
+
+use std::time::Duration;
+
+use monoceros_actors::{Scheduler, Threads};
+use monoceros_proto::si::v1 as si;
+use tokio::time::Instant;
+
+use crate::shim::{Shim, cpu_time, resource};
+
+const NODES: usize = 1_000;
+const WAITING: usize = 100_000;
+const APPLICATIONS: usize = 100;
+const IDLE: Duration = Duration::from_secs(3);
+const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
+                      queues:\n    - {name: jobs}\n";
+
+struct Took {
+    wall: Duration,
+    cpu: Duration,
+}
+
+struct Clock(Instant, Duration);
+
+impl Clock {
+    fn start() -> Self {
+        Self(Instant::now(), cpu_time())
+    }
+
+    fn took(self) -> Took {
+        Took { wall: self.0.elapsed(), cpu: cpu_time().saturating_sub(self.1) }
+    }
+}
+
+/// Requests that are as old as time.
+fn waiting(distinct: bool) -> impl Iterator<Item = si::AllocationRequest> {
+    let ask = move |number: usize| {
+        let memory = if distinct { i64::try_from(number).unwrap() } else { 0 };
+        si::AllocationAsk {
+            allocation_key: format!("waits-{number:06}"),
+            application_id: format!("app-{:06}", number * APPLICATIONS / WAITING),
+            resource_ask: Some(resource(&[("memory", 1 + memory), ("vcore", 70)])),
+            max_allocations: 1,
+            tags: [("kubernetes.io/meta/creationTime".to_owned(), "1".to_owned())].into(),
+            ..Default::default()
+        }
+    };
+    (0..WAITING).step_by(1_000).map(move |from| si::AllocationRequest {
+        rm_id: "bench".into(),
+        asks: (from..from + 1_000).map(ask).collect(),
+        ..Default::default()
+    })
+}
+
+async fn release(shim: &Shim, number: usize) {
+    let release = si::AllocationRelease {
+        application_id: format!("app-{:06}", number * APPLICATIONS / NODES),
+        allocation_key: format!("held-{number:07}"),
+        termination_type: si::TerminationType::StoppedByRm as i32,
+        ..Default::default()
+    };
+    let releases = si::AllocationReleasesRequest {
+        allocations_to_release: vec![release],
+        ..Default::default()
+    };
+    let request = si::AllocationRequest {
+        rm_id: "bench".into(),
+        releases: Some(releases),
+        ..Default::default()
+    };
+    shim.scheduler.update_allocation(request).await.unwrap();
+}
+
+async fn case(distinct: bool, delay: Option<Duration>) {
+    let builder = Scheduler::builder().threads(Threads::PerPartition).reservation_delay(delay);
+    let shim = Shim::start_with(builder, CONFIG).await;
+    shim.nodes(NODES, &[("memory", 1_000_000), ("vcore", 100)]).await;
+    shim.applications(APPLICATIONS, |_| "root.jobs".to_owned()).await;
+    shim.expect(NODES);
+    shim.asks("held", NODES, APPLICATIONS, &[("vcore", 60)]).await;
+    shim.all_allocated().await;
+    shim.scheduler.settle().await;
+
+    let requests: Vec<_> = waiting(distinct).collect();
+    let clock = Clock::start();
+    for request in requests {
+        shim.scheduler.update_allocation(request).await.unwrap();
+    }
+    shim.scheduler.settle().await;
+    let taken_in = clock.took();
+
+    let nodes = shim.scheduler.nodes("[bench]default").await.unwrap();
+    let reserved = nodes.iter().filter(|node| node.is_reserved).count();
+
+    // The look for more machines is over by then.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let clock = Clock::start();
+    tokio::time::sleep(IDLE).await;
+    let idle = clock.took();
+
+    let clock = Clock::start();
+    for number in 0..NODES {
+        release(&shim, number).await;
+        shim.scheduler.settle().await;
+    }
+    let released = clock.took();
+
+    let micros = |cpu: Duration, of: usize| cpu.as_secs_f64() * 1e6 / of as f64;
+    println!(
+        "{:<9} {:<20} {reserved:>5} reserved, taken in {:>6.2} us CPU each ({:.2} s), idle {:>6.2} \
+         ms CPU in {} s, a release {:>7.1} us CPU ({:.0} us)",
+        if distinct { "distinct" } else { "alike" },
+        if delay.is_some() { "with reservations" } else { "without" },
+        micros(taken_in.cpu, WAITING),
+        taken_in.wall.as_secs_f64(),
+        idle.cpu.as_secs_f64() * 1e3,
+        IDLE.as_secs(),
+        micros(released.cpu, NODES),
+        micros(released.wall, NODES),
+    );
+    shim.scheduler.shutdown().await;
+}
+
+#[tokio::main]
+async fn main() {
+    for distinct in [false, true] {
+        for delay in [None, Some(Duration::from_secs(2))] {
+            case(distinct, delay).await;
+        }
+    }
+}
