@@ -161,7 +161,7 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
         let partitions = handle.partitions().await.into_iter();
         document.partitions = partitions.filter(|it| is_wanted(&it.cluster_id)).collect();
     }
-    let names = handle.partition_names().await;
+    let names = handle.partition_names();
     for name in names.iter().filter(|name| is_wanted(rm_id(name))) {
         if wanted.has("applications") {
             let applications = unless_gone(handle.all_applications(name).await)?;
@@ -196,7 +196,7 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
         }
     }
     if wanted.has("clusterInfo") {
-        let clusters = handle.clusters().await.into_iter().zip(&names);
+        let clusters = handle.clusters().into_iter().zip(&names);
         let clusters = clusters.filter(|(_, name)| is_wanted(rm_id(name)));
         document.cluster_info = clusters.map(|(cluster, _)| cluster).collect();
         for cluster in &mut document.cluster_info {
@@ -204,7 +204,7 @@ async fn gather(handle: &SchedulerHandle, wanted: &Wanted) -> Result<Document, D
             builds.retain(|build| build.get("rmId").is_none_or(|rm| is_wanted(rm)));
         }
     }
-    let rms = handle.resource_managers().await.into_iter().filter(|rm| is_wanted(rm));
+    let rms = handle.resource_managers().into_iter().filter(|rm| is_wanted(rm));
     let rms: Vec<_> = rms.collect();
     if wanted.has("config") {
         document.config = Some(configurations(handle, &rms).await?);

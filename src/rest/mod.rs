@@ -141,7 +141,7 @@ pub trait Reads: Clone + Send + Sync + 'static {
 
 impl Reads for SchedulerHandle {
     async fn clusters(&self) -> Vec<ClusterSnapshot> {
-        self.clusters().await
+        self.clusters()
     }
 
     async fn partitions(&self) -> Vec<PartitionSnapshot> {
@@ -152,7 +152,7 @@ impl Reads for SchedulerHandle {
         &self,
         rm_id: Option<&str>,
     ) -> Result<Option<ConfigurationSnapshot>, ConfigurationError> {
-        let first = self.partition_names().await.into_iter().next();
+        let first = self.partition_names().into_iter().next();
         let Some(rm_id) = rm_id.or(first.as_deref().map(config::rm_id)) else { return Ok(None) };
         self.configuration(rm_id).await.map(Some)
     }

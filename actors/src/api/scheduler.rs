@@ -30,10 +30,10 @@ pub use crate::api::outcomes::{
     UpdateError,
 };
 use crate::events::{EventLog, EventReader};
-use crate::front::rm::{Body, Update};
+use crate::front::rm::{Body, Rosters, Update};
 use crate::front::rm_proxy::{
-    Deregister, FindSession, ListPartitions, PartitionEntry, Register, RmProxy, Route, SettleAll,
-    Shutdown, check_rm_id,
+    Deregister, FindSession, PartitionEntry, Register, RmProxy, Route, SettleAll, Shutdown,
+    check_rm_id,
 };
 use crate::mailbox::Mailbox;
 use crate::metrics::{CallbackMetrics, Metrics};
@@ -48,6 +48,8 @@ use crate::step::Survey;
 #[derive(Clone, Debug)]
 pub struct SchedulerHandle {
     proxy: Mailbox<RmProxy>,
+    /// Where reads find the partitions.
+    rosters: Rosters,
     system: Option<System>,
     metrics: Arc<Metrics>,
     events: Arc<EventLog>,
@@ -142,8 +144,8 @@ impl SchedulerHandle {
     }
 
     /// One entry per partition, as REST shows them.
-    pub async fn clusters(&self) -> Vec<ClusterSnapshot> {
-        let entries = self.partition_entries().await;
+    pub fn clusters(&self) -> Vec<ClusterSnapshot> {
+        let entries = self.partition_entries();
         let builds: BTreeMap<_, _> =
             entries.iter().map(|entry| (&entry.rm_id, (*entry.build_info).clone())).collect();
         let builds: Vec<_> = builds.into_values().collect();
@@ -155,7 +157,7 @@ impl SchedulerHandle {
     /// Every partition: `default` first, then by name, then by RM.
     pub async fn partitions(&self) -> Vec<PartitionSnapshot> {
         let mut partitions = Vec::new();
-        for entry in self.partition_entries().await {
+        for entry in self.partition_entries() {
             if let Ok(mut partition) = ask(&entry, surveys::Overview::new).await {
                 partition.cluster_id = entry.rm_id.to_string();
                 partitions.push(partition);
@@ -165,28 +167,28 @@ impl SchedulerHandle {
     }
 
     /// The ids of all RMs that are registered, sorted.
-    pub async fn resource_managers(&self) -> Vec<String> {
-        let entries = self.partition_entries().await;
+    pub fn resource_managers(&self) -> Vec<String> {
+        let entries = self.partition_entries();
         let ids: BTreeSet<_> = entries.iter().map(|entry| entry.rm_id.to_string()).collect();
         ids.into_iter().collect()
     }
 
     /// The names of all partitions with their RMs (`[rm]name`), in the order of
     /// [`Self::partitions`].
-    pub async fn partition_names(&self) -> Vec<String> {
-        self.partition_entries().await.iter().map(|entry| entry.name.to_string()).collect()
+    pub fn partition_names(&self) -> Vec<String> {
+        self.partition_entries().iter().map(|entry| entry.name.to_string()).collect()
     }
 
     /// The whole queue tree of a partition, named plainly (the first of that name) or with its RM
     /// (`[rm]name`).
     pub async fn queues(&self, partition: &str) -> Result<QueueSnapshot, ReadError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         ask(&entry, surveys::Queues::new).await
     }
 
     /// Every node of a partition, by id.
     pub async fn nodes(&self, partition: &str) -> Result<Vec<NodeSnapshot>, ReadError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         ask(&entry, surveys::Nodes::new).await
     }
 
@@ -196,7 +198,7 @@ impl SchedulerHandle {
         partition: &str,
         queue: &str,
     ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         let path = queue.to_lowercase();
         let found = ask(&entry, |reply| surveys::ApplicationsOf::new(path, reply)).await?;
         found.ok_or_else(|| ReadError::QueueNotFound(queue.to_owned()))
@@ -207,7 +209,7 @@ impl SchedulerHandle {
         &self,
         partition: &str,
     ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         ask(&entry, surveys::AllApplications::new).await
     }
 
@@ -217,7 +219,7 @@ impl SchedulerHandle {
         partition: &str,
         id: &str,
     ) -> Result<Option<ApplicationSnapshot>, ReadError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         ask(&entry, |reply| surveys::OneApplication::new(id.to_owned(), reply)).await
     }
 
@@ -244,7 +246,7 @@ impl SchedulerHandle {
         partition: &str,
         over: surveys::Over,
     ) -> Result<Vec<ApplicationSnapshot>, ReadError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         ask(&entry, |reply| surveys::EndedApplications::new(over, reply)).await
     }
 
@@ -258,7 +260,7 @@ impl SchedulerHandle {
         limit: usize,
     ) -> Result<Vec<OutstandingRequest>, ReadError> {
         let mut outstanding = Vec::new();
-        for entry in self.partitions_of(rm_id, partition).await? {
+        for entry in self.partitions_of(rm_id, partition)? {
             let most = limit.saturating_sub(outstanding.len());
             let found = ask(&entry, |reply| surveys::outstanding(most, reply)).await?;
             outstanding.extend(found);
@@ -267,12 +269,12 @@ impl SchedulerHandle {
     }
 
     /// The partitions of an RM, or the one of this name, plain or with the RM's prefix.
-    async fn partitions_of(
+    fn partitions_of(
         &self,
         rm_id: &str,
         partition: Option<&str>,
     ) -> Result<Vec<PartitionEntry>, ReadError> {
-        let mut entries = self.partition_entries().await;
+        let mut entries = self.partition_entries();
         entries.retain(|entry| {
             let is_named =
                 |name: &str| *entry.name == *name || config::plain_name(&entry.name) == name;
@@ -293,7 +295,7 @@ impl SchedulerHandle {
 
     /// What every actor of a partition says of itself between two steps.
     pub async fn facts(&self, partition: &str) -> Result<Facts, ReadError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         ask(&entry, surveys::Everything::new).await
     }
 
@@ -326,7 +328,7 @@ impl SchedulerHandle {
     pub async fn refresh_metrics(&self) {
         let (mut trees, mut nodes) = (Vec::new(), Vec::new());
         let (mut by_nodes, mut by_allocations) = (Resources::new(), Resources::new());
-        for entry in self.partition_entries().await {
+        for entry in self.partition_entries() {
             if let Ok(tree) = ask(&entry, surveys::Queues::new).await {
                 trees.push(tree);
             }
@@ -351,8 +353,8 @@ impl SchedulerHandle {
         }
     }
 
-    pub(crate) async fn partition_entries(&self) -> Vec<PartitionEntry> {
-        let mut entries = self.proxy.ask(ListPartitions).await.unwrap_or_default();
+    pub(crate) fn partition_entries(&self) -> Vec<PartitionEntry> {
+        let mut entries = self.rosters.entries();
         entries.sort_by(|a, b| {
             let order = |entry: &PartitionEntry| {
                 let plain = config::plain_name(&entry.name).to_owned();
@@ -363,11 +365,11 @@ impl SchedulerHandle {
         entries
     }
 
-    async fn find(&self, partition: &str) -> Result<PartitionEntry, ReadError> {
+    fn find(&self, partition: &str) -> Result<PartitionEntry, ReadError> {
         let is_it = |entry: &PartitionEntry| {
             *entry.name == *partition || config::plain_name(&entry.name) == partition
         };
-        let entries = self.partition_entries().await;
+        let entries = self.partition_entries();
         let found = entries.into_iter().find(is_it);
         found.ok_or_else(|| ReadError::PartitionNotFound(partition.to_owned()))
     }

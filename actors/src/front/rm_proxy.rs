@@ -27,7 +27,7 @@ use crate::api::users::Users;
 use crate::clock::Clock;
 use crate::front::rm::{
     Body, ChangeState, DefaultsOf, Diagnose, Document, Effect, InForce, Outcome, ReadConfiguration,
-    Reconfigure, Rm, Roster, SessionParams, Silence, Supersede, Update, policy_group,
+    Reconfigure, Rm, Rosters, SessionParams, Silence, Supersede, Update, policy_group,
     warn_of_unused,
 };
 use crate::front::settings::Settings;
@@ -84,11 +84,6 @@ pub(crate) struct OfferPolicyQueues {
     pub(crate) group: String,
     pub(crate) document: Arc<Document>,
 }
-
-/// Asks which partitions there are, for reads.
-#[derive(Message)]
-#[rtype(result = "Vec<PartitionEntry>")]
-pub(crate) struct ListPartitions;
 
 /// A barrier for all RMs: one reply for each, when everything that it sent before has been decided
 /// and said.
@@ -167,7 +162,6 @@ struct Session {
     mailbox: Mailbox<Rm>,
     number: u64,
     policy_group: String,
-    roster: Roster,
     silence: Silence,
 }
 
@@ -185,6 +179,8 @@ pub(crate) struct RmProxy {
     clock: Clock,
     metrics: Arc<Metrics>,
     sessions: BTreeMap<String, Session>,
+    /// The partitions of those sessions, which reads find by themselves.
+    rosters: Rosters,
     /// The number of sessions so far, those included that are over.
     sessions_so_far: u64,
     users: Rc<Users>,
@@ -193,22 +189,33 @@ pub(crate) struct RmProxy {
 
 impl RmProxy {
     /// Starts it on this thread.
-    pub(crate) fn begin(settings: Settings, metrics: &Arc<Metrics>) -> Mailbox<Self> {
-        Mailbox::new(Self::new(settings, Arc::clone(metrics)).start(), metrics)
+    pub(crate) fn begin(
+        settings: Settings,
+        rosters: Rosters,
+        metrics: &Arc<Metrics>,
+    ) -> Mailbox<Self> {
+        Mailbox::new(Self::new(settings, rosters, Arc::clone(metrics)).start(), metrics)
     }
 
-    fn new(settings: Settings, metrics: Arc<Metrics>) -> Self {
+    fn new(settings: Settings, rosters: Rosters, metrics: Arc<Metrics>) -> Self {
         let clock = Clock::new(settings.epoch_ns);
         let users = Users::new(&settings.resolvers);
         Self {
             settings,
             clock,
             sessions: BTreeMap::new(),
+            rosters,
             sessions_so_far: 0,
             users,
             _counted: metrics.counted(ActorKind::RmProxy),
             metrics,
         }
+    }
+
+    /// Takes the session of an RM off: reads do not find its partitions any more.
+    fn take_session(&mut self, rm_id: &str) -> Option<Session> {
+        self.rosters.leave(rm_id);
+        self.sessions.remove(rm_id)
     }
 
     fn find(&self, rm_id: &str) -> Result<Mailbox<Rm>, UpdateError> {
@@ -258,7 +265,7 @@ impl Receive<Register> for RmProxy {
             tracing::warn!(rm = request.rm_id, %warning, "queue configuration");
         }
         let in_force = InForce::of(&request, document);
-        if let Some(old) = self.sessions.remove(&request.rm_id) {
+        if let Some(old) = self.take_session(&request.rm_id) {
             tracing::info!(rm = request.rm_id, "registers again, its earlier session ends");
             old.end(None);
         }
@@ -280,7 +287,8 @@ impl Receive<Register> for RmProxy {
         tracing::info!(rm = %rm_id, partitions = roster.entries().len(), "registered");
         self.sessions_so_far += 1;
         let number = self.sessions_so_far;
-        let session = Session { mailbox, number, policy_group, roster, silence };
+        let session = Session { mailbox, number, policy_group, silence };
+        self.rosters.enter(&request.rm_id, roster);
         self.sessions.insert(request.rm_id, session);
     }
 }
@@ -305,7 +313,7 @@ impl Receive<Route> for RmProxy {
     fn receive(&mut self, Route { rm_id, update }: Route, _ctx: &mut Context<Self>) {
         if self.sessions.get(&rm_id).is_some_and(|session| !session.mailbox.is_open()) {
             // Its Rm panicked: it must register again.
-            self.sessions.remove(&rm_id);
+            self.take_session(&rm_id);
         }
         if let Some(session) = self.sessions.get(&rm_id) {
             session.mailbox.post(update);
@@ -324,7 +332,7 @@ impl Receive<Deregister> for RmProxy {
         _ctx: &mut Context<Self>,
     ) -> Result<(), UpdateError> {
         let Deregister { rm_id, reply } = deregister;
-        let Some(session) = self.sessions.remove(&rm_id) else {
+        let Some(session) = self.take_session(&rm_id) else {
             return Err(UpdateError::NotRegistered(rm_id));
         };
         tracing::info!(rm = rm_id, "leaves");
@@ -359,13 +367,6 @@ impl Receive<SetDefaultQueues> for RmProxy {
 impl Receive<OfferPolicyQueues> for RmProxy {
     fn receive(&mut self, offer: OfferPolicyQueues, _ctx: &mut Context<Self>) {
         self.settings.default_queues.offer(offer.group, offer.document);
-    }
-}
-
-impl Receive<ListPartitions> for RmProxy {
-    fn receive(&mut self, _: ListPartitions, _ctx: &mut Context<Self>) -> Vec<PartitionEntry> {
-        let sessions = self.sessions.values();
-        sessions.flat_map(|session| session.roster.entries()).collect()
     }
 }
 
@@ -451,7 +452,8 @@ impl Receive<SettleAll> for RmProxy {
 
 impl Receive<Shutdown> for RmProxy {
     fn receive(&mut self, _: Shutdown, _ctx: &mut Context<Self>) {
-        for (_, session) in std::mem::take(&mut self.sessions) {
+        for (rm_id, session) in std::mem::take(&mut self.sessions) {
+            self.rosters.leave(&rm_id);
             session.end(None);
         }
     }

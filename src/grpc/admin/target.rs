@@ -57,7 +57,7 @@ pub(in crate::grpc) async fn resource_manager(
     } else {
         caller.check_rm_or_admin(rm_id)?;
     }
-    let chosen = choose(handle.resource_managers().await, rm_id)?;
+    let chosen = choose(handle.resource_managers(), rm_id)?;
     caller.check_rm_or_admin(&chosen)?;
     Ok(chosen)
 }

@@ -12,6 +12,7 @@ use super::{SchedulerHandle, StartError};
 use crate::api::users::{Resolvers, UserGroupResolver};
 use crate::clock::wall_clock_ns;
 use crate::events::{EventLog, EventSettings, StreamLimits};
+use crate::front::rm::Rosters;
 use crate::front::rm::{DefaultQueues, Intake};
 use crate::front::rm_proxy::RmProxy;
 use crate::front::settings::Settings;
@@ -245,21 +246,23 @@ impl SchedulerBuilder {
         let start_ns = settings.epoch_ns;
         let events = Arc::clone(&settings.events);
         let metrics = Metrics::new();
+        let rosters = Rosters::default();
         let (sender, started) = mpsc::channel();
-        let for_thread = Arc::clone(&metrics);
+        let (for_thread, for_proxy) = (Arc::clone(&metrics), rosters.clone());
         let (alive, ended) = watch::channel(());
         std::thread::Builder::new().name("monoceros-front".to_owned()).spawn(move || {
             // Dropped with the thread, whatever ends it.
             let _alive = alive;
             let system = System::new();
-            let proxy = system.block_on(async { RmProxy::begin(settings, &for_thread) });
+            let proxy = system.block_on(async { RmProxy::begin(settings, for_proxy, &for_thread) });
             if sender.send((proxy, System::current())).is_ok() {
                 let _ = system.run();
             }
         })?;
         let (proxy, system) = started.recv().map_err(|_| StartError::Ended)?;
         let ended = Some(ended);
-        Ok(SchedulerHandle { proxy, system: Some(system), metrics, events, start_ns, ended })
+        let system = Some(system);
+        Ok(SchedulerHandle { proxy, rosters, system, metrics, events, start_ns, ended })
     }
 
     /// Starts the scheduler with every actor on the present thread, which must be inside a
@@ -271,8 +274,10 @@ impl SchedulerBuilder {
         let settings = self.settings()?;
         let start_ns = settings.epoch_ns;
         let events = Arc::clone(&settings.events);
-        let proxy = RmProxy::begin(settings, &metrics);
-        Ok(SchedulerHandle { proxy, system: None, metrics, events, start_ns, ended: None })
+        let rosters = Rosters::default();
+        let proxy = RmProxy::begin(settings, rosters.clone(), &metrics);
+        let (system, ended) = (None, None);
+        Ok(SchedulerHandle { proxy, rosters, system, metrics, events, start_ns, ended })
     }
 
     fn settings(self) -> Result<Settings, StartError> {

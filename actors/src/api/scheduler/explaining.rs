@@ -51,7 +51,7 @@ impl SchedulerHandle {
         which: Explained,
         keys: usize,
     ) -> Result<Vec<ExplanationSnapshot>, ExplainError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         let key = match &which {
             Explained::Ask(key) => key.clone(),
             Explained::Classes { .. } => String::new(),

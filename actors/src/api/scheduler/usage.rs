@@ -9,7 +9,7 @@ impl SchedulerHandle {
     /// The placement rules of a partition in the order they are asked; the internal one for
     /// applications that run already is last.
     pub async fn placement_rules(&self, partition: &str) -> Result<Vec<ShownRule>, ReadError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         ask(&entry, surveys::PlacementRules::new).await
     }
 
@@ -32,7 +32,7 @@ impl SchedulerHandle {
         partition: &str,
         only: Option<&str>,
     ) -> Result<Vec<UserSnapshot>, ReadError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         ask(&entry, |reply| surveys::Users::new(only.map(str::to_owned), reply)).await
     }
 
@@ -55,7 +55,7 @@ impl SchedulerHandle {
         partition: &str,
         only: Option<&str>,
     ) -> Result<Vec<GroupSnapshot>, ReadError> {
-        let entry = self.find(partition).await?;
+        let entry = self.find(partition)?;
         ask(&entry, |reply| surveys::Groups::new(only.map(str::to_owned), reply)).await
     }
 }

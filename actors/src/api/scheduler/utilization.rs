@@ -52,7 +52,7 @@ impl SchedulerHandle {
         node_ids: &[String],
     ) -> Result<Vec<NodeRecommendation>, ReadError> {
         let mut all = Vec::new();
-        for partition in self.partitions_of(rm_id, partition).await? {
+        for partition in self.partitions_of(rm_id, partition)? {
             let wanted = node_ids.to_vec();
             all.extend(
                 ask(&partition, |reply| surveys::Recommendations::new(wanted, reply)).await?,

@@ -29,7 +29,7 @@ pub(crate) use control::Diagnose;
 pub(crate) use default_queues::{DefaultQueues, DefaultsOf};
 pub(crate) use document::Document;
 pub(crate) use intake::{Body, Update};
-pub(crate) use partitions::Roster;
+pub(crate) use partitions::{Roster, Rosters};
 pub(crate) use reconfiguring::{
     ChangeState, Comparison, Effect, InForce, Outcome, ReadConfiguration, Reconfigure, policy_group,
 };

@@ -1,13 +1,12 @@
 //! The partitions of a session: how they begin, where they are, and how they go.
 //!
-//! Reads are answered without the session, since a read must not wait behind a long request: they
-//! find the partitions in a [`Roster`].
+//! Reads are answered without the session, since a read must not wait behind a long request, nor
+//! behind what the front has to tell: they find the partitions in its [`Roster`], on any thread.
 
-use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::panic::catch_unwind;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use actix::prelude::*;
 use actix_rt::Arbiter;
@@ -22,22 +21,57 @@ use crate::mailbox::{Mailbox, Receive};
 use crate::partition::{Abandon, ApplyControl, Entry, Partition, PartitionParams, UnknownNodes};
 use crate::step::{PartitionClosed, PartitionLost, SessionLink};
 
-/// The partitions of a session as reads find them. Written by the session and read by the front
-/// inbox, on one thread.
+/// The partitions of a session as reads find them. Written by the session.
 #[derive(Clone, Default)]
-pub(crate) struct Roster(Rc<RefCell<Vec<PartitionEntry>>>);
+pub(crate) struct Roster(Arc<Mutex<Vec<PartitionEntry>>>);
 
 impl Roster {
     pub(crate) fn entries(&self) -> Vec<PartitionEntry> {
-        self.0.borrow().clone()
+        self.held().clone()
     }
 
     fn add(&self, entry: PartitionEntry) {
-        self.0.borrow_mut().push(entry);
+        self.held().push(entry);
     }
 
     pub(super) fn forget(&self, names: &BTreeSet<Arc<str>>) {
-        self.0.borrow_mut().retain(|entry| !names.contains(&entry.name));
+        self.held().retain(|entry| !names.contains(&entry.name));
+    }
+
+    fn held(&self) -> MutexGuard<'_, Vec<PartitionEntry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The rosters of all sessions, by RM. Written by the front.
+#[derive(Clone, Default)]
+pub(crate) struct Rosters(Arc<Mutex<BTreeMap<String, Roster>>>);
+
+impl Rosters {
+    /// Every partition of every RM.
+    pub(crate) fn entries(&self) -> Vec<PartitionEntry> {
+        self.held().values().flat_map(Roster::entries).collect()
+    }
+
+    /// A session of the RM has begun.
+    pub(crate) fn enter(&self, rm_id: &str, roster: Roster) {
+        self.held().insert(rm_id.to_owned(), roster);
+    }
+
+    /// The session of the RM is over.
+    pub(crate) fn leave(&self, rm_id: &str) {
+        self.held().remove(rm_id);
+    }
+
+    fn held(&self) -> MutexGuard<'_, BTreeMap<String, Roster>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As [`Clone`].
+impl fmt::Debug for Rosters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.held().keys()).finish()
     }
 }
 

@@ -131,7 +131,7 @@ async fn heard_of(
         .register_resource_manager(request, Arc::clone(&ear) as Arc<dyn ResourceManagerCallback>)
         .await
         .unwrap();
-    let partition = scheduler.partition_entries().await[0].mailbox.clone();
+    let partition = scheduler.partition_entries()[0].mailbox.clone();
     for stamped in inputs {
         let passed = u64::try_from(stamped.at_ns - EPOCH_NS).unwrap();
         tokio::time::sleep_until(start + Duration::from_nanos(passed)).await;
