@@ -113,20 +113,25 @@ fn of_class(class: &ExplanationSnapshot) -> String {
 }
 
 fn heading(class: &ExplanationSnapshot) -> String {
+    let (count, amounts) = (class.count, readable::amounts(&class.resource));
+    if class.allocation_keys.is_empty() {
+        // A declared gang, or a group of it that is short.
+        return match class.task_group.as_str() {
+            "" => format!("the gang, {count} members: {amounts} in all"),
+            group => format!("{count} members of task group {group}: {amounts} each"),
+        };
+    }
     let keys = class.allocation_keys.iter().take(KEYS_SHOWN);
     let mut heading = keys.map(String::as_str).collect::<Vec<_>>().join(", ");
     let shown = class.allocation_keys.len().min(KEYS_SHOWN);
-    let more = usize::try_from(class.count).unwrap_or_default().saturating_sub(shown);
+    let more = usize::try_from(count).unwrap_or_default().saturating_sub(shown);
     if more > 0 {
-        heading.push_str(" and ");
-        heading.push_str(&more.to_string());
-        heading.push_str(" more");
+        heading += &format!(" and {more} more");
     }
     if !class.task_group.is_empty() {
-        heading.push_str(", task group ");
-        heading.push_str(&class.task_group);
+        heading += &format!(", task group {}", class.task_group);
     }
-    format!("{heading}: {} each", readable::amounts(&class.resource))
+    format!("{heading}: {amounts} each")
 }
 
 fn nodes(counts: &NodeCounts) -> String {

@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 use monoceros_rules::audit::BundleFact;
 use monoceros_rules::decide::bundle::{self, BundleWaits, Found, Group, Members, Shortage};
+use monoceros_rules::decide::explain::GangWhy;
 use monoceros_rules::decide::parking::{Obstacle, retry_after};
-use monoceros_rules::nodes::{NodeIndex, NodeRequest, NodeSlot};
+use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest, NodeSlot};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
 use monoceros_rules::values::resources::Resources;
@@ -42,8 +43,11 @@ pub(super) struct Bundle {
     pub(super) waits: WaitSet,
     /// What it waits for, if it found too few places.
     places: Option<BundleWaits>,
-    /// What kept it from its places when it was looked at last.
-    obstacle: Option<BundleObstacle>,
+    /// What kept it from its places when it was looked at last, and since when that has been so, ns
+    /// since the epoch.
+    obstacle: Option<(BundleObstacle, i64)>,
+    /// When it is tried again after a refusal though nothing changed, ns since the epoch.
+    retry_ns: Option<i64>,
     /// How often a member was refused in a row when nothing but time had passed.
     in_a_row: u32,
     /// Numbers the refusals, so that an earlier deadline is known to be stale.
@@ -69,6 +73,53 @@ pub(super) enum BundleObstacle {
 }
 
 impl Bundle {
+    /// Notes what keeps it from its places. Where it was the same kind of thing before, the earlier
+    /// time counts.
+    fn note(&mut self, obstacle: BundleObstacle, now_ns: i64) {
+        let kind = std::mem::discriminant(&obstacle);
+        let before = self.obstacle.as_ref();
+        let before = before.filter(|(before, _)| std::mem::discriminant(before) == kind);
+        let since_ns = before.map_or(now_ns, |(_, since_ns)| *since_ns);
+        self.obstacle = Some((obstacle, since_ns));
+    }
+
+    /// What keeps it from its places beside quotas and limits, as far as that is known to be so
+    /// still, and since when, ns since the epoch. The counts of nodes are left out.
+    pub(super) fn why(&self, nodes: &NodeIndex) -> Option<(GangWhy, Option<i64>)> {
+        let WaitSet::Parked(parked) = &self.waits else { return None };
+        let (obstacle, since_ns) = match &self.obstacle {
+            Some((obstacle, since_ns)) => (Some(obstacle), Some(*since_ns)),
+            None => (None, None),
+        };
+        if parked.refused.is_some() && self.retry_ns.is_some() && self.rests(nodes) {
+            let retry_ns = self.retry_ns;
+            return Some(match obstacle {
+                Some(BundleObstacle::Refused { group }) => {
+                    (GangWhy::Refused { group: Arc::clone(group), retry_ns }, since_ns)
+                }
+                // The answers came later, one by one.
+                _ => (GangWhy::Refused { group: TaskGroup::default(), retry_ns }, None),
+            });
+        }
+        match obstacle? {
+            BundleObstacle::Asks(MissingAsks { group, missing }) => {
+                let (group, missing) = (Arc::clone(group), *missing);
+                Some((GangWhy::Asks { group, missing }, since_ns))
+            }
+            BundleObstacle::Places { group, size, lacks } => {
+                let mut places = self.places.clone()?;
+                let (group, size, lacks) = (Arc::clone(group), size.clone(), *lacks);
+                let nodes_lack = NodeLacks::default();
+                let why = GangWhy::Places { group, size, lacks, nodes: nodes_lack };
+                (!places.is_due(nodes)).then_some((why, since_ns))
+            }
+            // The sums say by themselves whether quota is short; what was refused may pass now.
+            BundleObstacle::Quota(_)
+            | BundleObstacle::Limits(_)
+            | BundleObstacle::Refused { .. } => None,
+        }
+    }
+
     /// Whether it was looked for, and waits for any node to grow that can take a member, which none
     /// has.
     fn rests(&self, nodes: &NodeIndex) -> bool {
@@ -188,7 +239,7 @@ impl Application {
                 if let Some(obstacle) = obstacle {
                     tracing::debug!(application = %self.book.id, ?obstacle, "gang not placed");
                     if let Some(bundle) = &mut self.bundle {
-                        bundle.obstacle = Some(obstacle);
+                        bundle.note(obstacle, baton.now_ns);
                     }
                 }
                 let at = self.epoch(&baton);
@@ -283,7 +334,7 @@ impl Application {
     fn park_bundle(&mut self, parked: Parked, places: Option<BundleWaits>) {
         if let Some(bundle) = &mut self.bundle {
             bundle.waits = WaitSet::Parked(Box::new(parked));
-            bundle.places = places;
+            (bundle.places, bundle.retry_ns) = (places, None);
         }
     }
 
@@ -373,7 +424,10 @@ impl Application {
         bundle.retry = bundle.retry.wrapping_add(1);
         let id = Arc::clone(&self.book.id);
         let alarm = Alarm::BundleRetry { application: self.slot, id, retry: bundle.retry };
-        baton.alarms.push((retry_after(bundle.in_a_row), alarm));
+        let delay = retry_after(bundle.in_a_row);
+        let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+        bundle.retry_ns = Some(baton.now_ns.saturating_add(delay_ns));
+        baton.alarms.push((delay, alarm));
         // What a node said counts until something changes.
         baton.directory.refused.insert(self.slot);
     }
@@ -569,7 +623,7 @@ impl Application {
 }
 
 /// What all members take together.
-fn total(asks: &Asks, bundled: &Bundled) -> Resources {
+pub(super) fn total(asks: &Asks, bundled: &Bundled) -> Resources {
     let mut total = Resources::new();
     for (slot, count) in bundled.iter().flatten() {
         total.add(&asks.ask(*slot).resources.times(i64::from(*count)));

@@ -4,11 +4,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use monoceros_rules::decide::explain::{self, Cause, Why};
-use monoceros_rules::nodes::NodeLacks;
-use monoceros_rules::work::asks::{AskSpec, PendingClass};
+use monoceros_rules::decide::explain::{self, Cause, GangWhy, Why};
+use monoceros_rules::nodes::{NodeLacks, NodeRequest};
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::allocations::Form;
+use monoceros_rules::work::asks::{AskSpec, PendingClass, TaskGroup};
+use monoceros_rules::work::native::Stage;
 
 use super::Application;
+use super::bundle::total;
 use crate::step::{BACKOFF_LEAST, Baton, QueueSlot, RowSlot};
 
 /// Which asks are to be explained.
@@ -63,16 +67,33 @@ impl Application {
         baton: &Baton,
     ) -> ExplainedApplication {
         let asks = &self.book.asks;
+        let mut gang = self.explained_gang(baton);
         let delay = self.leaf_facts.config.settings.backoff_delay.max(BACKOFF_LEAST);
         let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
         let classes: Option<Vec<PendingClass<'_>>> = match which {
-            Explained::Ask(key) => asks
-                .slot_of(key)
-                .map(|slot| asks.pending_class_of(slot, keys).into_iter().collect()),
-            Explained::Classes { offset, most } => {
+            Explained::Ask(key) => {
+                gang.clear();
+                asks.slot_of(key)
+                    .map(|slot| asks.pending_class_of(slot, keys).into_iter().collect())
+            }
+            Explained::Classes { offset, most } if gang.is_empty() => {
                 Some(asks.pending_classes(*offset, keys).take(*most).collect())
             }
+            Explained::Classes { offset, most } => {
+                // The gang comes first, and what it asks for internally is in its entry.
+                let entries = gang.len();
+                gang.drain(..entries.min(*offset));
+                gang.truncate(*most);
+                let classes = asks.pending_classes(0, keys);
+                let real = classes.filter(|class| class.first.form != Form::Internal);
+                let behind = offset.saturating_sub(entries);
+                Some(real.skip(behind).take(*most - gang.len()).collect())
+            }
         };
+        let classes = classes.map(|classes| {
+            gang.extend(self.explained_classes(classes, baton));
+            gang
+        });
         ExplainedApplication {
             id: Arc::clone(&self.book.id),
             leaf: self.leaf_facts.slot,
@@ -81,7 +102,7 @@ impl Application {
             n_classes: asks.n_classes(),
             first_ask: asks.first_key().map(Arc::clone),
             backs_off_since_ns: self.backs_off_until().map(|until| until.saturating_sub(delay_ns)),
-            classes: classes.map(|classes| self.explained_classes(classes, baton)),
+            classes,
         }
     }
 
@@ -96,11 +117,14 @@ impl Application {
         drop(requests);
         let explained = classes.into_iter().zip(lacks).map(|(class, lacks)| {
             let (asks, gang) = (&self.book.asks, self.book.gang.as_deref());
-            let place = explain::placeholders(asks, gang, class.first);
+            let place = match self.book.undecided() {
+                Some(_) => Some(Why::Gang(GangWhy::Undecided)),
+                None => explain::placeholders(asks, gang, class.first),
+            };
             let takes_place = place.is_some();
             let mut obstacles: Vec<Why> = place.into_iter().collect();
             if !takes_place {
-                obstacles.extend(self.own_obstacles(&class, baton));
+                obstacles.extend(self.own_obstacles(class.shape.resources(), baton));
                 obstacles.extend(explain::nodes(nodes, class.first, class.waits, &lacks));
             }
             ExplainedClass {
@@ -119,9 +143,71 @@ impl Application {
         explained.collect()
     }
 
-    /// What of its user, its group and itself stands in the way of a class.
-    fn own_obstacles(&self, class: &PendingClass<'_>, baton: &Baton) -> Vec<Why> {
-        let wanted = class.shape.resources();
+    /// A declared gang that is not decided: an entry for all of it, and one for the group that is
+    /// short.
+    fn explained_gang(&self, baton: &Baton) -> Vec<ExplainedClass> {
+        let (Some(native), Some(bundle)) = (self.book.undecided(), &self.bundle) else {
+            return Vec::new();
+        };
+        let nodes = &baton.books.nodes;
+        let members = native.groups().iter().map(|group| u64::from(group.min_members)).sum();
+        let total = native.bundle(&self.book.asks).map(|bundled| total(&self.book.asks, &bundled));
+        let total = total.unwrap_or_default();
+        let (why, since_ns) = match (native.stage, bundle.why(nodes)) {
+            (Stage::InTheAir, _) => (Some(GangWhy::InTheAir), None),
+            (_, Some((why, since_ns))) => (Some(why), since_ns),
+            (_, None) => (None, None),
+        };
+        let mut entries = Vec::new();
+        let mut obstacles = self.own_obstacles(&total, baton);
+        let entry = |group: Option<TaskGroup>, resources, count, obstacles: Vec<Why>, lacks| {
+            let spec = AskSpec { task_group: group, ..AskSpec::new("", resources) };
+            let takes_place = spec.task_group.is_some();
+            let noted = obstacles.iter().find_map(|why| match why {
+                Why::Gang(gang) => Some((gang.cause(), since_ns?)),
+                _ => None,
+            });
+            ExplainedClass {
+                position: 0,
+                keys: Vec::new(),
+                count,
+                spec: Arc::new(spec),
+                created_ns: self.book.submitted_ns,
+                obstacles,
+                takes_place,
+                noted,
+                lacks,
+                texts: BTreeMap::new(),
+            }
+        };
+        let mut short = None;
+        if let Some(mut why) = why {
+            let mut lacks = NodeLacks::default();
+            if let GangWhy::Places { size, nodes: counts, .. } = &mut why {
+                lacks = nodes.lacks(&NodeRequest::of(size));
+                counts.clone_from(&lacks);
+            }
+            short = match &why {
+                GangWhy::Asks { group, missing } => {
+                    Some((Arc::clone(group), Resources::new(), *missing))
+                }
+                GangWhy::Places { group, size, lacks, .. } => {
+                    Some((Arc::clone(group), size.clone(), *lacks))
+                }
+                _ => None,
+            }
+            .map(|(group, size, count)| {
+                entry(Some(group), size, count, vec![Why::Gang(why.clone())], lacks)
+            });
+            obstacles.push(Why::Gang(why));
+        }
+        entries.push(entry(None, total, members, obstacles, NodeLacks::default()));
+        entries.extend(short);
+        entries
+    }
+
+    /// What of its user, its group and itself stands in the way of so much.
+    fn own_obstacles(&self, wanted: &Resources, baton: &Baton) -> Vec<Why> {
         let starts = self.book.is_starting();
         let mut obstacles = match self.limited_lane() {
             Some(lane) => explain::limits(&baton.books.trackers, lane, wanted, starts),

@@ -51,8 +51,12 @@ fn class(
         });
     }
     obstacles.extend_from_slice(around.closed);
+    let is_gang = class.keys.is_empty();
+    if is_gang {
+        explain::of_gang(&mut obstacles);
+    }
     explain::in_order(&mut obstacles);
-    let is_alone = obstacles.len() == 1;
+    let alone = (obstacles.len() == 1).then_some(if is_gang { "the gang" } else { "this ask" });
     let changes = explain::cure(&obstacles, around.overdrawn);
     let cure = explain::sentence(&changes);
     let since = |why: &Why| match (why, class.noted) {
@@ -63,12 +67,12 @@ fn class(
     };
     let shown = obstacles.iter().map(|why| ObstacleSnapshot {
         cause: why.cause().text().to_owned(),
-        object: why.object().map(ToString::to_string).unwrap_or_default(),
+        object: object(why),
         short: why.short(),
         have: why.have(),
         want: why.want(),
         since: since(why),
-        message: why.sentence(is_alone),
+        message: why.sentence(alone),
     });
     let shown: Vec<_> = shown.collect();
     let is_refused = obstacles.iter().any(|why| matches!(why, Why::Refused { .. }));
@@ -93,6 +97,13 @@ fn class(
         order: order(class.position, application, around),
         nodes: nodes(&class.lacks, class.texts, is_refused),
         changes: changes.iter().map(change).collect(),
+    }
+}
+
+fn object(why: &Why) -> String {
+    match why {
+        Why::Gang(gang) => gang.group().map(ToString::to_string).unwrap_or_default(),
+        why => why.object().map(ToString::to_string).unwrap_or_default(),
     }
 }
 
@@ -149,9 +160,10 @@ fn nodes(lacks: &NodeLacks, mut texts: BTreeMap<String, u32>, is_refused: bool) 
 
 fn change(change: &Change) -> ChangeSnapshot {
     let (count, at) = match change {
-        Change::RunningApplications { count, .. } | Change::GangMembers { count, .. } => {
-            (*count, 0)
-        }
+        Change::RunningApplications { count, .. }
+        | Change::Placeholders { count, .. }
+        | Change::GangMembers { count, .. }
+        | Change::Node { count: count @ 2.., .. } => (*count, 0),
         Change::Time { at_ns } => (0, at_ns.unwrap_or_default()),
         _ => (0, 0),
     };

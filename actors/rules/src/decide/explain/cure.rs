@@ -56,12 +56,14 @@ pub enum Change {
         /// So many more.
         count: u64,
     },
-    /// A node that is added.
+    /// Nodes that are added.
     Node {
-        /// Its id, if no other will do.
+        /// The id, if no other will do.
         node: Option<Arc<str>>,
-        /// What it has at least.
+        /// What each has at least.
         resources: Resources,
+        /// How many.
+        count: u64,
     },
     /// A node that is made larger.
     LargerNode {
@@ -70,7 +72,16 @@ pub enum Change {
         /// What it has at least.
         resources: Resources,
     },
+    /// The gang of the application is decided; its own entry says how.
+    Gang,
     /// Placeholders of a task group are placed.
+    Placeholders {
+        /// The name of the task group.
+        group: TaskGroup,
+        /// So many.
+        count: u64,
+    },
+    /// Members of a task group are asked for.
     GangMembers {
         /// The name of the task group.
         group: TaskGroup,
@@ -95,7 +106,7 @@ impl Change {
             Self::UserLimit { .. } => "userLimit",
             Self::RunningApplications { .. } => "runningApplications",
             Self::Node { .. } | Self::LargerNode { .. } => "node",
-            Self::GangMembers { .. } => "gangMembers",
+            Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => "gangMembers",
             Self::State { .. } => "state",
         }
     }
@@ -103,13 +114,13 @@ impl Change {
     /// What is changed.
     pub fn object(&self) -> Option<&str> {
         match self {
-            Self::Nothing | Self::Time { .. } => None,
+            Self::Nothing | Self::Time { .. } | Self::Gang => None,
             Self::NodeRoom { node, .. } | Self::LargerNode { node, .. } => Some(node),
             Self::Quota { queue, .. } => Some(queue),
             Self::UserLimit { whose, .. } => Some(whose),
             Self::RunningApplications { of, .. } => Some(of),
             Self::Node { node, .. } => node.as_deref(),
-            Self::GangMembers { group, .. } => Some(group),
+            Self::Placeholders { group, .. } | Self::GangMembers { group, .. } => Some(group),
             Self::State { object } => Some(object),
         }
     }
@@ -135,7 +146,7 @@ impl Change {
             Self::UserLimit { .. } => 3,
             Self::RunningApplications { .. } => 4,
             Self::Node { .. } | Self::LargerNode { .. } => 5,
-            Self::GangMembers { .. } => 6,
+            Self::Gang | Self::Placeholders { .. } | Self::GangMembers { .. } => 6,
             Self::State { .. } => 7,
         }
     }
@@ -167,18 +178,28 @@ impl fmt::Display for Change {
             Self::RunningApplications { of, count } => {
                 write!(f, "let {count} more applications run: {of}")
             }
-            Self::Node { node: Some(node), resources } => {
+            Self::Node { node: Some(node), resources, .. } => {
                 write!(f, "add node {node} with at least {}", amounts(resources))
             }
             Self::LargerNode { node, resources } => {
                 write!(f, "make node {node} as large as {}", amounts(resources))
             }
-            Self::Node { node: None, resources } => {
+            Self::Node { node: None, resources, count: 1 } => {
                 write!(f, "add a node with at least {}", amounts(resources))
             }
-            Self::GangMembers { group, count } => {
+            Self::Node { node: None, resources, count } => write!(
+                f,
+                "add {count} nodes with at least {} each, or as much room for as many",
+                amounts(resources)
+            ),
+            Self::Gang => f.write_str("have the gang decided: its own entry says how"),
+            Self::Placeholders { group, count } => {
                 let noun = if *count == 1 { "placeholder" } else { "placeholders" };
                 write!(f, "have {count} {noun} of task group {group} placed")
+            }
+            Self::GangMembers { group, count } => {
+                let noun = if *count == 1 { "member" } else { "members" };
+                write!(f, "ask for {count} more {noun} of task group {group}")
             }
             Self::State { object } => write!(f, "let {object} go on"),
         }
@@ -234,22 +255,24 @@ fn removes(why: &Why) -> Option<Change> {
             resources: over.short(),
         },
         Why::BacksOff { until_ns } => Change::Time { at_ns: Some(*until_ns) },
+        Why::Gang(why) => why.change(),
         Why::Placeholders { group, pending: 1.., free: 0, .. } => {
-            Change::GangMembers { group: Arc::clone(group), count: 1 }
+            Change::Placeholders { group: Arc::clone(group), count: 1 }
         }
         Why::Placeholders { .. } => Change::Time { at_ns: None },
         Why::Nodes { nearest: Some(nearest), .. } => {
             Change::NodeRoom { node: Arc::clone(&nearest.node), resources: nearest.lacks.clone() }
         }
         Why::Nodes { nearest: None, want, .. } => {
-            Change::Node { node: None, resources: want.clone() }
+            Change::Node { node: None, resources: want.clone(), count: 1 }
         }
         Why::RequiredNode { node, state, want } => match state {
             RequiredState::Lacks(lacks) => {
                 Change::NodeRoom { node: Arc::clone(node), resources: lacks.clone() }
             }
             RequiredState::Missing => {
-                Change::Node { node: Some(Arc::clone(node)), resources: want.clone() }
+                let node = Some(Arc::clone(node));
+                Change::Node { node, resources: want.clone(), count: 1 }
             }
             RequiredState::TooSmall { needs } => {
                 Change::LargerNode { node: Arc::clone(node), resources: needs.clone() }
@@ -269,9 +292,18 @@ fn join_with_root(changes: &mut Vec<Change>) {
     let Some(at) = changes.iter().position(of_root) else { return };
     let Some(room) = changes.iter().position(gives_room) else { return };
     let missing = changes[at].resources().cloned().unwrap_or_default();
-    if let Change::NodeRoom { resources, .. } | Change::Node { resources, .. } = &mut changes[room]
-    {
-        resources.raise_to(&missing);
+    match &mut changes[room] {
+        // Of several nodes together: where they are not enough for root, both are needed.
+        Change::Node { resources, count: count @ 2.., .. } => {
+            let many = i64::try_from(*count).unwrap_or(i64::MAX);
+            if !resources.times(many).at_least(&missing) {
+                return;
+            }
+        }
+        Change::NodeRoom { resources, .. } | Change::Node { resources, .. } => {
+            resources.raise_to(&missing);
+        }
+        _ => {}
     }
     changes.remove(at);
 }

@@ -33,7 +33,7 @@
 //! };
 //! let obstacles = etl.obstacles(&gib(2), false);
 //! assert_eq!(
-//!     obstacles[0].sentence(true),
+//!     obstacles[0].sentence(Some("this ask")),
 //!     "root.prod.etl is at its maximum of memory (40 of 40 GiB used); 2 GiB more would let this \
 //!      ask run"
 //! );
@@ -44,6 +44,7 @@
 //! ```
 
 mod cure;
+mod gang;
 #[cfg(test)]
 mod tests;
 mod why;
@@ -52,6 +53,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use cure::{Change, cure, sentence};
+pub use gang::GangWhy;
 pub use why::{Cause, Over, RequiredState, Why};
 
 use super::parking::Obstacle;
@@ -165,6 +167,18 @@ pub fn texts(ask: &Ask) -> BTreeMap<String, u32> {
         Some(refusals) if !refusals.reasons.is_empty() => refusals.reasons.clone(),
         Some(refusals) => refusals.last_reasons.clone(),
         None => BTreeMap::new(),
+    }
+}
+
+/// Obstacles of a declared gang as a whole: what all nodes have is no quota that somebody set, so
+/// where that is too little the gang lacks places.
+pub fn of_gang(obstacles: &mut [Why]) {
+    for why in obstacles {
+        if let Why::Queue { queue, over } = why
+            && why::is_root(queue)
+        {
+            *why = Why::Gang(GangWhy::Cluster(over.clone()));
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::gang::GangWhy;
 use crate::limits::Subject;
 use crate::nodes::{Nearest, NodeLacks};
 use crate::values::instant::rfc3339;
@@ -34,6 +35,8 @@ pub enum Cause {
     UserQuota,
     /// A time that has to pass.
     Delay,
+    /// Its gang, which is not decided.
+    Gang,
     /// The placeholders of its task group.
     Placeholders,
     /// The node that it requires.
@@ -56,6 +59,7 @@ impl Cause {
             Self::QueueQuota => "queueQuota",
             Self::UserQuota => "userQuota",
             Self::Delay => "delay",
+            Self::Gang => "gang",
             Self::Placeholders => "placeholders",
             Self::RequiredNode => "requiredNode",
             Self::NoNode => "noNode",
@@ -182,6 +186,8 @@ pub enum Why {
         /// Until when, ns since the epoch.
         until_ns: i64,
     },
+    /// Its gang is not decided.
+    Gang(GangWhy),
     /// It takes the place of a placeholder of its task group.
     Placeholders {
         /// The name of the task group.
@@ -236,6 +242,7 @@ impl Why {
             Self::Queue { .. } => Cause::QueueQuota,
             Self::Limit { .. } => Cause::UserQuota,
             Self::BacksOff { .. } => Cause::Delay,
+            Self::Gang(why) => why.cause(),
             Self::Placeholders { .. } => Cause::Placeholders,
             Self::Nodes { .. } => Cause::NoNode,
             Self::RequiredNode { .. } => Cause::RequiredNode,
@@ -257,7 +264,9 @@ impl Why {
             Self::Nodes { nearest, .. } => nearest.as_ref().map(|nearest| &nearest.node),
             Self::RequiredNode { node, .. } => Some(node),
             Self::Refused { node, .. } => node.as_ref(),
-            Self::BacksOff { .. } | Self::Placeholders { .. } | Self::Loosened => None,
+            Self::BacksOff { .. } | Self::Gang(_) | Self::Placeholders { .. } | Self::Loosened => {
+                None
+            }
         }
     }
 
@@ -265,6 +274,7 @@ impl Why {
     pub fn short(&self) -> Resources {
         match self {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.short(),
+            Self::Gang(why) => why.short(),
             Self::Nodes { nearest: Some(nearest), .. } => nearest.lacks.clone(),
             Self::RequiredNode { state: RequiredState::Lacks(lacks), .. } => lacks.clone(),
             _ => Resources::new(),
@@ -275,6 +285,7 @@ impl Why {
     pub fn have(&self) -> Resources {
         match self {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.have(),
+            Self::Gang(why) => why.over().map(Over::have).unwrap_or_default(),
             _ => self.want().minus(&self.short()),
         }
     }
@@ -283,6 +294,7 @@ impl Why {
     pub fn want(&self) -> Resources {
         match self {
             Self::Queue { over, .. } | Self::Limit { over, .. } => over.want.clone(),
+            Self::Gang(why) => why.over().map(|over| over.want.clone()).unwrap_or_default(),
             Self::Nodes { nearest: Some(nearest), want, .. } => only(want, &nearest.lacks),
             Self::RequiredNode { state: RequiredState::Lacks(lacks), want, .. } => {
                 only(want, lacks)
@@ -303,18 +315,17 @@ impl Why {
             Self::LimitRuns { queue, .. } => (1, depth(queue), 3),
             Self::Limit { queue, .. } => (1, depth(queue), 4),
             Self::BacksOff { .. } => (2, 0, 0),
-            Self::Placeholders { .. } => (3, 0, 0),
+            Self::Gang(_) | Self::Placeholders { .. } => (3, 0, 0),
             Self::Nodes { .. } | Self::RequiredNode { .. } | Self::Refused { .. } => (4, 0, 0),
             Self::Loosened => (5, 0, 0),
         }
     }
 
-    /// One sentence. `is_alone`: nothing else stands in the way.
-    pub fn sentence(&self, is_alone: bool) -> String {
-        let then = |what: &str| {
-            let does = if is_alone { "would let this ask run" } else { "would do here" };
-            format!("{what} {does}")
-        };
+    /// One sentence. `alone`: what could run if nothing of this stood in its way, since nothing else
+    /// does.
+    pub fn sentence(&self, alone: Option<&str>) -> String {
+        let does = alone.map_or("would do here".to_owned(), |who| format!("would let {who} run"));
+        let then = |what: &str| format!("{what} {does}");
         match self {
             Self::PartitionStopped { partition } => {
                 format!("partition {partition} is stopped: nothing is decided until it is started")
@@ -333,11 +344,9 @@ impl Why {
                 named(whose),
                 then(&more_applications(*running, *most))
             ),
-            Self::Queue { queue, over } if is_root(queue) => format!(
-                "the whole cluster {}; {}",
-                uses(over, "has too little left of", "is full in"),
-                then(&more(&over.short()))
-            ),
+            Self::Queue { queue, over } if is_root(queue) => {
+                format!("{}; {}", cluster(over), then(&more(&over.short())))
+            }
             Self::Queue { queue, over } => format!(
                 "{queue} {}; {}",
                 uses(over, "leaves too little of", "is at its maximum of"),
@@ -353,6 +362,7 @@ impl Why {
                 "the application is left alone until {}, because too many of its asks found no node",
                 rfc3339(*until_ns)
             ),
+            Self::Gang(why) => why.sentence(),
             Self::Placeholders { group, pending, free, leaving } => {
                 placeholders(group, *pending, *free, *leaving)
             }
@@ -384,7 +394,7 @@ impl Why {
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sentence(false))
+        f.write_str(&self.sentence(None))
     }
 }
 
@@ -447,6 +457,11 @@ fn placeholders(group: &str, pending: u64, free: u64, leaving: u64) -> String {
         "the ask takes the place of a placeholder of task group {group}: {}",
         enumeration(&counts)
     )
+}
+
+/// That all nodes together have too little.
+pub(super) fn cluster(over: &Over) -> String {
+    format!("the whole cluster {}", uses(over, "has too little left of", "is full in"))
 }
 
 fn required(node: &str, state: &RequiredState, want: &Resources) -> String {

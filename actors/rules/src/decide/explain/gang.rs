@@ -1,0 +1,141 @@
+//! What keeps a declared gang from its places, all of which it gets at once or none.
+
+use std::sync::Arc;
+
+use super::cure::Change;
+use super::why::{Cause, Over, cluster};
+use crate::nodes::NodeLacks;
+use crate::values::instant::rfc3339;
+use crate::values::readable::amounts;
+use crate::values::resources::Resources;
+use crate::work::asks::TaskGroup;
+
+/// What keeps a declared gang from its places, beside quotas and limits, and its asks with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GangWhy {
+    /// Of an ask: its gang is not decided, and none of its asks is tried by itself before that.
+    Undecided,
+    /// A group whose members have no size lacks asks.
+    Asks {
+        /// The name of the task group.
+        group: TaskGroup,
+        /// How many are missing.
+        missing: u64,
+    },
+    /// All nodes together have too little left for all members.
+    Cluster(Over),
+    /// Members of one size found too few places when all of them were looked for.
+    Places {
+        /// The name of the task group.
+        group: TaskGroup,
+        /// What each of them takes.
+        size: Resources,
+        /// How many lacked a place.
+        lacks: u64,
+        /// How many nodes lack what for one more of them.
+        nodes: NodeLacks,
+    },
+    /// Every node with room refused a member.
+    Refused {
+        /// The name of the task group; empty where that is not known.
+        group: TaskGroup,
+        /// When it is tried again though nothing changed, ns since the epoch, where that is known.
+        retry_ns: Option<i64>,
+    },
+    /// All members have places, and the predicates of the resource manager are asked.
+    InTheAir,
+}
+
+impl GangWhy {
+    /// The cause of which this is a case.
+    pub fn cause(&self) -> Cause {
+        match self {
+            Self::Refused { .. } => Cause::Predicates,
+            Self::Undecided
+            | Self::Asks { .. }
+            | Self::Cluster(_)
+            | Self::Places { .. }
+            | Self::InTheAir => Cause::Gang,
+        }
+    }
+
+    /// The task group that is short.
+    pub fn group(&self) -> Option<&TaskGroup> {
+        match self {
+            Self::Asks { group, .. } | Self::Places { group, .. } | Self::Refused { group, .. } => {
+                Some(group)
+            }
+            Self::Undecided | Self::Cluster(_) | Self::InTheAir => None,
+        }
+    }
+
+    /// What all nodes have too little of.
+    pub(super) fn over(&self) -> Option<&Over> {
+        match self {
+            Self::Cluster(over) => Some(over),
+            _ => None,
+        }
+    }
+
+    /// What is missing: the amount of all members without a place.
+    pub fn short(&self) -> Resources {
+        match self {
+            Self::Cluster(over) => over.short(),
+            Self::Places { size, lacks, .. } => {
+                size.times(i64::try_from(*lacks).unwrap_or(i64::MAX))
+            }
+            _ => Resources::new(),
+        }
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        match self {
+            Self::Undecided => "nothing of the application is placed by itself before its gang is \
+                                decided"
+                .to_owned(),
+            Self::Asks { group, missing } => {
+                let noun = if *missing == 1 { "request" } else { "requests" };
+                format!("the gang waits for {missing} more {noun} of task group {group}")
+            }
+            Self::Cluster(over) => format!(
+                "{}: all members of the gang together need {} more",
+                cluster(over),
+                amounts(&over.short())
+            ),
+            Self::Places { group, size, lacks, nodes } => {
+                let member = if *lacks == 1 { "member" } else { "members" };
+                format!(
+                    "{lacks} {member} of task group {group} found no place for {} beside the others \
+                     ({nodes})",
+                    amounts(size)
+                )
+            }
+            Self::Refused { group, retry_ns } => {
+                let again = retry_ns.map(|at| format!("; it is tried again at {}", rfc3339(at)));
+                let again = again.unwrap_or_default();
+                let of = if group.is_empty() { String::new() } else { format!(" of {group}") };
+                format!("all nodes with room were refused by predicates for a member{of}{again}")
+            }
+            Self::InTheAir => {
+                "all members have places, and predicates are asked about them".to_owned()
+            }
+        }
+    }
+
+    pub(super) fn change(&self) -> Change {
+        match self {
+            Self::Undecided => Change::Gang,
+            Self::Asks { group, missing } => {
+                Change::GangMembers { group: TaskGroup::clone(group), count: *missing }
+            }
+            Self::Cluster(over) => {
+                Change::Quota { queue: Arc::from("root"), resources: over.short() }
+            }
+            Self::Places { size, lacks, .. } => {
+                Change::Node { node: None, resources: size.clone(), count: *lacks }
+            }
+            Self::Refused { retry_ns, .. } => Change::Time { at_ns: *retry_ns },
+            Self::InTheAir => Change::Time { at_ns: None },
+        }
+    }
+}
