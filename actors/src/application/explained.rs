@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_rules::decide::explain::{self, Cause, GangWhy, Why};
-use monoceros_rules::nodes::{NodeLacks, NodeRequest};
+use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest};
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::asks::{AskSpec, PendingClass, TaskGroup};
-use monoceros_rules::work::native::Stage;
+use monoceros_rules::work::native::{Bundled, MissingAsks, Stage};
 
 use super::Application;
 use super::bundle::total;
 use crate::step::{BACKOFF_LEAST, Baton, QueueSlot, RowSlot};
+
+/// For how many asks of a gang places are counted: each looks at every node.
+const COUNTED: usize = 20;
 
 /// Which asks are to be explained.
 #[derive(Clone, Debug)]
@@ -151,12 +154,16 @@ impl Application {
         };
         let nodes = &baton.books.nodes;
         let members = native.groups().iter().map(|group| u64::from(group.min_members)).sum();
-        let total = native.bundle(&self.book.asks).map(|bundled| total(&self.book.asks, &bundled));
+        let bundled = native.bundle(&self.book.asks);
+        let total = bundled.as_ref().map(|bundled| total(&self.book.asks, bundled));
         let total = total.unwrap_or_default();
-        let (why, since_ns) = match (native.stage, bundle.why(nodes)) {
-            (Stage::InTheAir, _) => (Some(GangWhy::InTheAir), None),
-            (_, Some((why, since_ns))) => (Some(why), since_ns),
-            (_, None) => (None, None),
+        let (why, since_ns) = match (native.stage, bundled, bundle.why(nodes)) {
+            (Stage::InTheAir, ..) => (Some(GangWhy::InTheAir), None),
+            (_, _, Some((why, since_ns))) => (Some(why), since_ns),
+            (_, Err(MissingAsks { group, missing }), None) => {
+                (Some(GangWhy::Asks { group, missing }), None)
+            }
+            (_, Ok(bundled), None) => (self.short_of_places(&bundled, nodes), None),
         };
         let mut entries = Vec::new();
         let mut obstacles = self.own_obstacles(&total, baton);
@@ -204,6 +211,22 @@ impl Application {
         entries.push(entry(None, total, members, obstacles, NodeLacks::default()));
         entries.extend(short);
         entries
+    }
+
+    /// The first members of one ask for which alone there are too few places: no search was made that
+    /// says so, or quota was short before it.
+    fn short_of_places(&self, bundled: &Bundled, nodes: &NodeIndex) -> Option<GangWhy> {
+        let members = bundled.iter().flatten().take(COUNTED);
+        members.into_iter().find_map(|(slot, count)| {
+            let (ask, count) = (self.book.asks.ask(*slot), u64::from(*count));
+            let lacks = count - nodes.places(&ask.request(), count);
+            (lacks > 0).then(|| GangWhy::Places {
+                group: ask.task_group.clone().unwrap_or_default(),
+                size: ask.resources.clone(),
+                lacks,
+                nodes: NodeLacks::default(),
+            })
+        })
     }
 
     /// What of its user, its group and itself stands in the way of so much.

@@ -39,7 +39,12 @@ fn check_as(how: How, text: &str, expect: &Expect) {
 fn lines(explained: &[ExplanationSnapshot]) -> String {
     let mut text = String::new();
     for class in explained {
-        let (keys, count) = (class.allocation_keys.join(" "), class.count);
+        let count = class.count;
+        let keys = match &class.allocation_keys[..] {
+            [] if class.task_group.is_empty() => "the gang".to_owned(),
+            [] => format!("group {}", class.task_group),
+            keys => keys.join(" "),
+        };
         let (object, since) = (&class.object, class.since / 1_000_000_000);
         writeln!(text, "{keys} x{count}: {} {object} since {since}s", class.cause).unwrap();
         writeln!(text, "  {}", class.message).unwrap();
@@ -648,7 +653,7 @@ fn a_declared_gang_is_one_entry_and_the_group_that_is_short_another() {
         wait 5s
         ",
         &expect![[r#"
-             x5: gang  since 0s
+            the gang x5: gang  since 0s
               the whole cluster has too little left of cores (0 of 4 used): all members of the gang together need 3 cores more
               - gang : vcore=3000; vcore=4000 of vcore=7000
               cure: free 3 cores on the nodes, or add a node
@@ -668,12 +673,12 @@ fn nothing_of_an_undecided_gang_is_tried_by_itself() {
         ask a1 other vcore=1000
         ",
         &expect![[r#"
-             x4: gang d since 1000s
+            the gang x4: gang d since 1000s
               the gang waits for 1 more request of task group d
               - gang d: -; - of -
               cure: ask for 1 more member of task group d
               + gangMembers d - 1 0
-             x1: gang d since 1000s
+            group d x1: gang d since 1000s
               the gang waits for 1 more request of task group d
               - gang d: -; - of -
               cure: ask for 1 more member of task group d
@@ -703,7 +708,7 @@ fn a_gang_that_is_over_a_quota_says_so_of_all_of_it() {
         app a1 in root.a needs w x3 vcore=2000
         ",
         &expect![[r#"
-             x3: queueQuota root.a since 0s
+            the gang x3: queueQuota root.a since 0s
               root.a leaves too little of cores (1 of 6 used); 1 core more would let the gang run
               - queueQuota root.a: vcore=1000; vcore=5000 of vcore=6000
               cure: raise the maximum of root.a by 1 core, or free as much there
@@ -721,30 +726,37 @@ fn a_gang_with_a_member_that_predicates_refuse() {
         refuse d1 *
         ask a1 d1 vcore=2000 group=d
     ";
-    check(text, &expect![[r#"
-         x3: predicates d since 1000s
-          all nodes with room were refused by predicates for a member of d; it is tried again at 1970-01-01T00:16:41.0Z
-          - predicates d: -; - of -
-          cure: wait until 1970-01-01T00:16:41.0Z
-          + time  - 0 1001000
-        d1 x1: gang  since 0s
-          nothing of the application is placed by itself before its gang is decided
-          - gang : -; - of -
-          cure: have the gang decided: its own entry says how
-          + gangMembers  - 0 0
-    "#]]);
-    check_as(How::Later(4), text, &expect![[r#"
-         x3: predicates  since 0s
-          all nodes with room were refused by predicates for a member; it is tried again at 1970-01-01T00:16:41.0Z
-          - predicates : -; - of -
-          cure: wait until 1970-01-01T00:16:41.0Z
-          + time  - 0 1001000
-        d1 x1: gang  since 0s
-          nothing of the application is placed by itself before its gang is decided
-          - gang : -; - of -
-          cure: have the gang decided: its own entry says how
-          + gangMembers  - 0 0
-    "#]]);
+    check(
+        text,
+        &expect![[r#"
+            the gang x3: predicates d since 1000s
+              all nodes with room were refused by predicates for a member of d; it is tried again at 1970-01-01T00:16:41.0Z
+              - predicates d: -; - of -
+              cure: wait until 1970-01-01T00:16:41.0Z
+              + time  - 0 1001000
+            d1 x1: gang  since 0s
+              nothing of the application is placed by itself before its gang is decided
+              - gang : -; - of -
+              cure: have the gang decided: its own entry says how
+              + gangMembers  - 0 0
+        "#]],
+    );
+    check_as(
+        How::Later(4),
+        text,
+        &expect![[r#"
+            the gang x3: predicates  since 0s
+              all nodes with room were refused by predicates for a member; it is tried again at 1970-01-01T00:16:41.0Z
+              - predicates : -; - of -
+              cure: wait until 1970-01-01T00:16:41.0Z
+              + time  - 0 1001000
+            d1 x1: gang  since 0s
+              nothing of the application is placed by itself before its gang is decided
+              - gang : -; - of -
+              cure: have the gang decided: its own entry says how
+              + gangMembers  - 0 0
+        "#]],
+    );
 }
 
 #[test]
@@ -760,12 +772,12 @@ fn members_of_a_gang_that_find_too_few_places() {
         node n4 vcore=1000
         ",
         &expect![[r#"
-             x4: gang w since 1000s
+            the gang x4: gang w since 1000s
               1 member of task group w found no place for 2 cores beside the others (4 nodes: 1 is too small)
               - gang w: vcore=2000; - of -
               cure: add a node with at least 2 cores
               + node  vcore=2000 0 0
-             x1: gang w since 1000s
+            group w x1: gang w since 1000s
               1 member of task group w found no place for 2 cores beside the others (4 nodes: 1 is too small)
               - gang w: vcore=2000; - of -
               cure: add a node with at least 2 cores
@@ -790,13 +802,16 @@ fn nodes_that_others_have_reserved_are_counted() {
         ask a1 k1 vcore=1000
         wait 1s
     ";
-    check(text, &expect![[r#"
+    check(
+        text,
+        &expect![[r#"
         k1 x1: noNode n2 since 1005s
           no node has room (2 nodes: 1 is reserved for another, 1 lacks cores); 1 core more on n2, which comes nearest, would let this ask run
           - noNode n2: vcore=1000; vcore=0 of vcore=1000
           cure: free 1 core on node n2
           + nodeRoom n2 vcore=1000 0 0
-    "#]]);
+    "#]],
+    );
     let nodes = after(How::Plain, text, async |world| {
         world.scheduler.explain("default", "a1", 0).await.unwrap().remove(0).nodes
     });

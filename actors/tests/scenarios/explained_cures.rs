@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestCaseError, TestError};
 
 use crate::histories::{parked, runner};
-use crate::script::{Amounts, Item, NodeWords, QueueWords, Script, Step};
+use crate::script::{Amounts, Item, NodeWords, QueueWords, Script, Step, Wish};
 use crate::world::{BEGIN_S, How, World, in_virtual_time};
 
 /// What came of a cure.
@@ -39,6 +39,8 @@ struct Patient {
     began: tokio::time::Instant,
     order: Vec<Step>,
     queues: Vec<QueueWords>,
+    /// How many members and nodes were added.
+    added: u32,
 }
 
 impl Patient {
@@ -53,7 +55,13 @@ impl Patient {
             Step::Queue(queue) => Some(queue.clone()),
             _ => None,
         });
-        Self { world, began, order: order.collect(), queues: queues.collect() }
+        Self { world, began, order: order.collect(), queues: queues.collect(), added: 0 }
+    }
+
+    async fn state(&self, id: &str) -> String {
+        let all = self.world.scheduler.all_applications("default").await.unwrap();
+        let found = all.into_iter().find(|application| application.application_id == id);
+        found.map(|application| application.application_state).unwrap_or_default()
     }
 
     async fn send(&mut self, item: Item) {
@@ -91,11 +99,10 @@ impl Patient {
     /// Makes all changes; time passes last, since what it ends may need the others. `false`: there
     /// is no such configuration.
     async fn make(&mut self, changes: &[ChangeSnapshot]) -> bool {
-        for (number, change) in changes.iter().enumerate() {
+        for change in changes {
             match change.kind.as_str() {
                 "quota" if change.object == "root" => {
-                    let id = format!("more{number}");
-                    self.add_node(&id, &change.resource).await;
+                    self.add_another_node(&change.resource).await;
                 }
                 "quota" => {
                     let max = &mut self.queue(&change.object).max;
@@ -121,10 +128,21 @@ impl Patient {
                             self.resize_node(&change.object, &total).await;
                         }
                         None if change.object.is_empty() => {
-                            self.add_node("more", &change.resource).await;
+                            for _ in 0..change.count.max(1) {
+                                self.add_another_node(&change.resource).await;
+                            }
                         }
                         None => self.add_node(&change.object, &change.resource).await,
                     }
+                }
+                "gangMembers" => {
+                    let amounts = Amounts(vec![("vcore".to_owned(), 1)]);
+                    let repeat = i32::try_from(change.count).unwrap();
+                    let group = change.object.clone();
+                    self.added += 1;
+                    let key = format!("more{}", self.added);
+                    let member = Wish { repeat, group, ..Wish::of("a1", &key, amounts) };
+                    self.send(Item::Ask(member)).await;
                 }
                 "time" => {}
                 other => panic!("a change of the kind {other}"),
@@ -158,6 +176,12 @@ impl Patient {
         }
         self.world.step(&Step::Reload).await;
         true
+    }
+
+    async fn add_another_node(&mut self, total: &Resources) {
+        self.added += 1;
+        let id = format!("more{}", self.added);
+        self.add_node(&id, total).await;
     }
 
     async fn add_node(&mut self, id: &str, total: &Resources) {
@@ -281,4 +305,74 @@ fn whoever_makes_the_changes_of_a_cure_cures() {
     }
     println!("{counts}");
     assert!(count(Outcome::Placed) * 2 > outcomes.len(), "few are cured: {counts}");
+}
+
+/// A gang `a1` that may not fit, beside an application that holds some of the nodes.
+fn gangs() -> impl Strategy<Value = String> {
+    let nodes = prop::collection::vec((0..9_i64, 0..9_i64), 0..5);
+    let groups = prop::collection::vec((1..5_u32, prop::option::of((0..5_i64, 0..4_i64))), 1..4);
+    let max = prop::option::of(4..40_i64);
+    let apps = 0..2_u64;
+    let others = prop::collection::vec((1..5_i64, 0..4_i64), 0..5);
+    (nodes, groups, max, apps, others).prop_map(|(nodes, groups, max, apps, others)| {
+        let mut text = "queue root.a".to_owned();
+        if let Some(max) = max {
+            write!(text, " max vcore={max}").unwrap();
+        }
+        if apps > 0 {
+            write!(text, " maxapps={apps}").unwrap();
+        }
+        for (number, (vcore, memory)) in nodes.iter().enumerate() {
+            write!(text, "\nnode n{number} vcore={vcore} memory={memory}").unwrap();
+        }
+        text.push_str("\napp a2 in root.a");
+        for (number, (vcore, memory)) in others.iter().enumerate() {
+            write!(text, "\nask a2 k{number} vcore={vcore} memory={memory}").unwrap();
+        }
+        text.push_str("\napp a1 in root.a");
+        for (number, (members, size)) in groups.iter().enumerate() {
+            write!(text, " needs g{number} x{members}").unwrap();
+            if let Some((vcore, memory)) = size {
+                write!(text, " vcore={} memory={memory}", vcore + 1).unwrap();
+            }
+        }
+        text
+    })
+}
+
+/// Does what the gang's entry says, until it has its places: each time something else is in the way,
+/// for which the answer before could not have looked.
+async fn gang_cured(text: &str) -> Result<(), String> {
+    let mut patient = Patient::new(&Script::parse(text).0).await;
+    for _ in 0..12 {
+        let state = patient.state("a1").await;
+        if state != "Accepted" && state != "New" {
+            return Ok(());
+        }
+        let all = patient.world.scheduler.explain("default", "a1", 0).await.unwrap();
+        let Some(gang) = all.first().cloned() else { return Err("it says nothing".to_owned()) };
+        if gang.cause == "next" {
+            return Err(format!("nothing is in its way: {gang:#?}"));
+        }
+        let before = patient.allocations().await.len();
+        if !patient.make(&gang.changes).await {
+            return Ok(());
+        }
+        let after = patient.world.scheduler.explain("default", "a1", 0).await;
+        let after = after.unwrap_or_default();
+        let taken = patient.allocations().await.len() > before;
+        if !taken && after.first().is_some_and(|after| after.obstacles == gang.obstacles) {
+            return Err(format!("the cure changed nothing: {gang:#?}"));
+        }
+    }
+    Err("it never gets its places".to_owned())
+}
+
+#[test]
+fn a_gang_gets_its_places_by_doing_what_its_entries_say() {
+    let result = runner(300)
+        .run(&gangs(), |text| in_virtual_time(gang_cured(&text)).map_err(TestCaseError::fail));
+    if let Err(TestError::Fail(why, text)) = result {
+        panic!("{why}\n\n{text}");
+    }
 }

@@ -58,6 +58,20 @@ impl NodeIndex {
         node.total.holds(request.resources) && !request.passes_over(&node.id)
     }
 
+    /// For how many requests like this one, one beside the other, nodes have room; `most` at most.
+    pub fn places(&self, request: &NodeRequest<'_>, most: u64) -> u64 {
+        let mut places = 0_u64;
+        for (slot, node) in self.nodes.iter() {
+            if places >= most {
+                return most;
+            }
+            if self.is_open_to_all(slot) && self.may_come_near(slot, request) {
+                places = places.saturating_add(node.times(request.resources));
+            }
+        }
+        places.min(most)
+    }
+
     /// How much of each resource a node has too little of for a request.
     pub fn missing(&self, node: &str, wanted: &Resources) -> Option<Resources> {
         Some(self.entry(self.slot_of(node)?).lacks(wanted))
@@ -76,6 +90,13 @@ impl NodeIndex {
 }
 
 impl IndexedNode {
+    /// How often an amount fits in what is available.
+    fn times(&self, wanted: &Resources) -> u64 {
+        let wanted = wanted.entries().filter(|(_, wanted)| *wanted > 0);
+        let times = wanted.map(|(name, wanted)| self.available.get(name).max(0) / wanted);
+        times.min().map_or(u64::MAX, |times| u64::try_from(times).unwrap_or(0))
+    }
+
     fn lacks(&self, wanted: &Resources) -> Resources {
         let mut lacks = Resources::new();
         for (name, wanted) in wanted.entries().filter(|(_, wanted)| *wanted > 0) {
@@ -122,6 +143,17 @@ mod tests {
         assert_eq!(nodes.nearest(&named).unwrap().lacks, Resources::new(), "closed or not");
         let too_much = of(21, 1);
         assert_eq!(nodes.nearest(&NodeRequest::of(&too_much)), None, "none is large enough");
+    }
+
+    #[test]
+    fn places_are_counted_node_by_node_and_no_further_than_is_asked() {
+        let nodes =
+            index(&[(4, 4, true), (5, 9, true), (7, 3, true), (9, 9, false), (-1, 9, true)]);
+        let two = of(2, 2);
+        assert_eq!(nodes.places(&NodeRequest::of(&two), 9), 2 + 2 + 1);
+        assert_eq!(nodes.places(&NodeRequest::of(&two), 3), 3);
+        assert_eq!(nodes.places(&NodeRequest::of(&Resources::new()), 7), 7);
+        assert_eq!(nodes.places(&NodeRequest::of(&of(30, 1)), 7), 0);
     }
 
     #[test]
