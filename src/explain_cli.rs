@@ -2,6 +2,7 @@
 //! lines for people or as the document that REST gives.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -126,10 +127,10 @@ fn heading(class: &ExplanationSnapshot) -> String {
     let shown = class.allocation_keys.len().min(KEYS_SHOWN);
     let more = usize::try_from(count).unwrap_or_default().saturating_sub(shown);
     if more > 0 {
-        heading += &format!(" and {more} more");
+        let _ = write!(heading, " and {more} more");
     }
     if !class.task_group.is_empty() {
-        heading += &format!(", task group {}", class.task_group);
+        let _ = write!(heading, ", task group {}", class.task_group);
     }
     format!("{heading}: {amounts} each")
 }

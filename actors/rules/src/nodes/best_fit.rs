@@ -12,7 +12,7 @@ use crate::values::resources::Resources;
 
 impl NodeIndex {
     /// The node to reserve for an ask that found none: of those that are open to all, hold it in
-    /// total and are not passed over, the one that [lacks least](lack) of it, the first in order of
+    /// total and are not passed over, the one that lacks least of it, the first in order of
     /// several. What names a node gets that one, open or not, reserved or not, if it is large
     /// enough.
     ///

@@ -135,7 +135,7 @@ pub fn placeholders(asks: &Asks, gang: Option<&Gang>, ask: &Ask) -> Option<Why> 
 }
 
 /// What of the nodes stands in the way of an ask, whose class has this bound. `lacks` is
-/// [`NodeIndex::lacks`] of its [request](request).
+/// [`NodeIndex::lacks`] of its [request].
 pub fn nodes(index: &NodeIndex, ask: &Ask, waits: &WaitSet, lacks: &NodeLacks) -> Option<Why> {
     let request = request(ask);
     if index.first(&request).is_some() || index.own_holds(&request) {
