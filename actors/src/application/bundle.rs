@@ -436,7 +436,7 @@ impl Application {
     /// then the offer goes on from here.
     fn book_bundle(&mut self, mut baton: Box<Baton>, bundled: &Bundled, found: &Found) {
         let priority = self.book.asks.priority();
-        let may_run_soon = self.book.may_run_soon();
+        let standing = self.standing();
         let total = total(&self.book.asks, bundled);
         baton.offer.charge(&total);
         self.uses(&total, &mut baton);
@@ -471,7 +471,7 @@ impl Application {
             baton.notices.push(Notice::GangPlaced { application: Arc::clone(&self.book.id), held });
         }
         self.arm_placeholders(&mut baton);
-        let starting = i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
+        let starting = self.moved_on(standing);
         let delta = LedgerDelta { running, starting, ..LedgerDelta::default() };
         let work = work.into_iter().map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
         let address = Arc::clone(&baton.directory.applications[self.slot].address);

@@ -98,7 +98,7 @@ impl Application {
         total: &Resources,
     ) {
         let priority = self.book.asks.priority();
-        let may_run_soon = self.book.may_run_soon();
+        let standing = self.standing();
         baton.offer.charge(total);
         self.uses(total, &mut baton);
         let mut work: BTreeMap<NodeSlot, (Vec<AllocationId>, Resources)> = BTreeMap::new();
@@ -141,7 +141,7 @@ impl Application {
         }
         self.name_mates(&baton);
         self.ask_members(&mut baton);
-        let starting = i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
+        let starting = self.moved_on(standing);
         let delta = LedgerDelta { starting, ..LedgerDelta::default() };
         let work = work.into_iter().map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
         let address = Arc::clone(&baton.directory.applications[self.slot].address);

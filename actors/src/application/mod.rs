@@ -33,6 +33,7 @@ mod recovery;
 mod release;
 mod reserving;
 mod run_limit;
+mod starting;
 mod surveyed;
 
 use std::num::NonZeroU64;
@@ -399,7 +400,7 @@ impl Application {
         act: impl FnOnce(&mut Self, &mut Baton, &mut VisitEffects),
     ) {
         let mut effects = VisitEffects::default();
-        let may_run_soon = self.book.may_run_soon();
+        let standing = self.standing();
         act(self, &mut baton, &mut effects);
         self.complete_bundle(&mut baton, &mut effects);
         self.tell_ended_holds(&mut baton, &mut effects);
@@ -411,7 +412,7 @@ impl Application {
         self.charge_limits(&mut baton, &mut effects);
         effects.delta.running += self.tell_changes(&mut baton);
         baton.notices.append(&mut effects.happened);
-        effects.delta.starting += i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
+        effects.delta.starting += self.moved_on(standing);
         self.list_allocating(&mut baton);
         let consequences = self.consequences(&mut baton, effects);
         baton.follow(consequences);

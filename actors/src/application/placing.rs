@@ -314,7 +314,7 @@ impl Application {
         let (slot, resources) = (placement.ask, &placement.spec.resources);
         let uuid = self.book.next_uuid(slot);
         let priority = self.book.asks.priority();
-        let may_run_soon = self.book.may_run_soon();
+        let standing = self.standing();
         self.book.asks.take_one(slot);
         self.book.asks.ask_mut(slot).live.push(placement.allocation);
         let allocated = self.bind(&mut baton, placement.allocation, uuid);
@@ -326,7 +326,7 @@ impl Application {
             self.placeholder_settled(placement.allocation, &mut baton);
         }
         let running = self.tell_changes(&mut baton);
-        let starting = i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
+        let starting = self.moved_on(standing);
         Self::tell_allocated(&mut baton, allocated);
         self.go_on(baton, priority, &LedgerDelta { running, starting, ..LedgerDelta::default() });
     }
@@ -344,11 +344,11 @@ impl Application {
             "the node booked the question"
         );
         let priority = self.book.asks.priority();
-        let may_run_soon = self.book.may_run_soon();
+        let standing = self.standing();
         let resources = &placement.spec.resources;
         self.book.asks.hold_one(placement.ask, placement.allocation);
         self.book.held(placement.allocation, resources);
-        let starting = i64::from(self.book.may_run_soon()) - i64::from(may_run_soon);
+        let starting = self.moved_on(standing);
         baton.offer.charge(resources);
         self.uses(resources, &mut baton);
         self.go_on(baton, priority, &LedgerDelta { starting, ..LedgerDelta::default() });

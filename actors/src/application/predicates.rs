@@ -128,6 +128,8 @@ impl Application {
         let slot = slot.expect("an ask stays while a placement of it waits");
         let uuid = self.book.next_uuid(slot);
         self.book.asks.settle_one(slot, id);
+        // With its reservation an ask loses the class it waited in; what is outstanding waits anew.
+        effects.touched |= self.book.asks.ask(slot).is_reserved();
         let allocated = self.bind(baton, id, uuid);
         self.book.settled(id, (&resources, placeholder), baton.now_ns, &mut self.changes);
         if placeholder {

@@ -143,10 +143,10 @@ impl Application {
             }
         }
         self.note_silent(slot, node, Silent::Reserves, baton);
-        let may_run_soon = self.book.may_run_soon();
+        let standing = self.standing();
         self.reserve(slot, node, waits, baton);
         self.counts_as_running(baton);
-        Claimed::Made { is_first_place: self.book.may_run_soon() && !may_run_soon }
+        Claimed::Made { is_first_place: self.moved_on(standing) > 0 }
     }
 
     /// Ends the reservation of the node that this ask requires, if an ask has it that may go
@@ -398,8 +398,8 @@ impl Application {
             ClaimAnswer::None => baton.tally.predicate_unanswered(),
             ClaimAnswer::Cancelled => {}
         }
-        let waits = self.book.asks.waits_of(class).clone();
         if answer == ClaimAnswer::Refused {
+            let waits = self.book.asks.waits_of(class).clone();
             self.park_unclaimed(slot, waits, baton);
             return;
         }
@@ -411,7 +411,8 @@ impl Application {
                 && books.reservations.may_reserve(&books.nodes, *node, spec)
         });
         match node {
-            Some(node) => self.reserve(slot, node, waits, baton),
+            // The node may have changed since the RM was asked.
+            Some(node) => self.reserve(slot, node, WaitSet::Due, baton),
             None => self.book.asks.set_waits(class, WaitSet::Due),
         }
     }

@@ -205,6 +205,11 @@ impl Asks {
         self.iter().any(|ask| !ask.is_fresh())
     }
 
+    /// Makes every class due that was tried in vain.
+    pub fn wake_all(&mut self) {
+        self.wake(|_, _| true);
+    }
+
     fn wake(&mut self, is_meant: impl Fn(&Shape, &Ask) -> bool) -> bool {
         let meant: Vec<ClassId> = self
             .order
