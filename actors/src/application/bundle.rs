@@ -471,7 +471,7 @@ impl Application {
             baton.notices.push(Notice::GangPlaced { application: Arc::clone(&self.book.id), held });
         }
         self.arm_placeholders(&mut baton);
-        let starting = self.moved_on(standing);
+        let starting = self.moved_on(standing, &baton.books.nodes);
         let delta = LedgerDelta { running, starting, ..LedgerDelta::default() };
         let work = work.into_iter().map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
         let address = Arc::clone(&baton.directory.applications[self.slot].address);

@@ -141,7 +141,7 @@ impl Application {
         }
         self.name_mates(&baton);
         self.ask_members(&mut baton);
-        let starting = self.moved_on(standing);
+        let starting = self.moved_on(standing, &baton.books.nodes);
         let delta = LedgerDelta { starting, ..LedgerDelta::default() };
         let work = work.into_iter().map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
         let address = Arc::clone(&baton.directory.applications[self.slot].address);

@@ -412,7 +412,7 @@ impl Application {
         self.charge_limits(&mut baton, &mut effects);
         effects.delta.running += self.tell_changes(&mut baton);
         baton.notices.append(&mut effects.happened);
-        effects.delta.starting += self.moved_on(standing);
+        effects.delta.starting += self.moved_on(standing, &baton.books.nodes);
         self.list_allocating(&mut baton);
         let consequences = self.consequences(&mut baton, effects);
         baton.follow(consequences);

@@ -326,7 +326,7 @@ impl Application {
             self.placeholder_settled(placement.allocation, &mut baton);
         }
         let running = self.tell_changes(&mut baton);
-        let starting = self.moved_on(standing);
+        let starting = self.moved_on(standing, &baton.books.nodes);
         Self::tell_allocated(&mut baton, allocated);
         self.go_on(baton, priority, &LedgerDelta { running, starting, ..LedgerDelta::default() });
     }
@@ -348,7 +348,7 @@ impl Application {
         let resources = &placement.spec.resources;
         self.book.asks.hold_one(placement.ask, placement.allocation);
         self.book.held(placement.allocation, resources);
-        let starting = self.moved_on(standing);
+        let starting = self.moved_on(standing, &baton.books.nodes);
         baton.offer.charge(resources);
         self.uses(resources, &mut baton);
         self.go_on(baton, priority, &LedgerDelta { starting, ..LedgerDelta::default() });

@@ -146,7 +146,7 @@ impl Application {
         let standing = self.standing();
         self.reserve(slot, node, waits, baton);
         self.counts_as_running(baton);
-        Claimed::Made { is_first_place: self.moved_on(standing) > 0 }
+        Claimed::Made { is_first_place: self.moved_on(standing, &baton.books.nodes) > 0 }
     }
 
     /// Ends the reservation of the node that this ask requires, if an ask has it that may go

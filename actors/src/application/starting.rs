@@ -6,6 +6,7 @@
 //! application comes to be among those, its asks have to be looked at once, or what was loosened in
 //! between would never be seen by them.
 
+use monoceros_rules::nodes::NodeIndex;
 use monoceros_rules::order::waits::WaitSet;
 
 use super::Application;
@@ -29,9 +30,9 @@ impl Application {
 
     /// It stood there before: if it has left those that have still to start, its asks are tried
     /// anew. Returns the change of how many hold something and do not run.
-    pub(super) fn moved_on(&mut self, was: Standing) -> i64 {
+    pub(super) fn moved_on(&mut self, was: Standing, nodes: &NodeIndex) -> i64 {
         if was.is_starting && !self.book.is_starting() {
-            self.book.asks.wake_all();
+            self.book.asks.wake_all(nodes);
             if let Some(bundle) = &mut self.bundle
                 && bundle.air.is_none()
             {

@@ -322,6 +322,19 @@ impl WaitSet {
             && parked.roomless.is_none() && parked.refused.is_none())
     }
 
+    /// Whether what waits here could be tried with any quota and leave to run: everything but what
+    /// was refused on every node with room, and none of those has grown since.
+    pub fn may_be_tried(&self, nodes: &NodeIndex) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Due => true,
+            Self::Parked(parked) => parked
+                .refused
+                .as_ref()
+                .is_none_or(|least| nodes.may_hold_grown_since(parked.refused_at, least)),
+        }
+    }
+
     /// Whether something here found no node, or may have been looked at in vain for that.
     pub fn may_lack_node(&self) -> bool {
         match self {

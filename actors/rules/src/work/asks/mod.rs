@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::nodes::Exclusion;
+use crate::nodes::{Exclusion, NodeIndex};
 use crate::order::keys::{AskKey, MIN_PRIORITY};
 use crate::order::tree::OrderedTree;
 use crate::order::waits::{View, WaitSet};
@@ -205,9 +205,13 @@ impl Asks {
         self.iter().any(|ask| !ask.is_fresh())
     }
 
-    /// Makes every class due that was tried in vain.
-    pub fn wake_all(&mut self) {
-        self.wake(|_, _| true);
+    /// Makes every class due that was tried in vain: its marks may not be those of its queues. What
+    /// predicates have refused is not, unless a node has grown since.
+    pub fn wake_all(&mut self, nodes: &NodeIndex) {
+        let parked = self.order.iter().filter(|(_, _, waits)| waits.may_be_tried(nodes));
+        for class in parked.map(|(_, class, _)| *class).collect::<Vec<_>>() {
+            self.set_waits(class, WaitSet::Due);
+        }
     }
 
     fn wake(&mut self, is_meant: impl Fn(&Shape, &Ask) -> bool) -> bool {
