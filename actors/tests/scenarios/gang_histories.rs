@@ -23,15 +23,15 @@ const APPS: usize = 4;
 /// Long enough for the placeholders of whoever says no time of his own.
 const BY_DEFAULT: Duration = Duration::from_secs(15 * 60);
 
-fn app() -> impl Strategy<Value = String> {
+pub(crate) fn app() -> impl Strategy<Value = String> {
     (1..=APPS).prop_map(|number| format!("a{number}"))
 }
 
-fn group() -> impl Strategy<Value = String> {
+pub(crate) fn group() -> impl Strategy<Value = String> {
     prop::sample::select(&["x", "x", "y"][..]).prop_map(str::to_owned)
 }
 
-fn size() -> impl Strategy<Value = Amounts> {
+pub(crate) fn size() -> impl Strategy<Value = Amounts> {
     let memory = prop_oneof![4 => Just(None), 1 => (1..=3_i64).prop_map(Some)];
     (1..=3_i64, memory).prop_map(|(vcore, memory)| {
         let memory = memory.map(|quantity| ("memory".to_owned(), quantity));
@@ -92,7 +92,13 @@ fn gang_app(
 }
 
 /// A placeholder of the group, or a member of it.
-fn of_group(app: &str, key: &str, amounts: &Amounts, group: &str, is_placeholder: bool) -> Wish {
+pub(crate) fn of_group(
+    app: &str,
+    key: &str,
+    amounts: &Amounts,
+    group: &str,
+    is_placeholder: bool,
+) -> Wish {
     let mut wish = Wish::of(app, key, amounts.clone());
     if is_placeholder {
         wish.placeholder = Some(group.to_owned());
@@ -103,7 +109,7 @@ fn of_group(app: &str, key: &str, amounts: &Amounts, group: &str, is_placeholder
 }
 
 /// A gang as an RM submits it, with members that fit their places or not, all in any order.
-fn gang(id: impl Strategy<Value = String> + 'static) -> impl Strategy<Value = Vec<Item>> {
+fn gang(id: BoxedStrategy<String>) -> BoxedStrategy<Vec<Item>> {
     let places = (1..=4_usize, size());
     let members = prop::collection::vec(prop::option::weighted(0.3, size()), 0..=5);
     let announced = prop_oneof![4 => Just(0_i64), 1 => Just(1), 1 => Just(-1)];
@@ -126,6 +132,7 @@ fn gang(id: impl Strategy<Value = String> + 'static) -> impl Strategy<Value = Ve
             })
         })
         .prop_map(|(app, asks)| [app].into_iter().chain(asks).collect())
+        .boxed()
 }
 
 /// A single wish of an application that may be there.
@@ -164,7 +171,7 @@ fn kinds() -> impl Strategy<Value = i32> {
     ]
 }
 
-fn one() -> impl Strategy<Value = Item> {
+pub(crate) fn one() -> BoxedStrategy<Item> {
     let unified = |wish: Wish| Wish { repeat: 1, ..wish };
     let recovered = |(wish, uuid): (Wish, String)| Wish { uuid, repeat: 1, ..wish };
     let which = prop_oneof![
@@ -198,6 +205,7 @@ fn one() -> impl Strategy<Value = Item> {
         // Whatever else there is.
         6 => item(USUAL),
     ]
+    .boxed()
 }
 
 /// A confirmation of one release.
@@ -231,10 +239,27 @@ fn refusals() -> impl Strategy<Value = Option<Step>> {
     ]
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+/// What sort of gangs a history is of.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    /// A gang with this id, and whatever its RM says at once.
+    pub(crate) gang: fn(BoxedStrategy<String>) -> BoxedStrategy<Vec<Item>>,
+    /// Anything that may come at any time.
+    pub(crate) one: fn() -> BoxedStrategy<Item>,
+}
+
+const OF_PLACEHOLDERS: Kind = Kind { gang, one };
+
+impl Kind {
+    fn any_gang(self) -> BoxedStrategy<Vec<Item>> {
+        (self.gang)(app().boxed())
+    }
+}
+
+fn steps(kind: Kind) -> impl Strategy<Value = Vec<Step>> {
     prop_oneof![
-        9 => gang(app()).prop_map(|items| items.into_iter().map(send).collect()),
-        40 => one().prop_map(|item| vec![send(item)]),
+        9 => kind.any_gang().prop_map(|items| items.into_iter().map(send).collect()),
+        40 => (kind.one)().prop_map(|item| vec![send(item)]),
         26 => confirms(true).prop_map(|step| vec![step]),
         4 => prop::collection::vec(confirms(true), 1..6),
         9 => time().prop_map(|step| vec![step]),
@@ -253,9 +278,10 @@ fn calms_down(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-fn history() -> impl Strategy<Value = Script> {
-    let first: Vec<_> = (1..=APPS).map(|number| gang(Just(format!("a{number}")))).collect();
-    let steps = prop::collection::vec(steps(), 0..60);
+pub(crate) fn history(kind: Kind) -> impl Strategy<Value = Script> {
+    let first = (1..=APPS).map(|number| (kind.gang)(Just(format!("a{number}")).boxed()));
+    let first: Vec<_> = first.collect();
+    let steps = prop::collection::vec(steps(kind), 0..60);
     (order(), queues(), refusals(), first_nodes(), (first, steps)).prop_map(
         |(order, queues, refusals, there, (first, steps))| {
             let queues = queues.into_iter().map(Step::Queue);
@@ -268,8 +294,9 @@ fn history() -> impl Strategy<Value = Script> {
 
 /// Messages of several items, one behind the other without waiting; predicates change their mind, if
 /// they `may_change`. At the end they pass, and nothing that could be placed is left waiting.
-fn rush(may_change: bool) -> impl Strategy<Value = Script> {
-    let items = prop_oneof![2 => gang(app()), 5 => prop::collection::vec(one(), 1..6)];
+pub(crate) fn rush(kind: Kind, may_change: bool) -> impl Strategy<Value = Script> {
+    let several = prop::collection::vec((kind.one)(), 1..6);
+    let items = prop_oneof![2 => kind.any_gang(), 5 => several];
     let items = items.prop_map(|items| {
         let of = kind_of(&items[0]);
         let mut parts = vec![Vec::new()];
@@ -329,39 +356,39 @@ fn rush(may_change: bool) -> impl Strategy<Value = Script> {
     })
 }
 
-fn survives_at_once(script: &Script) -> Result<(), TestCaseError> {
+pub(crate) fn survives_at_once(script: &Script) -> Result<(), TestCaseError> {
     survives(script, &[How::Plain, How::OneAtATime])
 }
 
-fn survives_watched(script: &Script) -> Result<(), TestCaseError> {
+pub(crate) fn survives_watched(script: &Script) -> Result<(), TestCaseError> {
     survives(script, &[How::Plain, How::OneAtATime, How::Watched])
 }
 
-fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
+pub(crate) fn survives_late_answers(script: &Script) -> Result<(), TestCaseError> {
     survives(script, &[How::Later(1), How::Later(64), How::Dice(1), How::Dice(64)])
 }
 
 #[test]
 fn any_history_of_gangs_is_that_of_a_full_search_and_ends_at_zero() {
-    run(15, history(), holds_true);
+    run(15, history(OF_PLACEHOLDERS), holds_true);
 }
 
 #[test]
 fn gangs_in_haste_break_nothing() {
-    run(8, rush(false), survives_watched);
+    run(8, rush(OF_PLACEHOLDERS, false), survives_watched);
 }
 
 #[test]
 fn gangs_whose_predicates_change_their_mind_break_nothing() {
-    run(12, rush(true), survives_at_once);
+    run(12, rush(OF_PLACEHOLDERS, true), survives_at_once);
 }
 
 #[test]
 fn gangs_whose_predicates_are_answered_later_break_nothing() {
-    run(10, rush(true), survives_late_answers);
+    run(10, rush(OF_PLACEHOLDERS, true), survives_late_answers);
 }
 
 #[test]
 fn no_history_of_gangs_breaks_what_waits_for_its_predicate() {
-    run(6, history(), survives_late_answers);
+    run(6, history(OF_PLACEHOLDERS), survives_late_answers);
 }

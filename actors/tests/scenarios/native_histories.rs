@@ -1,0 +1,112 @@
+//! Random histories of gangs that are declared with their applications: members that ask before the
+//! decision or after it, fewer or more than are needed, too large, for other groups or none, while
+//! asks are withdrawn, nodes come and go, time passes and the scheduler is lost.
+
+use proptest::prelude::*;
+
+use crate::gang_histories::{
+    Kind, app, group, history, of_group, one, rush, size, survives_at_once, survives_late_answers,
+    survives_watched,
+};
+use crate::histories::{LEAVES, holds_true, run};
+use crate::script::{Amounts, Item, Wish};
+
+/// A group of a declaration. Some say nothing of the size of their members.
+fn declared(name: &'static str) -> impl Strategy<Value = Wish> {
+    let priority = prop_oneof![4 => Just(0), 1 => -2..=2];
+    (1..=4, prop::option::weighted(0.85, size()), priority).prop_map(
+        move |(repeat, size, priority)| {
+            let size = size.unwrap_or_default();
+            Wish { repeat, priority, ..Wish::of("", name, size) }
+        },
+    )
+}
+
+fn groups() -> impl Strategy<Value = Vec<Wish>> {
+    prop_oneof![
+        3 => declared("x").prop_map(|group| vec![group]),
+        2 => (declared("x"), declared("y")).prop_map(|(one, other)| vec![one, other]),
+    ]
+}
+
+fn declaring_app(id: BoxedStrategy<String>) -> impl Strategy<Value = Item> {
+    let timeout = prop_oneof![2 => Just(0_i64), 3 => 1..8_000_i64];
+    let style = prop::sample::select(&["", "Soft", "Hard"][..]);
+    let leaf = prop::sample::select(&LEAVES[..]);
+    (id, leaf, groups(), style, timeout).prop_map(|(id, queue, needs, style, timeout_ms)| {
+        Item::App {
+            id,
+            queue: queue.to_owned(),
+            user: "ada".to_owned(),
+            groups: String::new(),
+            tags: Vec::new(),
+            partition: String::new(),
+            gang: Amounts::default(),
+            style: style.to_owned(),
+            timeout_ms,
+            needs,
+        }
+    })
+}
+
+/// A gang as an RM submits it, with some of its members, which are as large as declared or not.
+fn gang(id: BoxedStrategy<String>) -> BoxedStrategy<Vec<Item>> {
+    let members = prop::collection::vec(
+        (any::<prop::sample::Index>(), prop::option::weighted(0.3, size()), 1..=2),
+        0..=6,
+    );
+    (declaring_app(id), members, any::<bool>())
+        .prop_flat_map(|(app, members, is_unified)| {
+            let Item::App { id, needs, .. } = &app else { unreachable!("it is an application") };
+            let asks = members.into_iter().zip(1..).map(|((which, own, repeat), number)| {
+                let group = which.get(needs);
+                let declared = (!group.amounts.0.is_empty()).then(|| group.amounts.clone());
+                let amounts = own.or(declared).unwrap_or_else(|| needs[0].amounts.clone());
+                let wish = of_group(id, &format!("k{number}"), &amounts, &group.key, false);
+                if is_unified { Item::Request(wish) } else { Item::Ask(Wish { repeat, ..wish }) }
+            });
+            let asks: Vec<Item> = asks.collect();
+            (Just(app), Just(asks).prop_shuffle())
+                .prop_map(|(app, asks)| [app].into_iter().chain(asks).collect())
+        })
+        .boxed()
+}
+
+/// A member of a gang, or one of another group.
+fn member() -> impl Strategy<Value = Item> {
+    let key = (1..=9_usize).prop_map(|number| format!("k{number}"));
+    (app(), key, size(), group(), 1..=3).prop_map(|(app, key, amounts, group, repeat)| {
+        Item::Ask(Wish { repeat, ..of_group(&app, &key, &amounts, &group, false) })
+    })
+}
+
+fn one_of_declared() -> BoxedStrategy<Item> {
+    prop_oneof![2 => one(), 1 => member()].boxed()
+}
+
+const DECLARED: Kind = Kind { gang, one: one_of_declared };
+
+#[test]
+fn any_history_of_declared_gangs_is_that_of_a_full_search_and_ends_at_zero() {
+    run(25, history(DECLARED), holds_true);
+}
+
+#[test]
+fn declared_gangs_in_haste_break_nothing() {
+    run(10, rush(DECLARED, false), survives_watched);
+}
+
+#[test]
+fn declared_gangs_whose_predicates_change_their_mind_break_nothing() {
+    run(12, rush(DECLARED, true), survives_at_once);
+}
+
+#[test]
+fn declared_gangs_whose_predicates_are_answered_later_break_nothing() {
+    run(12, rush(DECLARED, true), survives_late_answers);
+}
+
+#[test]
+fn no_history_of_declared_gangs_breaks_what_waits_for_its_predicate() {
+    run(8, history(DECLARED), survives_late_answers);
+}
