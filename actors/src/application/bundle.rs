@@ -201,12 +201,12 @@ impl Application {
     pub(super) fn bundle_fact(&self, nodes: &NodeIndex) -> Option<BundleFact> {
         let native = self.book.undecided()?;
         let groups = native.groups().iter();
-        let rests = native.stage == Stage::InTheAir
-            || self.bundle.as_ref().is_some_and(|bundle| bundle.rests(nodes));
+        let rests = self.bundle.as_ref().is_some_and(|bundle| bundle.rests(nodes));
         Some(BundleFact {
             groups: groups.clone().map(|it| (Arc::clone(&it.name), it.min_members)).collect(),
             sized: groups.filter(|it| it.spec.is_some()).map(|it| Arc::clone(&it.name)).collect(),
             rests,
+            in_the_air: native.stage == Stage::InTheAir,
         })
     }
 
@@ -226,6 +226,9 @@ impl Application {
     pub(super) fn place_bundle(&mut self, mut baton: Box<Baton>) {
         match self.decide_bundle(&mut baton) {
             Ok((bundled, found)) => {
+                for (slot, _) in bundled.iter().flatten() {
+                    self.displace(*slot, &mut baton);
+                }
                 let mut slots = bundled.iter().flatten().map(|(slot, _)| *slot);
                 let asks = &self.book.asks;
                 if baton.offer.asks_later && slots.any(|slot| !asks.ask(slot).spec.placeholder) {

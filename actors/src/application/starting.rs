@@ -22,10 +22,7 @@ pub(super) struct Standing {
 impl Application {
     /// Where it stands, to be compared when something has changed.
     pub(super) fn standing(&self) -> Standing {
-        Standing {
-            is_starting: self.book.is_starting(),
-            may_run_soon: self.book.may_run_soon(),
-        }
+        Standing { is_starting: self.book.is_starting(), may_run_soon: self.book.may_run_soon() }
     }
 
     /// It stood there before: if it has left those that have still to start, its asks are tried

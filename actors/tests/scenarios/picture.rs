@@ -78,6 +78,8 @@ impl Picture {
         let mut runs: Vec<_> = nodes
             .iter()
             .flat_map(|node| &node.allocations)
+            // No RM knows of the places that the scheduler holds.
+            .filter(|held| !held.internal)
             .map(|held| (wish_of(held), held.node_id.clone()))
             .collect();
         runs.sort_by_key(|(wish, _)| shuffled(number, (&wish.app, &wish.uuid)));

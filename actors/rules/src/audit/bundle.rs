@@ -32,7 +32,8 @@ impl Search<'_> {
             total.add(&ask.resources);
         }
         let of_user = self.facts.user_headroom(application);
-        if bundle.rests || !headroom.allows(&total) || !of_user.allows(&total) {
+        if bundle.in_the_air || bundle.rests || !headroom.allows(&total) || !of_user.allows(&total)
+        {
             return None;
         }
         let in_order = self.in_order(groups);
@@ -95,7 +96,8 @@ impl Search<'_> {
         let required = ask.required_node.as_ref();
         let can_take = |at: &usize| {
             let (node, available) = &places.left[*at];
-            let may_be = required.map_or(node.open, |required| *required == node.id);
+            let may_be =
+                required.map_or_else(|| self.is_for_all(node), |required| *required == node.id);
             may_be
                 && !refused.contains(at)
                 && !ask.excluded.contains(&node.id)

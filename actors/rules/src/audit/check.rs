@@ -149,7 +149,8 @@ impl Facts {
         let waits = |fact: &AllocationFact| {
             fact.place_in.is_some() && fact.question.is_none() && !fact.leaves
         };
-        let may_end = application.state != ApplicationState::Failing;
+        let in_the_air = application.bundle.as_ref().is_some_and(|bundle| bundle.in_the_air);
+        let may_end = application.state != ApplicationState::Failing && !in_the_air;
         if may_end && own().any(waits) && !application.has_placeholder_timer {
             wrong.push(format!("{id}: no deadline of its placeholders"));
         }
@@ -365,6 +366,9 @@ fn check_bundle_of(application: &ApplicationFact, wrong: &mut Vec<String>) {
         }
         return;
     };
+    if bundle.in_the_air {
+        return;
+    }
     for (group, needed) in bundle.groups.iter().filter(|(group, _)| bundle.sized.contains(group)) {
         let (real, internal) = (sum(group, false), sum(group, true));
         if internal != needed.saturating_sub(real) {

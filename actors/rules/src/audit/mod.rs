@@ -115,6 +115,8 @@ pub struct BundleFact {
     /// It was looked for, and waits for some node to grow that can take a member, since only that is
     /// certain to change anything: none has grown.
     pub rests: bool,
+    /// Places are found, and all that is asked for is held there until predicates are answered.
+    pub in_the_air: bool,
 }
 
 /// A pending ask.

@@ -290,7 +290,7 @@ impl Search<'_> {
             && self.takes(ask, node.slot, true)
     }
 
-    fn is_for_all(&self, node: &NodeFact) -> bool {
+    pub(super) fn is_for_all(&self, node: &NodeFact) -> bool {
         node.open && !self.reserved.contains(&node.slot)
     }
 
