@@ -259,9 +259,8 @@ impl Node {
             NodeWork::HoldAll(ids, resources) => {
                 self.holds.extend(ids);
                 self.allocated.add(&resources);
-                // The index has it already, and nobody has more room than before.
                 self.available = self.available_anew();
-                self.tell_index(baton, None);
+                baton.books.nodes.take_in(self.slot, &self.available);
                 return;
             }
             NodeWork::Resize(change) => self.allocated.add(&change),

@@ -205,6 +205,12 @@ impl NodeIndex {
         }
     }
 
+    /// Tells what a node has available after it took in what was [taken](Taken) from here before.
+    /// That is no growth, also where more was taken than it has taken in yet.
+    pub fn take_in(&mut self, slot: NodeSlot, available: &Resources) {
+        self.change(slot, None, available);
+    }
+
     /// Whether a node that is open to all has more of something now.
     fn change(&mut self, slot: NodeSlot, total: Option<&Resources>, available: &Resources) -> bool {
         let entry = &mut self.nodes[slot];
