@@ -9,7 +9,6 @@ use std::sync::Arc;
 use monoceros_rules::decide::reservations::End;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{AllocationId, Form};
-use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::{AskSlot, AskSpec};
 use monoceros_rules::work::gang::PlaceholderEnd;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
@@ -37,14 +36,7 @@ impl Application {
         baton: &Baton,
         effects: &VisitEffects,
     ) -> Result<(), Rejection> {
-        if self.book.state() == ApplicationState::Failing || self.book.state().is_terminated() {
-            let (id, state) = (Arc::clone(&self.book.id), self.book.state().text().into());
-            return Err(Rejection::ApplicationState { id, state });
-        }
-        if spec.placeholder && self.book.has_declared_members() {
-            let (key, id) = (Arc::clone(&spec.key), Arc::clone(&self.book.id));
-            return Err(Rejection::GangPlaceholder { key, id });
-        }
+        baton.directory.applications[self.slot].may_take(spec)?;
         if !baton.books.can_promise(&effects.promised, &spec.resources, spec.instances.max(1)) {
             return Err(Rejection::Overflow(Arc::clone(&spec.key)));
         }

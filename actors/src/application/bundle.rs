@@ -178,11 +178,25 @@ impl Application {
                 effects.pends(&change);
             }
         }
-        if effects.grounded == Some(Grounded::Refused) {
-            self.park_grounded(baton);
-        } else if effects.touched {
+        match effects.grounded {
+            Some(why @ (Grounded::Refused | Grounded::Unanswered)) => {
+                self.park_grounded(why, baton)
+            }
+            _ if effects.touched => self.wake_bundle(),
+            _ => {}
+        }
+    }
+
+    /// Answers of predicates may be wrong by now: a gang that was refused is tried again. Says
+    /// whether it is.
+    pub(super) fn invalidate_bundle(&mut self) -> bool {
+        let was_refused = self.bundle.as_ref().is_some_and(
+            |bundle| matches!(&bundle.waits, WaitSet::Parked(parked) if parked.refused.is_some()),
+        );
+        if was_refused {
             self.wake_bundle();
         }
+        was_refused
     }
 
     pub(super) fn wake_bundle(&mut self) {
@@ -274,6 +288,12 @@ impl Application {
             let obstacle = attempt.over_quota_of(&total)?;
             Some((obstacle, Parked::short(&total, attempt.view)))
         });
+        // The first of its asks speaks for the gang.
+        let mut slots = bundled.iter().flatten().map(|(slot, _)| *slot);
+        let speaker = slots.find(|slot| !self.book.asks.ask(*slot).spec.placeholder);
+        if let Some(speaker) = speaker {
+            self.note_quota(speaker, over.as_ref().map(|(obstacle, _)| *obstacle), baton);
+        }
         if let Some((obstacle, waits)) = over {
             self.park_bundle(waits, None);
             return Err(Some(match obstacle {
@@ -316,8 +336,23 @@ impl Application {
             Err(refused) => {
                 found.undo(&mut baton.books.nodes);
                 let group = self.book.asks.ask(refused).spec.member_of().cloned();
-                self.refuse_bundle(&bundled, refused, baton);
+                self.refuse_bundle(refused, baton);
                 Err(Some(BundleObstacle::Refused { group: group.unwrap_or_default() }))
+            }
+        }
+    }
+
+    /// The gang is over its quota, or over that of its user and group, or within both.
+    fn note_quota(&mut self, speaker: AskSlot, over: Option<Obstacle>, baton: &mut Baton) {
+        match over {
+            Some(Obstacle::Limits) => self.over_user_quota(speaker, baton),
+            Some(_) => {
+                self.within_user_quota(speaker, baton);
+                self.over_quota(speaker, baton);
+            }
+            None => {
+                self.within_user_quota(speaker, baton);
+                self.within_quota(speaker, baton);
             }
         }
     }
@@ -348,6 +383,13 @@ impl Application {
             group: spec.task_group.clone().unwrap_or_default(),
             size: spec.resources.clone(),
             lacks: shortage.lacks,
+        }
+    }
+
+    pub(super) fn note_bundle_attempt(&mut self, baton: &mut Baton) {
+        let bundled = self.book.undecided().map(|native| native.bundle(&self.book.asks));
+        if let Some(Ok(bundled)) = bundled {
+            self.note_attempt(&bundled, baton);
         }
     }
 
@@ -404,8 +446,8 @@ impl Application {
     }
 
     /// Every node with room refused a member: the gang waits for one to grow, or for some time.
-    fn refuse_bundle(&mut self, bundled: &Bundled, refused: AskSlot, baton: &mut Baton) {
-        self.note_attempt(bundled, baton);
+    fn refuse_bundle(&mut self, refused: AskSlot, baton: &mut Baton) {
+        self.note_bundle_attempt(baton);
         self.tell_refusals(baton, refused);
         let at = self.epoch(baton);
         self.park_bundle_refused(|least| Parked::refused(least, at), baton);

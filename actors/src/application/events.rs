@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::work::allocations::AllocationId;
 use monoceros_rules::work::asks::failures::{OVER_QUOTA, OVER_USER_QUOTA};
 use monoceros_rules::work::asks::{Ask, AskSlot, AskSpec};
 
 use super::{Application, Blocked};
-use crate::events::{Event, EventKind, Message};
+use crate::events::{Event, EventKind, Message, TooSmall};
 use crate::step::Baton;
 
 /// After an event of an ask that predicates refused, how long no further one is made of that ask,
@@ -114,6 +115,26 @@ impl Application {
             };
             baton.happens(|at| self.event(row, at));
         }
+    }
+
+    /// Makes the event that a member is larger than a placeholder of its group.
+    pub(super) fn tell_too_small(&self, ask: AskSlot, place: AllocationId, baton: &mut Baton) {
+        let Some(entry) = baton.books.allocations.get(place).filter(|_| baton.tracking.is_on())
+        else {
+            return;
+        };
+        let member = self.book.asks.ask(ask);
+        let message = Message::TooSmall(Box::new(TooSmall {
+            application: Arc::clone(&self.book.id),
+            group: entry.spec.place_in().cloned().unwrap_or_default(),
+            member: Arc::clone(&member.key),
+            placeholder: entry.resources().clone(),
+        }));
+        let (key, wanted) = (Arc::clone(entry.key()), member.resources.clone());
+        baton.happens(|at| {
+            let event = Event::of(EventKind::PlaceholderTooSmall, &key, at);
+            event.referring(&self.book.id).amount(&wanted).with_message(message)
+        });
     }
 
     /// Notes the reasons of predicates that refused an ask on every node, and makes an event of

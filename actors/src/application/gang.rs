@@ -70,11 +70,14 @@ impl Application {
         while let Some(gang) = &self.book.gang {
             let found = pairs::next(&self.book.asks, gang, &mut self.pairs.search, &baton.books);
             match found {
-                NextPair::TooSmall(placeholder) if self.book.has_declared_members() => {
+                NextPair::TooSmall(Pair { placeholder, .. })
+                    if self.book.has_declared_members() =>
+                {
                     self.spurn_holds(placeholder, &mut baton);
                 }
-                NextPair::TooSmall(placeholder) => {
+                NextPair::TooSmall(Pair { ask, placeholder }) => {
                     let why = "placeholder is smaller than the member that would take its place";
+                    self.tell_too_small(ask, placeholder, &mut baton);
                     self.end_placeholder(placeholder, why, &mut baton);
                 }
                 NextPair::InPlace(Pair { ask, placeholder }) => {
@@ -541,7 +544,8 @@ impl Application {
         effects.happens(baton, |at| {
             self.event(event, at).referring(&old.uuid).amount(old.resources())
         });
-        if !is_node_gone {
+        // A node on which one takes the place of the other does not change.
+        if !is_node_gone && !in_place {
             effects.happens(baton, |at| {
                 let id = baton.books.nodes.id(old.node);
                 let gone = Event::of(EventKind::NodeAllocationRemoved, id, at);

@@ -17,6 +17,7 @@
 
 use std::sync::Arc;
 
+use monoceros_rules::decide::reservations::End;
 use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::values::resources::Resources;
@@ -265,6 +266,11 @@ impl Application {
                 self.unpair(real, None, baton, effects);
             }
             self.end_hold(id, EventKind::AllocationCancelled, None, baton, effects);
+        }
+        // None of its asks goes alone from now on.
+        for slot in self.book.asks.slots() {
+            self.give_up_asked(slot, baton, effects);
+            self.end_reservation(slot, End::Undecided, baton);
         }
         self.ask_internally(baton, effects);
     }

@@ -86,6 +86,8 @@ pub(super) enum Grounded {
     Anew,
     /// Predicates keep it from its places: it waits for a node to grow, or for some time.
     Refused,
+    /// There are no answers that count: as if it had been refused.
+    Unanswered,
 }
 
 impl Application {
@@ -267,7 +269,7 @@ impl Application {
                 tracing::error!(application = %self.book.id, question = number, ?verdict,
                     "no answer that makes sense, taken as a refusal for now");
                 baton.tally.predicate_unanswered();
-                self.ground_bundle(Grounded::Refused, None, baton, effects);
+                self.ground_bundle(Grounded::Unanswered, None, baton, effects);
             }
         }
     }
@@ -311,7 +313,7 @@ impl Application {
             baton.alarms.push((VOID_MAX, alarm));
         }
         if has_enough {
-            self.ground_bundle(Grounded::Refused, None, baton, effects);
+            self.ground_bundle(Grounded::Unanswered, None, baton, effects);
         }
     }
 
@@ -323,7 +325,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         if self.air().is_some_and(|air| air.void_since_ns == Some(since_ns)) {
-            self.ground_bundle(Grounded::Refused, None, baton, effects);
+            self.ground_bundle(Grounded::Unanswered, None, baton, effects);
         }
     }
 
@@ -462,7 +464,10 @@ impl Application {
     }
 
     /// A bundle was taken back because predicates keep it from its places: it waits.
-    pub(super) fn park_grounded(&mut self, baton: &mut Baton) {
+    pub(super) fn park_grounded(&mut self, why: Grounded, baton: &mut Baton) {
+        if why == Grounded::Refused {
+            self.note_bundle_attempt(baton);
+        }
         let growth = baton.books.nodes.growth();
         let at = Epoch { loosening: Loosening::NONE, growth };
         self.park_bundle_refused(|least| Parked::refused(least, at), baton);

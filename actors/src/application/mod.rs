@@ -225,6 +225,9 @@ impl Application {
             baton.tally.state_change(change);
             let counts = baton.directory.counts(self.leaf_facts.slot);
             counts.moved(Some(change.from), Some(change.to));
+            if let Some(entry) = baton.directory.applications.find_mut(self.slot) {
+                entry.state = change.to;
+            }
             baton.notices.push(Notice::ApplicationUpdated {
                 id: Arc::clone(&self.book.id),
                 state: change.to,

@@ -325,6 +325,7 @@ impl Application {
         if is_placeholder {
             self.placeholder_settled(placement.allocation, &mut baton);
         }
+        self.note_real(placement.spec.member_of());
         let running = self.tell_changes(&mut baton);
         let starting = self.moved_on(standing, &baton.books.nodes);
         Self::tell_allocated(&mut baton, allocated);

@@ -124,6 +124,7 @@ impl Application {
             return self.give_way(id, Takes { placeholder, in_place, hold }, baton);
         }
         let (resources, placeholder) = (entry.resources().clone(), entry.spec.placeholder);
+        let member_of = entry.spec.member_of().cloned();
         let slot = self.book.asks.slot_of(entry.key());
         let slot = slot.expect("an ask stays while a placement of it waits");
         let uuid = self.book.next_uuid(slot);
@@ -137,6 +138,7 @@ impl Application {
             // A member may take its place now.
             effects.touched = true;
         }
+        self.note_real(member_of.as_ref());
         effects.delta.running += self.tell_changes(baton);
         baton.notices.append(&mut effects.discharged);
         Self::tell_allocated(baton, allocated);
@@ -339,6 +341,7 @@ impl Application {
         baton: &mut Baton,
         effects: &mut VisitEffects,
     ) {
+        self.cancel_claim(slot, baton);
         for id in self.book.asks.ask(slot).unsettled.clone() {
             if baton.books.allocations.get(id).is_some_and(|entry| entry.takes().is_some()) {
                 self.unpair(id, None, baton, effects);
@@ -371,6 +374,7 @@ impl Application {
         let is_meant = |key: &str| invalidation.all || keys.iter().any(|meant| meant == key);
         effects.touched |= self.book.asks.wake_refused(|ask| is_meant(&ask.key));
         effects.touched |= self.invalidate_pairs();
+        effects.touched |= self.invalidate_bundle();
         if self.book.asks.any_refused() {
             baton.directory.refused.insert(self.slot);
         }

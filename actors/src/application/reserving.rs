@@ -100,7 +100,7 @@ impl Application {
         ask.refuse_at_reserved();
         ask.refusals_mut().reasons = placement.refusals;
         if let Some(class) = self.book.asks.class_of(slot) {
-            self.book.asks.pass_over_reserved(class);
+            self.book.asks.try_beside_reserved(class);
         }
         self.go_on_undecided(baton);
     }

@@ -16,6 +16,7 @@ use monoceros_rules::values::instant;
 use monoceros_rules::values::resources::{Limits, Resources};
 use monoceros_rules::values::text::beginning;
 use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::asks::TaskGroup;
 use monoceros_rules::work::rejection::Rejection;
 use monoceros_rules::work::resource_seconds::Account;
 
@@ -36,6 +37,8 @@ pub(crate) enum EventKind {
     WithinUserQuota,
     /// Predicates refused a request on every node with room.
     RefusedByPredicates,
+    /// A placeholder is too small for a member of its group.
+    PlaceholderTooSmall,
     /// An application came to its partition, perhaps to be rejected there.
     AppNew,
     /// An application entered this state, or was rejected.
@@ -141,7 +144,8 @@ impl EventKind {
             | Self::WithinQuota
             | Self::OverUserQuota
             | Self::WithinUserQuota
-            | Self::RefusedByPredicates => (Type::Request, None, Detail::DetailsNone),
+            | Self::RefusedByPredicates
+            | Self::PlaceholderTooSmall => (Type::Request, None, Detail::DetailsNone),
             Self::AppNew => (Type::App, Add, Detail::AppNew),
             Self::AppState(state) => (Type::App, Set, entered(state)),
             Self::AskAdded => (Type::App, Add, Detail::AppRequest),
@@ -235,6 +239,20 @@ pub(crate) enum Message {
     WithinUserQuota,
     /// The reasons of predicates that refused the ask, each with the number of nodes.
     Refused(BTreeMap<String, u32>),
+    /// A placeholder is too small for a member.
+    TooSmall(Box<TooSmall>),
+}
+
+/// A member and a placeholder of its group that it is larger than; the event is about the
+/// placeholder, with the amount of the member.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TooSmall {
+    pub(crate) application: Arc<str>,
+    pub(crate) group: TaskGroup,
+    /// The member's key.
+    pub(crate) member: Arc<str>,
+    /// What the placeholder has.
+    pub(crate) placeholder: Resources,
 }
 
 /// What there is to say of an application that is over, beside what it used.
@@ -379,6 +397,11 @@ impl Event {
                 }
                 text
             }
+            Message::TooSmall(it) => format!(
+                "placeholder `{}` of task group `{}` of application `{}` has {} and is too small for \
+                 request `{}` of {}",
+                self.object, it.group, it.application, it.placeholder, it.member, self.resources
+            ),
         }
     }
 }

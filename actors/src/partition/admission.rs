@@ -147,11 +147,14 @@ fn enter_directory(new: NewApplication, leaf: QueueSlot, baton: &mut Baton) -> A
     let id = Arc::clone(&new.id);
     let metrics = Arc::clone(baton.tally.shared());
     let run_limit_ms = new.run_limit_ms;
+    let has_declared_members = new.task_groups.is_some();
     let book = Book::new(new, Arc::clone(&facts.config.path), baton.now_ns);
     let address =
         Arc::new(Application::new(slot, book, run_limit_ms, leaf_address, facts, metrics).start());
     directory.application_by_id.insert(Arc::clone(&id), slot);
-    directory.applications.insert_at(slot, ApplicationEntry { slot, id, leaf, address });
+    let state = ApplicationState::New;
+    let entry = ApplicationEntry { slot, id, leaf, address, state, has_declared_members };
+    directory.applications.insert_at(slot, entry);
     slot
 }
 

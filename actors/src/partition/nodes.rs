@@ -107,9 +107,10 @@ impl Partition {
                 let why = format!("allocation `{}` is named twice", existing.uuid);
                 return Err(Rejection::NodeInvalid { id, why });
             }
-            if !baton.directory.application_by_id.contains_key(application) {
+            let Some(slot) = baton.directory.application_by_id.get(application) else {
                 return Err(Rejection::ApplicationUnknown(Arc::clone(application)));
-            }
+            };
+            baton.directory.applications[*slot].may_take(&existing.spec)?;
             if !baton.books.can_promise(&promised, &existing.spec.resources, 1) {
                 return Err(Rejection::Overflow(Arc::clone(&existing.spec.key)));
             }

@@ -17,6 +17,8 @@ use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::values::slots::{Slot, Slots};
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::application_state::ApplicationState;
+use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::rejection::Rejection;
 use monoceros_rules::work::resource_seconds::INSTANCE_TYPE;
 
 use super::RowSlot;
@@ -121,6 +123,26 @@ pub(crate) struct ApplicationEntry {
     pub(crate) id: Arc<str>,
     pub(crate) leaf: QueueSlot,
     pub(crate) address: Arc<Addr<Application>>,
+    /// The state it is in.
+    pub(crate) state: ApplicationState,
+    /// It declared its members, and takes no placeholders.
+    pub(crate) has_declared_members: bool,
+}
+
+impl ApplicationEntry {
+    /// Whether it may take an ask or a reported allocation of this kind, as far as its state and its
+    /// declaration are concerned.
+    pub(crate) fn may_take(&self, spec: &AskSpec) -> Result<(), Rejection> {
+        if self.state == ApplicationState::Failing || self.state.is_terminated() {
+            let (id, state) = (Arc::clone(&self.id), self.state.text().into());
+            return Err(Rejection::ApplicationState { id, state });
+        }
+        if spec.placeholder && self.has_declared_members {
+            let (key, id) = (Arc::clone(&spec.key), Arc::clone(&self.id));
+            return Err(Rejection::GangPlaceholder { key, id });
+        }
+        Ok(())
+    }
 }
 
 impl Directory {

@@ -97,7 +97,7 @@ pub enum NextPair {
     /// Nothing: no member waits that a placeholder is there for, or nodes refuse.
     Nothing,
     /// A placeholder that is too small for a member of its group has to go.
-    TooSmall(AllocationId),
+    TooSmall(Pair),
     /// The node of the placeholder is asked whether the member may run there in its place.
     InPlace(Pair),
     /// A node is to be found for the member elsewhere, in place of the placeholder.
@@ -149,7 +149,7 @@ fn first_usable<'a>(
 ) -> Option<NextPair> {
     for (placeholder, entry) in places {
         if is_too_small(entry, asks, ask) {
-            return Some(NextPair::TooSmall(placeholder));
+            return Some(NextPair::TooSmall(Pair { ask, placeholder }));
         }
         if !search.is_refused(key, entry.node) && may_use(asks, ask, entry.node, books) {
             return Some(NextPair::InPlace(Pair { ask, placeholder }));

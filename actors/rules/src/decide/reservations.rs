@@ -159,6 +159,8 @@ pub enum End {
     TimedOut,
     /// An ask requires the node.
     Displaced,
+    /// The ask is a member of a gang that is decided as a whole again.
+    Undecided,
 }
 
 impl Reservation {
@@ -320,6 +322,7 @@ impl fmt::Display for End {
             Self::NodeTooSmall => "the node has become too small",
             Self::TimedOut => "quotas left too little for too long",
             Self::Displaced => "another ask requires the node",
+            Self::Undecided => "its gang is decided anew",
         })
     }
 }

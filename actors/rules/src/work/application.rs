@@ -417,7 +417,8 @@ impl Application {
 
     /// Asks or allocations left in this step: completes or fails where nothing is left, and goes on
     /// where the last placeholder of a gang that gave up is gone. What waits for a predicate or for
-    /// a placeholder to go counts as asked for.
+    /// a placeholder to go counts as asked for. An undecided gang waits for its members, also where
+    /// none of them has a size or an ask.
     pub fn judge(&mut self, left: Left, now_ns: i64, changes: &mut Vec<StateChange>) {
         let has_placeholders = self.gang.is_some() && !self.placeholders.is_zero();
         let last_placeholder = left.placeholders && !has_placeholders;
@@ -427,6 +428,7 @@ impl Application {
             }
             return;
         }
+        let is_undecided = self.undecided().is_some();
         let asks = !self.unsettled.is_empty() || !self.asks.pending().is_zero();
         let has_real = !self.allocated.same_amount(&self.placeholders);
         if asks || has_real {
@@ -437,7 +439,7 @@ impl Application {
                 self.fire(ApplicationEvent::Fail, now_ns, changes);
             }
             ApplicationState::Accepted | ApplicationState::Running
-                if left.real || !has_placeholders =>
+                if (left.real || !has_placeholders) && !is_undecided =>
             {
                 self.fire(ApplicationEvent::Complete, now_ns, changes);
             }

@@ -202,7 +202,9 @@ impl Ask {
 
     /// Whether predicates have said nothing of it that still counts.
     pub fn is_fresh(&self) -> bool {
-        self.refusals().is_none_or(|refusals| refusals.trying.is_none() && !refusals.rests)
+        self.refusals().is_none_or(|refusals| {
+            refusals.trying.is_none() && !refusals.rests && !refusals.refused_at_reserved
+        })
     }
 
     /// What predicates said of it does not count any more.

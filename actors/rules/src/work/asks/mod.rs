@@ -111,6 +111,11 @@ impl Asks {
         &mut self.table[slot]
     }
 
+    /// The place of each ask, in order.
+    pub fn slots(&self) -> Vec<AskSlot> {
+        self.table.iter().map(|(slot, _)| slot).collect()
+    }
+
     /// Every ask, in order of its place.
     pub fn iter(&self) -> impl Iterator<Item = &Ask> {
         self.table.values()
@@ -197,7 +202,8 @@ impl Asks {
                 ask.refresh();
             }
         }
-        self.wake(|_, first| first.is_resting() && is_meant(first))
+        let was_refused = |ask: &Ask| ask.is_resting() || ask.is_refused_at_reserved();
+        self.wake(|_, first| was_refused(first) && is_meant(first))
     }
 
     /// Whether predicates have refused any ask, on some nodes or on all.

@@ -108,6 +108,13 @@ impl Asks {
         self.reserved.set_bound(&key, waits);
     }
 
+    /// The reserved node of a class has refused it: other nodes are searched now, whatever was found
+    /// there before, so that the ask comes to rest as any that was refused if there is none.
+    pub fn try_beside_reserved(&mut self, class: ClassId) {
+        let key = self.class(class).key;
+        self.reserved.set_bound(&key, ReservedWaits { own: false, elsewhere: WaitSet::Due });
+    }
+
     /// Has the reserved node of an ask looked at again. Says whether anything of it is outstanding.
     pub fn wake_at_reserved(&mut self, slot: AskSlot) -> bool {
         let Some(class) =
