@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use monoceros_rules::audit::BundleFact;
 use monoceros_rules::decide::bundle::{self, BundleWaits, Found, Group, Members, Shortage};
-use monoceros_rules::decide::explain::GangWhy;
+use monoceros_rules::decide::explain::{Cause, GangWhy};
 use monoceros_rules::decide::parking::{Obstacle, retry_after};
 use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest, NodeSlot};
 use monoceros_rules::order::ledger::LedgerDelta;
@@ -118,6 +118,17 @@ impl Bundle {
             | BundleObstacle::Limits(_)
             | BundleObstacle::Refused { .. } => None,
         }
+    }
+
+    /// The quota that it was over when it was looked at last, and since when, ns since the epoch.
+    pub(super) fn over_since(&self) -> Option<(Cause, i64)> {
+        let (obstacle, since_ns) = self.obstacle.as_ref()?;
+        let cause = match obstacle {
+            BundleObstacle::Quota(_) => Cause::QueueQuota,
+            BundleObstacle::Limits(_) => Cause::UserQuota,
+            _ => return None,
+        };
+        Some((cause, *since_ns))
     }
 
     /// Whether it was looked for, and waits for any node to grow that can take a member, which none

@@ -74,11 +74,10 @@ impl Application {
         let delay = self.leaf_facts.config.settings.backoff_delay.max(BACKOFF_LEAST);
         let delay_ns = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
         let classes: Option<Vec<PendingClass<'_>>> = match which {
-            Explained::Ask(key) => {
-                gang.clear();
-                asks.slot_of(key)
-                    .map(|slot| asks.pending_class_of(slot, keys).into_iter().collect())
-            }
+            // What keeps the gang from its places keeps each of its members waiting.
+            Explained::Ask(key) => asks
+                .slot_of(key)
+                .map(|slot| asks.pending_class_of(slot, keys).into_iter().collect()),
             Explained::Classes { offset, most } if gang.is_empty() => {
                 Some(asks.pending_classes(*offset, keys).take(*most).collect())
             }
@@ -174,6 +173,7 @@ impl Application {
                 Why::Gang(gang) => Some((gang.cause(), since_ns?)),
                 _ => None,
             });
+            let noted = noted.or_else(|| bundle.over_since());
             ExplainedClass {
                 position: 0,
                 keys: Vec::new(),

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use crate::histories::{
-    LEAVES, USUAL, holds_true, item, key, kind_of, node, order, reload, run, survives, tree,
-    with_end,
+    LEAVES, USUAL, holds_true, item, key, kind_of, node, order, patience, reload, run, survives,
+    tree, with_end,
 };
 use crate::script::{Amounts, Item, NodeWords, QueueWords, Script, Show, Step, Which, Wish};
 use crate::world::How;
@@ -282,11 +282,17 @@ pub(crate) fn history(kind: Kind) -> impl Strategy<Value = Script> {
     let first = (1..=APPS).map(|number| (kind.gang)(Just(format!("a{number}")).boxed()));
     let first: Vec<_> = first.collect();
     let steps = prop::collection::vec(steps(kind), 0..60);
-    (order(), queues(), refusals(), first_nodes(), (first, steps)).prop_map(
-        |(order, queues, refusals, there, (first, steps))| {
+    (order(), patience(), queues(), refusals(), first_nodes(), (first, steps)).prop_map(
+        |(order, patience, queues, refusals, there, (first, steps))| {
             let queues = queues.into_iter().map(Step::Queue);
             let there = there.into_iter().chain(first.into_iter().flatten()).map(send);
-            let head = [order].into_iter().chain(queues).chain(refusals).chain(there).collect();
+            let head = [order]
+                .into_iter()
+                .chain(patience)
+                .chain(queues)
+                .chain(refusals)
+                .chain(there)
+                .collect();
             with_end(head, calms_down(steps.into_iter().flatten().collect()))
         },
     )

@@ -59,8 +59,10 @@ pub const RESERVATION_DELAY: Duration = Duration::from_secs(2);
 /// After how long a reservation ends whose ask does not fit its quotas.
 pub const RESERVATION_WAIT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// Those that have waited too long are looked at no more often than this.
-const LOOK_AGAIN_NS: i64 = 1_000_000_000;
+/// Those that have waited too long are looked at as often as this, unless their time is shorter,
+const LOOK_AGAIN_NS: i64 = 60_000_000_000;
+/// and no more often than this.
+const LOOK_AGAIN_LEAST_NS: i64 = 1_000_000_000;
 
 /// Who has reserved a node: an ask of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -272,19 +274,25 @@ impl Reservations {
     }
 
     /// That deadline is over. Returns the reservations that have waited, each with its key, and at
-    /// which time to look again, unless there is none any more. One that has waited is looked at
-    /// each time as much time is over again.
+    /// which time to look again, unless there is none any more. One that has waited and still fits its
+    /// quotas is looked at every minute, or as often as its time is over.
     pub fn waited(
         &mut self,
         now_ns: i64,
         timeout: Duration,
     ) -> (Vec<(ApplicationSlot, Arc<str>)>, Option<i64>) {
-        let timeout_ns = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX).max(LOOK_AGAIN_NS);
+        let timeout_ns = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
+        let timeout_ns = timeout_ns.max(LOOK_AGAIN_LEAST_NS);
+        let again_ns = timeout_ns.min(LOOK_AGAIN_NS);
         let waited = self.iter().filter(|(_, it)| it.has_waited(now_ns, timeout));
         let waited = waited.map(|(who, it)| (who.application, Arc::clone(&it.spec.key))).collect();
         let next = self.iter().map(|(_, it)| {
-            let times = now_ns.saturating_sub(it.since_ns).max(0) / timeout_ns + 1;
-            it.since_ns.saturating_add(timeout_ns.saturating_mul(times)).saturating_add(1)
+            let over_ns = it.since_ns.saturating_add(timeout_ns).saturating_add(1);
+            if now_ns < over_ns {
+                return over_ns;
+            }
+            let times = now_ns.saturating_sub(over_ns) / again_ns + 1;
+            over_ns.saturating_add(again_ns.saturating_mul(times))
         });
         let next = next.min();
         self.is_watched = next.is_some();
