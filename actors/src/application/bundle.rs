@@ -68,14 +68,14 @@ pub(super) enum BundleObstacle {
     Limits(Resources),
     /// Members of this size find too few places.
     Places { group: TaskGroup, size: Resources, lacks: u64 },
-    /// Every node with room refused a member of this group.
-    Refused { group: TaskGroup },
+    /// Every node with room refused this member of this group.
+    Refused { group: TaskGroup, ask: AskSlot },
 }
 
 impl Bundle {
     /// Notes what keeps it from its places. Where it was the same kind of thing before, the earlier
     /// time counts.
-    fn note(&mut self, obstacle: BundleObstacle, now_ns: i64) {
+    pub(super) fn note(&mut self, obstacle: BundleObstacle, now_ns: i64) {
         let kind = std::mem::discriminant(&obstacle);
         let before = self.obstacle.as_ref();
         let before = before.filter(|(before, _)| std::mem::discriminant(before) == kind);
@@ -94,7 +94,7 @@ impl Bundle {
         if parked.refused.is_some() && self.retry_ns.is_some() && self.rests(nodes) {
             let retry_ns = self.retry_ns;
             return Some(match obstacle {
-                Some(BundleObstacle::Refused { group }) => {
+                Some(BundleObstacle::Refused { group, .. }) => {
                     (GangWhy::Refused { group: Arc::clone(group), retry_ns }, since_ns)
                 }
                 // The answers came later, one by one.
@@ -117,6 +117,19 @@ impl Bundle {
             BundleObstacle::Quota(_)
             | BundleObstacle::Limits(_)
             | BundleObstacle::Refused { .. } => None,
+        }
+    }
+
+    /// What keeps it from its places is no longer what it was.
+    pub(super) fn forget_obstacle(&mut self) {
+        self.obstacle = None;
+    }
+
+    /// The member that every node with room refused when it was looked at last.
+    pub(super) fn refused(&self) -> Option<AskSlot> {
+        match self.obstacle.as_ref()?.0 {
+            BundleObstacle::Refused { ask, .. } => Some(ask),
+            _ => None,
         }
     }
 
@@ -346,9 +359,8 @@ impl Application {
             Ok(()) => Ok((bundled, found)),
             Err(refused) => {
                 found.undo(&mut baton.books.nodes);
-                let group = self.book.asks.ask(refused).spec.member_of().cloned();
                 self.refuse_bundle(refused, baton);
-                Err(Some(BundleObstacle::Refused { group: group.unwrap_or_default() }))
+                Err(Some(self.refused_member(refused)))
             }
         }
     }
@@ -454,6 +466,11 @@ impl Application {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn refused_member(&self, ask: AskSlot) -> BundleObstacle {
+        let group = self.book.asks.ask(ask).spec.member_of().cloned().unwrap_or_default();
+        BundleObstacle::Refused { group, ask }
     }
 
     /// Every node with room refused a member: the gang waits for one to grow, or for some time.

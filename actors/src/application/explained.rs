@@ -208,7 +208,13 @@ impl Application {
             });
             obstacles.push(Why::Gang(why));
         }
-        entries.push(entry(None, total, members, obstacles, NodeLacks::default()));
+        let refused = obstacles.iter().any(|why| matches!(why, Why::Gang(GangWhy::Refused { .. })));
+        let refused =
+            bundle.refused().filter(|_| refused).and_then(|slot| self.book.asks.find(slot));
+        let lacks = refused.map(|ask| nodes.lacks(&explain::request(ask))).unwrap_or_default();
+        let mut whole = entry(None, total, members, obstacles, lacks);
+        whole.texts = refused.map(explain::texts).unwrap_or_default();
+        entries.push(whole);
         entries.extend(short);
         entries
     }

@@ -344,6 +344,10 @@ impl Application {
         let Some(node) = baton.books.nodes.first(&request) else {
             let ask = member.ask;
             self.tell_refusals(baton, ask);
+            let obstacle = self.refused_member(ask);
+            if let Some(bundle) = &mut self.bundle {
+                bundle.note(obstacle, baton.now_ns);
+            }
             return self.ground_bundle(Grounded::Refused, None, baton, effects);
         };
         entry.node = node;
@@ -467,6 +471,8 @@ impl Application {
     pub(super) fn park_grounded(&mut self, why: Grounded, baton: &mut Baton) {
         if why == Grounded::Refused {
             self.note_bundle_attempt(baton);
+        } else if let Some(bundle) = &mut self.bundle {
+            bundle.forget_obstacle();
         }
         let growth = baton.books.nodes.growth();
         let at = Epoch { loosening: Loosening::NONE, growth };

@@ -708,7 +708,7 @@ fn a_gang_that_is_over_a_quota_says_so_of_all_of_it() {
         app a1 in root.a needs w x3 vcore=2000
         ",
         &expect![[r#"
-            the gang x3: queueQuota root.a since 0s
+            the gang x3: queueQuota root.a since 1000s
               root.a leaves too little of cores (1 of 6 used); 1 core more would let the gang run
               - queueQuota root.a: vcore=1000; vcore=5000 of vcore=6000
               cure: raise the maximum of root.a by 1 core, or free as much there
@@ -745,9 +745,9 @@ fn a_gang_with_a_member_that_predicates_refuse() {
         How::Later(4),
         text,
         &expect![[r#"
-            the gang x3: predicates  since 0s
-              all nodes with room were refused by predicates for a member; it is tried again at 1970-01-01T00:16:41.0Z
-              - predicates : -; - of -
+            the gang x3: predicates d since 1000s
+              all nodes with room were refused by predicates for a member of d; it is tried again at 1970-01-01T00:16:41.0Z
+              - predicates d: -; - of -
               cure: wait until 1970-01-01T00:16:41.0Z
               + time  - 0 1001000
             d1 x1: gang  since 0s
