@@ -20,6 +20,7 @@
 mod asks;
 mod backoff;
 mod bundle;
+mod decided;
 mod events;
 mod explained;
 mod gang;
@@ -35,6 +36,7 @@ mod reserving;
 mod run_limit;
 mod starting;
 mod surveyed;
+mod undecided;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -128,7 +130,7 @@ pub(crate) struct Application {
     /// The search for members that take the places of placeholders.
     pairs: gang::Pairs,
     /// The search for places of a declared gang, all at once.
-    bundle: Option<Box<bundle::Bundle>>,
+    bundle: Option<Box<undecided::Bundle>>,
     /// How long it may run.
     run_limit: run_limit::RunLimit,
     /// Too many of its asks found no node.

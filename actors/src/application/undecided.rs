@@ -1,0 +1,244 @@
+//! A declared gang that has no places yet: what it asks for itself, and what it waits for.
+//!
+//! # Invariants
+//! * Between two visits an undecided gang asks for each member that its RM has not asked for.
+//! * A bundle that was looked for in vain is not looked for again before something has changed that
+//!   may help it.
+
+use std::sync::Arc;
+
+use monoceros_rules::audit::BundleFact;
+use monoceros_rules::decide::bundle::BundleWaits;
+use monoceros_rules::decide::explain::{Cause, GangWhy};
+use monoceros_rules::nodes::{NodeIndex, NodeLacks};
+use monoceros_rules::order::waits::{Phase, WaitSet};
+use monoceros_rules::values::resources::Resources;
+use monoceros_rules::work::asks::{AskSlot, TaskGroup};
+use monoceros_rules::work::native::{MissingAsks, Stage};
+
+use super::Application;
+use super::in_the_air::{Air, Grounded};
+use super::ops::VisitEffects;
+use crate::step::Baton;
+
+/// The search for places of a declared gang.
+#[derive(Default)]
+pub(super) struct Bundle {
+    /// When an offer is to come here.
+    pub(super) waits: WaitSet,
+    /// What it waits for, if it found too few places.
+    pub(super) places: Option<BundleWaits>,
+    /// What kept it from its places when it was looked at last, and since when that has been so, ns
+    /// since the epoch.
+    pub(super) obstacle: Option<(BundleObstacle, i64)>,
+    /// When it is tried again after a refusal though nothing changed, ns since the epoch.
+    pub(super) retry_ns: Option<i64>,
+    /// How often a member was refused in a row when nothing but time had passed.
+    pub(super) in_a_row: u32,
+    /// Numbers the refusals, so that an earlier deadline is known to be stale.
+    pub(super) retry: u32,
+    pub(super) by_time: bool,
+    /// Its members have places and wait for the RM's predicates.
+    pub(super) air: Option<Box<Air>>,
+}
+
+/// What keeps a gang from its places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum BundleObstacle {
+    /// A group whose members have no size lacks asks.
+    Asks(MissingAsks),
+    /// What its queues leave does not hold all of it.
+    Quota(Resources),
+    /// What its user and group leave does not hold all of it.
+    Limits(Resources),
+    /// Members of this size find too few places.
+    Places { group: TaskGroup, size: Resources, lacks: u64 },
+    /// Every node with room refused this member of this group.
+    Refused { group: TaskGroup, ask: AskSlot },
+}
+
+impl Bundle {
+    /// Notes what keeps it from its places. Where it was the same kind of thing before, the earlier
+    /// time counts.
+    pub(super) fn note(&mut self, obstacle: BundleObstacle, now_ns: i64) {
+        let kind = std::mem::discriminant(&obstacle);
+        let before = self.obstacle.as_ref();
+        let before = before.filter(|(before, _)| std::mem::discriminant(before) == kind);
+        let since_ns = before.map_or(now_ns, |(_, since_ns)| *since_ns);
+        self.obstacle = Some((obstacle, since_ns));
+    }
+
+    /// What keeps it from its places beside quotas and limits, as far as that is known to be so
+    /// still, and since when, ns since the epoch. The counts of nodes are left out.
+    pub(super) fn why(&self, nodes: &NodeIndex) -> Option<(GangWhy, Option<i64>)> {
+        let WaitSet::Parked(parked) = &self.waits else { return None };
+        let (obstacle, since_ns) = match &self.obstacle {
+            Some((obstacle, since_ns)) => (Some(obstacle), Some(*since_ns)),
+            None => (None, None),
+        };
+        if parked.refused.is_some() && self.retry_ns.is_some() && self.rests(nodes) {
+            let retry_ns = self.retry_ns;
+            return Some(match obstacle {
+                Some(BundleObstacle::Refused { group, .. }) => {
+                    (GangWhy::Refused { group: Arc::clone(group), retry_ns }, since_ns)
+                }
+                // The answers came later, one by one.
+                _ => (GangWhy::Refused { group: TaskGroup::default(), retry_ns }, None),
+            });
+        }
+        match obstacle? {
+            BundleObstacle::Asks(MissingAsks { group, missing }) => {
+                let (group, missing) = (Arc::clone(group), *missing);
+                Some((GangWhy::Asks { group, missing }, since_ns))
+            }
+            BundleObstacle::Places { group, size, lacks } => {
+                let mut places = self.places.clone()?;
+                let (group, size, lacks) = (Arc::clone(group), size.clone(), *lacks);
+                let nodes_lack = NodeLacks::default();
+                let why = GangWhy::Places { group, size, lacks, nodes: nodes_lack };
+                (!places.is_due(nodes)).then_some((why, since_ns))
+            }
+            // The sums say by themselves whether quota is short; what was refused may pass now.
+            BundleObstacle::Quota(_)
+            | BundleObstacle::Limits(_)
+            | BundleObstacle::Refused { .. } => None,
+        }
+    }
+
+    /// What keeps it from its places is no longer what it was.
+    pub(super) fn forget_obstacle(&mut self) {
+        self.obstacle = None;
+    }
+
+    /// The member that every node with room refused when it was looked at last.
+    pub(super) fn refused(&self) -> Option<AskSlot> {
+        match self.obstacle.as_ref()?.0 {
+            BundleObstacle::Refused { ask, .. } => Some(ask),
+            _ => None,
+        }
+    }
+
+    /// The quota that it was over when it was looked at last, and since when, ns since the epoch.
+    pub(super) fn over_since(&self) -> Option<(Cause, i64)> {
+        let (obstacle, since_ns) = self.obstacle.as_ref()?;
+        let cause = match obstacle {
+            BundleObstacle::Quota(_) => Cause::QueueQuota,
+            BundleObstacle::Limits(_) => Cause::UserQuota,
+            _ => return None,
+        };
+        Some((cause, *since_ns))
+    }
+
+    /// Whether it was looked for, and waits for any node to grow that can take a member, which none
+    /// has.
+    fn rests(&self, nodes: &NodeIndex) -> bool {
+        let WaitSet::Parked(parked) = &self.waits else { return false };
+        if let Some(least) = &parked.refused {
+            return !nodes.may_hold_grown_since(parked.refused_at, least);
+        }
+        let several = self.places.as_ref().filter(|places| !places.is_of_one_size());
+        several.is_some_and(|places| !places.clone().is_due(nodes))
+    }
+}
+
+impl Application {
+    /// The application has joined its queue: it asks for each member that it declared with a size.
+    pub(super) fn declare(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        self.bundle = Some(Box::default());
+        self.ask_internally(baton, effects);
+        if !self.book.asks.pending().is_empty() {
+            self.book.ask_added(baton.now_ns, &mut self.changes);
+        }
+    }
+
+    /// Asks for every member that has no ask: the gang is undecided from now on.
+    pub(super) fn ask_internally(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        let book = &mut self.book;
+        let Some(gang) = &mut book.gang else { return };
+        let Some(native) = &mut gang.native else { return };
+        native.stage = Stage::Undecided;
+        for group in native.groups_mut() {
+            let spec = group.spec.clone();
+            let sequence = baton.books.arrival();
+            let ask = spec.map(|spec| book.asks.put_internal(spec, baton.now_ns, sequence));
+            group.ask = ask;
+        }
+        let pending = gang.complete(&mut book.asks);
+        effects.pends(&pending);
+        if !pending.is_empty() {
+            self.join_lane(baton);
+        }
+    }
+
+    /// The asks of an undecided gang may have changed: it asks for as many members as are missing,
+    /// and is to be looked at.
+    pub(super) fn complete_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        let is_undecided =
+            self.book.undecided().is_some_and(|native| native.stage == Stage::Undecided);
+        if !is_undecided {
+            return;
+        }
+        if let Some(gang) = &mut self.book.gang {
+            let change = gang.complete(&mut self.book.asks);
+            if !change.is_empty() {
+                effects.pends(&change);
+            }
+        }
+        match effects.grounded {
+            Some(why @ (Grounded::Refused | Grounded::Unanswered)) => {
+                self.park_grounded(why, baton)
+            }
+            _ if effects.touched => self.wake_bundle(),
+            _ => {}
+        }
+    }
+
+    /// Answers of predicates may be wrong by now: a gang that was refused is tried again. Says
+    /// whether it is.
+    pub(super) fn invalidate_bundle(&mut self) -> bool {
+        let was_refused = self.bundle.as_ref().is_some_and(
+            |bundle| matches!(&bundle.waits, WaitSet::Parked(parked) if parked.refused.is_some()),
+        );
+        if was_refused {
+            self.wake_bundle();
+        }
+        was_refused
+    }
+
+    pub(super) fn wake_bundle(&mut self) {
+        if let Some(bundle) = &mut self.bundle {
+            (bundle.waits, bundle.places, bundle.by_time) = (WaitSet::Due, None, false);
+        }
+    }
+
+    /// What an undecided gang waits for.
+    pub(super) fn bundle_waits(&self) -> WaitSet {
+        let waits = self.bundle.as_ref().map_or(WaitSet::Nothing, |bundle| bundle.waits.clone());
+        waits.declined(self.declined.at(Phase::Normal))
+    }
+
+    /// What an undecided gang says of itself to an audit.
+    pub(super) fn bundle_fact(&self, nodes: &NodeIndex) -> Option<BundleFact> {
+        let native = self.book.undecided()?;
+        let groups = native.groups().iter();
+        let rests = self.bundle.as_ref().is_some_and(|bundle| bundle.rests(nodes));
+        Some(BundleFact {
+            groups: groups.clone().map(|it| (Arc::clone(&it.name), it.min_members)).collect(),
+            sized: groups.filter(|it| it.spec.is_some()).map(|it| Arc::clone(&it.name)).collect(),
+            rests,
+            in_the_air: native.stage == Stage::InTheAir,
+        })
+    }
+
+    /// Some time has passed since a member was refused.
+    pub(super) fn retry_bundle(&mut self, retry: u32, effects: &mut VisitEffects) {
+        let is_meant = self.bundle.as_ref().is_some_and(|bundle| bundle.retry == retry);
+        if is_meant && self.book.undecided().is_some() {
+            self.wake_bundle();
+            if let Some(bundle) = &mut self.bundle {
+                bundle.by_time = true;
+            }
+            effects.touched = true;
+        }
+    }
+}
