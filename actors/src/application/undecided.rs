@@ -186,7 +186,7 @@ impl Application {
         }
         match effects.grounded {
             Some(why @ (Grounded::Refused | Grounded::Unanswered)) => {
-                self.park_grounded(why, baton)
+                self.park_grounded(why, baton);
             }
             _ if effects.touched => self.wake_bundle(),
             _ => {}
