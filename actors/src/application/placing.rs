@@ -43,15 +43,23 @@ impl Application {
         if self.book.undecided().is_some() {
             return self.place_bundle(baton);
         }
+        let mut has_tried = false;
         loop {
             match self.attempt(&baton, next) {
                 Next::Place(candidate) => return self.send(baton, candidate),
                 Next::Park(parking) => {
+                    has_tried = true;
                     let claimed = self.park(&parking, &mut baton);
                     self.book.asks.note_parked(parking.ask, parking.obstacle, baton.now_ns);
                     if claimed != Claimed::Nothing {
                         return self.go_on_claimed(baton, claimed);
                     }
+                }
+                // An offer that came here after a placement, and not for what waits, is no pass.
+                Next::BackOff(_) if !has_tried && !self.may_use(&baton) => {
+                    let at = self.epoch(&baton);
+                    self.declined.note(Phase::Normal, at);
+                    break;
                 }
                 Next::BackOff(reached) => {
                     self.back_off(reached, &mut baton);
@@ -64,6 +72,11 @@ impl Application {
             }
         }
         self.rise(baton);
+    }
+
+    /// Whether any of its asks may use the offer.
+    fn may_use(&self, baton: &Baton) -> bool {
+        self.attempt(baton, |attempt| attempt.asks.first(attempt.view).is_some())
     }
 
     /// Sends an ask that fits its quotas to a node.
