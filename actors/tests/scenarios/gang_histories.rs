@@ -268,12 +268,15 @@ fn steps(kind: Kind) -> impl Strategy<Value = Vec<Step>> {
     ]
 }
 
-/// Whatever is owed is confirmed and every time is over: no application is on its way to its end.
+/// Whatever is owed is confirmed and every time is over, that of placeholders, too: no application
+/// is on its way to its end.
 fn calms_down(mut steps: Vec<Step>) -> Vec<Step> {
-    for _ in 0..3 {
+    for seconds in [31, 901, 31] {
         steps.extend((0..40).map(|_| Step::Confirm { which: Some(0), kind: None, waits: true }));
-        steps.push(Step::Wait(Duration::from_secs(31)));
+        steps.push(Step::Wait(Duration::from_secs(seconds)));
     }
+    steps.extend((0..40).map(|_| Step::Confirm { which: Some(0), kind: None, waits: true }));
+    steps.push(Step::Wait(Duration::from_secs(31)));
     steps.push(Step::Show(Show::Apps));
     steps
 }
