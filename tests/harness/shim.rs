@@ -179,6 +179,11 @@ impl Shim {
         query.node_index.iter().map(|index| self.nodes[index].clone()).collect()
     }
 
+    /// The node with this index.
+    pub fn node(&self, index: u32) -> String {
+        self.nodes[&index].clone()
+    }
+
     /// Answers a batch: in the given order, up to the first node that passes.
     pub async fn answer(
         &self,

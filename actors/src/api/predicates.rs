@@ -59,10 +59,10 @@ pub struct PredicateQuestion {
 /// The members of a gang that has places for all of them and waits until each may run at its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QuestionBundle {
-    /// Names it among all bundles of its partition.
+    /// Names it among those of all partitions of an RM. Never given twice in a session.
     pub id: u64,
     /// The allocation key of each member that has been asked for, with the id of its node. The
-    /// member in question is among them.
+    /// member in question is among them, and each has the same position in all questions.
     pub places: Vec<(Arc<str>, Arc<str>)>,
 }
 

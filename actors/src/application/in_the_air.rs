@@ -133,8 +133,7 @@ impl Application {
             native.stage = Stage::InTheAir;
         }
         let to_ask = (0..members.len()).filter(|at| !members[*at].is_held).collect();
-        baton.books.unsettled.bundles += 1;
-        let id = baton.books.unsettled.bundles;
+        let id = baton.books.unsettled.next_bundle();
         let mates = Arc::new(QuestionBundle { id, places: Vec::new() });
         let open = FxHashMap::default();
         let air = Air { members, to_ask, open, mates, void_since_ns: None };

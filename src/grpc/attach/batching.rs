@@ -18,10 +18,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::metrics::{CallbackMetrics, QueryOutcome};
-use monoceros_actors::{QuestionId, Scope, Verdict};
+use monoceros_actors::{QuestionBundle, QuestionId, Scope, Verdict};
 use monoceros_proto::callback::v1 as cb;
 use tokio::time::Instant;
 
+use super::bundles::Bundles;
 use super::dictionary::Dictionary;
 use super::results::{self, clamped};
 use super::window::Window;
@@ -51,6 +52,8 @@ pub(super) struct Question {
     /// Positions of those that are worth asking about, in their order.
     pub(super) candidates: Vec<usize>,
     pub(super) allocate: bool,
+    /// The gang that is decided as a whole, if the request is a member of one.
+    pub(super) bundle: Option<Arc<QuestionBundle>>,
 }
 
 /// The answer to a question.
@@ -225,6 +228,7 @@ impl Query {
                 .collect(),
             node_ids: Vec::new(),
             assume: self.assume,
+            bundle_id: question.bundle.as_ref().map_or(0, |bundle| bundle.id),
         }
     }
 }
@@ -265,13 +269,14 @@ impl Batcher {
     }
 
     /// The next batch, if questions wait and one more may be out. The dictionary then knows all
-    /// nodes that it names, and what that has to tell must be sent first.
+    /// nodes that it names, and `bundles` all bundles; what both have to tell must be sent first.
     pub(super) fn next_batch(
         &mut self,
         now: Instant,
         number: u64,
         cache_seq: u64,
         dictionary: &mut Dictionary,
+        bundles: &mut Bundles,
     ) -> Option<cb::PredicateBatch> {
         if !self.window.has_room(self.out.len(), now) {
             return None;
@@ -287,6 +292,7 @@ impl Batcher {
             .map(|(id, query)| query.message(clamped(id), dictionary))
             .collect();
         for (query, sent) in queries.iter().enumerate() {
+            bundles.note(&sent.pending.question);
             let state = QuestionState::Out { batch: number, query };
             self.states.insert(sent.pending.question.ticket, state);
         }

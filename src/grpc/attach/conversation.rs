@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::batching::{Answer, Batcher, Limits, Ticket, Turn};
+use super::bundles::Bundles;
 use super::cache::{Cache, Gate};
 use super::dictionary::Dictionary;
 use super::events::Events;
@@ -121,6 +122,7 @@ struct Stream {
     limits: Limits,
     max_bytes: usize,
     batcher: Option<Batcher>,
+    bundles: Bundles,
     preemptions: Preemptions,
     dump: Option<ShimDump>,
     saves: Saves,
@@ -225,6 +227,7 @@ impl Conversation {
             limits,
             max_bytes,
             batcher: predicates.then(|| Batcher::new(limits, self.metrics.clone())),
+            bundles: Bundles::default(),
             preemptions: Preemptions::default(),
             dump: None,
             saves: Saves::default(),
@@ -558,12 +561,17 @@ impl Conversation {
     }
 
     fn send_what_is_ready(&mut self, now: Instant) {
-        while let Some(Stream { batcher: Some(batcher), .. }) = &mut self.stream {
+        while let Some(Stream { batcher: Some(batcher), bundles, max_bytes, .. }) = &mut self.stream
+        {
             let (number, seq) = (self.number + 1, self.cache.seq());
-            let batch = batcher.next_batch(now, number, seq, &mut self.dictionary);
+            let batch = batcher.next_batch(now, number, seq, &mut self.dictionary, bundles);
             let Some(mut batch) = batch else { break };
             self.number = number;
+            let places = bundles.updates(&mut self.dictionary, *max_bytes);
             self.send_dictionary(now);
+            for part in places {
+                self.push(now, Body::BundlePlaces(part));
+            }
             batch.dict_version = self.dictionary.version();
             self.push(now, Body::PredicateBatch(batch));
         }

@@ -16,12 +16,13 @@
 //! An allocation whose cache sync has not left yet waits in the conversation; `written` says when it
 //! has left.
 //!
-//! Reading order: `options`, `presence`, `dictionary`, `results`, `window`, `batching`, `cache`,
+//! Reading order: `options`, `presence`, `dictionary`, `results`, `window`, `batching`, `bundles`, `cache`,
 //! `events`, `states`, `preemption`, `requests`, `pulse`, `outgoing`, `conversation`,
 //! [`attachment`], `written`, `stream`.
 
 pub mod attachment;
 mod batching;
+mod bundles;
 mod cache;
 mod conversation;
 mod dictionary;

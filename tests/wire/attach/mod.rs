@@ -1,5 +1,6 @@
 //! Callback streams over gRPC, from the shim's side: what `docs/callback.md` promises.
 
+mod bundles;
 mod exclusion;
 mod news;
 mod predicates;

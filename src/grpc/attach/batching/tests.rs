@@ -25,6 +25,7 @@ const LIMITS: Limits = Limits {
 struct Bench {
     batcher: Batcher,
     dictionary: Dictionary,
+    bundles: Bundles,
     now: Instant,
     number: u64,
     cache_seq: u64,
@@ -35,6 +36,7 @@ impl Bench {
         Self {
             batcher: Batcher::new(limits, Metrics::new().callback.clone()),
             dictionary: Dictionary::default(),
+            bundles: Bundles::default(),
             now: Instant::now(),
             number: 0,
             cache_seq: 0,
@@ -48,7 +50,8 @@ impl Bench {
 
     fn batch(&mut self) -> Option<cb::PredicateBatch> {
         self.number += 1;
-        self.batcher.next_batch(self.now, self.number, self.cache_seq, &mut self.dictionary)
+        let Self { now, number, cache_seq, dictionary, bundles, batcher } = self;
+        batcher.next_batch(*now, *number, *cache_seq, dictionary, bundles)
     }
 
     fn say(&mut self, batch: u64, results: Vec<cb::PredicateResult>) -> Turn {
@@ -76,6 +79,7 @@ fn question(key: u64, nodes: &[&str]) -> Question {
         nodes: nodes.iter().map(|node| (*node).into()).collect(),
         candidates: (0..nodes.len()).collect(),
         allocate: true,
+        bundle: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::metrics::Metrics;
-use monoceros_actors::{QuestionId, Scope};
+use monoceros_actors::{QuestionBundle, QuestionId, Scope};
 
 use super::super::batching::Question;
 use super::*;
@@ -45,6 +45,7 @@ impl Talk {
             nodes: nodes.iter().map(|node| Arc::from(*node)).collect(),
             candidates: (0..nodes.len()).collect(),
             allocate: true,
+            bundle: None,
         };
         self.conversation.ask(self.now, vec![question]);
     }
@@ -119,6 +120,38 @@ fn answer(id: u64, verdict: Verdict) -> Effect {
 
 fn event(n: usize) -> si::EventRecord {
     si::EventRecord { r#type: 1, object_id: n.to_string(), ..Default::default() }
+}
+
+/// Nodes, then the places that name them, then the question that rests on both; each stream anew.
+#[test]
+fn where_the_mates_of_a_member_are_is_told_before_the_question_about_it() {
+    let mut talk = Talk::required();
+    for stream in 1..=2 {
+        talk.attach(&predicates());
+        talk.messages();
+        let node: Arc<str> = format!("n{stream}").into();
+        let places = vec![("1".into(), Arc::clone(&node)), ("2".into(), Arc::clone(&node))];
+        let question = Question {
+            ticket: Ticket { id: QuestionId(stream), partition: 0 },
+            application: "app".into(),
+            key: "1".into(),
+            nodes: vec![node],
+            candidates: vec![0],
+            allocate: true,
+            bundle: Some(Arc::new(QuestionBundle { id: 7, places })),
+        };
+        talk.conversation.ask(talk.now, vec![question]);
+        let messages = talk.messages();
+        let [Body::NodeDictionary(nodes), Body::BundlePlaces(told), Body::PredicateBatch(batch)] =
+            &messages[..]
+        else {
+            panic!("{messages:?}")
+        };
+        let index = nodes.add[0].index;
+        assert!(told.places.len() == 2 && told.places.iter().all(|it| it.node_index == index));
+        assert_eq!((told.bundle_id, batch.queries[0].bundle_id), (7, 7));
+        assert_eq!(batch.dict_version, nodes.dict_version);
+    }
 }
 
 #[test]

@@ -22,9 +22,9 @@
 //! one question at a time sees the order of decisions.
 //!
 //! # Invariants
-//! * A number is never given twice among all partitions of an RM. The code that takes a question
-//!   out of the table settles or refunds its placement; an answer to a number that is not there
-//!   means nothing.
+//! * A number is never given twice among all partitions of an RM, to questions as to bundles. The
+//!   code that takes a question out of the table settles or refunds its placement; an answer to a
+//!   number that is not there means nothing.
 //! * Each entry of the allocation table that names a question has it here, and the other way round.
 //!
 //! ```
@@ -115,6 +115,7 @@ pub struct Unsettled {
     questions: BTreeMap<u64, OpenQuestion>,
     claims: BTreeMap<u64, OpenClaim>,
     last_number: u64,
+    last_bundle: u64,
     changes: u64,
     /// The last change of each node, by the index of its slot.
     last_change: Vec<u64>,
@@ -122,8 +123,6 @@ pub struct Unsettled {
     era: u64,
     /// The bundle whose members have places and wait for their predicates; one at a time.
     pub bundle: Option<BundleInTheAir>,
-    /// How many bundles there have been in the air.
-    pub bundles: u64,
     /// Applications whose bundles wait for that one.
     pub bundles_waiting: BTreeSet<ApplicationSlot>,
     /// How many may wait.
@@ -138,11 +137,11 @@ impl Default for Unsettled {
             questions: BTreeMap::new(),
             claims: BTreeMap::new(),
             last_number: 0,
+            last_bundle: 0,
             changes: 0,
             last_change: Vec::new(),
             era: 0,
             bundle: None,
-            bundles: 0,
             bundles_waiting: BTreeSet::new(),
             window: Window::new(1),
             widest: WIDEST,
@@ -157,11 +156,18 @@ const NUMBER_BITS: u32 = 40;
 pub const WIDEST: usize = 512;
 
 impl Unsettled {
-    /// Has questions numbered as those of the partition that came `nth` to its RM, from zero on; to
-    /// be called before any is asked.
+    /// Has questions and bundles numbered as those of the partition that came `nth` to its RM, from
+    /// zero on; to be called before any is asked.
     pub fn number_as(&mut self, nth: u64) {
         debug_assert!(self.last_number == 0, "nothing was asked yet");
         self.last_number = nth << NUMBER_BITS;
+        self.last_bundle = nth << NUMBER_BITS;
+    }
+
+    /// A number for a bundle that is in the air from now on.
+    pub fn next_bundle(&mut self) -> u64 {
+        self.last_bundle += 1;
+        self.last_bundle
     }
 
     /// How many questions are open.

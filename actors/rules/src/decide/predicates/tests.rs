@@ -250,3 +250,18 @@ fn the_node_that_passes_confirms_a_placement_while_it_has_room_and_nothing_came_
     assert_eq!(on(&books, 1, Scope::Node), Void);
     assert_eq!(on(&books, 1, Scope::Static), Confirmed, "this answer rests on nothing");
 }
+
+#[test]
+fn no_two_partitions_give_a_number_twice() {
+    let numbers = [0, 1, 2].map(|nth| {
+        let mut unsettled = Unsettled::default();
+        unsettled.number_as(nth);
+        let (_, slots) = index(1);
+        let question = unsettled.ask(placement(slots[0]), vec![], false, Growth::NONE);
+        (question, unsettled.next_bundle(), unsettled.next_bundle())
+    });
+    let questions: BTreeSet<u64> = numbers.iter().map(|(question, ..)| *question).collect();
+    let bundles: BTreeSet<u64> = numbers.iter().flat_map(|(_, one, two)| [*one, *two]).collect();
+    assert_eq!((questions.len(), bundles.len()), (3, 6));
+    assert!(!bundles.contains(&0), "zero names none");
+}

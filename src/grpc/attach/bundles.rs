@@ -1,0 +1,190 @@
+//! Where the members of a gang are to be that is asked about as a whole, as one stream is told.
+//!
+//! # Why beside the questions
+//! Whether a member may run can depend on where the others will. A thousand members in each of a
+//! thousand questions would be a million places to send, so a question names its bundle only. All
+//! places are told before the first question, and from then on those that have changed.
+//!
+//! # Invariants
+//! * When a question about a member leaves, the shim has been told the places of all members as they
+//!   were when it was asked, or later ones.
+//! * Of each partition one bundle is remembered, here and by the shim: the next one says that it is
+//!   over.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use monoceros_actors::{QuestionBundle, QuestionId};
+use monoceros_proto::callback::v1 as cb;
+
+use super::batching::Question;
+use super::dictionary::Dictionary;
+use super::outgoing::portions;
+use super::results::clamped;
+
+/// The bundles that one stream has been told of.
+#[derive(Debug, Default)]
+pub(super) struct Bundles {
+    /// The newest one of each partition that asked about one, by its number.
+    by_partition: BTreeMap<u32, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    application: Arc<str>,
+    newest: Arc<QuestionBundle>,
+    /// The question that said so.
+    as_of: QuestionId,
+    told: Option<Arc<QuestionBundle>>,
+    /// The one before it, if the shim has still to be told that it is over.
+    over: Option<u64>,
+}
+
+/// What a message takes beside its places, and its application's name beside its bytes, at most.
+const OVERHEAD_BYTES: usize = 64;
+
+impl Bundles {
+    /// A question is about to leave. One that was held up since may know less than what was told.
+    pub(super) fn note(&mut self, question: &Question) {
+        let Some(bundle) = &question.bundle else { return };
+        let (newest, as_of) = (Arc::clone(bundle), question.ticket.id);
+        let known = self.by_partition.get(&question.ticket.partition);
+        let over = match known {
+            Some(known) if as_of <= known.as_of => return,
+            Some(known) if known.newest.id == bundle.id => known.over,
+            Some(known) => Some(known.told.as_ref().map_or(0, |told| told.id)),
+            None => None,
+        };
+        let told = known.and_then(|known| known.told.clone());
+        let application = Arc::clone(&question.application);
+        let known = Known { application, newest, as_of, told, over };
+        self.by_partition.insert(question.ticket.partition, known);
+    }
+
+    /// What the shim has to be told before it can read the questions that were noted. The dictionary
+    /// then knows all nodes that it names, and what that has to tell must be sent first.
+    pub(super) fn updates(
+        &mut self,
+        dictionary: &mut Dictionary,
+        max_bytes: usize,
+    ) -> Vec<cb::BundlePlaces> {
+        let known = self.by_partition.values_mut();
+        known.flat_map(|known| known.updates(dictionary, max_bytes)).collect()
+    }
+}
+
+impl Known {
+    fn updates(&mut self, dictionary: &mut Dictionary, max_bytes: usize) -> Vec<cb::BundlePlaces> {
+        let before = self.told.replace(Arc::clone(&self.newest));
+        if before.as_ref().is_some_and(|told| Arc::ptr_eq(told, &self.newest)) {
+            return Vec::new();
+        }
+        let before = before.filter(|told| told.id == self.newest.id);
+        let before = before.as_ref().map_or(&[][..], |told| &told.places);
+        let places = self.newest.places.iter().enumerate();
+        let changed = places.filter(|(member, place)| before.get(*member) != Some(*place));
+        let changed: Vec<cb::BundlePlace> = changed
+            .map(|(member, (key, node))| cb::BundlePlace {
+                member: clamped(member),
+                allocation_key: key.to_string(),
+                node_index: dictionary.index(node),
+            })
+            .collect();
+        let mut over = self.over.take();
+        let room = max_bytes.saturating_sub(OVERHEAD_BYTES + self.application.len());
+        let message = |places| cb::BundlePlaces {
+            bundle_id: self.newest.id,
+            application_id: self.application.to_string(),
+            over: over.take().unwrap_or_default(),
+            places,
+        };
+        portions(changed, usize::MAX, room).map(message).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::batching::Ticket;
+    use super::*;
+
+    const LARGE: usize = 10_000;
+
+    fn bundle(id: u64, nodes: &[&str]) -> Arc<QuestionBundle> {
+        let places = nodes.iter().enumerate();
+        let places = places.map(|(at, node)| (format!("k{at}").into(), Arc::from(*node)));
+        Arc::new(QuestionBundle { id, places: places.collect() })
+    }
+
+    fn question(id: u64, partition: u32, bundle: Option<&Arc<QuestionBundle>>) -> Question {
+        Question {
+            ticket: Ticket { id: QuestionId(id), partition },
+            application: "app".into(),
+            key: "k0".into(),
+            nodes: vec!["n0".into()],
+            candidates: vec![0],
+            allocate: true,
+            bundle: bundle.cloned(),
+        }
+    }
+
+    /// Bundle, the one that is over, and each place as member and index of its node.
+    type Told = (u64, u64, Vec<(u32, u32)>);
+
+    fn told(messages: &[cb::BundlePlaces]) -> Vec<Told> {
+        let place = |place: &cb::BundlePlace| (place.member, place.node_index);
+        let told = |message: &cb::BundlePlaces| {
+            (message.bundle_id, message.over, message.places.iter().map(place).collect())
+        };
+        messages.iter().map(told).collect()
+    }
+
+    #[test]
+    fn places_are_told_once_and_again_when_members_have_moved() {
+        let (mut bundles, mut dictionary) = (Bundles::default(), Dictionary::default());
+        let first = bundle(7, &["n0", "n1", "n1"]);
+        bundles.note(&question(1, 0, Some(&first)));
+        bundles.note(&question(2, 0, Some(&first)));
+        bundles.note(&question(3, 0, None));
+        let messages = bundles.updates(&mut dictionary, LARGE);
+        assert_eq!(told(&messages), [(7, 0, vec![(0, 0), (1, 1), (2, 1)])]);
+        assert_eq!(messages[0].application_id, "app");
+        assert_eq!(messages[0].places[2].allocation_key, "k2");
+        bundles.note(&question(4, 0, Some(&first)));
+        assert!(bundles.updates(&mut dictionary, LARGE).is_empty());
+        bundles.note(&question(5, 0, Some(&bundle(7, &["n0", "n2", "n1"]))));
+        // What was asked before the move and is sent back by the shim says nothing new.
+        bundles.note(&question(4, 0, Some(&first)));
+        assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), [(7, 0, vec![(1, 2)])]);
+    }
+
+    #[test]
+    fn the_next_bundle_of_a_partition_says_that_the_one_before_is_over() {
+        let (mut bundles, mut dictionary) = (Bundles::default(), Dictionary::default());
+        bundles.note(&question(1, 0, Some(&bundle(7, &["n0"]))));
+        bundles.note(&question(2, 1, Some(&bundle(8, &["n0"]))));
+        let both = [(7, 0, vec![(0, 0)]), (8, 0, vec![(0, 0)])];
+        assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), both);
+        bundles.note(&question(3, 0, Some(&bundle(9, &["n0"]))));
+        bundles.note(&question(4, 0, Some(&bundle(9, &["n1"]))));
+        assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), [(9, 7, vec![(0, 1)])]);
+        // One that was never told of need not be forgotten.
+        bundles.note(&question(5, 0, Some(&bundle(10, &["n0"]))));
+        bundles.note(&question(6, 0, Some(&bundle(11, &["n0"]))));
+        assert_eq!(told(&bundles.updates(&mut dictionary, LARGE)), [(11, 9, vec![(0, 0)])]);
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_message_comes_in_portions() {
+        let (mut bundles, mut dictionary) = (Bundles::default(), Dictionary::default());
+        bundles.note(&question(1, 0, Some(&bundle(7, &["n0"]))));
+        bundles.updates(&mut dictionary, LARGE);
+        bundles.note(&question(2, 0, Some(&bundle(8, &["n0"; 100]))));
+        let messages = bundles.updates(&mut dictionary, 500);
+        assert!(messages.len() > 2);
+        assert!(messages.iter().all(|message| prost::Message::encoded_len(message) <= 500));
+        let members = messages.iter().flat_map(|message| &message.places);
+        assert!(members.map(|place| place.member).eq(0..100));
+        let over: Vec<u64> = messages.iter().map(|message| message.over).collect();
+        assert!(over[0] == 7 && over[1..].iter().all(|over| *over == 0), "{over:?}");
+    }
+}
