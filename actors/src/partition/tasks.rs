@@ -75,16 +75,7 @@ impl Partition {
             Task::RemoveQueue(slot) => return self.remove_queue(slot, baton),
             Task::Join(new, path) => self.join_at(*new, &path, &mut baton),
             Task::ForgetNode(slot) => Self::forget_node(slot, &mut baton),
-            Task::EndOfAnswers => {
-                let unsettled = &mut baton.books.unsettled;
-                unsettled.window.end_of_answers();
-                if let Some(bundle) = unsettled.bundle
-                    && bundle.to_ask > 0
-                    && unsettled.room() > 0
-                {
-                    baton.revisits.push((bundle.application, Op::AskMembers));
-                }
-            }
+            Task::EndOfAnswers => baton.books.unsettled.window.end_of_answers(),
             Task::Reloaded { since } => self.reloaded(since),
         }
         Some(baton)
@@ -149,6 +140,13 @@ impl Partition {
         }
         for (slot, key) in std::mem::take(&mut baton.unreserved) {
             self.agenda.push_back(Task::Visit(slot, vec![Op::Unreserved(key)]));
+        }
+        if let Some(bundle) = baton.books.unsettled.bundle
+            && bundle.to_ask > 0
+            && baton.books.unsettled.room() > 0
+        {
+            // Whatever made room: questions were answered, or taken back.
+            baton.revisits.push((bundle.application, Op::AskMembers));
         }
         self.may_decide |= !baton.revisits.is_empty();
         for (slot, op) in std::mem::take(&mut baton.revisits) {

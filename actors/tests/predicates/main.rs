@@ -5,6 +5,7 @@
 mod shim;
 
 mod answers;
+mod bundles;
 mod cancelling;
 mod exclusions;
 mod gangs;

@@ -290,6 +290,18 @@ impl World {
         self.submit(id, queue, gang).await;
     }
 
+    /// An application that declares so many members of the task group `g`, each of this size.
+    pub(crate) async fn declared(&self, id: &str, queue: &str, members: i32, vcore: i64) {
+        let group = si::TaskGroup {
+            name: "g".to_owned(),
+            min_members: members,
+            member: Some(resource(vcore)),
+            ..Default::default()
+        };
+        let gang = si::AddApplicationRequest { task_groups: vec![group], ..Default::default() };
+        self.submit(id, queue, gang).await;
+    }
+
     async fn submit(&self, id: &str, queue: &str, new: si::AddApplicationRequest) {
         let new = si::AddApplicationRequest {
             application_id: id.to_owned(),
@@ -312,6 +324,11 @@ impl World {
 
     pub(crate) async fn ask(&self, app: &str, key: &str, vcore: i64) {
         self.ask_for(si::AllocationAsk { max_allocations: 1, ..ask(app, key, vcore) }).await;
+    }
+
+    /// A member of the task group `g`.
+    pub(crate) async fn member(&self, app: &str, key: &str, vcore: i64) {
+        self.ask_in_gang(app, key, vcore, false).await;
     }
 
     /// A placeholder of the task group `g`, or a member of it.
