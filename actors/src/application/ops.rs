@@ -119,7 +119,9 @@ impl Application {
             Op::EndHolds { group } => self.end_holds_of(&group, baton, effects),
             Op::RetryBundle { retry } => self.retry_bundle(retry, effects),
             Op::WakeNamedByReturn(node) => {
-                effects.touched |= self.book.asks.wake_named_by_return(&node);
+                // A gang that was refused there had that room in hand.
+                effects.touched |=
+                    self.book.asks.wake_named_by_return(&node) && !self.is_bundle_refused();
                 self.wake_at_reserved(&node, true, baton, effects);
             }
             Op::OldEnough { at_ns } => self.old_enough(at_ns, baton, effects),

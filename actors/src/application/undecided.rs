@@ -196,13 +196,17 @@ impl Application {
     /// Answers of predicates may be wrong by now: a gang that was refused is tried again. Says
     /// whether it is.
     pub(super) fn invalidate_bundle(&mut self) -> bool {
-        let was_refused = self.bundle.as_ref().is_some_and(
-            |bundle| matches!(&bundle.waits, WaitSet::Parked(parked) if parked.refused.is_some()),
-        );
+        let was_refused = self.is_bundle_refused();
         if was_refused {
             self.wake_bundle();
         }
         was_refused
+    }
+
+    /// Whether an undecided gang waits because predicates refused it: no room that comes back helps.
+    pub(super) fn is_bundle_refused(&self) -> bool {
+        let waits = self.book.undecided().and(self.bundle.as_ref()).map(|bundle| &bundle.waits);
+        matches!(waits, Some(WaitSet::Parked(parked)) if parked.refused.is_some())
     }
 
     pub(super) fn wake_bundle(&mut self) {
