@@ -1,9 +1,16 @@
-//! What a gang costs: the same members as ordinary requests, and by way of placeholders.
+//! What a gang costs: the same members as ordinary requests, by way of placeholders, and declared
+//! with their application.
 //!
-//! `cargo bench --bench gangs` prints a table of gangs 500 × 20, 20 × 500 and 1 × 10,000 on 1,000
-//! nodes. Timed is everything from the first request to the last member that was told to be
-//! allocated, in process, with a resource manager that confirms at once. See docs/performance.md for
-//! the figures.
+//! `cargo bench --bench gangs -- [FILTER]` prints a table of gangs 500 × 20, 20 × 500 and 1 × 10,000
+//! on 1,000 nodes: each way to get the members allocated, in wall and CPU time, and how many members
+//! per second that is of the rate without gangs. FILTER is a part of the name of a way, which is then
+//! run alone. The ways take turns, so that whatever else the machine does falls on all of them.
+//!
+//! Timed is everything from the first request to the last member that was told to be allocated, in
+//! process, with a resource manager that confirms at once. Applications are there before. Two ways
+//! differ in that: where *all requests come first* nothing is decided before they are there, so that
+//! taking in and deciding do not overlap; where *places are held first* the time begins with the
+//! search for them. See docs/performance.md for the figures.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -26,13 +33,88 @@ const NODES: usize = 1_000;
 const SHAPES: [(usize, usize); 3] = [(500, 20), (20, 500), (1, 10_000)];
 const CONFIG: &str = "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
                       queues:\n    - {name: jobs, properties: {application.sort.policy: fifo}}\n";
+const GROUP: &str = "workers";
 const MEMBER: [(&str, i64); 2] = [("memory", 10), ("vcore", 1)];
 
-/// Counts what is allocated, and hands on what is to be confirmed.
-struct GangShim {
-    allocated: AtomicU64,
+/// How members come to be allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Ordinary requests.
+    Alone,
+    /// Ordinary requests, decided when all of them are there.
+    AloneAtOnce,
+    /// A placeholder each, and then the member that takes its place.
+    Placeholders,
+    /// A declared gang of members of any size: it is decided when the last of them asks.
+    Declared,
+    /// A declared gang of members with a size, decided when all of them have asked.
+    DeclaredAtOnce,
+    /// A declared gang that is decided before any member asks.
+    HeldFirst,
+}
+
+impl Way {
+    const ALL: [Self; 6] = [
+        Self::Alone,
+        Self::AloneAtOnce,
+        Self::Placeholders,
+        Self::Declared,
+        Self::DeclaredAtOnce,
+        Self::HeldFirst,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Alone => "without gangs",
+            Self::AloneAtOnce => "without gangs, all requests come first",
+            Self::Placeholders => "placeholders, then members",
+            Self::Declared => "declared, of any size",
+            Self::DeclaredAtOnce => "declared, all requests come first",
+            Self::HeldFirst => "declared, places are held first",
+        }
+    }
+
+    /// The same without gangs.
+    fn base(self) -> Self {
+        match self {
+            Self::AloneAtOnce | Self::DeclaredAtOnce => Self::AloneAtOnce,
+            _ => Self::Alone,
+        }
+    }
+}
+
+/// Waits until a count gets to where it is expected.
+#[derive(Default)]
+struct Count {
+    so_far: AtomicU64,
     wanted: AtomicU64,
     reached: Notify,
+}
+
+impl Count {
+    fn add(&self, more: usize) {
+        let before = self.so_far.fetch_add(more as u64, Ordering::AcqRel);
+        let wanted = self.wanted.load(Ordering::Acquire);
+        if before < wanted && before + more as u64 >= wanted {
+            self.reached.notify_one();
+        }
+    }
+
+    fn expect(&self, more: usize) {
+        let so_far = self.so_far.load(Ordering::Acquire);
+        self.wanted.store(so_far + more as u64, Ordering::Release);
+    }
+
+    async fn reached(&self) {
+        let reached = self.reached.notified();
+        tokio::time::timeout(Duration::from_secs(120), reached).await.expect("everything fits");
+    }
+}
+
+/// Counts what is allocated and which applications run, and hands on what is to be confirmed.
+struct GangShim {
+    allocated: Count,
+    running: Count,
     to_confirm: mpsc::UnboundedSender<Vec<si::AllocationRelease>>,
 }
 
@@ -42,16 +124,13 @@ impl ResourceManagerCallback for GangShim {
         if !response.released.is_empty() {
             let _ = self.to_confirm.send(response.released);
         }
-        let new = response.new.len() as u64;
-        let allocated = self.allocated.fetch_add(new, Ordering::AcqRel) + new;
-        let wanted = self.wanted.load(Ordering::Acquire);
-        if allocated - new < wanted && allocated >= wanted {
-            self.reached.notify_one();
-        }
+        self.allocated.add(response.new.len());
     }
 
     fn update_application(&self, response: si::ApplicationResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
+        let running = response.updated.iter().filter(|application| application.state == "Running");
+        self.running.add(running.count());
     }
 
     fn update_node(&self, response: si::NodeResponse) {
@@ -71,9 +150,8 @@ impl Bench {
         let scheduler = Scheduler::builder().threads(Threads::PerPartition).start().unwrap();
         let (to_confirm, mut confirmed) = mpsc::unbounded_channel();
         let shim = Arc::new(GangShim {
-            allocated: AtomicU64::new(0),
-            wanted: AtomicU64::new(u64::MAX),
-            reached: Notify::new(),
+            allocated: Count::default(),
+            running: Count::default(),
             to_confirm,
         });
         let request = si::RegisterResourceManagerRequest {
@@ -117,14 +195,26 @@ impl Bench {
         self.scheduler.update_node(request).await.unwrap();
     }
 
-    async fn applications(&self, gang: bool) {
+    async fn applications(&self, way: Way) {
         let sum = i64::try_from(self.members).unwrap();
         let total: Vec<_> = MEMBER.iter().map(|(name, each)| (*name, each * sum)).collect();
+        let group = |member| si::TaskGroup {
+            name: GROUP.to_owned(),
+            min_members: i32::try_from(sum).unwrap(),
+            member,
+            ..Default::default()
+        };
+        let task_groups = match way {
+            Way::Alone | Way::AloneAtOnce | Way::Placeholders => vec![],
+            Way::Declared => vec![group(None)],
+            Way::DeclaredAtOnce | Way::HeldFirst => vec![group(Some(resource(&MEMBER)))],
+        };
         let new = (0..self.gangs).map(|number| si::AddApplicationRequest {
             application_id: format!("app-{number:06}"),
             queue_name: "root.jobs".into(),
             ugi: Some(si::UserGroupInformation { user: "bench".into(), groups: vec![] }),
-            placeholder_ask: gang.then(|| resource(&total)),
+            placeholder_ask: (way == Way::Placeholders).then(|| resource(&total)),
+            task_groups: task_groups.clone(),
             ..Default::default()
         });
         let new = new.collect();
@@ -155,14 +245,8 @@ impl Bench {
         }
     }
 
-    fn expect(&self, more: usize) {
-        let so_far = self.shim.allocated.load(Ordering::Acquire);
-        self.shim.wanted.store(so_far + more as u64, Ordering::Release);
-    }
-
-    async fn reached(&self) {
-        let reached = self.shim.reached.notified();
-        tokio::time::timeout(Duration::from_secs(120), reached).await.expect("everything fits");
+    async fn hold(&self, hold: bool) {
+        self.scheduler.control("bench").await.unwrap().hold(hold);
     }
 }
 
@@ -184,56 +268,98 @@ impl Clock {
     }
 }
 
-async fn alone(gangs: usize, members: usize) -> Took {
+async fn run(way: Way, (gangs, members): (usize, usize)) -> Took {
+    let total = gangs * members;
     let bench = Bench::start(gangs, members).await;
-    bench.applications(false).await;
-    bench.expect(gangs * members);
+    let shim = &bench.shim;
+    let all_come_first = matches!(way, Way::AloneAtOnce | Way::DeclaredAtOnce);
+    if all_come_first || way == Way::HeldFirst {
+        bench.hold(true).await;
+    }
+    bench.applications(way).await;
     let clock = Clock::start();
-    bench.asks("member", false, "").await;
-    bench.reached().await;
-    clock.took()
+    match way {
+        Way::Placeholders => {
+            shim.allocated.expect(total);
+            bench.asks("place", true, GROUP).await;
+            shim.allocated.reached().await;
+        }
+        Way::HeldFirst => {
+            shim.running.expect(gangs);
+            bench.hold(false).await;
+            shim.running.reached().await;
+        }
+        Way::Alone | Way::AloneAtOnce | Way::Declared | Way::DeclaredAtOnce => {}
+    }
+    shim.allocated.expect(total);
+    let group = if way.base() == way { "" } else { GROUP };
+    bench.asks("member", false, group).await;
+    if all_come_first {
+        bench.scheduler.settle().await;
+        bench.hold(false).await;
+    }
+    shim.allocated.reached().await;
+    let took = clock.took();
+    bench.scheduler.shutdown().await;
+    took
 }
 
-async fn placeholders(gangs: usize, members: usize) -> (Took, Took) {
-    let bench = Bench::start(gangs, members).await;
-    bench.applications(true).await;
-    bench.expect(gangs * members);
-    let (both, first) = (Clock::start(), Clock::start());
-    bench.asks("place", true, "workers").await;
-    bench.reached().await;
-    let first = first.took();
-    bench.expect(gangs * members);
-    bench.asks("member", false, "workers").await;
-    bench.reached().await;
-    (first, both.took())
+/// What runs of one way came to.
+struct Rates {
+    /// Members per second, the median.
+    rate: f64,
+    /// Members per second, the most.
+    best: f64,
+    /// CPU µs per member, the median.
+    cpu: f64,
 }
 
-fn print(name: &str, (gangs, members): (usize, usize), took: &[Took]) -> f64 {
-    let n_members = (gangs * members) as f64;
-    let mut rates: Vec<f64> = took.iter().map(|it| n_members / it.wall.as_secs_f64()).collect();
-    let mut cpu: Vec<f64> = took.iter().map(|it| it.cpu.as_secs_f64() * 1e6 / n_members).collect();
-    let rate = median(&mut rates);
-    println!(
-        "{gangs:>5} x {members:<6} {name:<28} {rate:>10.0} members/s {:>8.2} us CPU each",
-        median(&mut cpu)
-    );
-    rate
+impl Rates {
+    fn of((gangs, members): (usize, usize), took: &[Took]) -> Self {
+        let n_members = (gangs * members) as f64;
+        let rate = |it: &Took| n_members / it.wall.as_secs_f64();
+        let cpu = |it: &Took| it.cpu.as_secs_f64() * 1e6 / n_members;
+        Self {
+            rate: median(&mut took.iter().map(rate).collect::<Vec<_>>()),
+            best: took.iter().map(rate).fold(0.0, f64::max),
+            cpu: median(&mut took.iter().map(cpu).collect::<Vec<_>>()),
+        }
+    }
+}
+
+fn print_table(shape: (usize, usize), runs: &[(Way, Vec<Took>)]) {
+    let of = |way| runs.iter().find(|(it, _)| *it == way).map(|(_, took)| Rates::of(shape, took));
+    for (way, took) in runs {
+        let Rates { rate, best, cpu } = Rates::of(shape, took);
+        let (gangs, members) = shape;
+        print!("| {gangs} × {members} | {} | {rate:.0} ({best:.0}) | {cpu:.2} |", way.name());
+        match of(way.base()).filter(|_| way.base() != *way) {
+            Some(base) => println!(
+                " {:.2} ({:.2}) | {:.2} |",
+                rate / base.rate,
+                best / base.best,
+                cpu / base.cpu
+            ),
+            None => println!(" | |"),
+        }
+    }
 }
 
 #[tokio::main]
 async fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
+    println!(
+        "| gangs | way | members/s | CPU µs each | of the rate without | of the CPU without |"
+    );
+    println!("|---|---|---|---|---|---|");
     for shape in SHAPES {
-        let (gangs, members) = shape;
-        let (mut without, mut first, mut both) = (Vec::new(), Vec::new(), Vec::new());
+        let ways = Way::ALL.into_iter().filter(|way| way.name().contains(filter.as_str()));
+        let mut runs: Vec<_> = ways.map(|way| (way, Vec::new())).collect();
         for _ in 0..RUNS {
-            without.push(alone(gangs, members).await);
-            let (placed, replaced) = placeholders(gangs, members).await;
-            first.push(placed);
-            both.push(replaced);
+            for (way, took) in &mut runs {
+                took.push(run(*way, shape).await);
+            }
         }
-        let rate = print("without gangs", shape, &without);
-        print("placeholders alone", shape, &first);
-        let through = print("placeholders, then members", shape, &both);
-        println!("{:>41} {:.2} of the rate without gangs", "", through / rate);
+        print_table(shape, &runs);
     }
 }

@@ -24,6 +24,7 @@ pub struct Counter {
     allocated: AtomicU64,
     wanted: AtomicU64,
     reached: Notify,
+    running: AtomicU64,
     last: Mutex<Option<(String, String)>>,
 }
 
@@ -42,6 +43,8 @@ impl ResourceManagerCallback for Counter {
     }
     fn update_application(&self, response: si::ApplicationResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
+        let running = response.updated.iter().filter(|application| application.state == "Running");
+        self.running.fetch_add(running.count() as u64, Ordering::AcqRel);
     }
     fn update_node(&self, response: si::NodeResponse) {
         assert!(response.rejected.is_empty(), "{:?}", response.rejected.first());
@@ -171,6 +174,11 @@ impl Shim {
     pub async fn all_allocated(&self) {
         let reached = self.counter.reached.notified();
         tokio::time::timeout(Duration::from_secs(120), reached).await.expect("everything fits");
+    }
+
+    /// How many applications have begun to run.
+    pub fn running(&self) -> u64 {
+        self.counter.running.load(Ordering::Acquire)
     }
 
     /// Releases what was heard of last.

@@ -1,0 +1,226 @@
+//! What a release costs while 1,000 declared gangs wait that cannot be placed.
+//!
+//! `cargo bench --bench parked_gangs -- [FILTER]` prints a row per case: CPU time and heap
+//! allocations of each of some hundred releases, how many gangs these let run, and the CPU time of
+//! three seconds in which nothing changes. The row before it is the same without any gang: what a
+//! release costs by itself, and to wait until it is decided and told. FILTER is a part of the name
+//! of a case.
+//!
+//! 1,000 nodes are full. Where nodes are what lacks, a release gives its node room for no member, for
+//! one of a gang of many, or for exactly one gang. Where quota lacks, the same holds for the queue.
+//! See docs/performance.md for the figures.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
+
+mod shim;
+
+use std::time::Duration;
+
+use mimalloc::MiMalloc;
+use monoceros_actors::Threads;
+use monoceros_proto::si::v1 as si;
+use stats_alloc::{Region, StatsAlloc};
+
+use crate::shim::{Shim, cpu_time, resource};
+
+#[global_allocator]
+static HEAP: StatsAlloc<MiMalloc> = StatsAlloc::new(MiMalloc);
+
+const NODES: usize = 1_000;
+const GANGS: usize = 1_000;
+/// What each node has, and how much of it each release gives back.
+const CAPACITY: i64 = 100;
+const IDLE: Duration = Duration::from_secs(3);
+const FILLER: &str = "app-000000";
+
+/// Gangs that wait, and what is released.
+struct Case {
+    name: &'static str,
+    /// Of the `n`th gang: how many members it has, and how much each takes.
+    gang: fn(usize) -> (i32, i64),
+    /// What fills a node, each of the same size.
+    filler: i64,
+    /// What the queue may use; nodes have twice as much then.
+    quota: Option<i64>,
+    releases: usize,
+}
+
+const CASES: [Case; 7] = [
+    Case {
+        name: "room for no member",
+        gang: |_| (20, 10),
+        filler: 5,
+        quota: None,
+        releases: 1_000,
+    },
+    Case {
+        name: "room for one member of 1,100",
+        gang: |_| (1_100, 10),
+        filler: 10,
+        quota: None,
+        releases: 1_000,
+    },
+    Case {
+        name: "room for one member of 20",
+        gang: |_| (20, 10),
+        filler: 10,
+        quota: None,
+        releases: 1_000,
+    },
+    Case { name: "room for one gang", gang: |_| (20, 5), filler: 100, quota: None, releases: 500 },
+    Case {
+        name: "room for neither many small nor few large members",
+        gang: |n| if n % 2 == 0 { (1_100, 1) } else { (2, 50) },
+        filler: 2,
+        quota: None,
+        releases: 500,
+    },
+    Case {
+        name: "quota for a part of a gang",
+        gang: |_| (400, 2),
+        filler: 1,
+        quota: Some(1_000),
+        releases: 500,
+    },
+    Case {
+        name: "quota for one gang",
+        gang: |_| (20, 5),
+        filler: 100,
+        quota: Some(50_000),
+        releases: 400,
+    },
+];
+
+/// Per release.
+struct Taken {
+    cpu_us: f64,
+    allocations: f64,
+    bytes: f64,
+    started: u64,
+    idle_ms: f64,
+    intake_us: f64,
+}
+
+async fn submit(shim: &Shim, case: &Case) {
+    let new = (1..=GANGS).map(|number| {
+        let (min_members, size) = (case.gang)(number);
+        let group = si::TaskGroup {
+            name: "workers".into(),
+            min_members,
+            member: Some(resource(&[("vcore", size)])),
+            ..Default::default()
+        };
+        si::AddApplicationRequest {
+            application_id: format!("app-{number:06}"),
+            queue_name: "root.jobs".into(),
+            ugi: Some(si::UserGroupInformation { user: "bench".into(), groups: vec![] }),
+            task_groups: vec![group],
+            ..Default::default()
+        }
+    });
+    let new = new.collect();
+    let request = si::ApplicationRequest { rm_id: "bench".into(), new, ..Default::default() };
+    shim.scheduler.update_application(request).await.unwrap();
+    shim.scheduler.settle().await;
+}
+
+/// Releases on one node after another, first what came first.
+fn releases(case: &Case) -> Vec<si::AllocationRequest> {
+    let release = |number: usize| {
+        let release = si::AllocationRelease {
+            application_id: FILLER.into(),
+            allocation_key: format!("filler-{number:07}"),
+            termination_type: si::TerminationType::StoppedByRm as i32,
+            ..Default::default()
+        };
+        let releases = si::AllocationReleasesRequest {
+            allocations_to_release: vec![release],
+            ..Default::default()
+        };
+        si::AllocationRequest {
+            rm_id: "bench".into(),
+            releases: Some(releases),
+            ..Default::default()
+        }
+    };
+    (0..case.releases).map(release).collect()
+}
+
+async fn run(case: &Case, with_gangs: bool) -> Taken {
+    let most = case
+        .quota
+        .map_or(String::new(), |vcores| format!(", resources: {{max: {{vcore: '{vcores}m'}}}}"));
+    let config = format!(
+        "partitions:\n- name: default\n  queues:\n  - name: root\n    submitacl: '*'\n    \
+         queues:\n    - {{name: jobs{most}}}\n"
+    );
+    let shim = Shim::start(&config, Threads::PerPartition).await;
+    shim.nodes(NODES, &[("vcore", CAPACITY)]).await;
+    shim.applications(1, |_| "root.jobs".into()).await;
+    let filled = case.quota.unwrap_or(CAPACITY * i64::try_from(NODES).unwrap());
+    let fillers = usize::try_from(filled / case.filler).unwrap();
+    shim.expect(fillers);
+    shim.asks("filler", fillers, 1, &[("vcore", case.filler)]).await;
+    shim.all_allocated().await;
+    shim.scheduler.settle().await;
+    let before = shim.running();
+    let cpu = cpu_time();
+    if with_gangs {
+        submit(&shim, case).await;
+    }
+    let taken_in = cpu_time().saturating_sub(cpu);
+    assert_eq!(shim.running(), before, "no gang fits");
+
+    // The look for more machines is over by then.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let cpu = cpu_time();
+    tokio::time::sleep(IDLE).await;
+    let idle = cpu_time().saturating_sub(cpu);
+
+    let requests = releases(case);
+    let (heap, cpu) = (Region::new(&HEAP), cpu_time());
+    for request in requests {
+        shim.scheduler.update_allocation(request).await.unwrap();
+        shim.scheduler.settle().await;
+    }
+    let (heap, cpu) = (heap.change(), cpu_time().saturating_sub(cpu));
+    let started = shim.running() - before;
+    shim.scheduler.shutdown().await;
+    let each = |sum: f64| sum / case.releases as f64;
+    Taken {
+        cpu_us: each(cpu.as_secs_f64() * 1e6),
+        allocations: each((heap.allocations + heap.reallocations) as f64),
+        bytes: each(heap.bytes_allocated as f64),
+        started,
+        idle_ms: idle.as_secs_f64() * 1e3,
+        intake_us: taken_in.as_secs_f64() * 1e6 / GANGS as f64,
+    }
+}
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with("--")).unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    println!(
+        "| a release gives | gangs that wait | releases | CPU µs each | heap allocations each | \
+         bytes each | gangs that run then | idle, ms CPU in {} s | taken in, µs CPU per gang |",
+        IDLE.as_secs()
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for case in CASES.iter().filter(|case| case.name.contains(filter.as_str())) {
+        for with_gangs in [false, true] {
+            let taken = runtime.block_on(run(case, with_gangs));
+            println!(
+                "| {} | {} | {} | {:.1} | {:.1} | {:.0} | {} | {:.2} | {:.1} |",
+                case.name,
+                if with_gangs { GANGS } else { 0 },
+                case.releases,
+                taken.cpu_us,
+                taken.allocations,
+                taken.bytes,
+                taken.started,
+                taken.idle_ms,
+                taken.intake_us,
+            );
+        }
+    }
+}
