@@ -138,7 +138,7 @@ mod tests {
         {
             nodes.insert(Arc::from(id), of(9, 9), of(vcore, memory), open).unwrap();
         }
-        let reserved = nodes.insert(Arc::from("e"), of(9, 9), of(9, 9), true).unwrap();
+        let reserved = nodes.insert(Arc::from("f"), of(9, 9), of(9, 9), true).unwrap();
         nodes.set_reserved(reserved, true);
         let wanted = of(4, 4);
         let excluded = [Exclusion { node: Arc::from("d"), until_ns: 0 }];
