@@ -61,8 +61,10 @@ pub struct OutstandingRequest {
     pub partition: String,
     /// The application that asks.
     pub application: String,
-    /// Its allocation key.
+    /// Its allocation key; empty where no RM has asked, for members of a declared gang.
     pub key: String,
+    /// The name of its task group; empty when it is in none.
+    pub task_group: String,
     /// Path of the leaf.
     pub queue: String,
     /// What each allocation takes.

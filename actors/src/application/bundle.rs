@@ -90,10 +90,11 @@ impl Application {
         }
         if let Some((obstacle, waits)) = over {
             self.park_bundle(waits, None);
-            return Err(Some(match obstacle {
-                Obstacle::Limits => BundleObstacle::Limits(total),
-                _ => BundleObstacle::Quota(total),
-            }));
+            if obstacle == Obstacle::Limits {
+                return Err(Some(BundleObstacle::Limits(total)));
+            }
+            self.mark_tried(&bundled);
+            return Err(Some(BundleObstacle::Quota(total)));
         }
         if let Some(mut places) = self.bundle.as_mut().and_then(|bundle| bundle.places.take())
             && !places.is_due(&baton.books.nodes)
@@ -186,13 +187,20 @@ impl Application {
         }
     }
 
-    /// The gang fits its quotas and found no places: more machines would help its asks, and so would
-    /// any change of a node that one of them names.
-    fn note_attempt(&mut self, bundled: &Bundled, baton: &mut Baton) {
+    /// The asks of the gang were tried. More machines would help them if nothing but root and the
+    /// nodes is too small, which the scale-up signal looks at.
+    fn mark_tried(&mut self, bundled: &Bundled) {
         for (slot, _) in bundled.iter().flatten() {
-            let ask = self.book.asks.ask_mut(*slot);
-            ask.attempted = true;
-            if let Some(node) = &ask.required_node {
+            self.book.asks.ask_mut(*slot).attempted = true;
+        }
+    }
+
+    /// The gang fits its quotas and found no places: any change of a node that one of its asks names
+    /// may help it.
+    fn note_attempt(&mut self, bundled: &Bundled, baton: &mut Baton) {
+        self.mark_tried(bundled);
+        for (slot, _) in bundled.iter().flatten() {
+            if let Some(node) = &self.book.asks.ask(*slot).required_node {
                 baton.directory.named.enter(node, self.slot);
             }
         }

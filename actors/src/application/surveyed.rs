@@ -9,6 +9,7 @@ use monoceros_rules::limits::LimitId;
 use monoceros_rules::values::resources::Limits;
 use monoceros_rules::work::allocations::ApplicationSlot;
 use monoceros_rules::work::asks::ClassId;
+use monoceros_rules::work::native::Stage;
 
 use super::{Application, Blocked};
 use crate::snapshot::{ApplicationSnapshot, OutstandingRequest};
@@ -58,7 +59,16 @@ impl Application {
             by_quota: starts && lane.is_some_and(|lane| !trackers.may_start(lane)),
         };
         self.set_blocked(blocked, baton);
-        let classes = self.book.asks.tried(self.reached());
+        let asks = &self.book.asks;
+        let (classes, together) = match self.book.undecided() {
+            // In the air it waits for answers.
+            Some(native) if native.stage == Stage::InTheAir => return None,
+            Some(native) => {
+                let bundled = native.bundle(asks);
+                (bundled.map_or_else(|_| Vec::new(), |it| asks.tried_together(&it)), true)
+            }
+            None => (asks.tried(self.reached()), false),
+        };
         if classes.is_empty() {
             return None;
         }
@@ -68,7 +78,7 @@ impl Application {
             left.insert(limit, room);
             limits.push(limit);
         }
-        Some(ApplicationWaiting { application: self.slot, leaf, key, limits, classes })
+        Some(ApplicationWaiting { application: self.slot, leaf, key, limits, classes, together })
     }
 
     /// Tells the RM of those asks that it was not told of: the first so many of each class.
@@ -100,6 +110,7 @@ impl Application {
                 partition: String::new(),
                 application: self.book.id.to_string(),
                 key: ask.key.to_string(),
+                task_group: ask.task_group.as_deref().cloned().unwrap_or_default(),
                 queue: self.book.queue.to_string(),
                 resource: ask.resources.clone(),
                 count,

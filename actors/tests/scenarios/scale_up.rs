@@ -105,7 +105,12 @@ impl World {
     async fn outstanding(&self, limit: usize) -> Vec<String> {
         let requests = self.scheduler.outstanding_requests("rm", None, limit).await.unwrap();
         let name = |request: monoceros_actors::snapshot::OutstandingRequest| {
-            format!("{}/{} x{}", request.application, request.key, request.count)
+            // No key names what nobody has asked for.
+            let key = match request.key.as_str() {
+                "" => format!("({})", request.task_group),
+                key => key.to_owned(),
+            };
+            format!("{}/{key} x{}", request.application, request.count)
         };
         requests.into_iter().map(name).collect()
     }
@@ -192,6 +197,33 @@ fn machines_of_its_kind_do_not_help_a_request_that_may_use_only_one() {
         world.say("ask a1 k1 vcore=4 node=n1\nask a1 k2 vcore=2").await;
         assert_eq!(world.heard(9).await, NOTHING, "k1 is not told of and takes its share");
         assert_eq!(world.outstanding(9).await, NOTHING);
+    });
+}
+
+/// Less than all of its machines would let none of its members run.
+#[test]
+fn a_declared_gang_is_told_as_a_whole_or_not_at_all() {
+    in_virtual_time(async {
+        let world = World::new("queue root.a max vcore=9").await;
+        world.say("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=2").await;
+        world.say("app a2 in root.a needs d x1 vcore=1 needs w x2 vcore=2").await;
+        world.say("app a3 in root.a needs w x3 vcore=1").await;
+        assert_eq!(
+            world.outstanding(9).await,
+            ["a1/(w) x3", "a3/(w) x3"],
+            "the queue has 3 left beside a1, and a2 wants 5"
+        );
+        assert_eq!(world.heard(9).await, NOTHING, "of what no RM has asked for none is told");
+        world.say("ask a1 k1 vcore=2 group=w\nask a1 k2 x2 vcore=2 group=w").await;
+        world.say("ask a2 k1 vcore=1 group=d\nask a2 k2 vcore=1").await;
+        assert_eq!(world.heard(9).await, ["a1/k1 a1/k2"], "k2 of a2 waits for its gang");
+        assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x2", "a3/(w) x3"]);
+        // One that has asked for more than its gang needs is told of those that this needs.
+        world.say("ask a1 k2 x5 vcore=2 group=w").await;
+        assert_eq!(world.outstanding(9).await, ["a1/k1 x1", "a1/k2 x2", "a3/(w) x3"]);
+        world.say("remove-app a1").await;
+        assert_eq!(world.heard(9).await, ["a2/k1"]);
+        assert_eq!(world.outstanding(9).await, ["a2/k1 x1", "a2/(w) x2", "a3/(w) x3"]);
     });
 }
 

@@ -27,6 +27,8 @@ const APPLICATION: &str = "si/application-id";
 const PARTITION: &str = "si/node-partition";
 const QUEUE: &str = "yunikorn.apache.org/queue";
 const PENDING_SINCE: &str = "yunikorn.apache.org/pendingSince";
+/// Of members of a task group.
+const TASK_GROUP: &str = "yunikorn.apache.org/task-group-name";
 /// Of requests that ask for several allocations: how many of them more machines would help.
 const COUNT: &str = "monoceros/count";
 
@@ -119,6 +121,9 @@ fn message(request: OutstandingRequest) -> si::OutstandingResourceRequest {
         (QUEUE.to_owned(), request.queue),
         (PENDING_SINCE.to_owned(), since.to_string()),
     ]);
+    if !request.task_group.is_empty() {
+        tags.insert(TASK_GROUP.to_owned(), request.task_group);
+    }
     if request.count > 1 {
         tags.insert(COUNT.to_owned(), request.count.to_string());
     }
@@ -138,6 +143,7 @@ mod tests {
             partition: "default".to_owned(),
             application: "app".to_owned(),
             key: "k".to_owned(),
+            task_group: String::new(),
             queue: "root.a".to_owned(),
             resource: Resources::of(&[("vcore", 1)]),
             count: 1,
@@ -159,5 +165,19 @@ mod tests {
         );
         let several = message(OutstandingRequest { count: 3, ..request });
         assert_eq!(several.tags["monoceros/count"], "3");
+    }
+
+    #[test]
+    fn members_for_which_nobody_has_asked_are_told_apart_by_their_task_group() {
+        let of_group = |task_group: &str| OutstandingRequest {
+            application: "app".to_owned(),
+            task_group: task_group.to_owned(),
+            count: 2,
+            ..OutstandingRequest::default()
+        };
+        let said = ["driver", "workers"].map(|group| message(of_group(group)));
+        assert!(said.iter().all(|said| said.request_id.is_empty()));
+        let groups = said.map(|said| said.tags["yunikorn.apache.org/task-group-name"].clone());
+        assert_eq!(groups, ["driver", "workers"]);
     }
 }

@@ -6,12 +6,14 @@
 //! and every limit of its user and group, and still waits would run if there were a machine for it.
 //! Requests are counted in the order in which they would be placed, and each takes its share of
 //! what quotas and limits leave, so that no more is asked for than they will let run; one that does
-//! not fit is passed over.
+//! not fit is passed over. A gang that is decided as a whole is counted as a whole: if there is no
+//! room for all of its members, none of them would run on any number of machines.
 //!
 //! # Invariants
 //! * What is counted below a queue fits what that queue has left, and what is counted of a user or
 //!   a group, in whichever queues, what their limits leave.
-//! * Nothing that was passed over would fit beside what was counted.
+//! * Nothing that was passed over would fit beside what was counted, each request by itself or all
+//!   of a gang.
 //!
 //! ```
 //! use monoceros_rules::values::resources::{Limits, Resources};
@@ -63,6 +65,19 @@ pub struct ApplicationWaiting {
     pub limits: Vec<LimitId>,
     /// Its classes that wait, in the order in which they are tried.
     pub classes: Vec<Waiting>,
+    /// They are the members of a gang, which run together or not at all.
+    pub together: bool,
+}
+
+impl ApplicationWaiting {
+    /// What all of its requests take together.
+    fn total(&self) -> Resources {
+        let mut total = Resources::new();
+        for waiting in &self.classes {
+            total.add(&waiting.resources.times(as_times(waiting.count)));
+        }
+        total
+    }
 }
 
 /// How many allocations of one class would run if there were more machines.
@@ -93,15 +108,21 @@ pub fn wanted(
         applications.sort_by(|a, b| a.key.cmp(&b.key));
         let path = path(&queues, leaf);
         for application in applications {
-            for waiting in application.classes {
+            let fit = |resources: &Resources, queues: &[QueueRoom], limits: &BTreeMap<_, _>| {
                 let by_queues = path.iter().map(|queue| &queues[*queue].left);
                 let by_limits = application.limits.iter().filter_map(|limit| limits.get(limit));
-                let room = by_queues.chain(by_limits).map(|left| times(left, &waiting.resources));
-                let count = room.min().unwrap_or(u64::MAX).min(waiting.count);
+                let room = by_queues.chain(by_limits).map(|left| times(left, resources));
+                room.min().unwrap_or(u64::MAX)
+            };
+            if application.together && fit(&application.total(), &queues, &limits) == 0 {
+                continue;
+            }
+            for waiting in &application.classes {
+                let count = fit(&waiting.resources, &queues, &limits).min(waiting.count);
                 if count == 0 {
                     continue;
                 }
-                let taken = waiting.resources.times(i64::try_from(count).unwrap_or(i64::MAX));
+                let taken = waiting.resources.times(as_times(count));
                 for queue in &path {
                     queues[*queue].left.take(&taken);
                 }
@@ -116,6 +137,10 @@ pub fn wanted(
         }
     }
     wanted
+}
+
+fn as_times(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// How often an amount fits, beside itself.

@@ -44,7 +44,12 @@ fn application(leaf: usize, number: u32, classes: Vec<(Resources, u64)>) -> Appl
         key,
         limits: Vec::new(),
         classes,
+        together: false,
     }
+}
+
+fn gang(application: ApplicationWaiting) -> ApplicationWaiting {
+    ApplicationWaiting { together: true, ..application }
 }
 
 fn counts(wanted: &[Wanted]) -> Vec<(usize, u64)> {
@@ -127,6 +132,36 @@ fn a_user_with_nothing_left_wants_no_machines() {
     }
 }
 
+#[test]
+fn a_gang_is_counted_as_a_whole_or_not_at_all() {
+    let gpu = Resources::of(&[("gpu", 1)]);
+    let of = |left: i64, members| {
+        let queues = vec![
+            queue(None, 0, Limits::unlimited()),
+            queue(Some(0), 0, Limits::of(&[("vcore", left), ("gpu", 1)])),
+        ];
+        let asked = vec![(vcores(2), members), (vcores(3), 1), (gpu.clone(), 1)];
+        let applications =
+            vec![gang(application(1, 0, asked)), application(1, 1, vec![(vcores(2), 9)])];
+        counts(&wanted(queues, BTreeMap::new(), applications))
+    };
+    assert_eq!(of(11, 4), [(0, 4), (0, 1), (0, 1)], "all of it, and nothing is left");
+    assert_eq!(of(10, 4), [(1, 5)], "3 of 4 members would not run; what comes later may");
+    assert_eq!(of(13, 4), [(0, 4), (0, 1), (0, 1), (1, 1)]);
+}
+
+#[test]
+fn a_gang_that_its_user_may_not_have_as_a_whole_wants_no_machines() {
+    let queues = vec![queue(None, 0, Limits::unlimited()), queue(Some(0), 0, Limits::unlimited())];
+    let asked = vec![(vcores(1), 3), (vcores(2), 1)];
+    let applications = vec![gang(limited(application(1, 0, asked), &[0]))];
+    let wanted = |left| {
+        wanted(queues.clone(), rooms(&[Limits::of(&[("vcore", left)])]), applications.clone())
+    };
+    assert_eq!(wanted(4), []);
+    assert_eq!(counts(&wanted(5)), [(0, 3), (0, 1)]);
+}
+
 /// The count as it is defined: one ask after the other, each taking its part of what is left.
 fn one_by_one(
     mut queues: Vec<QueueRoom>,
@@ -139,6 +174,12 @@ fn one_by_one(
         here.sort_by(|a, b| a.key.cmp(&b.key));
         let path = path(&queues, leaf);
         for application in here {
+            let total = application.total();
+            let fits = path.iter().all(|queue| queues[*queue].left.allows(&total))
+                && application.limits.iter().all(|limit| limits[limit].allows(&total));
+            if application.together && !fits {
+                continue;
+            }
             for waiting in &application.classes {
                 let mut count = 0;
                 for _ in 0..waiting.count {
@@ -186,6 +227,7 @@ proptest! {
                 any::<prop::sample::Index>(),
                 prop::collection::vec((amounts(), 1_u64..6), 1..4),
                 prop::sample::subsequence(vec![0, 1, 2], 0..3),
+                any::<bool>(),
             ),
             0..8,
         ),
@@ -199,8 +241,10 @@ proptest! {
         }
         let applications: Vec<_> = (0..)
             .zip(asked)
-            .map(|(number, (leaf, classes, limits))| {
-                limited(application(leaf.index(queues.len()), number, classes), &limits)
+            .map(|(number, (leaf, classes, limits, together))| {
+                let leaf = leaf.index(queues.len());
+                let application = limited(application(leaf, number, classes), &limits);
+                ApplicationWaiting { together, ..application }
             })
             .collect();
         let wanted = wanted(queues.clone(), left.clone(), applications.clone());
@@ -234,6 +278,16 @@ proptest! {
             prop_assert!(within, "over what a queue has left");
         }
         for application in &applications {
+            let n_given: usize =
+                wanted.iter().filter(|w| w.application == application.application).count();
+            if application.together && n_given == 0 {
+                let total = application.total();
+                let path = path(&queues, application.leaf);
+                let fits = path.iter().all(|queue| queues[*queue].left.allows(&total))
+                    && application.limits.iter().all(|limit| rest[limit].allows(&total));
+                prop_assert!(!fits, "a gang is passed over though it fits");
+                continue;
+            }
             for class in &application.classes {
                 let given = wanted
                     .iter()
@@ -243,6 +297,7 @@ proptest! {
                 let fits = path.iter().all(|queue| queues[*queue].left.allows(&class.resources))
                     && application.limits.iter().all(|limit| rest[limit].allows(&class.resources));
                 prop_assert!(given == class.count || !fits, "passed over though it fits");
+                prop_assert!(given == class.count || !application.together, "a part of a gang");
             }
         }
     }

@@ -7,9 +7,12 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
+
 use super::{AskKey, AskSlot, Asks, Class, ClassId, Shape};
 use crate::decide::scale_up::Waiting;
 use crate::order::waits::{View, WaitSet};
+use crate::work::native::Bundled;
 
 impl Asks {
     /// Where a pass ends that comes to `next` now, or has tried everything: at the ask with which
@@ -76,6 +79,24 @@ impl Asks {
                 let resources = class.shape.resources().clone();
                 tried.push(Waiting { class: *id, resources, count });
             }
+        }
+        tried
+    }
+
+    /// The asks of a bundle that were tried together and wait, class by class. Nothing, if one of them
+    /// was not tried with the others: then the bundle is another one, which is still to be tried.
+    pub fn tried_together(&self, bundled: &Bundled) -> Vec<Waiting> {
+        let mut tried: Vec<Waiting> = Vec::new();
+        let mut places = FxHashMap::default();
+        for (slot, count) in bundled.iter().flatten() {
+            let ask = self.ask(*slot);
+            let Some(class) = ask.class.filter(|_| ask.lacks_machines()) else { return Vec::new() };
+            let place = *places.entry(class).or_insert_with(|| {
+                let resources = self.class(class).shape.resources().clone();
+                tried.push(Waiting { class, resources, count: 0 });
+                tried.len() - 1
+            });
+            tried[place].count += u64::from(*count);
         }
         tried
     }

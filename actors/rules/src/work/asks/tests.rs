@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::decide::scale_up::Waiting;
 use crate::nodes::{NodeIndex, NodeOrder};
 use crate::order::waits::Parked;
 use crate::values::epoch::Loosening;
@@ -86,6 +87,26 @@ fn a_class_was_tried_with_its_first_member_and_each_member_is_signalled_once() {
     asks.withdraw(b);
     asks.resize(asks.slot_of("c").unwrap(), Resources::of(&[("vcore", 2)]));
     assert_eq!(told(&mut asks, 9), Vec::<String>::new());
+}
+
+#[test]
+fn a_bundle_was_tried_if_each_of_its_asks_was_and_only_what_it_takes_counts() {
+    let mut asks = Asks::new();
+    let (a, _) = asks.put(AskSpec { instances: 3, ..spec("a", 1) }, 10, 1);
+    let (b, _) = asks.put(AskSpec { instances: 4, ..spec("b", 1) }, 20, 2);
+    let (c, _) = asks.put(spec("c", 2), 30, 3);
+    let bundled = vec![vec![(c, 1)], vec![(a, 3), (b, 2)]];
+    for slot in [a, b] {
+        assert_eq!(asks.tried_together(&bundled), []);
+        asks.ask_mut(slot).attempted = true;
+    }
+    assert_eq!(asks.tried_together(&bundled), [], "c came later");
+    asks.ask_mut(c).attempted = true;
+    let of = |slot, count| {
+        let (class, resources) = (asks.class_of(slot).unwrap(), asks.ask(slot).resources.clone());
+        Waiting { class, resources, count }
+    };
+    assert_eq!(asks.tried_together(&bundled), [of(c, 1), of(a, 5)]);
 }
 
 #[test]
