@@ -358,6 +358,8 @@ fn ask(ask: &Ask, application: &str) -> AskSnapshot {
         task_group_name: ask.task_group.as_deref().cloned().unwrap_or_default(),
         internal: ask.form == Form::Internal,
         scheduling_attempted: ask.attempted,
+        // Of an internal one no RM can be told.
+        triggered_scale_up: ask.signalled && ask.form != Form::Internal,
         pending_count: i32::try_from(ask.outstanding).unwrap_or(i32::MAX),
         ..AskSnapshot::default()
     }

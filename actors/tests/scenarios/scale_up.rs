@@ -114,6 +114,13 @@ impl World {
         };
         requests.into_iter().map(name).collect()
     }
+
+    /// Of these requests of an application, in order, those of which its RM was told.
+    async fn told(&self, application: &str) -> Vec<String> {
+        let found = self.scheduler.application("[rm]default", application).await.unwrap().unwrap();
+        let told = found.requests.into_iter().filter(|request| request.triggered_scale_up);
+        told.map(|request| request.allocation_key).collect()
+    }
 }
 
 const NOTHING: Vec<String> = Vec::new();
@@ -224,6 +231,18 @@ fn a_declared_gang_is_told_as_a_whole_or_not_at_all() {
         world.say("remove-app a1").await;
         assert_eq!(world.heard(9).await, ["a2/k1"]);
         assert_eq!(world.outstanding(9).await, ["a2/k1 x1", "a2/(w) x2", "a3/(w) x3"]);
+    });
+}
+
+#[test]
+fn a_request_shows_that_it_was_told_and_one_that_no_rm_has_sent_never_does() {
+    in_virtual_time(async {
+        let world = World::new("queue root.a max vcore=9").await;
+        world.say("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=2").await;
+        world.say("ask a1 k1 vcore=2 group=w\nask a1 k2 vcore=9").await;
+        assert_eq!(world.told("a1").await, NOTHING);
+        assert_eq!(world.heard(1).await, ["a1/k1"]);
+        assert_eq!(world.told("a1").await, ["k1"], "neither k2 nor what is asked for internally");
     });
 }
 
