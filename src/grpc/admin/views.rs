@@ -139,6 +139,7 @@ fn allocation(snapshot: AllocationSnapshot) -> si::AllocationInfo {
         preempted: snapshot.preempted,
         allocated_at_nano: snapshot.allocation_time,
         tags: snapshot.allocation_tags,
+        internal: snapshot.internal,
     }
 }
 
@@ -157,6 +158,7 @@ fn request(snapshot: AskSnapshot, reasons: &Reasons) -> si::RequestInfo {
         requested_at_nano: snapshot.request_time,
         reasons,
         tags: snapshot.allocation_tags,
+        internal: snapshot.internal,
     }
 }
 
@@ -221,6 +223,38 @@ mod tests {
         let long = application(snapshot, true, &nothing);
         assert_eq!((long.held.len(), long.waiting.len()), (2, 2));
         assert_eq!(long.held[0].uuid, "a");
+    }
+
+    #[test]
+    fn what_the_scheduler_asks_for_and_holds_itself_is_told_from_what_its_rm_sent() {
+        let held = |key: &str, internal| AllocationSnapshot {
+            allocation_key: key.to_owned(),
+            placeholder: true,
+            task_group_name: "a".to_owned(),
+            internal,
+            ..AllocationSnapshot::default()
+        };
+        let asked = |key: &str, internal| AskSnapshot {
+            allocation_key: key.to_owned(),
+            placeholder: true,
+            task_group_name: "a".to_owned(),
+            internal,
+            ..AskSnapshot::default()
+        };
+        let snapshot = ApplicationSnapshot {
+            allocations: vec![held("a~1", false), held("a~1", true)],
+            requests: vec![asked("", true), asked("a~2", false)],
+            ..ApplicationSnapshot::default()
+        };
+        let shown = application(snapshot, true, &Reasons::default());
+        let held = shown.held.iter().map(|held| (&*held.allocation_key, held.internal));
+        assert_eq!(held.collect::<Vec<_>>(), [("a~1", false), ("a~1", true)]);
+        let waiting = shown.waiting.iter().map(|asked| (&*asked.allocation_key, asked.internal));
+        assert_eq!(waiting.collect::<Vec<_>>(), [("", true), ("a~2", false)]);
+        assert!(shown.held.iter().all(|held| held.placeholder && held.task_group_name == "a"));
+        assert!(
+            shown.waiting.iter().all(|asked| asked.placeholder && asked.task_group_name == "a")
+        );
     }
 
     #[test]
