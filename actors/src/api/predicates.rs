@@ -47,7 +47,9 @@ pub struct PredicateQuestion {
     pub key: Arc<str>,
     /// Candidates in the order of preference; never empty.
     pub nodes: Vec<Arc<str>>,
-    /// Whether the question is about an allocation; otherwise it is about a reservation.
+    /// Whether it would be allocated there now, beside all that is there. Otherwise it only has the
+    /// node reserved, or takes the place of a placeholder there, and what has to go first is not to
+    /// be counted.
     pub allocate: bool,
     /// The gang that is decided as a whole, if the request is a member of one: it runs only if all of
     /// them pass.
