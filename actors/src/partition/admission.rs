@@ -165,7 +165,7 @@ fn is_new(new: &NewApplication, directory: &Directory) -> Result<(), Rejection> 
     Ok(())
 }
 
-/// Whether the leaf can take the application if that is a gang: `docs/gangs.md#admission`.
+/// Whether the leaf can take the application if that is a gang: `docs/applications.md#admission`.
 fn takes_gang(new: &NewApplication, leaf: QueueSlot, baton: &Baton) -> Result<(), Rejection> {
     let (directory, ask) = (&baton.directory, &new.placeholder_ask);
     let id = || Arc::clone(&new.id);
