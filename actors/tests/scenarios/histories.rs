@@ -600,16 +600,25 @@ pub(crate) fn holds_true(script: &Script) -> Result<(), TestCaseError> {
         let other = play(script, how);
         prop_assert_eq!(&other, &plain, "{:?} differs from the default", how);
     }
-    if reserves_after_a_while(script) {
-        // While an RM is asked whether a node may be reserved, others may be placed there.
+    if reserves_after_a_while(script) || moves_members(script) {
         return survives(script, &[How::Later(1)]);
     }
     prop_assert_eq!(&play(script, How::Later(1)), &plain, "asking later differs from the default");
     Ok(())
 }
 
+/// While an RM is asked whether a node may be reserved, others may be placed there.
 fn reserves_after_a_while(script: &Script) -> bool {
     !script.0.iter().any(|step| matches!(step, Step::Reservations { delay: None, .. }))
+}
+
+/// Members of a declared gang that predicates refuse move to other nodes one by one, and who is
+/// asked first has the choice.
+fn moves_members(script: &Script) -> bool {
+    let refuses = |step: &Step| matches!(step, Step::RefuseSome { .. });
+    let declares = |item: &Item| matches!(item, Item::App { needs, .. } if !needs.is_empty());
+    let says = |step: &Step| matches!(step, Step::Send { items, .. } if items.iter().any(declares));
+    script.0.iter().any(refuses) && script.0.iter().any(says)
 }
 
 /// Whether asks that are old enough reserve nodes: in half of the histories.
