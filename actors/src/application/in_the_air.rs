@@ -10,9 +10,14 @@
 //!
 //! # Void answers
 //! Mates do not make each other's answers void, since each question names the places of all. One
-//! that moves does. From the first void answer on nothing else is placed, so that answers that rest
-//! on everything can be taken in the end; and a bundle that goes on like that for too long is taken
-//! back and tried later.
+//! that moves does, as whatever else is placed or ends. What an answer rests on may change after it
+//! has come, too, as long as others are asked about; so all answers are looked at again once the
+//! last member has passed, and members whose answers are void by then are asked about anew.
+//!
+//! From the first void answer on nothing else is placed, so that answers that rest on everything can
+//! be taken in the end; and a bundle that goes on like that for too long is taken back and tried
+//! later. Answers that a mate's move made void do not count: each move leaves a node that is not
+//! tried again, so there is an end to them.
 //!
 //! # Invariants
 //! * At most one bundle of a partition is in the air.
@@ -23,7 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_rules::decide::bundle::Found;
-use monoceros_rules::decide::predicates::{BundleInTheAir, Scope};
+use monoceros_rules::decide::predicates::{
+    BundleInTheAir, Confirmation, OpenQuestion, Scope, confirm,
+};
 use monoceros_rules::nodes::{NodeSlot, Taken};
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Parked, WaitSet};
@@ -36,10 +43,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Application;
 use super::ops::VisitEffects;
-use crate::api::predicates::{QuestionBundle, QuestionId};
-use crate::step::{
-    Alarm, Baton, Consequences, NodeWork, Notice, Op, Placement, Resume, Settlement,
-};
+use crate::api::predicates::QuestionBundle;
+use crate::step::{Alarm, Baton, Consequences, NodeWork, Op, Placement, Resume, Settlement};
 
 /// How often a member is asked about anew before its bundle is taken back.
 const ANEW_MAX: u32 = 3;
@@ -53,8 +58,12 @@ pub(super) struct Air {
     to_ask: VecDeque<usize>,
     /// The member of each open question.
     open: FxHashMap<u64, usize>,
-    /// What questions say of all of its members with asks.
-    mates: Arc<QuestionBundle>,
+    /// Its number.
+    id: u64,
+    /// What questions say of all of its members with asks, unless one has moved since.
+    mates: Option<Arc<QuestionBundle>>,
+    /// How many changes of the partition there had been when a member moved last.
+    moved_at: u64,
     /// When the first answer was void, ns since the epoch.
     void_since_ns: Option<i64>,
 }
@@ -66,17 +75,32 @@ struct Member {
     group: usize,
     /// A place is held for it, and nobody is asked.
     is_held: bool,
-    /// The question that passed, and what that rests on.
+    /// The answer that it may run.
     passed: Option<Pass>,
+    /// How often it was asked about anew because an answer did not count.
     anew: u32,
     refused: FxHashSet<Arc<str>>,
+    /// A refusal was for want of an answer.
+    was_silent: bool,
 }
 
-#[derive(Clone, Copy)]
+/// An answer that a member may run at its place.
 struct Pass {
-    question: u64,
+    number: u64,
+    question: OpenQuestion,
+    /// What it rests on.
     scope: Scope,
     assumed: bool,
+}
+
+/// Why a member is asked about again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Anew {
+    /// There is no answer.
+    Unanswered,
+    /// What the answer rests on has changed since it was asked, when there had been so many changes
+    /// of the partition.
+    Void { asked_at: u64 },
 }
 
 /// Why a bundle is taken back.
@@ -88,6 +112,34 @@ pub(super) enum Grounded {
     Refused,
     /// There are no answers that count: as if it had been refused.
     Unanswered,
+}
+
+impl Air {
+    /// What questions say of all members with asks.
+    fn mates(&mut self, baton: &Baton) -> Arc<QuestionBundle> {
+        let (table, nodes) = (&baton.books.allocations, &baton.books.nodes);
+        let (members, id) = (&self.members, self.id);
+        let mates = self.mates.get_or_insert_with(|| {
+            let real = members.iter().filter(|member| !member.is_held);
+            let places = real.filter_map(|member| {
+                let entry = table.get(member.id)?;
+                Some((Arc::clone(entry.key()), Arc::clone(nodes.id(entry.node))))
+            });
+            Arc::new(QuestionBundle { id, places: places.collect() })
+        });
+        Arc::clone(mates)
+    }
+}
+
+impl Member {
+    /// Its answer does not count any more, and the RM may not count on it either.
+    fn forget_pass(&mut self, baton: &mut Baton) {
+        if let Some(pass) = self.passed.take()
+            && pass.assumed
+        {
+            Application::tell_cancelled(pass.number, baton);
+        }
+    }
 }
 
 impl Application {
@@ -127,6 +179,7 @@ impl Application {
                 passed: None,
                 anew: 0,
                 refused: FxHashSet::default(),
+                was_silent: false,
             });
         }
         if let Some(native) = self.book.native_mut() {
@@ -134,14 +187,15 @@ impl Application {
         }
         let to_ask = (0..members.len()).filter(|at| !members[*at].is_held).collect();
         let id = baton.books.unsettled.next_bundle();
-        let mates = Arc::new(QuestionBundle { id, places: Vec::new() });
         let open = FxHashMap::default();
-        let air = Air { members, to_ask, open, mates, void_since_ns: None };
+        let air = Air { members, to_ask, open, id, mates: None, moved_at: 0, void_since_ns: None };
         if let Some(bundle) = &mut self.bundle {
             (bundle.waits, bundle.air) = (WaitSet::Nothing, Some(Box::new(air)));
         }
-        self.name_mates(&baton);
         self.ask_members(&mut baton);
+        // The offer goes on with what the window has left.
+        let room = u32::try_from(baton.books.unsettled.room()).unwrap_or(u32::MAX);
+        baton.offer.budget = baton.offer.budget.min(baton.offer.decided.saturating_add(room));
         let starting = self.moved_on(standing, &baton.books.nodes);
         let delta = LedgerDelta { starting, ..LedgerDelta::default() };
         let work = work.into_iter().map(|(node, (ids, sum))| (node, NodeWork::HoldAll(ids, sum)));
@@ -157,28 +211,13 @@ impl Application {
         self.bundle.as_mut()?.air.as_deref_mut()
     }
 
-    /// Makes what questions say of all members with asks anew.
-    fn name_mates(&mut self, baton: &Baton) {
-        let table = &baton.books.allocations;
-        let nodes = &baton.books.nodes;
-        let Some(air) = self.air() else { return };
-        let real = air.members.iter().filter(|member| !member.is_held);
-        let place = |member: &Member| {
-            let entry = table.get(member.id)?;
-            Some((Arc::clone(entry.key()), Arc::clone(nodes.id(entry.node))))
-        };
-        let places = real.filter_map(place).collect();
-        air.mates = Arc::new(QuestionBundle { id: air.mates.id, places });
-    }
-
     /// Asks about as many members as the window lets.
     pub(super) fn ask_members(&mut self, baton: &mut Baton) {
         let whose = self.slot;
         while baton.books.unsettled.room() > 0 {
             let Some(air) = self.air() else { return };
             let Some(at) = air.to_ask.pop_front() else { break };
-            let (id, ask, mates) =
-                (air.members[at].id, air.members[at].ask, Arc::clone(&air.mates));
+            let (id, ask, mates) = (air.members[at].id, air.members[at].ask, air.mates(baton));
             let Some(entry) = baton.books.allocations.get(id) else { continue };
             let placement = Placement {
                 application: whose,
@@ -226,43 +265,42 @@ impl Application {
     ) {
         match settlement {
             Settlement::Confirmed { scope, assumed, .. } => {
-                if let Some(at) = self.close_question(number, baton)
+                if let Some((at, question)) = self.close_question(number, baton)
                     && let Some(air) = self.air()
                 {
-                    air.members[at].passed = Some(Pass { question: number, scope, assumed });
+                    air.members[at].passed = Some(Pass { number, question, scope, assumed });
                 }
             }
             Settlement::NotTaken { assumed, is_void: false, .. } => {
                 // Its node takes nothing any more, or has too little.
-                let Some(at) = self.close_question(number, baton) else { return };
+                let Some((at, _)) = self.close_question(number, baton) else { return };
                 if assumed {
-                    Self::withdraw_question(number, baton);
+                    Self::tell_cancelled(number, baton);
                 }
                 self.move_member(at, baton, effects);
             }
             Settlement::NotTaken { assumed, is_void: true, .. }
             | Settlement::NodeGone { assumed } => {
-                let Some(at) = self.close_question(number, baton) else { return };
+                let Some((at, question)) = self.close_question(number, baton) else { return };
                 if assumed {
-                    Self::withdraw_question(number, baton);
+                    Self::tell_cancelled(number, baton);
                 }
-                self.ask_anew(at, baton, effects);
+                self.ask_anew(at, Anew::Void { asked_at: question.asked_at() }, baton, effects);
             }
             Settlement::Unanswered => {
                 baton.tally.predicate_unanswered();
                 baton.books.unsettled.window.answered(true);
-                if let Some(at) = self.close_question(number, baton) {
-                    self.ask_anew(at, baton, effects);
+                if let Some((at, _)) = self.close_question(number, baton) {
+                    self.ask_anew(at, Anew::Unanswered, baton, effects);
                 }
             }
-            Settlement::Failed { reasons } | Settlement::Presumed { reasons } => {
+            Settlement::Failed { reasons } => {
                 baton.tally.predicate_failed();
-                let Some(at) = self.close_question(number, baton) else { return };
-                if let Some(air) = self.air() {
-                    let ask = air.members[at].ask;
-                    self.note_reasons(ask, reasons);
-                }
-                self.move_member(at, baton, effects);
+                self.member_refused(number, reasons, false, baton, effects);
+            }
+            Settlement::Presumed { reasons } => {
+                baton.tally.predicate_unanswered();
+                self.member_refused(number, reasons, true, baton, effects);
             }
             Settlement::Senseless { verdict } => {
                 tracing::error!(application = %self.book.id, question = number, ?verdict,
@@ -276,35 +314,75 @@ impl Application {
     /// Goes on once all answers of a visit are taken: asks about more members, or settles all.
     pub(super) fn go_on_with_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
         let Some(air) = self.air() else { return };
-        if air.members.iter().all(|member| member.is_held || member.passed.is_some()) {
+        if !air.members.iter().all(|member| member.is_held || member.passed.is_some()) {
+            return self.ask_members(baton);
+        }
+        for at in 0..air.members.len() {
+            self.look_again(at, baton, effects);
+        }
+        let Some(air) = self.air() else { return };
+        if air.to_ask.is_empty() {
             self.settle_bundle(baton, effects);
         } else {
             self.ask_members(baton);
         }
     }
 
+    /// Others may have come or gone since a member passed: whether its answer still counts.
+    fn look_again(&mut self, at: usize, baton: &mut Baton, effects: &mut VisitEffects) {
+        let Some(air) = self.air() else { return };
+        let Some(pass) = &air.members[at].passed else { return };
+        let Some(entry) = baton.books.allocations.get(air.members[at].id) else { return };
+        match confirm(&baton.books, &pass.question, entry.node, pass.scope) {
+            Confirmation::Confirmed => {}
+            Confirmation::Void => {
+                let asked_at = pass.question.asked_at();
+                self.ask_anew(at, Anew::Void { asked_at }, baton, effects);
+            }
+            Confirmation::Refused => self.move_member(at, baton, effects),
+        }
+    }
+
     /// The question has its answer. Says which member it was about.
-    fn close_question(&mut self, number: u64, baton: &mut Baton) -> Option<usize> {
+    fn close_question(&mut self, number: u64, baton: &mut Baton) -> Option<(usize, OpenQuestion)> {
         let question = baton.books.unsettled.take(number)?;
         if let Some(entry) = baton.books.allocations.get_mut(question.allocation) {
             entry.question = None;
         }
-        self.air()?.open.remove(&number)
+        Some((self.air()?.open.remove(&number)?, question))
     }
 
-    fn withdraw_question(number: u64, baton: &mut Baton) {
-        baton.tally.predicate_cancelled();
-        baton.notices.push(Notice::Withdrawn(QuestionId(number)));
+    /// A node refuses a member, or is presumed to.
+    fn member_refused(
+        &mut self,
+        number: u64,
+        reasons: Vec<(String, u32)>,
+        is_presumed: bool,
+        baton: &mut Baton,
+        effects: &mut VisitEffects,
+    ) {
+        let Some((at, _)) = self.close_question(number, baton) else { return };
+        let Some(air) = self.air() else { return };
+        let member = &mut air.members[at];
+        member.was_silent |= is_presumed;
+        let ask = member.ask;
+        self.note_reasons(ask, reasons);
+        self.move_member(at, baton, effects);
     }
 
     /// There is no answer that counts: the member is asked about again, on its place.
-    fn ask_anew(&mut self, at: usize, baton: &mut Baton, effects: &mut VisitEffects) {
+    fn ask_anew(&mut self, at: usize, why: Anew, baton: &mut Baton, effects: &mut VisitEffects) {
         let (whose, now_ns) = (self.slot, baton.now_ns);
         let id = Arc::clone(&self.book.id);
         let Some(air) = self.air() else { return };
-        air.members[at].anew += 1;
-        air.members[at].passed = None;
         air.to_ask.push_back(at);
+        air.members[at].forget_pass(baton);
+        if let Anew::Void { asked_at } = why
+            && asked_at < air.moved_at
+        {
+            return;
+        }
+        air.members[at].anew += 1;
         let has_enough = air.members[at].anew > ANEW_MAX;
         if air.void_since_ns.is_none() {
             air.void_since_ns = Some(now_ns);
@@ -328,45 +406,43 @@ impl Application {
         }
     }
 
-    /// The member's node refused it: it moves to another one. Mates whose answers rest on everything
-    /// are asked about again.
+    /// The member's node refused it: it moves to another one.
     fn move_member(&mut self, at: usize, baton: &mut Baton, effects: &mut VisitEffects) {
         baton.tally.refused();
         let Some(air) = self.bundle.as_mut().and_then(|bundle| bundle.air.as_deref_mut()) else {
             return;
         };
         let member = &mut air.members[at];
+        member.forget_pass(baton);
         let Some(entry) = baton.books.allocations.get_mut(member.id) else { return };
         let before = entry.node;
         member.refused.insert(Arc::clone(baton.books.nodes.id(before)));
         let request = self.book.asks.ask(member.ask).request().passing_over(&member.refused);
         let Some(node) = baton.books.nodes.first(&request) else {
             let ask = member.ask;
+            let why = if member.was_silent { Grounded::Unanswered } else { Grounded::Refused };
             self.tell_refusals(baton, ask);
             let obstacle = self.refused_member(ask);
             if let Some(bundle) = &mut self.bundle {
                 bundle.note(obstacle, baton.now_ns);
             }
-            return self.ground_bundle(Grounded::Refused, None, baton, effects);
+            return self.ground_bundle(why, None, baton, effects);
         };
         entry.node = node;
         let resources = entry.resources().clone();
-        // At once, so that no other member of this visit counts on the same room.
+        // At once, so that no other member of this visit counts on the same room, and one that is
+        // refused, too, may have what this one leaves.
         Taken::default().take(&mut baton.books.nodes, node, &resources);
+        let left = baton.books.nodes.available(before).plus(&resources);
+        baton.books.nodes.take_back(before, &left);
         let id = member.id;
         effects.node_work.push((before, NodeWork::Return(id, resources.clone())));
         effects.node_work.push((node, NodeWork::HoldAll(vec![id], resources)));
         air.to_ask.push_back(at);
-        for (other, mate) in air.members.iter_mut().enumerate() {
-            let rests_on_all = |pass: &mut Pass| pass.scope == Scope::Topology;
-            if other != at && mate.passed.as_mut().is_some_and(rests_on_all) {
-                mate.passed = None;
-                air.to_ask.push_back(other);
-            }
-        }
+        air.mates = None;
         baton.books.unsettled.changed(before);
         baton.books.unsettled.changed(node);
-        self.name_mates(baton);
+        air.moved_at = baton.books.unsettled.changes();
     }
 
     /// Every member has passed: all of them are settled.
@@ -395,13 +471,20 @@ impl Application {
             self.book.settled(member.id, (&spec.resources, false), now_ns, &mut self.changes);
             Self::tell_allocated(baton, allocated);
             self.note_real(spec.member_of());
-            if member.passed.is_none_or(|pass| !pass.assumed) {
+            if member.passed.as_ref().is_none_or(|pass| !pass.assumed) {
                 baton.books.unsettled.changed(node);
             }
         }
         self.forget_internal();
+        let mut held = Vec::new();
         if let Some(native) = self.book.native_mut() {
             (native.stage, native.is_over) = (Stage::Decided, false);
+            let groups = native.groups().iter().zip(&n_held).filter(|(_, n_held)| **n_held > 0);
+            held.extend(groups.map(|(group, _)| Arc::clone(&group.name)));
+        }
+        for group in &held {
+            // Members that have come since may take their places.
+            self.look_for_pairs(group);
         }
         effects.touched = true;
         self.tell_holds(&n_held, baton);
@@ -424,16 +507,15 @@ impl Application {
         open.sort_unstable();
         for (number, _) in open {
             if baton.books.unsettled.take(number).is_some() {
-                Self::withdraw_question(number, baton);
+                Self::tell_cancelled(number, baton);
             }
         }
-        let assumed = air.members.iter().filter_map(|member| member.passed);
-        for pass in assumed.filter(|pass| pass.assumed) {
-            // The RM counts on what is not made.
-            Self::withdraw_question(pass.question, baton);
+        let mut members = air.members;
+        for member in &mut members {
+            member.forget_pass(baton);
         }
         let mut asks = BTreeSet::new();
-        for member in &air.members {
+        for member in &members {
             let Some(entry) = baton.books.allocations.remove(member.id) else { continue };
             asks.insert(member.ask);
             self.book.refunded(member.id, entry.resources());

@@ -472,6 +472,6 @@ fn ask(app: &str, key: &str, vcore: i64) -> si::AllocationAsk {
     }
 }
 
-fn resource(vcore: i64) -> si::Resource {
+pub(crate) fn resource(vcore: i64) -> si::Resource {
     si::Resource { resources: [("vcore".to_owned(), si::Quantity { value: vcore })].into() }
 }

@@ -149,6 +149,13 @@ impl Default for Unsettled {
     }
 }
 
+impl OpenQuestion {
+    /// How many changes there had been when it was asked.
+    pub fn asked_at(&self) -> u64 {
+        self.asked_at
+    }
+}
+
 /// What is left to count questions in: no partition asks so many, and no RM has so many partitions
 /// that the rest would not do.
 const NUMBER_BITS: u32 = 40;
@@ -256,6 +263,11 @@ impl Unsettled {
             self.last_change.resize(node.index() + 1, 0);
         }
         self.last_change[node.index()] = self.changes;
+    }
+
+    /// How many changes there have been.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether the answer that the node passes is void by now.
