@@ -187,11 +187,20 @@ impl Application {
         }
     }
 
+    /// There were no answers that count: it is not known whether more machines would help its asks.
+    pub(super) fn note_bundle_unanswered(&mut self) {
+        let bundled = self.book.undecided().map(|native| native.bundle(&self.book.asks));
+        for (slot, _) in bundled.into_iter().flatten().flatten().flatten() {
+            self.book.asks.ask_mut(slot).unanswered = true;
+        }
+    }
+
     /// The asks of the gang were tried. More machines would help them if nothing but root and the
     /// nodes is too small, which the scale-up signal looks at.
     fn mark_tried(&mut self, bundled: &Bundled) {
         for (slot, _) in bundled.iter().flatten() {
-            self.book.asks.ask_mut(*slot).attempted = true;
+            let ask = self.book.asks.ask_mut(*slot);
+            (ask.attempted, ask.unanswered) = (true, false);
         }
     }
 

@@ -554,6 +554,7 @@ impl Application {
             self.note_bundle_attempt(baton);
         } else if let Some(bundle) = &mut self.bundle {
             bundle.forget_obstacle();
+            self.note_bundle_unanswered();
         }
         let growth = baton.books.nodes.growth();
         let at = Epoch { loosening: Loosening::NONE, growth };

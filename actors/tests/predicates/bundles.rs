@@ -457,16 +457,18 @@ fn of_two_gangs_without_room_for_both_the_second_waits_for_the_end_of_the_first(
     });
 }
 
-/// A gang of three in the air, `m1` and `m2` asked about on n001 and n002, the third place held;
-/// `m2` has passed. Something happens.
+/// A gang of three in the air: `m1` and `m2` are asked about on n001 and n002, a place is held on
+/// n003, and `m2` has passed. There is room on two more nodes. Something happens.
 fn in_the_air<F: Future<Output = ()>>(story: impl FnOnce(Rc<World>) -> F) {
     play_gang(64, |world| async move {
         let world = Rc::new(world);
         gang(&world, 3, &["m1", "m2"]).await;
-        world.nodes(3, 4).await;
+        world.nodes(3, 2).await;
         assert_eq!(world.heard().await, ["1 m1? n001", "2 m2? n002"]);
         world.shim.answer([(2, passed_and_assumed(Scope::Static))]);
-        world.run().await;
+        world.node("n004", 4).await;
+        world.node("n005", 4).await;
+        assert!(world.heard().await.is_empty());
         story(world).await;
     });
 }
@@ -571,13 +573,13 @@ fn a_node_that_is_lost_drained_or_shrunk_in_the_air_loses_its_member_to_another(
     }
     // Without room elsewhere nothing is held, and a node that comes back is enough.
     in_the_air(|world| async move {
-        world.change_node("n003", Some(0), true).await;
-        world.run().await;
-        world.change_node("n002", Some(0), true).await;
+        for node in ["n004", "n005", "n003"] {
+            world.change_node(node, Some(0), true).await;
+        }
         world.run().await;
         assert!(world.shim.open_ids().is_empty());
         assert_eq!(world.used_and_pending().await, (0, 6));
-        world.change_node("n002", Some(4), true).await;
+        world.change_node("n004", Some(4), true).await;
         let_it_run(&world).await;
         assert_eq!((world.used_and_pending().await, real_and_held(&world).await), ((6, 0), (2, 1)));
     });
@@ -657,6 +659,25 @@ fn a_member_that_is_reported_in_the_air_decides_the_gang() {
         world.shim.answer_all(&passed(Scope::Static));
         world.run().await;
         assert_eq!((world.used_and_pending().await, real_and_held(&world).await), ((4, 0), (2, 0)));
+    });
+}
+
+/// Of the places that are left it takes none on that node.
+#[test]
+fn a_member_that_can_never_run_on_a_node_takes_what_is_held_on_another() {
+    in_the_air(|world| async move {
+        world.shim.answer([(1, passed(Scope::Static))]);
+        assert_eq!(world.heard().await, ["gang Running", "m1 on n001", "m2 on n002"]);
+        assert_eq!(real_and_held(&world).await, (2, 1));
+        world.refuse_for_good("gang", "m1").await;
+        assert_eq!(world.heard().await, ["3 m1? n003 in place"]);
+        assert_eq!((world.used_and_pending().await, real_and_held(&world).await), ((4, 0), (1, 1)));
+        world.shim.answer([(3, passed(Scope::Static))]);
+        assert_eq!(world.heard().await, ["m1 on n003"]);
+        assert_eq!((world.used_and_pending().await, real_and_held(&world).await), ((4, 0), (2, 0)));
+        // Nothing is held for it any more, and it may not be where it was.
+        world.refuse_for_good("gang", "m1").await;
+        assert_eq!(world.heard().await, ["4 m1? n004"]);
     });
 }
 

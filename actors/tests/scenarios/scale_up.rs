@@ -64,14 +64,14 @@ impl ResourceManagerCallback for Autoscaler {
     }
 }
 
-struct World {
-    scheduler: SchedulerHandle,
+pub(crate) struct World {
+    pub(crate) scheduler: SchedulerHandle,
     rm: Arc<Autoscaler>,
 }
 
 impl World {
     /// With queues as a script has them.
-    async fn new(queues: &str) -> Self {
+    pub(crate) async fn new(queues: &str) -> Self {
         let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
         let rm = Arc::new(Autoscaler::default());
         let queues: Vec<_> = crate::script::Script::parse(queues)
@@ -91,18 +91,24 @@ impl World {
         Self { scheduler, rm }
     }
 
-    async fn say(&self, text: &str) {
+    pub(crate) async fn say(&self, text: &str) {
         say(&self.scheduler, "rm", text).await;
     }
 
     /// What was heard within the next seconds.
-    async fn heard(&self, seconds: u64) -> Vec<String> {
+    pub(crate) async fn heard(&self, seconds: u64) -> Vec<String> {
         tokio::time::sleep(Duration::from_millis(seconds * 1000 + 10)).await;
         std::mem::take(&mut *self.rm.heard.lock().unwrap())
     }
 
-    /// Keys with the number of allocations, as whoever asks sees them.
-    async fn outstanding(&self, limit: usize) -> Vec<String> {
+    /// Nobody answers predicates from now on, and that counts as a refusal; or everybody does again.
+    pub(crate) fn be_silent(&self, silent: bool) {
+        self.rm.silent.store(silent, Ordering::Release);
+    }
+
+    /// Keys with the number of allocations, as whoever asks sees them; of those that have no key,
+    /// the task group.
+    pub(crate) async fn outstanding(&self, limit: usize) -> Vec<String> {
         let requests = self.scheduler.outstanding_requests("rm", None, limit).await.unwrap();
         let name = |request: monoceros_actors::snapshot::OutstandingRequest| {
             // No key names what nobody has asked for.
@@ -310,7 +316,7 @@ fn a_refusal_for_want_of_an_answer_is_no_request_for_machines() {
         // Tried, and over its quota; by the time it fits, nobody answers.
         world.say("ask a1 bad vcore=2").await;
         assert_eq!(world.heard(9).await, NOTHING);
-        world.rm.silent.store(true, Ordering::Release);
+        world.be_silent(true);
         world.say("release a1 key=k1\nask a1 k2 vcore=1\nask a1 many x2 vcore=1").await;
         assert_eq!(world.heard(60).await, NOTHING);
         assert_eq!(world.outstanding(9).await, NOTHING);
@@ -318,7 +324,7 @@ fn a_refusal_for_want_of_an_answer_is_no_request_for_machines() {
         let texts: Vec<_> = texts.iter().filter(|event| event.object_id == "k2").collect();
         assert!(texts.iter().any(|text| text.message.ends_with("no answer (2x);")), "{texts:?}");
         // It is tried again as after a refusal, and now somebody says no.
-        world.rm.silent.store(false, Ordering::Release);
+        world.be_silent(false);
         assert_eq!(world.heard(600).await, ["a1/bad"]);
         assert_eq!(world.outstanding(9).await, ["a1/bad x1"]);
     });

@@ -1,0 +1,190 @@
+//! Declared gangs that find no places, or lose one that was found: what an autoscaler hears of them,
+//! that they are one to a back-off, and what becomes of a member that its RM could not start.
+
+use expect_test::expect;
+use monoceros_actors::Predicates;
+
+use crate::scale_up::World;
+use crate::world::{check, in_virtual_time};
+
+const NOTHING: Vec<String> = Vec::new();
+
+/// Members without a request of the RM are counted for whoever asks, and the RM is never told of them.
+#[test]
+fn of_a_gang_without_places_the_rm_is_told_its_own_requests_once_each() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world
+            .say("node n1 vcore=2\napp a1 in root.default needs w x3 vcore=1 needs d x1 vcore=2")
+            .await;
+        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.outstanding(9).await, ["a1/(w) x3", "a1/(d) x1"]);
+        world.say("ask a1 k1 vcore=1 group=w").await;
+        assert_eq!(world.heard(1).await, ["a1/k1"]);
+        assert_eq!(world.heard(60).await, NOTHING);
+        world.say("node n2 vcore=1\nask a1 k2 vcore=1 group=w").await;
+        assert_eq!(world.heard(9).await, ["a1/k2"]);
+        let mut outstanding = world.outstanding(9).await;
+        outstanding.sort_unstable();
+        assert_eq!(outstanding, ["a1/(d) x1", "a1/(w) x1", "a1/k1 x1", "a1/k2 x1"]);
+        let all = world.scheduler.outstanding_requests("rm", None, 9).await.unwrap();
+        let groups = all.iter().filter(|request| request.key.is_empty());
+        assert_eq!(groups.filter(|request| !request.task_group.is_empty()).count(), 2);
+        world.say("node n3 vcore=9").await;
+        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.outstanding(9).await, NOTHING, "it runs");
+    });
+}
+
+#[test]
+fn what_a_gang_wants_of_machines_counts_against_what_its_queue_has_left() {
+    in_virtual_time(async {
+        let world = World::new("queue root.a max vcore=5").await;
+        world.say("node n1 vcore=1\napp a1 in root.a needs w x3 vcore=1").await;
+        world.say("app a2 in root.a\nask a2 k1 vcore=3\nask a2 k2 vcore=2").await;
+        assert_eq!(world.heard(9).await, ["a2/k2"], "k1 does not fit beside the gang");
+        world.say("remove-app a1").await;
+        assert_eq!(world.heard(9).await, ["a2/k1"]);
+    });
+}
+
+/// On any number of machines its queue would not hold it.
+#[test]
+fn a_gang_over_its_quota_asks_for_no_machines() {
+    in_virtual_time(async {
+        let world = World::new("queue root.a max vcore=4").await;
+        world.say("node n1 vcore=2\napp a1 in root.a\nask a1 k1 vcore=2").await;
+        world.say("app a2 in root.a needs w x3 vcore=1\nask a2 k2 vcore=1 group=w").await;
+        assert_eq!(world.heard(9).await, NOTHING);
+        assert_eq!(world.outstanding(9).await, NOTHING);
+        world.say("release a1 key=k1\nnode n2 vcore=0").await;
+        assert_eq!(world.heard(9).await, ["a2/k2"]);
+    });
+}
+
+#[test]
+fn a_gang_whose_member_predicates_refuse_wants_machines_unless_nobody_answers() {
+    in_virtual_time(async {
+        let world = World::new("").await;
+        world.say("app a1 in root.default needs w x2 vcore=1\nask a1 bad vcore=1 group=w").await;
+        world.say("node n1 vcore=9").await;
+        assert_eq!(world.heard(9).await, ["a1/bad"]);
+        let control = world.scheduler.control("rm").await.unwrap();
+        control.set_predicates(Predicates::Remote { in_flight: 8 });
+        world.be_silent(true);
+        world.say("app a2 in root.default needs w x2 vcore=9\nask a2 bad2 vcore=9 group=w").await;
+        world.say("node n2 vcore=9").await;
+        assert_eq!(world.heard(60).await, NOTHING, "no answer is no full cluster");
+        assert_eq!(world.outstanding(9).await, NOTHING);
+        world.be_silent(false);
+        assert_eq!(world.heard(60).await, ["a2/bad2"]);
+    });
+}
+
+/// However many members find no place: they are looked for together. With every member counted, the
+/// application would be left alone when the node comes.
+#[test]
+fn a_gang_without_places_is_not_left_alone() {
+    check(
+        "
+        queue root.a prop application.unschedasks.backoff=2
+        node n1 vcore=1 ; node n2 vcore=1
+        app a1 in root.a needs w x4 vcore=2
+        ask a1 k1 vcore=2 group=w ; ask a1 k2 vcore=2 group=w ; ask a1 k3 vcore=3 group=w
+        ask a1 k4 vcore=1
+        wait 1s
+        node n3 vcore=9
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            n3 accepted
+            a1 is Running
+            a1/k3 placed on n3
+            a1/k1 placed on n3
+            a1/k2 placed on n3
+            a1/k4 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=8, pending nothing, holds [k1, k2, k3, k4, (w~1)], asks []
+        "#]],
+    );
+}
+
+/// Where all of them were asked for at once there is nothing that it could take.
+#[test]
+fn a_member_that_could_not_be_started_is_placed_again_as_any_other() {
+    check(
+        "
+        queue root.a
+        app a1 in root.a needs a x2 vcore=1
+        ask a1 k1 vcore=1 group=a ; ask a1 k2 vcore=1 group=a
+        node n1 vcore=2
+        release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
+        show apps
+        show queues
+        show task-groups
+        ",
+        &expect![[r#"
+            a1 accepted
+            a1 is Accepted
+            n1 accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1/k2 placed on n1
+            a1/k1 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=2, pending nothing, holds [k1, k2], asks []
+            root: used vcore=2, pending nothing, headroom vcore=0, running 1, priority none
+            root.a: used vcore=2, pending nothing, headroom vcore=0, running 1, priority none
+            a1/a: 0 placeholders of vcore=1, 0 replaced, 0 timed out
+        "#]],
+    );
+}
+
+/// Its place is free for everybody, and it takes another one of its gang.
+#[test]
+fn a_member_that_could_not_be_started_takes_a_held_place_if_one_is_left() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=3
+        app a1 in root.a needs a x3 vcore=1
+        ask a1 k1 vcore=1 group=a
+        app a2 in root.a
+        ask a2 k1 vcore=1
+        release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
+        show apps
+        show queues
+        show nodes
+        show task-groups
+        release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
+        release a1 uuid=k1 as SCHEDULING_FAILED_ON_RM
+        show apps
+        show task-groups
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a2 accepted
+            a2 is Accepted
+            a1/k1 placed on n1
+            a2 is Running
+            a2/k1 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [(a~3), k1], asks []
+            a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
+            root: used vcore=3, pending nothing, headroom vcore=0, running 2, priority none
+            root.a: used vcore=3, pending nothing, headroom vcore=0, running 2, priority none
+            n1: total vcore=3, used vcore=3, occupied nothing, left nothing
+            a1/a: 3 placeholders of vcore=1, 2 replaced, 0 timed out
+            a1/k1 placed on n1
+            a1/k1 placed on n1
+            a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
+            a2 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k1], asks []
+            a1/a: 3 placeholders of vcore=1, 3 replaced, 0 timed out
+        "#]],
+    );
+}
