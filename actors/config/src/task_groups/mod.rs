@@ -20,7 +20,7 @@
 //! let gang = task_groups::parse(text).unwrap();
 //! assert_eq!(gang.total().to_string(), "map[vcore:8000]");
 //!
-//! let fault = task_groups::parse(&text.replace("minMember", "members")).unwrap_err();
+//! let fault = task_groups::parse(&text.replace("4,", "4, \"members\": 4,")).unwrap_err();
 //! assert_eq!(fault.to_string(), "task group `worker`: key `members` is not known");
 //! ```
 
