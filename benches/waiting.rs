@@ -52,7 +52,7 @@ fn waiting(distinct: bool) -> impl Iterator<Item = si::AllocationRequest> {
             application_id: format!("app-{:06}", number * APPLICATIONS / WAITING),
             resource_ask: Some(resource(&[("memory", 1 + memory), ("vcore", 70)])),
             max_allocations: 1,
-            tags: [("kubernetes.io/meta/creationTime".to_owned(), "1".to_owned())].into(),
+            tags: [("creationTime".to_owned(), "1".to_owned())].into(),
             ..Default::default()
         }
     };
