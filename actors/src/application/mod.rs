@@ -139,6 +139,8 @@ pub(crate) struct Application {
     aging: Aging,
     /// Its leaf lists it as accepted and allocating.
     is_listed: bool,
+    /// The directory lists it as [untold](crate::step::Directory::untold).
+    is_untold: bool,
     /// Reused for the changes of one step.
     changes: Vec<StateChange>,
     metrics: Arc<Metrics>,
@@ -176,6 +178,7 @@ impl Application {
             backoff: None,
             aging: Aging::default(),
             is_listed: false,
+            is_untold: false,
             changes: Vec::new(),
             _counted: metrics.counted(ActorKind::Application),
             metrics,
@@ -419,6 +422,7 @@ impl Application {
         baton.notices.append(&mut effects.happened);
         effects.delta.starting += self.moved_on(standing, &baton.books.nodes);
         self.list_allocating(&mut baton);
+        self.list_untold(&mut baton);
         let consequences = self.consequences(&mut baton, effects);
         baton.follow(consequences);
     }
@@ -435,6 +439,15 @@ impl Application {
             listed.insert(Arc::clone(&self.book.id));
         } else {
             listed.remove(&self.book.id);
+        }
+    }
+
+    /// Has the directory list it if the next look for more machines may have something to tell of
+    /// it. That look takes it off.
+    fn list_untold(&mut self, baton: &mut Baton) {
+        if !self.is_untold && self.book.asks.any_untold() {
+            self.is_untold = true;
+            baton.directory.untold.insert(self.slot);
         }
     }
 

@@ -50,7 +50,10 @@ impl Application {
         left: &mut BTreeMap<LimitId, Limits>,
         baton: &mut Baton,
     ) -> Option<ApplicationWaiting> {
-        let Some(RowKey::Application(key)) = self.key() else { return None };
+        let Some(RowKey::Application(key)) = self.key() else {
+            self.review_untold(baton);
+            return None;
+        };
         let starts = self.book.is_starting();
         let trackers = &baton.books.trackers;
         let lane = self.limited_lane();
@@ -59,6 +62,7 @@ impl Application {
             by_quota: starts && lane.is_some_and(|lane| !trackers.may_start(lane)),
         };
         self.set_blocked(blocked, baton);
+        self.review_untold(baton);
         let asks = &self.book.asks;
         let (classes, together) = match self.book.undecided() {
             // In the air it waits for answers.
@@ -89,6 +93,22 @@ impl Application {
                 let application = Arc::clone(&self.book.id);
                 baton.notices.push(Notice::WantsMachines { application, key });
             }
+        }
+        self.review_untold(baton);
+    }
+
+    /// Has the directory list it as long as the next look for more machines may have something to
+    /// tell of it.
+    fn review_untold(&mut self, baton: &mut Baton) {
+        let is_untold = self.book.asks.any_untold() || self.blocked != Blocked::default();
+        if std::mem::replace(&mut self.is_untold, is_untold) == is_untold {
+            return;
+        }
+        let untold = &mut baton.directory.untold;
+        if is_untold {
+            untold.insert(self.slot);
+        } else {
+            untold.remove(&self.slot);
         }
     }
 

@@ -93,6 +93,11 @@ impl Lanes {
         self.lanes.is_empty()
     }
 
+    /// Whether one more application of each lane may run, as far as limits of users and groups go.
+    pub(super) fn may_start(&self, trackers: &Trackers) -> bool {
+        self.lanes.keys().all(|lane| trackers.may_start(*lane))
+    }
+
     /// The number of rows in all lanes.
     pub(super) fn len(&self) -> usize {
         self.lanes.values().map(|lane| lane.rows.len()).sum()

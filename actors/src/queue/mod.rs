@@ -37,7 +37,7 @@ use crate::step::{
 pub(crate) use lanes::Narrowed;
 pub(crate) use rows::Rank;
 use rows::{Child, Rows};
-pub(crate) use surveyed::{Gate, Room};
+pub(crate) use surveyed::{Gate, LeaveToRun, LimitedUsers, Room};
 
 /// What does not change while a queue is offered to: its configuration and its fair maximum.
 #[derive(Clone)]

@@ -131,6 +131,11 @@ impl<C: Clone> Rows<C> {
         })
     }
 
+    /// The rows whose users or groups are limited.
+    pub(super) fn lanes(&self) -> &Lanes {
+        &self.lanes
+    }
+
     /// The bound over all rows.
     pub(super) fn waits(&self) -> Waits {
         let mut waits = self.order.bound().cloned().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use monoceros_rules::audit::QueueFact;
 use monoceros_rules::decide::explain::QueueRoom;
-use monoceros_rules::limits::LaneId;
+use monoceros_rules::limits::{LaneId, Trackers};
 use monoceros_rules::order::keys::QueueKey;
 use monoceros_rules::order::ledger;
 use monoceros_rules::values::resources::{Limits, Resources};
@@ -20,10 +20,29 @@ pub(crate) struct Room {
     pub(crate) parent: Option<QueueSlot>,
     pub(crate) key: QueueKey,
     pub(crate) left: Limits,
+    pub(crate) leave: LeaveToRun,
+}
+
+/// What waits in a queue, and whether it may run, for the scale-up signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LeaveToRun {
     /// Something is pending in this leaf.
     pub(crate) is_waiting: bool,
     /// One more application may run here.
     pub(crate) may_start: bool,
+    /// What the limits of users and groups say of what is pending in this leaf.
+    pub(crate) limited: LimitedUsers,
+}
+
+/// What limits of users and groups say of the applications of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LimitedUsers {
+    /// They concern none.
+    None,
+    /// They concern some, and one more application of each user and group may run.
+    MayStart,
+    /// Of some user or group, no further application may run.
+    Full,
 }
 
 /// What a queue lets through, for an explanation.
@@ -146,18 +165,29 @@ impl Queue {
     }
 
     /// What it has left for the scale-up signal, which leaves root's own limit out.
-    pub(crate) fn room(&self) -> Room {
+    pub(crate) fn room(&self, trackers: &Trackers) -> Room {
         let (allocated, pending) = (self.ledger.allocated(), self.ledger.pending());
         let left = match &self.ledger.max {
             Some(max) if !self.is_root() => max.less(allocated),
             _ => Limits::unlimited(),
         };
+        let lanes = self.rows.lanes();
+        let limited = if lanes.is_empty() {
+            LimitedUsers::None
+        } else if lanes.may_start(trackers) {
+            LimitedUsers::MayStart
+        } else {
+            LimitedUsers::Full
+        };
         Room {
             parent: self.facts.parent,
             key: self.facts.key(self.priority(), allocated, pending),
             left,
-            is_waiting: self.facts.config.is_leaf && !pending.is_empty(),
-            may_start: self.may_start(),
+            leave: LeaveToRun {
+                is_waiting: self.facts.config.is_leaf && !pending.is_empty(),
+                may_start: self.may_start(),
+                limited,
+            },
         }
     }
 

@@ -61,6 +61,9 @@ pub(crate) struct Directory {
     pub(crate) named: Named,
     /// Applications with an ask that predicates refused, and perhaps some that have none any more.
     pub(crate) refused: BTreeSet<ApplicationSlot>,
+    /// Applications of which the next look for more machines may have something to tell: an ask
+    /// that the RM was not told of, or that they need not wait any more for leave to run.
+    pub(crate) untold: BTreeSet<ApplicationSlot>,
 }
 
 pub(crate) struct QueueEntry {
@@ -190,6 +193,7 @@ impl Directory {
         self.application_by_id.remove(&entry.id);
         self.named.forget(slot);
         self.refused.remove(&slot);
+        self.untold.remove(&slot);
         let leaf = self.queue_mut(entry.leaf);
         leaf.applications -= 1;
         leaf.allocating.remove(&entry.id);

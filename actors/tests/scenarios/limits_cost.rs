@@ -4,24 +4,8 @@
 
 use std::fmt::Write as _;
 
-use expect_test::expect;
-
 use crate::script::Script;
-use crate::world::{How, World, in_virtual_time};
-
-/// How many messages actors of a kind got so far.
-fn messages_to(world: &World, kind: &str) -> u64 {
-    let families = world.scheduler.metrics().gather();
-    let family = families.iter().find(|family| family.name() == "monoceros_actor_messages_total");
-    let of_kind = family
-        .unwrap()
-        .get_metric()
-        .iter()
-        .find(|metric| metric.get_label().iter().any(|label| label.value() == kind));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
-    let count = of_kind.unwrap().get_counter().get_value() as u64;
-    count
-}
+use crate::world::{How, World, in_virtual_time, messages_to};
 
 /// Messages to applications while one allocation is released and the next one placed, with so many
 /// applications that wait for their user's limit; of that user, or of as many users.
@@ -40,7 +24,7 @@ async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
     for step in Script::parse(&text).0 {
         world.step(&step).await;
     }
-    let before = messages_to(&world, "application");
+    let before = messages_to(&world.scheduler, "application");
     for step in Script::parse("release a0 uuid=k#1").0 {
         world.step(&step).await;
     }
@@ -48,7 +32,7 @@ async fn messages_of_a_release(waiting: usize, of_one_user: bool) -> u64 {
     let placed = if of_one_user { 1 } else { waiting };
     let allocated = queues.allocated_resource.sorted();
     assert_eq!(allocated.first().map(|(_, quantity)| *quantity), i64::try_from(placed).ok());
-    messages_to(&world, "application") - before
+    messages_to(&world.scheduler, "application") - before
 }
 
 #[test]
@@ -80,11 +64,11 @@ async fn messages_to_leaves(leaves: usize, before: &str, step: &str) -> u64 {
     for step in Script::parse(&text).0 {
         world.step(&step).await;
     }
-    let before = messages_to(&world, "queue");
+    let before = messages_to(&world.scheduler, "queue");
     for step in Script::parse(step).0 {
         world.step(&step).await;
     }
-    messages_to(&world, "queue") - before
+    messages_to(&world.scheduler, "queue") - before
 }
 
 #[test]
@@ -127,11 +111,11 @@ async fn messages_of_a_reload(leaves: usize) -> u64 {
     for step in Script::parse(&text).0 {
         world.step(&step).await;
     }
-    let before = messages_to(&world, "application");
+    let before = messages_to(&world.scheduler, "application");
     for step in Script::parse(&format!("forget\n{}reload", queues(2))).0 {
         world.step(&step).await;
     }
-    let messages = messages_to(&world, "application") - before;
+    let messages = messages_to(&world.scheduler, "application") - before;
     let queues = world.scheduler.queues("[rm]default").await.unwrap();
     let placed = queues.allocated_resource.sorted();
     let expected = i64::try_from(leaves + 1).ok();

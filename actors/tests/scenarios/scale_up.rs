@@ -14,7 +14,7 @@ use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 
 use crate::wire;
-use crate::world::{ONE_LEAF, in_virtual_time, register, say};
+use crate::world::{ONE_LEAF, in_virtual_time, messages_to, register, say};
 
 /// Hears for which requests more machines would help, message by message.
 #[derive(Default)]
@@ -427,4 +427,37 @@ fn whoever_asks_gets_the_whole_request_and_no_more_than_wanted() {
             assert!(matches!(answer, Err(ReadError::PartitionNotFound(_))));
         }
     });
+}
+
+/// Messages to applications from one more request on until the RM is told of it, while so many
+/// others wait of which it was told before.
+async fn messages_of_one_more(queues: &str, waiting: usize) -> u64 {
+    let world = World::new(queues).await;
+    let mut text = "node n1 vcore=1\n".to_owned();
+    for number in 0..=waiting {
+        let queue = if number % 2 == 0 { "root.a" } else { "root.b" };
+        text += &format!("app a{number} in {queue} user u{number}\n");
+    }
+    for number in 0..waiting {
+        text += &format!("ask a{number} k vcore=2\n");
+    }
+    world.say(&text).await;
+    world.heard(9).await;
+    let before = messages_to(&world.scheduler, "application");
+    world.say(&format!("ask a{waiting} k vcore=2")).await;
+    assert_eq!(world.heard(9).await, [format!("a{waiting}/k")]);
+    messages_to(&world.scheduler, "application") - before
+}
+
+#[test]
+fn who_was_told_of_is_not_visited_again_unless_it_shares_what_is_left() {
+    let of = |queues: &'static str| {
+        [4, 60].map(|waiting| in_virtual_time(messages_of_one_more(queues, waiting)))
+    };
+    let [few, many] = of("queue root.a\nqueue root.b max vcore=1000");
+    assert_eq!(few, many, "a0 and its like are in root.a, without a maximum");
+    let [few, many] = of("queue root.a max vcore=1000\nqueue root.b");
+    assert!(many >= few + 28, "{few} messages for 4, {many} for 60: each in root.a has its part");
+    let [few, many] = of("queue root limit users=* vcore=9\nqueue root.a\nqueue root.b");
+    assert!(many >= few + 56, "{few} messages for 4, {many} for 60: all may be of one user");
 }

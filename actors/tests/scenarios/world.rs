@@ -106,6 +106,20 @@ pub(crate) fn play(script: &Script, how: How) -> Played {
     })
 }
 
+/// How many messages actors of a kind got so far.
+pub(crate) fn messages_to(scheduler: &SchedulerHandle, kind: &str) -> u64 {
+    let families = scheduler.metrics().gather();
+    let family = families.iter().find(|family| family.name() == "monoceros_actor_messages_total");
+    let of_kind = family
+        .unwrap()
+        .get_metric()
+        .iter()
+        .find(|metric| metric.get_label().iter().any(|label| label.value() == kind));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a small count")]
+    let count = of_kind.unwrap().get_counter().get_value() as u64;
+    count
+}
+
 /// Runs a future on a paused clock, with room for actors.
 pub(crate) fn in_virtual_time<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -22,7 +22,7 @@
 //! assert_eq!(times(&left, &Resources::of(&[("vcore", 2), ("memory", 99)])), 3);
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::LimitId;
 use crate::order::keys::{ApplicationKey, QueueKey};
@@ -141,6 +141,22 @@ pub fn wanted(
 
 fn as_times(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// For each queue, whether all that waits in it has to be counted to know how much of what waits in
+/// these leaves is wanted: it is below a queue with a maximum that one of them is below, too. What
+/// the limits of users and groups leave is shared by all that they limit, wherever that waits.
+///
+/// Most requests that wait were told of already. Where no maximum is shared with them, they need
+/// not be visited to tell of another one.
+pub fn shares_room(queues: &[QueueRoom], leaves: &BTreeSet<usize>) -> Vec<bool> {
+    let shared: BTreeSet<usize> = leaves
+        .iter()
+        .flat_map(|leaf| path(queues, *leaf))
+        .filter(|queue| !queues[*queue].left.is_unlimited())
+        .collect();
+    let is_below = |leaf| path(queues, leaf).iter().any(|queue| shared.contains(queue));
+    (0..queues.len()).map(|leaf| !shared.is_empty() && is_below(leaf)).collect()
 }
 
 /// How often an amount fits, beside itself.

@@ -6,10 +6,15 @@
 //! limits of their users and groups leave ([`WaitingFor`]); [`scale_up::wanted`] decides; the
 //! applications that it names say which of their asks these are ([`Signal`], [`Outstanding`]).
 //!
+//! # Who is visited
+//! A caller is told of everything. The RM is told of each request once, so a request that waits on
+//! costs nothing after that: only applications with something untold are visited, and those that
+//! take their part of a maximum or of a limit before them.
+//!
 //! While nothing is decided, no actor is visited, because requests that wait then do not wait for
 //! machines.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_config as config;
 use monoceros_rules::decide::scale_up::{self, ApplicationWaiting, QueueRoom, Wanted};
@@ -21,9 +26,9 @@ use tokio::sync::oneshot;
 
 use super::{Partition, answer};
 use crate::application::Application;
-use crate::queue::{Queue, Room};
+use crate::queue::{LeaveToRun, LimitedUsers, Queue, Room};
 use crate::snapshot::OutstandingRequest;
-use crate::step::{Baton, QueueSlot, Route, Survey};
+use crate::step::{ApplicationEntry, Baton, QueueSlot, Route, Survey};
 
 /// Tells the RM of requests that it was not told of.
 pub(in crate::partition) fn tell_wanted() -> impl Survey {
@@ -57,53 +62,92 @@ impl Survey for Rooms {
         if partition.decides() { Route::default().all_queues(baton) } else { Route::default() }
     }
 
-    fn at_queue(&mut self, queue: &mut Queue, _: &mut Baton) {
-        self.rooms.insert(queue.slot(), queue.room());
+    fn at_queue(&mut self, queue: &mut Queue, baton: &mut Baton) {
+        self.rooms.insert(queue.slot(), queue.room(&baton.books.trackers));
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
         let Self { audience, rooms } = *self;
-        let places = rooms.keys().copied().zip(0..).collect();
+        let places: BTreeMap<QueueSlot, usize> = rooms.keys().copied().zip(0..).collect();
+        let (mut leave, mut queues) = (Vec::new(), Vec::new());
+        for room in rooms.into_values() {
+            let parent = room.parent.and_then(|parent| places.get(&parent).copied());
+            queues.push(QueueRoom { parent, key: room.key, left: room.left });
+            leave.push(room.leave);
+        }
         let (limits, waiting) = (BTreeMap::new(), Vec::new());
-        partition.survey_next(WaitingFor { audience, rooms, places, limits, waiting });
+        partition.survey_next(WaitingFor { audience, places, queues, leave, limits, waiting });
     }
 }
 
 /// What applications wait for.
 struct WaitingFor {
     audience: Audience,
-    rooms: BTreeMap<QueueSlot, Room>,
-    /// Where each queue is in the list that is decided from.
+    /// Where each queue is in the following lists.
     places: BTreeMap<QueueSlot, usize>,
-    /// What the limits of users and groups leave to them.
+    queues: Vec<QueueRoom>,
+    leave: Vec<LeaveToRun>,
+    /// What the limits of users and groups leave to the applications.
     limits: BTreeMap<LimitId, Limits>,
     waiting: Vec<ApplicationWaiting>,
 }
 
+impl WaitingFor {
+    /// Whether every queue from this one up to root has room for one more running application.
+    fn may_start(&self, leaf: usize) -> bool {
+        let mut upward = std::iter::successors(Some(leaf), |queue| self.queues[*queue].parent);
+        upward.all(|queue| self.leave[queue].may_start)
+    }
+
+    /// The queues in which all that waits is visited, though the RM was told of it: it takes its
+    /// part of what a queue, a user or a group leaves to applications that have something untold,
+    /// or has to hear that it may not run yet. The untold ones wait in these leaves.
+    fn visited_whole(&self, untold: &BTreeSet<usize>) -> Vec<bool> {
+        let mut whole = scale_up::shares_room(&self.queues, untold);
+        for (leaf, whole) in whole.iter_mut().enumerate() {
+            let is_limited = match self.leave[leaf].limited {
+                LimitedUsers::None => false,
+                LimitedUsers::MayStart => !untold.is_empty(),
+                LimitedUsers::Full => true,
+            };
+            *whole |= self.leave[leaf].is_waiting && (is_limited || !self.may_start(leaf));
+        }
+        whole
+    }
+}
+
 impl Survey for WaitingFor {
     fn route(&mut self, _: &Partition, baton: &Baton) -> Route {
-        let rooms = &self.rooms;
+        let waits_at = |entry: &ApplicationEntry| {
+            self.places.get(&entry.leaf).copied().filter(|leaf| self.leave[*leaf].is_waiting)
+        };
+        if matches!(self.audience, Audience::Reader { .. }) {
+            return Route::default().applications_that(baton, |entry| waits_at(entry).is_some());
+        }
+        let directory = &baton.directory;
+        let untold = || {
+            let listed = directory.untold.iter().filter_map(|slot| directory.application(*slot));
+            listed.filter(|entry| self.places.contains_key(&entry.leaf))
+        };
+        let whole = self.visited_whole(&untold().filter_map(waits_at).collect());
+        if !whole.contains(&true) {
+            return Route::default().applications(untold().map(|entry| entry.slot).rev());
+        }
         Route::default().applications_that(baton, |entry| {
-            rooms.get(&entry.leaf).is_some_and(|room| room.is_waiting)
+            waits_at(entry).is_some_and(|leaf| whole[leaf])
+                || directory.untold.contains(&entry.slot)
         })
     }
 
     fn at_application(&mut self, application: &mut Application, baton: &mut Baton) {
-        let leaf = application.leaf_slot();
-        let may_start = may_start(&self.rooms, leaf);
-        let place = self.places[&leaf];
+        let place = self.places[&application.leaf_slot()];
+        let may_start = self.may_start(place);
         self.waiting.extend(application.waiting(place, may_start, &mut self.limits, baton));
     }
 
     fn home(self: Box<Self>, partition: &mut Partition, _: &mut Baton) {
-        let Self { audience, rooms, places, limits, waiting } = *self;
-        let room = |room: Room| QueueRoom {
-            parent: room.parent.and_then(|parent| places.get(&parent).copied()),
-            key: room.key,
-            left: room.left,
-        };
-        let rooms = rooms.into_values().map(room).collect();
-        let wanted = ByApplication::of(scale_up::wanted(rooms, limits, waiting));
+        let Self { audience, queues, limits, waiting, .. } = *self;
+        let wanted = ByApplication::of(scale_up::wanted(queues, limits, waiting));
         match audience {
             Audience::Rm => partition.survey_next(Signal { wanted }),
             Audience::Reader { most, reply } => {
@@ -111,13 +155,6 @@ impl Survey for WaitingFor {
             }
         }
     }
-}
-
-/// Whether every queue from this one up to root has room for one more running application.
-fn may_start(rooms: &BTreeMap<QueueSlot, Room>, leaf: QueueSlot) -> bool {
-    let first = rooms.get(&leaf);
-    let mut upward = std::iter::successors(first, |room| rooms.get(&room.parent?));
-    upward.all(|room| room.may_start)
 }
 
 /// The requests that would run on more machines, by application.
@@ -201,7 +238,7 @@ mod tests {
 
     use super::*;
 
-    fn room(parent: Option<u32>, may_start: bool) -> Room {
+    fn queue(parent: Option<usize>, left: Limits) -> QueueRoom {
         let nothing = Resources::new();
         let view = QueueView {
             priority: 0,
@@ -211,24 +248,54 @@ mod tests {
             pending: &nothing,
             path: &Arc::from("root"),
         };
-        Room {
-            parent: parent.map(QueueSlot),
-            key: QueueKey::new(true, &view),
-            left: Limits::unlimited(),
-            is_waiting: true,
-            may_start,
-        }
+        QueueRoom { parent, key: QueueKey::new(true, &view), left }
+    }
+
+    fn waiting_for(queues: Vec<(QueueRoom, bool, LimitedUsers)>) -> WaitingFor {
+        let leave = |may_start, limited| LeaveToRun { is_waiting: true, may_start, limited };
+        let (queues, leave) = queues
+            .into_iter()
+            .map(|(queue, may_start, limited)| (queue, leave(may_start, limited)))
+            .unzip();
+        let (limits, waiting) = (BTreeMap::new(), Vec::new());
+        let places = BTreeMap::new();
+        WaitingFor { audience: Audience::Rm, places, queues, leave, limits, waiting }
     }
 
     #[test]
     fn an_application_may_start_where_no_queue_up_to_root_is_full() {
-        let rooms = |root, middle| {
-            let rooms = [room(None, root), room(Some(0), middle), room(Some(1), true)];
-            (0..).map(QueueSlot).zip(rooms).collect::<BTreeMap<_, _>>()
+        let chain = |root, middle| {
+            let free = |parent, may_start| {
+                (queue(parent, Limits::unlimited()), may_start, LimitedUsers::None)
+            };
+            waiting_for(vec![free(None, root), free(Some(0), middle), free(Some(1), true)])
         };
-        assert!(may_start(&rooms(true, true), QueueSlot(2)));
-        assert!(!may_start(&rooms(true, false), QueueSlot(2)));
-        assert!(!may_start(&rooms(false, true), QueueSlot(2)));
-        assert!(may_start(&rooms(true, false), QueueSlot(0)), "those below do not count");
+        assert!(chain(true, true).may_start(2));
+        assert!(!chain(true, false).may_start(2));
+        assert!(!chain(false, true).may_start(2));
+        assert!(chain(true, false).may_start(0), "those below do not count");
+    }
+
+    #[test]
+    fn a_leaf_is_visited_whole_where_something_is_shared_or_somebody_may_not_start() {
+        let unlimited = Limits::unlimited;
+        let maximum = || Limits::of(&[("vcore", 1)]);
+        let look = waiting_for(vec![
+            (queue(None, unlimited()), true, LimitedUsers::None),
+            (queue(Some(0), unlimited()), true, LimitedUsers::None),
+            (queue(Some(0), unlimited()), true, LimitedUsers::MayStart),
+            (queue(Some(0), unlimited()), true, LimitedUsers::Full),
+            (queue(Some(0), unlimited()), false, LimitedUsers::None),
+            (queue(Some(0), maximum()), true, LimitedUsers::None),
+            (queue(Some(5), unlimited()), true, LimitedUsers::None),
+            (queue(Some(5), unlimited()), true, LimitedUsers::None),
+        ]);
+        let whole = |untold: &[usize]| -> Vec<usize> {
+            let whole = look.visited_whole(&untold.iter().copied().collect());
+            whole.iter().enumerate().filter(|(_, whole)| **whole).map(|(leaf, _)| leaf).collect()
+        };
+        assert_eq!(whole(&[]), [3, 4], "somebody may not start there");
+        assert_eq!(whole(&[1]), [2, 3, 4], "its user may be one of those in 2 and 3");
+        assert_eq!(whole(&[6]), [2, 3, 4, 5, 6, 7], "it shares the maximum of 5");
     }
 }

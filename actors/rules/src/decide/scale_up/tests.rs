@@ -217,36 +217,49 @@ fn limits() -> impl Strategy<Value = Limits> {
     })
 }
 
+/// What an application asks for: its leaf, its classes, its limits, and whether it is a gang.
+type Asked = (prop::sample::Index, Vec<(Resources, u64)>, Vec<u32>, bool);
+
+/// Queues of these sizes, and applications with what each asks for, in a leaf and under limits.
+fn tree_of(
+    sizes: Vec<(prop::sample::Index, i32, Limits)>,
+    asked: Vec<Asked>,
+) -> (Vec<QueueRoom>, Vec<ApplicationWaiting>) {
+    let mut queues: Vec<QueueRoom> = Vec::new();
+    for (at, (parent, priority, left)) in sizes.into_iter().enumerate() {
+        let parent = (at > 0).then(|| parent.index(at));
+        queues.push(queue(parent, priority, left));
+    }
+    let applications = (0..).zip(asked).map(|(number, (leaf, classes, limits, together))| {
+        let leaf = leaf.index(queues.len());
+        let application = limited(application(leaf, number, classes), &limits);
+        ApplicationWaiting { together, ..application }
+    });
+    let applications = applications.collect();
+    (queues, applications)
+}
+
+fn sizes() -> impl Strategy<Value = Vec<(prop::sample::Index, i32, Limits)>> {
+    let left = prop_oneof![limits(), Just(Limits::unlimited())];
+    prop::collection::vec((any::<prop::sample::Index>(), 0..3, left), 1..6)
+}
+
+fn asked() -> impl Strategy<Value = Vec<Asked>> {
+    let classes = prop::collection::vec((amounts(), 1_u64..6), 1..4);
+    let limits = prop::sample::subsequence(vec![0, 1, 2], 0..3);
+    prop::collection::vec((any::<prop::sample::Index>(), classes, limits, any::<bool>()), 0..8)
+}
+
 proptest! {
     /// By class or ask by ask, the same is counted; nothing goes over, and nothing is forgotten.
     #[test]
     fn classes_count_as_their_asks_would_one_by_one(
-        sizes in prop::collection::vec((any::<prop::sample::Index>(), 0..3, limits()), 1..6),
-        asked in prop::collection::vec(
-            (
-                any::<prop::sample::Index>(),
-                prop::collection::vec((amounts(), 1_u64..6), 1..4),
-                prop::sample::subsequence(vec![0, 1, 2], 0..3),
-                any::<bool>(),
-            ),
-            0..8,
-        ),
+        sizes in sizes(),
+        asked in asked(),
         left in prop::collection::vec(limits(), 3),
     ) {
         let left = rooms(&left);
-        let mut queues: Vec<QueueRoom> = Vec::new();
-        for (at, (parent, priority, left)) in sizes.into_iter().enumerate() {
-            let parent = (at > 0).then(|| parent.index(at));
-            queues.push(queue(parent, priority, left));
-        }
-        let applications: Vec<_> = (0..)
-            .zip(asked)
-            .map(|(number, (leaf, classes, limits, together))| {
-                let leaf = leaf.index(queues.len());
-                let application = limited(application(leaf, number, classes), &limits);
-                ApplicationWaiting { together, ..application }
-            })
-            .collect();
+        let (mut queues, applications) = tree_of(sizes, asked);
         let wanted = wanted(queues.clone(), left.clone(), applications.clone());
         prop_assert_eq!(counts(&wanted), one_by_one(queues.clone(), left.clone(), &applications));
 
@@ -300,5 +313,32 @@ proptest! {
                 prop_assert!(given == class.count || !application.together, "a part of a gang");
             }
         }
+    }
+    /// What is wanted of some applications is the same whether all that wait are counted, or only
+    /// those that share a maximum or a limit with them.
+    #[test]
+    fn who_shares_nothing_need_not_be_counted(
+        sizes in sizes(),
+        asked in asked(),
+        left in prop::collection::vec(limits(), 3),
+        untold in prop::collection::vec(any::<bool>(), 8),
+    ) {
+        let left = rooms(&left);
+        let (queues, applications) = tree_of(sizes, asked);
+        let is_untold = |number: ApplicationSlot| untold[number.index()];
+        let of_untold = |queues: &[QueueRoom], applications: &[ApplicationWaiting]| {
+            let mut wanted = wanted(queues.to_vec(), left.clone(), applications.to_vec());
+            wanted.retain(|wanted| is_untold(wanted.application));
+            wanted
+        };
+        let all = of_untold(&queues, &applications);
+
+        let leaves = applications.iter().filter(|it| is_untold(it.application)).map(|it| it.leaf);
+        let whole = shares_room(&queues, &leaves.collect());
+        let mut counted = applications;
+        counted.retain(|it| {
+            is_untold(it.application) || whole[it.leaf] || !it.limits.is_empty()
+        });
+        prop_assert_eq!(of_untold(&queues, &counted), all);
     }
 }

@@ -138,7 +138,14 @@ impl Asks {
             }
         }
         self.classes[class].unsignalled -= keys.len();
+        self.n_untold -= keys.len();
         keys
+    }
+
+    /// Whether something is outstanding of which the RM was not told that more machines would help,
+    /// and might be: it may use any node.
+    pub fn any_untold(&self) -> bool {
+        self.n_untold > 0
     }
 
     /// Whether the outcome of its first member holds for the whole class.

@@ -49,6 +49,9 @@ impl Asks {
         let (outstanding, unsignalled) = (u64::from(ask.outstanding), usize::from(!ask.signalled));
         let key = AskKey::new(ask.priority, member.0, member.1);
         let (shape, pending) = (ask.shape(), ask.pending());
+        if shape.required_node().is_none() {
+            self.n_untold += unsignalled;
+        }
         self.pending.add(&pending);
         self.pending.prune();
         let class = if let Some(class) = self.by_shape.get(&shape) {
@@ -111,10 +114,14 @@ impl Asks {
         let ask = &mut self.table[slot];
         let Some(class) = ask.class.take() else { return };
         let (was_tried, is_reserved) = (ask.lacks_machines(), ask.is_reserved());
+        let unsignalled = usize::from(!ask.signalled);
         let entry = &mut self.classes[class];
         entry.members.remove(&(ask.created_ns, ask.sequence));
         entry.outstanding -= u64::from(ask.outstanding);
-        entry.unsignalled -= usize::from(!ask.signalled);
+        entry.unsignalled -= unsignalled;
+        if entry.shape.required_node().is_none() {
+            self.n_untold -= unsignalled;
+        }
         if let Some((&(created, sequence), _)) = entry.members.first_key_value() {
             let key = AskKey::new(entry.shape.priority(), created, sequence);
             if key != entry.key {

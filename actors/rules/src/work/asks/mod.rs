@@ -67,6 +67,8 @@ pub struct Asks {
     reserved: OrderedTree<AskKey, ClassId, ReservedWaits>,
     /// How many asks have a node reserved, those included that wait for a predicate.
     n_reserved: usize,
+    /// How many asks of all classes the RM may still have to be told of.
+    n_untold: usize,
     pending: Resources,
 }
 
