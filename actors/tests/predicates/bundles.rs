@@ -662,6 +662,38 @@ fn a_member_that_is_reported_in_the_air_decides_the_gang() {
     });
 }
 
+/// The other places end in time. This one does when it is given back.
+#[test]
+fn a_place_that_a_member_is_asked_about_is_held_until_the_answer_comes() {
+    for passes in [true, false] {
+        play_gang(64, |world| async move {
+            world.nodes(2, 2).await;
+            world.declared_for("gang", "root.a", (2, 2), 5_000).await;
+            assert_eq!(world.heard().await, ["gang Accepted", "gang Running"]);
+            world.member("gang", "m1", 2).await;
+            assert_eq!(world.heard().await, ["1 m1? n001 in place"]);
+            seconds(5).await;
+            assert!(world.heard().await.is_empty());
+            assert_eq!(
+                (world.used_and_pending().await, real_and_held(&world).await),
+                ((2, 0), (0, 1))
+            );
+            world.shim.answer([(1, if passes { passed(Scope::Static) } else { failed() })]);
+            let heard = world.heard().await;
+            if passes {
+                assert_eq!(heard, ["m1 on n001"]);
+                assert_eq!(real_and_held(&world).await, (1, 0));
+            } else {
+                assert_eq!(real_and_held(&world).await, (0, 0));
+                let (last, nothing) = heard.split_last().unwrap();
+                assert!(nothing.is_empty() && last.starts_with("2 m1? n00"), "{heard:?}");
+                assert!(!last.ends_with("in place"), "as any other: {heard:?}");
+            }
+            assert_eq!(world.used_and_pending().await, (2, 0));
+        });
+    }
+}
+
 /// Of the places that are left it takes none on that node.
 #[test]
 fn a_member_that_can_never_run_on_a_node_takes_what_is_held_on_another() {

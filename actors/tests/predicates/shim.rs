@@ -292,13 +292,28 @@ impl World {
 
     /// An application that declares so many members of the task group `g`, each of this size.
     pub(crate) async fn declared(&self, id: &str, queue: &str, members: i32, vcore: i64) {
+        self.declared_for(id, queue, (members, vcore), 0).await;
+    }
+
+    /// As [`Self::declared`]; the places of its members are held for so long, and 0 is as by default.
+    pub(crate) async fn declared_for(
+        &self,
+        id: &str,
+        queue: &str,
+        (members, vcore): (i32, i64),
+        timeout_ms: i64,
+    ) {
         let group = si::TaskGroup {
             name: "g".to_owned(),
             min_members: members,
             member: Some(resource(vcore)),
             ..Default::default()
         };
-        let gang = si::AddApplicationRequest { task_groups: vec![group], ..Default::default() };
+        let gang = si::AddApplicationRequest {
+            task_groups: vec![group],
+            execution_timeout_milli_seconds: timeout_ms,
+            ..Default::default()
+        };
         self.submit(id, queue, gang).await;
     }
 

@@ -88,7 +88,7 @@ fn a_gang_without_places_is_not_left_alone() {
     check(
         "
         queue root.a prop application.unschedasks.backoff=2
-        node n1 vcore=1 ; node n2 vcore=1
+        node m1 vcore=1 ; node m2 vcore=1 ; node m3 vcore=1 ; node m4 vcore=1 ; node m5 vcore=1 ; node m6 vcore=1 ; node m7 vcore=1 ; node m8 vcore=1 ; node m9 vcore=1
         app a1 in root.a needs w x4 vcore=2
         ask a1 k1 vcore=2 group=w ; ask a1 k2 vcore=2 group=w ; ask a1 k3 vcore=3 group=w
         ask a1 k4 vcore=1
@@ -97,8 +97,15 @@ fn a_gang_without_places_is_not_left_alone() {
         show apps
         ",
         &expect![[r#"
-            n1 accepted
-            n2 accepted
+            m1 accepted
+            m2 accepted
+            m3 accepted
+            m4 accepted
+            m5 accepted
+            m6 accepted
+            m7 accepted
+            m8 accepted
+            m9 accepted
             a1 accepted
             a1 is Accepted
             n3 accepted
@@ -106,8 +113,42 @@ fn a_gang_without_places_is_not_left_alone() {
             a1/k3 placed on n3
             a1/k1 placed on n3
             a1/k2 placed on n3
-            a1/k4 placed on n1
+            a1/k4 placed on m1
             a1 in root.a is Running since 1000s: used vcore=8, pending nothing, holds [k1, k2, k3, k4, (w~1)], asks []
+        "#]],
+    );
+}
+
+/// One is as many as the leaf lets be tried in vain, and nothing waits behind it.
+#[test]
+fn a_gang_without_places_counts_once() {
+    check(
+        "
+        queue root.a prop application.unschedasks.backoff=1
+        node m1 vcore=1 ; node m2 vcore=1 ; node m3 vcore=1 ; node m4 vcore=1
+        app a1 in root.a needs w x2 vcore=2
+        ask a1 k1 vcore=2 group=w ; ask a1 k2 vcore=2 group=w
+        app a2 in root.a
+        ask a2 k1 vcore=2 ; ask a2 k2 vcore=2
+        wait 1s
+        node n3 vcore=9
+        show apps
+        ",
+        &expect![[r#"
+            m1 accepted
+            m2 accepted
+            m3 accepted
+            m4 accepted
+            a1 accepted
+            a1 is Accepted
+            a2 accepted
+            a2 is Accepted
+            n3 accepted
+            a1 is Running
+            a1/k1 placed on n3
+            a1/k2 placed on n3
+            a1 in root.a is Running since 1000s: used vcore=4, pending nothing, holds [k1, k2], asks []
+            a2 in root.a is Accepted since 1000s: used nothing, pending vcore=4, holds [], asks [k1 x1, k2 x1]
         "#]],
     );
 }

@@ -145,9 +145,10 @@ impl Facts {
         if !counted.is_empty() {
             wrong.push(format!("{id}: uncounted placeholders {counted:?}"));
         }
-        // Nothing keeps a place for ever.
+        // Nothing keeps a place for ever. What gives way does until the answer about its member.
         let waits = |fact: &AllocationFact| {
-            fact.place_in.is_some() && fact.question.is_none() && !fact.leaves
+            let gives_way = matches!(fact.pairing, Pairing::GivesWay(_));
+            fact.place_in.is_some() && fact.question.is_none() && !fact.leaves && !gives_way
         };
         let in_the_air = application.bundle.as_ref().is_some_and(|bundle| bundle.in_the_air);
         let may_end = application.state != ApplicationState::Failing && !in_the_air;
