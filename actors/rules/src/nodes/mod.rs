@@ -107,7 +107,7 @@ pub struct NodeIndex {
     grown: Growth,
     growths: Growths,
     returns: Growths,
-    /// The nodes that came to be there for a reservation; see `reserved.rs`.
+    /// The nodes that came to be there for a reservation and still are; see `reserved.rs`.
     vacancies: Growths,
 }
 
@@ -243,9 +243,7 @@ impl NodeIndex {
         entry.open = open;
         let known = self.tree.set_bound(&entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
-        if self.entry(slot).is_open_to_all() {
-            self.log_vacancy(slot);
-        }
+        self.judge_vacancy(slot);
     }
 
     /// Orders all nodes anew.

@@ -46,9 +46,7 @@ impl NodeIndex {
         entry.reserved = reserved;
         let known = self.tree.set_bound(&entry.key, entry.room());
         debug_assert!(known, "every node is in the tree");
-        if self.entry(slot).is_open_to_all() {
-            self.log_vacancy(slot);
-        }
+        self.judge_vacancy(slot);
     }
 
     /// Whether the node is set aside for the asks that reserved it.
@@ -76,19 +74,29 @@ impl NodeIndex {
     }
 
     /// Whether a node that came to be there for a reservation after the growth number `mark`, and
-    /// still is, holds `least` in total. `false` is certain; `true` is too while there were no more
+    /// still is, holds `least` in total. `false` is certain; `true` is too while there are no more
     /// than 64 such nodes.
     pub fn may_reserve_since(&self, mark: Growth, least: &Resources) -> bool {
         for (looked_at, (slot, vacant)) in self.vacancies.newest_first().enumerate() {
             if vacant <= mark {
                 return false;
             }
-            let entry = self.entry(slot);
-            if looked_at == LOOKED_AT || (entry.is_open_to_all() && entry.total.holds(least)) {
+            if looked_at == LOOKED_AT || self.entry(slot).total.holds(least) {
                 return true;
             }
         }
         false
+    }
+
+    /// A node was opened or closed, set aside or given back: it is there for a reservation now, or
+    /// no longer is. What is vacant for a moment only is soon forgotten, so that what is listed is
+    /// short where every node is reserved again as soon as it is given back.
+    pub(super) fn judge_vacancy(&mut self, slot: NodeSlot) {
+        if self.entry(slot).is_open_to_all() {
+            self.log_vacancy(slot);
+        } else {
+            self.vacancies.forget(slot);
+        }
     }
 
     /// Notes a growth of a node that came to be there for a reservation.
