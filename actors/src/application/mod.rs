@@ -395,6 +395,7 @@ impl Handler<Visit> for Application {
             for op in ops {
                 application.apply(op, baton, effects);
             }
+            application.go_on_with_bundle(baton, effects);
         });
     }
 }

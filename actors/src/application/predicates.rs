@@ -291,7 +291,8 @@ impl Application {
         }
     }
 
-    /// Cancels these placements, as far as they are unsettled.
+    /// Cancels these placements, as far as they are unsettled: their nodes do not take them any
+    /// more. A member of a gang in the air moves to another node.
     pub(super) fn give_up(
         &mut self,
         ids: &[AllocationId],
@@ -302,7 +303,7 @@ impl Application {
         for id in ids {
             let entry = baton.books.allocations.get(*id);
             if entry.is_some_and(Allocation::is_in_bundle) {
-                self.ground_bundle(Grounded::Anew, None, baton, effects);
+                self.member_displaced(*id, None, baton, effects);
                 continue;
             }
             if entry.is_some_and(Allocation::is_hold) {
@@ -342,6 +343,7 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         self.cancel_claim(slot, baton);
+        self.ground_with(slot, baton, effects);
         for id in self.book.asks.ask(slot).unsettled.clone() {
             if baton.books.allocations.get(id).is_some_and(|entry| entry.takes().is_some()) {
                 self.unpair(id, None, baton, effects);
@@ -359,8 +361,18 @@ impl Application {
         effects: &mut VisitEffects,
     ) {
         self.cancel_claim(slot, baton);
+        self.ground_with(slot, baton, effects);
         let unsettled = self.book.asks.ask(slot).unsettled.clone();
         self.give_up(&unsettled, baton, effects);
+    }
+
+    /// An ask changes or goes: if it has members in the air, the gang is another one.
+    fn ground_with(&mut self, slot: AskSlot, baton: &mut Baton, effects: &mut VisitEffects) {
+        let mut waiting = self.book.asks.ask(slot).unsettled.iter();
+        let table = &baton.books.allocations;
+        if waiting.any(|id| table.get(*id).is_some_and(Allocation::is_in_bundle)) {
+            self.ground_bundle(Grounded::Anew, None, baton, effects);
+        }
     }
 
     /// The RM says that earlier answers of its predicates may be wrong by now.

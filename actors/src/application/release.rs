@@ -312,7 +312,7 @@ impl Application {
                 (entry.node, EventKind::AllocationLostNode, Some("node removed"));
             let real = entry.gives_way_to().and_then(|real| baton.books.allocations.get(real));
             if entry.is_in_bundle() {
-                self.ground_bundle(Grounded::Anew, Some(node), baton, effects);
+                self.member_displaced(*id, Some(node), baton, effects);
             } else if let Some(number) = entry.question {
                 self.give_up_question(number, Some(node), baton, effects);
             } else if entry.takes().is_some() {

@@ -86,15 +86,16 @@ impl Partition {
 
     /// Cancels every placement that waits for its predicate, and every other question.
     pub(super) fn give_up_all(&mut self, baton: &Baton) {
+        // First, so that its members are not looked for on other nodes.
+        if let Some(bundle) = baton.books.unsettled.bundle {
+            self.agenda.push_back(Task::Visit(bundle.application, vec![Op::GroundBundle]));
+        }
         let all = baton.books.unsettled.iter().map(|(_, question)| question.allocation);
         self.give_up(all.collect(), baton);
         for (number, claim) in baton.books.unsettled.claims() {
             let (question, answer) = (QuestionId(number), ClaimAnswer::Cancelled);
             let op = Op::Claimed { question, answer };
             self.agenda.push_back(Task::Visit(claim.application, vec![op]));
-        }
-        if let Some(bundle) = baton.books.unsettled.bundle {
-            self.agenda.push_back(Task::Visit(bundle.application, vec![Op::GroundBundle]));
         }
     }
 

@@ -1,6 +1,7 @@
 //! Declared gangs whose predicates are answered later: all members have their places before the first
 //! is asked about, and all of them run, or nothing is held.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -567,6 +568,12 @@ fn a_node_that_is_lost_drained_or_shrunk_in_the_air_loses_its_member_to_another(
             let heard = let_it_run(&world).await;
             let gone = if at == 4 { "n003" } else { "n001" };
             assert!(!heard.iter().any(|word| word.contains(&format!("on {gone}"))), "{heard:?}");
+            // Only who has to move is asked about elsewhere, and the mate that passed not again.
+            let asked = heard.iter().filter(|it| it.contains("? n"));
+            let asked = asked.filter_map(|it| it.split_once(' '));
+            let asked: BTreeSet<_> = asked.map(|(_, of)| of).collect();
+            let to = if at == 4 { "m1? n001" } else { "m1? n004" };
+            assert_eq!(asked, BTreeSet::from([to]), "{at}: {heard:?}");
             assert_eq!(real_and_held(&world).await, (2, 1), "{at}: {heard:?}");
             assert_eq!(world.used_and_pending().await, (6, 0));
         });

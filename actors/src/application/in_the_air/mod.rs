@@ -5,8 +5,9 @@
 //! All members are charged in the step in which their places are found, those for which places are
 //! only held, too. Questions are asked about the members with asks, as many at a time as the window
 //! lets. When the last has passed, all of them are settled in one step, and only then. A member that
-//! is refused moves to another node at once. If there is none for it, or anything happens that makes
-//! a place impossible, the whole bundle is taken back.
+//! is refused, or whose node is lost or takes it no longer, moves to another node at once. If there
+//! is none for it the whole bundle is taken back, and it is when an ask of it changes or goes: that
+//! is another gang, for which places are looked for at once.
 //!
 //! # Void answers
 //! Mates do not make each other's answers void, since each question names the places of all. One
@@ -23,15 +24,15 @@
 //! * At most one bundle of a partition is in the air.
 //! * Whoever takes a member of it out of the table takes back the whole bundle, or settles it.
 
+mod answers;
+mod moves;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_rules::decide::bundle::Found;
-use monoceros_rules::decide::predicates::{
-    BundleInTheAir, Confirmation, OpenQuestion, Scope, confirm,
-};
-use monoceros_rules::nodes::{NodeSlot, Taken};
+use monoceros_rules::decide::predicates::{BundleInTheAir, OpenQuestion, Scope};
+use monoceros_rules::nodes::NodeSlot;
 use monoceros_rules::order::ledger::LedgerDelta;
 use monoceros_rules::order::waits::{Parked, WaitSet};
 use monoceros_rules::values::epoch::{Epoch, Loosening};
@@ -44,12 +45,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::Application;
 use super::ops::VisitEffects;
 use crate::api::predicates::QuestionBundle;
-use crate::step::{Alarm, Baton, Consequences, NodeWork, Op, Placement, Resume, Settlement};
-
-/// How often a member is asked about anew before its bundle is taken back.
-const ANEW_MAX: u32 = 3;
-/// After how long the bundle is taken back since its first void answer.
-const VOID_MAX: Duration = Duration::from_secs(30);
+use crate::step::{Baton, Consequences, NodeWork, Op, Placement, Resume};
 
 /// A bundle that waits for its predicates.
 pub(super) struct Air {
@@ -91,16 +87,6 @@ struct Pass {
     /// What it rests on.
     scope: Scope,
     assumed: bool,
-}
-
-/// Why a member is asked about again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Anew {
-    /// There is no answer.
-    Unanswered,
-    /// What the answer rests on has changed since it was asked, when there had been so many changes
-    /// of the partition.
-    Void { asked_at: u64 },
 }
 
 /// Why a bundle is taken back.
@@ -247,202 +233,6 @@ impl Application {
             to_ask: air.to_ask.len(),
             stops_offers: air.void_since_ns.is_some(),
         });
-    }
-
-    /// Whether the question is about a member of the bundle.
-    pub(super) fn is_about_bundle(&self, number: u64) -> bool {
-        let air = self.bundle.as_ref().and_then(|bundle| bundle.air.as_ref());
-        air.is_some_and(|air| air.open.contains_key(&number))
-    }
-
-    /// Carries out what an answer about one member means for the bundle.
-    pub(super) fn take_bundle_answer(
-        &mut self,
-        number: u64,
-        settlement: Settlement,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
-        match settlement {
-            Settlement::Confirmed { scope, assumed, .. } => {
-                if let Some((at, question)) = self.close_question(number, baton)
-                    && let Some(air) = self.air()
-                {
-                    air.members[at].passed = Some(Pass { number, question, scope, assumed });
-                }
-            }
-            Settlement::NotTaken { assumed, is_void: false, .. } => {
-                // Its node takes nothing any more, or has too little.
-                let Some((at, _)) = self.close_question(number, baton) else { return };
-                if assumed {
-                    Self::tell_cancelled(number, baton);
-                }
-                self.move_member(at, baton, effects);
-            }
-            Settlement::NotTaken { assumed, is_void: true, .. }
-            | Settlement::NodeGone { assumed } => {
-                let Some((at, question)) = self.close_question(number, baton) else { return };
-                if assumed {
-                    Self::tell_cancelled(number, baton);
-                }
-                self.ask_anew(at, Anew::Void { asked_at: question.asked_at() }, baton, effects);
-            }
-            Settlement::Unanswered => {
-                baton.tally.predicate_unanswered();
-                baton.books.unsettled.window.answered(true);
-                if let Some((at, _)) = self.close_question(number, baton) {
-                    self.ask_anew(at, Anew::Unanswered, baton, effects);
-                }
-            }
-            Settlement::Failed { reasons } => {
-                baton.tally.predicate_failed();
-                self.member_refused(number, reasons, false, baton, effects);
-            }
-            Settlement::Presumed { reasons } => {
-                baton.tally.predicate_unanswered();
-                self.member_refused(number, reasons, true, baton, effects);
-            }
-            Settlement::Senseless { verdict } => {
-                tracing::error!(application = %self.book.id, question = number, ?verdict,
-                    "no answer that makes sense, taken as a refusal for now");
-                baton.tally.predicate_unanswered();
-                self.ground_bundle(Grounded::Unanswered, None, baton, effects);
-            }
-        }
-    }
-
-    /// Goes on once all answers of a visit are taken: asks about more members, or settles all.
-    pub(super) fn go_on_with_bundle(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
-        let Some(air) = self.air() else { return };
-        if !air.members.iter().all(|member| member.is_held || member.passed.is_some()) {
-            return self.ask_members(baton);
-        }
-        for at in 0..air.members.len() {
-            self.look_again(at, baton, effects);
-        }
-        let Some(air) = self.air() else { return };
-        if air.to_ask.is_empty() {
-            self.settle_bundle(baton, effects);
-        } else {
-            self.ask_members(baton);
-        }
-    }
-
-    /// Others may have come or gone since a member passed: whether its answer still counts.
-    fn look_again(&mut self, at: usize, baton: &mut Baton, effects: &mut VisitEffects) {
-        let Some(air) = self.air() else { return };
-        let Some(pass) = &air.members[at].passed else { return };
-        let Some(entry) = baton.books.allocations.get(air.members[at].id) else { return };
-        match confirm(&baton.books, &pass.question, entry.node, pass.scope) {
-            Confirmation::Confirmed => {}
-            Confirmation::Void => {
-                let asked_at = pass.question.asked_at();
-                self.ask_anew(at, Anew::Void { asked_at }, baton, effects);
-            }
-            Confirmation::Refused => self.move_member(at, baton, effects),
-        }
-    }
-
-    /// The question has its answer. Says which member it was about.
-    fn close_question(&mut self, number: u64, baton: &mut Baton) -> Option<(usize, OpenQuestion)> {
-        let question = baton.books.unsettled.take(number)?;
-        if let Some(entry) = baton.books.allocations.get_mut(question.allocation) {
-            entry.question = None;
-        }
-        Some((self.air()?.open.remove(&number)?, question))
-    }
-
-    /// A node refuses a member, or is presumed to.
-    fn member_refused(
-        &mut self,
-        number: u64,
-        reasons: Vec<(String, u32)>,
-        is_presumed: bool,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
-        let Some((at, _)) = self.close_question(number, baton) else { return };
-        let Some(air) = self.air() else { return };
-        let member = &mut air.members[at];
-        member.was_silent |= is_presumed;
-        let ask = member.ask;
-        self.note_reasons(ask, reasons);
-        self.move_member(at, baton, effects);
-    }
-
-    /// There is no answer that counts: the member is asked about again, on its place.
-    fn ask_anew(&mut self, at: usize, why: Anew, baton: &mut Baton, effects: &mut VisitEffects) {
-        let (whose, now_ns) = (self.slot, baton.now_ns);
-        let id = Arc::clone(&self.book.id);
-        let Some(air) = self.air() else { return };
-        air.to_ask.push_back(at);
-        air.members[at].forget_pass(baton);
-        if let Anew::Void { asked_at } = why
-            && asked_at < air.moved_at
-        {
-            return;
-        }
-        air.members[at].anew += 1;
-        let has_enough = air.members[at].anew > ANEW_MAX;
-        if air.void_since_ns.is_none() {
-            air.void_since_ns = Some(now_ns);
-            let alarm = Alarm::BundleVoid { application: whose, id, since_ns: now_ns };
-            baton.alarms.push((VOID_MAX, alarm));
-        }
-        if has_enough {
-            self.ground_bundle(Grounded::Unanswered, None, baton, effects);
-        }
-    }
-
-    /// The bundle has waited for too long since an answer was void first.
-    pub(super) fn bundle_void(
-        &mut self,
-        since_ns: i64,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
-        if self.air().is_some_and(|air| air.void_since_ns == Some(since_ns)) {
-            self.ground_bundle(Grounded::Unanswered, None, baton, effects);
-        }
-    }
-
-    /// The member's node refused it: it moves to another one.
-    fn move_member(&mut self, at: usize, baton: &mut Baton, effects: &mut VisitEffects) {
-        baton.tally.refused();
-        let Some(air) = self.bundle.as_mut().and_then(|bundle| bundle.air.as_deref_mut()) else {
-            return;
-        };
-        let member = &mut air.members[at];
-        member.forget_pass(baton);
-        let Some(entry) = baton.books.allocations.get_mut(member.id) else { return };
-        let before = entry.node;
-        member.refused.insert(Arc::clone(baton.books.nodes.id(before)));
-        let request = self.book.asks.ask(member.ask).request().passing_over(&member.refused);
-        let Some(node) = baton.books.nodes.first(&request) else {
-            let ask = member.ask;
-            let why = if member.was_silent { Grounded::Unanswered } else { Grounded::Refused };
-            self.tell_refusals(baton, ask);
-            let obstacle = self.refused_member(ask);
-            if let Some(bundle) = &mut self.bundle {
-                bundle.note(obstacle, baton.now_ns);
-            }
-            return self.ground_bundle(why, None, baton, effects);
-        };
-        entry.node = node;
-        let resources = entry.resources().clone();
-        // At once, so that no other member of this visit counts on the same room, and one that is
-        // refused, too, may have what this one leaves.
-        Taken::default().take(&mut baton.books.nodes, node, &resources);
-        let left = baton.books.nodes.available(before).plus(&resources);
-        baton.books.nodes.take_back(before, &left);
-        let id = member.id;
-        effects.node_work.push((before, NodeWork::Return(id, resources.clone())));
-        effects.node_work.push((node, NodeWork::HoldAll(vec![id], resources)));
-        air.to_ask.push_back(at);
-        air.mates = None;
-        baton.books.unsettled.changed(before);
-        baton.books.unsettled.changed(node);
-        air.moved_at = baton.books.unsettled.changes();
     }
 
     /// Every member has passed: all of them are settled.
