@@ -600,7 +600,7 @@ pub(crate) fn holds_true(script: &Script) -> Result<(), TestCaseError> {
         let other = play(script, how);
         prop_assert_eq!(&other, &plain, "{:?} differs from the default", how);
     }
-    if reserves_after_a_while(script) || moves_members(script) {
+    if reserves_after_a_while(script) || moves_members(script) || backs_off_after_refusals(script) {
         return survives(script, &[How::Later(1)]);
     }
     prop_assert_eq!(&play(script, How::Later(1)), &plain, "asking later differs from the default");
@@ -615,10 +615,21 @@ fn reserves_after_a_while(script: &Script) -> bool {
 /// Members of a declared gang that predicates refuse move to other nodes one by one, and who is
 /// asked first has the choice.
 fn moves_members(script: &Script) -> bool {
-    let refuses = |step: &Step| matches!(step, Step::RefuseSome { .. });
     let declares = |item: &Item| matches!(item, Item::App { needs, .. } if !needs.is_empty());
     let says = |step: &Step| matches!(step, Step::Send { items, .. } if items.iter().any(declares));
-    script.0.iter().any(refuses) && script.0.iter().any(says)
+    refuses(script) && script.0.iter().any(says)
+}
+
+/// An application that is asked about counts among those that run until it is refused, and tries all
+/// of its asks anew. One whose asks wait on does not, and so is left alone at other times.
+fn backs_off_after_refusals(script: &Script) -> bool {
+    let backs_off = |(name, _): &(String, String)| name == "application.unschedasks.backoff";
+    let says = |step: &Step| matches!(step, Step::Queue(it) if it.properties.iter().any(backs_off));
+    refuses(script) && script.0.iter().any(says)
+}
+
+fn refuses(script: &Script) -> bool {
+    script.0.iter().any(|step| matches!(step, Step::RefuseSome { .. }))
 }
 
 /// Whether asks that are old enough reserve nodes: in half of the histories.
