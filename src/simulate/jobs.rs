@@ -1,6 +1,6 @@
 //! Which pods are one application: a pod by itself, or all pods of a gang.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use monoceros_proto::si::v1 as si;
 
@@ -12,6 +12,8 @@ pub(crate) struct Jobs {
     jobs: Vec<Job>,
     /// The job of each pod.
     of_pod: Vec<usize>,
+    /// The gangs that were submitted and have pods left.
+    gangs: BTreeSet<usize>,
 }
 
 /// One application.
@@ -43,7 +45,7 @@ impl Jobs {
             jobs[job].n_left += 1;
             of_pod.push(job);
         }
-        Self { jobs, of_pod }
+        Self { jobs, of_pod, gangs: BTreeSet::new() }
     }
 
     /// The application of a pod.
@@ -53,15 +55,29 @@ impl Jobs {
 
     /// A pod comes. Says whether its application comes with it.
     pub(crate) fn submit(&mut self, pod: usize) -> bool {
-        let job = &mut self.jobs[self.of_pod[pod]];
+        let at = self.of_pod[pod];
+        let job = &mut self.jobs[at];
+        if job.is_gang {
+            self.gangs.insert(at);
+        }
         !std::mem::replace(&mut job.is_submitted, true)
+    }
+
+    /// The gangs that were submitted and have pods left, each by one of its pods.
+    pub(crate) fn gangs(&self) -> impl Iterator<Item = usize> {
+        self.gangs.iter().map(|gang| self.jobs[*gang].pods[0])
     }
 
     /// A pod is done with. Says whether its application is.
     pub(crate) fn end(&mut self, pod: usize) -> bool {
-        let job = &mut self.jobs[self.of_pod[pod]];
+        let at = self.of_pod[pod];
+        let job = &mut self.jobs[at];
         job.n_left -= 1;
-        job.n_left == 0
+        let is_last = job.n_left == 0;
+        if is_last {
+            self.gangs.remove(&at);
+        }
+        is_last
     }
 }
 

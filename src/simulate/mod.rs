@@ -222,8 +222,18 @@ mod tests {
     }
 
     fn told(machines: &str, rows: &[&str], reservations: Reservations) -> Vec<String> {
-        let pods = format!("{POD_COLUMNS}{}\n", rows.join("\n"));
-        let trace = Arc::new(read::parse(machines, &pods).unwrap());
+        told_of(machines, &format!("{POD_COLUMNS}{}\n", rows.join("\n")), reservations)
+    }
+
+    /// As [`check`], with a column for the gang of each pod, and with room for two such machines.
+    fn check_gangs(rows: &[&str], expected: &[&str]) {
+        let machines = format!("{MACHINES}m2,4000,4096,2,T4\n");
+        let pods = format!("{},gang\n{}\n", POD_COLUMNS.trim_end(), rows.join("\n"));
+        assert_eq!(told_of(&machines, &pods, Reservations::AsByDefault), expected);
+    }
+
+    fn told_of(machines: &str, pods: &str, reservations: Reservations) -> Vec<String> {
+        let trace = Arc::new(read::parse(machines, pods).unwrap());
         let queues = queues::default_queues(&trace);
         let history = replay_in_virtual_time(Arc::clone(&trace), queues, reservations).unwrap();
         let second = |at: Option<i64>| at.map_or("-".to_owned(), |at| (at / 1000).to_string());
@@ -337,6 +347,57 @@ mod tests {
         assert_eq!(
             told(Reservations::Never),
             ["first 0 50 Completed", "large 100 110 Completed", "small 10 100 Completed"],
+        );
+    }
+
+    #[test]
+    fn a_gang_starts_in_one_instant_or_waits_whole() {
+        check_gangs(
+            &[
+                "first,3000,1,0,0,,LS,Running,0,20,0,",
+                "g1,3000,1,0,0,,LS,Running,5,15,5,g",
+                "g2,3000,1,0,0,,LS,Running,5,25,5,g",
+                "small,3000,1,0,0,,LS,Running,6,16,6,",
+            ],
+            &[
+                "first 0 20 Completed",
+                "g1 20 30 Completed",
+                "g2 20 40 Completed",
+                "small 6 16 Completed",
+            ],
+        );
+    }
+
+    #[test]
+    fn room_is_held_for_the_pods_of_a_gang_that_have_still_to_come() {
+        check_gangs(
+            &[
+                "g1,3000,1,0,0,,LS,Running,0,100,0,g",
+                "other,3000,1,0,0,,BE,Running,10,30,10,",
+                "g2,3000,1,0,0,,LS,Running,50,90,50,g",
+            ],
+            &["g1 0 100 Completed", "other 90 110 Completed", "g2 50 90 Completed"],
+        );
+        // For a quarter of an hour at most: then whoever comes later asks like any other.
+        check_gangs(
+            &[
+                "g1,3000,1,0,0,,LS,Running,0,2000,0,g",
+                "other,3000,1,0,0,,BE,Running,10,1910,10,",
+                "g2,3000,1,0,0,,LS,Running,1800,1900,1800,g",
+            ],
+            &["g1 0 2000 Completed", "other 900 2800 Completed", "g2 2000 2100 Completed"],
+        );
+    }
+
+    #[test]
+    fn a_pod_of_a_gang_that_no_machine_admits_waits_while_its_mates_run() {
+        check_gangs(
+            &[
+                "g1,1000,1,0,0,,LS,Running,0,1000,0,g",
+                "g2,1000,1,1,500,V100M16,LS,Running,0,50,0,g",
+                "other,3000,1,0,0,,LS,Running,0,9,0,",
+            ],
+            &["g1 0 1000 Completed", "g2 - - Unplaced", "other 0 9 Completed"],
         );
     }
 

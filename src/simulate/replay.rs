@@ -22,7 +22,7 @@
 //! * After every step, what root has allocated is what the replay counts as running.
 
 use std::cmp::{Reverse, max};
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,8 +57,11 @@ pub(crate) enum ReplayError {
     Unknown(String),
     #[error("the scheduler placed pod `{pod}` on node `{node}` where it does not fit")]
     Misplaced { pod: String, node: String },
-    #[error("the books differ at {at} s: root has {theirs:?} allocated, the pods hold {ours:?}")]
-    BooksDiffer { at: i64, theirs: Amount, ours: Amount },
+    #[error(
+        "the books differ at {at} s: root has {theirs:?} allocated, {held:?} of that for pods that \
+         have still to come, and the pods hold {ours:?}"
+    )]
+    BooksDiffer { at: i64, theirs: Amount, held: Amount, ours: Amount },
 }
 
 /// Replays the trace to its last event. `decisions` is registered with the scheduler already;
@@ -379,13 +382,21 @@ impl Replay {
     async fn sample(&mut self) -> Result<(), ReplayError> {
         let root = self.scheduler.queues(PARTITION).await?;
         let (theirs, ours) = (Amount::of_named(root.allocated_resource.sorted()), self.usage.now);
-        if theirs != ours {
-            return Err(ReplayError::BooksDiffer { at: self.now / 1000, theirs, ours });
+        let held_of_leaf = self.held_for_gangs().await?;
+        let mut held = Amount::default();
+        for of_leaf in held_of_leaf.values() {
+            held.add(of_leaf);
+        }
+        let mut of_pods = theirs;
+        of_pods.subtract(&held);
+        if of_pods != ours {
+            return Err(ReplayError::BooksDiffer { at: self.now / 1000, theirs, held, ours });
         }
         let leaves = leaves(&root);
-        let held = |queue: &monoceros_actors::snapshot::QueueSnapshot| {
-            let held = Amount::of_named(queue.allocated_resource.sorted());
-            (queue.queue_name.clone(), held)
+        let of_pods = |queue: &monoceros_actors::snapshot::QueueSnapshot| {
+            let mut of_pods = Amount::of_named(queue.allocated_resource.sorted());
+            of_pods.subtract(held_of_leaf.get(&queue.queue_name).unwrap_or(&Amount::default()));
+            (queue.queue_name.clone(), of_pods)
         };
         self.usage.note_pending();
         self.series.push(Sample {
@@ -394,10 +405,24 @@ impl Replay {
             running: self.usage.running,
             pending: self.pending,
             n_pending: self.usage.pending,
-            leaves: leaves.into_iter().map(held).collect(),
+            leaves: leaves.into_iter().map(of_pods).collect(),
             fragmentation: ResourceKind::ALL.map(|kind| self.fragmentation.of(kind)),
         });
         Ok(())
+    }
+
+    /// What is held in each leaf for pods of gangs that have still to come.
+    async fn held_for_gangs(&self) -> Result<BTreeMap<String, Amount>, ReplayError> {
+        let mut held: BTreeMap<String, Amount> = BTreeMap::new();
+        for pod in self.jobs.gangs() {
+            let id = self.trace.pods[pod].application();
+            let Some(gang) = self.scheduler.application(PARTITION, id).await? else { continue };
+            let of_leaf = held.entry(gang.queue_name).or_default();
+            for place in gang.allocations.iter().filter(|it| it.placeholder) {
+                of_leaf.add(&Amount::of_named(place.resource.sorted()));
+            }
+        }
+        Ok(held)
     }
 
     fn wait(&mut self, pod: usize, attempt: u32) {

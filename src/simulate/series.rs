@@ -20,7 +20,7 @@ pub(crate) struct Sample {
     pub(crate) running: usize,
     pub(crate) pending: Amount,
     pub(crate) n_pending: usize,
-    /// What each leaf queue holds, by path.
+    /// What the pods in each leaf queue hold, by path.
     pub(crate) leaves: Vec<(String, Amount)>,
     /// By kind: the share of what is free that the trace's pods cannot use (`fragmentation`).
     pub(crate) fragmentation: [f64; 3],
