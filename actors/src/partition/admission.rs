@@ -208,8 +208,15 @@ fn takes_declared(
         let what = format!("{what} of task group `{}`", shown(group)).into();
         return Err(Rejection::Unsupported { id: id(), what });
     }
-    if !baton.books.can_promise(&Resources::new(), &total, 1) {
-        return Err(Rejection::Overflow(id()));
+    // Group by group, since their sum may be out of range itself.
+    let mut promised = Resources::new();
+    for group in declared.groups() {
+        let Some(member) = &group.member else { continue };
+        let members = u32::try_from(group.min_members).unwrap_or(u32::MAX);
+        if !baton.books.can_promise(&promised, member, members) {
+            return Err(Rejection::Overflow(id()));
+        }
+        promised.add(&member.times(group.min_members));
     }
     Ok(())
 }

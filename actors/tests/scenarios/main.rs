@@ -37,6 +37,7 @@ mod limits;
 mod limits_cost;
 mod messages;
 mod native_gangs;
+mod native_gangs_declarations;
 mod native_gangs_waiting;
 mod native_histories;
 mod nodes;

@@ -149,6 +149,7 @@ fn needed_group(group: &Wish) -> si::TaskGroup {
         min_members: group.repeat,
         member: (!group.amounts.0.is_empty()).then(|| resource(&group.amounts)),
         priority: group.priority,
+        tags: tags(group),
         ..Default::default()
     }
 }

@@ -25,6 +25,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,8 @@ pub struct DeclaredGroup {
     pub constraint: Option<Constraint>,
     /// What a held member carries.
     pub tags: Option<Tags>,
+    /// The only node where a held member may be, if its tags name one.
+    pub required_node: Option<Arc<str>>,
     /// The priority of held members.
     pub priority: i32,
     /// Who may preempt held members, and whom they may.
@@ -87,6 +90,7 @@ impl DeclaredGroup {
             topology: None,
             constraint: None,
             tags: None,
+            required_node: None,
             priority: 0,
             preemption: Preemption::default(),
         }

@@ -121,6 +121,7 @@ impl NativeGroup {
                 placeholder: true,
                 form: Form::Internal,
                 tags: declared.tags.clone(),
+                required_node: declared.required_node.clone(),
                 ..AskSpec::new("", member.clone())
             })
         });

@@ -12,7 +12,7 @@ use monoceros_rules::work::asks::{Preemption, TaskGroup};
 use monoceros_rules::work::rejection::Rejection;
 
 /// The tags that this scheduler reads.
-const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
+pub(super) const REQUIRED_NODE: &str = "yunikorn.apache.org/requiredNode";
 const ALLOW_PREEMPTION: &str = "yunikorn.apache.org/allowPreemption";
 const CREATION_TIME: &str = "creationTime";
 

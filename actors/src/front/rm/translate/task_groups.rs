@@ -1,5 +1,7 @@
 //! The task groups of an application: as a field, as a tag, or both if they say the same.
 
+use std::sync::Arc;
+
 use monoceros_config::task_groups;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::affinity_target_expression::AffinityTargetOperator;
@@ -12,7 +14,7 @@ use monoceros_rules::work::constraint::{
 };
 use monoceros_rules::work::declaration::{Declaration, DeclaredGroup, Fault, Topology};
 
-use super::super::checks::{amounts, shared};
+use super::super::checks::{REQUIRED_NODE, amounts, shared};
 
 /// Reads what an application declares; `None` if it declares nothing.
 pub(super) fn declared(
@@ -39,9 +41,11 @@ fn declared_group(group: si::TaskGroup) -> Result<DeclaredGroup, String> {
     let preemption =
         policy.map(|it| Preemption::new(it.allow_preempt_self, it.allow_preempt_other));
     let constraint = group.constraint.and_then(|it| it.constraint);
+    let required = group.tags.get(REQUIRED_NODE).filter(|node| !node.is_empty());
     Ok(DeclaredGroup {
         topology: group.topology.and_then(|it| Topology::new(it.required, it.preferred)),
         constraint: constraint.map(|kind| constraint_of(kind, 1)).transpose()?,
+        required_node: required.map(|node| Arc::from(node.as_str())),
         tags: shared(group.tags),
         priority: group.priority,
         preemption: preemption.unwrap_or_default(),
