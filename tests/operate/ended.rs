@@ -1,6 +1,7 @@
 //! Applications that live or were rejected, over HTTP. That they end takes half a minute, and is in
 //! the tests of the engine.
 
+use monoceros_proto::si::v1 as si;
 use serde_json::Value;
 
 use crate::harness::{Service, application, ask, node, registration};
@@ -50,4 +51,32 @@ async fn applications_that_live_and_those_that_were_rejected_are_told_apart() {
     );
     let dump = service.http("GET", "/debug/fullstatedump", &[], "").await.json();
     assert_eq!(dump["applications"].as_array().unwrap().len(), 2);
+}
+
+/// What it used is in a line of the log; over HTTP nothing is left of it.
+#[tokio::test]
+async fn an_application_that_its_resource_manager_removes_is_summed_up_in_the_log_and_not_kept() {
+    let service = Service::start();
+    let rm = crate::harness::Rm::register(&service, "rm").await;
+    rm.send_nodes(vec![node("n1", 1_000, 16)]).await;
+    rm.send_applications(vec![application("gone", "root.a")], vec![]).await;
+    rm.send_allocations(vec![], vec![ask("gone", "x")], vec![]).await;
+    rm.until("placed", |seen| seen.new.len() == 1).await;
+    let removal = si::RemoveApplicationRequest {
+        application_id: "gone".to_owned(),
+        partition_name: "default".to_owned(),
+    };
+    rm.send_applications(vec![], vec![removal]).await;
+    rm.until("released", |seen| seen.released.len() == 1).await;
+    service.until_logged("application summary", 1).await;
+    let log = service.log();
+    let line = log.lines().find(|line| line.contains("application summary")).unwrap();
+    for part in ["application=gone", "state=Running", "queue=root.a", "used="] {
+        assert!(line.contains(part), "`{part}` is not in `{line}`");
+    }
+    for list in ["completed", "rejected", "active"] {
+        let path = format!("/ws/v1/partition/default/applications/{list}");
+        let shown = service.http("GET", &path, &[], "").await.json();
+        assert_eq!(shown, Value::Array(vec![]), "{list}");
+    }
 }

@@ -12,6 +12,7 @@ use monoceros_rules::work::allocations::{Allocation, AllocationId, Form, Leaving
 use monoceros_rules::work::application::Left;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::asks::AskSpec;
+use monoceros_rules::work::ended::Ended;
 use monoceros_rules::work::gang::PlaceholderEnd;
 use monoceros_rules::work::rejection::Ignored;
 use monoceros_rules::work::resource_seconds::Account;
@@ -295,6 +296,9 @@ impl Application {
         effects.touched = true;
         self.end_run(baton);
         baton.ended.push((self.slot, self.row));
+        if self.book.started_ns.is_some() {
+            baton.removed.push(Ended::removed(&self.book, baton.now_ns));
+        }
     }
 
     /// The node took its holdings with it: everything but the node lets go.

@@ -1,10 +1,12 @@
-//! Applications that are over: taken in when they end or are rejected, told when they expire, and
-//! forgotten (`docs/applications.md#what-is-kept-of-an-application-that-is-over`). What is kept, and
-//! for how long, is decided by `monoceros_rules::work::ended`.
+//! Applications that are over: summed up when they end or are removed, taken in when they end or are
+//! rejected, told when they expire, and forgotten
+//! (`docs/applications.md#what-is-kept-of-an-application-that-is-over`). What is kept, and for how
+//! long, is decided by `monoceros_rules::work::ended`.
 //!
 //! # Invariants
 //! * An application is kept in the step in which it ends, so that nobody sees it in both places or
 //!   in neither.
+//! * An application that ran is summed up once, however it left.
 //! * One deadline at most is armed for all of them, and none while nothing is kept.
 
 use std::sync::Arc;
@@ -49,10 +51,13 @@ impl Kept {
 }
 
 impl Partition {
-    /// Takes in what ended in the step that came home.
+    /// Sums up what left in the step that came home, and takes in what ended.
     pub(super) fn keep_terminated(&mut self, baton: &mut Baton) {
-        if baton.terminated.is_empty() {
+        if baton.terminated.is_empty() && baton.removed.is_empty() {
             return;
+        }
+        for removed in std::mem::take(&mut baton.removed) {
+            self.sum_up(&removed, baton);
         }
         for ended in std::mem::take(&mut baton.terminated) {
             self.sum_up(&ended, baton);

@@ -215,6 +215,7 @@ impl Partition {
             next_timer: 0,
             ended: Vec::new(),
             terminated: Vec::new(),
+            removed: Vec::new(),
             woken: Vec::new(),
             unreserved: Vec::new(),
             patience: watch.patience,

@@ -85,6 +85,8 @@ pub(crate) struct Baton {
     pub(crate) ended: Vec<(ApplicationSlot, Option<RowSlot>)>,
     /// What is to be kept of those that entered a terminal state.
     pub(crate) terminated: Vec<Ended>,
+    /// What is to be told of those that ran, and were removed.
+    pub(crate) removed: Vec<Ended>,
     pub(crate) offer: Offering,
     /// Deadlines that are not needed any more.
     pub(crate) disarmed: Vec<u64>,

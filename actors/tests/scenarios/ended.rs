@@ -510,3 +510,124 @@ fn the_end_of_an_application_that_never_ran_is_not_summed_up() {
         assert!(stage.completed().await[0].ends_with("Accepted@0 Completing@0 Completed@30"));
     });
 }
+
+/// What it held counts up to the removal, by kind of machine and by what it was for; a member that
+/// was on its way to another node had nothing yet.
+#[test]
+fn an_application_that_is_removed_is_summed_up_with_what_still_ran() {
+    in_virtual_time(async {
+        let stage = Stage::begin(
+            Scheduler::builder(),
+            "
+            node n1 vcore=4 attr si/instance-type=large
+            app a1 in root.q user bob gang vcore=2
+            ask a1 p1 vcore=2 placeholder=tg
+            ask a1 k1 vcore=1 node=n1
+            ask a1 waits vcore=9
+            ",
+        )
+        .await;
+        stage.wait(4).await;
+        stage.say("node n2 vcore=8").await;
+        stage.say("ask a1 k2 vcore=3 node=n2").await;
+        stage.wait(1).await;
+        stage.say("release a1 uuid=k1").await;
+        stage.say("ask a1 r1 vcore=2 group=tg node=n2").await;
+        stage.wait(5).await;
+        stage.heard();
+        let past = stage.next_event();
+        stage.say("remove-app a1").await;
+        let told = stage.events(past, "a1");
+        let summed_up = told.iter().skip_while(|line| !line.contains("state="));
+        expect![[r#"
+            [
+                "APP a1 NONE DETAILS_NONE: state=Running submitted=1970-01-01T00:00:00.0Z started=1970-01-01T00:00:00.0Z finished=1970-01-01T00:00:10.0Z rm=rm user=bob queue=root.q",
+                "APP a1 NONE DETAILS_NONE of UNKNOWN vcore=18: used resource-seconds",
+                "APP a1 NONE DETAILS_NONE of large vcore=5: used resource-seconds",
+                "APP a1 NONE DETAILS_NONE of large vcore=20: placeholder resource-seconds",
+            ]
+        "#]]
+        .assert_debug_eq(&summed_up.collect::<Vec<_>>());
+        assert_eq!(
+            stage.heard(),
+            ["a1/k2 released: STOPPED_BY_RM", "a1/p1 released: STOPPED_BY_RM"],
+            "and no state"
+        );
+        assert_eq!(stage.completed().await, [""; 0]);
+        stage.wait(10 * DAY_S).await;
+        assert_eq!(stage.events(past, "a1"), told, "it was summed up once, and does not expire");
+    });
+}
+
+#[test]
+fn places_that_are_held_for_members_count_as_placeholders_when_a_gang_is_removed() {
+    in_virtual_time(async {
+        let stage = Stage::begin(
+            Scheduler::builder(),
+            "
+            node n1 vcore=4
+            app a1 in root.q needs tg x3 vcore=1
+            ask a1 k1 vcore=1 group=tg
+            ",
+        )
+        .await;
+        stage.wait(10).await;
+        let past = stage.next_event();
+        stage.say("remove-app a1").await;
+        let told = stage.events(past, "a1");
+        let used = told.iter().filter(|line| line.contains("resource-seconds"));
+        let expected = [
+            "APP a1 NONE DETAILS_NONE of UNKNOWN vcore=10: used resource-seconds",
+            "APP a1 NONE DETAILS_NONE of UNKNOWN vcore=20: placeholder resource-seconds",
+        ];
+        assert_eq!(used.collect::<Vec<_>>(), expected);
+    });
+}
+
+/// One that completes is removed by many RMs, too, in the thirty seconds before it would be over.
+#[test]
+fn an_application_that_is_removed_while_it_completes_or_fails_is_summed_up_in_that_state() {
+    in_virtual_time(async {
+        let builder = Scheduler::builder().enforce_application_timeout(true);
+        let stage = Stage::begin(
+            builder,
+            "
+            node n1 vcore=4
+            app done in root.q
+            ask done k1 vcore=1
+            app late in root.q timeout 5000
+            ask late k1 vcore=1
+            ",
+        )
+        .await;
+        stage.wait(7).await;
+        stage.say("release done uuid=k1").await;
+        stage.wait(3).await;
+        let past = stage.next_event();
+        for (app, state, used) in [("done", "Completing", 7), ("late", "Failing", 10)] {
+            stage.say(&format!("remove-app {app}")).await;
+            let told = stage.events(past, app);
+            let summary = told.iter().find(|line| line.contains("state=")).unwrap();
+            assert!(summary.contains(&format!("state={state} ")), "{summary}");
+            assert!(summary.contains("finished=1970-01-01T00:00:10.0Z"), "{summary}");
+            let amount = format!(" of UNKNOWN vcore={used}: used resource-seconds");
+            assert!(told.last().unwrap().ends_with(&amount), "{told:?}");
+        }
+    });
+}
+
+#[test]
+fn an_application_that_never_ran_is_not_summed_up_when_it_is_removed() {
+    in_virtual_time(async {
+        let stage = Stage::begin(Scheduler::builder(), "app new in root.q").await;
+        stage.say("app accepted in root.q").await;
+        stage.say("ask accepted k1 vcore=1").await;
+        for app in ["new", "accepted"] {
+            let past = stage.next_event();
+            stage.say(&format!("remove-app {app}")).await;
+            let told = stage.events(past, app);
+            assert!(told.contains(&format!("APP {app} REMOVE DETAILS_NONE")), "{told:?}");
+            assert!(!told.iter().any(|line| line.contains("state=")), "{told:?}");
+        }
+    });
+}

@@ -291,6 +291,7 @@ fn a_removed_application_ends_its_asks_leaves_its_queue_and_then_ends_its_alloca
             APP a1 REMOVE ALLOC_CANCEL of k1 vcore=1
             NODE n1 REMOVE NODE_ALLOC of k1 vcore=1
             APP a1 REMOVE REQUEST_CANCEL of k1 vcore=1
+            APP a1 NONE DETAILS_NONE: state=Running submitted=1970-01-01T00:16:40.0Z started=1970-01-01T00:16:40.0Z finished=1970-01-01T00:16:40.0Z rm=rm user=ada queue=root.default
         "#]],
     );
 }

@@ -5,7 +5,8 @@
 //! *Terminated* applications have Completed or Failed. Each run is an entry of its own, since an id
 //! may be used again at once. *Rejected* ones were never admitted; they are kept by id, and a later
 //! rejection takes the place of the earlier one, since an RM that tries again and again would push
-//! everything else out.
+//! everything else out. One that its RM removed is in neither list: the RM knows what became of it.
+//! It is only summed up, which takes the same facts ([`Ended::removed`]).
 //!
 //! # How long
 //! An entry expires [`RETENTION`] after its end. The next sweep removes what has expired; sweeps are
@@ -54,7 +55,7 @@ pub struct Ended {
     pub started_ns: Option<i64>,
     /// The end, ns since the epoch.
     pub finished_ns: i64,
-    /// How it ended.
+    /// How it ended; of one that was removed, the state that it was in.
     pub state: ApplicationState,
     /// The states it entered, oldest first, with times in ns since the epoch.
     pub log: Vec<(i64, ApplicationState)>,
@@ -93,6 +94,17 @@ impl Ended {
             rejected: None,
             history: application.history.clone(),
         }
+    }
+
+    /// What there is to say of an application that its RM removes now, in whatever state it is, once
+    /// everything that it held has left.
+    pub fn removed(application: &Application, now_ns: i64) -> Self {
+        debug_assert!(application.allocated().is_zero(), "what it holds is counted when it leaves");
+        debug_assert!(
+            !application.state().is_terminated(),
+            "one that is over is not there any more"
+        );
+        Self { finished_ns: now_ns, ..Self::of(application) }
     }
 
     /// What is kept of an application that is rejected now; of each text as much as
