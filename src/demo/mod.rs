@@ -6,7 +6,11 @@
 //! manager would.
 
 pub mod cluster;
+mod gangs;
+mod job;
 pub mod model;
+#[cfg(test)]
+mod played;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

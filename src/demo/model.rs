@@ -1,5 +1,6 @@
-//! What the demo's resource manager wants: nodes that drain now and then, and applications of three
-//! kinds that come, run for a while, and go.
+//! What the demo's resource manager wants: nodes that drain now and then, and applications of several
+//! kinds that come, run for a while, and go. Two of the kinds are gangs, and some of them have to
+//! wait until there is room for all of their members.
 //!
 //! The model knows no socket and no clock: time comes in with [`Model::tick`], answers with the
 //! `on_…` functions, and what it wants goes out with [`Model::take_orders`]. So hours of it run in
@@ -10,7 +11,7 @@
 //! * What all applications will ever want at a time stays below the tide, which moves between about
 //!   60 % and 90 % of the cluster, so that the cluster is busy and never only full.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::mem;
 use std::time::Duration;
 
@@ -19,7 +20,9 @@ use monoceros_proto::si::v1::TerminationType;
 use monoceros_proto::si::v1::node_info::ActionFromRm;
 use tracing::{info, warn};
 
-use super::cluster::{CORES, NODES, action, amount, node, node_name, release};
+use super::cluster::{CORES, NODES, action, node, node_name, release};
+use super::gangs;
+use super::job::{Application, DRIVER, FOREVER, JobKind};
 use crate::chance::Chance;
 
 /// No application comes while there are so many.
@@ -48,6 +51,18 @@ pub struct Orders {
     pub releases: Vec<si::AllocationRelease>,
 }
 
+impl Orders {
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        let Self { nodes, new, remove, asks, releases } = self;
+        nodes.is_empty()
+            && new.is_empty()
+            && remove.is_empty()
+            && asks.is_empty()
+            && releases.is_empty()
+    }
+}
+
 /// The simulated resource manager.
 #[derive(Debug)]
 pub struct Model {
@@ -61,36 +76,6 @@ pub struct Model {
     applications: BTreeMap<String, Application>,
     orders: Orders,
 }
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum JobKind {
-    /// A driver, then a wave of executors; removed when they are done.
-    Spark,
-    /// Replicas that run until the application is removed.
-    Service,
-    /// Tasks; the application completes by itself.
-    Batch,
-}
-
-#[derive(Debug)]
-struct Application {
-    kind: JobKind,
-    /// Cores of one container; each has four times as many GiB of memory.
-    cores: u64,
-    submitted: Duration,
-    /// Containers it will ask for when its first one runs.
-    later: u64,
-    /// Keys of containers asked for.
-    pending: BTreeSet<String>,
-    /// Keys of containers that run, each with its end.
-    running: BTreeMap<String, Duration>,
-    /// The time at which it is removed, whatever it does.
-    ends: Duration,
-}
-
-/// The container whose end is that of its application.
-const DRIVER: &str = "driver";
-const FOREVER: Duration = Duration::MAX;
 
 impl Model {
     /// A cluster without applications, whose nodes are the first order.
@@ -159,6 +144,9 @@ impl Model {
             warn!(application = id, reason, "application rejected");
         }
         for update in reply.updated {
+            if update.state == "Resuming" {
+                self.go_on_without_places(&update.application_id);
+            }
             if ["Completed", "Failed", "Expired"].contains(&update.state.as_str())
                 && self.applications.remove(&update.application_id).is_some()
             {
@@ -198,65 +186,48 @@ impl Model {
         // Far from the tide they come faster, so that the cluster soon fills.
         let most = if wanted < tide * 3 / 4 { 1 } else { 4 };
         self.next_arrival = self.now + self.chance.seconds(0, most);
-        let (kind, queue, name) = self.chance.one_of(&[
-            (JobKind::Spark, "root.spark", "spark"),
-            (JobKind::Spark, "root.spark", "spark"),
-            (JobKind::Service, "root.services", "service"),
-            (JobKind::Batch, "root.batch.team-a", "batch"),
-            (JobKind::Batch, "root.batch.team-b", "batch"),
-        ]);
-        if kind == JobKind::Service && self.wanted_of(JobKind::Service) > CORES / 6 {
+        let may_come = |kind: &JobKind| self.wanted_of(*kind) <= most_cores(*kind);
+        let kinds: Vec<_> = JobKind::AS_THEY_COME.into_iter().filter(may_come).collect();
+        if kinds.is_empty() {
             return;
         }
+        let kind = self.chance.one_of(&kinds);
+        let (queues, name) = kind.names();
+        let queue = self.chance.one_of(queues);
         self.n_submitted += 1;
         let id = format!("{name}-{:05}", self.n_submitted);
         let user = self.chance.one_of(&USERS);
-        let application = self.application(kind);
+        let application = Application::new(kind, self.now, &mut self.chance);
         info!(
             application = id,
             queue,
             user,
-            containers = application.later + u64::from(kind == JobKind::Spark),
+            containers = application.later + u64::from(kind.has_driver()),
             "application submitted"
         );
         let ugi = si::UserGroupInformation { user: user.to_owned(), groups: vec![user.to_owned()] };
-        self.orders.new.push(si::AddApplicationRequest {
+        let mut new = si::AddApplicationRequest {
             application_id: id.clone(),
             queue_name: queue.to_owned(),
             partition_name: "default".to_owned(),
             ugi: Some(ugi),
             ..Default::default()
-        });
+        };
+        gangs::announce(&mut new, &application);
+        self.orders.new.push(new);
         self.applications.insert(id, application);
     }
 
-    fn application(&mut self, kind: JobKind) -> Application {
-        let chance = &mut self.chance;
-        let (cores, later, ends) = match kind {
-            JobKind::Spark => (chance.one_of(&[2, 4]), chance.between(8, 32), FOREVER),
-            JobKind::Service => {
-                (4, chance.between(2, 6), self.now.saturating_add(chance.seconds(120, 480)))
-            }
-            JobKind::Batch => (chance.one_of(&[1, 2]), chance.between(10, 50), FOREVER),
-        };
-        Application {
-            kind,
-            cores,
-            submitted: self.now,
-            later,
-            pending: BTreeSet::new(),
-            running: BTreeMap::new(),
-            ends,
-        }
-    }
-
-    /// An application was accepted: it asks for its first containers.
+    /// An application was accepted: it asks for its first containers, or for its placeholders.
     fn start(&mut self, id: &str) {
         let Some(application) = self.applications.get_mut(id) else { return };
         let keys = match application.kind {
-            JobKind::Spark => vec![DRIVER.to_owned()],
-            JobKind::Service => numbered("replica", mem::take(&mut application.later)),
-            JobKind::Batch => numbered("task", mem::take(&mut application.later)),
+            JobKind::Spark | JobKind::Training => vec![DRIVER.to_owned()],
+            JobKind::Service | JobKind::Batch => application.next_containers(),
+            JobKind::Mpi => {
+                let places = gangs::numbered("placeholder", application.later);
+                return self.ask_for_places(id, places);
+            }
         };
         self.ask(id, keys);
     }
@@ -264,48 +235,62 @@ impl Model {
     fn ask(&mut self, id: &str, keys: Vec<String>) {
         let Some(application) = self.applications.get_mut(id) else { return };
         for key in keys {
-            let originator = key == DRIVER;
-            let cores = if originator { 1 } else { application.cores };
             application.pending.insert(key.clone());
-            self.orders.asks.push(si::Allocation {
-                allocation_key: key,
-                application_id: id.to_owned(),
-                partition_name: "default".to_owned(),
-                resource_per_alloc: Some(amount(cores, 4 * cores)),
-                originator,
-                ..Default::default()
-            });
+            self.orders.asks.push(request(id, application, key));
+        }
+    }
+
+    fn ask_for_places(&mut self, id: &str, keys: Vec<String>) {
+        let Some(application) = self.applications.get_mut(id) else { return };
+        for key in keys {
+            application.places.asked(&key);
+            let ask = si::Allocation { placeholder: true, ..request(id, application, key) };
+            self.orders.asks.push(ask);
         }
     }
 
     /// A container got a node.
     fn run(&mut self, id: &str, key: &str) {
-        let known = self.applications.get_mut(id);
-        let Some(application) = known.filter(|application| application.pending.contains(key))
-        else {
-            // Of an application that has ended meanwhile.
-            self.orders.releases.push(release(id, key, TerminationType::StoppedByRm));
+        let Some(application) = self.applications.get_mut(id) else {
+            return self.run_for_nothing(id, key);
+        };
+        if let Some(was_last) = application.places.placed(key) {
+            if was_last {
+                let members = application.next_containers();
+                let n_members = members.len();
+                info!(application = id, members = n_members, "gang has all its placeholders");
+                self.ask(id, members);
+            }
             return;
-        };
-        application.pending.remove(key);
-        let life = match application.kind {
-            JobKind::Spark if key == DRIVER => FOREVER,
-            JobKind::Spark => self.chance.seconds(20, 60),
-            JobKind::Service => FOREVER,
-            JobKind::Batch => self.chance.seconds(10, 40),
-        };
-        application.running.insert(key.to_owned(), self.now.saturating_add(life));
+        }
+        if !application.pending.contains(key) {
+            return self.run_for_nothing(id, key);
+        }
+        application.runs(key, self.now, &mut self.chance);
         if key == DRIVER {
-            let executors = mem::take(&mut application.later);
+            let others = application.next_containers();
             let waited = (self.now.saturating_sub(application.submitted)).as_secs_f32();
             info!(
                 application = id,
-                executors,
+                containers = others.len(),
                 waited = format_args!("{waited:.1} s"),
-                "driver runs, asking for executors"
+                "driver runs, asking for the others"
             );
-            self.ask(id, numbered("executor", executors));
+            self.ask(id, others);
         }
+    }
+
+    /// What got a node is of an application that has ended meanwhile.
+    fn run_for_nothing(&mut self, id: &str, key: &str) {
+        self.orders.releases.push(release(id, key, TerminationType::StoppedByRm));
+    }
+
+    /// The placeholders of a gang have waited for too long: its members are scheduled like others.
+    fn go_on_without_places(&mut self, id: &str) {
+        let Some(application) = self.applications.get_mut(id) else { return };
+        application.places.given_up();
+        let members = application.next_containers();
+        self.ask(id, members);
     }
 
     /// The scheduler says that a container has ended, or has to.
@@ -316,6 +301,17 @@ impl Model {
             self.orders.releases.push(release(&id, &key, cause));
         }
         let Some(application) = self.applications.get_mut(&id) else { return };
+        if application.places.gone(&key) {
+            // What is replaced or was given up has done its part, and so has one whose member was
+            // asked for already.
+            let is_over =
+                matches!(cause, TerminationType::PlaceholderReplaced | TerminationType::Timeout);
+            if !is_over && application.later > 0 {
+                self.n_retries += 1;
+                self.ask_for_places(&id, vec![format!("placeholder-retry-{}", self.n_retries)]);
+            }
+            return;
+        }
         if application.running.remove(&key).is_none() {
             return;
         }
@@ -346,16 +342,18 @@ impl Model {
         for (id, application) in &mut self.applications {
             let took = self.now.saturating_sub(application.submitted).as_secs();
             match application.kind {
-                JobKind::Spark if application.is_done_but_for(DRIVER) => {
+                kind if kind.has_driver() && application.is_done_but_for(DRIVER) => {
                     info!(application = id, took = format_args!("{took} s"), "job is done");
                     removed.push(id.clone());
                 }
                 // It should complete by itself now; remove it should that not be told.
-                JobKind::Batch if application.is_done() && application.ends == FOREVER => {
+                JobKind::Batch | JobKind::Mpi
+                    if application.is_done() && application.ends == FOREVER =>
+                {
                     info!(application = id, took = format_args!("{took} s"), "all tasks are done");
                     application.ends = self.now.saturating_add(PATIENCE);
                 }
-                JobKind::Spark | JobKind::Service | JobKind::Batch => {
+                _ => {
                     if self.now >= application.ends {
                         info!(application = id, "application stopped");
                         removed.push(id.clone());
@@ -414,137 +412,29 @@ impl Model {
     }
 }
 
-impl Application {
-    /// What its containers need when all of them run.
-    fn cores(&self) -> u64 {
-        (self.later + (self.pending.len() + self.running.len()) as u64) * self.cores
-    }
-
-    fn is_done(&self) -> bool {
-        self.later == 0 && self.pending.is_empty() && self.running.is_empty()
-    }
-
-    fn is_done_but_for(&self, key: &str) -> bool {
-        let rest = self.running.len() == 1 && self.running.contains_key(key);
-        self.later == 0 && self.pending.is_empty() && rest
+/// A request for a container.
+fn request(id: &str, application: &Application, key: String) -> si::Allocation {
+    si::Allocation {
+        application_id: id.to_owned(),
+        partition_name: "default".to_owned(),
+        resource_per_alloc: Some(application.size(&key)),
+        originator: key == DRIVER,
+        task_group_name: gangs::task_group(application.kind, &key).to_owned(),
+        allocation_key: key,
+        ..Default::default()
     }
 }
 
-fn numbered(name: &str, n: u64) -> Vec<String> {
-    (1..=n).map(|number| format!("{name}-{number}")).collect()
+/// No application of a kind comes while those that are there want more cores. Gangs may want more
+/// than their queues have, so that now and then one has to wait.
+fn most_cores(kind: JobKind) -> u64 {
+    match kind {
+        JobKind::Spark | JobKind::Batch => CORES,
+        JobKind::Service => CORES / 6,
+        JobKind::Mpi => 100,
+        JobKind::Training => 180,
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A scheduler that has room for everything: accepts, places and acknowledges at once.
-    fn obey(model: &mut Model, orders: Orders) {
-        let accepted = orders
-            .new
-            .into_iter()
-            .map(|new| si::AcceptedApplication { application_id: new.application_id });
-        model.on_applications(si::ApplicationResponse {
-            accepted: accepted.collect(),
-            ..Default::default()
-        });
-        model.on_allocations(si::AllocationResponse {
-            new: orders.asks,
-            released: orders.releases,
-            ..Default::default()
-        });
-    }
-
-    /// An hour, with a look after each tick.
-    fn one_hour(mut look: impl FnMut(&Model, &Orders)) {
-        let mut model = Model::new(1);
-        for tick in 0..4 * 3_600 {
-            model.tick(Duration::from_millis(250 * tick));
-            let orders = model.take_orders();
-            look(&model, &orders);
-            obey(&mut model, orders);
-            // Applications whose tasks are done complete at once.
-            let done = model.applications.iter().filter(|(_, a)| a.ends != FOREVER && a.is_done());
-            let updated = done.map(|(id, _)| si::UpdatedApplication {
-                application_id: id.clone(),
-                state: "Completed".to_owned(),
-                ..Default::default()
-            });
-            let updated = updated.collect();
-            model.on_applications(si::ApplicationResponse { updated, ..Default::default() });
-        }
-    }
-
-    #[test]
-    fn the_cluster_is_busy_and_not_swamped() {
-        let (mut sum, mut n_looks, mut least) = (0, 0, 100);
-        one_hour(|model, _| {
-            assert!(model.running_cores() <= CORES, "{} cores run", model.running_cores());
-            assert!(model.applications.len() <= MOST_APPLICATIONS);
-            if model.now > Duration::from_secs(60) {
-                sum += model.running_cores() * 100 / CORES;
-                n_looks += 1;
-                least = least.min(model.running_cores() * 100 / CORES);
-            }
-        });
-        let average = sum / n_looks;
-        assert!((65..=85).contains(&average), "{average} % busy on average");
-        assert!(least > 45, "only {least} % busy at some time");
-    }
-
-    #[test]
-    fn every_kind_comes_and_goes_and_nodes_drain_and_return() {
-        let (mut submitted, mut removed) = (BTreeMap::<String, u64>::new(), BTreeMap::new());
-        let (mut drained, mut returned) = (0, 0);
-        let kind = |id: &str| id.split('-').next().unwrap().to_owned();
-        one_hour(|_, orders| {
-            for new in &orders.new {
-                *submitted.entry(kind(&new.application_id)).or_default() += 1;
-            }
-            for remove in &orders.remove {
-                *removed.entry(kind(&remove.application_id)).or_insert(0_u64) += 1;
-            }
-            let count = |action: ActionFromRm| {
-                orders.nodes.iter().filter(|node| node.action() == action).count()
-            };
-            drained += count(ActionFromRm::DrainNode);
-            returned += count(ActionFromRm::DrainToSchedulable);
-        });
-        for kind in ["spark", "service", "batch"] {
-            assert!(submitted[kind] > 25, "{submitted:?}");
-        }
-        assert!(removed["spark"] + 20 > submitted["spark"]);
-        assert!(removed["service"] + 20 > submitted["service"]);
-        assert!(!removed.contains_key("batch"), "they complete by themselves");
-        assert!(drained > 10 && returned + 1 >= drained, "{drained} drained, {returned} back");
-    }
-
-    #[test]
-    fn a_preempted_container_is_confirmed_and_asked_for_again() {
-        let mut model = Model::new(1);
-        let running = |model: &Model| {
-            let busy = model.applications.iter().find(|(_, a)| a.running.len() > 1);
-            busy.map(|(id, a)| (id.clone(), a.running.keys().next_back().unwrap().clone()))
-        };
-        let mut tick = 0;
-        let (id, key) = loop {
-            tick += 1;
-            model.tick(Duration::from_millis(250 * tick));
-            let orders = model.take_orders();
-            obey(&mut model, orders);
-            if let Some(container) = running(&model) {
-                break container;
-            }
-        };
-        model.take_orders();
-        let preempted = release(&id, &key, TerminationType::PreemptedByScheduler);
-        model.on_allocations(si::AllocationResponse {
-            released: vec![preempted.clone()],
-            ..Default::default()
-        });
-        let orders = model.take_orders();
-        assert_eq!(orders.releases, [preempted]);
-        assert_eq!(orders.asks.len(), 1);
-        assert_ne!(orders.asks[0].allocation_key, key, "asks come before releases");
-    }
-}
+mod tests;

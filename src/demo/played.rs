@@ -1,0 +1,225 @@
+//! The demo against the scheduler itself, in one process and in virtual time: what a viewer would
+//! see of its gangs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use monoceros_actors::snapshot::ApplicationSnapshot;
+use monoceros_actors::{ResourceManagerCallback, Scheduler, SchedulerHandle};
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::si::v1::TerminationType;
+
+use super::model::{Model, Orders};
+use super::{QUEUES, RM_ID, SEED, TICK};
+
+/// What is played.
+const MINUTES: u64 = 10;
+
+/// What the scheduler said and the model has not heard yet.
+#[derive(Debug, Default)]
+struct Ear(Mutex<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
+    nodes: Vec<si::NodeResponse>,
+    applications: Vec<si::ApplicationResponse>,
+    allocations: Vec<si::AllocationResponse>,
+}
+
+impl ResourceManagerCallback for Ear {
+    fn update_allocation(&self, response: si::AllocationResponse) {
+        self.0.lock().unwrap().allocations.push(response);
+    }
+
+    fn update_application(&self, response: si::ApplicationResponse) {
+        self.0.lock().unwrap().applications.push(response);
+    }
+
+    fn update_node(&self, response: si::NodeResponse) {
+        self.0.lock().unwrap().nodes.push(response);
+    }
+}
+
+/// What was seen of a gang.
+#[derive(Debug, Default)]
+struct Gang {
+    members: usize,
+    is_declared: bool,
+    /// Ticks at which it waited for room, with some of its placeholders or with nothing at all.
+    waited: u32,
+    placeholders_placed: usize,
+    replaced: usize,
+    /// Real members that got a node.
+    started: usize,
+    /// The most of them that were there at a look.
+    together: usize,
+    completed: bool,
+}
+
+impl Gang {
+    fn of(new: &si::AddApplicationRequest) -> Option<Self> {
+        let declared: i32 = new.task_groups.iter().map(|group| group.min_members).sum();
+        if declared > 0 {
+            let members = usize::try_from(declared).unwrap();
+            return Some(Self { members, is_declared: true, ..Self::default() });
+        }
+        // Each placeholder is of four cores.
+        let cores = new.placeholder_ask.as_ref()?.resources["vcore"].value;
+        Some(Self { members: usize::try_from(cores / 4_000).unwrap(), ..Self::default() })
+    }
+
+    /// What it has at this moment is all or nothing, if it is a declared one; whatever it has is
+    /// placeholders until all of them are there, if it is the other kind.
+    fn look(&mut self, application: &ApplicationSnapshot) {
+        let id = &application.application_id;
+        let all = application.allocations.len();
+        let held = application.allocations.iter().filter(|it| it.placeholder).count();
+        if application.application_state == "Accepted" {
+            self.waited += 1;
+        }
+        if self.is_declared && self.together == 0 {
+            assert!(all == 0 || all == self.members, "{id} has {all} of {}", self.members);
+        }
+        if !self.is_declared && self.placeholders_placed < self.members {
+            assert_eq!(all, held, "{id} has a member before all of its placeholders");
+        }
+        self.together = self.together.max(all - held);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    gangs: BTreeMap<String, Gang>,
+    rejected: Vec<String>,
+}
+
+impl Seen {
+    fn ordered(&mut self, orders: &Orders) {
+        for new in &orders.new {
+            let gang = Gang::of(new).map(|gang| (new.application_id.clone(), gang));
+            self.gangs.extend(gang);
+        }
+    }
+
+    fn heard(&mut self, said: &Said) {
+        for reply in &said.applications {
+            let rejected = reply.rejected.iter();
+            self.rejected
+                .extend(rejected.map(|it| format!("{}: {}", it.application_id, it.reason)));
+            for update in reply.updated.iter().filter(|update| update.state == "Completed") {
+                if let Some(gang) = self.gangs.get_mut(&update.application_id) {
+                    gang.completed = true;
+                }
+            }
+        }
+        for reply in &said.allocations {
+            let rejected = reply.rejected_allocations.iter();
+            let rejected = rejected.map(|it| format!("{}: {}", it.allocation_key, it.reason));
+            self.rejected.extend(rejected);
+            for new in &reply.new {
+                let Some(gang) = self.gangs.get_mut(&new.application_id) else { continue };
+                if new.placeholder {
+                    gang.placeholders_placed += 1;
+                } else {
+                    gang.started += 1;
+                }
+            }
+            for released in &reply.released {
+                let gang = self.gangs.get_mut(&released.application_id);
+                if let Some(gang) = gang
+                    && released.termination_type() == TerminationType::PlaceholderReplaced
+                {
+                    gang.replaced += 1;
+                }
+            }
+        }
+    }
+}
+
+async fn send(scheduler: &SchedulerHandle, orders: Orders) {
+    let rm_id = || RM_ID.to_owned();
+    let Orders { nodes, new, remove, asks, releases } = orders;
+    let request = si::NodeRequest { nodes, rm_id: rm_id(), ..Default::default() };
+    scheduler.update_node(request).await.unwrap();
+    let request = si::ApplicationRequest { new, remove, rm_id: rm_id(), ..Default::default() };
+    scheduler.update_application(request).await.unwrap();
+    let releases =
+        si::AllocationReleasesRequest { allocations_to_release: releases, ..Default::default() };
+    let request = si::AllocationRequest {
+        allocations: asks,
+        releases: Some(releases),
+        rm_id: rm_id(),
+        ..Default::default()
+    };
+    scheduler.update_allocation(request).await.unwrap();
+}
+
+async fn play() -> Seen {
+    let scheduler = Scheduler::builder().epoch_ns(0).start_local().unwrap();
+    let ear = Arc::new(Ear::default());
+    let registration = si::RegisterResourceManagerRequest {
+        rm_id: RM_ID.to_owned(),
+        config: QUEUES.to_owned(),
+        ..Default::default()
+    };
+    scheduler.register_resource_manager(registration, ear.clone()).await.unwrap();
+    let mut model = Model::new(SEED);
+    let mut seen = Seen::default();
+    let start = tokio::time::Instant::now();
+    while start.elapsed() < Duration::from_secs(60 * MINUTES) {
+        model.tick(start.elapsed());
+        loop {
+            let orders = model.take_orders();
+            if orders.is_empty() {
+                break;
+            }
+            seen.ordered(&orders);
+            send(&scheduler, orders).await;
+            scheduler.settle().await;
+            let said = std::mem::take(&mut *ear.0.lock().unwrap());
+            seen.heard(&said);
+            said.nodes.into_iter().for_each(|reply| model.on_nodes(reply));
+            said.applications.into_iter().for_each(|reply| model.on_applications(reply));
+            said.allocations.into_iter().for_each(|reply| model.on_allocations(reply));
+        }
+        for queue in ["root.gangs.mpi", "root.gangs.training"] {
+            for application in scheduler.applications("default", queue).await.unwrap() {
+                let gang = seen.gangs.get_mut(&application.application_id).unwrap();
+                gang.look(&application);
+            }
+        }
+        tokio::time::sleep(TICK).await;
+    }
+    assert_eq!(scheduler.check_books("default").await.unwrap(), [""; 0]);
+    scheduler.shutdown().await;
+    seen
+}
+
+#[test]
+fn gangs_of_both_kinds_run_whole_and_some_wait_for_room_first() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let seen = tokio::task::LocalSet::new().block_on(&runtime, play());
+    assert_eq!(seen.rejected, [""; 0]);
+    for is_declared in [false, true] {
+        let gangs = || seen.gangs.values().filter(|gang| gang.is_declared == is_declared);
+        let whole = gangs().filter(|gang| gang.together == gang.members).count();
+        assert!(whole >= 10, "{whole} ran whole: {seen:?}");
+        let ticks = u32::try_from(Duration::from_secs(5).as_millis() / TICK.as_millis()).unwrap();
+        let waited =
+            gangs().filter(|gang| gang.waited > ticks && gang.together == gang.members).count();
+        assert!(waited >= 3, "{waited} of {whole} waited for room: {seen:?}");
+        for gang in gangs().filter(|gang| gang.together > 0) {
+            assert_eq!(gang.started, gang.members, "{gang:?}");
+            let n_placeholders = if is_declared { 0 } else { gang.members };
+            assert_eq!(gang.placeholders_placed, n_placeholders, "{gang:?}");
+            assert_eq!(gang.replaced, n_placeholders, "{gang:?}");
+        }
+    }
+    let completed = seen.gangs.values().filter(|gang| gang.completed).count();
+    assert!(completed >= 5, "{completed} completed: {seen:?}");
+}
