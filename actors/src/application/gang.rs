@@ -1,5 +1,5 @@
-//! Placeholders: members of a task group take their places, and their time ends. For people,
-//! `docs/gangs.md`.
+//! Members of a task group take the places of its placeholders. What becomes of placeholders
+//! otherwise is in [`super::placeholders`]. For people, `docs/gangs.md`.
 //!
 //! # How a member takes a place
 //! An offer that looks for pairs reaches the application ([`Application::pair`]); which member takes
@@ -11,12 +11,9 @@
 //! # Invariants
 //! * Whoever takes a placeholder out of the table swaps it with the member that takes its place, or
 //!   has that member wait again ([`Application::unpair`]).
-//! * The RM is asked once to end a placeholder.
-//! * While a placeholder is placed that the RM was not asked to end, a deadline is set, unless the
-//!   application fails.
+//! * A placeholder gives way to one member at a time, and a member takes one place.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use monoceros_rules::decide::attempt::Candidate;
 use monoceros_rules::decide::pairs::{self, NextPair, Pair, Search};
@@ -29,22 +26,15 @@ use monoceros_rules::order::waits::{Parked, Phase, WaitSet};
 use monoceros_rules::values::epoch::Growth;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::{Allocation, AllocationId, Leaving, Pairing};
-use monoceros_rules::work::application::{GangStyle, PLACEHOLDER_TIMEOUT as TIMEOUT_TEXT};
-use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationState};
-use monoceros_rules::work::asks::{AskSlot, AskSpec, TaskGroup};
+use monoceros_rules::work::asks::{AskSlot, TaskGroup};
 use monoceros_rules::work::gang::PlaceholderEnd;
 
 use super::ops::VisitEffects;
 use super::{Application, Book};
 use crate::events::{Event, EventKind};
 use crate::step::{
-    Alarm, Baton, Ending, NodeWork, Notice, Op, PLACEHOLDER_TIMEOUT, Placement, Released,
-    Successor, Takes,
+    Alarm, Baton, Ending, NodeWork, Notice, Op, Placement, Released, Successor, Takes,
 };
-
-/// The tag of an application that says since when its placeholders may wait, in seconds since the
-/// epoch: a restart of the scheduler does not prolong their time.
-const CREATION_TIME: &str = "yunikorn.apache.org/creationTime";
 
 /// The search for members that take the places of placeholders.
 #[derive(Default)]
@@ -338,166 +328,12 @@ impl Application {
         baton.notices.push(Notice::Released(Box::new(released)));
     }
 
-    /// The RM is asked to end a placeholder because its time is over or it is of no use, unless it
-    /// was asked already. A member that waits for the predicate of its place waits again.
-    fn end_placeholder(&mut self, id: AllocationId, why: &'static str, baton: &mut Baton) {
-        let Some(entry) = baton.books.allocations.get_mut(id) else { return };
-        if entry.leaving.is_some() {
-            return;
-        }
-        entry.leaving = Some(Leaving::Released);
-        let released = Released::of(&self.book.id, entry, Ending::Timeout, why);
-        baton.notices.push(Notice::Released(Box::new(released)));
-        self.take_free(id, baton);
-    }
-
     /// A placeholder is free no longer.
-    fn take_free(&mut self, id: AllocationId, baton: &Baton) {
+    pub(super) fn take_free(&mut self, id: AllocationId, baton: &Baton) {
         if let (Some(entry), Some(gang)) = (baton.books.allocations.get(id), &mut self.book.gang)
             && let Some(group) = entry.spec.place_in()
         {
             gang.take_free(group, &(entry.created_ns, Arc::clone(&entry.uuid)));
-        }
-    }
-
-    /// A placeholder is an allocation from now on, with its name: it is free to be taken, and the
-    /// time of all begins with the first.
-    pub(super) fn placeholder_settled(&mut self, id: AllocationId, baton: &mut Baton) {
-        let Some(entry) = baton.books.allocations.get(id) else { return };
-        let Some(group) = entry.spec.place_in() else { return };
-        let key = (entry.created_ns, Arc::clone(&entry.uuid));
-        self.book.gang_mut().put_free(group, key, id);
-        let group = Arc::clone(group);
-        self.look_for_pairs(&group);
-        self.arm_placeholders(baton);
-    }
-
-    /// Sets the deadline of the placeholders, if they need one and have none.
-    pub(super) fn arm_placeholders(&mut self, baton: &mut Baton) {
-        let state = self.book.state();
-        let needs_one = state != ApplicationState::Failing && !state.is_terminated();
-        let has_some = !self.book.placeholders().is_zero();
-        let Some(gang) = &mut self.book.gang else { return };
-        if !needs_one || !has_some || gang.timer.is_some() {
-            return;
-        }
-        let is_native = gang.native.is_some();
-        let timeout = self.book.execution_timeout_ms;
-        let timeout = timeout.map_or(PLACEHOLDER_TIMEOUT, |ms| Duration::from_millis(ms.get()));
-        // What is held for members is held since the decision, and no restart brings it back.
-        let tags = self.book.tags.as_ref().filter(|_| !is_native);
-        let created = tags.and_then(|tags| tags.get(CREATION_TIME)?.parse::<i64>().ok());
-        let created_ns = created.and_then(|seconds| seconds.checked_mul(1_000_000_000));
-        let wait = match created_ns {
-            None => timeout,
-            Some(created_ns) => {
-                let age = u64::try_from(baton.now_ns.saturating_sub(created_ns)).unwrap_or(0);
-                timeout.saturating_sub(Duration::from_nanos(age)).max(Duration::from_millis(1))
-            }
-        };
-        let id = Arc::clone(&self.book.id);
-        let alarm = Alarm::PlaceholderTimeout { application: self.slot, id };
-        gang.timer = Some(baton.arm(wait, alarm));
-    }
-
-    /// Takes the deadline of the placeholders back, if there are none any more.
-    pub(super) fn disarm_placeholders(&mut self, baton: &mut Baton) {
-        let is_needed = !self.book.placeholders().is_zero() && !self.book.state().is_terminated();
-        if let Some(gang) = self.book.gang.as_mut().filter(|_| !is_needed) {
-            baton.disarmed.extend(gang.timer.take());
-        }
-    }
-
-    /// The placeholders have waited for as long as they may. A gang in which something real runs
-    /// goes on without them; any other gives up, for good or to be scheduled as an ordinary
-    /// application.
-    pub(super) fn placeholders_over(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
-        let Some(gang) = &mut self.book.gang else { return };
-        gang.timer = None;
-        if let Some(native) = &mut gang.native {
-            native.is_over = true;
-            return self.end_holds(EventKind::AllocationTimedOut, |_| true, baton, effects);
-        }
-        if matches!(self.book.state(), ApplicationState::Running | ApplicationState::Completing) {
-            return self.end_placeholders("placeholder timeout", baton, effects);
-        }
-        let event = match self.book.gang_style {
-            GangStyle::Soft => ApplicationEvent::Resume,
-            GangStyle::Hard => ApplicationEvent::Fail,
-        };
-        self.book.fire_because(event, TIMEOUT_TEXT, baton.now_ns, &mut self.changes);
-        effects.delta.running += self.tell_changes(baton);
-        self.end_placeholders("placeholder timeout", baton, effects);
-        let in_flight = self.book.gang_style == GangStyle::Soft;
-        self.give_up_asks(in_flight, "placeholder timeout", baton, effects);
-        effects.left.asks = true;
-        effects.touched = true;
-    }
-
-    /// The RM is asked to end every placeholder that it was not asked to end before.
-    pub(super) fn end_placeholders(
-        &mut self,
-        why: &'static str,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
-        for id in self.all_allocations() {
-            if baton.books.allocations.get(id).is_some_and(|entry| entry.spec.placeholder) {
-                self.placeholder_overdue(id, why, baton, effects);
-            }
-        }
-    }
-
-    /// The RM is asked to end a placeholder, unless it was asked before. A member that waits for
-    /// the predicate of its place waits again.
-    pub(super) fn placeholder_overdue(
-        &mut self,
-        id: AllocationId,
-        why: &'static str,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
-        let Some(entry) = baton.books.allocations.get(id) else { return };
-        if entry.leaving.is_some() {
-            return;
-        }
-        if entry.is_hold() {
-            if entry.gives_way_to().is_none() {
-                self.end_hold(id, EventKind::AllocationTimedOut, None, baton, effects);
-            }
-            return;
-        }
-        if let Some(real) = entry.gives_way_to() {
-            self.unpair(real, None, baton, effects);
-        }
-        self.end_placeholder(id, why, baton);
-    }
-
-    /// Every pending ask is given up, and the RM is told why. Members that are on their way go on
-    /// where `keeps_pairs`.
-    pub(super) fn give_up_asks(
-        &mut self,
-        keeps_pairs: bool,
-        why: &'static str,
-        baton: &mut Baton,
-        effects: &mut VisitEffects,
-    ) {
-        for key in self.book.asks.pending_keys(None) {
-            let Some(slot) = self.book.asks.slot_of(&key) else { continue };
-            if keeps_pairs {
-                self.give_up_asked(slot, baton, effects);
-            } else {
-                self.give_up_ask(slot, baton, effects);
-            }
-            let form = self.book.asks.ask(slot).form;
-            if self.withdraw_slot(slot, EventKind::AskTimedOut, baton, effects) {
-                baton.notices.push(Notice::AskReleased {
-                    form,
-                    key,
-                    application: Arc::clone(&self.book.id),
-                    message: why,
-                });
-            }
         }
     }
 
@@ -617,57 +453,6 @@ impl Application {
             let key = (old.created_ns, Arc::clone(&old.uuid));
             let group = Arc::clone(group);
             self.book.gang_mut().put_free(&group, key, placeholder);
-        }
-    }
-
-    /// A placeholder has left every holder.
-    pub(super) fn forget_placeholder(
-        &mut self,
-        entry: &Allocation,
-        end: PlaceholderEnd,
-        effects: &mut VisitEffects,
-    ) {
-        let Some(group) = entry.spec.place_in() else { return };
-        let gang = self.book.gang_mut();
-        gang.take_free(group, &(entry.created_ns, Arc::clone(&entry.uuid)));
-        gang.end(group, end, 1);
-        self.pairs_changed();
-        self.placeholders_fewer(group, effects);
-    }
-
-    /// A placeholder is not placed any more, and its ask is pending again, perhaps as something else
-    /// than it was placed as.
-    pub(super) fn leave_place(&mut self, entry: &Allocation) {
-        if let (Some(group), Some(gang)) = (entry.spec.place_in(), &mut self.book.gang) {
-            gang.take_free(group, &(entry.created_ns, Arc::clone(&entry.uuid)));
-            self.pairs_changed();
-        }
-    }
-
-    /// What was counted in this group, if in any, is one of this specification from now on.
-    pub(super) fn count_otherwise(
-        &mut self,
-        before: Option<&TaskGroup>,
-        spec: &AskSpec,
-        effects: &mut VisitEffects,
-    ) {
-        if before == spec.place_in() {
-            return;
-        }
-        if let Some(group) = spec.place_in() {
-            self.book.gang_mut().add(group, &spec.resources, 1);
-        }
-        if let Some(group) = before {
-            self.book.gang_mut().take_off(group, 1);
-            self.placeholders_fewer(group, effects);
-        }
-    }
-
-    /// A task group has fewer placeholders, placed or asked for: without any, its members are
-    /// scheduled like any ask.
-    pub(super) fn placeholders_fewer(&mut self, group: &TaskGroup, effects: &mut VisitEffects) {
-        if !self.book.waits_for_placeholders(group) {
-            effects.touched |= self.book.asks.wake_members(group);
         }
     }
 }

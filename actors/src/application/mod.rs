@@ -13,9 +13,9 @@
 //! # Where what is
 //! What is decided is decided by rules (`monoceros_rules::decide`, `monoceros_rules::work`); this
 //! actor carries it out. What an RM may want of it is an [`Op`] ([`ops`]), done in [`asks`],
-//! [`recovery`] and [`release`]; an offer becomes a placement in [`placing`]. What concerns
-//! placeholders is in [`gang`], what concerns gangs that declare their members in [`bundle`] [`holds`]
-//! and [`in_the_air`].
+//! [`recovery`] and [`release`]; an offer becomes a placement in [`placing`]. How members take the
+//! places of placeholders is in [`gang`], what else becomes of those in [`placeholders`], and what
+//! concerns gangs that declare their members in [`bundle`], [`holds`] and [`in_the_air`].
 
 mod asks;
 mod backoff;
@@ -28,6 +28,7 @@ mod holds;
 mod in_the_air;
 mod limits;
 mod ops;
+mod placeholders;
 mod placing;
 mod predicates;
 mod recovery;
