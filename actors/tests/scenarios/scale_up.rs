@@ -2,6 +2,7 @@
 //! request is told once, and not at all if a quota or its user's limit would hold it back on any
 //! number of machines.
 
+use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -436,10 +437,10 @@ async fn messages_of_one_more(queues: &str, waiting: usize) -> u64 {
     let mut text = "node n1 vcore=1\n".to_owned();
     for number in 0..=waiting {
         let queue = if number % 2 == 0 { "root.a" } else { "root.b" };
-        text += &format!("app a{number} in {queue} user u{number}\n");
+        writeln!(text, "app a{number} in {queue} user u{number}").unwrap();
     }
     for number in 0..waiting {
-        text += &format!("ask a{number} k vcore=2\n");
+        writeln!(text, "ask a{number} k vcore=2").unwrap();
     }
     world.say(&text).await;
     world.heard(9).await;
