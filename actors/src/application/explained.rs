@@ -7,15 +7,16 @@ use std::sync::Arc;
 use monoceros_rules::decide::explain::{self, Cause, GangWhy, Why};
 use monoceros_rules::nodes::{NodeIndex, NodeLacks, NodeRequest};
 use monoceros_rules::values::resources::Resources;
-use monoceros_rules::work::allocations::Form;
-use monoceros_rules::work::asks::{AskSpec, PendingClass, TaskGroup};
+use monoceros_rules::work::allocations::{Allocation, Form};
+use monoceros_rules::work::asks::{Ask, AskSpec, PendingClass, TaskGroup};
 use monoceros_rules::work::native::{Bundled, MissingAsks, Stage};
 
 use super::Application;
 use super::bundle::total;
 use crate::step::{BACKOFF_LEAST, Baton, QueueSlot, RowSlot};
 
-/// For how many asks of a gang places are counted: each looks at every node.
+/// For how many sizes of members places are counted, each of which looks at every node; and for how
+/// many nodes it is said that members require them.
 const COUNTED: usize = 20;
 
 /// Which asks are to be explained.
@@ -118,13 +119,12 @@ impl Application {
         let lacks = nodes.lacks_of_each(&requests);
         drop(requests);
         let explained = classes.into_iter().zip(lacks).map(|(class, lacks)| {
-            let (asks, gang) = (&self.book.asks, self.book.gang.as_deref());
-            let place = match self.book.undecided() {
-                Some(_) => Some(Why::Gang(GangWhy::Undecided)),
-                None => explain::placeholders(asks, gang, class.first),
+            let places = match self.book.undecided() {
+                Some(_) => vec![Why::Gang(GangWhy::Undecided)],
+                None => self.explained_places(class.first, baton),
             };
-            let takes_place = place.is_some();
-            let mut obstacles: Vec<Why> = place.into_iter().collect();
+            let takes_place = !places.is_empty();
+            let mut obstacles = places;
             if !takes_place {
                 obstacles.extend(self.own_obstacles(class.shape.resources(), baton));
                 obstacles.extend(explain::nodes(nodes, class.first, class.waits, &lacks));
@@ -145,6 +145,33 @@ impl Application {
         explained.collect()
     }
 
+    /// What keeps an ask from the places of its task group, if there are any.
+    fn explained_places(&self, ask: &Ask, baton: &Baton) -> Vec<Why> {
+        let gang = self.book.gang.as_deref();
+        let table = &baton.books.allocations;
+        let of_group = |entry: &&Allocation| entry.spec.member_of() == ask.member_of();
+        let asked = self.book.unsettled.iter().filter_map(|id| table.get(*id)).filter(of_group);
+        let asked = asked.filter(|entry| entry.question.is_some() && entry.takes().is_some());
+        let places = explain::placeholders(&self.book.asks, gang, ask, asked.count() as u64);
+        let Some(places) = places else { return Vec::new() };
+        let (Some(node), Why::Placeholders { free, pending, asked, leaving, .. }) =
+            (&ask.required_node, &places)
+        else {
+            return vec![places];
+        };
+        // It may use no place elsewhere, and needs room beside one on its node.
+        let free_there =
+            ask.member_of().and_then(|group| gang?.group(group)).is_some_and(|group| {
+                let mut nodes = group.free.values().filter_map(|id| Some(table.get(*id)?.node));
+                nodes.any(|slot| **baton.books.nodes.id(slot) == **node)
+            });
+        let required = explain::required_of(&baton.books.nodes, node, &ask.resources);
+        match required.filter(|_| *free > 0 && !free_there) {
+            Some(required) if pending + asked + leaving == 0 => vec![required],
+            required => std::iter::once(places).chain(required).collect(),
+        }
+    }
+
     /// A declared gang that is not decided: an entry for all of it, and one for the group that is
     /// short.
     fn explained_gang(&self, baton: &Baton) -> Vec<ExplainedClass> {
@@ -156,6 +183,8 @@ impl Application {
         let bundled = native.bundle(&self.book.asks);
         let total = bundled.as_ref().map(|bundled| total(&self.book.asks, bundled));
         let total = total.unwrap_or_default();
+        let required = bundled.as_ref().map(|bundled| self.required_nodes(bundled, nodes));
+        let required = required.unwrap_or_default();
         let (why, since_ns) = match (native.stage, bundled, bundle.why(nodes)) {
             (Stage::InTheAir, ..) => (Some(GangWhy::InTheAir), None),
             (_, _, Some((why, since_ns))) => (Some(why), since_ns),
@@ -166,6 +195,10 @@ impl Application {
         };
         let mut entries = Vec::new();
         let mut obstacles = self.own_obstacles(&total, baton);
+        // Others may lack places because of those that can have none.
+        let is_moot = |why: &GangWhy| matches!(why, GangWhy::Places { .. }) && !required.is_empty();
+        let why = why.filter(|why| !is_moot(why));
+        obstacles.extend(required);
         let entry = |group: Option<TaskGroup>, resources, count, obstacles: Vec<Why>, lacks| {
             let spec = AskSpec { task_group: group, ..AskSpec::new("", resources) };
             let takes_place = spec.task_group.is_some();
@@ -219,13 +252,39 @@ impl Application {
         entries
     }
 
-    /// The first members of one ask for which alone there are too few places: no search was made that
-    /// says so, or quota was short before it.
+    /// What stands in the way of the members that require a node, for each node.
+    fn required_nodes(&self, bundled: &Bundled, nodes: &NodeIndex) -> Vec<Why> {
+        let mut wanted: BTreeMap<&Arc<str>, Resources> = BTreeMap::new();
+        for (slot, count) in bundled.iter().flatten() {
+            let ask = self.book.asks.ask(*slot);
+            let Some(node) = &ask.required_node else { continue };
+            if wanted.len() < COUNTED || wanted.contains_key(node) {
+                let of_node = wanted.entry(node).or_default();
+                of_node.add(&ask.resources.times(i64::from(*count)));
+            }
+        }
+        let wanted = wanted.iter();
+        wanted.filter_map(|(node, want)| explain::required_of(nodes, node, want)).collect()
+    }
+
+    /// The first members of one size for which alone there are too few places: no search was made
+    /// that says so, or quota was short before it.
     fn short_of_places(&self, bundled: &Bundled, nodes: &NodeIndex) -> Option<GangWhy> {
-        let members = bundled.iter().flatten().take(COUNTED);
-        members.into_iter().find_map(|(slot, count)| {
-            let (ask, count) = (self.book.asks.ask(*slot), u64::from(*count));
-            let lacks = count - nodes.places(&ask.request(), count);
+        let mut sizes: Vec<(&Ask, u64)> = Vec::new();
+        for (slot, count) in bundled.iter().flatten() {
+            let ask = self.book.asks.ask(*slot);
+            if ask.required_node.is_some() {
+                continue;
+            }
+            let is_alike = |(it, _): &(&Ask, u64)| it.resources.same_amount(&ask.resources);
+            match sizes.iter().position(is_alike) {
+                Some(known) => sizes[known].1 += u64::from(*count),
+                None if sizes.len() < COUNTED => sizes.push((ask, u64::from(*count))),
+                None => {}
+            }
+        }
+        sizes.into_iter().find_map(|(ask, members)| {
+            let lacks = members - nodes.places(&ask.request(), members);
             (lacks > 0).then(|| GangWhy::Places {
                 group: ask.task_group.clone().unwrap_or_default(),
                 size: ask.resources.clone(),

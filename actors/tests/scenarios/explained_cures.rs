@@ -307,10 +307,13 @@ fn whoever_makes_the_changes_of_a_cure_cures() {
     assert!(count(Outcome::Placed) * 2 > outcomes.len(), "few are cured: {counts}");
 }
 
-/// A gang `a1` that may not fit, beside an application that holds some of the nodes.
+/// A gang `a1` that may not fit, beside an application that holds some of the nodes. Some of its
+/// members have asked, in the size of their group or larger, and some of these require a node.
 fn gangs() -> impl Strategy<Value = String> {
     let nodes = prop::collection::vec((0..9_i64, 0..9_i64), 0..5);
-    let groups = prop::collection::vec((1..5_u32, prop::option::of((0..5_i64, 0..4_i64))), 1..4);
+    let asked = prop::collection::vec((0..2_i64, prop::option::weighted(0.2, 0..5_usize)), 0..4);
+    let size = prop::option::of((0..5_i64, 0..4_i64));
+    let groups = prop::collection::vec((1..5_u32, size, asked), 1..4);
     let max = prop::option::of(4..40_i64);
     let apps = 0..2_u64;
     let others = prop::collection::vec((1..5_i64, 0..4_i64), 0..5);
@@ -330,10 +333,24 @@ fn gangs() -> impl Strategy<Value = String> {
             write!(text, "\nask a2 k{number} vcore={vcore} memory={memory}").unwrap();
         }
         text.push_str("\napp a1 in root.a");
-        for (number, (members, size)) in groups.iter().enumerate() {
+        for (number, (members, size, _)) in groups.iter().enumerate() {
             write!(text, " needs g{number} x{members}").unwrap();
             if let Some((vcore, memory)) = size {
                 write!(text, " vcore={} memory={memory}", vcore + 1).unwrap();
+            }
+        }
+        for (group, (_, size, asked)) in groups.iter().enumerate() {
+            let (vcore, memory) = size.unwrap_or_default();
+            for (number, (more, node)) in asked.iter().enumerate() {
+                let vcore = vcore + 1 + more;
+                write!(
+                    text,
+                    "\nask a1 g{group}-{number} vcore={vcore} memory={memory} group=g{group}"
+                )
+                .unwrap();
+                if let Some(node) = node {
+                    write!(text, " node=n{node}").unwrap();
+                }
             }
         }
         text

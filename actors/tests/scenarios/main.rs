@@ -24,6 +24,7 @@ mod event_batches;
 mod events;
 mod explained;
 mod explained_cures;
+mod explained_gangs;
 mod failure_log;
 mod failures;
 mod gang_histories;

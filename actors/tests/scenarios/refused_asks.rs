@@ -251,6 +251,34 @@ fn a_placeholder_without_a_task_group_is_rejected() {
 }
 
 #[test]
+fn the_name_of_a_task_group_is_no_longer_than_an_id() {
+    let (long, longest) = ("g".repeat(1_025), "g".repeat(1_024));
+    let script = format!(
+        "
+        queue root.a
+        node n1 vcore=9
+        app a1 in root.a
+        ask a1 k1 vcore=1 group={long}
+        request a1 k2 vcore=1 placeholder={long}
+        exists a1 k3 on n1 vcore=1 group={long}
+        ask a1 k4 vcore=1 group={longest}
+        show apps
+        "
+    );
+    check(&script, &expect![[r#"
+        n1 accepted
+        a1 accepted
+        ask a1/k1 rejected: R_TASK_GROUP
+        allocation a1/k2 rejected: R_TASK_GROUP
+        allocation a1/k3 rejected: R_TASK_GROUP
+        a1 is Accepted
+        a1 is Running
+        a1/k4 placed on n1
+        a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k4], asks []
+    "#]]);
+}
+
+#[test]
 fn an_ask_repeats_from_once_to_ten_thousand_times() {
     check(
         "

@@ -225,7 +225,7 @@ impl Attempt<'_> {
             Obstacle::Limits => self.lane.and_then(|lane| {
                 explain::limits(&self.books.trackers, lane, wanted, false).into_iter().next()
             }),
-            Obstacle::Placeholders => explain::placeholders(self.asks, self.gang, ask),
+            Obstacle::Placeholders => explain::placeholders(self.asks, self.gang, ask, 0),
             Obstacle::GrewMeanwhile => None,
             Obstacle::NoNode
             | Obstacle::RequiredNode

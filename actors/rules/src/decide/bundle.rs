@@ -1,9 +1,10 @@
 //! Places for a bundle: all members of a gang get a node at once, or none does.
 //!
 //! # The search
-//! 1. Groups with the larger share of the partition go first, of equal ones in the order in which
-//!    they were declared; the share is that of the resource of which a group wants most. Members of
-//!    a group go by size, larger ones first, of equal ones in the order of their asks.
+//! 1. Members that require a node go first, since no other will do. Then groups with the larger share
+//!    of the partition, of equal ones in the order in which they were declared; the share is that of
+//!    the resource of which a group wants most. Members of a group go by size, larger ones first, of
+//!    equal ones in the order of their asks.
 //! 2. Each takes the first node in the partition's order that has room, and what it takes counts
 //!    for the next: in what the node has left, and in the order of nodes.
 //! 3. If one finds none, everything is given back, and all are looked for once more, each on the
@@ -188,7 +189,9 @@ fn order(bundle: &[Group<'_>], total: &Resources) -> Vec<MembersAt> {
         let order = largest_first(sizes, total);
         order.into_iter().map(move |members| MembersAt { group, members })
     };
-    groups.into_iter().flat_map(of_group).collect()
+    let mut order: Vec<MembersAt> = groups.into_iter().flat_map(of_group).collect();
+    order.sort_by_key(|of| of.within(bundle).request.required.is_none());
+    order
 }
 
 /// The places of amounts in order of their shares, the largest first, of equal ones as they come.

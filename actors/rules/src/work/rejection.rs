@@ -207,6 +207,9 @@ pub enum Rejection {
     /// A placeholder of no task group.
     #[error("placeholder without task group: `{0}` [R_PLACEHOLDER_NO_TG]")]
     PlaceholderWithoutGroup(Arc<str>),
+    /// The name of the task group is longer than an id may be.
+    #[error("name of the task group too long: `{0}` [R_TASK_GROUP]")]
+    GroupName(Arc<str>),
     /// An allocation is on a node that is not there.
     #[error("failed to find node `{0}` [R_NODE_UNKNOWN]")]
     NodeUnknown(Arc<str>),

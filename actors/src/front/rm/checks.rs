@@ -60,6 +60,20 @@ impl Intake {
         }
     }
 
+    /// Checks the name of the task group of an ask or allocation; a placeholder has one.
+    pub(super) fn check_group(
+        &self,
+        key: &Arc<str>,
+        placeholder: bool,
+        group: &str,
+    ) -> Result<(), Rejection> {
+        match group.len() {
+            0 if placeholder => Err(Rejection::PlaceholderWithoutGroup(Arc::clone(key))),
+            length if length > self.id_bytes => Err(Rejection::GroupName(Arc::clone(key))),
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn check_repeat(&self, key: &Arc<str>, repeat: i32) -> Result<u32, Rejection> {
         match u32::try_from(repeat) {
             Ok(count) if (1..=self.max_repeat).contains(&count) => Ok(count),
@@ -111,17 +125,6 @@ pub(super) fn timeout(milliseconds: i64) -> Option<NonZeroU64> {
 /// The task group of an ask, if it names one.
 pub(super) fn task_group(name: String) -> Option<TaskGroup> {
     (!name.is_empty()).then(|| TaskGroup::new(name))
-}
-
-pub(super) fn check_placeholder(
-    key: &Arc<str>,
-    placeholder: bool,
-    group: &str,
-) -> Result<(), Rejection> {
-    if placeholder && group.is_empty() {
-        return Err(Rejection::PlaceholderWithoutGroup(Arc::clone(key)));
-    }
-    Ok(())
 }
 
 /// Reads an amount to be allocated: at least one quantity is above zero, and none is negative.

@@ -82,6 +82,7 @@ fn rejections() -> Vec<Rejection> {
         Overflow(Arc::clone(&key)),
         Repeat { key: Arc::clone(&key), repeat: -1, limit: 9 },
         PlaceholderWithoutGroup(Arc::clone(&key)),
+        GroupName(Arc::clone(&key)),
         NodeUnknown(id()),
         NodeMissing("no \"node\"\n".into()),
         NodeInvalid { id: id(), why: "empty".into() },

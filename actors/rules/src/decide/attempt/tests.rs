@@ -179,16 +179,16 @@ fn an_ask_that_names_a_node_goes_there_or_waits_for_it() {
         ..AskSpec::new(key, vcores(vcore))
     };
     let slot = world.put(named("a", 5, "n2"));
-    let why = "node n2, which this ask requires, lacks 2 cores";
+    let why = "node n2, which is required, lacks 2 cores";
     assert_eq!(world.parked(), (Obstacle::RequiredNode, why.to_owned()));
     world.asks.withdraw(slot);
     let slot = world.put(named("b", 5, "n3"));
-    let why = "node n3, which this ask requires, is not there";
+    let why = "node n3, which is required, is not there";
     assert_eq!(world.parked(), (Obstacle::RequiredNode, why.to_owned()));
     world.asks.withdraw(slot);
     let slot = world.put(named("d", 1, "n2"));
     world.asks.exclude(slot, Exclusion { node: Arc::from("n2"), until_ns: 5 });
-    let why = "node n2, which this ask requires, can never run it, says the resource manager; it is \
+    let why = "node n2, which is required, can never run it, says the resource manager; it is \
                asked again at 1970-01-01T00:00:00.000000005Z";
     assert_eq!(world.parked(), (Obstacle::RequiredNode, why.to_owned()));
     world.asks.withdraw(slot);

@@ -66,6 +66,27 @@ fn each_place_counts_for_the_next() {
 }
 
 #[test]
+fn a_member_that_requires_a_node_is_not_kept_from_it_by_a_larger_mate() {
+    let mut nodes = fair(&[4, 3]);
+    let (small, large) = (vcores(1), vcores(4));
+    let named = NodeRequest { required: Some("n0"), ..NodeRequest::of(&small) };
+    let bundle = |large| {
+        let large = Members { request: NodeRequest::of(large), count: 1 };
+        [Group { members: vec![large, Members { request: named, count: 1 }] }]
+    };
+    assert_eq!(find(&mut nodes, &bundle(&large)).unwrap_err().lacks, 1);
+    let three = vcores(3);
+    let mut found = find(&mut nodes, &bundle(&three)).unwrap();
+    let places: Vec<_> = found.places().iter().map(|place| nodes.id(place.node)).collect();
+    assert_eq!(places.iter().map(|id| &***id).collect::<Vec<_>>(), ["n0", "n0"]);
+    found.undo(&mut nodes);
+    nodes.update(NodeSlot::at(0), None, &vcores(3));
+    let found = find(&mut nodes, &bundle(&three)).unwrap();
+    let places: Vec<_> = found.places().iter().map(|place| nodes.id(place.node)).collect();
+    assert_eq!(places.iter().map(|id| &***id).collect::<Vec<_>>(), ["n0", "n1"]);
+}
+
+#[test]
 fn the_group_with_the_larger_share_goes_first_and_in_it_the_larger_member() {
     let mut nodes = fair(&[8, 8]);
     // They want 7, 8 and 1 in all.

@@ -123,15 +123,32 @@ pub fn limits(trackers: &Trackers, lane: LaneId, wanted: &Resources, starts: boo
 }
 
 /// The placeholders that an ask waits for, if it is a member of a task group that has some: it takes
-/// the place of one, and no quota, limit or node of its own is looked at before all are gone.
-pub fn placeholders(asks: &Asks, gang: Option<&Gang>, ask: &Ask) -> Option<Why> {
+/// the place of one, and no quota, limit or node of its own is looked at before all are gone. About
+/// so many placements of members of the group the RM's predicates are `asked` at present.
+pub fn placeholders(asks: &Asks, gang: Option<&Gang>, ask: &Ask, asked: u64) -> Option<Why> {
     let (gang, group) = (gang?, ask.member_of()?);
     let counted = gang.group(group).filter(|_| gang.is_usable(group))?;
     let left = counted.count.saturating_sub(counted.replaced + counted.timed_out);
     let pending = asks.pending_placeholders(group);
     let free = counted.free.len() as u64;
-    let leaving = left.saturating_sub(pending + free);
-    Some(Why::Placeholders { group: Arc::clone(group), pending, free, leaving })
+    let in_the_air = asked.min(left.saturating_sub(pending + free));
+    let leaving = left.saturating_sub(pending + free + in_the_air);
+    let group = Arc::clone(group);
+    Some(Why::Placeholders { group, pending, free, asked: in_the_air, leaving })
+}
+
+/// What of a node stands in the way of all that is wanted of it and may go nowhere else.
+pub fn required_of(index: &NodeIndex, node: &Arc<str>, want: &Resources) -> Option<Why> {
+    let state = match index.missing(node, want) {
+        None => RequiredState::Missing,
+        Some(missing) if missing.is_empty() => return None,
+        Some(missing) => {
+            let holds = index.slot_of(node).is_some_and(|slot| index.total(slot).holds(want));
+            let needs = index.size_for(node, want).filter(|_| !holds);
+            needs.map_or(RequiredState::Lacks(missing), |needs| RequiredState::TooSmall { needs })
+        }
+    };
+    Some(Why::RequiredNode { node: Arc::clone(node), state, want: want.clone() })
 }
 
 /// What of the nodes stands in the way of an ask, whose class has this bound. `lacks` is

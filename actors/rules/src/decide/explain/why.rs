@@ -196,6 +196,8 @@ pub enum Why {
         pending: u64,
         /// How many are placed and free to be taken.
         free: u64,
+        /// How many a member is to take, if predicates pass, which are asked.
+        asked: u64,
         /// How many the resource manager has still to end.
         leaving: u64,
     },
@@ -363,8 +365,8 @@ impl Why {
                 rfc3339(*until_ns)
             ),
             Self::Gang(why) => why.sentence(),
-            Self::Placeholders { group, pending, free, leaving } => {
-                placeholders(group, *pending, *free, *leaving)
+            Self::Placeholders { group, pending, free, asked, leaving } => {
+                placeholders(group, *pending, *free, *asked, *leaving)
             }
             Self::Nodes { lacks, nearest: Some(Nearest { node, lacks: missing }), .. } => format!(
                 "no node has room ({lacks}); {} on {node}, which comes nearest, {}",
@@ -379,7 +381,7 @@ impl Why {
             Self::RequiredNode { node, state, want } => required(node, state, want),
             Self::Refused { node, lacks, texts, retry_ns } => {
                 let who = match node {
-                    Some(node) => format!("node {node}, which this ask requires, was"),
+                    Some(node) => format!("node {node}, which is required, was"),
                     None => "all nodes with room were".to_owned(),
                 };
                 let of_nodes = if node.is_some() { String::new() } else { format!(" ({lacks})") };
@@ -445,9 +447,10 @@ fn uses(over: &Over, near: &str, at: &str) -> String {
     format!("{} {}", if is_full { at } else { near }, enumeration(&texts))
 }
 
-fn placeholders(group: &str, pending: u64, free: u64, leaving: u64) -> String {
+fn placeholders(group: &str, pending: u64, free: u64, asked: u64, leaving: u64) -> String {
     let counts = [
         (pending, "still to be placed"),
+        (asked, "taken if predicates pass, which are asked"),
         (leaving, "still to be ended by the resource manager"),
         (free, "placed, but refused by predicates"),
     ];
@@ -466,15 +469,15 @@ pub(super) fn cluster(over: &Over) -> String {
 
 fn required(node: &str, state: &RequiredState, want: &Resources) -> String {
     match state {
-        RequiredState::Missing => format!("node {node}, which this ask requires, is not there"),
+        RequiredState::Missing => format!("node {node}, which is required, is not there"),
         RequiredState::TooSmall { .. } => {
-            format!("node {node}, which this ask requires, is too small for {}", amounts(want))
+            format!("node {node}, which is required, is too small for {}", amounts(want))
         }
         RequiredState::Lacks(lacks) => {
-            format!("node {node}, which this ask requires, lacks {}", amounts(lacks))
+            format!("node {node}, which is required, lacks {}", amounts(lacks))
         }
         RequiredState::Excluded { until_ns } => format!(
-            "node {node}, which this ask requires, can never run it, says the resource manager; it \
+            "node {node}, which is required, can never run it, says the resource manager; it \
              is asked again at {}",
             rfc3339(*until_ns)
         ),

@@ -10,9 +10,7 @@ use monoceros_rules::work::asks::AskSpec;
 use monoceros_rules::work::rejection::{Ignored, Rejection};
 
 use super::super::Rm;
-use super::super::checks::{
-    Intake, amount, check_placeholder, first_of, preemption, shared, task_group, wanted,
-};
+use super::super::checks::{Intake, amount, first_of, preemption, shared, task_group, wanted};
 use super::{Gathering, Translated};
 use crate::partition::{ForeignRequest, RefusedItem, Request};
 use crate::step::{Cause, Existing, Op, Which};
@@ -57,7 +55,7 @@ impl Rm {
         let intake = &self.settings.intake;
         let checked = intake
             .check_key(&key)
-            .and_then(|()| check_placeholder(&key, ask.placeholder, &ask.task_group_name))
+            .and_then(|()| intake.check_group(&key, ask.placeholder, &ask.task_group_name))
             .and_then(|()| intake.check_repeat(&key, ask.max_allocations))
             .and_then(|repeat| Ok((repeat, wanted(&key, ask.resource_ask.as_ref())?)));
         let (repeat, resources) = match checked {
@@ -205,7 +203,7 @@ pub(super) fn spec_of(
 ) -> Result<AskSpec, Rejection> {
     let key: Arc<str> = Arc::from(allocation.allocation_key);
     intake.check_key(&key)?;
-    check_placeholder(&key, allocation.placeholder, &allocation.task_group_name)?;
+    intake.check_group(&key, allocation.placeholder, &allocation.task_group_name)?;
     let resources = wanted(&key, allocation.resource_per_alloc.as_ref())?;
     let attributes = intake.attributes(&allocation.allocation_tags);
     Ok(AskSpec {

@@ -1,0 +1,317 @@
+//! Why the asks of gangs wait: for placeholders of their group, for what is held, for their mates.
+
+use expect_test::expect;
+
+use crate::explained::{after, check, check_as};
+use crate::world::How;
+
+#[test]
+fn a_member_of_a_gang_waits_for_the_placeholders_of_its_group() {
+    let text = "
+        queue root.a max vcore=4000
+        node n1 vcore=9000
+        app a2 in root.a
+        ask a2 k1 vcore=1000
+        app a1 in root.a gang vcore=4000
+        ask a1 p1 x2 vcore=2000 placeholder=g
+        ask a1 k1 x2 vcore=2000 group=g
+    ";
+    check(
+        text,
+        &expect![[r#"
+        p1 x1: queueQuota root.a since 1000s
+          root.a leaves too little of cores (3 of 4 used); 1 core more would let this ask run
+          - queueQuota root.a: vcore=1000; vcore=1000 of vcore=2000
+          cure: raise the maximum of root.a by 1 core, or free as much there
+          + quota root.a vcore=1000 0 0
+        k1 x1: placeholders  since 1000s
+          the ask takes the place of a placeholder of task group g: 1 still to be placed and 1 still to be ended by the resource manager
+          - placeholders : -; - of -
+          cure: have 1 placeholder of task group g placed
+          + gangMembers g - 1 0
+    "#]],
+    );
+}
+
+#[test]
+fn a_declared_gang_is_one_entry_and_the_group_that_is_short_another() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=4000
+        app a1 in root.a needs a x3 vcore=1000 needs b x2 vcore=2000
+        wait 5s
+        ",
+        &expect![[r#"
+            the gang x5: gang  since 0s
+              the whole cluster has too little left of cores (0 of 4 used): all members of the gang together need 3 cores more
+              - gang : vcore=3000; vcore=4000 of vcore=7000
+              cure: free 3 cores on the nodes, or add a node
+              + quota root vcore=3000 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn nothing_of_an_undecided_gang_is_tried_by_itself() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=4000
+        app a1 in root.a needs w x3 vcore=2000 needs d x1
+        ask a1 w1 vcore=2000 group=w
+        ask a1 other vcore=1000
+        ",
+        &expect![[r#"
+            the gang x4: gang d since 1000s
+              the gang waits for 1 more request of task group d
+              - gang d: -; - of -
+              cure: ask for 1 more member of task group d
+              + gangMembers d - 1 0
+            group d x1: gang d since 1000s
+              the gang waits for 1 more request of task group d
+              - gang d: -; - of -
+              cure: ask for 1 more member of task group d
+              + gangMembers d - 1 0
+            w1 x1: gang  since 0s
+              nothing of the application is placed by itself before its gang is decided
+              - gang : -; - of -
+              cure: have the gang decided: its own entry says how
+              + gangMembers  - 0 0
+            other x1: gang  since 0s
+              nothing of the application is placed by itself before its gang is decided
+              - gang : -; - of -
+              cure: have the gang decided: its own entry says how
+              + gangMembers  - 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_gang_that_is_over_a_quota_says_so_of_all_of_it() {
+    check(
+        "
+        queue root.a max vcore=6000
+        node n1 vcore=9000
+        app a2 in root.a
+        ask a2 k1 vcore=1000
+        app a1 in root.a needs w x3 vcore=2000
+        ",
+        &expect![[r#"
+            the gang x3: queueQuota root.a since 1000s
+              root.a leaves too little of cores (1 of 6 used); 1 core more would let the gang run
+              - queueQuota root.a: vcore=1000; vcore=5000 of vcore=6000
+              cure: raise the maximum of root.a by 1 core, or free as much there
+              + quota root.a vcore=1000 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_gang_with_a_member_that_predicates_refuse() {
+    let text = "
+        queue root.a
+        node n1 vcore=9000
+        app a1 in root.a needs w x2 vcore=2000 needs d x1
+        refuse d1 *
+        ask a1 d1 vcore=2000 group=d
+    ";
+    check(
+        text,
+        &expect![[r#"
+            the gang x3: predicates d since 1000s
+              all nodes with room were refused by predicates for a member of d; it is tried again at 1970-01-01T00:16:41.0Z
+              - predicates d: -; - of -
+              cure: wait until 1970-01-01T00:16:41.0Z
+              + time  - 0 1001000
+            d1 x1: gang  since 0s
+              nothing of the application is placed by itself before its gang is decided
+              - gang : -; - of -
+              cure: have the gang decided: its own entry says how
+              + gangMembers  - 0 0
+        "#]],
+    );
+    check_as(
+        How::Later(4),
+        text,
+        &expect![[r#"
+            the gang x3: predicates d since 1000s
+              all nodes with room were refused by predicates for a member of d; it is tried again at 1970-01-01T00:16:41.0Z
+              - predicates d: -; - of -
+              cure: wait until 1970-01-01T00:16:41.0Z
+              + time  - 0 1001000
+            d1 x1: gang  since 0s
+              nothing of the application is placed by itself before its gang is decided
+              - gang : -; - of -
+              cure: have the gang decided: its own entry says how
+              + gangMembers  - 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn members_of_a_gang_that_find_too_few_places() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=3000
+        node n2 vcore=3000
+        node n3 vcore=3000
+        app a1 in root.a needs w x4 vcore=2000
+        wait 5s
+        node n4 vcore=1000
+        ",
+        &expect![[r#"
+            the gang x4: gang w since 1000s
+              1 member of task group w found no place for 2 cores beside the others (4 nodes: 1 is too small)
+              - gang w: vcore=2000; - of -
+              cure: add a node with at least 2 cores
+              + node  vcore=2000 0 0
+            group w x1: gang w since 1000s
+              1 member of task group w found no place for 2 cores beside the others (4 nodes: 1 is too small)
+              - gang w: vcore=2000; - of -
+              cure: add a node with at least 2 cores
+              + node  vcore=2000 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn nodes_that_others_have_reserved_are_counted() {
+    let text = "
+        reservations 2s 60s
+        queue root.a
+        node n1 vcore=4000
+        node n2 vcore=2000
+        app a2 in root.a
+        ask a2 k1 vcore=2000 node=n1
+        ask a2 k2 vcore=4000
+        wait 5s
+        app a1 in root.a
+        ask a1 k0 x1 vcore=2000
+        ask a1 k1 vcore=1000
+        wait 1s
+    ";
+    check(
+        text,
+        &expect![[r#"
+        k1 x1: noNode n2 since 1005s
+          no node has room (2 nodes: 1 is reserved for another, 1 lacks cores); 1 core more on n2, which comes nearest, would let this ask run
+          - noNode n2: vcore=1000; vcore=0 of vcore=1000
+          cure: free 1 core on node n2
+          + nodeRoom n2 vcore=1000 0 0
+    "#]],
+    );
+    let nodes = after(How::Plain, text, async |world| {
+        world.scheduler.explain("default", "a1", 0).await.unwrap().remove(0).nodes
+    });
+    assert_eq!((nodes.total, nodes.reserved), (2, 1), "{nodes:?}");
+}
+
+/// Only such members are alike, whether they have asked or not.
+#[test]
+fn members_of_one_size_are_counted_together() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=1000
+        app a1 in root.a needs w x4 vcore=3000
+        ask a1 k1 vcore=3000 group=w
+        ",
+        &expect![[r#"
+            the gang x4: gang w since 0s
+              4 members of task group w found no place for 3 cores beside the others (1 node: 1 is too small)
+              - gang w: vcore=12000; - of -
+              - gang : vcore=11000; vcore=1000 of vcore=12000
+              cure: add 4 nodes with at least 3 cores each, or as much room for as many
+              + node  vcore=3000 4 0
+            group w x4: gang w since 0s
+              4 members of task group w found no place for 3 cores beside the others (1 node: 1 is too small)
+              - gang w: vcore=12000; - of -
+              cure: add 4 nodes with at least 3 cores each, or as much room for as many
+              + node  vcore=3000 4 0
+            k1 x1: gang  since 0s
+              nothing of the application is placed by itself before its gang is decided
+              - gang : -; - of -
+              cure: have the gang decided: its own entry says how
+              + gangMembers  - 0 0
+        "#]],
+    );
+}
+
+#[test]
+fn members_of_an_undecided_gang_that_require_a_node() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9000
+        node n2 vcore=4000
+        app a2 in root.a
+        ask a2 k1 vcore=1000 node=n2
+        app a1 in root.a needs w x5 vcore=3000
+        ask a1 k1 vcore=1500 group=w node=n2 ; ask a1 k2 vcore=2000 group=w node=n2 ; ask a1 k3 vcore=3000 group=w node=n9
+        ",
+        &expect![[r#"
+            the gang x5: gang  since 0s
+              the whole cluster has too little left of cores (1 of 13 used): all members of the gang together need 0.5 cores more
+              - gang : vcore=500; vcore=12000 of vcore=12500
+              - requiredNode n2: vcore=500; vcore=3000 of vcore=3500
+              - requiredNode n9: -; - of -
+              cure: free 0.5 cores on node n2; and add node n9 with at least 3 cores
+              + nodeRoom n2 vcore=500 0 0
+              + node n9 vcore=3000 0 0
+            k1 x1: gang  since 0s
+              nothing of the application is placed by itself before its gang is decided
+              - gang : -; - of -
+              cure: have the gang decided: its own entry says how
+              + gangMembers  - 0 0
+            k2 x1: gang  since 0s
+              nothing of the application is placed by itself before its gang is decided
+              - gang : -; - of -
+              cure: have the gang decided: its own entry says how
+              + gangMembers  - 0 0
+            k3 x1: gang  since 0s
+              nothing of the application is placed by itself before its gang is decided
+              - gang : -; - of -
+              cure: have the gang decided: its own entry says how
+              + gangMembers  - 0 0
+        "#]],
+    );
+}
+
+/// There is nobody whose predicates could refuse it.
+#[test]
+fn a_member_of_a_decided_gang_that_requires_a_node() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=9000
+        app a1 in root.a needs w x2 vcore=1000
+        ask a1 k1 vcore=1000 group=w node=n9
+        ",
+        &expect![[r#"
+            k1 x1: requiredNode n9 since 0s
+              node n9, which is required, is not there
+              - requiredNode n9: -; - of -
+              cure: add node n9 with at least 1 core
+              + node n9 vcore=1000 0 0
+        "#]],
+    );
+    check(
+        "
+        queue root.a
+        node n1 vcore=9000
+        node n2 vcore=500
+        app a1 in root.a gang vcore=2000
+        ask a1 p1 x2 vcore=1000 placeholder=g
+        ask a1 k1 vcore=1000 group=g node=n2
+        ",
+        &expect![[r#"
+            k1 x1: requiredNode n2 since 0s
+              node n2, which is required, is too small for 1 core
+              - requiredNode n2: -; - of -
+              cure: make node n2 as large as 1 core
+              + node n2 vcore=1000 0 0
+        "#]],
+    );
+}
