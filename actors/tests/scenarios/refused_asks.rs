@@ -265,7 +265,9 @@ fn the_name_of_a_task_group_is_no_longer_than_an_id() {
         show apps
         "
     );
-    check(&script, &expect![[r#"
+    check(
+        &script,
+        &expect![[r#"
         n1 accepted
         a1 accepted
         ask a1/k1 rejected: R_TASK_GROUP
@@ -275,7 +277,8 @@ fn the_name_of_a_task_group_is_no_longer_than_an_id() {
         a1 is Running
         a1/k4 placed on n1
         a1 in root.a is Running since 1000s: used vcore=1, pending nothing, holds [k4], asks []
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

@@ -16,7 +16,9 @@
 //! # When to look again
 //! A bundle whose members are all of one size fits exactly when the places on all nodes add up to
 //! its members, in whatever order they are taken. So it is due again when the nodes that grew since
-//! could have brought the places that it lacked ([`BundleWaits`]). For any other bundle it is enough
+//! could have brought the places that it lacked, and there are enough in all ([`BundleWaits`]): of a
+//! thousand alike gangs that wait for the same places one takes them, and the others are not looked
+//! for again. For any other bundle it is enough
 //! that a node grew that can take one of its members.
 //!
 //! # Invariants
@@ -228,6 +230,8 @@ pub struct BundleWaits {
     sizes: SmallVec<[Resources; 1]>,
     /// How many places have to come, of any of these sizes.
     lacks: u64,
+    /// How many places there have to be in all; 0 where that is not known.
+    needs: u64,
     /// Its members are all of this one size, and may go anywhere.
     is_of_one_size: bool,
 }
@@ -245,17 +249,25 @@ impl BundleWaits {
         }
         let only_room_counts = members().all(|members| members.request.wants_only_room());
         let is_of_one_size = sizes.len() == 1 && only_room_counts;
-        let lacks = if is_of_one_size { shortage.lacks } else { 1 };
-        Self { at, sizes, lacks, is_of_one_size }
+        let (lacks, needs) = if is_of_one_size {
+            (shortage.lacks, members().map(|members| u64::from(members.count)).sum())
+        } else {
+            (1, 0)
+        };
+        Self { at, sizes, lacks, needs, is_of_one_size }
     }
 
     /// Whether what grew since may have brought what it lacks. Where it may not, what it lacks from
-    /// now on is what is left of that, so that nothing is counted twice.
+    /// now on is what is left of that, so that nothing is counted twice. Others may have taken what
+    /// was counted before; so all places that there are have to be enough, too.
     pub fn is_due(&mut self, nodes: &NodeIndex) -> bool {
         if let [size] = &*self.sizes {
             let came = nodes.places_since(self.at, size, self.lacks);
             self.lacks = self.lacks.saturating_sub(came);
             self.at = nodes.growth();
+            if self.lacks == 0 {
+                self.lacks = self.needs - nodes.places_now(size, self.needs);
+            }
             return self.lacks == 0;
         }
         let came = |size: &Resources| nodes.places_since(self.at, size, 1) > 0;
@@ -279,6 +291,11 @@ impl BundleWaits {
     /// How many places have to come at least.
     pub fn lacks(&self) -> u64 {
         self.lacks
+    }
+
+    /// How many places there have to be in all; 0 where that is not known.
+    pub fn needs(&self) -> u64 {
+        self.needs
     }
 
     /// What each of these places holds at least.

@@ -105,6 +105,24 @@ impl NodeIndex {
         self.count_since(mark, size, enough, usize::MAX).map_or(enough, |places| places.min(enough))
     }
 
+    /// Whether all nodes together may have places for at least `enough` of this size now. `false` is
+    /// certain; `true` is too for up to 64 places. For more it would take long to say.
+    pub fn may_place(&self, size: &Resources, enough: u64) -> bool {
+        enough > LOOKED_AT as u64 || self.places_now(size, enough) >= enough
+    }
+
+    /// For how many of this size all nodes together have places now, at most `enough`. It looks at
+    /// nodes with room for one until it has found so many.
+    pub fn places_now(&self, size: &Resources, enough: u64) -> u64 {
+        let mut places = 0_u64;
+        let mut found = self.tree.first(|room| room.holds(size));
+        while let Some((key, slot, _)) = found.filter(|_| places < enough) {
+            places = places.saturating_add(self.places_on(*slot, size));
+            found = self.tree.first_after(key, |room| room.holds(size));
+        }
+        places.min(enough)
+    }
+
     /// `None`: more nodes grew than should be looked at.
     fn count_since(&self, mark: Growth, size: &Resources, enough: u64, most: usize) -> Option<u64> {
         let newer = |(_, grown): &(NodeSlot, Growth)| *grown > mark;
@@ -210,6 +228,8 @@ mod tests {
         assert_eq!(nodes.places_since(mark, &vcores(9), 9), 0);
         assert!(nodes.may_place_since(mark, &vcores(2), 3));
         assert!(!nodes.may_place_since(mark, &vcores(2), 4));
+        let there = nodes.places_now(&vcores(2), 9);
+        assert!(nodes.may_place(&vcores(2), there) && !nodes.may_place(&vcores(2), there + 1));
         nodes.set_open(slots[0], false);
         assert_eq!(nodes.places_since(mark, &vcores(2), 9), 1, "a closed node has none");
         assert_eq!(nodes.places_since(mark, &Resources::new(), 9), 9, "nothing fits anywhere");
@@ -222,6 +242,9 @@ mod tests {
         for slot in &slots {
             nodes.update(*slot, None, &vcores(1));
         }
+        assert!(nodes.may_place(&vcores(1), 1_000) && nodes.may_place(&vcores(1), 64));
+        assert_eq!(nodes.places_now(&vcores(1), 1_000), 70);
+        assert_eq!(nodes.places_now(&vcores(1), 5), 5);
         assert!(nodes.may_place_since(mark, &vcores(1), 1_000));
         assert_eq!(nodes.places_since(mark, &vcores(1), 1_000), 70);
         assert!(!nodes.may_place_since(mark, &vcores(2), 1), "no node has two");

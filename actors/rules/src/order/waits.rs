@@ -139,6 +139,8 @@ pub struct Parked {
     pub places: Option<Resources>,
     /// How many places have to come for any of these bundles: the least.
     pub places_lacking: u64,
+    /// How many places there have to be in all for any of these bundles: the least.
+    pub places_needed: u64,
     /// The growth of the node index up to which all of these bundles were tried; the oldest.
     pub places_at: Growth,
     /// Quota loosening and node growth of the last visit in vain; the oldest of what was joined.
@@ -167,8 +169,14 @@ impl Parked {
     /// A bundle that fitted the headroom but found too few places, when [`View::epoch`] said
     /// `judged`.
     pub fn bundle(waits: &BundleWaits, judged: Epoch) -> Self {
-        let (places, places_lacking) = (Some(waits.least()), waits.lacks());
-        Self { places, places_lacking, places_at: waits.at(), judged, ..Self::default() }
+        Self {
+            places: Some(waits.least()),
+            places_lacking: waits.lacks(),
+            places_needed: waits.needs(),
+            places_at: waits.at(),
+            judged,
+            ..Self::default()
+        }
     }
 
     /// An ask that waits for something named, which makes it due when it comes.
@@ -204,6 +212,7 @@ impl Parked {
         };
         view.headroom.allows(least)
             && nodes.may_place_since(self.places_at, least, self.places_lacking)
+            && nodes.may_place(least, self.places_needed)
     }
 
     fn quota_may(&self, view: &View<'_>) -> bool {
@@ -253,10 +262,12 @@ impl Parked {
             other.refused_at,
         );
         if other.places.is_some() {
-            self.places_lacking = match self.places {
-                Some(_) => self.places_lacking.min(other.places_lacking),
-                None => other.places_lacking,
+            let theirs = (other.places_lacking, other.places_needed);
+            let (lacking, needed) = match self.places {
+                Some(_) => (self.places_lacking.min(theirs.0), self.places_needed.min(theirs.1)),
+                None => theirs,
             };
+            (self.places_lacking, self.places_needed) = (lacking, needed);
         }
         join_least(&mut self.places, &mut self.places_at, other.places.as_ref(), other.places_at);
         self.judged = self.judged.older(other.judged);

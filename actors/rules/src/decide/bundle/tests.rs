@@ -340,7 +340,7 @@ proptest! {
     }
 
     #[test]
-    fn a_bundle_of_one_size_is_due_when_it_fits_and_lacks_what_is_missing(
+    fn a_bundle_of_one_size_is_due_exactly_when_it_fits_and_lacks_what_is_missing(
         (policy, cluster) in cluster(),
         size in amount(3).prop_filter("a member wants something", Resources::is_positive),
         count in 1..12_u32,
@@ -363,9 +363,10 @@ proptest! {
             let mark = (waits.at(), waits.lacks());
             let fits = find(&mut nodes, &bundle).map(|mut found| found.undo(&mut nodes)).is_ok();
             let is_due = waits.is_due(&nodes);
+            prop_assert_eq!(is_due, fits);
             if fits {
-                prop_assert!(is_due, "it fits");
                 prop_assert!(nodes.may_place_since(mark.0, &size, mark.1), "and the bound says so");
+                prop_assert!(nodes.may_place(&size, waits.needs()), "and that there are enough");
             }
             if is_due {
                 return Ok(());
