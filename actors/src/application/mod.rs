@@ -413,6 +413,7 @@ impl Application {
         let standing = self.standing();
         act(self, &mut baton, &mut effects);
         self.complete_bundle(&mut baton, &mut effects);
+        self.end_reservations_of_members(&mut baton);
         self.tell_ended_holds(&mut baton, &mut effects);
         if effects.left.anything() {
             let now_ns = baton.now_ns;

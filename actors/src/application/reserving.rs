@@ -236,6 +236,20 @@ impl Application {
         }
     }
 
+    /// Members of a task group that has placeholders, placed or asked for, take the places of those
+    /// and are tried in no other way: they need no node of their own.
+    pub(super) fn end_reservations_of_members(&mut self, baton: &mut Baton) {
+        if self.book.gang.is_none() || self.book.asks.reserved_len() == 0 {
+            return;
+        }
+        let members = self.book.asks.reserved_members();
+        let waiting = members.filter(|(_, group)| self.book.waits_for_placeholders(group));
+        let waiting: Vec<AskSlot> = waiting.map(|(slot, _)| slot).collect();
+        for slot in waiting {
+            self.end_reservation(slot, End::Placeholders, baton);
+        }
+    }
+
     /// An ask wants something else now: its reservation ends where it does not fit any more.
     pub(super) fn review_reservation(&mut self, slot: AskSlot, baton: &mut Baton) {
         let (who, spec) = (self.reserver(slot), Arc::clone(&self.book.asks.ask(slot).spec));

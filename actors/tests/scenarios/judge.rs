@@ -86,6 +86,13 @@ impl Judge {
                 }
                 _ => {}
             }
+            if let Item::Exists(wish, _) = item {
+                // What is called so from now on is not what was told to end.
+                let id = (wish.app.clone(), wish.uuid.clone());
+                if self.live.get(&id).is_some_and(|live| live.key != wish.key) {
+                    self.ending.remove(&id);
+                }
+            }
             if strict {
                 self.owed = self.owed_for(item);
                 self.says_for_itself(item);

@@ -1099,3 +1099,44 @@ fn a_reservation_is_shown_of_its_node_and_its_application_and_of_every_queue_abo
         }
     });
 }
+
+/// What it waits for is one of them, wherever that is.
+#[test]
+fn a_member_gives_its_node_up_when_placeholders_of_its_group_come() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=4 ; node n2 vcore=1
+        app a1 in root.a
+        ask a1 k1 vcore=3
+        app a2 in root.a
+        ask a2 k2 vcore=2 group=g
+        wait 3s
+        show nodes
+        request a2 p1 vcore=2 placeholder=g
+        show nodes
+        release a1 key=k1
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            n2 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a2 accepted
+            a2 is Accepted
+            n1: total vcore=4, used vcore=3, occupied nothing, left vcore=1, reserved for [k2]
+            n2: total vcore=1, used nothing, occupied nothing, left vcore=1
+            n1: total vcore=4, used vcore=3, occupied nothing, left vcore=1
+            n2: total vcore=1, used nothing, occupied nothing, left vcore=1
+            a1/k1 released: STOPPED_BY_RM
+            a1 is Completing
+            a2/p1 placed on n1
+            a2/p1 released: PLACEHOLDER_REPLACED
+            a1 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+            a2 in root.a is Accepted since 1000s: used nothing, pending nothing, holds [p1 for g], asks []
+        "#]],
+    );
+}

@@ -163,6 +163,8 @@ pub enum End {
     Displaced,
     /// The ask is a member of a gang that is decided as a whole again.
     Undecided,
+    /// The ask is to take the place of a placeholder.
+    Placeholders,
 }
 
 impl Reservation {
@@ -331,6 +333,7 @@ impl fmt::Display for End {
             Self::TimedOut => "quotas left too little for too long",
             Self::Displaced => "another ask requires the node",
             Self::Undecided => "its gang is decided anew",
+            Self::Placeholders => "the ask takes the place of a placeholder",
         })
     }
 }

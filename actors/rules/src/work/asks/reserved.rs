@@ -11,7 +11,7 @@
 //!   an entry here, under its key. In the order of all classes that class waits for nothing.
 //! * No other class has an entry here.
 
-use super::{Ask, AskSlot, Asks, ClassId};
+use super::{Ask, AskSlot, Asks, ClassId, TaskGroup};
 use crate::nodes::NodeSlot;
 use crate::order::keys::AskKey;
 use crate::order::tree::Bound;
@@ -56,6 +56,14 @@ impl Asks {
             Some(bound) if bound.own => WaitSet::Due,
             Some(bound) => bound.elsewhere.clone(),
         }
+    }
+
+    /// The asks that have a node reserved, with their task groups, as far as they are members of any.
+    pub fn reserved_members(&self) -> impl Iterator<Item = (AskSlot, &TaskGroup)> {
+        self.reserved.iter().filter_map(|(_, class, _)| {
+            let group = self.class(*class).shape.member_of()?;
+            Some((self.first_member(*class), group))
+        })
     }
 
     /// The first class in order whose reserved node is to be looked at.
