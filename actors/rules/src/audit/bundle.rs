@@ -70,7 +70,9 @@ impl Search<'_> {
             })
             .collect();
         groups.sort_by(|a, b| compare_shares(&b.0, &a.0));
-        groups.into_iter().flat_map(|(_, group)| group).collect()
+        let mut members: Vec<_> = groups.into_iter().flat_map(|(_, group)| group).collect();
+        members.sort_by_key(|ask| ask.required_node.is_none());
+        members
     }
 
     fn places<'a>(&'a self, members: &[&'a AskFact], fullest: bool) -> Option<Places<'a>> {
