@@ -39,6 +39,7 @@ pub mod reply;
 pub mod session;
 pub mod stream;
 pub mod stubs;
+mod windows;
 
 use std::sync::Arc;
 
@@ -63,6 +64,7 @@ use self::registry::{Origin, Registered, Registry};
 use self::stream::ReplyStream;
 use self::stubs::callback::callback_service_server::{CallbackService, CallbackServiceServer};
 use self::stubs::scheduler_server;
+use self::windows::Windows;
 use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
 use crate::identity::{Access, Identity};
@@ -131,7 +133,10 @@ pub async fn serve(
     let services = services.with(&scheduler).with(&callbacks).with(&admin).with(&figures);
     let (reflection, reflection_alpha) = reflection();
     let connections = connections.speaking_http_2().into_stream();
+    let windows = Windows::new(settings.max_streams_per_connection);
     Server::builder()
+        .initial_stream_window_size(windows.stream)
+        .initial_connection_window_size(windows.connection)
         .http2_keepalive_interval(Some(settings.keepalive_interval()))
         .http2_keepalive_timeout(Some(settings.keepalive_timeout()))
         .max_concurrent_streams(settings.max_streams_per_connection.get())

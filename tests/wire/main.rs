@@ -8,6 +8,7 @@
 mod harness;
 
 mod attach;
+mod bursts;
 mod declared_gangs;
 mod gangs;
 mod rejections;

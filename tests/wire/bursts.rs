@@ -1,0 +1,189 @@
+//! Clients that send a message for each item, as fast as they can: each message is a small frame of
+//! its own on the wire, as stock clients send it. None of them is lost, and no connection.
+
+use std::time::Duration;
+
+use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
+use monoceros_proto::si::v1 as si;
+use prost::Message;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tonic::codegen::{Bytes, http};
+
+use crate::harness::{Rm, Service, application, ask, node, registration};
+
+/// For bursts: an unoptimised service reads for a while.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// One stream, frame by frame.
+struct Frames {
+    requests: h2::SendStream<Bytes>,
+    replies: h2::client::ResponseFuture,
+}
+
+/// A connection that opens streams of which each message is sent as it is, in a frame of its own.
+struct Client(h2::client::SendRequest<Bytes>);
+
+impl Client {
+    async fn connect(service: &Service) -> Self {
+        let socket = TcpStream::connect(&service.grpc).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        // So that small replies which it does not read do not offend the client either.
+        let mut windows = h2::client::Builder::new();
+        windows.initial_connection_window_size(8 << 20);
+        let (client, connection) = windows.handshake(socket).await.unwrap();
+        tokio::spawn(connection);
+        Self(client.ready().await.unwrap())
+    }
+
+    fn open(&mut self, rm: &str, method: &str) -> Frames {
+        let request = http::Request::post(format!("http://localhost/si.v1.Scheduler/{method}"))
+            .header("content-type", "application/grpc")
+            .header("te", "trailers")
+            .header("x-si-rm-id", rm)
+            .body(())
+            .unwrap();
+        let (replies, requests) = self.0.send_request(request, false).unwrap();
+        Frames { requests, replies }
+    }
+}
+
+impl Frames {
+    /// Sends each message in a frame of its own, as far as the service lets it.
+    async fn burst(
+        mut requests: h2::SendStream<Bytes>,
+        messages: impl Iterator<Item = impl Message>,
+    ) -> h2::SendStream<Bytes> {
+        for message in messages {
+            let mut frame = vec![0; 5];
+            message.encode(&mut frame).unwrap();
+            let length = u32::try_from(frame.len() - 5).unwrap();
+            frame[1..5].copy_from_slice(&length.to_be_bytes());
+            requests.reserve_capacity(frame.len());
+            while requests.capacity() < frame.len() {
+                std::future::poll_fn(|cx| requests.poll_capacity(cx)).await.unwrap().unwrap();
+            }
+            requests.send_data(frame.into(), false).unwrap();
+        }
+        requests
+    }
+
+    /// Reads messages until so many items have come.
+    async fn until<M: Message + Default>(
+        replies: h2::client::ResponseFuture,
+        items: usize,
+        count: impl Fn(M) -> usize,
+    ) {
+        let mut body = replies.await.unwrap().into_body();
+        let (mut bytes, mut seen) = (Vec::new(), 0);
+        while seen < items {
+            let data = body.data().await.expect("the stream goes on").unwrap();
+            body.flow_control().release_capacity(data.len()).unwrap();
+            bytes.extend_from_slice(&data);
+            while let Some((head, rest)) = bytes.split_at_checked(5) {
+                let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+                let Some(message) = rest.get(..length) else { break };
+                assert_eq!(head[0], 0, "not compressed");
+                seen += count(M::decode(message).unwrap());
+                bytes.drain(..5 + length);
+            }
+        }
+        assert_eq!(seen, items);
+    }
+}
+
+async fn registered(service: &Service, rm: &str) -> SchedulerClient<tonic::transport::Channel> {
+    let mut client = service.client().await;
+    let queues = crate::harness::QUEUES;
+    client.register_resource_manager(registration(rm, queues)).await.unwrap();
+    client
+}
+
+/// A hundred thousand messages of one ask each, all of which are answered.
+#[tokio::test]
+async fn a_burst_of_small_messages_is_slowed_down_and_not_lost() {
+    const MESSAGES: usize = 100_000;
+    let service = Service::start_with(&[("session.reorder_window", "0")]);
+    registered(&service, "rm").await;
+    let mut client = Client::connect(&service).await;
+    let Frames { requests, replies } = client.open("rm", "UpdateAllocation");
+    let asks = (0..MESSAGES).map(|number| si::AllocationRequest {
+        allocations: vec![ask("a", &format!("k{number}"))],
+        ..Default::default()
+    });
+    let answered = Frames::until(replies, MESSAGES, |reply: si::AllocationResponse| {
+        reply.rejected_allocations.len()
+    });
+    let both = async { tokio::join!(Frames::burst(requests, asks), answered) };
+    timeout(PATIENCE, both).await.expect("every ask is answered");
+}
+
+/// On all streams of a connection at once, while nothing that the service says is read.
+#[tokio::test]
+async fn bursts_on_all_streams_wait_for_a_client_that_does_not_read() {
+    const MESSAGES: usize = 20_000;
+    let service = Service::start_with(&[("session.reorder_window", "0")]);
+    registered(&service, "rm").await;
+    let mut client = Client::connect(&service).await;
+    let nodes = client.open("rm", "UpdateNode");
+    let applications = client.open("rm", "UpdateApplication");
+    let allocations = client.open("rm", "UpdateAllocation");
+    let send = async {
+        let new_nodes = (0..MESSAGES).map(|number| si::NodeRequest {
+            nodes: vec![node(&format!("n{number}"), 1, 1)],
+            ..Default::default()
+        });
+        let submitted = (0..MESSAGES).map(|number| si::ApplicationRequest {
+            new: vec![application(&format!("a{number}"), "root.nowhere")],
+            ..Default::default()
+        });
+        let asks = (0..MESSAGES).map(|number| si::AllocationRequest {
+            allocations: vec![ask("a", &format!("k{number}"))],
+            ..Default::default()
+        });
+        tokio::join!(
+            Frames::burst(nodes.requests, new_nodes),
+            Frames::burst(applications.requests, submitted),
+            Frames::burst(allocations.requests, asks),
+        )
+    };
+    // Their directions are kept open until the answers were read.
+    let _open = timeout(PATIENCE, send).await.expect("everything is taken in");
+    let read = async {
+        tokio::join!(
+            Frames::until(nodes.replies, MESSAGES, |reply: si::NodeResponse| {
+                reply.accepted.len() + reply.rejected.len()
+            }),
+            Frames::until(applications.replies, MESSAGES, |reply: si::ApplicationResponse| {
+                reply.accepted.len() + reply.rejected.len()
+            }),
+            Frames::until(allocations.replies, MESSAGES, |reply: si::AllocationResponse| {
+                reply.rejected_allocations.len()
+            }),
+        )
+    };
+    timeout(PATIENCE, read).await.expect("everything is answered");
+}
+
+/// A connection on which a burst was sent serves others meanwhile.
+#[tokio::test]
+async fn an_rm_beside_a_burst_is_served() {
+    let service = Service::start();
+    registered(&service, "rm").await;
+    let mut client = Client::connect(&service).await;
+    let Frames { requests, replies } = client.open("rm", "UpdateAllocation");
+    let asks = (0..20_000).map(|number| si::AllocationRequest {
+        allocations: vec![ask("nobody", &format!("k{number}"))],
+        ..Default::default()
+    });
+    let burst = tokio::spawn(Frames::burst(requests, asks));
+    let other = Rm::register(&service, "other").await.with_nodes(&["n1"]).await;
+    let other = other.with_application("app", "root.a").await;
+    other.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
+    other.until("placed", |seen| seen.new.len() == 1).await;
+    let answered = Frames::until(replies, 20_000, |reply: si::AllocationResponse| {
+        reply.rejected_allocations.len()
+    });
+    timeout(PATIENCE, answered).await.expect("every ask is answered");
+    drop(burst.await.unwrap());
+}
