@@ -9,7 +9,7 @@ use super::trace::{Pod, Trace};
 
 /// The applications of a trace.
 pub(crate) struct Jobs {
-    jobs: Vec<Job>,
+    all: Vec<Job>,
     /// The job of each pod.
     of_pod: Vec<usize>,
     /// The gangs that were submitted and have pods left.
@@ -28,35 +28,35 @@ pub(crate) struct Job {
 
 impl Jobs {
     pub(crate) fn of(trace: &Trace) -> Self {
-        let mut jobs: Vec<Job> = Vec::new();
+        let mut all: Vec<Job> = Vec::new();
         let mut of_pod = Vec::with_capacity(trace.pods.len());
         let mut gangs = BTreeMap::new();
         for (at, pod) in trace.pods.iter().enumerate() {
-            let next = jobs.len();
+            let next = all.len();
             let job = match &pod.gang {
                 Some(gang) => *gangs.entry(gang.as_str()).or_insert(next),
                 None => next,
             };
             if job == next {
                 let is_gang = pod.gang.is_some();
-                jobs.push(Job { pods: Vec::new(), is_gang, is_submitted: false, n_left: 0 });
+                all.push(Job { pods: Vec::new(), is_gang, is_submitted: false, n_left: 0 });
             }
-            jobs[job].pods.push(at);
-            jobs[job].n_left += 1;
+            all[job].pods.push(at);
+            all[job].n_left += 1;
             of_pod.push(job);
         }
-        Self { jobs, of_pod, gangs: BTreeSet::new() }
+        Self { all, of_pod, gangs: BTreeSet::new() }
     }
 
     /// The application of a pod.
     pub(crate) fn of_pod(&self, pod: usize) -> &Job {
-        &self.jobs[self.of_pod[pod]]
+        &self.all[self.of_pod[pod]]
     }
 
     /// A pod comes. Says whether its application comes with it.
     pub(crate) fn submit(&mut self, pod: usize) -> bool {
         let at = self.of_pod[pod];
-        let job = &mut self.jobs[at];
+        let job = &mut self.all[at];
         if job.is_gang {
             self.gangs.insert(at);
         }
@@ -65,13 +65,13 @@ impl Jobs {
 
     /// The gangs that were submitted and have pods left, each by one of its pods.
     pub(crate) fn gangs(&self) -> impl Iterator<Item = usize> {
-        self.gangs.iter().map(|gang| self.jobs[*gang].pods[0])
+        self.gangs.iter().map(|gang| self.all[*gang].pods[0])
     }
 
     /// A pod is done with. Says whether its application is.
     pub(crate) fn end(&mut self, pod: usize) -> bool {
         let at = self.of_pod[pod];
-        let job = &mut self.jobs[at];
+        let job = &mut self.all[at];
         job.n_left -= 1;
         let is_last = job.n_left == 0;
         if is_last {
