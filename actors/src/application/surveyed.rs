@@ -89,9 +89,12 @@ impl Application {
     pub(crate) fn signal(&mut self, wanted: Vec<(ClassId, u64)>, baton: &mut Baton) {
         let reached = self.reached();
         for (class, count) in wanted {
-            for key in self.book.asks.signal(class, count, reached) {
-                let application = Arc::clone(&self.book.id);
-                baton.notices.push(Notice::WantsMachines { application, key });
+            for slot in self.book.asks.signal(class, count, reached) {
+                let ask = self.book.asks.ask(slot);
+                let (application, key) = (Arc::clone(&self.book.id), Arc::clone(&ask.key));
+                // Of a gang one ask was refused for all of them.
+                let by_predicates = ask.is_resting() || self.is_bundle_refused();
+                baton.notices.push(Notice::WantsMachines { application, key, by_predicates });
             }
         }
         self.review_untold(baton);

@@ -19,8 +19,10 @@ use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, QuestionId};
 use crate::step::{Allocated, Ending, Notice, Released, Successor};
 
-/// The reason that an RM is given with a request for which more machines would help.
+/// The reasons that an RM is given with a request for which more machines would help.
 const NO_NODE: &str = "request fits in its queue and no node has room for it";
+const ALL_REFUSED: &str =
+    "request fits in its queue and predicates refused every node with room for it";
 
 /// The message under construction. `stage` is the list that was written to last.
 #[derive(Default)]
@@ -122,9 +124,9 @@ impl Batch {
                 let (node_id, reason) = (id.to_string(), reason.to_string());
                 self.node.rejected.push(si::RejectedNode { node_id, reason });
             }
-            Notice::WantsMachines { application, key } => {
+            Notice::WantsMachines { application, key, by_predicates } => {
                 self.turn_to(BatchKind::States, 0, callback);
-                self.states.push(wants_machines(&application, &key));
+                self.states.push(wants_machines(&application, &key, by_predicates));
             }
             Notice::Asked(question) => {
                 self.turn_to(BatchKind::Question, 0, callback);
@@ -226,12 +228,16 @@ fn updated(id: &str, state: ApplicationState, at_ns: i64, message: &str) -> si::
     }
 }
 
-fn wants_machines(application: &str, key: &str) -> si::UpdateContainerSchedulingStateRequest {
+fn wants_machines(
+    application: &str,
+    key: &str,
+    by_predicates: bool,
+) -> si::UpdateContainerSchedulingStateRequest {
     si::UpdateContainerSchedulingStateRequest {
         application_id: application.to_owned(),
         allocation_key: key.to_owned(),
         state: SchedulingState::Failed as i32,
-        reason: NO_NODE.to_owned(),
+        reason: if by_predicates { ALL_REFUSED } else { NO_NODE }.to_owned(),
     }
 }
 

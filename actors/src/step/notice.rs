@@ -65,6 +65,8 @@ pub(crate) enum Notice {
     WantsMachines {
         application: Arc<str>,
         key: Arc<str>,
+        /// There was room, which predicates refused.
+        by_predicates: bool,
     },
     /// An event. Those of a placement or of a state that is entered are derived from the other
     /// notices and are not among these.

@@ -57,7 +57,9 @@ impl ResourceManagerCallback for Autoscaler {
             .into_iter()
             .map(|state| {
                 assert_eq!(state.state(), SchedulingState::Failed);
-                assert!(!state.reason.is_empty());
+                let refused = state.allocation_key.starts_with("bad");
+                assert!(!refused || state.reason.contains("predicates refused"), "{state:?}");
+                assert!(refused || state.reason.contains("no node has room"), "{state:?}");
                 format!("{}/{}", state.application_id, state.allocation_key)
             })
             .collect();

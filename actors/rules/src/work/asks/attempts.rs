@@ -5,8 +5,6 @@
 //! comes to every member of every class; with back-off it comes to those up to the ask that was one
 //! too many. Each ask counts as one, however many allocations of it are outstanding.
 
-use std::sync::Arc;
-
 use rustc_hash::FxHashMap;
 
 use super::{AskKey, AskSlot, Asks, Class, ClassId, Shape};
@@ -125,21 +123,20 @@ impl Asks {
 
     /// Marks those of [`Self::first_tried`] that the RM is to be told of, and returns them: each
     /// is told once in its life, and one that may use only one node never.
-    pub fn signal(&mut self, class: ClassId, count: u64, reached: Option<AskKey>) -> Vec<Arc<str>> {
+    pub fn signal(&mut self, class: ClassId, count: u64, reached: Option<AskKey>) -> Vec<AskSlot> {
         let entry = self.class(class);
         if entry.unsignalled == 0 || entry.shape.required_node().is_some() {
             return Vec::new();
         }
-        let mut keys = Vec::new();
+        let mut told = Vec::new();
         for (slot, _) in self.first_tried(class, count, reached) {
-            let ask = self.ask_mut(slot);
-            if !std::mem::replace(&mut ask.signalled, true) {
-                keys.push(Arc::clone(&ask.key));
+            if !std::mem::replace(&mut self.ask_mut(slot).signalled, true) {
+                told.push(slot);
             }
         }
-        self.classes[class].unsignalled -= keys.len();
-        self.n_untold -= keys.len();
-        keys
+        self.classes[class].unsignalled -= told.len();
+        self.n_untold -= told.len();
+        told
     }
 
     /// Whether something is outstanding of which the RM was not told that more machines would help,
