@@ -81,6 +81,7 @@ impl Application {
                         self.unpair(id, None, baton, effects);
                     }
                 }
+                effects.left.all |= cause == Cause::Stopped;
                 self.all_allocations()
             }
         };

@@ -321,6 +321,47 @@ fn after_a_release_of_everything_it_completes_in_time() {
     );
 }
 
+/// Nothing more will come: the second release says so, and the id is free.
+#[test]
+fn a_release_of_everything_while_it_completes_ends_it_at_once() {
+    check(
+        "
+        queue root.a
+        node n1 vcore=2
+        app a1 in root.a
+        ask a1 k1 vcore=1
+        release a1 key=k1
+        release a1 *
+        app a1 in root.a
+        app a2 in root.a
+        release a2 *
+        ask a2 k1 vcore=1
+        release a2 *
+        release a2 * as TIMEOUT
+        show apps
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1/k1 released: STOPPED_BY_RM
+            a1 is Completing
+            a1 is Completed
+            a1 accepted
+            a2 accepted
+            a2 is Accepted
+            a2 is Running
+            a2/k1 placed on n1
+            a2/k1 released: STOPPED_BY_RM
+            a2 is Completing
+            a1 in root.a is New since 1000s: used nothing, pending nothing, holds [], asks []
+            a2 in root.a is Completing since 1000s: used nothing, pending nothing, holds [], asks []
+        "#]],
+    );
+}
+
 #[test]
 fn a_removed_application_releases_what_it_holds_and_leaves_no_trace() {
     check(

@@ -93,6 +93,7 @@ pub struct StateChange {
 }
 
 /// What left an application in one step, for [`Application::judge`].
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// Asks, or parts of them.
@@ -101,12 +102,14 @@ pub struct Left {
     pub real: bool,
     /// Placeholders.
     pub placeholders: bool,
+    /// Everything that it held was released at once, be it nothing.
+    pub all: bool,
 }
 
 impl Left {
     /// Whether anything left.
     pub fn anything(self) -> bool {
-        self.asks || self.real || self.placeholders
+        self.asks || self.real || self.placeholders || self.all
     }
 }
 
@@ -416,7 +419,8 @@ impl Application {
     }
 
     /// Asks or allocations left in this step: completes or fails where nothing is left, and goes on
-    /// where the last placeholder of a gang that gave up is gone. What waits for a predicate or for
+    /// where the last placeholder of a gang that gave up is gone. One that completes anyway is over
+    /// when its RM releases all it holds: nothing more will come. What waits for a predicate or for
     /// a placeholder to go counts as asked for. An undecided gang waits for its members, also where
     /// none of them has a size or an ask.
     pub fn judge(&mut self, left: Left, now_ns: i64, changes: &mut Vec<StateChange>) {
@@ -443,7 +447,7 @@ impl Application {
             {
                 self.fire(ApplicationEvent::Complete, now_ns, changes);
             }
-            ApplicationState::Completing if last_placeholder => {
+            ApplicationState::Completing if last_placeholder || left.all => {
                 self.fire(ApplicationEvent::Complete, now_ns, changes);
             }
             _ => {}
