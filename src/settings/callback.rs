@@ -62,7 +62,7 @@ pub struct CallbackSettings {
     #[serde(deserialize_with = "span")]
     pub cache_sync_timeout: Duration,
     /// How many events are kept for a shim that does not take them. Default: as many as it may be
-    /// told of in 2 s ([`EventSettings::request_capacity`](super::EventSettings)).
+    /// told of in a second ([`EventSettings::request_capacity`](super::EventSettings)).
     pub event_capacity: Option<NonZeroUsize>,
 }
 

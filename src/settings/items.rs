@@ -59,7 +59,7 @@ pub struct NodeSettings {
 pub struct EventSettings {
     /// Whether events are made. Default true; without them nobody learns afterwards what happened.
     pub tracking_enabled: bool,
-    /// Most events that a resource manager is told of in 2 s. Default 1,000.
+    /// Most events that a resource manager is told of in a second. Default 1,000.
     pub request_capacity: NonZeroUsize,
     /// How many events of all resource managers are kept to be read. Default 100,000; each holds
     /// some hundred bytes.

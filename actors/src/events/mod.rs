@@ -31,7 +31,7 @@ use log::{Entry, Log};
 pub use log::{EventFilter, EventRange, EventSubscription, History, Streamed};
 
 /// How long events are collected before an RM is told of them.
-pub(crate) const COLLECTED_FOR: Duration = Duration::from_secs(2);
+pub(crate) const COLLECTED_FOR: Duration = Duration::from_secs(1);
 
 /// Settings of events where the RM that registered or updated last says nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -207,7 +207,7 @@ impl Conversation {
             Vec::new()
         };
         if able.to(cb::Capability::Events) {
-            self.events.attach(now, hello, max_bytes);
+            self.events.attach(hello, max_bytes);
         }
         let states = able.to(cb::Capability::ContainerStates);
         self.states.set_attached(states.then_some(max_bytes));
@@ -389,7 +389,6 @@ impl Conversation {
                 stream.preemptions.due(),
                 stream.saves.due(),
                 stream.dump.as_ref().map(|dump| dump.deadline),
-                self.events.due(),
                 self.states.due(),
             ]
         });
@@ -575,7 +574,7 @@ impl Conversation {
             batch.dict_version = self.dictionary.version();
             self.push(now, Body::PredicateBatch(batch));
         }
-        while let Some(batch) = self.events.next_batch(now) {
+        while let Some(batch) = self.events.next_batch() {
             self.push(now, Body::EventBatch(batch));
         }
         for batch in self.states.next_batches(now) {

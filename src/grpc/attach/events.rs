@@ -2,25 +2,21 @@
 //!
 //! A shim writes events into the records of its orchestrator, which is slow and may stand still.
 //! The ring bounds what that costs here, and the credit keeps events from filling the stream on
-//! which questions wait.
+//! which questions wait. They come from the scheduler in batches, one a second; what there is credit
+//! for leaves at once.
 //!
 //! # Invariants
 //! * Numbers of events rise over all streams of a session, and are given before any filter.
 //! * What is kept never exceeds the ring; what falls out unsent is counted, and told.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::v1 as si;
 use prost::Message as _;
-use tokio::time::Instant;
 
-/// Events in a full batch.
+/// Most events in a batch.
 const BATCH: usize = 256;
-
-/// The longest that an event waits for a batch to fill.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What may be sent before any credit, where the shim has no wish.
 const FIRST_CREDIT: u32 = 256;
@@ -46,7 +42,6 @@ struct EventReader {
     /// How many of those from `next` on are wanted.
     wanted: usize,
     dropped: u64,
-    flush: Option<Instant>,
     max_bytes: usize,
 }
 
@@ -63,7 +58,7 @@ impl Events {
 
     /// A stream begins behind the event that the shim received last, with all of them if it
     /// received none of this session.
-    pub(super) fn attach(&mut self, now: Instant, hello: &cb::Hello, max_bytes: usize) {
+    pub(super) fn attach(&mut self, hello: &cb::Hello, max_bytes: usize) {
         let first = self.first();
         // A number that was not given yet is one of another session, whose events are not here.
         let asked = if hello.last_event_seq > self.last { 1 } else { hello.last_event_seq + 1 };
@@ -75,11 +70,9 @@ impl Events {
         };
         let types = hello.event_types.clone();
         let credit = credit as usize;
-        let mut reader =
-            EventReader { types, credit, next, wanted: 0, dropped, flush: None, max_bytes };
+        let mut reader = EventReader { types, credit, next, wanted: 0, dropped, max_bytes };
         let unread = self.ring.iter().skip(index(next - first));
         reader.wanted = unread.filter(|event| reader.wants(event)).count();
-        reader.flush = (reader.wanted > 0).then_some(now);
         self.reader = Some(reader);
     }
 
@@ -89,7 +82,7 @@ impl Events {
     }
 
     /// Keeps events; returns how many the stream wanted and will not get.
-    pub(super) fn push(&mut self, now: Instant, events: Vec<si::EventRecord>) -> u64 {
+    pub(super) fn push(&mut self, events: Vec<si::EventRecord>) -> u64 {
         let mut dropped = 0;
         for event in events {
             if self.ring.len() == self.capacity {
@@ -100,7 +93,6 @@ impl Events {
                 && reader.wants(&event)
             {
                 reader.wanted += 1;
-                reader.flush.get_or_insert(now + PATIENCE);
             }
             self.ring.push_back(event);
         }
@@ -114,12 +106,11 @@ impl Events {
         }
     }
 
-    /// The next batch, if there is enough for one or it has waited for long enough.
-    pub(super) fn next_batch(&mut self, now: Instant) -> Option<cb::EventBatch> {
+    /// The next batch, as far as the shim gives credit.
+    pub(super) fn next_batch(&mut self) -> Option<cb::EventBatch> {
         let first = self.first();
         let reader = self.reader.as_mut()?;
-        let ripe = reader.wanted >= BATCH || reader.flush.is_some_and(|flush| flush <= now);
-        if !ripe || reader.credit == 0 || reader.wanted == 0 {
+        if reader.credit == 0 || reader.wanted == 0 {
             return None;
         }
         let most = BATCH.min(reader.credit);
@@ -143,16 +134,7 @@ impl Events {
         reader.dropped = 0;
         reader.credit -= batch.events.len();
         reader.wanted -= batch.events.len();
-        if reader.wanted == 0 {
-            reader.flush = None;
-        }
         Some(batch)
-    }
-
-    /// The time at which to look for a [batch](Self::next_batch) again.
-    pub(super) fn due(&self) -> Option<Instant> {
-        let reader = self.reader.as_ref()?;
-        reader.flush.filter(|_| reader.credit > 0)
     }
 
     /// Number of the oldest event that is kept.
@@ -210,41 +192,34 @@ mod tests {
     }
 
     #[test]
-    fn few_events_wait_and_many_leave_at_once() {
+    fn events_leave_at_once_and_no_more_together_than_fill_a_batch() {
         let mut ring = Events::new(1_000);
-        let now = Instant::now();
-        ring.attach(now, &hello(0, 1_000), BYTES);
-        ring.push(now, events(1..=3));
-        assert!(ring.next_batch(now).is_none());
-        assert_eq!(ring.due(), Some(now + PATIENCE));
-        assert_eq!(span(&ring.next_batch(now + PATIENCE).unwrap()), (1, 3, 0, 3));
-        ring.push(now, events(4..=300));
-        assert_eq!(span(&ring.next_batch(now).unwrap()), (4, 259, 0, 256));
-        assert!(ring.next_batch(now).is_none());
-        assert_eq!(span(&ring.next_batch(now + PATIENCE).unwrap()), (260, 300, 0, 41));
-        assert_eq!(ring.due(), None);
+        ring.attach(&hello(0, 1_000), BYTES);
+        ring.push(events(1..=3));
+        assert_eq!(span(&ring.next_batch().unwrap()), (1, 3, 0, 3));
+        ring.push(events(4..=300));
+        assert_eq!(span(&ring.next_batch().unwrap()), (4, 259, 0, 256));
+        assert_eq!(span(&ring.next_batch().unwrap()), (260, 300, 0, 41));
+        assert!(ring.next_batch().is_none());
     }
 
     #[test]
     fn without_credit_the_oldest_are_dropped_and_that_is_told() {
         let mut ring = Events::new(10);
-        let now = Instant::now();
-        ring.attach(now, &hello(0, 2), BYTES);
-        assert_eq!(ring.push(now, events(1..=5)), 0);
-        let later = now + PATIENCE;
-        assert_eq!(span(&ring.next_batch(later).unwrap()), (1, 2, 0, 2));
-        assert!(ring.next_batch(later).is_none(), "no credit");
-        assert_eq!(ring.push(later, events(6..=100)), 88);
+        ring.attach(&hello(0, 2), BYTES);
+        assert_eq!(ring.push(events(1..=5)), 0);
+        assert_eq!(span(&ring.next_batch().unwrap()), (1, 2, 0, 2));
+        assert!(ring.next_batch().is_none(), "no credit");
+        assert_eq!(ring.push(events(6..=100)), 88);
         assert_eq!(ring.ring.len(), 10);
         ring.add_credit(100);
-        assert_eq!(span(&ring.next_batch(later).unwrap()), (91, 100, 88, 10));
+        assert_eq!(span(&ring.next_batch().unwrap()), (91, 100, 88, 10));
     }
 
     #[test]
     fn a_stream_resumes_where_the_last_one_stopped() {
         let mut ring = Events::new(10);
-        let now = Instant::now();
-        ring.push(now, events(1..=20));
+        ring.push(events(1..=20));
         for (last, expected) in [
             (15, (16, 20, 0, 5)),
             (4, (11, 20, 6, 10)),
@@ -253,34 +228,31 @@ mod tests {
             (21, (11, 20, 10, 10)),
             (5_000, (11, 20, 10, 10)),
         ] {
-            ring.attach(now, &hello(last, 0), BYTES);
-            assert_eq!(span(&ring.next_batch(now).unwrap()), expected, "after {last}");
+            ring.attach(&hello(last, 0), BYTES);
+            assert_eq!(span(&ring.next_batch().unwrap()), expected, "after {last}");
             ring.detach();
         }
-        ring.attach(now, &hello(20, 0), BYTES);
-        assert!(ring.next_batch(now).is_none());
+        ring.attach(&hello(20, 0), BYTES);
+        assert!(ring.next_batch().is_none());
     }
 
     #[test]
     fn only_wanted_types_are_sent_and_counted() {
         let mut ring = Events::new(4);
-        let now = Instant::now();
         let wanted = cb::Hello { event_types: vec![2], ..hello(0, 1) };
-        ring.attach(now, &wanted, BYTES);
-        ring.push(now, vec![typed(1), typed(2), typed(3), typed(2)]);
-        let later = now + PATIENCE;
-        assert_eq!(span(&ring.next_batch(later).unwrap()), (1, 3, 0, 1));
-        assert_eq!(ring.push(later, vec![typed(1); 3]), 0, "the second one is still there");
-        assert_eq!(ring.push(later, vec![typed(1)]), 1);
+        ring.attach(&wanted, BYTES);
+        ring.push(vec![typed(1), typed(2), typed(3), typed(2)]);
+        assert_eq!(span(&ring.next_batch().unwrap()), (1, 3, 0, 1));
+        assert_eq!(ring.push(vec![typed(1); 3]), 0, "the second one is still there");
+        assert_eq!(ring.push(vec![typed(1)]), 1);
     }
 
     #[test]
     fn a_batch_keeps_to_the_size_that_the_shim_takes() {
         let mut ring = Events::new(10);
-        let now = Instant::now();
-        ring.attach(now, &hello(0, 0), 30);
-        ring.push(now, events(1..=9));
-        let batch = ring.next_batch(now + PATIENCE).unwrap();
+        ring.attach(&hello(0, 0), 30);
+        ring.push(events(1..=9));
+        let batch = ring.next_batch().unwrap();
         assert!(batch.events.len() < 9 && batch.encoded_len() < 50, "{batch:?}");
     }
 }

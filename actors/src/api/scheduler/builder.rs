@@ -148,7 +148,7 @@ impl SchedulerBuilder {
         self
     }
 
-    /// Most events that an RM is told of in 2 s (`event.requestCapacity`); the default is 1,000,
+    /// Most events that an RM is told of in a second (`event.requestCapacity`); the default is 1,000,
     /// and 0 means that.
     #[must_use]
     pub fn event_request_capacity(mut self, events: usize) -> Self {

@@ -121,7 +121,7 @@ impl Conversation {
 
     /// Takes events.
     pub(in crate::grpc::attach) fn happened(&mut self, now: Instant, events: Vec<si::EventRecord>) {
-        let dropped = self.events.push(now, events);
+        let dropped = self.events.push(events);
         self.metrics.dropped_events.inc_by(dropped);
         self.send_what_is_ready(now);
     }
