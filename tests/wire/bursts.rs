@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
+use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::v1 as si;
 use prost::Message;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::codegen::{Bytes, http};
 
-use crate::harness::{Rm, Service, application, ask, node, registration};
+use crate::harness::{Rm, Service, application, ask, node, registration, resource};
 
 /// For bursts: an unoptimised service reads for a while.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -112,6 +113,31 @@ async fn a_burst_of_small_messages_is_slowed_down_and_not_lost() {
         ..Default::default()
     });
     let answered = Frames::until(replies, MESSAGES, |reply: si::AllocationResponse| {
+        reply.rejected_allocations.len()
+    });
+    let both = async { tokio::join!(Frames::burst(requests, asks), answered) };
+    timeout(PATIENCE, both).await.expect("every ask is answered");
+}
+
+/// The same on the one stream of the oldest dialect.
+#[tokio::test]
+async fn a_burst_on_the_stream_of_the_oldest_dialect_is_not_lost() {
+    const MESSAGES: usize = 30_000;
+    let service = Service::start();
+    registered(&service, "rm").await;
+    let mut client = Client::connect(&service).await;
+    let Frames { requests, replies } = client.open("rm", "Update");
+    let asks = (0..MESSAGES).map(|number| legacy::UpdateRequest {
+        asks: vec![legacy::AllocationAsk {
+            allocation_key: format!("k{number}"),
+            application_id: "a".to_owned(),
+            resource_ask: Some(resource(1, 1)),
+            max_allocations: 1,
+            ..Default::default()
+        }],
+        ..Default::default()
+    });
+    let answered = Frames::until(replies, MESSAGES, |reply: legacy::UpdateResponse| {
         reply.rejected_allocations.len()
     });
     let both = async { tokio::join!(Frames::burst(requests, asks), answered) };
