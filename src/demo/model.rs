@@ -37,7 +37,7 @@ const TIDE: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What the model wants said to the scheduler.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Orders {
     /// For the node stream.
     pub nodes: Vec<si::NodeInfo>,
@@ -49,18 +49,6 @@ pub struct Orders {
     pub asks: Vec<si::Allocation>,
     /// For the allocation stream.
     pub releases: Vec<si::AllocationRelease>,
-}
-
-impl Orders {
-    /// Whether there is nothing to say.
-    pub fn is_empty(&self) -> bool {
-        let Self { nodes, new, remove, asks, releases } = self;
-        nodes.is_empty()
-            && new.is_empty()
-            && remove.is_empty()
-            && asks.is_empty()
-            && releases.is_empty()
-    }
 }
 
 /// The simulated resource manager.

@@ -171,7 +171,7 @@ async fn play() -> Seen {
         model.tick(start.elapsed());
         loop {
             let orders = model.take_orders();
-            if orders.is_empty() {
+            if orders == Orders::default() {
                 break;
             }
             seen.ordered(&orders);

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::v1 as si;
 use prost::Message;
@@ -11,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tonic::codegen::{Bytes, http};
 
-use crate::harness::{Rm, Service, application, ask, node, registration, resource};
+use crate::harness::{QUEUES, Rm, Service, application, ask, node, registration, resource};
 
 /// For bursts: an unoptimised service reads for a while.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -73,7 +72,7 @@ impl Frames {
     async fn until<M: Message + Default>(
         replies: h2::client::ResponseFuture,
         items: usize,
-        count: impl Fn(M) -> usize,
+        count: impl Fn(&M) -> usize,
     ) {
         let mut body = replies.await.unwrap().into_body();
         let (mut bytes, mut seen) = (Vec::new(), 0);
@@ -85,7 +84,7 @@ impl Frames {
                 let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
                 let Some(message) = rest.get(..length) else { break };
                 assert_eq!(head[0], 0, "not compressed");
-                seen += count(M::decode(message).unwrap());
+                seen += count(&M::decode(message).unwrap());
                 bytes.drain(..5 + length);
             }
         }
@@ -93,11 +92,22 @@ impl Frames {
     }
 }
 
-async fn registered(service: &Service, rm: &str) -> SchedulerClient<tonic::transport::Channel> {
+async fn register(service: &Service) {
     let mut client = service.client().await;
-    let queues = crate::harness::QUEUES;
-    client.register_resource_manager(registration(rm, queues)).await.unwrap();
-    client
+    client.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
+}
+
+/// So many messages of one ask each, of an application that is not there.
+fn asks(messages: usize) -> impl Iterator<Item = si::AllocationRequest> {
+    (0..messages).map(|number| si::AllocationRequest {
+        allocations: vec![ask("nobody", &format!("k{number}"))],
+        ..Default::default()
+    })
+}
+
+/// How many asks a reply rejects.
+fn rejected(reply: &si::AllocationResponse) -> usize {
+    reply.rejected_allocations.len()
 }
 
 /// A hundred thousand messages of one ask each, all of which are answered.
@@ -105,17 +115,11 @@ async fn registered(service: &Service, rm: &str) -> SchedulerClient<tonic::trans
 async fn a_burst_of_small_messages_is_slowed_down_and_not_lost() {
     const MESSAGES: usize = 100_000;
     let service = Service::start_with(&[("session.reorder_window", "0")]);
-    registered(&service, "rm").await;
+    register(&service).await;
     let mut client = Client::connect(&service).await;
     let Frames { requests, replies } = client.open("rm", "UpdateAllocation");
-    let asks = (0..MESSAGES).map(|number| si::AllocationRequest {
-        allocations: vec![ask("a", &format!("k{number}"))],
-        ..Default::default()
-    });
-    let answered = Frames::until(replies, MESSAGES, |reply: si::AllocationResponse| {
-        reply.rejected_allocations.len()
-    });
-    let both = async { tokio::join!(Frames::burst(requests, asks), answered) };
+    let answered = Frames::until(replies, MESSAGES, rejected);
+    let both = async { tokio::join!(Frames::burst(requests, asks(MESSAGES)), answered) };
     timeout(PATIENCE, both).await.expect("every ask is answered");
 }
 
@@ -124,7 +128,7 @@ async fn a_burst_of_small_messages_is_slowed_down_and_not_lost() {
 async fn a_burst_on_the_stream_of_the_oldest_dialect_is_not_lost() {
     const MESSAGES: usize = 30_000;
     let service = Service::start();
-    registered(&service, "rm").await;
+    register(&service).await;
     let mut client = Client::connect(&service).await;
     let Frames { requests, replies } = client.open("rm", "Update");
     let asks = (0..MESSAGES).map(|number| legacy::UpdateRequest {
@@ -137,7 +141,7 @@ async fn a_burst_on_the_stream_of_the_oldest_dialect_is_not_lost() {
         }],
         ..Default::default()
     });
-    let answered = Frames::until(replies, MESSAGES, |reply: legacy::UpdateResponse| {
+    let answered = Frames::until(replies, MESSAGES, |reply: &legacy::UpdateResponse| {
         reply.rejected_allocations.len()
     });
     let both = async { tokio::join!(Frames::burst(requests, asks), answered) };
@@ -149,7 +153,7 @@ async fn a_burst_on_the_stream_of_the_oldest_dialect_is_not_lost() {
 async fn bursts_on_all_streams_wait_for_a_client_that_does_not_read() {
     const MESSAGES: usize = 20_000;
     let service = Service::start_with(&[("session.reorder_window", "0")]);
-    registered(&service, "rm").await;
+    register(&service).await;
     let mut client = Client::connect(&service).await;
     let nodes = client.open("rm", "UpdateNode");
     let applications = client.open("rm", "UpdateApplication");
@@ -163,29 +167,23 @@ async fn bursts_on_all_streams_wait_for_a_client_that_does_not_read() {
             new: vec![application(&format!("a{number}"), "root.nowhere")],
             ..Default::default()
         });
-        let asks = (0..MESSAGES).map(|number| si::AllocationRequest {
-            allocations: vec![ask("a", &format!("k{number}"))],
-            ..Default::default()
-        });
         tokio::join!(
             Frames::burst(nodes.requests, new_nodes),
             Frames::burst(applications.requests, submitted),
-            Frames::burst(allocations.requests, asks),
+            Frames::burst(allocations.requests, asks(MESSAGES)),
         )
     };
     // Their directions are kept open until the answers were read.
     let _open = timeout(PATIENCE, send).await.expect("everything is taken in");
     let read = async {
         tokio::join!(
-            Frames::until(nodes.replies, MESSAGES, |reply: si::NodeResponse| {
+            Frames::until(nodes.replies, MESSAGES, |reply: &si::NodeResponse| {
                 reply.accepted.len() + reply.rejected.len()
             }),
-            Frames::until(applications.replies, MESSAGES, |reply: si::ApplicationResponse| {
+            Frames::until(applications.replies, MESSAGES, |reply: &si::ApplicationResponse| {
                 reply.accepted.len() + reply.rejected.len()
             }),
-            Frames::until(allocations.replies, MESSAGES, |reply: si::AllocationResponse| {
-                reply.rejected_allocations.len()
-            }),
+            Frames::until(allocations.replies, MESSAGES, rejected),
         )
     };
     timeout(PATIENCE, read).await.expect("everything is answered");
@@ -195,21 +193,15 @@ async fn bursts_on_all_streams_wait_for_a_client_that_does_not_read() {
 #[tokio::test]
 async fn an_rm_beside_a_burst_is_served() {
     let service = Service::start();
-    registered(&service, "rm").await;
+    register(&service).await;
     let mut client = Client::connect(&service).await;
     let Frames { requests, replies } = client.open("rm", "UpdateAllocation");
-    let asks = (0..20_000).map(|number| si::AllocationRequest {
-        allocations: vec![ask("nobody", &format!("k{number}"))],
-        ..Default::default()
-    });
-    let burst = tokio::spawn(Frames::burst(requests, asks));
+    let burst = tokio::spawn(Frames::burst(requests, asks(20_000)));
     let other = Rm::register(&service, "other").await.with_nodes(&["n1"]).await;
     let other = other.with_application("app", "root.a").await;
     other.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
     other.until("placed", |seen| seen.new.len() == 1).await;
-    let answered = Frames::until(replies, 20_000, |reply: si::AllocationResponse| {
-        reply.rejected_allocations.len()
-    });
+    let answered = Frames::until(replies, 20_000, rejected);
     timeout(PATIENCE, answered).await.expect("every ask is answered");
     drop(burst.await.unwrap());
 }

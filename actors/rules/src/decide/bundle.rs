@@ -230,10 +230,9 @@ pub struct BundleWaits {
     sizes: SmallVec<[Resources; 1]>,
     /// How many places have to come, of any of these sizes.
     lacks: u64,
-    /// How many places there have to be in all; 0 where that is not known.
+    /// How many places there have to be in all, where its members are all of one size and may go
+    /// anywhere; else 0.
     needs: u64,
-    /// Its members are all of this one size, and may go anywhere.
-    is_of_one_size: bool,
 }
 
 impl BundleWaits {
@@ -254,7 +253,7 @@ impl BundleWaits {
         } else {
             (1, 0)
         };
-        Self { at, sizes, lacks, needs, is_of_one_size }
+        Self { at, sizes, lacks, needs }
     }
 
     /// Whether what grew since may have brought what it lacks. Where it may not, what it lacks from
@@ -280,7 +279,7 @@ impl BundleWaits {
 
     /// Whether its members are all of one size and may go anywhere.
     pub fn is_of_one_size(&self) -> bool {
-        self.is_of_one_size
+        self.needs > 0
     }
 
     /// The growth of the node index up to which it was looked at.

@@ -1,7 +1,7 @@
 //! Whether a node grew since that could hold what waits: the questions behind [`Growths`].
 
 use super::growth::Growths;
-use super::{LOOKED_AT, NodeIndex, NodeSlot};
+use super::{IndexedNode, LOOKED_AT, NodeIndex, NodeSlot};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
@@ -27,23 +27,30 @@ impl NodeIndex {
     pub fn may_hold_since(&self, mark: Growth, least: &Resources) -> bool {
         mark < self.grown
             && self.may_hold(least)
-            && (self.one_holds_since(&self.growths, mark, least)
-                || self.one_holds_since(&self.returns, mark, least))
+            && (self.one_since(&self.growths, mark, |node| node.holds(least))
+                || self.one_since(&self.returns, mark, |node| node.holds(least)))
     }
 
     /// [`Self::may_hold_since`] of growths alone, without returns.
     pub fn may_hold_grown_since(&self, mark: Growth, least: &Resources) -> bool {
         mark < self.grown
             && self.may_hold(least)
-            && self.one_holds_since(&self.growths, mark, least)
+            && self.one_since(&self.growths, mark, |node| node.holds(least))
     }
 
-    fn one_holds_since(&self, growths: &Growths, mark: Growth, least: &Resources) -> bool {
+    /// Whether a node that is listed after the growth number `mark` is one of these, or there are too
+    /// many to look at.
+    pub(super) fn one_since(
+        &self,
+        growths: &Growths,
+        mark: Growth,
+        is_one: impl Fn(&IndexedNode) -> bool,
+    ) -> bool {
         for (looked_at, (slot, grown)) in growths.newest_first().enumerate() {
             if grown <= mark {
                 return false;
             }
-            if looked_at == LOOKED_AT || self.entry(slot).holds(least) {
+            if looked_at == LOOKED_AT || is_one(self.entry(slot)) {
                 return true;
             }
         }

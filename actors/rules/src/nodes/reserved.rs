@@ -13,7 +13,7 @@
 //! there for a reservation. It came or was opened, was given back, or became larger in total.
 //! Vacancies are growths, too, and have their numbers; whether a node has room plays no part.
 
-use super::{LOOKED_AT, NodeIndex, NodeRequest, NodeSlot};
+use super::{NodeIndex, NodeRequest, NodeSlot};
 use crate::values::epoch::Growth;
 use crate::values::resources::Resources;
 
@@ -77,15 +77,7 @@ impl NodeIndex {
     /// still is, holds `least` in total. `false` is certain; `true` is too while there are no more
     /// than 64 such nodes.
     pub fn may_reserve_since(&self, mark: Growth, least: &Resources) -> bool {
-        for (looked_at, (slot, vacant)) in self.vacancies.newest_first().enumerate() {
-            if vacant <= mark {
-                return false;
-            }
-            if looked_at == LOOKED_AT || self.entry(slot).total.holds(least) {
-                return true;
-            }
-        }
-        false
+        self.one_since(&self.vacancies, mark, |node| node.total.holds(least))
     }
 
     /// A node was opened or closed, set aside or given back: it is there for a reservation now, or

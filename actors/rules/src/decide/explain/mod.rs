@@ -248,19 +248,17 @@ fn refused(ask: &Ask, lacks: &NodeLacks) -> Why {
 }
 
 fn required(index: &NodeIndex, ask: &Ask, node: &Arc<str>, lacks: &NodeLacks) -> Why {
+    if let Some(why) = required_of(index, node, &ask.resources) {
+        return why;
+    }
     let request = ask.request();
-    let excluded = request.excluded.iter().find(|excluded| *excluded.node == **node);
-    let state = match index.missing(node, &ask.resources) {
-        None => RequiredState::Missing,
-        Some(_) if lacks.too_small > 0 => RequiredState::TooSmall {
-            needs: index.size_for(node, &ask.resources).unwrap_or_else(|| ask.resources.clone()),
+    match request.excluded.iter().find(|excluded| *excluded.node == **node) {
+        Some(excluded) => Why::RequiredNode {
+            node: Arc::clone(node),
+            state: RequiredState::Excluded { until_ns: excluded.until_ns },
+            want: ask.resources.clone(),
         },
-        Some(missing) if !missing.is_empty() => RequiredState::Lacks(missing),
-        Some(_) => match excluded {
-            Some(excluded) => RequiredState::Excluded { until_ns: excluded.until_ns },
-            // The node itself refused, in the search that goes on.
-            None => return refused(ask, lacks),
-        },
-    };
-    Why::RequiredNode { node: Arc::clone(node), state, want: ask.resources.clone() }
+        // The node itself refused, in the search that goes on.
+        None => refused(ask, lacks),
+    }
 }
