@@ -92,7 +92,7 @@ pub fn run(args: AdminArgs) -> anyhow::Result<ExitCode> {
 struct Operator {
     args: AdminArgs,
     admin: AdminServiceClient<AdminChannel>,
-    figures: MetricsServiceClient<AdminChannel>,
+    metrics: MetricsServiceClient<AdminChannel>,
 }
 
 impl Operator {
@@ -101,7 +101,7 @@ impl Operator {
         Ok(Self {
             args,
             admin: operator::admin(&connection),
-            figures: operator::figures(&connection),
+            metrics: operator::metrics(&connection),
         })
     }
 
@@ -303,7 +303,7 @@ impl Operator {
     async fn dump(&mut self) -> anyhow::Result<()> {
         let request =
             si::StateDumpParameters { rm_id: self.rm(), include_rm: true, ..Default::default() };
-        let mut parts = self.figures.get_state_dump(request).await?.into_inner();
+        let mut parts = self.metrics.get_state_dump(request).await?.into_inner();
         let mut stdout = io::stdout().lock();
         while let Some(part) = parts.message().await? {
             stdout.write_all(&part.data)?;

@@ -118,7 +118,7 @@ pub(crate) fn admin(connection: &AdminChannel) -> AdminServiceClient<AdminChanne
 }
 
 /// The client of the metrics service.
-pub(crate) fn figures(connection: &AdminChannel) -> MetricsServiceClient<AdminChannel> {
+pub(crate) fn metrics(connection: &AdminChannel) -> MetricsServiceClient<AdminChannel> {
     MetricsServiceClient::new(connection.clone()).max_decoding_message_size(MESSAGE_BYTES)
 }
 

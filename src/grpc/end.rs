@@ -32,7 +32,7 @@ const LATER: Duration = Duration::from_secs(30);
 
 /// Why a stream ends.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum End {
+pub enum StreamEnd {
     /// A message came before the stream was bound, and names no resource manager.
     #[error("the first message of a stream must name its resource manager in `rmID`")]
     RmIdMissing,
@@ -166,7 +166,7 @@ pub enum Cause {
     StateLost(String),
 }
 
-impl End {
+impl StreamEnd {
     /// Whether the client has to register, and then to report everything again.
     pub fn demands_registration(&self) -> bool {
         matches!(
@@ -252,19 +252,19 @@ impl End {
     }
 }
 
-impl From<&End> for Status {
-    fn from(end: &End) -> Self {
+impl From<&StreamEnd> for Status {
+    fn from(end: &StreamEnd) -> Self {
         end.status(None)
     }
 }
 
 impl From<Denied> for Status {
     fn from(denied: Denied) -> Self {
-        Self::from(&End::from(denied))
+        Self::from(&StreamEnd::from(denied))
     }
 }
 
-impl From<UpdateError> for End {
+impl From<UpdateError> for StreamEnd {
     fn from(error: UpdateError) -> Self {
         match error {
             UpdateError::RmIdMissing => Self::RmIdMissing,
@@ -275,20 +275,23 @@ impl From<UpdateError> for End {
 }
 
 /// A message of a client that could not be read, as opposed to a connection that broke.
-pub fn unreadable(status: &Status) -> Option<End> {
+pub fn unreadable(status: &Status) -> Option<StreamEnd> {
     let from_transport = std::error::Error::source(status).is_some();
     match status.code() {
         code @ (Code::Internal | Code::OutOfRange | Code::ResourceExhausted) if !from_transport => {
-            Some(End::Unreadable { code, message: status.message().to_owned() })
+            Some(StreamEnd::Unreadable { code, message: status.message().to_owned() })
         }
         _ => None,
     }
 }
 
 /// The value of a key, if it is there and can be read. An empty value counts as none.
-pub fn text<'m>(metadata: &'m MetadataMap, key: &'static str) -> Result<Option<&'m str>, End> {
+pub fn text<'m>(
+    metadata: &'m MetadataMap,
+    key: &'static str,
+) -> Result<Option<&'m str>, StreamEnd> {
     let Some(value) = metadata.get(key) else { return Ok(None) };
-    let text = value.to_str().map_err(|_| End::BadMetadata(key))?;
+    let text = value.to_str().map_err(|_| StreamEnd::BadMetadata(key))?;
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
@@ -301,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_status_carries_its_reason_for_programs_and_a_sentence_for_people() {
-        let end = End::NotRegistered {
+        let end = StreamEnd::NotRegistered {
             rm_id: "rm-1".to_owned(),
             stopped_by: Some("pauseTimeout".to_owned()),
         };
@@ -318,11 +321,11 @@ mod tests {
 
     #[test]
     fn a_status_says_when_coming_back_makes_sense_and_whom_it_is_about() {
-        let status = End::ShuttingDown.status(Some(("rm-1", 7)));
+        let status = StreamEnd::ShuttingDown.status(Some(("rm-1", 7)));
         let details = status.get_error_details();
         assert_eq!(details.retry_info().unwrap().retry_delay, Some(SOON));
         assert_eq!(details.error_info().unwrap().metadata["session"], "7");
-        assert!(Status::from(&End::RmIdMissing).get_details_retry_info().is_none());
+        assert!(Status::from(&StreamEnd::RmIdMissing).get_details_retry_info().is_none());
     }
 
     #[test]
@@ -344,8 +347,8 @@ mod tests {
     #[test]
     fn what_others_wrote_is_told_only_as_far_as_it_fits_into_headers() {
         for long in ["x".repeat(3 << 20), "ü".repeat(3 << 20)] {
-            let asked = End::ResyncRequired(Cause::Asked(long.clone()));
-            let mismatch = End::RmIdMismatch { bound: "rm".to_owned(), named: long };
+            let asked = StreamEnd::ResyncRequired(Cause::Asked(long.clone()));
+            let mismatch = StreamEnd::RmIdMismatch { bound: "rm".to_owned(), named: long };
             for end in [asked, mismatch] {
                 let status = end.status(Some(("rm", 1)));
                 let mut headers = tonic::codegen::http::HeaderMap::new();

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! A connection closes in order once its last stream has ended, and a stream that watches something
-//! (health, reflection, figures) never ends by itself: one such client would keep the service up
+//! (health, reflection, metrics) never ends by itself: one such client would keep the service up
 //! until it is cut. The services of health and reflection are not ours, so the end is put around
 //! them.
 //!
@@ -24,7 +24,7 @@ use tonic::codegen::http::{HeaderMap, Request, Response};
 use tonic::codegen::{Body as HttpBody, BoxFuture, Bytes, Service};
 use tonic::server::NamedService;
 
-use super::end::End;
+use super::end::StreamEnd;
 
 /// A service whose streams end when a token is cancelled.
 #[derive(Clone)]
@@ -122,7 +122,7 @@ impl HttpBody for EndingReplies {
         ready!(self.ended.as_mut().poll(cx));
         self.said = None;
         let mut trailers = HeaderMap::new();
-        Status::from(&End::ShuttingDown).add_header(&mut trailers)?;
+        Status::from(&StreamEnd::ShuttingDown).add_header(&mut trailers)?;
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 

@@ -10,7 +10,7 @@ use monoceros_actors::{SchedulerHandle, UpdateError};
 use monoceros_proto::si::v1 as si;
 use prost::Message;
 
-use super::end::End;
+use super::end::StreamEnd;
 use super::outbox::Outbox;
 use super::reply::Reply;
 use super::session::Session;
@@ -63,7 +63,7 @@ pub trait StreamKind: Send + Sync + 'static {
     fn outbox(session: &Session) -> &Outbox<Self::Reply>;
 
     /// What a client of this kind expects as the last message before the status of `end`.
-    fn farewell(end: &End) -> Option<Self::Reply> {
+    fn farewell(end: &StreamEnd) -> Option<Self::Reply> {
         let _ = end;
         None
     }

@@ -1,5 +1,5 @@
 //! The gRPC edge: the service `si.v1.Scheduler` in front of the embedding API, and beside it those
-//! for operators (`admin`), for figures (`figures`), for probes (`health`) and for tools
+//! for operators (`admin`), for metrics (`metrics`), for probes (`health`) and for tools
 //! (reflection).
 //!
 //! A resource manager registers, which opens a *session*, and opens one stream of each kind. What
@@ -19,25 +19,25 @@
 //! # Invariants
 //! * A message that came through a stream of one session is never applied to another.
 //! * A callback of the scheduler never waits for a client.
-//! * How a stream ends is an [`end::End`], and one `match` there gives its status.
+//! * How a stream ends is an [`end::StreamEnd`], and one `match` there gives its status.
 //!
-//! Reading order: [`stubs`], [`outbox`], [`reply`], [`mod@line`], [`session`], [`registry`],
+//! Reading order: [`stubs`], [`outbox`], [`reply`], [`stream_handle`], [`session`], [`registry`],
 //! [`kind`], [`legacy`], [`stream`], [`end`], [`attach`].
 
 mod admin;
 pub mod attach;
 pub mod end;
 mod ending;
-mod figures;
 mod health;
 pub mod kind;
 pub mod legacy;
-pub mod line;
+mod metrics;
 pub mod outbox;
 pub mod registry;
 pub mod reply;
 pub mod session;
 pub mod stream;
+pub mod stream_handle;
 pub mod stubs;
 mod windows;
 
@@ -128,9 +128,9 @@ pub async fn serve(
     let callbacks = negotiating_gzip!(callbacks, settings);
     let admin = admin::server(Arc::clone(&edge), grace, max_bytes);
     let admin = negotiating_gzip!(admin, settings);
-    let figures = negotiating_gzip!(figures::server(edge), settings);
+    let metrics = negotiating_gzip!(metrics::server(edge), settings);
     let services = health::Services::default();
-    let services = services.with(&scheduler).with(&callbacks).with(&admin).with(&figures);
+    let services = services.with(&scheduler).with(&callbacks).with(&admin).with(&metrics);
     let (reflection, reflection_alpha) = reflection();
     let connections = connections.speaking_http_2().into_stream();
     let windows = Windows::new(settings.max_streams_per_connection);
@@ -144,7 +144,7 @@ pub async fn serve(
         .add_service(scheduler)
         .add_service(attach::NotingWritten::new(callbacks))
         .add_service(admin)
-        .add_service(Ending::new(figures, shutdown.clone()))
+        .add_service(Ending::new(metrics, shutdown.clone()))
         .add_service(health::serve(services, shutdown.clone()).await)
         .add_service(Ending::new(reflection, shutdown.clone()))
         .add_service(Ending::new(reflection_alpha, shutdown.clone()))

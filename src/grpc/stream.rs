@@ -4,7 +4,7 @@
 //! * The client closes its side: once the scheduler has settled what it was asked, or after
 //!   `LINGER`, what waits is still delivered, and the stream ends OK.
 //! * The client goes away: what was not taken waits for the next stream of the session.
-//! * The server ends it: see [`End`]. A kind of stream may have something to say before that. What
+//! * The server ends it: see [`StreamEnd`]. A kind of stream may have something to say before that. What
 //!   has come by a stream that a newer one displaced is still dealt with.
 
 use std::future::pending;
@@ -20,11 +20,11 @@ use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, error};
 
-use super::end::{End, text, unreadable};
+use super::end::{StreamEnd, text, unreadable};
 use super::kind::StreamKind;
-use super::line::Line;
 use super::registry::Slot;
 use super::session::Binding;
+use super::stream_handle::StreamHandle;
 use super::{
     GrpcEdge, INSTANCE_HEADER, RESUME_HEADER, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER,
 };
@@ -51,8 +51,8 @@ pub(super) async fn open<K: StreamKind>(
     let writer = reader.writer();
     match reader.bind_by_metadata(&metadata).await {
         Ok(()) => {}
-        Err(end) if K::farewell(&end).is_none() => return Err(reader.line.status(&end)),
-        Err(end) => reader.line.close(end),
+        Err(end) if K::farewell(&end).is_none() => return Err(reader.stream.status(&end)),
+        Err(end) => reader.stream.close(end),
     }
     let headers = writer.headers();
     tokio::spawn(reader.run(requests));
@@ -65,7 +65,7 @@ pub(super) async fn open<K: StreamKind>(
 struct RequestReader<K> {
     edge: Arc<GrpcEdge>,
     caller: Identity,
-    line: Arc<Line>,
+    stream: Arc<StreamHandle>,
     slot: Option<Arc<Slot>>,
     /// What its metadata say, for whoever binds it.
     named: Option<String>,
@@ -77,7 +77,7 @@ struct RequestReader<K> {
 /// The direction to the client.
 struct ReplyWriter<K: StreamKind> {
     edge: Arc<GrpcEdge>,
-    line: Arc<Line>,
+    stream: Arc<StreamHandle>,
     /// The farewell, if there is one, has been said.
     has_taken_leave: bool,
     kind: PhantomData<K>,
@@ -88,7 +88,7 @@ impl<K: StreamKind> RequestReader<K> {
         Self {
             edge,
             caller,
-            line: Arc::default(),
+            stream: Arc::default(),
             slot: None,
             named: None,
             resume: None,
@@ -100,17 +100,17 @@ impl<K: StreamKind> RequestReader<K> {
     fn writer(&self) -> ReplyWriter<K> {
         ReplyWriter {
             edge: Arc::clone(&self.edge),
-            line: Arc::clone(&self.line),
+            stream: Arc::clone(&self.stream),
             has_taken_leave: false,
             kind: PhantomData,
         }
     }
 
-    async fn bind_by_metadata(&mut self, metadata: &MetadataMap) -> Result<(), End> {
+    async fn bind_by_metadata(&mut self, metadata: &MetadataMap) -> Result<(), StreamEnd> {
         self.named = text(metadata, SESSION_HEADER)?.map(ToOwned::to_owned);
         self.instance = text(metadata, INSTANCE_HEADER)?.map(ToOwned::to_owned);
         if let Some(resume) = text(metadata, RESUME_HEADER)? {
-            self.resume = Some(resume.parse().map_err(|_| End::BadMetadata(RESUME_HEADER))?);
+            self.resume = Some(resume.parse().map_err(|_| StreamEnd::BadMetadata(RESUME_HEADER))?);
         }
         let Some(rm_id) = text(metadata, RM_ID_HEADER)? else { return Ok(()) };
         self.bind(rm_id).await
@@ -118,18 +118,18 @@ impl<K: StreamKind> RequestReader<K> {
 
     /// Makes this the stream of its kind in the current session of `rm_id`, which must be the one
     /// that its metadata name, if they name one.
-    async fn bind(&mut self, rm_id: &str) -> Result<(), End> {
+    async fn bind(&mut self, rm_id: &str) -> Result<(), StreamEnd> {
         self.caller.check_rm(rm_id)?;
         let (slot, session) = self.edge.registry.find(rm_id, self.named.as_deref()).await?;
         {
             // Nobody may stop the session between here and there.
             let _current = slot.read().await;
             let binding = Binding { resume: self.resume, instance: self.instance.as_deref() };
-            session.bind::<K>(&self.line, binding)?;
+            session.bind::<K>(&self.stream, binding)?;
         }
-        if self.line.has_ended() {
+        if self.stream.has_ended() {
             // Its client left while it was bound: nobody else would release it.
-            session.release::<K>(&self.line);
+            session.release::<K>(&self.stream);
         }
         debug!(rm = rm_id, kind = K::NAME, session = session.number(), "stream bound");
         self.slot = Some(slot);
@@ -150,23 +150,23 @@ impl<K: StreamKind> RequestReader<K> {
             // Only the wait for a message is given up: one that has come is handed on whole.
             let message = tokio::select! {
                 biased;
-                () = self.line.ended() => return self.finish(requests).await,
+                () = self.stream.ended() => return self.finish(requests).await,
                 message = requests.message() => message,
                 () = too_late => {
-                    self.line.close(End::BindTimeout(patience));
+                    self.stream.close(StreamEnd::BindTimeout(patience));
                     return;
                 }
             };
             match message {
                 Ok(Some(request)) => {
                     if let Err(end) = self.accept(request).await {
-                        self.line.close(end);
+                        self.stream.close(end);
                         return;
                     }
                 }
                 Ok(None) => {
                     // After that the outboxes hold every answer that is due.
-                    if let Some(session) = self.line.session() {
+                    if let Some(session) = self.stream.session() {
                         let settled = async {
                             // The outcome does not matter: nothing more comes either way.
                             let _ = self.edge.handle.settle_resource_manager(session.rm_id()).await;
@@ -176,7 +176,7 @@ impl<K: StreamKind> RequestReader<K> {
                         };
                         let _ = timeout(LINGER, settled).await;
                     }
-                    self.line.half_close();
+                    self.stream.half_close();
                     return;
                 }
                 Err(status) => {
@@ -190,7 +190,7 @@ impl<K: StreamKind> RequestReader<K> {
     /// The stream has ended. What came by one that was displaced is still dealt with, as far as it
     /// is there: its client sent that before it could know, and the answers go to the newer stream.
     async fn finish(&mut self, mut requests: Streaming<K::Request>) {
-        if !matches!(self.line.end(), Some(End::Displaced { .. })) {
+        if !matches!(self.stream.end(), Some(StreamEnd::Displaced { .. })) {
             return;
         }
         for _ in 0..LATE_MESSAGES {
@@ -206,28 +206,28 @@ impl<K: StreamKind> RequestReader<K> {
         }
     }
 
-    async fn accept(&mut self, mut request: K::Request) -> Result<(), End> {
+    async fn accept(&mut self, mut request: K::Request) -> Result<(), StreamEnd> {
         let named = mem::take(K::rm_id(&mut request));
         if self.slot.is_none() {
             if named.is_empty() {
-                return Err(End::RmIdMissing);
+                return Err(StreamEnd::RmIdMissing);
             }
             self.bind(&named).await?;
         }
-        let (Some(slot), Some(session)) = (&self.slot, self.line.session()) else {
-            return Err(End::RmIdMissing);
+        let (Some(slot), Some(session)) = (&self.slot, self.stream.session()) else {
+            return Err(StreamEnd::RmIdMissing);
         };
         if !named.is_empty() && named != session.rm_id() {
-            return Err(End::RmIdMismatch { bound: session.rm_id().to_owned(), named });
+            return Err(StreamEnd::RmIdMismatch { bound: session.rm_id().to_owned(), named });
         }
         match K::acknowledged(&request) {
             0 => {}
-            seq => K::outbox(session).acknowledge(&self.line, seq),
+            seq => K::outbox(session).acknowledge(&self.stream, seq),
         }
         let limit = self.edge.registry.items_per_message();
         match K::items(&request) {
             0 => return Ok(()),
-            items if items > limit => return Err(End::TooManyItems { items, limit }),
+            items if items > limit => return Err(StreamEnd::TooManyItems { items, limit }),
             _ => {}
         }
         let current = slot.read().await;
@@ -241,30 +241,31 @@ impl<K: StreamKind> RequestReader<K> {
         let Err(error) = forwarded else { return Ok(()) };
         drop(current);
         if self.edge.shutdown.is_cancelled() {
-            return Err(End::ShuttingDown);
+            return Err(StreamEnd::ShuttingDown);
         }
         // Nobody ended the session, or it would not be the current one.
         error!(rm = session.rm_id(), %error, "the scheduler does not know a session that is open");
         self.edge.registry.scheduler_lost(session).await;
-        Err(session.ended().cloned().unwrap_or(End::ShuttingDown))
+        Err(session.ended().cloned().unwrap_or(StreamEnd::ShuttingDown))
     }
 
     fn fail(&self, status: &Status) {
         let Some(end) = unreadable(status) else {
-            self.line.close(End::ClientGone);
+            self.stream.close(StreamEnd::ClientGone);
             return;
         };
-        if let Some(session) = self.line.session() {
+        if let Some(session) = self.stream.session() {
             session.lose_items();
         }
-        self.line.close(end);
+        self.stream.close(end);
     }
 }
 
 impl<K> Drop for RequestReader<K> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.line.close(End::Internal("a request could not be dealt with, through a bug"));
+            self.stream
+                .close(StreamEnd::Internal("a request could not be dealt with, through a bug"));
         }
     }
 }
@@ -273,7 +274,7 @@ impl<K: StreamKind> ReplyWriter<K> {
     fn headers(&self) -> MetadataMap {
         let mut headers = MetadataMap::new();
         headers.insert(SCHEDULER_HEADER, self.edge.registry.scheduler_id());
-        if let Some(session) = self.line.session() {
+        if let Some(session) = self.stream.session() {
             headers.insert(SESSION_HEADER, MetadataValue::from(session.number()));
         }
         headers
@@ -294,15 +295,15 @@ impl<K: StreamKind> ReplyWriter<K> {
     async fn next(&mut self) -> Option<Result<K::Reply, Status>> {
         loop {
             if self.edge.shutdown.is_cancelled() {
-                self.line.close(End::ShuttingDown);
+                self.stream.close(StreamEnd::ShuttingDown);
             }
-            if let Some(end) = self.line.end() {
+            if let Some(end) = self.stream.end() {
                 let first = !mem::replace(&mut self.has_taken_leave, true);
                 let farewell = if first { K::farewell(end) } else { None };
-                return Some(farewell.map_or_else(|| Err(self.line.status(end)), Ok));
+                return Some(farewell.map_or_else(|| Err(self.stream.status(end)), Ok));
             }
             // Asked before the outbox is: an answer that is due is in it by then.
-            let half_closed = self.line.is_half_closed();
+            let half_closed = self.stream.is_half_closed();
             if let Some(reply) = self.waiting() {
                 return Some(Ok(reply));
             }
@@ -311,23 +312,23 @@ impl<K: StreamKind> ReplyWriter<K> {
             }
             tokio::select! {
                 () = self.edge.shutdown.cancelled() => {}
-                () = self.line.ended() => {}
-                () = self.line.news() => {}
+                () = self.stream.ended() => {}
+                () = self.stream.news() => {}
             }
         }
     }
 
     fn waiting(&self) -> Option<K::Reply> {
-        self.line.session()?.take::<K>(&self.line)
+        self.stream.session()?.take::<K>(&self.stream)
     }
 }
 
 impl<K: StreamKind> Drop for ReplyWriter<K> {
     fn drop(&mut self) {
         // Closed first: whoever binds it after that releases it.
-        self.line.close(End::ClientGone);
-        if let Some(session) = self.line.session() {
-            session.release::<K>(&self.line);
+        self.stream.close(StreamEnd::ClientGone);
+        if let Some(session) = self.stream.session() {
+            session.release::<K>(&self.stream);
         }
     }
 }

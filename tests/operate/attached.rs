@@ -124,10 +124,10 @@ fn silent(_question: &Core) -> Option<Shim> {
 }
 
 async fn diagnostics(service: &Service, include_rm: bool) -> Value {
-    let mut figures = MetricsServiceClient::new(channel(service).await);
+    let mut metrics = MetricsServiceClient::new(channel(service).await);
     let sections = vec!["rmDiagnostics".to_owned()];
     let request = si::StateDumpParameters { rm_id: "rm".into(), sections, include_rm };
-    let mut parts = figures.get_state_dump(request).await.unwrap().into_inner();
+    let mut parts = metrics.get_state_dump(request).await.unwrap().into_inner();
     let mut text = Vec::new();
     while let Some(part) = timeout(PATIENCE, parts.message()).await.unwrap().unwrap() {
         text.extend(part.data);

@@ -15,7 +15,7 @@ mod configuration;
 mod deregistration;
 mod ended;
 mod explain;
-mod figures;
+mod metrics_service;
 mod tls;
 mod usage;
 mod users;

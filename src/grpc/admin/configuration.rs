@@ -18,7 +18,7 @@ use tracing::info;
 use super::refusal::CallRefusal;
 use super::target::resource_manager;
 use crate::grpc::GrpcEdge;
-use crate::grpc::end::{Cause, End};
+use crate::grpc::end::{Cause, StreamEnd};
 use crate::identity::Identity;
 use crate::secrets;
 
@@ -178,7 +178,7 @@ fn status(error: ConfigurationError) -> Status {
         ConfigurationError::NotRegistered(rm_id) => CallRefusal::NotRegistered(rm_id).into(),
         ConfigurationError::Stopped => CallRefusal::Stopped.into(),
         ConfigurationError::PartitionLost(_) => {
-            Status::from(&End::ResyncRequired(Cause::StateLost(error.to_string())))
+            Status::from(&StreamEnd::ResyncRequired(Cause::StateLost(error.to_string())))
         }
         ConfigurationError::PolicyGroup { .. }
         | ConfigurationError::Invalid(_)

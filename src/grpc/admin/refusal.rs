@@ -7,7 +7,7 @@ use monoceros_actors::Refused;
 use monoceros_actors::{ExplainError, ReadError, UpdateError};
 use tonic::{Code, Status};
 
-use crate::grpc::end::{End, with_reason};
+use crate::grpc::end::{StreamEnd, with_reason};
 use crate::identity::Denied;
 
 /// A call that does nothing but say why.
@@ -70,7 +70,7 @@ impl From<CallRefusal> for Status {
             CallRefusal::StateRefused { .. } => (Code::FailedPrecondition, "STATE_REFUSED"),
             CallRefusal::BadField { .. } => (Code::InvalidArgument, "FIELD_INVALID"),
             CallRefusal::Denied(denied) => return Status::from(denied.clone()),
-            CallRefusal::Stopped => return Status::from(&End::ShuttingDown),
+            CallRefusal::Stopped => return Status::from(&StreamEnd::ShuttingDown),
         };
         with_reason(code, reason, &refusal.to_string())
     }

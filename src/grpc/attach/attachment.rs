@@ -8,7 +8,7 @@
 //! # Invariants
 //! * Nobody waits under the lock, and nothing that is done under it comes back here.
 //! * Effects are carried out under the lock, hence in the order in which they were decided.
-//! * At most one [`Line`] is the stream; the newest.
+//! * At most one [`StreamHandle`] is the stream; the newest.
 //!
 //! Reading order: here the stream, the time and the effects; `told` (what the scheduler and the RM
 //! say), `requests` (what somebody asks of the shim and waits for), `sinks` (who hears answers).
@@ -33,9 +33,9 @@ use super::conversation::{Conversation, Effect, ShimReply, StreamIdentity};
 use super::options::CallbackOptions;
 use super::presence::PredicateMode;
 use super::written::WrittenSyncs;
-use crate::grpc::end::End;
-use crate::grpc::line::Line;
+use crate::grpc::end::StreamEnd;
 use crate::grpc::registry::wall_clock_ns;
+use crate::grpc::stream_handle::StreamHandle;
 
 mod requests;
 mod sinks;
@@ -63,14 +63,14 @@ pub struct Attachment {
     /// Tells that no response is kept back any more.
     none_withheld: Notify,
     ended: CancellationToken,
-    end: OnceLock<End>,
+    end: OnceLock<StreamEnd>,
     dumping: tokio::sync::Mutex<()>,
 }
 
 /// What is behind the lock.
 struct Guarded {
     conversation: Conversation,
-    line: Option<Arc<Line>>,
+    stream: Option<Arc<StreamHandle>>,
     /// How many streams there were.
     streams: u64,
     sinks: Sinks,
@@ -88,7 +88,7 @@ impl Attachment {
     pub fn new(options: CallbackOptions, metrics: CallbackMetrics) -> Self {
         let state = Guarded {
             conversation: Conversation::new(options, metrics),
-            line: None,
+            stream: None,
             streams: 0,
             sinks: Sinks::default(),
             waiting: HashMap::new(),
@@ -134,7 +134,7 @@ impl Attachment {
     }
 
     /// Ends the stream, and lets none follow.
-    pub fn close(&self, end: &End) {
+    pub fn close(&self, end: &StreamEnd) {
         self.end.get_or_init(|| end.clone());
         // The rest is done by the task: whoever calls this may be in the middle of a delivery.
         self.ended.cancel();
@@ -145,21 +145,21 @@ impl Attachment {
         options.callback.hello_timeout
     }
 
-    /// Makes `line` the stream.
+    /// Makes `stream` the stream.
     pub fn attach(
         &self,
-        line: &Arc<Line>,
+        stream: &Arc<StreamHandle>,
         hello: &cb::Hello,
         scheduler_id: String,
         session: u64,
-    ) -> Result<(), End> {
+    ) -> Result<(), StreamEnd> {
         let mut state = self.lock();
         if let Some(end) = self.end.get() {
             return Err(end.clone());
         }
         self.is_attached.store(true, Ordering::Relaxed);
-        if let Some(earlier) = state.line.replace(Arc::clone(line)) {
-            earlier.close(End::Displaced { by: None });
+        if let Some(earlier) = state.stream.replace(Arc::clone(stream)) {
+            earlier.close(StreamEnd::Displaced { by: None });
         }
         state.streams += 1;
         let identity = StreamIdentity { scheduler_id, session, attach: state.streams };
@@ -191,25 +191,25 @@ impl Attachment {
         &self.written
     }
 
-    /// `line` has ended.
-    pub(super) fn release(&self, line: &Arc<Line>) {
+    /// `stream` has ended.
+    pub(super) fn release(&self, stream: &Arc<StreamHandle>) {
         let mut state = self.lock();
-        if state.is_spoken_on(line) {
-            state.line = None;
+        if state.is_spoken_on(stream) {
+            state.stream = None;
             self.is_attached.store(false, Ordering::Relaxed);
             self.work_on(&mut state, Conversation::detach);
         }
     }
 
-    /// The shim said something on `line`. What comes back was placed and is to be given back to the
+    /// The shim said something on `stream`. What comes back was placed and is to be given back to the
     /// scheduler. `Err` ends the stream.
     pub(super) fn receive(
         &self,
-        line: &Arc<Line>,
+        stream: &Arc<StreamHandle>,
         message: cb::ShimMessage,
-    ) -> Result<Vec<si::AllocationRelease>, End> {
+    ) -> Result<Vec<si::AllocationRelease>, StreamEnd> {
         let mut state = self.lock();
-        if !state.is_spoken_on(line) {
+        if !state.is_spoken_on(stream) {
             return Ok(Vec::new());
         }
         let mut received = Ok(());
@@ -219,10 +219,10 @@ impl Attachment {
         received.map(|()| undo)
     }
 
-    /// The next message for `line`, if that is the stream.
-    pub(super) fn take(&self, line: &Arc<Line>) -> Option<cb::CoreMessage> {
+    /// The next message for `stream`, if that is the stream.
+    pub(super) fn take(&self, stream: &Arc<StreamHandle>) -> Option<cb::CoreMessage> {
         let mut state = self.lock();
-        if !state.is_spoken_on(line) {
+        if !state.is_spoken_on(stream) {
             return None;
         }
         let mut message = state.conversation.take(Instant::now());
@@ -240,7 +240,7 @@ impl Attachment {
         let mut seen = Ok(());
         self.work_on(&mut state, |conversation, now| seen = conversation.tick(now));
         if let Err(end) = seen {
-            self.drop_line(&mut state, end);
+            self.drop_stream(&mut state, end);
         }
         state.armed
     }
@@ -256,15 +256,15 @@ impl Attachment {
     /// The session is over.
     fn finish(&self) {
         let mut state = self.lock();
-        let end = self.end.get().cloned().unwrap_or(End::ClientGone);
-        self.drop_line(&mut state, end);
+        let end = self.end.get().cloned().unwrap_or(StreamEnd::ClientGone);
+        self.drop_stream(&mut state, end);
         state.waiting.clear();
     }
 
-    fn drop_line(&self, state: &mut Guarded, end: End) {
+    fn drop_stream(&self, state: &mut Guarded, end: StreamEnd) {
         self.is_attached.store(false, Ordering::Relaxed);
-        if let Some(line) = state.line.take() {
-            line.close(end);
+        if let Some(stream) = state.stream.take() {
+            stream.close(end);
         }
         self.work_on(state, Conversation::detach);
     }
@@ -285,10 +285,10 @@ impl Attachment {
         let now = Instant::now();
         step(&mut state.conversation, now);
         let undo = self.carry_out(state);
-        if let Some(line) = &state.line
+        if let Some(stream) = &state.stream
             && state.conversation.has_messages()
         {
-            line.wake();
+            stream.wake();
         }
         let due = state.conversation.due(now);
         if due.is_some_and(|due| state.armed.is_none_or(|armed| due < armed)) {
@@ -355,8 +355,8 @@ impl Attachment {
 }
 
 impl Guarded {
-    fn is_spoken_on(&self, line: &Arc<Line>) -> bool {
-        self.line.as_ref().is_some_and(|current| Arc::ptr_eq(current, line))
+    fn is_spoken_on(&self, stream: &Arc<StreamHandle>) -> bool {
+        self.stream.as_ref().is_some_and(|current| Arc::ptr_eq(current, stream))
     }
 }
 

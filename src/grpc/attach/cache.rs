@@ -47,7 +47,7 @@ pub(super) struct NotSent {
 
 /// What a step comes to, in this order: syncs, responses, syncs.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Passage {
+pub(super) struct CacheStep {
     /// What the shim is to assume before it hears of the allocations.
     pub(super) assume: Vec<cb::CacheSync>,
     /// Responses for the allocation stream.
@@ -187,7 +187,7 @@ impl Cache {
         now: Instant,
         response: si::AllocationResponse,
         mut is_assumed: impl FnMut(&si::Allocation) -> bool,
-    ) -> Passage {
+    ) -> CacheStep {
         let mut assumed = Vec::new();
         let mut forgotten = Vec::new();
         for allocation in &response.new {
@@ -205,7 +205,7 @@ impl Cache {
         for release in &response.released {
             forgotten.extend(self.leave(release));
         }
-        let mut passage = Passage::default();
+        let mut passage = CacheStep::default();
         if self.gate.is_some() && !assumed.is_empty() {
             passage.assume = self.sync(assumed, Vec::new());
         }

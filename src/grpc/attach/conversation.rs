@@ -37,7 +37,7 @@ use super::pulse::{Beat, Pulse};
 use super::requests::{Saves, ShimDump};
 use super::results::clamped;
 use super::states::States;
-use crate::grpc::end::End;
+use crate::grpc::end::StreamEnd;
 use crate::settings::callback::Asking;
 
 mod requests;
@@ -266,11 +266,15 @@ impl Conversation {
     }
 
     /// The shim said something. `Err` ends the stream.
-    pub(super) fn receive(&mut self, now: Instant, message: cb::ShimMessage) -> Result<(), End> {
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        message: cb::ShimMessage,
+    ) -> Result<(), StreamEnd> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         stream.pulse.heard(now);
         match message.body {
-            Some(Said::Hello(_)) => return Err(End::Violation("a second Hello".to_owned())),
+            Some(Said::Hello(_)) => return Err(StreamEnd::Violation("a second Hello".to_owned())),
             Some(Said::PredicateResults(results)) => self.predicate_results(now, &results)?,
             Some(Said::PreemptionResults(results)) => match stream.preemptions.results(&results) {
                 Ok(done) => self.preempted(done),
@@ -289,7 +293,7 @@ impl Conversation {
                 let confirmed = self
                     .cache
                     .acknowledge(&ack)
-                    .map_err(|error| End::Violation(error.to_string()))?;
+                    .map_err(|error| StreamEnd::Violation(error.to_string()))?;
                 self.metrics.cache_sync_failures.inc_by(confirmed.undo.len() as u64);
                 self.effects.extend(confirmed.deliver.into_iter().map(Effect::Deliver));
                 self.effects.extend(confirmed.undo.into_iter().map(Effect::Undo));
@@ -311,7 +315,7 @@ impl Conversation {
                     self.reply(request, ShimReply::Saved(saved));
                 }
             }
-            Some(Said::Goodbye(_)) => return Err(End::ClientGone),
+            Some(Said::Goodbye(_)) => return Err(StreamEnd::ClientGone),
         }
         self.send_what_is_ready(now);
         Ok(())
@@ -328,7 +332,7 @@ impl Conversation {
     }
 
     /// Looks at the time. `Err` ends the stream.
-    pub(super) fn tick(&mut self, now: Instant) -> Result<(), End> {
+    pub(super) fn tick(&mut self, now: Instant) -> Result<(), StreamEnd> {
         self.set_mode(now);
         let counts = self.cache.awaits_confirmation();
         let overdue = self.cache.overdue(now);
@@ -340,11 +344,11 @@ impl Conversation {
         let stalled =
             stream.out.waits_since().map(|since| since + self.options.callback.idle_timeout);
         if stalled.is_some_and(|end| end <= now) || stream.out.has_overflowed() {
-            return Err(End::Stalled);
+            return Err(StreamEnd::Stalled);
         }
         match stream.pulse.beat(now) {
             Beat::Quiet => {}
-            Beat::Dead => return Err(End::Silent),
+            Beat::Dead => return Err(StreamEnd::Silent),
             Beat::Ask(nonce) => {
                 let heartbeat = self.heartbeat(nonce, true);
                 self.push(now, heartbeat);
@@ -500,7 +504,7 @@ impl Conversation {
         &mut self,
         now: Instant,
         results: &cb::PredicateResults,
-    ) -> Result<(), End> {
+    ) -> Result<(), StreamEnd> {
         let batcher = self.stream.as_mut().and_then(|stream| stream.batcher.as_mut());
         let Some(batcher) = batcher else {
             self.metrics.unknown_result();
@@ -511,8 +515,8 @@ impl Conversation {
         // What was answered is answered, however the stream ends.
         self.carry_out(now, turn);
         match violation {
-            Some(violation) => Err(End::Violation(violation.to_string())),
-            None if flooded => Err(End::ResultFlood),
+            Some(violation) => Err(StreamEnd::Violation(violation.to_string())),
+            None if flooded => Err(StreamEnd::ResultFlood),
             None => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! One callback stream, in both directions.
 //!
-//! It ends as [`End`] says; before its status the shim gets a Goodbye, where it has said Hello. A
+//! It ends as [`StreamEnd`] says; before its status the shim gets a Goodbye, where it has said Hello. A
 //! Goodbye says in the terms of the protocol whether to register again and when to come back; many
 //! clients never look at the details of a status.
 
@@ -18,10 +18,10 @@ use tracing::debug;
 
 use super::attachment::Attachment;
 use super::written::{Receipt, Receipts};
-use crate::grpc::end::{End, unreadable};
-use crate::grpc::line::Line;
+use crate::grpc::end::{StreamEnd, unreadable};
 use crate::grpc::registry::Slot;
 use crate::grpc::session::Session;
+use crate::grpc::stream_handle::StreamHandle;
 use crate::grpc::{GrpcEdge, SCHEDULER_HEADER};
 use crate::identity::Identity;
 
@@ -37,17 +37,17 @@ pub(in crate::grpc) fn open(
     edge: Arc<GrpcEdge>,
     request: Request<Streaming<cb::ShimMessage>>,
 ) -> Response<Messages> {
-    let line = Arc::<Line>::default();
+    let stream = Arc::<StreamHandle>::default();
     let receipts = Receipts::default();
     let writer = ShimWriter {
         edge: Arc::clone(&edge),
-        line: Arc::clone(&line),
+        stream: Arc::clone(&stream),
         receipts: receipts.clone(),
         goodbye: false,
     };
     let scheduler_id = edge.registry.scheduler_id();
     let caller = Identity::of(request.extensions());
-    tokio::spawn(ShimReader { edge, caller, line }.run(request.into_inner()));
+    tokio::spawn(ShimReader { edge, caller, stream }.run(request.into_inner()));
     let mut response = Response::new(writer.into_stream());
     response.metadata_mut().insert(SCHEDULER_HEADER, scheduler_id);
     response.extensions_mut().insert(receipts);
@@ -58,13 +58,13 @@ pub(in crate::grpc) fn open(
 struct ShimReader {
     edge: Arc<GrpcEdge>,
     caller: Identity,
-    line: Arc<Line>,
+    stream: Arc<StreamHandle>,
 }
 
 /// The direction to it.
 struct ShimWriter {
     edge: Arc<GrpcEdge>,
-    line: Arc<Line>,
+    stream: Arc<StreamHandle>,
     /// Whoever writes the messages to the connection says here how far they have got.
     receipts: Receipts,
     /// Whether a Goodbye was sent.
@@ -74,46 +74,48 @@ struct ShimWriter {
 impl ShimReader {
     async fn run(self, messages: Streaming<cb::ShimMessage>) {
         match self.converse(messages).await {
-            Ok(()) => self.line.half_close(),
-            Err(end) => self.line.close(end),
+            Ok(()) => self.stream.half_close(),
+            Err(end) => self.stream.close(end),
         }
-        if let Some(session) = self.line.session() {
-            let why =
-                self.line.end().map_or_else(|| "the shim ended it".to_owned(), End::to_string);
+        if let Some(session) = self.stream.session() {
+            let why = self
+                .stream
+                .end()
+                .map_or_else(|| "the shim ended it".to_owned(), StreamEnd::to_string);
             debug!(rm = session.rm_id(), session = session.number(), why, "shim detached");
-            session.attachment().release(&self.line);
+            session.attachment().release(&self.stream);
         }
     }
 
     /// `Ok`: the shim has ended the stream.
-    async fn converse(&self, mut messages: Streaming<cb::ShimMessage>) -> Result<(), End> {
+    async fn converse(&self, mut messages: Streaming<cb::ShimMessage>) -> Result<(), StreamEnd> {
         let patience = Attachment::hello_timeout(self.edge.registry.callback_options());
         let Ok(first) = timeout(patience, messages.message()).await else {
-            return Err(End::HelloTimeout);
+            return Err(StreamEnd::HelloTimeout);
         };
         let hello = match first {
             Ok(Some(cb::ShimMessage { body: Some(Said::Hello(hello)) })) => hello,
-            Ok(Some(_)) => return Err(End::HelloMissing),
+            Ok(Some(_)) => return Err(StreamEnd::HelloMissing),
             Ok(None) => return Ok(()),
-            Err(status) if unreadable(&status).is_some() => return Err(End::HelloMissing),
-            Err(_) => return Err(End::ClientGone),
+            Err(status) if unreadable(&status).is_some() => return Err(StreamEnd::HelloMissing),
+            Err(_) => return Err(StreamEnd::ClientGone),
         };
         let (slot, session) = self.attach(&hello).await?;
         loop {
             let message = tokio::select! {
                 biased;
-                () = self.line.ended() => return Ok(()),
+                () = self.stream.ended() => return Ok(()),
                 message = messages.message() => message,
             };
             let message = match message {
                 Ok(Some(message)) => message,
                 Ok(None) => return Ok(()),
-                Err(status) => return Err(unreadable(&status).unwrap_or(End::ClientGone)),
+                Err(status) => return Err(unreadable(&status).unwrap_or(StreamEnd::ClientGone)),
             };
             if matches!(message.body, Some(Said::Goodbye(_))) {
                 return Ok(());
             }
-            let undo = session.attachment().receive(&self.line, message)?;
+            let undo = session.attachment().receive(&self.stream, message)?;
             if !undo.is_empty() {
                 self.give_back(&slot, &session, undo).await?;
             }
@@ -121,9 +123,9 @@ impl ShimReader {
     }
 
     /// Makes this the callback stream of the session that the shim means.
-    async fn attach(&self, hello: &cb::Hello) -> Result<(Arc<Slot>, Arc<Session>), End> {
+    async fn attach(&self, hello: &cb::Hello) -> Result<(Arc<Slot>, Arc<Session>), StreamEnd> {
         if hello.rm_id.is_empty() {
-            return Err(End::RmIdMissing);
+            return Err(StreamEnd::RmIdMissing);
         }
         self.caller.check_rm(&hello.rm_id)?;
         let named = (hello.session_id != 0).then(|| hello.session_id.to_string());
@@ -133,10 +135,10 @@ impl ShimReader {
             let _current = slot.read().await;
             let scheduler_id = self.edge.registry.scheduler_id();
             let scheduler_id = scheduler_id.to_str().unwrap_or_default().to_owned();
-            session.attach(&self.line, hello, scheduler_id)?;
+            session.attach(&self.stream, hello, scheduler_id)?;
         }
         debug!(rm = hello.rm_id, session = session.number(), "shim attached");
-        self.line.wake();
+        self.stream.wake();
         Ok((slot, session))
     }
 
@@ -146,10 +148,10 @@ impl ShimReader {
         slot: &Slot,
         session: &Arc<Session>,
         releases: Vec<si::AllocationRelease>,
-    ) -> Result<(), End> {
+    ) -> Result<(), StreamEnd> {
         let current = slot.read().await;
         if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
-            return Err(End::Superseded { by: None });
+            return Err(StreamEnd::Superseded { by: None });
         }
         let releases = si::AllocationReleasesRequest {
             allocations_to_release: releases,
@@ -181,17 +183,17 @@ impl ShimWriter {
     async fn next(&mut self) -> Option<Result<cb::CoreMessage, Status>> {
         loop {
             if self.edge.shutdown.is_cancelled() {
-                self.line.close(End::ShuttingDown);
+                self.stream.close(StreamEnd::ShuttingDown);
             }
-            if let Some(end) = self.line.end() {
-                if self.line.session().is_some() && !std::mem::replace(&mut self.goodbye, true) {
+            if let Some(end) = self.stream.end() {
+                if self.stream.session().is_some() && !std::mem::replace(&mut self.goodbye, true) {
                     let body = Some(Body::Goodbye(goodbye(end)));
                     return Some(Ok(cb::CoreMessage { body }));
                 }
                 // One that is fine, too: its trailers say why the stream ends.
-                return Some(Err(self.line.status(end)));
+                return Some(Err(self.stream.status(end)));
             }
-            if self.line.is_half_closed() {
+            if self.stream.is_half_closed() {
                 return None;
             }
             if let Some(message) = self.waiting() {
@@ -199,15 +201,15 @@ impl ShimWriter {
             }
             tokio::select! {
                 () = self.edge.shutdown.cancelled() => {}
-                () = self.line.ended() => {}
-                () = self.line.news() => {}
+                () = self.stream.ended() => {}
+                () = self.stream.news() => {}
             }
         }
     }
 
     fn waiting(&self) -> Option<cb::CoreMessage> {
-        let attachment = self.line.session()?.attachment();
-        let message = attachment.take(&self.line)?;
+        let attachment = self.stream.session()?.attachment();
+        let message = attachment.take(&self.stream)?;
         if let Some(Body::CacheSync(sync)) = &message.body {
             self.receipts.expect(Receipt::new(sync.cache_seq, attachment.written()));
         }
@@ -217,23 +219,25 @@ impl ShimWriter {
 
 impl Drop for ShimWriter {
     fn drop(&mut self) {
-        self.line.close(End::ClientGone);
-        if let Some(session) = self.line.session() {
-            let why =
-                self.line.end().map_or_else(|| "the shim ended it".to_owned(), End::to_string);
+        self.stream.close(StreamEnd::ClientGone);
+        if let Some(session) = self.stream.session() {
+            let why = self
+                .stream
+                .end()
+                .map_or_else(|| "the shim ended it".to_owned(), StreamEnd::to_string);
             debug!(rm = session.rm_id(), session = session.number(), why, "shim detached");
-            session.attachment().release(&self.line);
+            session.attachment().release(&self.stream);
         }
     }
 }
 
-fn goodbye(end: &End) -> cb::Goodbye {
+fn goodbye(end: &StreamEnd) -> cb::Goodbye {
     let reason = match end {
-        End::Displaced { .. } => "displaced".to_owned(),
+        StreamEnd::Displaced { .. } => "displaced".to_owned(),
         end => end.to_string(),
     };
-    let resync = end.demands_registration() || matches!(end, End::Superseded { .. });
-    let is_ours = matches!(end, End::ShuttingDown | End::Stalled | End::Silent);
+    let resync = end.demands_registration() || matches!(end, StreamEnd::Superseded { .. });
+    let is_ours = matches!(end, StreamEnd::ShuttingDown | StreamEnd::Stalled | StreamEnd::Silent);
     let reconnect_after_ms = if is_ours { RECONNECT_AFTER_MS } else { 0 };
     cb::Goodbye { reason, reconnect_after_ms, resync }
 }

@@ -1,6 +1,6 @@
 //! Why a registration was refused, and the status that says so.
 //!
-//! It is apart from [`End`](super::End) because a refusal ends nothing: an earlier session of the
+//! It is apart from [`StreamEnd`](super::StreamEnd) because a refusal ends nothing: an earlier session of the
 //! same resource manager goes on.
 
 use std::time::Duration;

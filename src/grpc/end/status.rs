@@ -78,8 +78,8 @@ pub(super) fn shortened(text: String) -> String {
         return text;
     }
     let mut bytes = REST_BYTES;
-    let fits = |line: &&str| {
-        bytes += line.len() + 1;
+    let fits = |stream: &&str| {
+        bytes += stream.len() + 1;
         bytes <= STATUS_TEXT_BYTES
     };
     let kept: Vec<&str> = text.lines().take_while(fits).collect();
@@ -96,14 +96,14 @@ mod tests {
 
     #[test]
     fn a_long_list_of_errors_is_cut_at_a_line() {
-        let line = "queue `root.a`: something is wrong with it\n";
-        let text = shortened(line.repeat(1_000));
+        let stream = "queue `root.a`: something is wrong with it\n";
+        let text = shortened(stream.repeat(1_000));
         assert!(text.len() <= STATUS_TEXT_BYTES);
         assert_eq!(cut(&text, STATUS_TEXT_BYTES), text);
         let (kept, rest) = text.rsplit_once('\n').unwrap();
         assert!(kept.ends_with("with it"));
         let cut = 1_000 - kept.lines().count();
         assert!(rest.contains(&format!("{cut} more lines")), "{rest}");
-        assert_eq!(shortened(line.to_owned()), line);
+        assert_eq!(shortened(stream.to_owned()), stream);
     }
 }

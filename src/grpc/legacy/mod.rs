@@ -36,7 +36,7 @@ use monoceros_proto::si::v1 as si;
 
 use self::echo::Echoes;
 use self::options::LegacyOptions;
-use super::end::End;
+use super::end::StreamEnd;
 use super::kind::{Dialect, StreamKind};
 use super::outbox::{Bounds, Outbox};
 use super::reply::{Cutter, MOST_LISTS, Reply};
@@ -141,7 +141,7 @@ impl StreamKind for Legacy {
     }
 
     /// The one signal of any revision that travels in the stream itself.
-    fn farewell(end: &End) -> Option<Self::Reply> {
+    fn farewell(end: &StreamEnd) -> Option<Self::Reply> {
         end.demands_registration().then(|| legacy::UpdateResponse {
             action: ActionFromScheduler::Resync.into(),
             ..legacy::UpdateResponse::default()
@@ -260,12 +260,12 @@ mod tests {
 
     #[test]
     fn only_an_end_that_demands_registration_is_announced() {
-        let not_registered = End::NotRegistered { rm_id: "rm".to_owned(), stopped_by: None };
+        let not_registered = StreamEnd::NotRegistered { rm_id: "rm".to_owned(), stopped_by: None };
         let resync = Legacy::farewell(&not_registered).unwrap();
         assert_eq!(resync.action(), ActionFromScheduler::Resync);
         assert_eq!(resync.items(), 0);
-        assert!(Legacy::farewell(&End::Displaced { by: None }).is_none());
-        assert!(Legacy::farewell(&End::ShuttingDown).is_none());
+        assert!(Legacy::farewell(&StreamEnd::Displaced { by: None }).is_none());
+        assert!(Legacy::farewell(&StreamEnd::ShuttingDown).is_none());
     }
 
     #[test]

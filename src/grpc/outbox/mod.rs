@@ -14,7 +14,7 @@
 //!   messages in place of many small ones.
 //! * Cutting and joining keep the order in which clients deal with the lists of a message, so that
 //!   neither ever turns cause and effect around: the release of an allocation never overtakes it.
-//! * At most one [`Line`] takes messages; the newest.
+//! * At most one [`StreamHandle`] takes messages; the newest.
 //! * What waits never exceeds the outbox bounds. The push that would is refused, and the session
 //!   must then be closed: something has been lost. What was sent makes room first.
 //!
@@ -33,10 +33,10 @@ use tokio::time::Instant;
 
 use self::queue::{Waiting, WaitingQueue, cut};
 use self::sent::{Missing, Sent};
-use super::end::End;
-use super::line::Line;
+use super::end::StreamEnd;
 use super::reply::Reply;
 use super::session::backlog::{Backlog, Load};
+use super::stream_handle::StreamHandle;
 
 /// How much fits into a message and into an outbox.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ pub struct Outbox<R> {
 /// What was sent, and to which stream. Whoever needs this lock and that of the queue takes this one
 /// first.
 struct Delivery {
-    line: Option<Arc<Line>>,
+    stream: Option<Arc<StreamHandle>>,
     sent: Sent,
     /// A stream was lost while there was something to deliver, and nothing is sent again.
     must_resync: bool,
@@ -95,7 +95,7 @@ pub trait AnyOutbox {
 
     /// Drops what waits and what will come, and ends the stream that took messages. Says whether
     /// there was one.
-    fn close(&self, end: &End) -> bool;
+    fn close(&self, end: &StreamEnd) -> bool;
 }
 
 impl<R: Reply> Outbox<R> {
@@ -105,7 +105,7 @@ impl<R: Reply> Outbox<R> {
         Self {
             bounds,
             backlog: Arc::clone(backlog),
-            delivery: Mutex::new(Delivery { line: None, sent, must_resync: false }),
+            delivery: Mutex::new(Delivery { stream: None, sent, must_resync: false }),
             queue: Mutex::new(WaitingQueue::new(bounds)),
         }
     }
@@ -136,16 +136,16 @@ impl<R: Reply> Outbox<R> {
             self.backlog.add(chunk.load);
             queue.append(chunk);
         }
-        if let Some(line) = &queue.line {
-            line.wake();
+        if let Some(stream) = &queue.stream {
+            stream.wake();
         }
         Ok(())
     }
 
-    /// The next message, if `line` is the one that takes them.
-    pub fn take(&self, line: &Arc<Line>) -> Option<R> {
+    /// The next message, if `stream` is the one that takes them.
+    pub fn take(&self, stream: &Arc<StreamHandle>) -> Option<R> {
         let mut delivery = self.delivery();
-        if !is_same(delivery.line.as_ref(), line) {
+        if !is_same(delivery.stream.as_ref(), stream) {
             return None;
         }
         let now = Instant::now();
@@ -165,11 +165,11 @@ impl<R: Reply> Outbox<R> {
         Some(reply)
     }
 
-    /// From now on `line` takes the messages, first those after number `resume` that may not have
-    /// been delivered; a line that did so before is displaced by `by`.
+    /// From now on `stream` takes the messages, first those after number `resume` that may not have
+    /// been delivered; a stream that did so before is displaced by `by`.
     pub fn bind(
         &self,
-        line: &Arc<Line>,
+        stream: &Arc<StreamHandle>,
         resume: Option<u64>,
         by: Option<&str>,
     ) -> Result<(), Unbindable> {
@@ -181,34 +181,34 @@ impl<R: Reply> Outbox<R> {
             // A mistake of the newcomer is no reason to displace anyone.
             delivery.sent.knows(resume).map_err(|Missing| Unbindable::Unknown)?;
         }
-        if let Some(earlier) = delivery.line.take() {
+        if let Some(earlier) = delivery.stream.take() {
             self.lose_stream(&mut delivery);
-            earlier.close(End::Displaced { by: by.map(ToOwned::to_owned) });
+            earlier.close(StreamEnd::Displaced { by: by.map(ToOwned::to_owned) });
         }
         if delivery.must_resync {
             return Err(Unbindable::Gap);
         }
         delivery.sent.knows(resume).map_err(|Missing| Unbindable::Gap)?;
         self.free(delivery.sent.resume(resume));
-        delivery.line = Some(Arc::clone(line));
-        self.queue().line = Some(Arc::clone(line));
-        line.wake();
+        delivery.stream = Some(Arc::clone(stream));
+        self.queue().stream = Some(Arc::clone(stream));
+        stream.wake();
         Ok(())
     }
 
-    /// `line` has ended; what it may not have delivered goes to the next one.
-    pub fn release(&self, line: &Arc<Line>) {
+    /// `stream` has ended; what it may not have delivered goes to the next one.
+    pub fn release(&self, stream: &Arc<StreamHandle>) {
         let mut delivery = self.delivery();
-        if is_same(delivery.line.as_ref(), line) {
-            delivery.line = None;
+        if is_same(delivery.stream.as_ref(), stream) {
+            delivery.stream = None;
             self.lose_stream(&mut delivery);
         }
     }
 
-    /// The client of `line` has got everything up to number `seq`.
-    pub fn acknowledge(&self, line: &Arc<Line>, seq: u64) {
+    /// The client of `stream` has got everything up to number `seq`.
+    pub fn acknowledge(&self, stream: &Arc<StreamHandle>, seq: u64) {
         let mut delivery = self.delivery();
-        if is_same(delivery.line.as_ref(), line) {
+        if is_same(delivery.stream.as_ref(), stream) {
             self.free(delivery.sent.acknowledge(seq));
         }
     }
@@ -217,7 +217,7 @@ impl<R: Reply> Outbox<R> {
         let confirmed = delivery.sent.stream_lost(Instant::now());
         let mut queue = self.queue();
         queue.free(confirmed);
-        queue.line = None;
+        queue.stream = None;
         let has_something = !delivery.sent.is_empty() || !queue.is_empty();
         delivery.must_resync |= self.bounds.resyncs && has_something;
     }
@@ -247,7 +247,7 @@ impl<R: Reply> Outbox<R> {
 
 impl<R: Reply> AnyOutbox for Outbox<R> {
     fn is_bound(&self) -> bool {
-        self.queue().line.is_some()
+        self.queue().stream.is_some()
     }
 
     fn forget_confirmed(&self) {
@@ -255,20 +255,20 @@ impl<R: Reply> AnyOutbox for Outbox<R> {
         self.free(delivery.sent.expire(Instant::now()));
     }
 
-    fn close(&self, end: &End) -> bool {
+    fn close(&self, end: &StreamEnd) -> bool {
         let mut delivery = self.delivery();
         delivery.sent.clear();
-        let line = delivery.line.take();
+        let stream = delivery.stream.take();
         self.backlog.remove(self.queue().close());
-        if let Some(line) = &line {
-            line.close(end.clone());
+        if let Some(stream) = &stream {
+            stream.close(end.clone());
         }
-        line.is_some()
+        stream.is_some()
     }
 }
 
-fn is_same(current: Option<&Arc<Line>>, line: &Arc<Line>) -> bool {
-    current.is_some_and(|current| Arc::ptr_eq(current, line))
+fn is_same(current: Option<&Arc<StreamHandle>>, stream: &Arc<StreamHandle>) -> bool {
+    current.is_some_and(|current| Arc::ptr_eq(current, stream))
 }
 
 #[cfg(test)]

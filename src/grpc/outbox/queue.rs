@@ -14,9 +14,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Bounds;
-use crate::grpc::line::Line;
 use crate::grpc::reply::{Cutter, Reply};
 use crate::grpc::session::backlog::Load;
+use crate::grpc::stream_handle::StreamHandle;
 
 /// The messages that wait, oldest first, and the stream to wake for them.
 pub(super) struct WaitingQueue<R> {
@@ -27,7 +27,7 @@ pub(super) struct WaitingQueue<R> {
     /// The load of the messages that were sent and are kept.
     pub(super) kept: Load,
     /// The stream that takes messages: the same as that of the delivery, to be woken.
-    pub(super) line: Option<Arc<Line>>,
+    pub(super) stream: Option<Arc<StreamHandle>>,
     is_closed: bool,
 }
 
@@ -44,7 +44,7 @@ impl<R: Reply> WaitingQueue<R> {
             waiting: VecDeque::new(),
             load: Load::default(),
             kept: Load::default(),
-            line: None,
+            stream: None,
             is_closed: false,
         }
     }
@@ -102,7 +102,7 @@ impl<R: Reply> WaitingQueue<R> {
     pub(super) fn close(&mut self) -> Load {
         self.is_closed = true;
         self.waiting = VecDeque::new();
-        self.line = None;
+        self.stream = None;
         self.kept = Load::default();
         std::mem::take(&mut self.load)
     }

@@ -19,8 +19,8 @@ fn empty<R: Reply>(bounds: Bounds) -> Outbox<R> {
     Outbox::new(bounds, &Arc::new(Backlog::new(marks)))
 }
 
-fn bind<R: Reply>(outbox: &Outbox<R>, line: &Arc<Line>) {
-    outbox.bind(line, None, None).unwrap();
+fn bind<R: Reply>(outbox: &Outbox<R>, stream: &Arc<StreamHandle>) {
+    outbox.bind(stream, None, None).unwrap();
 }
 
 fn accepted(ids: &[&str]) -> si::NodeResponse {
@@ -32,10 +32,10 @@ fn ids(reply: &si::NodeResponse) -> Vec<&str> {
     reply.accepted.iter().map(|node| node.node_id.as_str()).collect()
 }
 
-fn bound(outbox: &Outbox<si::NodeResponse>) -> Arc<Line> {
-    let line = Arc::new(Line::new());
-    bind(outbox, &line);
-    line
+fn bound(outbox: &Outbox<si::NodeResponse>) -> Arc<StreamHandle> {
+    let stream = Arc::new(StreamHandle::new());
+    bind(outbox, &stream);
+    stream
 }
 
 #[test]
@@ -43,22 +43,22 @@ fn what_came_before_any_stream_waits_for_the_first_one() {
     let outbox = empty(ROOMY);
     outbox.push(accepted(&["n1"])).unwrap();
     outbox.push(accepted(&["n2"])).unwrap();
-    let line = bound(&outbox);
-    assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1", "n2"]);
-    assert!(outbox.take(&line).is_none());
+    let stream = bound(&outbox);
+    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n1", "n2"]);
+    assert!(outbox.take(&stream).is_none());
 }
 
 #[test]
 fn small_neighbours_are_joined_within_the_bounds() {
     let outbox = empty(Bounds { chunk_items: 3, ..ROOMY });
-    let line = bound(&outbox);
+    let stream = bound(&outbox);
     for pair in [["n1", "n2"], ["n3", "n4"], ["n5", "n6"]] {
         outbox.push(accepted(&pair)).unwrap();
     }
     outbox.push(accepted(&["n7"])).unwrap();
-    assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1", "n2"]);
-    assert_eq!(ids(&outbox.take(&line).unwrap()), ["n3", "n4"]);
-    assert_eq!(ids(&outbox.take(&line).unwrap()), ["n5", "n6", "n7"]);
+    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n1", "n2"]);
+    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n3", "n4"]);
+    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n5", "n6", "n7"]);
     assert_eq!(outbox.backlog.load(), Load::default());
 }
 
@@ -67,11 +67,11 @@ fn joined_messages_are_as_large_as_they_were_counted() {
     let bytes = accepted(&["n1", "n2", "n3"]).encoded_len();
     for (chunk_bytes, n_messages) in [(bytes, 1), (bytes - 1, 2)] {
         let outbox = empty(Bounds { chunk_bytes, ..ROOMY });
-        let line = bound(&outbox);
+        let stream = bound(&outbox);
         for id in ["n1", "n2", "n3"] {
             outbox.push(accepted(&[id])).unwrap();
         }
-        let messages: Vec<_> = std::iter::from_fn(|| outbox.take(&line)).collect();
+        let messages: Vec<_> = std::iter::from_fn(|| outbox.take(&stream)).collect();
         assert_eq!(messages.len(), n_messages);
         assert!(messages.iter().all(|message| message.encoded_len() <= chunk_bytes));
     }
@@ -101,8 +101,8 @@ fn joining_keeps_the_order_in_which_clients_read_the_lists() {
         ("jnjr", "j njr"),
     ] {
         let outbox = empty(ROOMY);
-        let line = Arc::new(Line::new());
-        bind(&outbox, &line);
+        let stream = Arc::new(StreamHandle::new());
+        bind(&outbox, &stream);
         for list in pushed.chars() {
             outbox.push(one(list)).unwrap();
         }
@@ -110,7 +110,7 @@ fn joining_keeps_the_order_in_which_clients_read_the_lists() {
             let lists = "njJra".chars().zip(reply.lengths());
             lists.map(|(list, length)| list.to_string().repeat(length)).collect()
         };
-        let messages: Vec<_> = std::iter::from_fn(|| outbox.take(&line)).map(read).collect();
+        let messages: Vec<_> = std::iter::from_fn(|| outbox.take(&stream)).map(read).collect();
         assert_eq!(messages.join(" "), taken, "of {pushed}");
     }
 }
@@ -121,7 +121,7 @@ fn a_newer_stream_displaces_the_older_and_gets_the_rest() {
     let older = bound(&outbox);
     outbox.push(accepted(&["n1"])).unwrap();
     let newer = bound(&outbox);
-    assert!(matches!(older.end(), Some(End::Displaced { .. })));
+    assert!(matches!(older.end(), Some(StreamEnd::Displaced { .. })));
     assert!(outbox.take(&older).is_none());
     outbox.release(&older);
     assert_eq!(ids(&outbox.take(&newer).unwrap()), ["n1"]);
@@ -130,25 +130,25 @@ fn a_newer_stream_displaces_the_older_and_gets_the_rest() {
 #[test]
 fn a_large_message_is_cut_by_items_and_by_bytes() {
     let outbox = empty(Bounds { chunk_items: 2, ..ROOMY });
-    let line = bound(&outbox);
+    let stream = bound(&outbox);
     outbox.push(accepted(&["n1", "n2", "n3"])).unwrap();
-    assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1", "n2"]);
-    assert_eq!(ids(&outbox.take(&line).unwrap()), ["n3"]);
+    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n1", "n2"]);
+    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n3"]);
 
     let outbox = empty(Bounds { chunk_bytes: 40, ..ROOMY });
-    let line = bound(&outbox);
+    let stream = bound(&outbox);
     let long = "n".repeat(100);
     outbox.push(accepted(&["n1", "n2", &long, "n3"])).unwrap();
-    assert_eq!(ids(&outbox.take(&line).unwrap()), ["n1", "n2"]);
-    assert_eq!(ids(&outbox.take(&line).unwrap()), [&long], "larger than a chunk, so alone");
-    assert_eq!(ids(&outbox.take(&line).unwrap()), ["n3"]);
+    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n1", "n2"]);
+    assert_eq!(ids(&outbox.take(&stream).unwrap()), [&long], "larger than a chunk, so alone");
+    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n3"]);
 }
 
 #[test]
 fn a_cut_keeps_the_order_in_which_clients_read_the_lists() {
     let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
-    let line = Arc::new(Line::new());
-    bind(&outbox, &line);
+    let stream = Arc::new(StreamHandle::new());
+    bind(&outbox, &stream);
     let mixed = si::AllocationResponse {
         released_asks: vec![si::AllocationAskRelease::default()],
         released: vec![si::AllocationRelease::default()],
@@ -157,19 +157,19 @@ fn a_cut_keeps_the_order_in_which_clients_read_the_lists() {
         ..si::AllocationResponse::default()
     };
     outbox.push(mixed).unwrap();
-    assert_eq!(outbox.take(&line).unwrap().new.len(), 1);
-    assert_eq!(outbox.take(&line).unwrap().rejected.len(), 1);
-    assert_eq!(outbox.take(&line).unwrap().released.len(), 1);
-    assert_eq!(outbox.take(&line).unwrap().released_asks.len(), 1);
+    assert_eq!(outbox.take(&stream).unwrap().new.len(), 1);
+    assert_eq!(outbox.take(&stream).unwrap().rejected.len(), 1);
+    assert_eq!(outbox.take(&stream).unwrap().released.len(), 1);
+    assert_eq!(outbox.take(&stream).unwrap().released_asks.len(), 1);
 }
 
 #[test]
 fn one_item_too_many_is_refused_and_taking_makes_room() {
     let outbox = empty(Bounds { outbox: Load { items: 2, bytes: 999 }, ..ROOMY });
-    let line = bound(&outbox);
+    let stream = bound(&outbox);
     outbox.push(accepted(&["n1", "n2"])).unwrap();
     outbox.push(accepted(&["n3"])).unwrap_err();
-    outbox.take(&line).unwrap();
+    outbox.take(&stream).unwrap();
     outbox.push(accepted(&["n3"])).unwrap();
 
     let outbox = empty(Bounds { outbox: Load { items: 9, bytes: 5 }, ..ROOMY });
@@ -179,29 +179,29 @@ fn one_item_too_many_is_refused_and_taking_makes_room() {
 #[test]
 fn a_closed_outbox_keeps_nothing_and_ends_its_stream() {
     let outbox = empty(ROOMY);
-    let line = bound(&outbox);
+    let stream = bound(&outbox);
     outbox.push(accepted(&["n1"])).unwrap();
-    outbox.close(&End::Superseded { by: None });
+    outbox.close(&StreamEnd::Superseded { by: None });
     outbox.push(accepted(&["n2"])).unwrap();
-    assert!(outbox.take(&line).is_none());
-    assert!(matches!(line.end(), Some(End::Superseded { .. })));
-    outbox.bind(&line, None, None).unwrap_err();
+    assert!(outbox.take(&stream).is_none());
+    assert!(matches!(stream.end(), Some(StreamEnd::Superseded { .. })));
+    outbox.bind(&stream, None, None).unwrap_err();
 }
 
-/// Node ids of every message that `line` can take.
-fn all(outbox: &Outbox<si::NodeResponse>, line: &Arc<Line>) -> Vec<String> {
-    let messages = std::iter::from_fn(|| outbox.take(line));
+/// Node ids of every message that `stream` can take.
+fn all(outbox: &Outbox<si::NodeResponse>, stream: &Arc<StreamHandle>) -> Vec<String> {
+    let messages = std::iter::from_fn(|| outbox.take(stream));
     messages.flat_map(|reply| reply.accepted).map(|node| node.node_id).collect()
 }
 
 #[test]
 fn a_new_stream_gets_what_the_lost_one_may_not_have_delivered_before_anything_new() {
     let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
-    let line = bound(&outbox);
+    let stream = bound(&outbox);
     outbox.push(accepted(&["n1", "n2"])).unwrap();
-    assert_eq!(all(&outbox, &line), ["n1", "n2"]);
+    assert_eq!(all(&outbox, &stream), ["n1", "n2"]);
     outbox.push(accepted(&["n3"])).unwrap();
-    outbox.release(&line);
+    outbox.release(&stream);
     outbox.push(accepted(&["n4"])).unwrap();
     let next = bound(&outbox);
     assert_eq!(all(&outbox, &next), ["n1", "n2", "n3", "n4"]);
@@ -211,13 +211,13 @@ fn a_new_stream_gets_what_the_lost_one_may_not_have_delivered_before_anything_ne
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_outlives_the_grace_has_delivered() {
     let outbox = empty(ROOMY);
-    let line = bound(&outbox);
+    let stream = bound(&outbox);
     outbox.push(accepted(&["n1"])).unwrap();
-    assert_eq!(all(&outbox, &line), ["n1"]);
+    assert_eq!(all(&outbox, &stream), ["n1"]);
     tokio::time::advance(ROOMY.grace).await;
     outbox.push(accepted(&["n2"])).unwrap();
-    assert_eq!(all(&outbox, &line), ["n2"]);
-    outbox.release(&line);
+    assert_eq!(all(&outbox, &stream), ["n2"]);
+    outbox.release(&stream);
     let next = bound(&outbox);
     assert_eq!(all(&outbox, &next), ["n2"]);
     tokio::time::advance(ROOMY.grace).await;
@@ -228,18 +228,18 @@ async fn a_stream_that_outlives_the_grace_has_delivered() {
 #[test]
 fn a_client_that_resumes_sees_numbers_and_gets_what_comes_after_its_last() {
     let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
-    let line = Arc::new(Line::new());
-    outbox.bind(&line, Some(0), None).unwrap();
+    let stream = Arc::new(StreamHandle::new());
+    outbox.bind(&stream, Some(0), None).unwrap();
     outbox.push(accepted(&["n1", "n2", "n3"])).unwrap();
-    let numbers = std::iter::from_fn(|| outbox.take(&line)).map(|reply| reply.seq);
+    let numbers = std::iter::from_fn(|| outbox.take(&stream)).map(|reply| reply.seq);
     assert_eq!(numbers.collect::<Vec<_>>(), [1, 2, 3]);
-    outbox.acknowledge(&line, 1);
-    let next = Arc::new(Line::new());
+    outbox.acknowledge(&stream, 1);
+    let next = Arc::new(StreamHandle::new());
     outbox.bind(&next, Some(2), None).unwrap();
     let again = outbox.take(&next).unwrap();
     assert_eq!((again.seq, ids(&again)), (3, vec!["n3"]));
     // A mistake does not cost the stream that is open its place.
-    let wrong = outbox.bind(&Arc::new(Line::new()), Some(9), None);
+    let wrong = outbox.bind(&Arc::new(StreamHandle::new()), Some(9), None);
     assert!(matches!(wrong, Err(Unbindable::Unknown)));
     assert!(next.end().is_none());
     let plain = bound(&outbox);
@@ -249,14 +249,14 @@ fn a_client_that_resumes_sees_numbers_and_gets_what_comes_after_its_last() {
 #[test]
 fn what_was_sent_makes_room_and_a_loss_after_that_leaves_a_gap() {
     let outbox = empty(Bounds { outbox: Load { items: 10, bytes: 9_999 }, ..ROOMY });
-    let line = bound(&outbox);
+    let stream = bound(&outbox);
     for _ in 0..50 {
         outbox.push(accepted(&["n1", "n2", "n3"])).unwrap();
-        outbox.take(&line).unwrap();
+        outbox.take(&stream).unwrap();
     }
     assert!(outbox.queue().kept.items <= 10);
-    outbox.release(&line);
-    let late = outbox.bind(&Arc::new(Line::new()), None, None);
+    outbox.release(&stream);
+    let late = outbox.bind(&Arc::new(StreamHandle::new()), None, None);
     assert!(matches!(late, Err(Unbindable::Gap)));
 }
 
@@ -265,20 +265,20 @@ fn where_a_loss_means_a_new_start_only_an_empty_outbox_outlives_one() {
     let outbox = empty(Bounds { resyncs: true, ..ROOMY });
     let idle = bound(&outbox);
     outbox.release(&idle);
-    let line = bound(&outbox);
+    let stream = bound(&outbox);
     outbox.push(accepted(&["n1"])).unwrap();
-    outbox.release(&line);
-    let late = outbox.bind(&Arc::new(Line::new()), None, None);
+    outbox.release(&stream);
+    let late = outbox.bind(&Arc::new(StreamHandle::new()), None, None);
     assert!(matches!(late, Err(Unbindable::Gap)));
 }
 
 #[test]
 fn without_grace_nothing_is_kept() {
     let outbox = empty(Bounds { grace: Duration::ZERO, ..ROOMY });
-    let line = bound(&outbox);
+    let stream = bound(&outbox);
     outbox.push(accepted(&["n1"])).unwrap();
-    outbox.take(&line).unwrap();
+    outbox.take(&stream).unwrap();
     assert_eq!(outbox.queue().kept, Load::default());
-    outbox.release(&line);
+    outbox.release(&stream);
     assert!(all(&outbox, &bound(&outbox)).is_empty());
 }

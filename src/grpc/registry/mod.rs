@@ -39,7 +39,7 @@ use tracing::{info, warn};
 pub use self::request::{Origin, RegistrationMode};
 use self::tombstones::Tombstones;
 use super::attach::{self, Attachment};
-use super::end::{Cause, End, RegistrationRefusal};
+use super::end::{Cause, RegistrationRefusal, StreamEnd};
 use super::legacy::options::LegacyOptions;
 use super::session::state::SessionState;
 use super::session::terms::Terms;
@@ -83,7 +83,7 @@ pub struct Registered {
     /// Number of the session.
     pub session: u64,
     /// What became of an earlier session.
-    pub manner: Manner,
+    pub manner: RegisterOutcome,
 }
 
 /// The room of a session that is about to be; given back unless it came.
@@ -93,7 +93,7 @@ struct Room<'r> {
 }
 
 /// What a resource manager wants for itself, over the settings.
-struct Wishes {
+struct Overrides {
     terms: Terms,
     options: LegacyOptions,
     callback: attach::CallbackOptions,
@@ -103,7 +103,7 @@ struct Wishes {
 
 /// How a registration went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum RegisterOutcome {
     /// There was no earlier session.
     New,
     /// An earlier session ended.
@@ -112,7 +112,7 @@ pub enum Manner {
     Attached,
 }
 
-impl Manner {
+impl RegisterOutcome {
     /// As metadata say it.
     pub fn name(self) -> &'static str {
         match self {
@@ -191,9 +191,9 @@ impl Registry {
     }
 
     /// How a stream learns that `rm_id` has no session.
-    pub fn not_registered(&self, rm_id: &str) -> End {
+    pub fn not_registered(&self, rm_id: &str) -> StreamEnd {
         let stopped_by = self.tombstones().stopped_by(rm_id);
-        End::NotRegistered { rm_id: rm_id.to_owned(), stopped_by }
+        StreamEnd::NotRegistered { rm_id: rm_id.to_owned(), stopped_by }
     }
 
     /// The current session of `rm_id`, and its slot, through which requests must be forwarded. If a
@@ -202,16 +202,16 @@ impl Registry {
         &self,
         rm_id: &str,
         named: Option<&str>,
-    ) -> Result<(Arc<Slot>, Arc<Session>), End> {
-        check_rm_id(rm_id).map_err(|error| End::RmIdInvalid(error.to_string()))?;
+    ) -> Result<(Arc<Slot>, Arc<Session>), StreamEnd> {
+        check_rm_id(rm_id).map_err(|error| StreamEnd::RmIdInvalid(error.to_string()))?;
         let stopped_by = || self.tombstones().stopped_by(rm_id);
         let missing = || match named {
             // From before it was stopped, or from before a restart.
             Some(named) => {
                 let (named, stopped_by) = (named.to_owned(), stopped_by());
-                End::SessionStale { named, current: None, stopped_by }
+                StreamEnd::SessionStale { named, current: None, stopped_by }
             }
-            None => End::NotRegistered { rm_id: rm_id.to_owned(), stopped_by: stopped_by() },
+            None => StreamEnd::NotRegistered { rm_id: rm_id.to_owned(), stopped_by: stopped_by() },
         };
         let slot = self.slot(rm_id).ok_or_else(missing)?;
         let session = slot.read().await.clone().ok_or_else(missing)?;
@@ -219,7 +219,7 @@ impl Registry {
             && named.parse() != Ok(session.number())
         {
             let (named, current) = (named.to_owned(), Some(session.number()));
-            return Err(End::SessionStale { named, current, stopped_by: None });
+            return Err(StreamEnd::SessionStale { named, current, stopped_by: None });
         }
         Ok((slot, session))
     }
@@ -250,7 +250,11 @@ impl Registry {
                     info!(rm = %rm_id, session = session.number(), "registration attached");
                     session.taken_up_by(origin.instance);
                     let reply = si::RegisterResourceManagerResponse::default();
-                    Ok(Registered { reply, session: session.number(), manner: Manner::Attached })
+                    Ok(Registered {
+                        reply,
+                        session: session.number(),
+                        manner: RegisterOutcome::Attached,
+                    })
                 }
                 _ => self.replace(&mut current, request, origin.instance, deadline).await,
             }
@@ -286,7 +290,7 @@ impl Registry {
             let offer = self.offer_policy(&registrant.policy_group);
             timeout_at(deadline, offer).await.map_err(|_| self.too_slow())??;
         }
-        let Wishes { terms, options, callback, n_unusable } =
+        let Overrides { terms, options, callback, n_unusable } =
             self.wishes(&rm_id, &request.extra_config);
         let strict_enums = options.strict_enums;
         let by = instance.clone();
@@ -306,10 +310,11 @@ impl Registry {
         self.current().insert(rm_id.clone(), Some(Arc::clone(&session)));
         self.tombstones().remove(&rm_id);
         if let Some(earlier) = &earlier {
-            earlier.stop(&End::Superseded { by });
+            earlier.stop(&StreamEnd::Superseded { by });
         }
         tokio::spawn(Arc::clone(self).keep(session));
-        let manner = if earlier.is_some() { Manner::Replaced } else { Manner::New };
+        let manner =
+            if earlier.is_some() { RegisterOutcome::Replaced } else { RegisterOutcome::New };
         info!(rm = %rm_id, session = number, manner = manner.name(), "resource manager registered");
         Ok(Registered { reply, session: number, manner })
     }
@@ -329,7 +334,7 @@ impl Registry {
         let session = Arc::clone(current.as_ref().filter(is_it)?);
         // One whose callback hangs is gone all the same; nobody can say how much it was.
         let removed = timeout(self.registration.timeout, self.handle.deregister(rm_id)).await;
-        self.end(&mut current, &session, by, &End::Deregistered).await;
+        self.end(&mut current, &session, by, &StreamEnd::Deregistered).await;
         drop(current);
         self.forget(rm_id, &slot);
         Some((session, removed.ok().and_then(Result::ok).unwrap_or_default()))
@@ -348,19 +353,19 @@ impl Registry {
     pub fn reconfigured(&self, rm_id: &str, config: String, extra: &BTreeMap<String, String>) {
         if let Some(session) = self.session(rm_id) {
             session.was_given(config);
-            let Wishes { terms, options, callback, n_unusable } = self.wishes(rm_id, extra);
+            let Overrides { terms, options, callback, n_unusable } = self.wishes(rm_id, extra);
             session.configure(&terms, options, callback);
             self.count_unusable(&session, n_unusable);
         }
     }
 
     /// What holds for a resource manager with this extra configuration.
-    fn wishes(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Wishes {
+    fn wishes(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Overrides {
         let mut extra = ExtraConfig::new(rm_id, extra);
         let terms = self.terms.with(&mut extra);
         let options = LegacyOptions::new(&self.session, &mut extra);
         let callback = self.callback.with(&mut extra);
-        Wishes { terms, options, callback, n_unusable: extra.n_unusable() }
+        Overrides { terms, options, callback, n_unusable: extra.n_unusable() }
     }
 
     /// Counts values that could not be used: the message of a registration has no place to say it.
@@ -373,7 +378,7 @@ impl Registry {
 
     /// The scheduler does not know the session any more though nobody ended it.
     pub async fn scheduler_lost(&self, session: &Arc<Session>) {
-        let end = End::Internal("the scheduler lost the session through a bug");
+        let end = StreamEnd::Internal("the scheduler lost the session through a bug");
         self.stop_if(session, "internalError", &end, |_| true).await;
     }
 
@@ -397,7 +402,7 @@ impl Registry {
                 () = overdue => {
                     if session.expire() {
                         let (rm_id, by) = (session.rm_id().to_owned(), "pauseTimeout");
-                        let end = End::NotRegistered { rm_id, stopped_by: Some(by.to_owned()) };
+                        let end = StreamEnd::NotRegistered { rm_id, stopped_by: Some(by.to_owned()) };
                         // A stream may have come in the meantime.
                         self.stop_if(&session, by, &end, Session::expire).await;
                     }
@@ -410,7 +415,7 @@ impl Registry {
         &self,
         session: &Arc<Session>,
         by: &str,
-        end: &End,
+        end: &StreamEnd,
         is_due: impl Fn(&Session) -> bool + Send,
     ) {
         let Some(slot) = self.slot(session.rm_id()) else { return };
@@ -429,7 +434,7 @@ impl Registry {
         current: &mut RwLockWriteGuard<'_, Option<Arc<Session>>>,
         session: &Arc<Session>,
         by: &str,
-        end: &End,
+        end: &StreamEnd,
     ) {
         // Fails only if the scheduler does not know it any more.
         let _ = self.handle.stop_resource_manager(session.rm_id()).await;

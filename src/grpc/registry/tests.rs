@@ -3,8 +3,8 @@
 use monoceros_actors::Scheduler;
 
 use super::super::kind::{Allocations, Applications, Dialect, Nodes};
-use super::super::line::Line;
 use super::super::session::Binding;
+use super::super::stream_handle::StreamHandle;
 use super::*;
 use crate::settings::Flags;
 
@@ -117,17 +117,17 @@ impl World {
     }
 
     /// An allocation stream.
-    fn stream(&self) -> Arc<Line> {
-        let line = Arc::new(Line::new());
-        self.session().bind::<Allocations>(&line, Binding::default()).unwrap();
-        line
+    fn stream(&self) -> Arc<StreamHandle> {
+        let stream = Arc::new(StreamHandle::new());
+        self.session().bind::<Allocations>(&stream, Binding::default()).unwrap();
+        stream
     }
 
     /// How many allocations an allocation stream can take by now.
-    async fn placed(&self, line: &Arc<Line>) -> usize {
+    async fn placed(&self, stream: &Arc<StreamHandle>) -> usize {
         self.handle.settle().await;
         let session = self.session();
-        let replies = std::iter::from_fn(|| session.take::<Allocations>(line));
+        let replies = std::iter::from_fn(|| session.take::<Allocations>(stream));
         replies.map(|reply| reply.new.len()).sum()
     }
 
@@ -149,46 +149,45 @@ fn nothing_is_decided_before_there_is_a_stream_to_say_it_on() {
     play(&[], async |world| {
         world.ask("a", 1).await;
         assert_eq!(world.allocations().await, 0);
-        let line = world.stream();
-        assert_eq!(world.placed(&line).await, 1);
+        let stream = world.stream();
+        assert_eq!(world.placed(&stream).await, 1);
     });
 }
 
 #[test]
 fn a_paused_session_keeps_what_it_has_and_decides_nothing_until_a_stream_comes() {
     play(&[], async |world| {
-        let line = world.stream();
+        let stream = world.stream();
         world.ask("a", 1).await;
-        assert_eq!(world.placed(&line).await, 1);
-        world.session().release::<Allocations>(&line);
+        assert_eq!(world.placed(&stream).await, 1);
+        world.session().release::<Allocations>(&stream);
         assert_eq!(world.session().state(), SessionState::Paused);
         world.ask("b", 1).await;
         world.pass(100).await;
         assert_eq!(world.allocations().await, 1);
-        let line = world.stream();
+        let stream = world.stream();
         assert_eq!(world.session().state(), SessionState::Running);
-        assert_eq!(world.placed(&line).await, 2, "`a` once more, and `b`");
+        assert_eq!(world.placed(&stream).await, 2, "`a` once more, and `b`");
     });
 }
 
 #[test]
 fn one_that_stays_away_is_stopped_with_all_it_had_and_told_so_when_it_comes() {
     play(&[], async |world| {
-        let line = world.stream();
-        let nodes = Arc::new(Line::new());
+        let stream = world.stream();
+        let nodes = Arc::new(StreamHandle::new());
         world.session().bind::<Nodes>(&nodes, Binding::default()).unwrap();
         let number = world.session().number().to_string();
-        world.session().release::<Allocations>(&line);
+        world.session().release::<Allocations>(&stream);
         world.pass(119).await;
         assert_eq!(world.session().state(), SessionState::Paused);
         world.pass(2).await;
         assert!(world.registry.session("rm").is_none());
         assert!(world.handle.partitions().await.is_empty());
-        let stopped = |end: &End| {
+        let stopped = |end: &StreamEnd| {
             let by = match end {
-                End::NotRegistered { stopped_by, .. } | End::SessionStale { stopped_by, .. } => {
-                    stopped_by.as_deref()
-                }
+                StreamEnd::NotRegistered { stopped_by, .. }
+                | StreamEnd::SessionStale { stopped_by, .. } => stopped_by.as_deref(),
                 _ => None,
             };
             by == Some("pauseTimeout")
@@ -199,7 +198,7 @@ fn one_that_stays_away_is_stopped_with_all_it_had_and_told_so_when_it_comes() {
         }
         world.register(&[], Origin::default()).await.unwrap();
         let stale = world.registry.find("rm", Some(&number)).await;
-        assert!(matches!(stale, Err(End::SessionStale { current: Some(_), .. })));
+        assert!(matches!(stale, Err(StreamEnd::SessionStale { current: Some(_), .. })));
         world.registry.find("rm", None).await.unwrap();
     });
 }
@@ -220,8 +219,8 @@ fn one_that_never_opens_a_stream_is_paused_and_then_stopped() {
 fn who_reads_too_slowly_gets_no_more_decided_until_it_has_caught_up() {
     let own = [("session.outboxItems", "100")];
     play(&own, async |world| {
-        let line = world.stream();
-        let applications = Arc::new(Line::new());
+        let stream = world.stream();
+        let applications = Arc::new(StreamHandle::new());
         world.session().bind::<Applications>(&applications, Binding::default()).unwrap();
         for n in 0..20 {
             world.ask(&format!("a{n}"), 5).await;
@@ -232,7 +231,7 @@ fn who_reads_too_slowly_gets_no_more_decided_until_it_has_caught_up() {
         assert!(waiting >= 50, "{waiting}");
         let mut taken = 0;
         while taken < 100 {
-            let more = world.placed(&line).await;
+            let more = world.placed(&stream).await;
             assert!(more > 0, "stuck after {taken}");
             taken += more;
         }
@@ -244,18 +243,20 @@ fn who_reads_too_slowly_gets_no_more_decided_until_it_has_caught_up() {
 #[test]
 fn a_deregistered_rm_leaves_nothing_and_its_streams_end_well() {
     play(&[], async |world| {
-        let line = world.stream();
+        let stream = world.stream();
         let wrong = world.session().number() + 1;
         assert!(world.registry.stop("rm", Some(wrong), "operator").await.is_none());
         let stopped = world.registry.stop("rm", None, "operator").await.unwrap();
         assert_eq!(stopped.0.state(), SessionState::Stopped);
-        assert!(matches!(line.end(), Some(End::Deregistered)));
+        assert!(matches!(stream.end(), Some(StreamEnd::Deregistered)));
         assert!(world.handle.partitions().await.is_empty());
         assert!(world.registry.stop("rm", None, "operator").await.is_none());
         assert!(world.registry.slots().is_empty());
         let late = world.registry.find("rm", None).await;
         let by = "operator";
-        assert!(matches!(late, Err(End::NotRegistered { stopped_by: Some(it), .. }) if it == by));
+        assert!(
+            matches!(late, Err(StreamEnd::NotRegistered { stopped_by: Some(it), .. }) if it == by)
+        );
     });
 }
 
@@ -263,25 +264,25 @@ fn a_deregistered_rm_leaves_nothing_and_its_streams_end_well() {
 fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
     play(&[], async |world| {
         let session = world.session();
-        let line = world.stream();
+        let stream = world.stream();
         let attach = Origin { mode: RegistrationMode::Attach, instance: Some("second".to_owned()) };
         let registered = world.register(&[], attach.clone()).await.unwrap();
-        assert_eq!(registered.manner, Manner::Attached);
+        assert_eq!(registered.manner, RegisterOutcome::Attached);
         assert_eq!(registered.session, session.number());
         assert_eq!(session.status().instance.as_deref(), Some("second"));
-        assert!(line.end().is_none());
+        assert!(stream.end().is_none());
 
         let takeover =
             Origin { mode: RegistrationMode::Takeover, instance: Some("third".to_owned()) };
         let registered = world.register(&[], takeover).await.unwrap();
-        assert_eq!(registered.manner, Manner::Replaced);
+        assert_eq!(registered.manner, RegisterOutcome::Replaced);
         let by = "third";
-        assert!(matches!(line.end(), Some(End::Superseded { by: Some(it) }) if it == by));
+        assert!(matches!(stream.end(), Some(StreamEnd::Superseded { by: Some(it) }) if it == by));
 
         // What is in doubt is no good to go on with.
         world.session().lose_items();
         let registered = world.register(&[], attach).await.unwrap();
-        assert_eq!(registered.manner, Manner::Replaced);
+        assert_eq!(registered.manner, RegisterOutcome::Replaced);
     });
 }
 
@@ -289,7 +290,7 @@ fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
 fn a_registration_that_could_not_begin_in_time_changes_nothing() {
     play(&[], async |world| {
         let session = world.session();
-        let line = world.stream();
+        let stream = world.stream();
         for mode in [RegistrationMode::Takeover, RegistrationMode::Attach] {
             let origin = Origin { mode, instance: Some("late".to_owned()) };
             let request =
@@ -299,9 +300,9 @@ fn a_registration_that_could_not_begin_in_time_changes_nothing() {
         }
         assert_eq!(world.session().number(), session.number());
         assert_eq!(session.status().instance, None);
-        assert!(line.end().is_none());
+        assert!(stream.end().is_none());
         world.ask("a", 1).await;
-        assert_eq!(world.placed(&line).await, 1);
+        assert_eq!(world.placed(&stream).await, 1);
     });
 }
 
@@ -360,11 +361,11 @@ fn numbers_rise_over_restarts_also_within_a_second() {
 #[test]
 fn a_resync_ends_the_streams_and_keeps_the_allocations_until_it_comes_or_time_is_up() {
     play(&[], async |world| {
-        let line = world.stream();
+        let stream = world.stream();
         world.ask("a", 1).await;
-        assert_eq!(world.placed(&line).await, 1);
+        assert_eq!(world.placed(&stream).await, 1);
         assert_eq!(world.registry.resync("rm", "an operator wants it"), 1);
-        assert!(matches!(line.end(), Some(End::ResyncRequired(Cause::Asked(_)))));
+        assert!(matches!(stream.end(), Some(StreamEnd::ResyncRequired(Cause::Asked(_)))));
         assert_eq!(world.registry.resync("nobody", ""), 0);
         assert_eq!(world.session().state(), SessionState::Paused);
         assert_eq!(world.allocations().await, 1);
@@ -377,9 +378,9 @@ fn a_resync_ends_the_streams_and_keeps_the_allocations_until_it_comes_or_time_is
 fn a_session_that_the_scheduler_lost_is_stopped() {
     play(&[], async |world| {
         let session = world.session();
-        let line = world.stream();
+        let stream = world.stream();
         world.registry.scheduler_lost(&session).await;
-        assert!(matches!(line.end(), Some(End::Internal(_))));
+        assert!(matches!(stream.end(), Some(StreamEnd::Internal(_))));
         assert!(world.registry.session("rm").is_none());
     });
 }
@@ -387,8 +388,8 @@ fn a_session_that_the_scheduler_lost_is_stopped() {
 #[test]
 fn an_update_changes_the_terms_of_the_session_that_is_there() {
     play(&[], async |world| {
-        let line = world.stream();
-        world.session().release::<Allocations>(&line);
+        let stream = world.stream();
+        world.session().release::<Allocations>(&stream);
         world.pass(10).await;
         let extra = [("session.pauseTimeout".to_owned(), "20s".to_owned())];
         world.registry.reconfigured("rm", String::new(), &extra.into());

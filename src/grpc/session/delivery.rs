@@ -19,14 +19,14 @@ use crate::grpc::attach::AllocationSink;
 use crate::grpc::end::Cause;
 use crate::grpc::kind::{Allocations, Applications, Nodes, StreamKind};
 use crate::grpc::legacy::{self, Legacy};
-use crate::grpc::line::Line;
 use crate::grpc::outbox::{Outbox, OutboxOverflow};
 use crate::grpc::reply::Reply;
+use crate::grpc::stream_handle::StreamHandle;
 
 impl Session {
-    /// The next message for `line`, if it is the stream of its kind.
-    pub fn take<K: StreamKind>(&self, line: &Arc<Line>) -> Option<K::Reply> {
-        let reply = K::outbox(self).take(line)?;
+    /// The next message for `stream`, if it is the stream of its kind.
+    pub fn take<K: StreamKind>(&self, stream: &Arc<StreamHandle>) -> Option<K::Reply> {
+        let reply = K::outbox(self).take(stream)?;
         if self.is_behind.load(Ordering::SeqCst) && !self.backlog.is_too_much(true) {
             self.review();
         }

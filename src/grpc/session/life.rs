@@ -18,10 +18,10 @@ use tracing::{info, warn};
 use super::state::{Lifecycle, LifecycleEvent, SessionState};
 use super::{Binding, Session};
 use crate::grpc::attach::AllocationSink;
-use crate::grpc::end::{Cause, End};
+use crate::grpc::end::{Cause, StreamEnd};
 use crate::grpc::kind::StreamKind;
-use crate::grpc::line::Line;
 use crate::grpc::outbox::Unbindable;
+use crate::grpc::stream_handle::StreamHandle;
 
 /// The state of a session, and what the scheduler knows of it.
 pub(super) struct Standing {
@@ -45,7 +45,7 @@ impl Session {
     }
 
     /// How it ended, once it did.
-    pub fn ended(&self) -> Option<&End> {
+    pub fn ended(&self) -> Option<&StreamEnd> {
         self.end.get()
     }
 
@@ -54,29 +54,31 @@ impl Session {
         self.lost.get().is_none() && self.end.get().is_none()
     }
 
-    /// Makes `line` the stream of its kind.
+    /// Makes `stream` the stream of its kind.
     pub fn bind<K: StreamKind>(
         self: &Arc<Self>,
-        line: &Arc<Line>,
+        stream: &Arc<StreamHandle>,
         binding: Binding<'_>,
-    ) -> Result<(), End> {
+    ) -> Result<(), StreamEnd> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
         }
         let dialect = *self.dialect.get_or_init(|| K::DIALECT);
         if dialect != K::DIALECT {
-            return Err(End::DialectMixed { has: dialect });
+            return Err(StreamEnd::DialectMixed { has: dialect });
         }
-        line.set_session(self);
-        match K::outbox(self).bind(line, binding.resume, binding.instance) {
+        stream.set_session(self);
+        match K::outbox(self).bind(stream, binding.resume, binding.instance) {
             Ok(()) => {}
-            Err(Unbindable::Closed) => return Err(self.refusal().unwrap_or(End::Internal(GONE))),
-            Err(Unbindable::Unknown) => return Err(End::ResyncRequired(Cause::Missed)),
+            Err(Unbindable::Closed) => {
+                return Err(self.refusal().unwrap_or(StreamEnd::Internal(GONE)));
+            }
+            Err(Unbindable::Unknown) => return Err(StreamEnd::ResyncRequired(Cause::Missed)),
             Err(Unbindable::Gap) => {
                 warn!(rm = self.rm_id(), kind = K::NAME, "messages of a lost stream are missing");
                 self.lost.get_or_init(|| Cause::Missed);
                 self.review();
-                return Err(End::ResyncRequired(Cause::Missed));
+                return Err(StreamEnd::ResyncRequired(Cause::Missed));
             }
         }
         if let Some(instance) = binding.instance {
@@ -86,29 +88,29 @@ impl Session {
         Ok(())
     }
 
-    /// Makes `line` the callback stream. It carries no allocations: the session runs without it.
+    /// Makes `stream` the callback stream. It carries no allocations: the session runs without it.
     pub fn attach(
         self: &Arc<Self>,
-        line: &Arc<Line>,
+        stream: &Arc<StreamHandle>,
         hello: &Hello,
         scheduler_id: String,
-    ) -> Result<(), End> {
+    ) -> Result<(), StreamEnd> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
         }
-        line.set_session(self);
-        self.attachment.attach(line, hello, scheduler_id, self.number())
+        stream.set_session(self);
+        self.attachment.attach(stream, hello, scheduler_id, self.number())
     }
 
     /// Why no stream may bind, if so.
-    fn refusal(&self) -> Option<End> {
-        let lost = self.lost.get().map(|cause| End::ResyncRequired(cause.clone()));
+    fn refusal(&self) -> Option<StreamEnd> {
+        let lost = self.lost.get().map(|cause| StreamEnd::ResyncRequired(cause.clone()));
         lost.or_else(|| self.end.get().cloned())
     }
 
-    /// `line` has ended.
-    pub fn release<K: StreamKind>(&self, line: &Arc<Line>) {
-        K::outbox(self).release(line);
+    /// `stream` has ended.
+    pub fn release<K: StreamKind>(&self, stream: &Arc<StreamHandle>) {
+        K::outbox(self).release(stream);
         self.review();
     }
 
@@ -123,20 +125,20 @@ impl Session {
     /// streams were open.
     pub fn lose(&self, cause: Cause) -> usize {
         self.lost.get_or_init(|| cause.clone());
-        let closed = self.over(&End::ResyncRequired(cause));
+        let closed = self.over(&StreamEnd::ResyncRequired(cause));
         self.happens(LifecycleEvent::Lost);
         closed
     }
 
     /// The session is stopped, and everything that it held is gone.
-    pub fn stop(&self, end: &End) {
+    pub fn stop(&self, end: &StreamEnd) {
         self.happens(LifecycleEvent::Stopped);
         self.over(end);
     }
 
     /// Ends all streams and drops what waits. Whatever ends a session, or the client's part in it,
     /// comes by here. Returns how many streams were open.
-    pub fn over(&self, end: &End) -> usize {
+    pub fn over(&self, end: &StreamEnd) -> usize {
         self.end.get_or_init(|| end.clone());
         let attached = usize::from(self.attachment.is_attached());
         self.attachment.close(end);

@@ -33,7 +33,7 @@ use self::life::Standing;
 use self::state::{Lifecycle, SessionState};
 use self::terms::Terms;
 use super::attach::{self, Attachment};
-use super::end::{Cause, End};
+use super::end::{Cause, StreamEnd};
 use super::kind::{Allocations, Applications, Dialect, Nodes, StreamKind};
 use super::legacy::options::LegacyOptions;
 use super::legacy::{Legacy, Translator};
@@ -51,7 +51,7 @@ pub struct Session {
     /// Why client and scheduler no longer know the same: no stream may bind any more.
     lost: OnceLock<Cause>,
     /// How it ended.
-    end: OnceLock<End>,
+    end: OnceLock<StreamEnd>,
     control: OnceLock<ResourceManagerControl>,
     life: Mutex<Standing>,
     deadline: watch::Sender<Option<Instant>>,

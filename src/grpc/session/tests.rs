@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use monoceros_actors::ResourceManagerCallback as _;
 
 use super::*;
-use crate::grpc::line::Line;
+use crate::grpc::stream_handle::StreamHandle;
 
 fn accepted(ids: &[&str]) -> si::NodeResponse {
     let accepted = ids.iter().map(|id| si::AcceptedNode { node_id: (*id).to_owned() }).collect();
@@ -23,9 +23,9 @@ fn session() -> Arc<Session> {
     session_with(&[("session.outboxItems", "2")])
 }
 
-fn bind<K: StreamKind>(session: &Arc<Session>) -> Result<Arc<Line>, End> {
-    let line = Arc::new(Line::new());
-    session.bind::<K>(&line, Binding::default()).map(|()| line)
+fn bind<K: StreamKind>(session: &Arc<Session>) -> Result<Arc<StreamHandle>, StreamEnd> {
+    let stream = Arc::new(StreamHandle::new());
+    session.bind::<K>(&stream, Binding::default()).map(|()| stream)
 }
 
 #[test]
@@ -35,11 +35,11 @@ fn a_client_that_does_not_read_loses_all_its_streams_and_has_to_register_again()
     let applications = bind::<Applications>(&session).ok().unwrap();
     session.update_node(accepted(&["n1", "n2"]));
     session.update_node(accepted(&["n3"]));
-    for line in [&nodes, &applications] {
-        assert!(matches!(line.end(), Some(End::ResyncRequired(Cause::Overflow))));
+    for stream in [&nodes, &applications] {
+        assert!(matches!(stream.end(), Some(StreamEnd::ResyncRequired(Cause::Overflow))));
     }
     assert!(session.take::<Nodes>(&nodes).is_none());
-    assert!(matches!(bind::<Nodes>(&session), Err(End::ResyncRequired(_))));
+    assert!(matches!(bind::<Nodes>(&session), Err(StreamEnd::ResyncRequired(_))));
     assert_eq!(session.state(), SessionState::Paused);
 }
 
@@ -48,7 +48,7 @@ fn a_loss_in_the_scheduler_ends_all_streams() {
     let session = session();
     let open = bind::<Nodes>(&session).unwrap();
     session.resync_required("a step was lost");
-    assert!(matches!(open.end(), Some(End::ResyncRequired(Cause::StateLost(_)))));
+    assert!(matches!(open.end(), Some(StreamEnd::ResyncRequired(Cause::StateLost(_)))));
     let late = bind::<Nodes>(&session);
     assert!(late.err().unwrap().to_string().contains("a step was lost"));
 }
@@ -95,17 +95,17 @@ async fn it_is_paused_when_no_stream_comes_and_is_to_be_stopped_when_none_comes_
     assert_eq!(session.status().paused_at_ns, Some(60_000_000_000));
     tokio::time::advance(Duration::from_secs(120)).await;
     assert!(session.expire(), "by whoever can tell the scheduler");
-    let line = bind::<Allocations>(&session).unwrap();
+    let stream = bind::<Allocations>(&session).unwrap();
     assert!(!session.expire(), "it came just in time");
-    session.stop(&End::Deregistered);
-    assert!(matches!(line.end(), Some(End::Deregistered)));
-    assert!(matches!(bind::<Nodes>(&session), Err(End::Deregistered)));
+    session.stop(&StreamEnd::Deregistered);
+    assert!(matches!(stream.end(), Some(StreamEnd::Deregistered)));
+    assert!(matches!(bind::<Nodes>(&session), Err(StreamEnd::Deregistered)));
 }
 
 #[test]
 fn too_much_that_waits_is_noticed_over_all_kinds_until_little_is_left() {
     let session = session_with(&[("session.outboxItems", "10")]);
-    let line = bind::<Nodes>(&session).unwrap();
+    let stream = bind::<Nodes>(&session).unwrap();
     bind::<Allocations>(&session).unwrap();
     session.update_node(accepted(&["n1", "n2", "n3"]));
     let is_behind = || session.is_behind.load(Ordering::Relaxed);
@@ -117,19 +117,19 @@ fn too_much_that_waits_is_noticed_over_all_kinds_until_little_is_left() {
     });
     assert!(is_behind(), "5 of 10");
     assert_eq!(session.status().outbox_items, 5);
-    session.take::<Nodes>(&line).unwrap();
+    session.take::<Nodes>(&stream).unwrap();
     assert!(!is_behind(), "2 of 10");
 }
 
 #[test]
 fn a_gap_is_told_to_the_next_stream_and_to_every_later_one() {
     let session = session_with(&[("session.onStreamLoss", "resync")]);
-    let line = bind::<Nodes>(&session).unwrap();
+    let stream = bind::<Nodes>(&session).unwrap();
     session.update_node(accepted(&["n1"]));
-    session.release::<Nodes>(&line);
+    session.release::<Nodes>(&stream);
     for _ in 0..2 {
         let refused = bind::<Nodes>(&session);
-        assert!(matches!(refused, Err(End::ResyncRequired(Cause::Missed))));
+        assert!(matches!(refused, Err(StreamEnd::ResyncRequired(Cause::Missed))));
     }
     assert!(bind::<Allocations>(&session).is_err());
 }

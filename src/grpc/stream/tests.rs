@@ -84,7 +84,7 @@ fn a_session_that_the_metadata_name_binds_the_client_also_when_a_message_says_wh
         let mut stale = reader::<Nodes>(&edge);
         stale.bind_by_metadata(&metadata(&[(SESSION_HEADER, &old)])).await.unwrap();
         let refused = stale.accept(node_request("n1")).await;
-        assert!(matches!(refused, Err(End::SessionStale { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(StreamEnd::SessionStale { .. })), "{refused:?}");
 
         let current = session(&edge).number().to_string();
         let mut reader = reader::<Nodes>(&edge);
@@ -99,9 +99,9 @@ fn a_session_that_the_metadata_name_binds_the_client_also_when_a_message_says_wh
 fn an_id_that_nobody_can_have_is_told_from_one_that_is_not_registered() {
     play(async |edge| {
         let refused = reader::<Nodes>(&edge).bind("[rm]").await;
-        assert!(matches!(refused, Err(End::RmIdInvalid(_))), "{refused:?}");
+        assert!(matches!(refused, Err(StreamEnd::RmIdInvalid(_))), "{refused:?}");
         let refused = reader::<Nodes>(&edge).bind("other").await;
-        assert!(matches!(refused, Err(End::NotRegistered { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(StreamEnd::NotRegistered { .. })), "{refused:?}");
     });
 }
 
@@ -129,14 +129,14 @@ fn what_came_by_a_stream_is_dealt_with_also_when_a_newer_one_has_displaced_it() 
     play(async |edge| {
         let mut older = reader::<Nodes>(&edge);
         older.bind("rm").await.unwrap();
-        let line = Arc::clone(&older.line);
+        let stream = Arc::clone(&older.stream);
         let mut newer = reader::<Nodes>(&edge);
         newer.bind("rm").await.unwrap();
-        assert!(matches!(line.end(), Some(End::Displaced { .. })));
+        assert!(matches!(stream.end(), Some(StreamEnd::Displaced { .. })));
         older.run(come(&[node_request("n1"), node_request("n2")])).await;
         edge.handle.settle().await;
         assert_eq!(edge.handle.nodes("default").await.unwrap().len(), 2);
-        let reply = session(&edge).take::<Nodes>(&newer.line).unwrap();
+        let reply = session(&edge).take::<Nodes>(&newer.stream).unwrap();
         assert_eq!(reply.accepted.len(), 2, "the newer stream says so");
     });
 }

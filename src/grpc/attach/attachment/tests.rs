@@ -9,35 +9,35 @@ use super::told::FOREIGN;
 use super::*;
 
 /// An attachment whose time passes, and its stream.
-fn attached(capability: cb::Capability) -> (Arc<Attachment>, Arc<Line>) {
+fn attached(capability: cb::Capability) -> (Arc<Attachment>, Arc<StreamHandle>) {
     let attachment = Arc::new(Attachment::for_tests());
     tokio::spawn(watch(Arc::downgrade(&attachment), attachment.ended.clone()));
-    let line = Arc::new(Line::new());
+    let stream = Arc::new(StreamHandle::new());
     let hello = cb::Hello { capabilities: vec![capability.into()], ..Default::default() };
-    attachment.attach(&line, &hello, "me".to_owned(), 1).unwrap();
-    (attachment, line)
+    attachment.attach(&stream, &hello, "me".to_owned(), 1).unwrap();
+    (attachment, stream)
 }
 
 /// The next message that `wanted` takes, once it is there.
 async fn next<T>(
     attachment: &Attachment,
-    line: &Arc<Line>,
+    stream: &Arc<StreamHandle>,
     wanted: impl Fn(Body) -> Option<T>,
 ) -> T {
     loop {
-        match attachment.take(line) {
+        match attachment.take(stream) {
             Some(message) => {
                 if let Some(found) = message.body.and_then(&wanted) {
                     return found;
                 }
             }
-            None => line.news().await,
+            None => stream.news().await,
         }
     }
 }
 
-fn say(attachment: &Attachment, line: &Arc<Line>, body: Said) {
-    attachment.receive(line, cb::ShimMessage { body: Some(body) }).unwrap();
+fn say(attachment: &Attachment, stream: &Arc<StreamHandle>, body: Said) {
+    attachment.receive(stream, cb::ShimMessage { body: Some(body) }).unwrap();
 }
 
 fn questions(n: usize) -> Vec<si::PreemptionPredicatesArgs> {
@@ -51,7 +51,7 @@ fn questions(n: usize) -> Vec<si::PreemptionPredicatesArgs> {
 
 #[tokio::test(start_paused = true)]
 async fn preemption_is_asked_group_by_group_until_enough_is_known() {
-    let (attachment, line) = attached(cb::Capability::PreemptionPredicates);
+    let (attachment, stream) = attached(cb::Capability::PreemptionPredicates);
     let asking = {
         let attachment = Arc::clone(&attachment);
         tokio::spawn(async move {
@@ -62,7 +62,7 @@ async fn preemption_is_asked_group_by_group_until_enough_is_known() {
         })
     };
     for indexes in [[7; 10], [-9, 3, 2, 0, -1, 3, 3, 3, 3, 3]] {
-        let batch = next(&attachment, &line, |body| match body {
+        let batch = next(&attachment, &stream, |body| match body {
             Body::PreemptionBatch(batch) => Some(batch),
             _ => None,
         });
@@ -79,7 +79,7 @@ async fn preemption_is_asked_group_by_group_until_enough_is_known() {
         });
         let (batch_id, results) = (batch.batch_id, results.collect());
         let results = cb::PreemptionResults { batch_id, results, ..Default::default() };
-        say(&attachment, &line, Said::PreemptionResults(results));
+        say(&attachment, &stream, Said::PreemptionResults(results));
     }
     let answers = asking.await.unwrap();
     assert_eq!(answers.len(), 20, "the third group was not asked");
@@ -93,17 +93,17 @@ async fn preemption_is_asked_group_by_group_until_enough_is_known() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shim_that_does_not_answer_leaves_nobody_waiting() {
-    let (attachment, line) = attached(cb::Capability::StateDump);
+    let (attachment, stream) = attached(cb::Capability::StateDump);
     let reader = {
         let attachment = Arc::clone(&attachment);
         tokio::spawn(async move {
             loop {
-                next(&attachment, &line, |body| match body {
+                next(&attachment, &stream, |body| match body {
                     Body::Heartbeat(beat) => Some(beat),
                     _ => None,
                 })
                 .await;
-                say(&attachment, &line, Said::Heartbeat(cb::Heartbeat::default()));
+                say(&attachment, &stream, Said::Heartbeat(cb::Heartbeat::default()));
             }
         })
     };
@@ -117,8 +117,8 @@ async fn a_shim_that_does_not_answer_leaves_nobody_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_foreign_is_not_remembered_as_reported() {
-    let (attachment, line) = attached(cb::Capability::CacheSync);
-    next(&attachment, &line, |body| matches!(body, Body::CacheSync(_)).then_some(())).await;
+    let (attachment, stream) = attached(cb::Capability::CacheSync);
+    next(&attachment, &stream, |body| matches!(body, Body::CacheSync(_)).then_some(())).await;
     let on_n1 = |key: &str, tag: Option<&str>| si::Allocation {
         allocation_key: key.to_owned(),
         node_id: "n1".to_owned(),
@@ -129,7 +129,7 @@ async fn what_is_foreign_is_not_remembered_as_reported() {
     attachment.allocations_from_rm(&si::AllocationRequest { allocations, ..Default::default() });
     let new = vec![on_n1("theirs", None), on_n1("ours", None)];
     attachment.allocations(si::AllocationResponse { new, ..Default::default() });
-    let told = next(&attachment, &line, |body| match body {
+    let told = next(&attachment, &stream, |body| match body {
         Body::CacheSync(sync) => sync.args,
         _ => None,
     });
@@ -151,7 +151,7 @@ impl AllocationSink for Delivered {
 
 #[tokio::test(start_paused = true)]
 async fn an_allocation_is_told_once_its_sync_is_written_or_no_longer_waited_for() {
-    let (attachment, line) = attached(cb::Capability::CacheSync);
+    let (attachment, stream) = attached(cb::Capability::CacheSync);
     let sink = Arc::new(Delivered::default());
     let delivery: Weak<Delivered> = Arc::downgrade(&sink);
     attachment.delivery.get_or_init(|| delivery);
@@ -165,10 +165,10 @@ async fn an_allocation_is_told_once_its_sync_is_written_or_no_longer_waited_for(
         Body::CacheSync(sync) => Some(sync.cache_seq),
         _ => None,
     };
-    let snapshot = next(&attachment, &line, seq).await;
+    let snapshot = next(&attachment, &stream, seq).await;
     attachment.all_delivered().await;
     place("a");
-    let taken = next(&attachment, &line, seq).await;
+    let taken = next(&attachment, &stream, seq).await;
     attachment.written().note(snapshot);
     let patience = CallbackOptions::for_tests().callback.cache_sync_timeout;
     let early = tokio::time::timeout(patience / 2, attachment.all_delivered());
@@ -184,17 +184,17 @@ async fn an_allocation_is_told_once_its_sync_is_written_or_no_longer_waited_for(
     // The stream is lost, and there is nothing to wait for any more.
     place("c");
     assert_eq!(delivered(), "ab");
-    attachment.release(&line);
+    attachment.release(&stream);
     place("d");
     assert_eq!(delivered(), "abcd");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_sign_of_life_says_what_time_it_is() {
-    let (attachment, line) = attached(cb::Capability::StateDump);
+    let (attachment, stream) = attached(cb::Capability::StateDump);
     let asked = Said::Heartbeat(cb::Heartbeat { nonce: 4, reply: true, ..Default::default() });
-    say(&attachment, &line, asked);
-    let echo = next(&attachment, &line, |body| match body {
+    say(&attachment, &stream, asked);
+    let echo = next(&attachment, &stream, |body| match body {
         Body::Heartbeat(echo) => Some(echo),
         _ => None,
     });
@@ -204,21 +204,21 @@ async fn a_sign_of_life_says_what_time_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_the_session_ends_the_stream_and_leaves_nobody_waiting() {
-    let (attachment, line) = attached(cb::Capability::StateDump);
+    let (attachment, stream) = attached(cb::Capability::StateDump);
     let waiting = {
         let attachment = Arc::clone(&attachment);
         tokio::spawn(async move { attachment.rm_state().await })
     };
-    next(&attachment, &line, |body| match body {
+    next(&attachment, &stream, |body| match body {
         Body::StateDump(request) => Some(request),
         _ => None,
     })
     .await;
-    attachment.close(&End::Superseded { by: None });
+    attachment.close(&StreamEnd::Superseded { by: None });
     waiting.await.unwrap().unwrap_err();
-    line.ended().await;
-    assert!(matches!(line.end(), Some(End::Superseded { .. })));
+    stream.ended().await;
+    assert!(matches!(stream.end(), Some(StreamEnd::Superseded { .. })));
     let hello = cb::Hello::default();
-    let late = attachment.attach(&Arc::new(Line::new()), &hello, String::new(), 1);
-    assert!(matches!(late, Err(End::Superseded { .. })));
+    let late = attachment.attach(&Arc::new(StreamHandle::new()), &hello, String::new(), 1);
+    assert!(matches!(late, Err(StreamEnd::Superseded { .. })));
 }

@@ -44,7 +44,7 @@ fn read(syncs: &[cb::CacheSync]) -> String {
 
 const BYTES: usize = 1 << 20;
 
-fn pass(cache: &mut Cache, response: si::AllocationResponse) -> Passage {
+fn pass(cache: &mut Cache, response: si::AllocationResponse) -> CacheStep {
     cache.pass(Instant::now(), response, |_| false)
 }
 

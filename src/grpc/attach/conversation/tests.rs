@@ -90,7 +90,7 @@ impl Talk {
     }
 
     /// Lets time pass, looking whenever something is due. How the stream ended, if it did.
-    fn wait(&mut self, time: Duration) -> Option<End> {
+    fn wait(&mut self, time: Duration) -> Option<StreamEnd> {
         let until = self.now + time;
         while let Some(due) = self.conversation.due(self.now)
             && due <= until
@@ -456,7 +456,7 @@ fn a_configuration_is_kept_or_not_and_the_reason_is_told() {
 fn a_shim_that_takes_nothing_or_says_nothing_loses_its_stream() {
     let mut talk = Talk::new(|options| options.callback.idle_timeout = Duration::from_secs(5));
     talk.attach(&predicates());
-    assert!(matches!(talk.wait(Duration::from_secs(5)), Some(End::Stalled)));
+    assert!(matches!(talk.wait(Duration::from_secs(5)), Some(StreamEnd::Stalled)));
 
     let mut talk = Talk::new(|_| {});
     talk.attach(&predicates());
@@ -469,7 +469,7 @@ fn a_shim_that_takes_nothing_or_says_nothing_loses_its_stream() {
             break;
         }
     }
-    assert!(matches!(ended, Some(End::Silent)));
+    assert!(matches!(ended, Some(StreamEnd::Silent)));
 }
 
 #[test]
@@ -482,7 +482,7 @@ fn what_no_shim_may_send_is_a_violation() {
     ] {
         let message = cb::ShimMessage { body: Some(body) };
         let received = talk.conversation.receive(talk.now, message);
-        assert!(matches!(received, Err(End::Violation(_))), "{received:?}");
+        assert!(matches!(received, Err(StreamEnd::Violation(_))), "{received:?}");
     }
     // A batch that was never sent is none.
     talk.say(Said::PredicateResults(cb::PredicateResults { batch_id: 99, ..Default::default() }));
@@ -510,7 +510,7 @@ fn a_shim_that_breaks_the_protocol_leaves_no_question_without_an_answer() {
         let results = cb::PredicateResults { batch_id, results, ..Default::default() };
         let message = cb::ShimMessage { body: Some(Said::PredicateResults(results)) };
         let received = talk.conversation.receive(talk.now, message);
-        assert!(matches!(received, Err(End::Violation(_))), "{received:?}");
+        assert!(matches!(received, Err(StreamEnd::Violation(_))), "{received:?}");
         let reasons = vec![("refused by the shim".to_owned(), 1)];
         assert_eq!(talk.effects(), [answer(2, Verdict::Failed { reasons })]);
         // The next stream may be there before the end of this one is noticed.
@@ -581,7 +581,7 @@ fn a_stream_that_too_much_waits_for_ends_at_once() {
         talk.say(Said::Heartbeat(heartbeat));
     }
     assert_eq!(talk.conversation.due(talk.now), Some(talk.now));
-    assert!(matches!(talk.wait(Duration::ZERO), Some(End::Stalled)));
+    assert!(matches!(talk.wait(Duration::ZERO), Some(StreamEnd::Stalled)));
 }
 
 #[test]

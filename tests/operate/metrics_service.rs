@@ -11,7 +11,7 @@ use tonic::{Code, Streaming};
 
 use crate::harness::{PATIENCE, Rm, Service, ask, node, reason_of, registration, resource};
 
-async fn figures(service: &Service) -> MetricsServiceClient<Channel> {
+async fn metrics(service: &Service) -> MetricsServiceClient<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
     MetricsServiceClient::new(endpoint.connect().await.unwrap())
 }
@@ -41,7 +41,7 @@ async fn the_state_dump_is_the_one_of_rest() {
     let rm = rm.with_application("app", "root.a").await;
     rm.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 1).await;
-    let mut client = figures(&service).await;
+    let mut client = metrics(&service).await;
     let request = si::StateDumpParameters { include_rm: true, ..Default::default() };
     let mut dump = document(parts(&mut client, request).await);
     assert_eq!(dump["applications"][0]["allocations"][0]["nodeId"], "n1");
@@ -71,7 +71,7 @@ async fn a_dump_is_of_everybody_or_of_one() {
     let service = Service::start();
     let _one = Rm::register(&service, "one").await;
     let _two = Rm::register(&service, "two").await;
-    let mut client = figures(&service).await;
+    let mut client = metrics(&service).await;
     let wanted = |rm_id: &str, sections: &[&str]| si::StateDumpParameters {
         rm_id: rm_id.into(),
         sections: sections.iter().map(|&section| section.into()).collect(),
@@ -108,7 +108,7 @@ async fn large_dumps_come_in_parts_of_a_mebibyte_also_to_two_at_a_time() {
     let rm = Rm::register(&service, "rm").await;
     rm.send_nodes((0..4_000).map(|n| node(&format!("node-{n}"), 4_000, 16)).collect()).await;
     rm.until("nodes", |seen| seen.accepted_nodes.len() == 4_000).await;
-    let (mut one, mut two) = (figures(&service).await, figures(&service).await);
+    let (mut one, mut two) = (metrics(&service).await, metrics(&service).await);
     let request = si::StateDumpParameters::default;
     let (one, two) = tokio::join!(parts(&mut one, request()), parts(&mut two, request()));
     for parts in [one, two] {
@@ -170,7 +170,7 @@ async fn next<T>(stream: &mut Streaming<T>) -> T {
 async fn only_requests_that_lack_a_machine_and_nothing_else_are_told() {
     let service = Service::start();
     let _rm = short_of_machines(&service).await;
-    let mut client = figures(&service).await;
+    let mut client = metrics(&service).await;
     let request = si::AutoScalingParameters::default;
     let set = client.get_auto_scaling_metrics(request()).await.unwrap().into_inner();
     assert_eq!(keys(&set), ["fitting"]);
@@ -202,7 +202,7 @@ async fn only_requests_that_lack_a_machine_and_nothing_else_are_told() {
 async fn a_watch_tells_the_set_and_then_each_other_one() {
     let mut service = Service::start();
     let rm = short_of_machines(&service).await;
-    let mut client = figures(&service).await;
+    let mut client = metrics(&service).await;
     let request = si::AutoScalingParameters::default();
     let mut sets = client.watch_auto_scaling_metrics(request).await.unwrap().into_inner();
     assert_eq!(keys(&next(&mut sets).await), ["fitting"]);
@@ -219,7 +219,7 @@ async fn a_watch_tells_the_set_and_then_each_other_one() {
 async fn what_is_really_used_is_reported_and_recommends_another_size() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await.with_nodes(&["n1", "n2"]).await;
-    let mut client = figures(&service).await;
+    let mut client = metrics(&service).await;
     let report = |id: &str, vcore| si::UtilizationReport {
         id: id.into(),
         actual_used_resource: Some(resource(vcore, 1)),
@@ -253,7 +253,7 @@ async fn what_is_really_used_is_reported_and_recommends_another_size() {
 async fn a_client_that_reports_does_not_keep_the_service() {
     let mut service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
-    let mut client = figures(&service).await;
+    let mut client = metrics(&service).await;
     let (sender, messages) = tokio::sync::mpsc::channel(1);
     let messages = tokio_stream::wrappers::ReceiverStream::new(messages);
     let reporting = tokio::spawn(async move { client.report_utilization(messages).await });
@@ -271,7 +271,7 @@ async fn a_client_that_reports_does_not_keep_the_service() {
 async fn events_are_read_as_they_happen_and_from_where_one_was() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
-    let mut client = figures(&service).await;
+    let mut client = metrics(&service).await;
     let nodes = si::EventParameters {
         rm_id: "rm".into(),
         types: vec![si::event_record::Type::Node.into()],
@@ -316,7 +316,7 @@ async fn as_many_event_streams_are_open_as_the_last_registration_allows() {
     let limited =
         si::RegisterResourceManagerRequest { extra_config: extra, ..registration("rm", SMALL_A) };
     client.register_resource_manager(limited).await.unwrap();
-    let mut client = figures(&service).await;
+    let mut client = metrics(&service).await;
     let all = si::EventParameters::default;
     let first = client.stream_events(all()).await.unwrap();
     let _second = client.stream_events(all()).await.unwrap();
@@ -344,13 +344,13 @@ async fn settings_say_how_many_event_streams_are_open_and_whether_there_are_even
     let limits = [("EVENT__MAX_STREAMS", "3"), ("EVENT__MAX_STREAMS_PER_HOST", "1")];
     let service = Service::start_with(&limits);
     let _rm = Rm::register(&service, "rm").await;
-    let mut client = figures(&service).await;
+    let mut client = metrics(&service).await;
     let all = si::EventParameters::default;
     let _first = client.stream_events(all()).await.unwrap();
     let status = client.stream_events(all()).await.unwrap_err();
     assert_eq!(reason_of(&status), "LIMIT_EVENT_STREAMS");
     let service = Service::start_with(&[("EVENT__TRACKING_ENABLED", "false")]);
     let _rm = Rm::register(&service, "rm").await;
-    let status = figures(&service).await.stream_events(all()).await.unwrap_err();
+    let status = metrics(&service).await.stream_events(all()).await.unwrap_err();
     assert_eq!(reason_of(&status), "EVENTS_DISABLED");
 }

@@ -1,6 +1,6 @@
 //! What is really used, as others measure it, and which nodes should have another size for it.
 //!
-//! A scheduler knows what was asked for, and that is often more than what is used. The figures come
+//! A scheduler knows what was asked for, and that is often more than what is used. The metrics come
 //! from outside (metrics of the nodes), are kept with the nodes, and place nothing by themselves.
 
 use monoceros_actors::SchedulerHandle;

@@ -1,7 +1,7 @@
 //! What the two directions of one stream tell each other.
 //!
 //! A task reads the requests, and tonic polls the replies when the client can receive one; they
-//! share a [`Line`]. Neither owns the other, and either may be dropped first.
+//! share a [`StreamHandle`]. Neither owns the other, and either may be dropped first.
 //!
 //! # Invariant
 //! Whoever ends the stream first says why, and that is what the client reads.
@@ -12,19 +12,19 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use super::end::End;
+use super::end::StreamEnd;
 use super::session::Session;
 
 /// One open stream.
-pub struct Line {
+pub struct StreamHandle {
     session: OnceLock<Arc<Session>>,
-    end: OnceLock<End>,
+    end: OnceLock<StreamEnd>,
     ended: CancellationToken,
     half_closed: OnceLock<()>,
     news: Notify,
 }
 
-impl Line {
+impl StreamHandle {
     /// A stream that belongs to nobody yet.
     pub fn new() -> Self {
         Self {
@@ -47,16 +47,16 @@ impl Line {
     }
 
     /// The status that tells `end` to its client.
-    pub fn status(&self, end: &End) -> Status {
+    pub fn status(&self, end: &StreamEnd) -> Status {
         end.status(self.session().map(|session| (session.rm_id(), session.number())))
     }
 
     /// Why it ends, once it does.
-    pub fn end(&self) -> Option<&End> {
+    pub fn end(&self) -> Option<&StreamEnd> {
         self.end.get()
     }
 
-    /// Whether it has ended. Of two tasks, one of which closes the line and then looks for its
+    /// Whether it has ended. Of two tasks, one of which closes the stream and then looks for its
     /// session while the other binds it and then asks this, at least one learns of the other: the
     /// token has a lock.
     pub fn has_ended(&self) -> bool {
@@ -64,7 +64,7 @@ impl Line {
     }
 
     /// Ends it. The first reason stands.
-    pub fn close(&self, end: End) {
+    pub fn close(&self, end: StreamEnd) {
         self.end.get_or_init(|| end);
         self.ended.cancel();
     }
@@ -96,7 +96,7 @@ impl Line {
     }
 }
 
-impl Default for Line {
+impl Default for StreamHandle {
     fn default() -> Self {
         Self::new()
     }

@@ -1,4 +1,4 @@
-//! `si.v1.MetricsService`: figures for autoscalers and dashboards, and reports of measured use.
+//! `si.v1.MetricsService`: metrics for autoscalers and dashboards, and reports of measured use.
 //!
 //! It is apart from the admin service because its callers may only read: a dashboard should not
 //! hold the rights of an operator. Streams of this service never end by themselves; the shutdown
@@ -24,22 +24,22 @@ use super::stubs::si::metrics_service_server::{MetricsService, MetricsServiceSer
 const MESSAGE_BYTES: usize = 8 << 20;
 
 /// Answers programs.
-pub(super) struct Figures {
+pub(super) struct MetricsRpc {
     edge: Arc<GrpcEdge>,
     /// Streams of events.
     open: events::Open,
 }
 
 /// The service, ready to be served.
-pub(super) fn server(edge: Arc<GrpcEdge>) -> MetricsServiceServer<Figures> {
-    let figures = Figures { edge, open: events::Open::default() };
-    MetricsServiceServer::new(figures).max_decoding_message_size(MESSAGE_BYTES)
+pub(super) fn server(edge: Arc<GrpcEdge>) -> MetricsServiceServer<MetricsRpc> {
+    let metrics = MetricsRpc { edge, open: events::Open::default() };
+    MetricsServiceServer::new(metrics).max_decoding_message_size(MESSAGE_BYTES)
 }
 
 type RpcResult<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
-impl MetricsService for Figures {
+impl MetricsService for MetricsRpc {
     type GetStateDumpStream = state::Parts;
 
     async fn get_state_dump(
@@ -105,7 +105,7 @@ impl MetricsService for Figures {
     }
 }
 
-impl Figures {
+impl MetricsRpc {
     fn handle(&self) -> &SchedulerHandle {
         &self.edge.handle
     }
