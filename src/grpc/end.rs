@@ -117,6 +117,17 @@ pub enum StreamEnd {
         /// How many it may have.
         limit: usize,
     },
+    /// A client that numbers its requests, or does not, sent one that fits not.
+    #[error("{0}")]
+    Misnumbered(&'static str),
+    /// A number is missing among the requests of a client that numbers them.
+    #[error(
+        "a request is missing: open the streams again, and send again what comes after {taken}"
+    )]
+    SequenceGap {
+        /// Requests up to this number were taken.
+        taken: u64,
+    },
     /// A callback stream did not begin with Hello.
     #[error("the first message of a callback stream must be a Hello")]
     HelloMissing,
@@ -199,6 +210,8 @@ impl StreamEnd {
             }
             Self::Unreadable { code, .. } => (*code, "MESSAGE_UNREADABLE"),
             Self::TooManyItems { .. } => (Code::ResourceExhausted, "LIMIT_ITEMS"),
+            Self::Misnumbered(_) => (Code::InvalidArgument, "CLIENT_SEQ_INVALID"),
+            Self::SequenceGap { .. } => (Code::Aborted, "SEQUENCE_GAP"),
             Self::HelloMissing => (Code::InvalidArgument, "HELLO_MISSING"),
             Self::HelloTimeout => (Code::DeadlineExceeded, "HELLO_TIMEOUT"),
             Self::Violation(_) => (Code::InvalidArgument, "PROTOCOL_VIOLATION"),
@@ -234,6 +247,7 @@ impl StreamEnd {
             Self::ResyncRequired(cause) => vec![("cause", cause.to_string())],
             Self::Superseded { by } | Self::Displaced { by } => given("byInstance", by),
             Self::DialectMixed { has } => vec![("dialect", has.name().to_owned())],
+            Self::SequenceGap { taken } => vec![("takenSeq", taken.to_string())],
             Self::TooManyItems { limit, .. } => vec![("limit", limit.to_string())],
             _ => Vec::new(),
         }

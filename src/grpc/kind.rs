@@ -7,10 +7,12 @@
 use std::future::Future;
 
 use monoceros_actors::{SchedulerHandle, UpdateError};
+use monoceros_proto::si::legacy::v0::UpdateRequest;
 use monoceros_proto::si::v1 as si;
 use prost::Message;
 
 use super::end::StreamEnd;
+use super::legacy::Legacy;
 use super::outbox::Outbox;
 use super::reply::Reply;
 use super::session::Session;
@@ -59,6 +61,12 @@ pub trait StreamKind: Send + Sync + 'static {
         0
     }
 
+    /// Its number among the requests of the session; zero for one that has none.
+    fn number(request: &Self::Request) -> u64;
+
+    /// The request among those of all kinds.
+    fn into_any(request: Self::Request) -> AnyRequest;
+
     /// The outbox in which the replies of a session wait.
     fn outbox(session: &Session) -> &Outbox<Self::Reply>;
 
@@ -74,6 +82,35 @@ pub trait StreamKind: Send + Sync + 'static {
         handle: &SchedulerHandle,
         request: Self::Request,
     ) -> impl Future<Output = Result<(), UpdateError>> + Send;
+}
+
+/// A request of any kind: those of one session are numbered together.
+#[derive(Debug)]
+pub enum AnyRequest {
+    /// Of an allocation stream.
+    Allocations(si::AllocationRequest),
+    /// Of an application stream.
+    Applications(si::ApplicationRequest),
+    /// Of a node stream.
+    Nodes(si::NodeRequest),
+    /// Of the one stream of the oldest dialect.
+    Legacy(UpdateRequest),
+}
+
+impl AnyRequest {
+    /// Hands it to the scheduler; waits while that is behind.
+    pub async fn forward(
+        self,
+        session: &Session,
+        handle: &SchedulerHandle,
+    ) -> Result<(), UpdateError> {
+        match self {
+            Self::Allocations(request) => Allocations::forward(session, handle, request).await,
+            Self::Applications(request) => Applications::forward(session, handle, request).await,
+            Self::Nodes(request) => Nodes::forward(session, handle, request).await,
+            Self::Legacy(request) => Legacy::forward(session, handle, request).await,
+        }
+    }
 }
 
 /// Asks, allocations and releases.
@@ -105,6 +142,14 @@ impl StreamKind for Allocations {
 
     fn acknowledged(request: &Self::Request) -> u64 {
         request.ack_seq
+    }
+
+    fn number(request: &Self::Request) -> u64 {
+        request.client_seq
+    }
+
+    fn into_any(request: Self::Request) -> AnyRequest {
+        AnyRequest::Allocations(request)
     }
 
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {
@@ -140,6 +185,14 @@ impl StreamKind for Applications {
         request.ack_seq
     }
 
+    fn number(request: &Self::Request) -> u64 {
+        request.client_seq
+    }
+
+    fn into_any(request: Self::Request) -> AnyRequest {
+        AnyRequest::Applications(request)
+    }
+
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {
         &session.applications
     }
@@ -170,6 +223,14 @@ impl StreamKind for Nodes {
 
     fn acknowledged(request: &Self::Request) -> u64 {
         request.ack_seq
+    }
+
+    fn number(request: &Self::Request) -> u64 {
+        request.client_seq
+    }
+
+    fn into_any(request: Self::Request) -> AnyRequest {
+        AnyRequest::Nodes(request)
     }
 
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {

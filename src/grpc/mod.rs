@@ -86,6 +86,12 @@ pub const INSTANCE_HEADER: &str = "x-si-instance";
 /// Metadata of a stream: the number of the last message that the client has received, 0 for none.
 /// Messages then say their numbers.
 pub const RESUME_HEADER: &str = "x-si-resume";
+/// Metadata of a stream whose client numbers its requests: the number of the last one that it knows
+/// to be taken, 0 for none.
+pub const CLIENT_SEQ_HEADER: &str = "x-si-client-seq";
+/// Metadata of the answer to such a stream, and to a registration that goes on with a session: the
+/// number of the last request that was taken.
+pub const TAKEN_SEQ_HEADER: &str = "x-si-taken-seq";
 /// Trailer with the machine-readable reason of a status.
 pub const REASON_TRAILER: &str = "x-si-reason";
 
@@ -187,7 +193,7 @@ impl scheduler_server::Scheduler for Service {
         // A task of its own: a client that gives up must not leave a registration half done.
         let registration =
             tokio::spawn(async move { registry.register(request, origin, deadline).await });
-        let Registered { reply, session, manner } = timeout_at(deadline, registration)
+        let Registered { reply, session, outcome, taken } = timeout_at(deadline, registration)
             .await
             .map_err(|_| self.0.registry.too_slow())?
             .map_err(|_| RegistrationRefusal::Internal)??;
@@ -195,7 +201,10 @@ impl scheduler_server::Scheduler for Service {
         let metadata = response.metadata_mut();
         metadata.insert(SESSION_HEADER, session.into());
         metadata.insert(SCHEDULER_HEADER, self.0.registry.scheduler_id());
-        metadata.insert(REGISTERED_HEADER, MetadataValue::from_static(manner.name()));
+        metadata.insert(REGISTERED_HEADER, MetadataValue::from_static(outcome.name()));
+        if let Some(taken) = taken {
+            metadata.insert(TAKEN_SEQ_HEADER, taken.into());
+        }
         Ok(response)
     }
 

@@ -31,6 +31,9 @@ pub trait Reply: Message + Default + 'static {
         let _ = seq;
     }
 
+    /// Says up to which number requests of the client were taken.
+    fn set_taken_seq(&mut self, taken: u64);
+
     /// How many items it holds, over all its lists.
     fn items(&self) -> usize {
         self.lengths().iter().sum()
@@ -104,6 +107,10 @@ impl Reply for si::AllocationResponse {
         self.seq = seq;
     }
 
+    fn set_taken_seq(&mut self, taken: u64) {
+        self.taken_seq = taken;
+    }
+
     fn lengths(&self) -> [usize; MOST_LISTS] {
         padded([
             self.new.len(),
@@ -136,6 +143,10 @@ impl Reply for si::ApplicationResponse {
         self.seq = seq;
     }
 
+    fn set_taken_seq(&mut self, taken: u64) {
+        self.taken_seq = taken;
+    }
+
     fn lengths(&self) -> [usize; MOST_LISTS] {
         padded([self.accepted.len(), self.rejected.len(), self.updated.len()])
     }
@@ -156,6 +167,10 @@ impl Reply for si::ApplicationResponse {
 impl Reply for si::NodeResponse {
     fn set_seq(&mut self, seq: u64) {
         self.seq = seq;
+    }
+
+    fn set_taken_seq(&mut self, taken: u64) {
+        self.taken_seq = taken;
     }
 
     fn lengths(&self) -> [usize; MOST_LISTS] {

@@ -6,6 +6,10 @@
 //! * The client goes away: what was not taken waits for the next stream of the session.
 //! * The server ends it: see [`StreamEnd`]. A kind of stream may have something to say before that. What
 //!   has come by a stream that a newer one displaced is still dealt with.
+//!
+//! # Requests with numbers
+//! A client may number its requests over all its streams. They are then handed on in that order, by
+//! whichever stream has brought the one that is due; see the sequence of the session.
 
 use std::future::pending;
 use std::marker::PhantomData;
@@ -15,26 +19,44 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt as _, Stream, stream};
+use monoceros_actors::UpdateError;
+use prost::Message as _;
 use tokio::time::{Instant, sleep_until, timeout};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Request, Response, Status, Streaming};
 use tracing::{debug, error};
 
+use self::taken::TakenTold;
 use super::end::{StreamEnd, text, unreadable};
-use super::kind::StreamKind;
+use super::kind::{AnyRequest, StreamKind};
 use super::registry::Slot;
-use super::session::Binding;
+use super::reply::Reply as _;
+use super::session::backlog::Load;
+use super::session::{Binding, Numbering, Session};
 use super::stream_handle::StreamHandle;
 use super::{
-    GrpcEdge, INSTANCE_HEADER, RESUME_HEADER, RM_ID_HEADER, SCHEDULER_HEADER, SESSION_HEADER,
+    CLIENT_SEQ_HEADER, GrpcEdge, INSTANCE_HEADER, RESUME_HEADER, RM_ID_HEADER, SCHEDULER_HEADER,
+    SESSION_HEADER, TAKEN_SEQ_HEADER,
 };
 use crate::identity::Identity;
+
+mod taken;
 
 /// How long the scheduler may take to answer a client that has closed its side.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// Most messages that are read from a stream that was displaced: its client may go on sending.
 const LATE_MESSAGES: usize = 1_000;
+
+const UNNAMED: StreamEnd = StreamEnd::Misnumbered(
+    "a stream that numbers its requests names its resource manager and its session in its metadata",
+);
+const NUMBER_UNASKED: StreamEnd = StreamEnd::Misnumbered(
+    "a request has a `clientSeq`, and its stream did not ask for numbers in its metadata",
+);
+const NUMBER_MISSING: StreamEnd = StreamEnd::Misnumbered(
+    "a request has no `clientSeq`, and its stream has asked for numbers in its metadata",
+);
 
 /// The replies of a stream as the generated trait wants them.
 pub(super) type ReplyStream<K> =
@@ -55,10 +77,17 @@ pub(super) async fn open<K: StreamKind>(
         Err(end) => reader.stream.close(end),
     }
     let headers = writer.headers();
+    let writer = writer.begun();
     tokio::spawn(reader.run(requests));
     let mut response = Response::new(writer.into_stream());
     *response.metadata_mut() = headers;
     Ok(response)
+}
+
+/// The number that a key has, if it is there.
+fn number(metadata: &MetadataMap, key: &'static str) -> Result<Option<u64>, StreamEnd> {
+    let text = text(metadata, key)?;
+    text.map(|text| text.parse().map_err(|_| StreamEnd::BadMetadata(key))).transpose()
 }
 
 /// The direction from the client.
@@ -66,11 +95,14 @@ struct RequestReader<K> {
     edge: Arc<GrpcEdge>,
     caller: Identity,
     stream: Arc<StreamHandle>,
-    slot: Option<Arc<Slot>>,
+    /// The session that it is bound to, and the slot through which requests are handed on.
+    bound: Option<(Arc<Slot>, Arc<Session>)>,
     /// What its metadata say, for whoever binds it.
     named: Option<String>,
     resume: Option<u64>,
     instance: Option<String>,
+    /// The client numbers its requests.
+    is_numbered: bool,
     kind: PhantomData<K>,
 }
 
@@ -78,6 +110,8 @@ struct RequestReader<K> {
 struct ReplyWriter<K: StreamKind> {
     edge: Arc<GrpcEdge>,
     stream: Arc<StreamHandle>,
+    /// What the client knows of the requests that were taken, if it numbers them.
+    taken: Option<TakenTold>,
     /// The farewell, if there is one, has been said.
     has_taken_leave: bool,
     kind: PhantomData<K>,
@@ -89,10 +123,11 @@ impl<K: StreamKind> RequestReader<K> {
             edge,
             caller,
             stream: Arc::default(),
-            slot: None,
+            bound: None,
             named: None,
             resume: None,
             instance: None,
+            is_numbered: false,
             kind: PhantomData,
         }
     }
@@ -101,6 +136,7 @@ impl<K: StreamKind> RequestReader<K> {
         ReplyWriter {
             edge: Arc::clone(&self.edge),
             stream: Arc::clone(&self.stream),
+            taken: None,
             has_taken_leave: false,
             kind: PhantomData,
         }
@@ -109,11 +145,22 @@ impl<K: StreamKind> RequestReader<K> {
     async fn bind_by_metadata(&mut self, metadata: &MetadataMap) -> Result<(), StreamEnd> {
         self.named = text(metadata, SESSION_HEADER)?.map(ToOwned::to_owned);
         self.instance = text(metadata, INSTANCE_HEADER)?.map(ToOwned::to_owned);
-        if let Some(resume) = text(metadata, RESUME_HEADER)? {
-            self.resume = Some(resume.parse().map_err(|_| StreamEnd::BadMetadata(RESUME_HEADER))?);
+        self.resume = number(metadata, RESUME_HEADER)?;
+        let known = number(metadata, CLIENT_SEQ_HEADER)?;
+        self.is_numbered = known.is_some();
+        let Some(rm_id) = text(metadata, RM_ID_HEADER)? else {
+            return if self.is_numbered { Err(UNNAMED) } else { Ok(()) };
+        };
+        if self.is_numbered && self.named.is_none() {
+            return Err(UNNAMED);
         }
-        let Some(rm_id) = text(metadata, RM_ID_HEADER)? else { return Ok(()) };
-        self.bind(rm_id).await
+        self.bind(rm_id).await?;
+        match self.stream.numbering() {
+            Some(Numbering { taken, .. }) if known > Some(taken) => {
+                Err(StreamEnd::SequenceGap { taken })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes this the stream of its kind in the current session of `rm_id`, which must be the one
@@ -124,7 +171,11 @@ impl<K: StreamKind> RequestReader<K> {
         {
             // Nobody may stop the session between here and there.
             let _current = slot.read().await;
-            let binding = Binding { resume: self.resume, instance: self.instance.as_deref() };
+            let binding = Binding {
+                resume: self.resume,
+                instance: self.instance.as_deref(),
+                is_numbered: self.is_numbered,
+            };
             session.bind::<K>(&self.stream, binding)?;
         }
         if self.stream.has_ended() {
@@ -132,7 +183,7 @@ impl<K: StreamKind> RequestReader<K> {
             session.release::<K>(&self.stream);
         }
         debug!(rm = rm_id, kind = K::NAME, session = session.number(), "stream bound");
-        self.slot = Some(slot);
+        self.bound = Some((slot, session));
         Ok(())
     }
 
@@ -142,7 +193,7 @@ impl<K: StreamKind> RequestReader<K> {
         let bound_by = Instant::now().checked_add(patience);
         loop {
             let too_late = async {
-                match bound_by.filter(|_| self.slot.is_none()) {
+                match bound_by.filter(|_| self.bound.is_none()) {
                     Some(deadline) => sleep_until(deadline).await,
                     None => pending().await,
                 }
@@ -166,7 +217,7 @@ impl<K: StreamKind> RequestReader<K> {
                 }
                 Ok(None) => {
                     // After that the outboxes hold every answer that is due.
-                    if let Some(session) = self.stream.session() {
+                    if let Some((_, session)) = &self.bound {
                         let settled = async {
                             // The outcome does not matter: nothing more comes either way.
                             let _ = self.edge.handle.settle_resource_manager(session.rm_id()).await;
@@ -208,15 +259,13 @@ impl<K: StreamKind> RequestReader<K> {
 
     async fn accept(&mut self, mut request: K::Request) -> Result<(), StreamEnd> {
         let named = mem::take(K::rm_id(&mut request));
-        if self.slot.is_none() {
+        if self.bound.is_none() {
             if named.is_empty() {
                 return Err(StreamEnd::RmIdMissing);
             }
             self.bind(&named).await?;
         }
-        let (Some(slot), Some(session)) = (&self.slot, self.stream.session()) else {
-            return Err(StreamEnd::RmIdMissing);
-        };
+        let Some((slot, session)) = &self.bound else { return Err(StreamEnd::RmIdMissing) };
         if !named.is_empty() && named != session.rm_id() {
             return Err(StreamEnd::RmIdMismatch { bound: session.rm_id().to_owned(), named });
         }
@@ -225,28 +274,85 @@ impl<K: StreamKind> RequestReader<K> {
             seq => K::outbox(session).acknowledge(&self.stream, seq),
         }
         let limit = self.edge.registry.items_per_message();
-        match K::items(&request) {
-            0 => return Ok(()),
-            items if items > limit => return Err(StreamEnd::TooManyItems { items, limit }),
-            _ => {}
-        }
-        let current = slot.read().await;
-        if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
-            let rm_id = session.rm_id();
-            let end = session.ended().cloned();
-            return Err(end.unwrap_or_else(|| self.edge.registry.not_registered(rm_id)));
+        let items = K::items(&request);
+        if items > limit {
+            return Err(StreamEnd::TooManyItems { items, limit });
         }
         session.rm_id().clone_into(K::rm_id(&mut request));
-        let forwarded = K::forward(session, &self.edge.handle, request).await;
+        match (self.stream.numbering(), K::number(&request)) {
+            (None, 0) if items == 0 => Ok(()),
+            (None, 0) => {
+                let _current = self.current(slot, session).await?;
+                let forwarded = K::forward(session, &self.edge.handle, request).await;
+                self.forwarded(session, forwarded)
+            }
+            (None, _) => Err(NUMBER_UNASKED),
+            (Some(_), 0) if items == 0 => Ok(()),
+            (Some(_), 0) => Err(NUMBER_MISSING),
+            (Some(numbering), number) => {
+                let load = Load { items, bytes: request.encoded_len() };
+                let request = K::into_any(request);
+                self.in_order(numbering, number, request, load).await
+            }
+        }
+    }
+
+    /// Holds a request until it is due, and hands on what is due.
+    async fn in_order(
+        &self,
+        numbering: Numbering,
+        number: u64,
+        request: AnyRequest,
+        load: Load,
+    ) -> Result<(), StreamEnd> {
+        let Some((slot, session)) = &self.bound else { return Err(StreamEnd::RmIdMissing) };
+        let arrival = tokio::select! {
+            biased;
+            arrival = session.arrive(numbering, number, request, load) => arrival?,
+            // What waits for room then comes again by another stream.
+            () = self.stream.ended() => return Ok(()),
+        };
+        let Some(mut handing_on) = arrival else { return Ok(()) };
+        loop {
+            // For each request anew: registrations wait for it, and they come in turn.
+            let _current = self.current(slot, session).await?;
+            let Some(request) = handing_on.next() else { return Ok(()) };
+            let forwarded = request.forward(session, &self.edge.handle).await;
+            self.forwarded(session, forwarded)?;
+            handing_on.took();
+        }
+    }
+
+    /// Keeps the session the current one of its resource manager, if it is.
+    async fn current<'s>(
+        &self,
+        slot: &'s Slot,
+        session: &Arc<Session>,
+    ) -> Result<impl Drop + use<'s, K>, StreamEnd> {
+        let current = slot.read().await;
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            return Ok(current);
+        }
+        let rm_id = session.rm_id();
+        Err(session.ended().unwrap_or_else(|| self.edge.registry.not_registered(rm_id)))
+    }
+
+    /// What it means for the stream that the scheduler does not take a request.
+    fn forwarded(
+        &self,
+        session: &Arc<Session>,
+        forwarded: Result<(), UpdateError>,
+    ) -> Result<(), StreamEnd> {
         let Err(error) = forwarded else { return Ok(()) };
-        drop(current);
         if self.edge.shutdown.is_cancelled() {
             return Err(StreamEnd::ShuttingDown);
         }
         // Nobody ended the session, or it would not be the current one.
         error!(rm = session.rm_id(), %error, "the scheduler does not know a session that is open");
-        self.edge.registry.scheduler_lost(session).await;
-        Err(session.ended().cloned().unwrap_or(StreamEnd::ShuttingDown))
+        let (edge, session) = (Arc::clone(&self.edge), Arc::clone(session));
+        // Not here, where the session is kept current.
+        tokio::spawn(async move { edge.registry.scheduler_lost(&session).await });
+        Err(StreamEnd::Internal("the scheduler lost the session through a bug"))
     }
 
     fn fail(&self, status: &Status) {
@@ -254,7 +360,7 @@ impl<K: StreamKind> RequestReader<K> {
             self.stream.close(StreamEnd::ClientGone);
             return;
         };
-        if let Some(session) = self.stream.session() {
+        if let Some((_, session)) = &self.bound {
             session.lose_items();
         }
         self.stream.close(end);
@@ -277,7 +383,16 @@ impl<K: StreamKind> ReplyWriter<K> {
         if let Some(session) = self.stream.session() {
             headers.insert(SESSION_HEADER, MetadataValue::from(session.number()));
         }
+        if let Some(numbering) = self.stream.numbering() {
+            headers.insert(TAKEN_SEQ_HEADER, MetadataValue::from(numbering.taken));
+        }
         headers
+    }
+
+    /// The headers have left, with what they say.
+    fn begun(mut self) -> Self {
+        self.taken = self.stream.numbering().map(|numbering| TakenTold::since(numbering.taken));
+        self
     }
 
     fn into_stream(self) -> ReplyStream<K> {
@@ -310,16 +425,36 @@ impl<K: StreamKind> ReplyWriter<K> {
             if half_closed {
                 return None;
             }
+            let due = self.taken.as_ref().and_then(TakenTold::due);
+            let due = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => pending().await,
+                }
+            };
             tokio::select! {
                 () = self.edge.shutdown.cancelled() => {}
                 () = self.stream.ended() => {}
                 () = self.stream.news() => {}
+                () = due => {}
             }
         }
     }
 
-    fn waiting(&self) -> Option<K::Reply> {
-        self.stream.session()?.take::<K>(&self.stream)
+    /// What the session has to say, or else up to which number requests were taken, if the client
+    /// does not know it for too long already.
+    fn waiting(&mut self) -> Option<K::Reply> {
+        let session = self.stream.session()?;
+        let reply = session.take::<K>(&self.stream);
+        let Some(told) = &mut self.taken else { return reply };
+        let taken = session.taken(told.told());
+        if reply.is_none() && !told.is_due(taken, Instant::now()) {
+            return None;
+        }
+        told.tells(taken);
+        let mut reply = reply.unwrap_or_default();
+        reply.set_taken_seq(taken);
+        Some(reply)
     }
 }
 

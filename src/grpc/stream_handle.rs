@@ -1,34 +1,43 @@
 //! What the two directions of one stream tell each other.
 //!
 //! A task reads the requests, and tonic polls the replies when the client can receive one; they
-//! share a [`StreamHandle`]. Neither owns the other, and either may be dropped first.
+//! share a [`StreamHandle`]. Neither owns the other, and either may be dropped first. The session to
+//! which a stream is bound holds its handle; the handle knows the session weakly.
 //!
 //! # Invariant
 //! Whoever ends the stream first says why, and that is what the client reads.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use super::end::StreamEnd;
-use super::session::Session;
+use super::session::{Numbering, Session};
 
 /// One open stream.
 pub struct StreamHandle {
-    session: OnceLock<Arc<Session>>,
+    bound: OnceLock<Bound>,
     end: OnceLock<StreamEnd>,
     ended: CancellationToken,
     half_closed: OnceLock<()>,
     news: Notify,
 }
 
+/// What it was bound to. Weak, because the session knows its streams.
+struct Bound {
+    session: Weak<Session>,
+    rm_id: String,
+    number: u64,
+    numbering: Option<Numbering>,
+}
+
 impl StreamHandle {
     /// A stream that belongs to nobody yet.
     pub fn new() -> Self {
         Self {
-            session: OnceLock::new(),
+            bound: OnceLock::new(),
             end: OnceLock::new(),
             ended: CancellationToken::new(),
             half_closed: OnceLock::new(),
@@ -36,19 +45,34 @@ impl StreamHandle {
         }
     }
 
-    /// The session it is bound to.
-    pub fn session(&self) -> Option<&Arc<Session>> {
-        self.session.get()
+    /// The session it is bound to, while that is there.
+    pub fn session(&self) -> Option<Arc<Session>> {
+        self.bound.get()?.session.upgrade()
+    }
+
+    /// Whether it was bound to a session.
+    pub fn is_bound(&self) -> bool {
+        self.bound.get().is_some()
+    }
+
+    /// From where on its client numbers its requests, if it does.
+    pub(super) fn numbering(&self) -> Option<Numbering> {
+        self.bound.get()?.numbering
     }
 
     /// Binds it; a second call changes nothing.
-    pub fn set_session(&self, session: &Arc<Session>) {
-        self.session.get_or_init(|| Arc::clone(session));
+    pub(super) fn bind_to(&self, session: &Arc<Session>, numbering: Option<Numbering>) {
+        self.bound.get_or_init(|| Bound {
+            session: Arc::downgrade(session),
+            rm_id: session.rm_id().to_owned(),
+            number: session.number(),
+            numbering,
+        });
     }
 
     /// The status that tells `end` to its client.
     pub fn status(&self, end: &StreamEnd) -> Status {
-        end.status(self.session().map(|session| (session.rm_id(), session.number())))
+        end.status(self.bound.get().map(|bound| (&*bound.rm_id, bound.number)))
     }
 
     /// Why it ends, once it does.

@@ -47,6 +47,13 @@ pub struct SessionSettings {
     /// How many items of a resource manager may wait to be decided before nothing more is read from
     /// its streams. Default 65,536.
     pub ingress_items: NonZeroUsize,
+    /// How many bytes of it may be held while an earlier number is missing, where it numbers its
+    /// requests; [`Self::ingress_items`] bounds that, too. Default 256 MiB.
+    pub ingress_bytes: NonZeroUsize,
+    /// How long a number may be missing among the requests of a resource manager that numbers them
+    /// before its streams end, for it to send again what was not taken. Default 10 s.
+    #[serde(deserialize_with = "seconds::deserialize")]
+    pub gap_timeout: Duration,
     /// How long an item may wait for the application or node that it names and that comes by
     /// another stream. Default 1 s; zero rejects at once. Own.
     #[serde(deserialize_with = "seconds::deserialize")]

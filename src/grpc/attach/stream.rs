@@ -186,7 +186,7 @@ impl ShimWriter {
                 self.stream.close(StreamEnd::ShuttingDown);
             }
             if let Some(end) = self.stream.end() {
-                if self.stream.session().is_some() && !std::mem::replace(&mut self.goodbye, true) {
+                if self.stream.is_bound() && !std::mem::replace(&mut self.goodbye, true) {
                     let body = Some(Body::Goodbye(goodbye(end)));
                     return Some(Ok(cb::CoreMessage { body }));
                 }
@@ -208,7 +208,8 @@ impl ShimWriter {
     }
 
     fn waiting(&self) -> Option<cb::CoreMessage> {
-        let attachment = self.stream.session()?.attachment();
+        let session = self.stream.session()?;
+        let attachment = session.attachment();
         let message = attachment.take(&self.stream)?;
         if let Some(Body::CacheSync(sync)) = &message.body {
             self.receipts.expect(Receipt::new(sync.cache_seq, attachment.written()));

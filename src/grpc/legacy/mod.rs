@@ -23,9 +23,7 @@ pub mod options;
 pub mod request;
 pub mod response;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use monoceros_actors::Ignored;
 use monoceros_actors::snapshot::NodeRecommendation;
@@ -37,7 +35,7 @@ use monoceros_proto::si::v1 as si;
 use self::echo::Echoes;
 use self::options::LegacyOptions;
 use super::end::StreamEnd;
-use super::kind::{Dialect, StreamKind};
+use super::kind::{AnyRequest, Dialect, StreamKind};
 use super::outbox::{Bounds, Outbox};
 use super::reply::{Cutter, MOST_LISTS, Reply};
 use super::session::Session;
@@ -52,8 +50,6 @@ pub struct Translator {
     pub outbox: Outbox<legacy::UpdateResponse>,
     options: Mutex<LegacyOptions>,
     echoes: Mutex<Echoes>,
-    /// The scheduler knows that nothing of this client comes by another stream.
-    announced: AtomicBool,
 }
 
 impl Translator {
@@ -63,7 +59,6 @@ impl Translator {
             outbox: Outbox::new(bounds, backlog),
             options: Mutex::new(options),
             echoes: Mutex::default(),
-            announced: AtomicBool::new(false),
         }
     }
 
@@ -136,6 +131,14 @@ impl StreamKind for Legacy {
             + request.utilization_reports.len()
     }
 
+    fn number(request: &Self::Request) -> u64 {
+        request.client_seq
+    }
+
+    fn into_any(request: Self::Request) -> AnyRequest {
+        AnyRequest::Legacy(request)
+    }
+
     fn outbox(session: &Session) -> &Outbox<Self::Reply> {
         &session.legacy.outbox
     }
@@ -154,11 +157,6 @@ impl StreamKind for Legacy {
         request: Self::Request,
     ) -> Result<(), UpdateError> {
         let rm_id = session.rm_id().to_owned();
-        if !session.legacy.announced.swap(true, Ordering::Relaxed) {
-            // There is one stream and one order: what an item lacks now will not come by another
-            // stream.
-            handle.control(&rm_id).await?.set_reorder_window(Duration::ZERO);
-        }
         let operations = session.legacy.request(request);
         for reason in operations.ignored {
             handle.count_ignored(&rm_id, Dialect::Legacy.name(), reason);
@@ -226,6 +224,10 @@ impl Reply for legacy::UpdateResponse {
         ]
     }
 
+    fn set_taken_seq(&mut self, taken: u64) {
+        self.taken_seq = taken;
+    }
+
     fn append(&mut self, later: Self) {
         self.accepted_nodes.extend(later.accepted_nodes);
         self.rejected_nodes.extend(later.rejected_nodes);
@@ -255,6 +257,8 @@ impl Reply for legacy::UpdateResponse {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::session::backlog::Load;
     use super::*;
 

@@ -35,7 +35,7 @@ use self::queue::{Waiting, WaitingQueue, cut};
 use self::sent::{Missing, Sent};
 use super::end::StreamEnd;
 use super::reply::Reply;
-use super::session::backlog::{Backlog, Load};
+use super::session::backlog::{Backlog, CrossesMark, Load};
 use super::stream_handle::StreamHandle;
 
 /// How much fits into a message and into an outbox.
@@ -93,6 +93,12 @@ pub trait AnyOutbox {
     /// Forgets sent messages that time has confirmed, in case nothing more is sent that would.
     fn forget_confirmed(&self);
 
+    /// Wakes the stream, if there is one.
+    fn wake(&self);
+
+    /// Ends the stream if its client numbers its requests. What waits stays for the next one.
+    fn end_numbered(&self, end: &StreamEnd);
+
     /// Drops what waits and what will come, and ends the stream that took messages. Says whether
     /// there was one.
     fn close(&self, end: &StreamEnd) -> bool;
@@ -112,10 +118,10 @@ impl<R: Reply> Outbox<R> {
 
     /// Adds a message and wakes the stream. A message without items, or one for an outbox that is
     /// closed, vanishes.
-    pub fn push(&self, reply: R) -> Result<(), OutboxOverflow> {
+    pub fn push(&self, reply: R) -> Result<CrossesMark, OutboxOverflow> {
         let items = reply.items();
         if items == 0 {
-            return Ok(());
+            return Ok(CrossesMark(false));
         }
         // Measured and cut before the lock is taken: streams of other threads wait for it.
         let load = Load { items, bytes: reply.encoded_len() };
@@ -127,30 +133,31 @@ impl<R: Reply> Outbox<R> {
             queue = self.queue();
         }
         if queue.is_closed() {
-            return Ok(());
+            return Ok(CrossesMark(false));
         }
         if !queue.has_room_for(load) {
             return Err(OutboxOverflow);
         }
+        let mut crosses = false;
         for chunk in chunks {
-            self.backlog.add(chunk.load);
+            crosses |= self.backlog.add(chunk.load).0;
             queue.append(chunk);
         }
         if let Some(stream) = &queue.stream {
             stream.wake();
         }
-        Ok(())
+        Ok(CrossesMark(crosses))
     }
 
     /// The next message, if `stream` is the one that takes them.
-    pub fn take(&self, stream: &Arc<StreamHandle>) -> Option<R> {
+    pub fn take(&self, stream: &Arc<StreamHandle>) -> Option<(R, CrossesMark)> {
         let mut delivery = self.delivery();
         if !is_same(delivery.stream.as_ref(), stream) {
             return None;
         }
         let now = Instant::now();
         if let Some(reply) = delivery.sent.again(now) {
-            return Some(reply);
+            return Some((reply, CrossesMark(false)));
         }
         let confirmed = delivery.sent.expire(now);
         let Waiting { mut reply, load } = {
@@ -158,11 +165,11 @@ impl<R: Reply> Outbox<R> {
             queue.free(confirmed);
             queue.pop()?
         };
-        self.backlog.remove(load);
+        let crosses = self.backlog.remove(load);
         if !delivery.sent.keep(&mut reply, load, now) {
             self.free(load);
         }
-        Some(reply)
+        Some((reply, crosses))
     }
 
     /// From now on `stream` takes the messages, first those after number `resume` that may not have
@@ -255,11 +262,26 @@ impl<R: Reply> AnyOutbox for Outbox<R> {
         self.free(delivery.sent.expire(Instant::now()));
     }
 
+    fn wake(&self) {
+        if let Some(stream) = &self.queue().stream {
+            stream.wake();
+        }
+    }
+
+    fn end_numbered(&self, end: &StreamEnd) {
+        let mut delivery = self.delivery();
+        if let Some(stream) = delivery.stream.take_if(|stream| stream.numbering().is_some()) {
+            self.lose_stream(&mut delivery);
+            stream.close(end.clone());
+        }
+    }
+
     fn close(&self, end: &StreamEnd) -> bool {
         let mut delivery = self.delivery();
         delivery.sent.clear();
         let stream = delivery.stream.take();
-        self.backlog.remove(self.queue().close());
+        // The session is over: nobody asks any more whether too much waits.
+        let _ = self.backlog.remove(self.queue().close());
         if let Some(stream) = &stream {
             stream.close(end.clone());
         }

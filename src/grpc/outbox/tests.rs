@@ -14,6 +14,16 @@ const ROOMY: Bounds = Bounds {
     resyncs: false,
 };
 
+/// Adds a message, whatever mark that crosses.
+fn push<R: Reply>(outbox: &Outbox<R>, reply: R) -> Result<(), OutboxOverflow> {
+    outbox.push(reply).map(|_| ())
+}
+
+/// The next message for `stream`, whatever mark that crosses.
+fn take<R: Reply>(outbox: &Outbox<R>, stream: &Arc<StreamHandle>) -> Option<R> {
+    outbox.take(stream).map(|(reply, _)| reply)
+}
+
 fn empty<R: Reply>(bounds: Bounds) -> Outbox<R> {
     let marks = Marks { high: bounds.outbox, low: bounds.outbox };
     Outbox::new(bounds, &Arc::new(Backlog::new(marks)))
@@ -41,11 +51,11 @@ fn bound(outbox: &Outbox<si::NodeResponse>) -> Arc<StreamHandle> {
 #[test]
 fn what_came_before_any_stream_waits_for_the_first_one() {
     let outbox = empty(ROOMY);
-    outbox.push(accepted(&["n1"])).unwrap();
-    outbox.push(accepted(&["n2"])).unwrap();
+    push(&outbox, accepted(&["n1"])).unwrap();
+    push(&outbox, accepted(&["n2"])).unwrap();
     let stream = bound(&outbox);
-    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n1", "n2"]);
-    assert!(outbox.take(&stream).is_none());
+    assert_eq!(ids(&take(&outbox, &stream).unwrap()), ["n1", "n2"]);
+    assert!(take(&outbox, &stream).is_none());
 }
 
 #[test]
@@ -53,12 +63,12 @@ fn small_neighbours_are_joined_within_the_bounds() {
     let outbox = empty(Bounds { chunk_items: 3, ..ROOMY });
     let stream = bound(&outbox);
     for pair in [["n1", "n2"], ["n3", "n4"], ["n5", "n6"]] {
-        outbox.push(accepted(&pair)).unwrap();
+        push(&outbox, accepted(&pair)).unwrap();
     }
-    outbox.push(accepted(&["n7"])).unwrap();
-    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n1", "n2"]);
-    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n3", "n4"]);
-    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n5", "n6", "n7"]);
+    push(&outbox, accepted(&["n7"])).unwrap();
+    assert_eq!(ids(&take(&outbox, &stream).unwrap()), ["n1", "n2"]);
+    assert_eq!(ids(&take(&outbox, &stream).unwrap()), ["n3", "n4"]);
+    assert_eq!(ids(&take(&outbox, &stream).unwrap()), ["n5", "n6", "n7"]);
     assert_eq!(outbox.backlog.load(), Load::default());
 }
 
@@ -69,9 +79,9 @@ fn joined_messages_are_as_large_as_they_were_counted() {
         let outbox = empty(Bounds { chunk_bytes, ..ROOMY });
         let stream = bound(&outbox);
         for id in ["n1", "n2", "n3"] {
-            outbox.push(accepted(&[id])).unwrap();
+            push(&outbox, accepted(&[id])).unwrap();
         }
-        let messages: Vec<_> = std::iter::from_fn(|| outbox.take(&stream)).collect();
+        let messages: Vec<_> = std::iter::from_fn(|| take(&outbox, &stream)).collect();
         assert_eq!(messages.len(), n_messages);
         assert!(messages.iter().all(|message| message.encoded_len() <= chunk_bytes));
     }
@@ -104,13 +114,13 @@ fn joining_keeps_the_order_in_which_clients_read_the_lists() {
         let stream = Arc::new(StreamHandle::new());
         bind(&outbox, &stream);
         for list in pushed.chars() {
-            outbox.push(one(list)).unwrap();
+            push(&outbox, one(list)).unwrap();
         }
         let read = |reply: si::AllocationResponse| -> String {
             let lists = "njJra".chars().zip(reply.lengths());
             lists.map(|(list, length)| list.to_string().repeat(length)).collect()
         };
-        let messages: Vec<_> = std::iter::from_fn(|| outbox.take(&stream)).map(read).collect();
+        let messages: Vec<_> = std::iter::from_fn(|| take(&outbox, &stream)).map(read).collect();
         assert_eq!(messages.join(" "), taken, "of {pushed}");
     }
 }
@@ -119,29 +129,29 @@ fn joining_keeps_the_order_in_which_clients_read_the_lists() {
 fn a_newer_stream_displaces_the_older_and_gets_the_rest() {
     let outbox = empty(ROOMY);
     let older = bound(&outbox);
-    outbox.push(accepted(&["n1"])).unwrap();
+    push(&outbox, accepted(&["n1"])).unwrap();
     let newer = bound(&outbox);
     assert!(matches!(older.end(), Some(StreamEnd::Displaced { .. })));
-    assert!(outbox.take(&older).is_none());
+    assert!(take(&outbox, &older).is_none());
     outbox.release(&older);
-    assert_eq!(ids(&outbox.take(&newer).unwrap()), ["n1"]);
+    assert_eq!(ids(&take(&outbox, &newer).unwrap()), ["n1"]);
 }
 
 #[test]
 fn a_large_message_is_cut_by_items_and_by_bytes() {
     let outbox = empty(Bounds { chunk_items: 2, ..ROOMY });
     let stream = bound(&outbox);
-    outbox.push(accepted(&["n1", "n2", "n3"])).unwrap();
-    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n1", "n2"]);
-    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n3"]);
+    push(&outbox, accepted(&["n1", "n2", "n3"])).unwrap();
+    assert_eq!(ids(&take(&outbox, &stream).unwrap()), ["n1", "n2"]);
+    assert_eq!(ids(&take(&outbox, &stream).unwrap()), ["n3"]);
 
     let outbox = empty(Bounds { chunk_bytes: 40, ..ROOMY });
     let stream = bound(&outbox);
     let long = "n".repeat(100);
-    outbox.push(accepted(&["n1", "n2", &long, "n3"])).unwrap();
-    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n1", "n2"]);
-    assert_eq!(ids(&outbox.take(&stream).unwrap()), [&long], "larger than a chunk, so alone");
-    assert_eq!(ids(&outbox.take(&stream).unwrap()), ["n3"]);
+    push(&outbox, accepted(&["n1", "n2", &long, "n3"])).unwrap();
+    assert_eq!(ids(&take(&outbox, &stream).unwrap()), ["n1", "n2"]);
+    assert_eq!(ids(&take(&outbox, &stream).unwrap()), [&long], "larger than a chunk, so alone");
+    assert_eq!(ids(&take(&outbox, &stream).unwrap()), ["n3"]);
 }
 
 #[test]
@@ -156,41 +166,41 @@ fn a_cut_keeps_the_order_in_which_clients_read_the_lists() {
         new: vec![si::Allocation::default()],
         ..si::AllocationResponse::default()
     };
-    outbox.push(mixed).unwrap();
-    assert_eq!(outbox.take(&stream).unwrap().new.len(), 1);
-    assert_eq!(outbox.take(&stream).unwrap().rejected.len(), 1);
-    assert_eq!(outbox.take(&stream).unwrap().released.len(), 1);
-    assert_eq!(outbox.take(&stream).unwrap().released_asks.len(), 1);
+    push(&outbox, mixed).unwrap();
+    assert_eq!(take(&outbox, &stream).unwrap().new.len(), 1);
+    assert_eq!(take(&outbox, &stream).unwrap().rejected.len(), 1);
+    assert_eq!(take(&outbox, &stream).unwrap().released.len(), 1);
+    assert_eq!(take(&outbox, &stream).unwrap().released_asks.len(), 1);
 }
 
 #[test]
 fn one_item_too_many_is_refused_and_taking_makes_room() {
     let outbox = empty(Bounds { outbox: Load { items: 2, bytes: 999 }, ..ROOMY });
     let stream = bound(&outbox);
-    outbox.push(accepted(&["n1", "n2"])).unwrap();
-    outbox.push(accepted(&["n3"])).unwrap_err();
-    outbox.take(&stream).unwrap();
-    outbox.push(accepted(&["n3"])).unwrap();
+    push(&outbox, accepted(&["n1", "n2"])).unwrap();
+    push(&outbox, accepted(&["n3"])).unwrap_err();
+    take(&outbox, &stream).unwrap();
+    push(&outbox, accepted(&["n3"])).unwrap();
 
     let outbox = empty(Bounds { outbox: Load { items: 9, bytes: 5 }, ..ROOMY });
-    outbox.push(accepted(&["n1", "n2"])).unwrap_err();
+    push(&outbox, accepted(&["n1", "n2"])).unwrap_err();
 }
 
 #[test]
 fn a_closed_outbox_keeps_nothing_and_ends_its_stream() {
     let outbox = empty(ROOMY);
     let stream = bound(&outbox);
-    outbox.push(accepted(&["n1"])).unwrap();
+    push(&outbox, accepted(&["n1"])).unwrap();
     outbox.close(&StreamEnd::Superseded { by: None });
-    outbox.push(accepted(&["n2"])).unwrap();
-    assert!(outbox.take(&stream).is_none());
+    push(&outbox, accepted(&["n2"])).unwrap();
+    assert!(take(&outbox, &stream).is_none());
     assert!(matches!(stream.end(), Some(StreamEnd::Superseded { .. })));
     outbox.bind(&stream, None, None).unwrap_err();
 }
 
 /// Node ids of every message that `stream` can take.
 fn all(outbox: &Outbox<si::NodeResponse>, stream: &Arc<StreamHandle>) -> Vec<String> {
-    let messages = std::iter::from_fn(|| outbox.take(stream));
+    let messages = std::iter::from_fn(|| take(&outbox, stream));
     messages.flat_map(|reply| reply.accepted).map(|node| node.node_id).collect()
 }
 
@@ -198,11 +208,11 @@ fn all(outbox: &Outbox<si::NodeResponse>, stream: &Arc<StreamHandle>) -> Vec<Str
 fn a_new_stream_gets_what_the_lost_one_may_not_have_delivered_before_anything_new() {
     let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
     let stream = bound(&outbox);
-    outbox.push(accepted(&["n1", "n2"])).unwrap();
+    push(&outbox, accepted(&["n1", "n2"])).unwrap();
     assert_eq!(all(&outbox, &stream), ["n1", "n2"]);
-    outbox.push(accepted(&["n3"])).unwrap();
+    push(&outbox, accepted(&["n3"])).unwrap();
     outbox.release(&stream);
-    outbox.push(accepted(&["n4"])).unwrap();
+    push(&outbox, accepted(&["n4"])).unwrap();
     let next = bound(&outbox);
     assert_eq!(all(&outbox, &next), ["n1", "n2", "n3", "n4"]);
     assert!(all(&outbox, &next).is_empty());
@@ -212,10 +222,10 @@ fn a_new_stream_gets_what_the_lost_one_may_not_have_delivered_before_anything_ne
 async fn a_stream_that_outlives_the_grace_has_delivered() {
     let outbox = empty(ROOMY);
     let stream = bound(&outbox);
-    outbox.push(accepted(&["n1"])).unwrap();
+    push(&outbox, accepted(&["n1"])).unwrap();
     assert_eq!(all(&outbox, &stream), ["n1"]);
     tokio::time::advance(ROOMY.grace).await;
-    outbox.push(accepted(&["n2"])).unwrap();
+    push(&outbox, accepted(&["n2"])).unwrap();
     assert_eq!(all(&outbox, &stream), ["n2"]);
     outbox.release(&stream);
     let next = bound(&outbox);
@@ -230,20 +240,20 @@ fn a_client_that_resumes_sees_numbers_and_gets_what_comes_after_its_last() {
     let outbox = empty(Bounds { chunk_items: 1, ..ROOMY });
     let stream = Arc::new(StreamHandle::new());
     outbox.bind(&stream, Some(0), None).unwrap();
-    outbox.push(accepted(&["n1", "n2", "n3"])).unwrap();
-    let numbers = std::iter::from_fn(|| outbox.take(&stream)).map(|reply| reply.seq);
+    push(&outbox, accepted(&["n1", "n2", "n3"])).unwrap();
+    let numbers = std::iter::from_fn(|| take(&outbox, &stream)).map(|reply| reply.seq);
     assert_eq!(numbers.collect::<Vec<_>>(), [1, 2, 3]);
     outbox.acknowledge(&stream, 1);
     let next = Arc::new(StreamHandle::new());
     outbox.bind(&next, Some(2), None).unwrap();
-    let again = outbox.take(&next).unwrap();
+    let again = take(&outbox, &next).unwrap();
     assert_eq!((again.seq, ids(&again)), (3, vec!["n3"]));
     // A mistake does not cost the stream that is open its place.
     let wrong = outbox.bind(&Arc::new(StreamHandle::new()), Some(9), None);
     assert!(matches!(wrong, Err(Unbindable::Unknown)));
     assert!(next.end().is_none());
     let plain = bound(&outbox);
-    assert_eq!(outbox.take(&plain).unwrap().seq, 0, "numbers are for those who ask");
+    assert_eq!(take(&outbox, &plain).unwrap().seq, 0, "numbers are for those who ask");
 }
 
 #[test]
@@ -251,8 +261,8 @@ fn what_was_sent_makes_room_and_a_loss_after_that_leaves_a_gap() {
     let outbox = empty(Bounds { outbox: Load { items: 10, bytes: 9_999 }, ..ROOMY });
     let stream = bound(&outbox);
     for _ in 0..50 {
-        outbox.push(accepted(&["n1", "n2", "n3"])).unwrap();
-        outbox.take(&stream).unwrap();
+        push(&outbox, accepted(&["n1", "n2", "n3"])).unwrap();
+        take(&outbox, &stream).unwrap();
     }
     assert!(outbox.queue().kept.items <= 10);
     outbox.release(&stream);
@@ -266,7 +276,7 @@ fn where_a_loss_means_a_new_start_only_an_empty_outbox_outlives_one() {
     let idle = bound(&outbox);
     outbox.release(&idle);
     let stream = bound(&outbox);
-    outbox.push(accepted(&["n1"])).unwrap();
+    push(&outbox, accepted(&["n1"])).unwrap();
     outbox.release(&stream);
     let late = outbox.bind(&Arc::new(StreamHandle::new()), None, None);
     assert!(matches!(late, Err(Unbindable::Gap)));
@@ -276,8 +286,8 @@ fn where_a_loss_means_a_new_start_only_an_empty_outbox_outlives_one() {
 fn without_grace_nothing_is_kept() {
     let outbox = empty(Bounds { grace: Duration::ZERO, ..ROOMY });
     let stream = bound(&outbox);
-    outbox.push(accepted(&["n1"])).unwrap();
-    outbox.take(&stream).unwrap();
+    push(&outbox, accepted(&["n1"])).unwrap();
+    take(&outbox, &stream).unwrap();
     assert_eq!(outbox.queue().kept, Load::default());
     outbox.release(&stream);
     assert!(all(&outbox, &bound(&outbox)).is_empty());

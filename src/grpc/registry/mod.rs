@@ -83,7 +83,9 @@ pub struct Registered {
     /// Number of the session.
     pub session: u64,
     /// What became of an earlier session.
-    pub manner: RegisterOutcome,
+    pub outcome: RegisterOutcome,
+    /// The number of the last request that was taken, where an earlier session goes on.
+    pub taken: Option<u64>,
 }
 
 /// The room of a session that is about to be; given back unless it came.
@@ -248,12 +250,13 @@ impl Registry {
                 Some(session) if attaches => {
                     self.check_time(deadline)?;
                     info!(rm = %rm_id, session = session.number(), "registration attached");
-                    session.taken_up_by(origin.instance);
+                    let taken = Some(session.taken_up_by(origin.instance.as_deref()));
                     let reply = si::RegisterResourceManagerResponse::default();
                     Ok(Registered {
                         reply,
                         session: session.number(),
-                        manner: RegisterOutcome::Attached,
+                        outcome: RegisterOutcome::Attached,
+                        taken,
                     })
                 }
                 _ => self.replace(&mut current, request, origin.instance, deadline).await,
@@ -291,7 +294,7 @@ impl Registry {
             timeout_at(deadline, offer).await.map_err(|_| self.too_slow())??;
         }
         let Overrides { terms, options, callback, n_unusable } =
-            self.wishes(&rm_id, &request.extra_config);
+            self.overrides(&rm_id, &request.extra_config);
         let strict_enums = options.strict_enums;
         let by = instance.clone();
         let attachment = Attachment::new(callback, self.handle.callback_metrics());
@@ -313,10 +316,10 @@ impl Registry {
             earlier.stop(&StreamEnd::Superseded { by });
         }
         tokio::spawn(Arc::clone(self).keep(session));
-        let manner =
+        let outcome =
             if earlier.is_some() { RegisterOutcome::Replaced } else { RegisterOutcome::New };
-        info!(rm = %rm_id, session = number, manner = manner.name(), "resource manager registered");
-        Ok(Registered { reply, session: number, manner })
+        info!(rm = %rm_id, session = number, outcome = outcome.name(), "resource manager registered");
+        Ok(Registered { reply, session: number, outcome, taken: None })
     }
 
     /// Stops the current session of `rm_id`, or only if it has that number: everything that it
@@ -353,14 +356,14 @@ impl Registry {
     pub fn reconfigured(&self, rm_id: &str, config: String, extra: &BTreeMap<String, String>) {
         if let Some(session) = self.session(rm_id) {
             session.was_given(config);
-            let Overrides { terms, options, callback, n_unusable } = self.wishes(rm_id, extra);
+            let Overrides { terms, options, callback, n_unusable } = self.overrides(rm_id, extra);
             session.configure(&terms, options, callback);
             self.count_unusable(&session, n_unusable);
         }
     }
 
     /// What holds for a resource manager with this extra configuration.
-    fn wishes(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Overrides {
+    fn overrides(&self, rm_id: &str, extra: &BTreeMap<String, String>) -> Overrides {
         let mut extra = ExtraConfig::new(rm_id, extra);
         let terms = self.terms.with(&mut extra);
         let options = LegacyOptions::new(&self.session, &mut extra);

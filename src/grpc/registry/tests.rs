@@ -267,7 +267,7 @@ fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
         let stream = world.stream();
         let attach = Origin { mode: RegistrationMode::Attach, instance: Some("second".to_owned()) };
         let registered = world.register(&[], attach.clone()).await.unwrap();
-        assert_eq!(registered.manner, RegisterOutcome::Attached);
+        assert_eq!(registered.outcome, RegisterOutcome::Attached);
         assert_eq!(registered.session, session.number());
         assert_eq!(session.status().instance.as_deref(), Some("second"));
         assert!(stream.end().is_none());
@@ -275,14 +275,14 @@ fn attaching_goes_on_with_the_session_and_taking_over_ends_it() {
         let takeover =
             Origin { mode: RegistrationMode::Takeover, instance: Some("third".to_owned()) };
         let registered = world.register(&[], takeover).await.unwrap();
-        assert_eq!(registered.manner, RegisterOutcome::Replaced);
+        assert_eq!(registered.outcome, RegisterOutcome::Replaced);
         let by = "third";
         assert!(matches!(stream.end(), Some(StreamEnd::Superseded { by: Some(it) }) if it == by));
 
         // What is in doubt is no good to go on with.
         world.session().lose_items();
         let registered = world.register(&[], attach).await.unwrap();
-        assert_eq!(registered.manner, RegisterOutcome::Replaced);
+        assert_eq!(registered.outcome, RegisterOutcome::Replaced);
     });
 }
 

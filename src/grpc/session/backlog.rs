@@ -25,10 +25,15 @@ pub struct Marks {
     pub low: Load,
 }
 
-/// What waits in all outboxes of one session. Many threads count here, so a mark may be seen a
-/// message late. The counters and the session's flag that it is behind are changed in one order for
-/// all threads: when one sets the flag while another takes the last message, at least one of the
-/// two sees what the other did, and the hold is lifted.
+/// Whether a change has brought what waits over the high mark, or under the low one: then somebody
+/// has to look whether too much waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the session has to look"]
+pub struct CrossesMark(pub bool);
+
+/// What waits in all outboxes of one session. Many threads count here, each without waiting. Who
+/// brings a load over a mark learns it, and has to see to it that the session looks: at least one
+/// thread does so after any crossing, and looks at what is so by then.
 #[derive(Debug)]
 pub struct Backlog {
     marks: Marks,
@@ -75,16 +80,26 @@ impl Backlog {
         Self { marks, items: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
-    /// A message waits.
-    pub fn add(&self, load: Load) {
-        self.items.fetch_add(load.items, Ordering::SeqCst);
-        self.bytes.fetch_add(load.bytes, Ordering::SeqCst);
+    /// A message waits. Returns whether that has crossed the high mark.
+    pub fn add(&self, load: Load) -> CrossesMark {
+        let crosses = |amount: &AtomicUsize, more: usize, mark: usize| {
+            let before = amount.fetch_add(more, Ordering::SeqCst);
+            before < mark && before + more >= mark
+        };
+        let by_items = crosses(&self.items, load.items, self.marks.high.items);
+        let by_bytes = crosses(&self.bytes, load.bytes, self.marks.high.bytes);
+        CrossesMark(by_items || by_bytes)
     }
 
-    /// A message no longer waits.
-    pub fn remove(&self, load: Load) {
-        self.items.fetch_sub(load.items, Ordering::SeqCst);
-        self.bytes.fetch_sub(load.bytes, Ordering::SeqCst);
+    /// A message no longer waits. Returns whether that has crossed the low mark.
+    pub fn remove(&self, load: Load) -> CrossesMark {
+        let crosses = |amount: &AtomicUsize, less: usize, mark: usize| {
+            let before = amount.fetch_sub(less, Ordering::SeqCst);
+            before > mark && before - less <= mark
+        };
+        let by_items = crosses(&self.items, load.items, self.marks.low.items);
+        let by_bytes = crosses(&self.bytes, load.bytes, self.marks.low.bytes);
+        CrossesMark(by_items || by_bytes)
     }
 
     /// What waits.
@@ -114,21 +129,26 @@ mod tests {
     #[test]
     fn too_much_begins_at_the_high_mark_and_ends_at_the_low_one() {
         let backlog = Backlog::new(Marks { high: load(10, 100), low: load(5, 50) });
-        backlog.add(load(9, 9));
+        assert_eq!(backlog.add(load(9, 9)), CrossesMark(false));
         assert!(!backlog.is_too_much(false));
-        backlog.add(load(1, 1));
+        assert_eq!(backlog.add(load(1, 1)), CrossesMark(true), "that was the high mark");
         assert!(backlog.is_too_much(false));
-        backlog.remove(load(4, 4));
+        assert_eq!(
+            backlog.add(load(1, 1)),
+            CrossesMark(false),
+            "only the first to cross it learns that"
+        );
+        assert_eq!(backlog.remove(load(5, 5)), CrossesMark(false));
         assert!(backlog.is_too_much(true), "6 items are above the low mark");
         assert!(!backlog.is_too_much(false), "and below the high one");
-        backlog.remove(load(1, 1));
+        assert_eq!(backlog.remove(load(1, 1)), CrossesMark(true), "that was the low mark");
         assert!(!backlog.is_too_much(true));
     }
 
     #[test]
     fn bytes_alone_can_be_too_much() {
         let backlog = Backlog::new(Marks { high: load(10, 100), low: load(5, 50) });
-        backlog.add(load(1, 100));
+        assert_eq!(backlog.add(load(1, 100)), CrossesMark(true));
         assert!(backlog.is_too_much(false));
     }
 

@@ -5,7 +5,6 @@
 //! not read would stop it for everyone. A message is put into an outbox, or the session is lost.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use monoceros_actors::{
     PredicateQuestion, QuestionId, ResourceManagerCallback, RmState, StateDump,
@@ -15,9 +14,10 @@ use monoceros_proto::si::v1 as si;
 use tracing::warn;
 
 use super::Session;
+use super::backlog::CrossesMark;
 use crate::grpc::attach::AllocationSink;
 use crate::grpc::end::Cause;
-use crate::grpc::kind::{Allocations, Applications, Nodes, StreamKind};
+use crate::grpc::kind::{Allocations, Applications, Dialect, Nodes, StreamKind};
 use crate::grpc::legacy::{self, Legacy};
 use crate::grpc::outbox::{Outbox, OutboxOverflow};
 use crate::grpc::reply::Reply;
@@ -26,8 +26,8 @@ use crate::grpc::stream_handle::StreamHandle;
 impl Session {
     /// The next message for `stream`, if it is the stream of its kind.
     pub fn take<K: StreamKind>(&self, stream: &Arc<StreamHandle>) -> Option<K::Reply> {
-        let reply = K::outbox(self).take(stream)?;
-        if self.is_behind.load(Ordering::SeqCst) && !self.backlog.is_too_much(true) {
+        let (reply, crosses) = K::outbox(self).take(stream)?;
+        if crosses == CrossesMark(true) {
             self.review();
         }
         Some(reply)
@@ -47,11 +47,13 @@ impl Session {
 
     /// Adds a message to an outbox; the client is too slow when it is full.
     fn say<R: Reply>(&self, outbox: &Outbox<R>, reply: R, kind: &'static str) {
-        if let Err(OutboxOverflow) = outbox.push(reply) {
-            warn!(rm = self.rm_id(), kind, "client reads too slowly, it has to register again");
-            self.lose(Cause::Overflow);
-        } else if !self.is_behind.load(Ordering::SeqCst) && self.backlog.is_too_much(false) {
-            self.review();
+        match outbox.push(reply) {
+            Ok(CrossesMark(false)) => {}
+            Ok(CrossesMark(true)) => self.review(),
+            Err(OutboxOverflow) => {
+                warn!(rm = self.rm_id(), kind, "client reads too slowly, it has to register again");
+                self.lose(Cause::Overflow);
+            }
         }
     }
 }
@@ -77,7 +79,7 @@ impl ResourceManagerCallback for Session {
     }
 
     fn dialect(&self) -> &'static str {
-        self.dialect.get().map_or("none", |dialect| dialect.name())
+        self.live().standing.dialect().map_or("none", Dialect::name)
     }
 
     fn application_placed(&self, partition: &str, application_id: &str, queue: Option<&str>) {

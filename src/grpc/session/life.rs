@@ -1,12 +1,8 @@
 //! How a session lives: streams bind to it and end, and it goes from state to state until it stops.
 //!
-//! # Why one function looks at everything
-//! Streams come and go on threads of their own, and what waits to be sent grows on those of the
-//! scheduler. If each told the scheduler what it has changed, two of them could do so in the wrong
-//! order. So whoever changed something calls [`Session::review`], which looks at what is so now,
-//! under the lock of the life.
+//! Here is carried out what [`Standing`](super::standing::Standing) decides, under its lock and hence
+//! in that order.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use monoceros_actors::ResourceManagerControl;
@@ -15,23 +11,16 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::state::{Lifecycle, LifecycleEvent, SessionState};
-use super::{Binding, Session};
+use super::sequence::Gap;
+use super::standing::{Effects, Expiry};
+use super::{Binding, Live, Session};
 use crate::grpc::attach::AllocationSink;
 use crate::grpc::end::{Cause, StreamEnd};
 use crate::grpc::kind::StreamKind;
 use crate::grpc::outbox::Unbindable;
 use crate::grpc::stream_handle::StreamHandle;
 
-/// The state of a session, and what the scheduler knows of it.
-pub(super) struct Standing {
-    pub(super) life: Lifecycle,
-    pub(super) registered: Instant,
-    /// Whether the scheduler was last told to decide nothing.
-    pub(super) held: bool,
-}
-
-/// An outbox is closed only by [`Session::over`], which says why first.
+/// An outbox is closed only with its session, which says why first.
 const GONE: &str = "the session has ended";
 
 impl Session {
@@ -39,19 +28,32 @@ impl Session {
     pub fn begin(self: &Arc<Self>, control: ResourceManagerControl) {
         let delivery: Weak<dyn AllocationSink> = Arc::<Self>::downgrade(self);
         self.attachment.begin(control.clone(), delivery);
-        self.control.get_or_init(|| control);
-        self.reorder(&self.terms);
-        self.review();
+        let mut live = self.live();
+        live.control = Some(control);
+        self.reorder(&live);
+        let effects = live.standing.begin();
+        self.carry_out(&live, effects);
     }
 
     /// How it ended, once it did.
-    pub fn ended(&self) -> Option<&StreamEnd> {
-        self.end.get()
+    pub fn ended(&self) -> Option<StreamEnd> {
+        self.live().standing.end().cloned()
     }
 
     /// Whether a client may go on with it.
     pub fn is_usable(&self) -> bool {
-        self.lost.get().is_none() && self.end.get().is_none()
+        self.live().standing.is_usable()
+    }
+
+    /// Another manager registers and goes on with it, if it says which: it counts its requests from
+    /// the number that is returned, and what streams of the earlier one still bring by number is
+    /// dropped.
+    pub fn taken_up_by(&self, instance: Option<&str>) -> u64 {
+        let mut live = self.live();
+        live.standing.taken_up_by(instance);
+        let taken = self.intake.take_over();
+        self.reorder(&live);
+        taken
     }
 
     /// Makes `stream` the stream of its kind.
@@ -60,31 +62,28 @@ impl Session {
         stream: &Arc<StreamHandle>,
         binding: Binding<'_>,
     ) -> Result<(), StreamEnd> {
-        if let Some(refusal) = self.refusal() {
-            return Err(refusal);
-        }
-        let dialect = *self.dialect.get_or_init(|| K::DIALECT);
-        if dialect != K::DIALECT {
-            return Err(StreamEnd::DialectMixed { has: dialect });
-        }
-        stream.set_session(self);
+        let mut live = self.live();
+        live.standing.admit(K::DIALECT)?;
+        let numbering = binding.is_numbered.then(|| {
+            let earlier = live.standing.instance();
+            let is_another = earlier.zip(binding.instance).is_some_and(|(one, other)| one != other);
+            self.intake.begin(is_another, Instant::now())
+        });
+        self.reorder(&live);
+        stream.bind_to(self, numbering);
         match K::outbox(self).bind(stream, binding.resume, binding.instance) {
             Ok(()) => {}
-            Err(Unbindable::Closed) => {
-                return Err(self.refusal().unwrap_or(StreamEnd::Internal(GONE)));
-            }
+            Err(Unbindable::Closed) => return Err(StreamEnd::Internal(GONE)),
             Err(Unbindable::Unknown) => return Err(StreamEnd::ResyncRequired(Cause::Missed)),
             Err(Unbindable::Gap) => {
                 warn!(rm = self.rm_id(), kind = K::NAME, "messages of a lost stream are missing");
-                self.lost.get_or_init(|| Cause::Missed);
-                self.review();
+                live.standing.miss(Cause::Missed);
+                self.look(&mut live);
                 return Err(StreamEnd::ResyncRequired(Cause::Missed));
             }
         }
-        if let Some(instance) = binding.instance {
-            self.taken_up_by(Some(instance.to_owned()));
-        }
-        self.review();
+        live.standing.taken_up_by(binding.instance);
+        self.look(&mut live);
         Ok(())
     }
 
@@ -95,94 +94,96 @@ impl Session {
         hello: &Hello,
         scheduler_id: String,
     ) -> Result<(), StreamEnd> {
-        if let Some(refusal) = self.refusal() {
+        if let Some(refusal) = self.live().standing.refusal() {
             return Err(refusal);
         }
-        stream.set_session(self);
+        stream.bind_to(self, None);
         self.attachment.attach(stream, hello, scheduler_id, self.number())
-    }
-
-    /// Why no stream may bind, if so.
-    fn refusal(&self) -> Option<StreamEnd> {
-        let lost = self.lost.get().map(|cause| StreamEnd::ResyncRequired(cause.clone()));
-        lost.or_else(|| self.end.get().cloned())
     }
 
     /// `stream` has ended.
     pub fn release<K: StreamKind>(&self, stream: &Arc<StreamHandle>) {
+        let mut live = self.live();
         K::outbox(self).release(stream);
-        self.review();
+        self.look(&mut live);
     }
 
     /// A message of the client could not be read: open streams go on, later ones are refused until
     /// the client registers again and says everything anew.
     pub fn lose_items(&self) {
-        self.lost.get_or_init(|| Cause::ItemsLost);
+        self.live().standing.miss(Cause::ItemsLost);
     }
 
     /// Client and scheduler no longer know the same: its streams end, and no other may bind. What
     /// it holds stays until it registers again or has been paused for too long. Returns how many
     /// streams were open.
     pub fn lose(&self, cause: Cause) -> usize {
-        self.lost.get_or_init(|| cause.clone());
-        let closed = self.over(&StreamEnd::ResyncRequired(cause));
-        self.happens(LifecycleEvent::Lost);
-        closed
+        let mut live = self.live();
+        let effects = live.standing.lose(cause, Instant::now());
+        self.carry_out(&live, effects)
     }
 
     /// The session is stopped, and everything that it held is gone.
     pub fn stop(&self, end: &StreamEnd) {
-        self.happens(LifecycleEvent::Stopped);
-        self.over(end);
+        let mut live = self.live();
+        let effects = live.standing.stop(end.clone(), Instant::now());
+        self.carry_out(&live, effects);
     }
 
-    /// Ends all streams and drops what waits. Whatever ends a session, or the client's part in it,
-    /// comes by here. Returns how many streams were open.
-    pub fn over(&self, end: &StreamEnd) -> usize {
-        self.end.get_or_init(|| end.clone());
-        let attached = usize::from(self.attachment.is_attached());
-        self.attachment.close(end);
-        let outboxes = self.outboxes().into_iter();
-        attached + outboxes.filter(|(_, _, outbox)| outbox.close(end)).count()
-    }
-
-    /// Announces when the session is overdue in its present state; closed when it has stopped.
+    /// Announces when the session is to be [looked at](Self::expire) next, if at any time.
     pub fn deadlines(&self) -> watch::Receiver<Option<Instant>> {
         self.deadline.subscribe()
     }
 
-    /// Lets an overdue session go where that leads. Returns whether it has to be stopped.
+    /// Lets a session whose time has come go where that leads. Returns whether it has to be stopped.
     pub fn expire(&self) -> bool {
-        let mut standing = self.standing();
+        let mut live = self.live();
         let now = Instant::now();
-        if !standing.life.is_overdue(now) {
-            return false;
+        match self.intake.expire(now) {
+            Gap::None => {}
+            Gap::Until(_) => self.announce_deadline(&live),
+            Gap::Overdue => drop(self.end_numbered(&mut live)),
         }
-        if standing.life.state().after(LifecycleEvent::Overdue) == SessionState::Stopped {
-            // Not by itself: the scheduler has to be told, and nobody may be let in meanwhile.
-            return true;
-        }
-        self.moves(&mut standing, LifecycleEvent::Overdue);
+        match live.standing.expire(now) {
+            Expiry::Stop => return true,
+            Expiry::GoesOn(effects) => self.carry_out(&live, effects),
+        };
+        self.announce_deadline(&live);
         false
     }
 
-    /// Looks at what is so now: is there a stream for allocations, and does it keep up?
+    /// A request of the client is missing: streams that number theirs end, for the client to send
+    /// again what was not taken. Returns how they end.
+    pub(super) fn end_for_gap(&self) -> StreamEnd {
+        self.end_numbered(&mut self.live())
+    }
+
+    fn end_numbered(&self, live: &mut Live) -> StreamEnd {
+        let end = StreamEnd::SequenceGap { taken: self.intake.forget() };
+        warn!(rm = self.rm_id(), %end, "streams end");
+        for (_, _, outbox) in self.outboxes() {
+            outbox.end_numbered(&end);
+        }
+        self.look(live);
+        end
+    }
+
+    /// Somebody has changed who is bound, or how much waits.
     pub(super) fn review(&self) {
-        let mut standing = self.standing();
+        self.look(&mut self.live());
+    }
+
+    fn look(&self, live: &mut Live) {
         let mut outboxes = self.outboxes().into_iter();
         let is_attached = outboxes.any(|(_, carries, outbox)| carries && outbox.is_bound());
-        let event = if is_attached { LifecycleEvent::Attached } else { LifecycleEvent::Detached };
-        let was_behind = self.is_behind.load(Ordering::SeqCst);
-        let mut is_behind = self.backlog.is_too_much(was_behind);
-        if is_behind != was_behind {
-            self.is_behind.store(is_behind, Ordering::SeqCst);
-        }
-        // Who took the last of it before that was stored did not know that there is a hold to lift.
-        if is_behind && !was_behind && !self.backlog.is_too_much(true) {
-            is_behind = false;
-            self.is_behind.store(is_behind, Ordering::SeqCst);
-        }
-        if is_behind != was_behind {
+        let effects = live.standing.review(is_attached, &self.backlog, Instant::now());
+        self.carry_out(live, effects);
+    }
+
+    /// Returns how many streams were closed.
+    fn carry_out(&self, live: &Live, effects: Effects) -> usize {
+        let Effects { entered, is_behind, hold, close } = effects;
+        if let Some(is_behind) = is_behind {
             let items = self.backlog.load().items;
             if is_behind {
                 info!(rm = self.rm_id(), items, "too much waits to be read, nothing is decided");
@@ -190,27 +191,37 @@ impl Session {
                 info!(rm = self.rm_id(), items, "little waits to be read, decisions go on");
             }
         }
-        self.moves(&mut standing, event);
+        if let Some(state) = entered {
+            info!(rm = self.rm_id(), session = self.number(), state = state.name(), "session");
+            self.announce_deadline(live);
+        }
+        if let (Some(hold), Some(control)) = (hold, &live.control) {
+            control.hold(hold);
+        }
+        close.map_or(0, |end| {
+            let attached = usize::from(self.attachment.is_attached());
+            self.attachment.close(&end);
+            self.intake.forget();
+            let outboxes = self.outboxes().into_iter();
+            attached + outboxes.filter(|(_, _, outbox)| outbox.close(&end)).count()
+        })
     }
 
-    fn happens(&self, event: LifecycleEvent) {
-        self.moves(&mut self.standing(), event);
+    /// Says when to look again: the first of both times.
+    pub(super) fn announce_deadline(&self, live: &Live) {
+        let due = live.standing.life().deadline().into_iter().chain(self.intake.due()).min();
+        self.deadline.send_if_modified(|announced| std::mem::replace(announced, due) != due);
     }
 
-    /// Under the lock of the life, so that the scheduler hears of changes in their order.
-    fn moves(&self, standing: &mut Standing, event: LifecycleEvent) {
-        if standing.life.takes(event, Instant::now()) {
-            let (session, state) = (self.number(), standing.life.state().name());
-            info!(rm = self.rm_id(), session, state, "session");
-            self.deadline.send_replace(standing.life.deadline());
+    /// There is something to tell all streams that number their requests.
+    pub(super) fn wake_streams(&self) {
+        for (_, _, outbox) in self.outboxes() {
+            outbox.wake();
         }
-        let held =
-            standing.life.state() != SessionState::Running || self.is_behind.load(Ordering::SeqCst);
-        if held != standing.held
-            && let Some(control) = self.control.get()
-        {
-            standing.held = held;
-            control.hold(held);
-        }
+    }
+
+    /// Somebody has found a gap that nobody looks at.
+    pub(super) fn watch_gap(&self) {
+        self.announce_deadline(&self.live());
     }
 }

@@ -1,26 +1,32 @@
 //! One registration of a resource manager, from the edge's side: where the scheduler's answers go,
 //! and whether it may decide anything.
 //!
+//! # How it hangs together
+//! [`standing`] says what follows from what happens, [`sequence`] in which order numbered requests are
+//! taken; neither knows streams, locks or a clock. The session holds each under a lock and carries
+//! out what they say. Streams know their session weakly, so nothing is kept by going in a circle.
+//!
 //! # Invariants
-//! * The scheduler is on hold for the resource manager unless the session is [running](state) and
-//!   not too much waits to be sent. Whoever changes either calls `Session::review`, which looks
-//!   at what is so now and tells the scheduler in the order in which it looked.
-//! * A session that ends does so in [`Session::over`], whatever ends it.
-//! * Locks: that of the life before those of an outbox, never the other way round.
+//! * Whatever changes who is bound, or how much waits, is followed by a look at what is so then
+//!   (`Session::review`), and what follows is carried out under the lock of the standing: the scheduler
+//!   hears of changes in their order.
+//! * Under that lock those of outboxes and of the sequence may be taken, never the other way round.
 //!
 //! Reading order: here what a session is and what is known of it, then [`terms`], [`state`],
-//! [`backlog`], `life` (streams come and go, the session ends) and `delivery` (what the scheduler
-//! says).
+//! [`standing`], [`backlog`], `life` (streams come and go, the session ends), [`sequence`], `intake`
+//! (what the client says) and `delivery` (what the scheduler says).
 
 pub mod backlog;
 mod delivery;
+mod intake;
 mod life;
+mod sequence;
+mod standing;
 pub mod state;
 pub mod terms;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use monoceros_actors::ResourceManagerControl;
@@ -29,11 +35,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::backlog::Backlog;
-use self::life::Standing;
-use self::state::{Lifecycle, SessionState};
+use self::intake::Intake;
+pub(in crate::grpc) use self::sequence::{Numbering, TOLD_AFTER};
+use self::standing::Standing;
+use self::state::SessionState;
 use self::terms::Terms;
 use super::attach::{self, Attachment};
-use super::end::{Cause, StreamEnd};
 use super::kind::{Allocations, Applications, Dialect, Nodes, StreamKind};
 use super::legacy::options::LegacyOptions;
 use super::legacy::{Legacy, Translator};
@@ -42,22 +49,13 @@ use super::outbox::{AnyOutbox, Outbox};
 /// The session that a registration opened. It is the callback that the scheduler calls.
 pub struct Session {
     registrant: Registrant,
-    terms: Terms,
-    /// The queue configuration that it brought, or was given since; empty if none.
-    config: Mutex<String>,
-    /// The instance that registered or spoke last, if it says.
-    instance: Mutex<Option<String>>,
-    dialect: OnceLock<Dialect>,
-    /// Why client and scheduler no longer know the same: no stream may bind any more.
-    lost: OnceLock<Cause>,
-    /// How it ended.
-    end: OnceLock<StreamEnd>,
-    control: OnceLock<ResourceManagerControl>,
-    life: Mutex<Standing>,
+    /// How long a message is kept after it was sent.
+    grace: Duration,
+    live: Mutex<Live>,
     deadline: watch::Sender<Option<Instant>>,
     backlog: Arc<Backlog>,
-    /// Too much waits to be sent.
-    is_behind: AtomicBool,
+    /// What the client has said by numbers.
+    intake: Intake,
     /// The outbox of allocation streams.
     pub allocations: Outbox<si::AllocationResponse>,
     /// The outbox of application streams.
@@ -68,6 +66,15 @@ pub struct Session {
     pub legacy: Translator,
     /// The callback side.
     attachment: Arc<Attachment>,
+}
+
+/// What is so of it, and whom to tell.
+struct Live {
+    standing: Standing,
+    /// How long items wait for each other, and how many.
+    reorder: (Duration, usize),
+    /// There once the scheduler has accepted it.
+    control: Option<ResourceManagerControl>,
 }
 
 /// What a registration said of itself.
@@ -117,6 +124,8 @@ pub struct Binding<'m> {
     pub resume: Option<u64>,
     /// The instance whose stream it is.
     pub instance: Option<&'m str>,
+    /// The client numbers its requests.
+    pub is_numbered: bool,
 }
 
 impl Session {
@@ -128,22 +137,17 @@ impl Session {
         instance: Option<String>,
         attachment: Attachment,
     ) -> Self {
-        let now = Instant::now();
-        let life = Lifecycle::new(terms.patience, now);
         let backlog = Arc::new(Backlog::new(terms.marks()));
+        let (config, now) = (registrant.config.clone(), Instant::now());
+        let standing = Standing::new(terms.patience, config, instance, now);
+        let deadline = watch::Sender::new(standing.life().deadline());
         let bounds = terms.bounds;
         Self {
-            config: Mutex::new(registrant.config.clone()),
             registrant,
-            terms,
-            instance: Mutex::new(instance),
-            dialect: OnceLock::new(),
-            lost: OnceLock::new(),
-            end: OnceLock::new(),
-            control: OnceLock::new(),
-            deadline: watch::Sender::new(life.deadline()),
-            life: Mutex::new(Standing { life, registered: now, held: false }),
-            is_behind: AtomicBool::new(false),
+            grace: bounds.grace,
+            live: Mutex::new(Live { standing, reorder: terms.reorder(), control: None }),
+            deadline,
+            intake: Intake::new(&terms),
             allocations: Outbox::new(bounds, &backlog),
             applications: Outbox::new(bounds, &backlog),
             nodes: Outbox::new(bounds, &backlog),
@@ -170,24 +174,23 @@ impl Session {
 
     /// The resource manager was given another queue configuration; none if that is empty.
     pub fn was_given(&self, config: String) {
-        *self.config.lock().expect("no holder panics") = config;
+        self.live().standing.was_given(config);
     }
 
     /// Whether it brought a queue configuration, or was given one since, that is not `config`.
     pub fn brought_other_than(&self, config: &str) -> bool {
-        let own = self.config.lock().expect("no holder panics");
-        !own.is_empty() && *own != config
+        self.live().standing.brought_other_than(config)
     }
 
     /// The state of the session.
     pub fn state(&self) -> SessionState {
-        self.standing().life.state()
+        self.live().standing.life().state()
     }
 
     /// Through which the scheduler's side of it is controlled; there once the scheduler has
     /// accepted it.
-    pub fn control(&self) -> Option<&ResourceManagerControl> {
-        self.control.get()
+    pub fn control(&self) -> Option<ResourceManagerControl> {
+        self.live().control.clone()
     }
 
     /// The kinds of stream, each with its outbox and whether it carries allocations.
@@ -205,9 +208,10 @@ impl Session {
         let bound = self.outboxes().into_iter().filter(|(_, _, outbox)| outbox.is_bound());
         let attach = self.attachment.is_attached().then_some("attach");
         let open_streams = bound.map(|(name, _, _)| name).chain(attach).collect();
-        let standing = self.standing();
-        let state = standing.life.state();
-        let age = standing.life.since().saturating_duration_since(standing.registered);
+        let live = self.live();
+        let standing = &live.standing;
+        let state = standing.life().state();
+        let age = standing.life().since().saturating_duration_since(standing.registered());
         let paused_at_ns = (state == SessionState::Paused).then(|| {
             let age = i64::try_from(age.as_nanos()).unwrap_or(i64::MAX);
             self.registrant.registered_at_ns.saturating_add(age)
@@ -216,11 +220,11 @@ impl Session {
             registrant: self.registrant.clone(),
             state,
             paused_at_ns,
-            dialect: self.dialect.get().copied(),
+            dialect: standing.dialect(),
             open_streams,
             outbox_items: self.backlog.load().items,
-            instance: self.instance.lock().expect("no holder panics").clone(),
-            lost: self.lost.get().map(ToString::to_string),
+            instance: standing.instance().map(ToOwned::to_owned),
+            lost: standing.lost().map(ToString::to_string),
         }
     }
 
@@ -232,33 +236,29 @@ impl Session {
         callback: attach::CallbackOptions,
     ) {
         {
-            let mut standing = self.standing();
-            standing.life.set_patience(terms.patience);
-            self.deadline.send_replace(standing.life.deadline());
-        }
-        self.reorder(terms);
-        if let Some(control) = self.control.get() {
-            control.set_strict_enums(options.strict_enums);
+            let mut live = self.live();
+            live.standing.set_patience(terms.patience);
+            self.announce_deadline(&live);
+            live.reorder = terms.reorder();
+            self.reorder(&live);
+            if let Some(control) = &live.control {
+                control.set_strict_enums(options.strict_enums);
+            }
         }
         self.legacy.set_options(options);
         self.attachment.configure(callback);
     }
 
-    fn reorder(&self, terms: &Terms) {
-        // Nothing of the oldest dialect comes by another stream.
-        if let Some(control) = self.control.get()
-            && !self.speaks_legacy()
-        {
-            control.set_reorder_window(terms.reorder_window);
-            control.set_reorder_items(terms.reorder_items);
-        }
-    }
-
-    /// An instance goes on with it.
-    pub fn taken_up_by(&self, instance: Option<String>) {
-        if instance.is_some() {
-            *self.instance.lock().expect("no holder panics") = instance;
-        }
+    /// Tells the scheduler how long items wait for what other streams may bring.
+    fn reorder(&self, live: &Live) {
+        let Some(control) = &live.control else { return };
+        let (window, items) = live.reorder;
+        // Nothing of the oldest dialect comes by another stream, and what is numbered comes in order.
+        let has_one_stream = live.standing.dialect() == Some(Dialect::Legacy);
+        let is_in_order = has_one_stream || self.intake.is_in_use();
+        let window = if is_in_order { Duration::ZERO } else { window };
+        control.set_reorder_window(window);
+        control.set_reorder_items(items);
     }
 
     /// Its callback side.
@@ -268,15 +268,15 @@ impl Session {
 
     /// How long a message is kept after it was sent.
     pub fn grace(&self) -> Duration {
-        self.terms.bounds.grace
+        self.grace
     }
 
     fn speaks_legacy(&self) -> bool {
-        self.dialect.get() == Some(&Dialect::Legacy)
+        self.live().standing.dialect() == Some(Dialect::Legacy)
     }
 
-    fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.life.lock().expect("no holder panics")
+    fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().expect("no holder panics")
     }
 }
 

@@ -27,6 +27,10 @@ pub struct Terms {
     pub reorder_window: Duration,
     /// Most items that wait so in one partition.
     pub reorder_items: usize,
+    /// How much is held of numbered requests that come too early.
+    pub ingress: Load,
+    /// How long a number may be missing.
+    pub gap_timeout: Duration,
     /// Percent of an outbox above which nothing is decided, and below which decisions go on.
     high_water: u8,
     low_water: u8,
@@ -48,6 +52,11 @@ impl Terms {
             bounds,
             reorder_window: session.reorder_window,
             reorder_items: session.reorder_items,
+            ingress: Load {
+                items: session.ingress_items.get(),
+                bytes: session.ingress_bytes.get(),
+            },
+            gap_timeout: session.gap_timeout,
             high_water: session.outbox_high_water.min(100),
             low_water: session.outbox_low_water.min(session.outbox_high_water),
         }
@@ -66,6 +75,11 @@ impl Terms {
         extra.set("session.reorderWindow", &mut self.reorder_window, seconds::read);
         extra.set("session.reorderItems", &mut self.reorder_items, number);
         self
+    }
+
+    /// How long items wait for each other, and how many in one partition.
+    pub(super) fn reorder(&self) -> (Duration, usize) {
+        (self.reorder_window, self.reorder_items)
     }
 
     /// When too much waits in the outboxes of a session.

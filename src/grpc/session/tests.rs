@@ -1,10 +1,9 @@
 //! One session with streams that come and go, without a scheduler behind it.
 
-use std::sync::atomic::Ordering;
-
 use monoceros_actors::ResourceManagerCallback as _;
 
 use super::*;
+use crate::grpc::end::{Cause, StreamEnd};
 use crate::grpc::stream_handle::StreamHandle;
 
 fn accepted(ids: &[&str]) -> si::NodeResponse {
@@ -108,7 +107,7 @@ fn too_much_that_waits_is_noticed_over_all_kinds_until_little_is_left() {
     let stream = bind::<Nodes>(&session).unwrap();
     bind::<Allocations>(&session).unwrap();
     session.update_node(accepted(&["n1", "n2", "n3"]));
-    let is_behind = || session.is_behind.load(Ordering::Relaxed);
+    let is_behind = || session.live().standing.is_behind();
     assert!(!is_behind());
     let applications = vec![si::AcceptedApplication::default(); 2];
     session.update_application(si::ApplicationResponse {

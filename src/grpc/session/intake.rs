@@ -1,0 +1,177 @@
+//! The numbered requests of a session, over all its streams: [`Sequence`] under a lock, and those who
+//! wait for room in it.
+//!
+//! # Why no task of its own
+//! The stream that brings the request which is due hands it on, and whatever is held behind it: with
+//! one stream at a time no request changes threads. A stream that hands on for others does not read
+//! meanwhile, which is what flow control wants of it.
+//!
+//! # Invariant
+//! Nobody waits under the lock, and no other lock is taken under it.
+
+use std::sync::{Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::Session;
+use super::backlog::Load;
+use super::sequence::{Arrival, Gap, Numbering, Sequence};
+use super::terms::Terms;
+use crate::grpc::end::StreamEnd;
+use crate::grpc::kind::AnyRequest;
+
+/// The numbered requests of a session.
+pub(super) struct Intake {
+    state: Mutex<State>,
+    /// Something was handed on: there is room again.
+    room: Notify,
+}
+
+struct State {
+    sequence: Sequence<AnyRequest>,
+    /// The present manager numbers its requests.
+    is_in_use: bool,
+}
+
+/// The right to hand requests on. Given back when it is dropped.
+pub(in crate::grpc) struct HandingOn<'s> {
+    session: &'s Session,
+    /// A request is in hand, or was when its task broke off.
+    is_done: bool,
+}
+
+impl Intake {
+    pub(super) fn new(terms: &Terms) -> Self {
+        let sequence = Sequence::new(terms.ingress, terms.gap_timeout);
+        Self { state: Mutex::new(State { sequence, is_in_use: false }), room: Notify::new() }
+    }
+
+    /// Whether the present manager numbers its requests.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.state().is_in_use
+    }
+
+    /// A stream begins whose client numbers its requests; it may be that of `another` manager.
+    pub(super) fn begin(&self, is_another: bool, now: Instant) -> Numbering {
+        let mut state = self.state();
+        let takes_over = is_another && state.is_in_use;
+        state.is_in_use = true;
+        if takes_over {
+            self.room.notify_waiters();
+            state.sequence.take_over()
+        } else {
+            state.sequence.begin(now)
+        }
+    }
+
+    /// Another manager goes on with the session. Returns the number of the last request that was
+    /// taken.
+    pub(super) fn take_over(&self) -> u64 {
+        let mut state = self.state();
+        state.is_in_use = false;
+        self.room.notify_waiters();
+        state.sequence.take_over().taken
+    }
+
+    /// When somebody has to look at a gap.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.state().sequence.due()
+    }
+
+    /// Looks at the gap.
+    pub(super) fn expire(&self, now: Instant) -> Gap {
+        self.state().sequence.expire(now)
+    }
+
+    /// Drops what is held. Returns the number of the last request that was taken.
+    pub(super) fn forget(&self) -> u64 {
+        let mut state = self.state();
+        state.sequence.forget();
+        self.room.notify_waiters();
+        state.sequence.taken(0)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+}
+
+impl Session {
+    /// Up to which number requests were taken, for a stream that has told `told` of them.
+    pub(in crate::grpc) fn taken(&self, told: u64) -> u64 {
+        self.intake.state().sequence.taken(told)
+    }
+
+    /// A numbered request has come. It waits here until there is room for it. Whoever gets
+    /// [`HandingOn`] has to hand on what is due.
+    pub(in crate::grpc) async fn arrive(
+        &self,
+        numbering: Numbering,
+        number: u64,
+        request: AnyRequest,
+        load: Load,
+    ) -> Result<Option<HandingOn<'_>>, StreamEnd> {
+        let mut request = request;
+        loop {
+            let mut room = std::pin::pin!(self.intake.room.notified());
+            // From here on no notification is missed.
+            room.as_mut().enable();
+            let now = Instant::now();
+            let (arrival, wants_watch) = {
+                let mut state = self.intake.state();
+                let sequence = &mut state.sequence;
+                let arrival = sequence.arrive(numbering.generation, number, request, load, now);
+                (arrival, sequence.wants_watch())
+            };
+            if wants_watch {
+                self.watch_gap();
+            }
+            match arrival {
+                Arrival::HandOn => {
+                    return Ok(Some(HandingOn { session: self, is_done: false }));
+                }
+                Arrival::Held | Arrival::Repeat => return Ok(None),
+                Arrival::Outdated => return Err(StreamEnd::Displaced { by: None }),
+                Arrival::Gap => return Err(self.end_for_gap()),
+                Arrival::NoRoom(back) => request = back,
+            }
+            room.await;
+        }
+    }
+}
+
+impl HandingOn<'_> {
+    /// The next request, if one is due; when there is none, another task may hand on. To be asked
+    /// only while the session is the current one.
+    pub(in crate::grpc) fn next(&mut self) -> Option<AnyRequest> {
+        let next = {
+            let mut state = self.session.intake.state();
+            let next = state.sequence.next(Instant::now());
+            self.is_done = next.is_none();
+            next
+        };
+        self.session.intake.room.notify_waiters();
+        if self.is_done && self.session.intake.state().sequence.wants_watch() {
+            self.session.watch_gap();
+        }
+        next
+    }
+
+    /// The request is taken.
+    pub(in crate::grpc) fn took(&mut self) {
+        let wakes = self.session.intake.state().sequence.took();
+        if wakes {
+            self.session.wake_streams();
+        }
+    }
+}
+
+impl Drop for HandingOn<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.session.intake.state().sequence.abandon(Instant::now());
+            self.session.intake.room.notify_waiters();
+        }
+    }
+}

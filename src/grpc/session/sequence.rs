@@ -1,0 +1,236 @@
+//! The numbers that a client gives its requests: which of them were taken, which come too early and
+//! are held, and which are missing. Without streams or a clock.
+//!
+//! # Why numbers
+//! A stream that breaks takes with it what was on its way, and its client cannot know what that was;
+//! and the streams of a session overtake each other. With one number for each request, counted over
+//! all streams of the session, requests take effect in the order in which they were made, the client
+//! hears up to which number they were taken, and what it sends again is not taken twice.
+//!
+//! # Invariants
+//! * Requests are taken in the order of their numbers, each once, without a gap.
+//! * What is held is of the present [generation](Numbering::generation) and has a number that was not
+//!   taken.
+//! * What is held never exceeds the bounds, the next one that is due aside.
+//! * One task at a time hands requests on: the one that was told [`Arrival::HandOn`], until
+//!   [`Sequence::next`] has nothing more for it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::backlog::Load;
+
+/// Streams are woken to tell what was taken at the latest after so many requests.
+pub(in crate::grpc) const TOLD_AFTER: u64 = 1_000;
+
+/// The numbered requests of one session.
+#[derive(Debug)]
+pub(super) struct Sequence<T> {
+    bounds: Load,
+    patience: Duration,
+    /// Who counts: a manager that takes over from another begins a new one.
+    generation: u64,
+    /// Everything up to this number was taken.
+    taken: u64,
+    held: BTreeMap<u64, Held<T>>,
+    load: Load,
+    /// A task hands requests on.
+    is_handed_on: bool,
+    /// The next one is in its hands.
+    is_in_hand: bool,
+    /// Since when something is held that cannot be handed on.
+    gap_since: Option<Instant>,
+    /// Somebody looks at the gap when it is due.
+    is_watched: bool,
+    /// A stream has told everything that was taken so far, and waits for more.
+    wants_news: bool,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    request: T,
+    load: Load,
+}
+
+/// Where a stream begins to number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::grpc) struct Numbering {
+    /// Who counts.
+    pub(in crate::grpc) generation: u64,
+    /// The number of the last request that was taken.
+    pub(in crate::grpc) taken: u64,
+}
+
+/// What becomes of a request that has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Arrival<T> {
+    /// It is held, and the caller has to hand on what is due.
+    HandOn,
+    /// It is held; somebody else hands it on, or it comes too early.
+    Held,
+    /// It was taken before, or is held already.
+    Repeat,
+    /// Another manager has taken over.
+    Outdated,
+    /// As much is held as may be; it can come again when something was handed on.
+    NoRoom(T),
+    /// As much is held as may be, and none of it is due.
+    Gap,
+}
+
+/// What becomes of a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gap {
+    /// There is none that has to be looked at.
+    None,
+    /// To be looked at then.
+    Until(Instant),
+    /// It lasts too long. What was held is dropped, for the client to send again.
+    Overdue,
+}
+
+impl<T> Sequence<T> {
+    /// Nothing has come yet. `bounds` of what is held, `patience` with a gap.
+    pub(super) fn new(bounds: Load, patience: Duration) -> Self {
+        Self {
+            bounds,
+            patience,
+            generation: 0,
+            taken: 0,
+            held: BTreeMap::new(),
+            load: Load::default(),
+            is_handed_on: false,
+            is_in_hand: false,
+            gap_since: None,
+            is_watched: false,
+            wants_news: false,
+        }
+    }
+
+    /// A stream begins. What is missing may come by it, so the time of a gap begins anew.
+    pub(super) fn begin(&mut self, now: Instant) -> Numbering {
+        if let Some(since) = &mut self.gap_since {
+            *since = now;
+        }
+        self.numbering()
+    }
+
+    /// Another manager goes on with the session, and counts from what was taken so far. What the
+    /// one before it still sends is dropped.
+    pub(super) fn take_over(&mut self) -> Numbering {
+        self.generation += 1;
+        self.forget();
+        self.numbering()
+    }
+
+    /// What is in somebody's hands will have been taken by the time that anybody asks.
+    fn numbering(&self) -> Numbering {
+        let taken = self.taken + u64::from(self.is_in_hand);
+        Numbering { generation: self.generation, taken }
+    }
+
+    /// A request of that number has come by a stream of that generation.
+    pub(super) fn arrive(
+        &mut self,
+        generation: u64,
+        number: u64,
+        request: T,
+        load: Load,
+        now: Instant,
+    ) -> Arrival<T> {
+        if generation != self.generation {
+            return Arrival::Outdated;
+        }
+        let Numbering { taken, .. } = self.numbering();
+        if number <= taken || self.held.contains_key(&number) {
+            return Arrival::Repeat;
+        }
+        let total = self.load.plus(load);
+        if number > taken + 1 && !total.fits(self.bounds) {
+            let moves = self.is_handed_on || self.held.contains_key(&(taken + 1));
+            return if moves { Arrival::NoRoom(request) } else { Arrival::Gap };
+        }
+        self.load = total;
+        self.held.insert(number, Held { request, load });
+        if self.is_handed_on {
+            return Arrival::Held;
+        }
+        if number == taken + 1 {
+            self.is_handed_on = true;
+            return Arrival::HandOn;
+        }
+        self.gap_since.get_or_insert(now);
+        Arrival::Held
+    }
+
+    /// The next request, for the task that hands them on; when there is none, that task is done.
+    pub(super) fn next(&mut self, now: Instant) -> Option<T> {
+        let Some(Held { request, load }) = self.held.remove(&(self.taken + 1)) else {
+            self.is_handed_on = false;
+            self.gap_since = (!self.held.is_empty()).then_some(now);
+            return None;
+        };
+        self.load = self.load.minus(load);
+        self.is_in_hand = true;
+        self.gap_since = None;
+        Some(request)
+    }
+
+    /// The one that was handed out is taken. Returns whether the streams have to be woken to tell it.
+    pub(super) fn took(&mut self) -> bool {
+        self.is_in_hand = false;
+        self.taken += 1;
+        std::mem::take(&mut self.wants_news) || self.taken.is_multiple_of(TOLD_AFTER)
+    }
+
+    /// The task that handed requests on ends, with whatever it had in its hands.
+    pub(super) fn abandon(&mut self, now: Instant) {
+        (self.is_handed_on, self.is_in_hand) = (false, false);
+        self.gap_since = (!self.held.is_empty()).then_some(now);
+    }
+
+    /// Up to which number requests were taken, for a stream that has told `told` of them.
+    pub(super) fn taken(&mut self, told: u64) -> u64 {
+        self.wants_news |= told == self.taken;
+        self.taken
+    }
+
+    /// Whether there is a gap that nobody looks at. Whoever asks does from now on.
+    pub(super) fn wants_watch(&mut self) -> bool {
+        self.gap_since.is_some() && !std::mem::replace(&mut self.is_watched, true)
+    }
+
+    /// When the gap is to be looked at, if somebody does.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let since = self.gap_since.filter(|_| self.is_watched)?;
+        since.checked_add(self.patience)
+    }
+
+    /// Looks at the gap.
+    pub(super) fn expire(&mut self, now: Instant) -> Gap {
+        match self.due() {
+            None => {
+                self.is_watched = false;
+                Gap::None
+            }
+            Some(due) if due > now => Gap::Until(due),
+            Some(_) => {
+                self.forget();
+                Gap::Overdue
+            }
+        }
+    }
+
+    /// Drops what is held.
+    pub(super) fn forget(&mut self) {
+        self.held = BTreeMap::new();
+        self.load = Load::default();
+        self.gap_since = None;
+        self.is_watched = false;
+    }
+}
+
+#[cfg(test)]
+mod tests;

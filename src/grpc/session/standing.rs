@@ -1,0 +1,386 @@
+//! What is so of a session, and what follows when something happens to it: without streams, locks or
+//! a clock, so that every order of events can be tested.
+//!
+//! # Why effects
+//! Streams come and go on threads of their own, and what waits to be sent grows on those of the
+//! scheduler. Each of them says here what has happened and gets [`Effects`] to carry out, both under
+//! one lock: so the scheduler hears of changes in the order in which they were made.
+//!
+//! # Invariants
+//! * The scheduler is on hold for the resource manager unless the session is
+//!   [running](SessionState::Running) and not too much waits to be sent.
+//! * What ended a session, or the client's part in it, is said once: the first reason stands.
+//! * The dialect is that of the first stream.
+
+use tokio::time::Instant;
+
+use super::backlog::Backlog;
+use super::state::{Lifecycle, LifecycleEvent, Patience, SessionState};
+use crate::grpc::end::{Cause, StreamEnd};
+use crate::grpc::kind::Dialect;
+
+/// The state of a session, and what the scheduler knows of it.
+#[derive(Debug)]
+pub(super) struct Standing {
+    life: Lifecycle,
+    registered: Instant,
+    dialect: Option<Dialect>,
+    /// Why client and scheduler no longer know the same: no stream may bind any more.
+    lost: Option<Cause>,
+    /// How it ended.
+    end: Option<StreamEnd>,
+    /// The queue configuration that it brought, or was given since; empty if none.
+    config: String,
+    /// The instance that registered or spoke last, if it says.
+    instance: Option<String>,
+    /// Too much waits to be sent.
+    is_behind: bool,
+    /// Whether the scheduler was last told to decide nothing; none while it can be told nothing.
+    is_held: Option<bool>,
+}
+
+/// What a transition comes to.
+#[derive(Debug, Default)]
+#[must_use = "the scheduler and the streams have to be told"]
+pub(super) struct Effects {
+    /// Another state: for the log, and there is another deadline.
+    pub(super) entered: Option<SessionState>,
+    /// It fell behind, or has caught up: for the log.
+    pub(super) is_behind: Option<bool>,
+    /// Whether the scheduler is to decide nothing from now on.
+    pub(super) hold: Option<bool>,
+    /// All streams end so, and what waits for them is dropped.
+    pub(super) close: Option<StreamEnd>,
+}
+
+/// What becomes of a session whose deadline may have passed.
+#[derive(Debug)]
+pub(super) enum Expiry {
+    /// Nothing, or another state.
+    GoesOn(Effects),
+    /// It has to be stopped. Not by itself: the scheduler has to be told, and nobody may be let in
+    /// meanwhile.
+    Stop,
+}
+
+impl Standing {
+    /// A session that the scheduler knows nothing of yet.
+    pub(super) fn new(
+        patience: Patience,
+        config: String,
+        instance: Option<String>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            life: Lifecycle::new(patience, now),
+            registered: now,
+            dialect: None,
+            lost: None,
+            end: None,
+            config,
+            instance,
+            is_behind: false,
+            is_held: None,
+        }
+    }
+
+    pub(super) fn life(&self) -> &Lifecycle {
+        &self.life
+    }
+
+    pub(super) fn registered(&self) -> Instant {
+        self.registered
+    }
+
+    pub(super) fn dialect(&self) -> Option<Dialect> {
+        self.dialect
+    }
+
+    pub(super) fn lost(&self) -> Option<&Cause> {
+        self.lost.as_ref()
+    }
+
+    pub(super) fn end(&self) -> Option<&StreamEnd> {
+        self.end.as_ref()
+    }
+
+    pub(super) fn instance(&self) -> Option<&str> {
+        self.instance.as_deref()
+    }
+
+    /// Whether too much waits to be sent.
+    #[cfg(test)]
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
+    /// Whether a client may go on with it.
+    pub(super) fn is_usable(&self) -> bool {
+        self.lost.is_none() && self.end.is_none()
+    }
+
+    /// It was given another queue configuration; none if that is empty.
+    pub(super) fn was_given(&mut self, config: String) {
+        self.config = config;
+    }
+
+    /// Whether it brought a queue configuration, or was given one since, that is not `config`.
+    pub(super) fn brought_other_than(&self, config: &str) -> bool {
+        !self.config.is_empty() && self.config != config
+    }
+
+    /// An instance goes on with it, if it says which.
+    pub(super) fn taken_up_by(&mut self, instance: Option<&str>) {
+        if let Some(instance) = instance {
+            self.instance = Some(instance.to_owned());
+        }
+    }
+
+    /// How long it may be without streams, from now on.
+    pub(super) fn set_patience(&mut self, patience: Patience) {
+        self.life.set_patience(patience);
+    }
+
+    /// Why no stream may bind, if so.
+    pub(super) fn refusal(&self) -> Option<StreamEnd> {
+        let lost = self.lost.clone().map(StreamEnd::ResyncRequired);
+        lost.or_else(|| self.end.clone())
+    }
+
+    /// A stream of a session of `dialect` wants to bind.
+    pub(super) fn admit(&mut self, dialect: Dialect) -> Result<(), StreamEnd> {
+        if let Some(refusal) = self.refusal() {
+            return Err(refusal);
+        }
+        let has = *self.dialect.get_or_insert(dialect);
+        if has == dialect { Ok(()) } else { Err(StreamEnd::DialectMixed { has }) }
+    }
+
+    /// The scheduler has accepted it, and can be told from now on.
+    pub(super) fn begin(&mut self) -> Effects {
+        self.is_held.get_or_insert(false);
+        self.settled(Effects::default())
+    }
+
+    /// What is so now: is there a stream for allocations, and how much waits to be sent?
+    pub(super) fn review(&mut self, is_attached: bool, backlog: &Backlog, now: Instant) -> Effects {
+        let event = if is_attached { LifecycleEvent::Attached } else { LifecycleEvent::Detached };
+        let mut effects = self.enter(event, now);
+        let is_behind = backlog.is_too_much(self.is_behind);
+        if is_behind != self.is_behind {
+            self.is_behind = is_behind;
+            effects.is_behind = Some(is_behind);
+        }
+        self.settled(effects)
+    }
+
+    /// Something that the client does not know of has gone: no stream is let in any more. Those that
+    /// are open go on.
+    pub(super) fn miss(&mut self, cause: Cause) {
+        self.lost.get_or_insert(cause);
+    }
+
+    /// Client and scheduler no longer know the same: its streams end, and no other may bind.
+    pub(super) fn lose(&mut self, cause: Cause, now: Instant) -> Effects {
+        self.lost.get_or_insert_with(|| cause.clone());
+        self.over(LifecycleEvent::Lost, StreamEnd::ResyncRequired(cause), now)
+    }
+
+    /// The session is stopped.
+    pub(super) fn stop(&mut self, end: StreamEnd, now: Instant) -> Effects {
+        self.over(LifecycleEvent::Stopped, end, now)
+    }
+
+    /// Time has passed.
+    pub(super) fn expire(&mut self, now: Instant) -> Expiry {
+        if !self.life.is_overdue(now) {
+            return Expiry::GoesOn(Effects::default());
+        }
+        if self.life.state().after(LifecycleEvent::Overdue) == SessionState::Stopped {
+            return Expiry::Stop;
+        }
+        let effects = self.enter(LifecycleEvent::Overdue, now);
+        Expiry::GoesOn(self.settled(effects))
+    }
+
+    fn over(&mut self, event: LifecycleEvent, end: StreamEnd, now: Instant) -> Effects {
+        self.end.get_or_insert_with(|| end.clone());
+        let effects = self.enter(event, now);
+        Effects { close: Some(end), ..self.settled(effects) }
+    }
+
+    fn enter(&mut self, event: LifecycleEvent, now: Instant) -> Effects {
+        let entered = self.life.takes(event, now).then(|| self.life.state());
+        Effects { entered, ..Effects::default() }
+    }
+
+    /// Adds whether the scheduler has to be told.
+    fn settled(&mut self, effects: Effects) -> Effects {
+        let hold = self.life.state() != SessionState::Running || self.is_behind;
+        let tells = self.is_held.is_some_and(|held| held != hold);
+        if tells {
+            self.is_held = Some(hold);
+        }
+        Effects { hold: tells.then_some(hold), ..effects }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+
+    use super::super::backlog::{CrossesMark, Load, Marks};
+    use super::*;
+
+    fn items(items: usize) -> Load {
+        Load { items, bytes: 0 }
+    }
+
+    fn backlog() -> Backlog {
+        let of = |items| Load { items, bytes: 1_000 };
+        Backlog::new(Marks { high: of(4), low: of(2) })
+    }
+
+    fn standing(now: Instant) -> Standing {
+        let patience =
+            Patience { attach: Duration::from_secs(60), pause: Duration::from_secs(120) };
+        Standing::new(patience, String::new(), None, now)
+    }
+
+    #[test]
+    fn nothing_is_told_to_a_scheduler_that_has_not_accepted_it_and_a_hold_as_soon_as_it_has() {
+        let now = Instant::now();
+        let mut standing = standing(now);
+        assert_eq!(standing.review(false, &backlog(), now).hold, None);
+        assert_eq!(standing.begin().hold, Some(true));
+        assert_eq!(standing.review(false, &backlog(), now).hold, None, "once");
+        assert_eq!(standing.review(true, &backlog(), now).hold, Some(false));
+    }
+
+    #[test]
+    fn too_much_that_waits_holds_a_session_that_runs_until_little_is_left() {
+        let now = Instant::now();
+        let (mut standing, backlog) = (standing(now), backlog());
+        let _ = standing.begin();
+        let _ = standing.review(true, &backlog, now);
+        assert_eq!(backlog.add(items(4)), CrossesMark(true));
+        assert_eq!(standing.review(true, &backlog, now).hold, Some(true));
+        assert_eq!(backlog.remove(items(1)), CrossesMark(false));
+        assert_eq!(standing.review(true, &backlog, now).hold, None, "3 are above the low mark");
+        let away = standing.review(false, &backlog, now);
+        assert_eq!((away.entered, away.hold), (Some(SessionState::Paused), None), "held already");
+        assert_eq!(backlog.remove(items(1)), CrossesMark(true));
+        let caught_up = standing.review(false, &backlog, now);
+        assert_eq!((caught_up.is_behind, caught_up.hold), (Some(false), None), "still paused");
+        assert_eq!(standing.review(true, &backlog, now).hold, Some(false));
+    }
+
+    #[test]
+    fn the_first_reason_stands_for_those_who_come_late() {
+        let now = Instant::now();
+        let mut standing = standing(now);
+        standing.miss(Cause::ItemsLost);
+        let end = standing.lose(Cause::Overflow, now).close;
+        assert!(matches!(end, Some(StreamEnd::ResyncRequired(Cause::Overflow))), "{end:?}");
+        let refusal = standing.admit(Dialect::Split).unwrap_err();
+        assert!(matches!(refusal, StreamEnd::ResyncRequired(Cause::ItemsLost)), "{refusal:?}");
+        let _ = standing.stop(StreamEnd::Deregistered, now);
+        assert!(matches!(standing.end(), Some(StreamEnd::ResyncRequired(_))));
+        assert_eq!(standing.life().state(), SessionState::Stopped);
+    }
+
+    #[test]
+    fn the_first_stream_gives_the_dialect() {
+        let mut standing = standing(Instant::now());
+        standing.admit(Dialect::Legacy).unwrap();
+        standing.admit(Dialect::Legacy).unwrap();
+        let refusal = standing.admit(Dialect::Split).unwrap_err();
+        assert!(matches!(refusal, StreamEnd::DialectMixed { has: Dialect::Legacy }));
+    }
+
+    #[test]
+    fn a_session_that_nobody_comes_for_is_paused_and_then_has_to_be_stopped_by_others() {
+        let start = Instant::now();
+        let mut standing = standing(start);
+        let _ = standing.begin();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert!(matches!(standing.expire(at(59)), Expiry::GoesOn(Effects { entered: None, .. })));
+        let Expiry::GoesOn(effects) = standing.expire(at(60)) else { panic!() };
+        assert_eq!(effects.entered, Some(SessionState::Paused));
+        assert!(matches!(standing.expire(at(180)), Expiry::Stop));
+        assert_eq!(standing.life().state(), SessionState::Paused);
+    }
+
+    /// What may happen, in any order.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Begin,
+        Attach(bool),
+        Push(usize),
+        Take(usize),
+        Pass(u64),
+        Lose,
+        Stop,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            Just(Step::Begin),
+            any::<bool>().prop_map(Step::Attach),
+            (1..4usize).prop_map(Step::Push),
+            (1..4usize).prop_map(Step::Take),
+            (1..200u64).prop_map(Step::Pass),
+            Just(Step::Lose),
+            Just(Step::Stop),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_order_the_scheduler_decides_only_while_somebody_can_hear_of_it(
+            steps in prop::collection::vec(step(), 0..40),
+        ) {
+            let mut now = Instant::now();
+            let (mut standing, backlog) = (standing(now), backlog());
+            let (mut begun, mut attached, mut told) = (false, false, false);
+            for step in steps {
+                let effects = match step {
+                    Step::Begin => { begun = true; standing.begin() }
+                    Step::Attach(is) => {
+                        attached = is && standing.is_usable();
+                        Effects::default()
+                    }
+                    Step::Push(n) => {
+                        let _ = backlog.add(items(n));
+                        Effects::default()
+                    }
+                    Step::Take(n) => {
+                        let _ = backlog.remove(items(n.min(backlog.load().items)));
+                        Effects::default()
+                    }
+                    Step::Pass(seconds) => {
+                        now += Duration::from_secs(seconds);
+                        match standing.expire(now) {
+                            Expiry::GoesOn(effects) => effects,
+                            Expiry::Stop => standing.stop(StreamEnd::Deregistered, now),
+                        }
+                    }
+                    Step::Lose => standing.lose(Cause::Overflow, now),
+                    Step::Stop => standing.stop(StreamEnd::Deregistered, now),
+                };
+                if effects.close.is_some() {
+                    attached = false;
+                }
+                told = effects.hold.unwrap_or(told);
+                told = standing.review(attached, &backlog, now).hold.unwrap_or(told);
+                let decides = begun && !told;
+                let is_running = standing.life().state() == SessionState::Running;
+                prop_assert!(!decides || (is_running && attached && backlog.load().items < 4));
+                prop_assert!(!begun || told != (is_running && !standing.is_behind));
+                prop_assert_eq!(standing.end().is_some(), !standing.is_usable());
+            }
+        }
+    }
+}
