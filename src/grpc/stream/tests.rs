@@ -14,8 +14,18 @@ use super::super::session::state::SessionState;
 use super::*;
 use crate::settings::{Flags, Settings};
 
+mod numbered;
+
 /// A scheduler where `rm` is registered.
 fn play<F: Future<Output = ()>>(story: impl FnOnce(Arc<GrpcEdge>) -> F) {
+    play_with(|_| {}, story);
+}
+
+/// The same with other settings.
+fn play_with<F: Future<Output = ()>>(
+    set: impl FnOnce(&mut Settings),
+    story: impl FnOnce(Arc<GrpcEdge>) -> F,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -23,7 +33,8 @@ fn play<F: Future<Output = ()>>(story: impl FnOnce(Arc<GrpcEdge>) -> F) {
         .unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let handle = Scheduler::builder().start_local().unwrap();
-        let settings = Settings::load(None, &Flags::default()).unwrap();
+        let mut settings = Settings::load(None, &Flags::default()).unwrap();
+        set(&mut settings);
         let registry = Arc::new(Registry::new(handle.clone(), &settings, None));
         let edge = Arc::new(GrpcEdge { handle, registry, shutdown: CancellationToken::new() });
         register(&edge).await;

@@ -1,0 +1,242 @@
+//! Streams whose clients number their requests: order, repeats, gaps, and who takes over.
+
+use super::super::super::kind::Applications;
+use super::super::super::registry::{RegisterOutcome, RegistrationMode};
+use super::*;
+
+/// A stream that numbers its requests, of the instance `pod`.
+async fn numbered<K: StreamKind>(edge: &Arc<GrpcEdge>, pod: &str) -> RequestReader<K> {
+    try_numbered(edge, pod, "0").await.unwrap()
+}
+
+async fn try_numbered<K: StreamKind>(
+    edge: &Arc<GrpcEdge>,
+    pod: &str,
+    known: &str,
+) -> Result<RequestReader<K>, StreamEnd> {
+    let session = session(edge).number().to_string();
+    let mut reader = reader::<K>(edge);
+    let metadata = metadata(&[
+        (RM_ID_HEADER, "rm"),
+        (SESSION_HEADER, &session),
+        (CLIENT_SEQ_HEADER, known),
+        (INSTANCE_HEADER, pod),
+    ]);
+    reader.bind_by_metadata(&metadata).await.map(|()| reader)
+}
+
+fn node(client_seq: u64, id: &str) -> si::NodeRequest {
+    let mut request = node_request(id);
+    let vcore = [("vcore".to_owned(), si::Quantity { value: 100_000 })].into();
+    request.nodes[0].schedulable_resource = Some(si::Resource { resources: vcore });
+    si::NodeRequest { client_seq, ..request }
+}
+
+fn applications(client_seq: u64, new: &[&str], remove: &[&str]) -> si::ApplicationRequest {
+    let new = new.iter().map(|id| si::AddApplicationRequest {
+        application_id: (*id).to_owned(),
+        ugi: Some(si::UserGroupInformation { user: "ada".to_owned(), groups: Vec::new() }),
+        tags: [("namespace".to_owned(), "lab".to_owned())].into(),
+        ..Default::default()
+    });
+    let remove = remove.iter().map(|id| si::RemoveApplicationRequest {
+        application_id: (*id).to_owned(),
+        ..Default::default()
+    });
+    si::ApplicationRequest {
+        new: new.collect(),
+        remove: remove.collect(),
+        client_seq,
+        ..Default::default()
+    }
+}
+
+fn ask(client_seq: u64, key: &str) -> si::AllocationRequest {
+    let vcore = [("vcore".to_owned(), si::Quantity { value: 1 })].into();
+    let ask = si::Allocation {
+        allocation_key: key.to_owned(),
+        application_id: "app".to_owned(),
+        resource_per_alloc: Some(si::Resource { resources: vcore }),
+        ..Default::default()
+    };
+    si::AllocationRequest { allocations: vec![ask], client_seq, ..Default::default() }
+}
+
+/// Keys of what was placed and is told to an allocation stream.
+fn placed(edge: &Arc<GrpcEdge>, reader: &RequestReader<Allocations>) -> Vec<String> {
+    let session = session(edge);
+    let replies = std::iter::from_fn(|| session.take::<Allocations>(&reader.stream));
+    let new = replies.flat_map(|reply| {
+        assert!(reply.rejected_allocations.is_empty(), "{reply:?}");
+        reply.new
+    });
+    new.map(|allocation| allocation.allocation_key).collect()
+}
+
+#[test]
+fn requests_of_all_streams_take_effect_in_the_order_of_their_numbers() {
+    play(async |edge| {
+        let nodes = numbered::<Nodes>(&edge, "pod").await;
+        let apps = numbered::<Applications>(&edge, "pod").await;
+        let asks = numbered::<Allocations>(&edge, "pod").await;
+        // The last one comes first.
+        let (mut nodes, mut apps, mut asks) = (nodes, apps, asks);
+        asks.accept(ask(6, "new")).await.unwrap();
+        apps.accept(applications(5, &["app"], &[])).await.unwrap();
+        apps.accept(applications(4, &[], &["app"])).await.unwrap();
+        apps.accept(applications(2, &["app"], &[])).await.unwrap();
+        asks.accept(ask(3, "old")).await.unwrap();
+        assert_eq!(session(&edge).taken(0), 0);
+        nodes.accept(node(1, "n1")).await.unwrap();
+        edge.handle.settle().await;
+        assert_eq!(session(&edge).taken(0), 6);
+        assert_eq!(placed(&edge, &asks), ["old", "new"], "each when its application was there");
+        // Once more, all of them: a client that does not know what was taken.
+        nodes.accept(node(1, "n1")).await.unwrap();
+        apps.accept(applications(4, &[], &["app"])).await.unwrap();
+        edge.handle.settle().await;
+        assert!(session(&edge).take::<Nodes>(&nodes.stream).unwrap().rejected.is_empty());
+        let allocations = &edge.handle.nodes("default").await.unwrap()[0].allocations;
+        assert_eq!(allocations.len(), 1, "the application was not removed again");
+    });
+}
+
+#[test]
+fn a_number_that_stays_away_ends_the_streams_and_what_was_not_taken_comes_again() {
+    play(async |edge| {
+        let mut nodes = numbered::<Nodes>(&edge, "pod").await;
+        let asks = numbered::<Allocations>(&edge, "pod").await;
+        nodes.accept(node(1, "n1")).await.unwrap();
+        nodes.accept(node(3, "n3")).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        assert!(nodes.stream.end().is_none());
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        for stream in [&nodes.stream, &asks.stream] {
+            let end = stream.end().unwrap();
+            assert!(matches!(end, StreamEnd::SequenceGap { taken: 1 }), "{end}");
+        }
+        let mut nodes = numbered::<Nodes>(&edge, "pod").await;
+        assert_eq!(nodes.stream.numbering().unwrap().taken, 1);
+        nodes.accept(node(2, "n2")).await.unwrap();
+        nodes.accept(node(3, "n3")).await.unwrap();
+        edge.handle.settle().await;
+        assert_eq!(edge.handle.nodes("default").await.unwrap().len(), 3);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(nodes.stream.end().is_none());
+    });
+}
+
+#[test]
+fn no_more_is_held_than_the_settings_let() {
+    let few = |settings: &mut Settings| {
+        settings.session.ingress_items = std::num::NonZeroUsize::new(2).unwrap();
+    };
+    play_with(few, async |edge| {
+        let mut nodes = numbered::<Nodes>(&edge, "pod").await;
+        for number in 2..4 {
+            nodes.accept(node(number, &number.to_string())).await.unwrap();
+        }
+        let end = nodes.accept(node(4, "n4")).await.unwrap_err();
+        assert!(matches!(end, StreamEnd::SequenceGap { taken: 0 }), "{end}");
+        let mut nodes = numbered::<Nodes>(&edge, "pod").await;
+        for number in 1..5 {
+            nodes.accept(node(number, &number.to_string())).await.unwrap();
+        }
+        edge.handle.settle().await;
+        assert_eq!(edge.handle.nodes("default").await.unwrap().len(), 4);
+    });
+}
+
+#[test]
+fn who_takes_over_counts_on_and_what_the_earlier_one_still_sends_is_dropped() {
+    play(async |edge| {
+        let mut older = numbered::<Nodes>(&edge, "pod-1").await;
+        older.accept(node(1, "n1")).await.unwrap();
+        older.accept(node(3, "n3")).await.unwrap();
+        let request =
+            si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
+        let origin = Origin { mode: RegistrationMode::Attach, instance: Some("pod-2".to_owned()) };
+        let deadline = edge.registry.registration_deadline();
+        let registered = edge.registry.register(request, origin, deadline).await.unwrap();
+        assert_eq!(registered.outcome, RegisterOutcome::Attached);
+        assert_eq!(registered.taken, Some(1));
+        // The earlier one does not know it yet.
+        let end = older.accept(node(2, "old")).await.unwrap_err();
+        assert!(matches!(end, StreamEnd::Displaced { .. }), "{end}");
+        let mut newer = numbered::<Nodes>(&edge, "pod-2").await;
+        newer.accept(node(2, "new")).await.unwrap();
+        edge.handle.settle().await;
+        let nodes = edge.handle.nodes("default").await.unwrap();
+        let ids: Vec<&str> = nodes.iter().map(|node| &*node.node_id).collect();
+        assert_eq!(ids, ["n1", "new"], "neither the second nor the third of the earlier one");
+    });
+}
+
+#[test]
+fn one_that_takes_over_without_a_registration_counts_on_all_the_same() {
+    play(async |edge| {
+        let mut older = numbered::<Nodes>(&edge, "pod-1").await;
+        older.accept(node(1, "n1")).await.unwrap();
+        let asks = numbered::<Allocations>(&edge, "pod-2").await;
+        assert_eq!(asks.stream.numbering().unwrap().taken, 1);
+        older.accept(node(2, "n2")).await.unwrap_err();
+    });
+}
+
+#[test]
+fn a_request_that_fits_not_says_why() {
+    play(async |edge| {
+        let mut nodes = numbered::<Nodes>(&edge, "pod").await;
+        nodes.accept(si::NodeRequest::default()).await.unwrap();
+        let end = nodes.accept(node(0, "n1")).await.unwrap_err();
+        assert!(end.to_string().contains("has no `clientSeq`"), "{end}");
+        let mut plain = reader::<Applications>(&edge);
+        plain.bind("rm").await.unwrap();
+        let end = plain.accept(applications(1, &["app"], &[])).await.unwrap_err();
+        assert!(end.to_string().contains("did not ask for numbers"), "{end}");
+        let mut unnamed = reader::<Nodes>(&edge);
+        let asked = metadata(&[(CLIENT_SEQ_HEADER, "0"), (RM_ID_HEADER, "rm")]);
+        let end = unnamed.bind_by_metadata(&asked).await.unwrap_err();
+        assert!(end.to_string().contains("its session"), "{end}");
+        let end = try_numbered::<Nodes>(&edge, "pod", "7").await.err().unwrap();
+        assert!(matches!(end, StreamEnd::SequenceGap { taken: 0 }), "more than was ever taken");
+        let end = try_numbered::<Nodes>(&edge, "pod", "many").await.err().unwrap();
+        assert!(matches!(end, StreamEnd::BadMetadata(CLIENT_SEQ_HEADER)), "{end}");
+    });
+}
+
+#[test]
+fn a_client_hears_soon_how_much_was_taken_also_when_there_is_nothing_else_to_say() {
+    play(async |edge| {
+        let mut asks = numbered::<Allocations>(&edge, "pod").await;
+        let mut writer = asks.writer().begun();
+        let start = Instant::now();
+        asks.accept(si::AllocationRequest { client_seq: 1, ..Default::default() }).await.unwrap();
+        asks.accept(si::AllocationRequest { client_seq: 2, ..Default::default() }).await.unwrap();
+        let reply = writer.next().await.unwrap().unwrap();
+        assert_eq!(reply, si::AllocationResponse { taken_seq: 2, ..Default::default() });
+        assert_eq!(start.elapsed(), Duration::from_millis(100));
+        let quiet = tokio::time::timeout(Duration::from_secs(3_600), writer.next()).await;
+        assert!(quiet.is_err(), "nothing more was taken");
+
+        let begun = Instant::now();
+        for client_seq in 3..1_003 {
+            let request = si::AllocationRequest { client_seq, ..Default::default() };
+            asks.accept(request).await.unwrap();
+        }
+        let reply = writer.next().await.unwrap().unwrap();
+        assert_eq!(reply.taken_seq, 1_002);
+        assert_eq!(begun.elapsed(), Duration::ZERO, "after so many at once");
+    });
+}
+
+#[test]
+fn a_client_whose_number_of_the_session_is_stale_is_told_so() {
+    play(async |edge| {
+        let old = session(&edge).number().to_string();
+        register(&edge).await;
+        let asked = [(RM_ID_HEADER, "rm"), (SESSION_HEADER, &*old), (CLIENT_SEQ_HEADER, "12")];
+        let end = reader::<Nodes>(&edge).bind_by_metadata(&metadata(&asked)).await.unwrap_err();
+        assert!(matches!(end, StreamEnd::SessionStale { .. }), "{end}");
+    });
+}
