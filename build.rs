@@ -1,23 +1,48 @@
-//! Generates the gRPC stubs (server and client) of the services in `proto/`, and nothing else: the
-//! messages are those of `monoceros-proto`. The protobuf compiler is written in Rust, so that a
-//! build needs nothing installed beside Cargo.
+//! Generates the gRPC stubs (server and client) of the services in `proto/`, and what server
+//! reflection tells of them, and nothing else: the messages are those of `monoceros-proto`. The
+//! protobuf compiler is written in Rust, so that a build needs nothing installed beside Cargo.
 
 use std::path::PathBuf;
 
 use prost::Message as _;
 
+/// The other name of each service (`src/grpc/aliases.rs`): its package, the service, its text.
+const ALIASES: [(&str, &str, &str); 4] = [
+    ("si.v1", "Scheduler", "monoceros/si/v1/scheduler.proto"),
+    ("si.v1", "AdminService", "monoceros/v1/admin.proto"),
+    ("si.v1", "MetricsService", "monoceros/v1/admin.proto"),
+    ("callback.v1", "CallbackService", "monoceros/v1/callback.proto"),
+];
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("cargo::rerun-if-changed=proto/si");
-    println!("cargo::rerun-if-changed=proto/callback");
-    let files = ["si/si_service.proto", "si/admin.proto", "callback/callback.proto"];
+    println!("cargo::rerun-if-changed=proto/monoceros");
+    let files = [
+        "monoceros/si/v1/scheduler.proto",
+        "monoceros/v1/admin.proto",
+        "monoceros/v1/callback.proto",
+    ];
     let files = protox::compile(files, ["proto"])?;
-    // For server reflection.
+    // For server reflection. A service under its other name is a file that defines nothing else,
+    // and has the messages of the real one.
+    let mut described = files.clone();
+    for (package, service, text) in ALIASES {
+        let mut file = files.file.iter().find(|file| file.name() == text).ok_or(text)?.clone();
+        file.dependency.push(text.to_owned());
+        file.name = Some(format!("monoceros/aliases/{package}.{service}.proto"));
+        file.package = Some(package.to_owned());
+        file.service.retain(|defined| defined.name() == service);
+        file.message_type.clear();
+        file.enum_type.clear();
+        file.options = None;
+        file.source_code_info = None;
+        described.file.push(file);
+    }
     let descriptors = PathBuf::from(std::env::var("OUT_DIR")?).join("descriptors.bin");
-    std::fs::write(descriptors, files.encode_to_vec())?;
+    std::fs::write(descriptors, described.encode_to_vec())?;
     tonic_prost_build::configure()
-        .extern_path(".si.v1", "::monoceros_proto::si::v1")
-        .extern_path(".si.legacy.v0", "::monoceros_proto::si::legacy::v0")
-        .extern_path(".callback.v1", "::monoceros_proto::callback::v1")
+        .extern_path(".monoceros.si.v1", "::monoceros_proto::si::v1")
+        .extern_path(".monoceros.si.legacy.v0", "::monoceros_proto::si::legacy::v0")
+        .extern_path(".monoceros.v1", "::monoceros_proto::v1")
         .compile_fds(files)?;
     Ok(())
 }

@@ -17,11 +17,11 @@ mod service;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use monoceros::grpc::stubs::callback::callback_service_client::CallbackServiceClient;
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
-use monoceros_proto::callback::v1::shim_message::Body as Said;
+use monoceros::grpc::stubs::v1::callback_service_client::CallbackServiceClient;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
+use monoceros_proto::v1::shim_message::Body as Said;
 use service::{Service, resource};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};

@@ -18,13 +18,13 @@ use std::time::Duration;
 
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use futures::stream::{self, BoxStream, SelectAll, StreamExt as _};
-use monoceros::grpc::stubs::callback::callback_service_client::CallbackServiceClient;
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
 use monoceros::grpc::stubs::si::scheduler_client::SchedulerClient;
-use monoceros_proto::callback::v1 as callback;
-use monoceros_proto::callback::v1::core_message::Body as Asked;
-use monoceros_proto::callback::v1::shim_message::Body as Answer;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::callback_service_client::CallbackServiceClient;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
+use monoceros_proto::v1::core_message::Body as Asked;
+use monoceros_proto::v1::shim_message::Body as Answer;
 use si::TerminationType;
 use si::node_info::ActionFromRm;
 use tokio::sync::mpsc;
@@ -74,7 +74,7 @@ enum Heard {
     Nodes(si::NodeResponse),
     Applications(si::ApplicationResponse),
     Allocations(si::AllocationResponse),
-    Asked(callback::CoreMessage),
+    Asked(v1::CoreMessage),
 }
 
 /// The shim: what it remembers when everything else is lost.
@@ -94,7 +94,7 @@ struct Session {
     nodes: mpsc::Sender<si::NodeRequest>,
     applications: mpsc::Sender<si::ApplicationRequest>,
     allocations: mpsc::Sender<si::AllocationRequest>,
-    answers: mpsc::Sender<callback::ShimMessage>,
+    answers: mpsc::Sender<v1::ShimMessage>,
     heard: SelectAll<BoxStream<'static, Result<Heard, Status>>>,
     /// Whether the scheduler has a stream for questions.
     is_asked: bool,
@@ -377,7 +377,7 @@ impl Session {
     }
 
     /// Does what a message of the other direction wants; nothing is due for most.
-    fn answer(&mut self, message: callback::CoreMessage) -> Option<callback::ShimMessage> {
+    fn answer(&mut self, message: v1::CoreMessage) -> Option<v1::ShimMessage> {
         let answer = match message.body? {
             Asked::NodeDictionary(change) => {
                 if change.reset {
@@ -388,7 +388,7 @@ impl Session {
                 self.dictionary.retain(|index, _| !change.remove.contains(index));
                 return None;
             }
-            Asked::PredicateBatch(batch) => Answer::PredicateResults(callback::PredicateResults {
+            Asked::PredicateBatch(batch) => Answer::PredicateResults(v1::PredicateResults {
                 batch_id: batch.batch_id,
                 cache_seq: batch.cache_seq,
                 last: true,
@@ -400,14 +400,14 @@ impl Session {
             }
             _ => return None,
         };
-        Some(callback::ShimMessage { body: Some(answer) })
+        Some(v1::ShimMessage { body: Some(answer) })
     }
 
     /// On which of these nodes may this task run?
-    fn evaluate(&self, query: &callback::PredicateQuery) -> callback::PredicateResult {
+    fn evaluate(&self, query: &v1::PredicateQuery) -> v1::PredicateResult {
         let by_index = query.node_index.iter().map(|index| self.dictionary.get(index));
         let nodes: Vec<_> = by_index.chain(query.node_ids.iter().map(Some)).collect();
-        let first_fit = query.mode() == callback::EvalMode::FirstFit;
+        let first_fit = query.mode() == v1::EvalMode::FirstFit;
         let wanted = if first_fit { query.want.max(1) as usize } else { nodes.len() };
         let (mut passed, mut evaluated) = (0, 0);
         let mut bitmap = vec![0_u8; nodes.len().div_ceil(8)];
@@ -421,20 +421,20 @@ impl Session {
                 passed += 1;
             }
         }
-        callback::PredicateResult {
+        v1::PredicateResult {
             query_id: query.query_id,
-            outcome: callback::Outcome::Evaluated.into(),
+            outcome: v1::Outcome::Evaluated.into(),
             evaluated,
             pass_bitmap: bitmap,
             // Where the GPU is does not change.
-            scope: callback::Scope::Static.into(),
+            scope: v1::Scope::Static.into(),
             ..Default::default()
         }
     }
 
     /// Ends the session; the scheduler forgets what it knew of us.
     async fn leave(self) -> Result<(), Status> {
-        let goodbye = si::DeregisterResourceManagerRequest {
+        let goodbye = v1::DeregisterResourceManagerRequest {
             rm_id: RM_ID.to_owned(),
             reason: "the example ends".to_owned(),
             ..Default::default()
@@ -506,14 +506,14 @@ async fn send<T>(requests: &mpsc::Sender<T>, request: T) -> Result<(), Status> {
     requests.send(request).await.map_err(|_| Status::unavailable("the stream is closed"))
 }
 
-fn hello(session_id: u64) -> callback::ShimMessage {
-    let hello = callback::Hello {
+fn hello(session_id: u64) -> v1::ShimMessage {
+    let hello = v1::Hello {
         rm_id: RM_ID.to_owned(),
         session_id,
-        capabilities: vec![callback::Capability::Predicates.into()],
+        capabilities: vec![v1::Capability::Predicates.into()],
         ..Default::default()
     };
-    callback::ShimMessage { body: Some(Answer::Hello(hello)) }
+    v1::ShimMessage { body: Some(Answer::Hello(hello)) }
 }
 
 /// A task as the scheduler is to know it: without a node it is a request, with one it runs there.

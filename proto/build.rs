@@ -2,10 +2,13 @@
 //! needs nothing installed beside Cargo. The services belong to the crate that serves them.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    println!("cargo::rerun-if-changed=si");
-    println!("cargo::rerun-if-changed=callback");
-    let files =
-        ["si/si_types.proto", "si/si_legacy.proto", "si/admin.proto", "callback/callback.proto"];
+    println!("cargo::rerun-if-changed=monoceros");
+    let files = [
+        "monoceros/si/v1/types.proto",
+        "monoceros/si/legacy/v0/legacy.proto",
+        "monoceros/v1/admin.proto",
+        "monoceros/v1/callback.proto",
+    ];
     let files = protox::compile(files, ["."])?;
     // Ordered maps: equal messages have equal bytes, and no decision can follow hash order.
     prost_build::Config::new().btree_map(["."]).compile_fds(files)?;

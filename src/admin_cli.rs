@@ -11,11 +11,12 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tonic::Request;
 use tonic::metadata::AsciiMetadataValue;
 
-use crate::grpc::stubs::si::admin_service_client::AdminServiceClient;
-use crate::grpc::stubs::si::metrics_service_client::MetricsServiceClient;
+use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use crate::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use crate::input;
 use crate::operator::{self, AdminChannel, ConnectArgs};
 
@@ -109,7 +110,7 @@ impl Operator {
         match self.args.command.clone() {
             AdminCommand::Sessions => self.sessions().await?,
             AdminCommand::Config(ConfigCommand::Get) => {
-                let request = si::GetConfigRequest { rm_id: self.rm(), ..Default::default() };
+                let request = v1::GetConfigRequest { rm_id: self.rm(), ..Default::default() };
                 let answer = self.admin.get_config(request).await?.into_inner();
                 io::stdout().write_all(answer.config.as_bytes())?;
             }
@@ -122,12 +123,12 @@ impl Operator {
             AdminCommand::Drain { nodes, open } => return self.drain(nodes, !open).await,
             AdminCommand::Dump => self.dump().await?,
             AdminCommand::Resync => {
-                let request = si::TriggerResyncRequest { rm_id: self.rm(), reason: reason() };
+                let request = v1::TriggerResyncRequest { rm_id: self.rm(), reason: reason() };
                 let answer = self.admin.trigger_resync(request).await?.into_inner();
                 line(&[&format!("{} streams closed", answer.closed_streams)])?;
             }
             AdminCommand::Deregister => {
-                let request = si::DeregisterResourceManagerRequest {
+                let request = v1::DeregisterResourceManagerRequest {
                     rm_id: self.rm(),
                     session_id: 0,
                     reason: reason(),
@@ -139,7 +140,7 @@ impl Operator {
                 )])?;
             }
             AdminCommand::Shutdown => {
-                let request = si::ShutdownRequest { reason: reason() };
+                let request = v1::ShutdownRequest { reason: reason() };
                 let answer = self.admin.shutdown(request).await?.into_inner();
                 line(&[&format!("ends within {} ms", answer.grace_ms)])?;
             }
@@ -148,7 +149,7 @@ impl Operator {
     }
 
     async fn sessions(&mut self) -> anyhow::Result<()> {
-        let answer = self.admin.list_sessions(si::ListSessionsRequest {}).await?.into_inner();
+        let answer = self.admin.list_sessions(v1::ListSessionsRequest {}).await?.into_inner();
         line(&["RM", "SESSION", "STATE", "DIALECT", "STREAMS", "OUTBOX", "VERSION"])?;
         for session in answer.sessions {
             line(&[
@@ -172,7 +173,7 @@ impl Operator {
     ) -> anyhow::Result<ExitCode> {
         let config = input::read_text(file)?;
         // The settings outside the queues are replaced as a whole: say those that are there again.
-        let request = si::GetConfigRequest { rm_id: self.rm(), ..Default::default() };
+        let request = v1::GetConfigRequest { rm_id: self.rm(), ..Default::default() };
         let current = self.admin.get_config(request).await?.into_inner();
         let request = si::UpdateConfigurationRequest {
             rm_id: self.rm(),
@@ -202,7 +203,7 @@ impl Operator {
     }
 
     async fn queues(&mut self) -> anyhow::Result<()> {
-        let request = si::GetQueuesRequest {
+        let request = v1::GetQueuesRequest {
             rm_id: self.rm(),
             partition_name: self.partition(),
             ..Default::default()
@@ -228,7 +229,7 @@ impl Operator {
         line(&["NODE", "OPEN", "ALLOCATIONS", "ALLOCATED", "CAPACITY"])?;
         let mut page_token = String::new();
         loop {
-            let request = si::ListNodesRequest {
+            let request = v1::ListNodesRequest {
                 rm_id: self.rm(),
                 partition_name: self.partition(),
                 page_token,
@@ -255,7 +256,7 @@ impl Operator {
         line(&["APPLICATION", "QUEUE", "USER", "STATE", "ALLOCATIONS", "ALLOCATED", "PENDING"])?;
         let mut page_token = String::new();
         loop {
-            let request = si::ListApplicationsRequest {
+            let request = v1::ListApplicationsRequest {
                 rm_id: self.rm(),
                 partition_name: self.partition(),
                 page_token,
@@ -281,7 +282,7 @@ impl Operator {
     }
 
     async fn drain(&mut self, nodes: Vec<String>, drain: bool) -> anyhow::Result<ExitCode> {
-        let request = si::DrainNodesRequest {
+        let request = v1::DrainNodesRequest {
             rm_id: self.rm(),
             partition_name: self.partition(),
             node_ids: nodes,
@@ -302,7 +303,7 @@ impl Operator {
 
     async fn dump(&mut self) -> anyhow::Result<()> {
         let request =
-            si::StateDumpParameters { rm_id: self.rm(), include_rm: true, ..Default::default() };
+            v1::StateDumpParameters { rm_id: self.rm(), include_rm: true, ..Default::default() };
         let mut parts = self.metrics.get_state_dump(request).await?.into_inner();
         let mut stdout = io::stdout().lock();
         while let Some(part) = parts.message().await? {

@@ -12,6 +12,7 @@ use monoceros_actors::snapshot::{
 };
 use monoceros_actors::{Name, Resources, readable, rfc3339};
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 
 use crate::operator::{self, ConnectArgs};
 
@@ -64,7 +65,7 @@ async fn ask(args: &ExplainArgs) -> anyhow::Result<Vec<ExplanationSnapshot>> {
         if rm.is_empty() { partition.clone() } else { format!("[{rm}]{partition}") };
     let mut all = Vec::new();
     loop {
-        let request = si::ExplainApplicationRequest {
+        let request = v1::ExplainApplicationRequest {
             partition_name: partition_name.clone(),
             application_id: args.application.clone(),
             allocation_key: args.ask.clone(),
@@ -158,7 +159,7 @@ fn nodes(counts: &NodeCounts) -> String {
 }
 
 /// The message in the shape of the document, which is that of REST.
-fn snapshot(message: si::Explanation) -> ExplanationSnapshot {
+fn snapshot(message: v1::Explanation) -> ExplanationSnapshot {
     let nodes = message.nodes.unwrap_or_default();
     ExplanationSnapshot {
         allocation_keys: message.allocation_keys,

@@ -13,8 +13,8 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Request, Status};
 
-use crate::grpc::stubs::si::admin_service_client::AdminServiceClient;
-use crate::grpc::stubs::si::metrics_service_client::MetricsServiceClient;
+use crate::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use crate::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use crate::input;
 
 /// How long a connection may take.

@@ -382,7 +382,7 @@ class Shim:
     def leave(self, session):
         """Ends the session in order; the scheduler forgets what it knew of us."""
         admin = admin_service.AdminServiceStub(session.channel)
-        goodbye = si_admin.DeregisterResourceManagerRequest(
+        goodbye = admin_messages.DeregisterResourceManagerRequest(
             rm_id=self.arguments.rm_id, reason="done"
         )
         try:
@@ -473,13 +473,13 @@ def main():
     arguments.identity = (("authorization", f"Bearer {token}"),) if token else ()
 
     make_stubs(arguments.build)
-    global si, si_admin, si_service, admin_service, callback, callback_service
-    from callback import callback_pb2 as callback
-    from callback import callback_pb2_grpc as callback_service
-    from si import admin_pb2 as si_admin
-    from si import admin_pb2_grpc as admin_service
-    from si import si_service_pb2_grpc as si_service
-    from si import si_types_pb2 as si
+    global si, admin_messages, si_service, admin_service, callback, callback_service
+    from monoceros.si.v1 import scheduler_pb2_grpc as si_service
+    from monoceros.si.v1 import types_pb2 as si
+    from monoceros.v1 import admin_pb2 as admin_messages
+    from monoceros.v1 import admin_pb2_grpc as admin_service
+    from monoceros.v1 import callback_pb2 as callback
+    from monoceros.v1 import callback_pb2_grpc as callback_service
 
     shim = Shim(arguments)
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -16,8 +16,8 @@ use monoceros::grpc;
 use monoceros::identity::Access;
 use monoceros::settings::{Flags, Settings};
 use monoceros_actors::{ReadError, ResourceManagerCallback, Scheduler, SchedulerHandle, Threads};
-use monoceros_proto::callback::v1 as callback;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as callback;
 use prost::Message as _;
 use prost::bytes::{Buf as _, BufMut as _, Bytes};
 use tokio::net::TcpListener;
@@ -54,29 +54,31 @@ pub enum Kind {
 
 /// Calls that [`Kind::Admin`] chooses among. Ending the service is not one of them.
 const ADMIN_CALLS: [&str; 18] = [
-    "/si.v1.AdminService/UpdateConfig",
-    "/si.v1.AdminService/ValidateConfig",
-    "/si.v1.AdminService/GetConfig",
-    "/si.v1.AdminService/DeregisterResourceManager",
-    "/si.v1.AdminService/ListSessions",
-    "/si.v1.AdminService/TriggerResync",
-    "/si.v1.AdminService/SetPartitionState",
-    "/si.v1.AdminService/DrainNodes",
-    "/si.v1.AdminService/GetQueues",
-    "/si.v1.AdminService/ListApplications",
-    "/si.v1.AdminService/ListNodes",
-    "/si.v1.AdminService/ExplainApplication",
-    "/si.v1.MetricsService/GetAutoScalingMetrics",
-    "/si.v1.MetricsService/ListNodeRecommendations",
-    "/si.v1.MetricsService/GetStateDump",
-    "/si.v1.MetricsService/ReportUtilization",
-    "/si.v1.MetricsService/WatchAutoScalingMetrics",
-    "/si.v1.MetricsService/StreamEvents",
+    "/monoceros.v1.AdminService/UpdateConfig",
+    "/monoceros.v1.AdminService/ValidateConfig",
+    "/monoceros.v1.AdminService/GetConfig",
+    "/monoceros.v1.AdminService/DeregisterResourceManager",
+    "/monoceros.v1.AdminService/ListSessions",
+    "/monoceros.v1.AdminService/TriggerResync",
+    "/monoceros.v1.AdminService/SetPartitionState",
+    "/monoceros.v1.AdminService/DrainNodes",
+    "/monoceros.v1.AdminService/GetQueues",
+    "/monoceros.v1.AdminService/ListApplications",
+    "/monoceros.v1.AdminService/ListNodes",
+    "/monoceros.v1.AdminService/ExplainApplication",
+    "/monoceros.v1.MetricsService/GetAutoScalingMetrics",
+    "/monoceros.v1.MetricsService/ListNodeRecommendations",
+    "/monoceros.v1.MetricsService/GetStateDump",
+    "/monoceros.v1.MetricsService/ReportUtilization",
+    "/monoceros.v1.MetricsService/WatchAutoScalingMetrics",
+    "/monoceros.v1.MetricsService/StreamEvents",
 ];
 
 /// Those that go on until the client leaves.
-const ENDLESS: [&str; 2] =
-    ["/si.v1.MetricsService/WatchAutoScalingMetrics", "/si.v1.MetricsService/StreamEvents"];
+const ENDLESS: [&str; 2] = [
+    "/monoceros.v1.MetricsService/WatchAutoScalingMetrics",
+    "/monoceros.v1.MetricsService/StreamEvents",
+];
 
 /// The one that is fed, and the one that must not notice.
 const FED: &str = "rmID";
@@ -169,11 +171,11 @@ impl Edge {
                 self.forget(&data).await;
             }
             Kind::Callback => {
-                let path = "/callback.v1.CallbackService/Attach";
+                let path = "/monoceros.v1.CallbackService/Attach";
                 self.stream(path, vec![greeting(), data]).await;
             }
             Kind::Greeting => {
-                self.stream("/callback.v1.CallbackService/Attach", vec![data]).await;
+                self.stream("/monoceros.v1.CallbackService/Attach", vec![data]).await;
             }
             Kind::Admin => {
                 if let Some((first, rest)) = data.split_first() {

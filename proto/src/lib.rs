@@ -1,11 +1,18 @@
-//! The messages of the Scheduler Interface, generated from `proto/*/*.proto`.
+//! The messages of the Scheduler Interface and of the service's own calls, generated from
+//! `proto/monoceros/**/*.proto`.
 //!
 //! No transport and no logic: an embedder of the scheduler needs these types and neither gRPC nor
 //! HTTP. One set of messages serves every revision of the interface that speaks three streams; the
 //! `.proto` files say what an absent field means.
 //!
-//! Modules nest exactly like the protobuf packages, because generated code of one package refers
-//! to another by that path. Maps are `BTreeMap`s, so that equal messages encode to equal bytes.
+//! # Packages and modules
+//! This crate is the protobuf package `monoceros`, and its modules nest exactly like the packages
+//! below, because generated code of one package refers to another by that path. No package is called
+//! `si.v1`: that is the name of the published interface, and whoever has its stubs in one program
+//! with ours must not find a message twice. The bytes are the same, and so is the service
+//! (`docs/grpc.md`, "Paths and packages").
+//!
+//! Maps are `BTreeMap`s, so that equal messages encode to equal bytes.
 //!
 //! ```
 //! use monoceros_proto::si::v1::{Quantity, Resource};
@@ -13,43 +20,40 @@
 //! assert_eq!(one_core.resources["vcore"].value, 1000);
 //! ```
 
-/// The packages below `si`.
+/// The packages below `monoceros.si`.
 pub mod si {
-    /// Package `si.v1`: the Scheduler Interface.
+    /// Package `monoceros.si.v1`: the Scheduler Interface.
     #[allow(
         missing_docs,
         clippy::pedantic,
         reason = "generated; fields whose name says it all carry no comment in the .proto file"
     )]
     pub mod v1 {
-        include!(concat!(env!("OUT_DIR"), "/si.v1.rs"));
+        include!(concat!(env!("OUT_DIR"), "/monoceros.si.v1.rs"));
     }
 
-    /// The packages below `si.legacy`.
+    /// The packages below `monoceros.si.legacy`.
     pub mod legacy {
-        /// Package `si.legacy.v0`: what only the oldest revision of the interface has.
+        /// Package `monoceros.si.legacy.v0`: what only the oldest revision of the interface has.
         #[allow(
             missing_docs,
             clippy::pedantic,
             reason = "generated; fields whose name says it all carry no comment in the .proto file"
         )]
         pub mod v0 {
-            include!(concat!(env!("OUT_DIR"), "/si.legacy.v0.rs"));
+            include!(concat!(env!("OUT_DIR"), "/monoceros.si.legacy.v0.rs"));
         }
     }
 }
 
-/// The packages below `callback`.
-pub mod callback {
-    /// Package `callback.v1`: questions to an RM that is only a gRPC client.
-    #[allow(
-        missing_docs,
-        clippy::pedantic,
-        reason = "generated; fields whose name says it all carry no comment in the .proto file"
-    )]
-    pub mod v1 {
-        include!(concat!(env!("OUT_DIR"), "/callback.v1.rs"));
-    }
+/// Package `monoceros.v1`: what operators ask, and the questions to an RM that is only a gRPC client.
+#[allow(
+    missing_docs,
+    clippy::pedantic,
+    reason = "generated; fields whose name says it all carry no comment in the .proto file"
+)]
+pub mod v1 {
+    include!(concat!(env!("OUT_DIR"), "/monoceros.v1.rs"));
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The gRPC edge: the service `si.v1.Scheduler` in front of the embedding API, and beside it those
-//! for operators (`admin`), for metrics (`metrics`), for probes (`health`) and for tools
-//! (reflection).
+//! The gRPC edge: the service `monoceros.si.v1.Scheduler` (`si.v1.Scheduler` to clients of the
+//! published interface: `aliases`) in front of the embedding API, and beside it those for operators
+//! (`admin`), for metrics (`metrics`), for probes (`health`) and for tools (reflection).
 //!
 //! A resource manager registers, which opens a *session*, and opens one stream of each kind. What
 //! the scheduler says waits in the session's [`outbox`] of that kind until the stream takes it;
@@ -25,6 +25,7 @@
 //! [`kind`], [`legacy`], [`stream`], [`end`], [`attach`].
 
 mod admin;
+mod aliases;
 pub mod attach;
 pub mod end;
 mod ending;
@@ -44,9 +45,9 @@ mod windows;
 use std::sync::Arc;
 
 use monoceros_actors::SchedulerHandle;
-use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::legacy::v0 as legacy_v0;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
 use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 use tonic::codec::CompressionEncoding;
@@ -56,14 +57,15 @@ use tonic::{Request, Response, Status, Streaming};
 use tonic_reflection::server::v1::{ServerReflection, ServerReflectionServer};
 use tonic_reflection::server::{Builder as Reflection, v1alpha};
 
+use self::aliases::{Alias, FormerAdmin, FormerCallback, FormerMetrics, PublishedScheduler};
 use self::end::RegistrationRefusal;
 use self::ending::Ending;
 use self::kind::{Allocations, Applications, Nodes};
 use self::legacy::Legacy;
 use self::registry::{Origin, Registered, Registry};
 use self::stream::ReplyStream;
-use self::stubs::callback::callback_service_server::{CallbackService, CallbackServiceServer};
 use self::stubs::scheduler_server;
+use self::stubs::v1::callback_service_server::{CallbackService, CallbackServiceServer};
 use self::windows::Windows;
 use crate::connections::Connections;
 use crate::identity::layer::IdentityLayer;
@@ -135,8 +137,16 @@ pub async fn serve(
     let admin = admin::server(Arc::clone(&edge), grace, max_bytes);
     let admin = negotiating_gzip!(admin, settings);
     let metrics = negotiating_gzip!(metrics::server(edge), settings);
+    let callbacks = attach::NotingWritten::new(callbacks);
+    let metrics = Ending::new(metrics, shutdown.clone());
+    let published = Alias::<PublishedScheduler, _>::of(&scheduler);
+    let former_callbacks = Alias::<FormerCallback, _>::of(&callbacks);
+    let former_admin = Alias::<FormerAdmin, _>::of(&admin);
+    let former_metrics = Alias::<FormerMetrics, _>::of(&metrics);
     let services = health::Services::default();
     let services = services.with(&scheduler).with(&callbacks).with(&admin).with(&metrics);
+    let services = services.with(&published).with(&former_callbacks);
+    let services = services.with(&former_admin).with(&former_metrics);
     let (reflection, reflection_alpha) = reflection();
     let connections = connections.speaking_http_2().into_stream();
     let windows = Windows::new(settings.max_streams_per_connection);
@@ -148,9 +158,13 @@ pub async fn serve(
         .max_concurrent_streams(settings.max_streams_per_connection.get())
         .layer(IdentityLayer::new(access))
         .add_service(scheduler)
-        .add_service(attach::NotingWritten::new(callbacks))
+        .add_service(published)
+        .add_service(callbacks)
+        .add_service(former_callbacks)
         .add_service(admin)
-        .add_service(Ending::new(metrics, shutdown.clone()))
+        .add_service(former_admin)
+        .add_service(metrics)
+        .add_service(former_metrics)
         .add_service(health::serve(services, shutdown.clone()).await)
         .add_service(Ending::new(reflection, shutdown.clone()))
         .add_service(Ending::new(reflection_alpha, shutdown.clone()))

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use serde_json::Value;
 use tokio::time::timeout;
 use tonic::codec::CompressionEncoding;
@@ -14,7 +15,7 @@ use tonic::{Code, Request, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
-use tonic_reflection::pb::{v1, v1alpha};
+use tonic_reflection::pb::{v1 as reflection, v1alpha};
 
 use crate::harness::{self, PATIENCE, QUEUES, Rm, Service, TempFile, ask, reason_of, registration};
 
@@ -54,7 +55,7 @@ async fn queues_are_those_that_rest_shows() {
     let service = Service::start();
     let _rm = busy(&service).await;
     let mut admin = admin(&service).await;
-    let answer = admin.get_queues(si::GetQueuesRequest::default()).await.unwrap();
+    let answer = admin.get_queues(v1::GetQueuesRequest::default()).await.unwrap();
     let root = answer.into_inner().root.unwrap();
     let document = service.get("/ws/v1/partition/default/queues").await;
     let shown: Value = serde_json::from_str(&document).unwrap();
@@ -65,7 +66,7 @@ async fn queues_are_those_that_rest_shows() {
 }
 
 /// Field by field, with every queue below.
-fn compare(queue: &si::QueueInfo, shown: &Value) {
+fn compare(queue: &v1::QueueInfo, shown: &Value) {
     assert_eq!(shown["queuename"], *queue.path);
     assert_eq!(shown["status"], *queue.state);
     assert_eq!(shown["isLeaf"], queue.leaf);
@@ -101,7 +102,7 @@ async fn a_part_of_the_tree_is_asked_for_by_path_and_depth() {
     for (queue, depth, path, n_children) in
         [("root", 1, "root", 0), ("ROOT.A", 0, "root.a", 0), ("", 2, "root", 2)]
     {
-        let request = si::GetQueuesRequest { queue: queue.into(), depth, ..Default::default() };
+        let request = v1::GetQueuesRequest { queue: queue.into(), depth, ..Default::default() };
         let found = admin.get_queues(request).await.unwrap().into_inner().root.unwrap();
         assert_eq!((&*found.path, found.children.len()), (path, n_children));
     }
@@ -111,12 +112,12 @@ async fn a_part_of_the_tree_is_asked_for_by_path_and_depth() {
 async fn what_is_not_there_is_named() {
     let service = Service::start();
     let mut admin = admin(&service).await;
-    let nobody = admin.get_queues(si::GetQueuesRequest::default()).await.unwrap_err();
+    let nobody = admin.get_queues(v1::GetQueuesRequest::default()).await.unwrap_err();
     assert_eq!(refused(&nobody), (Code::FailedPrecondition, "RM_NOT_REGISTERED".into()));
 
     let _one = Rm::register(&service, "one").await;
     let _two = Rm::register(&service, "two").await;
-    let request = |rm_id: &str, partition: &str, queue: &str| si::GetQueuesRequest {
+    let request = |rm_id: &str, partition: &str, queue: &str| v1::GetQueuesRequest {
         rm_id: rm_id.into(),
         partition_name: partition.into(),
         queue: queue.into(),
@@ -141,15 +142,15 @@ async fn applications_are_listed_by_queue_user_state_and_id() {
     let service = Service::start();
     let _rm = busy(&service).await;
     let mut admin = admin(&service).await;
-    let all = si::ListApplicationsRequest::default;
+    let all = v1::ListApplicationsRequest::default;
     for (request, ids) in [
         (all(), vec!["one", "two"]),
-        (si::ListApplicationsRequest { queue: "root.B".into(), ..all() }, vec!["two"]),
-        (si::ListApplicationsRequest { states: vec!["running".into()], ..all() }, vec!["one"]),
-        (si::ListApplicationsRequest { users: vec!["alice".into()], ..all() }, vec!["one", "two"]),
-        (si::ListApplicationsRequest { users: vec!["bob".into()], ..all() }, vec![]),
+        (v1::ListApplicationsRequest { queue: "root.B".into(), ..all() }, vec!["two"]),
+        (v1::ListApplicationsRequest { states: vec!["running".into()], ..all() }, vec!["one"]),
+        (v1::ListApplicationsRequest { users: vec!["alice".into()], ..all() }, vec!["one", "two"]),
+        (v1::ListApplicationsRequest { users: vec!["bob".into()], ..all() }, vec![]),
         (
-            si::ListApplicationsRequest {
+            v1::ListApplicationsRequest {
                 application_ids: vec!["two".into(), "six".into()],
                 ..all()
             },
@@ -160,7 +161,7 @@ async fn applications_are_listed_by_queue_user_state_and_id() {
         let found: Vec<_> = found.iter().map(|found| &*found.application_id).collect();
         assert_eq!(found, ids);
     }
-    let request = si::ListApplicationsRequest { states: vec!["done".into()], ..all() };
+    let request = v1::ListApplicationsRequest { states: vec!["done".into()], ..all() };
     let status = admin.list_applications(request).await.unwrap_err();
     assert_eq!(refused(&status), (Code::InvalidArgument, "FIELD_INVALID".into()));
     assert!(status.message().contains("`done`"));
@@ -171,7 +172,7 @@ async fn an_application_shows_what_it_holds_and_waits_for() {
     let service = Service::start();
     let _rm = busy(&service).await;
     let mut admin = admin(&service).await;
-    let request = si::ListApplicationsRequest { details: true, page_size: 1, ..Default::default() };
+    let request = v1::ListApplicationsRequest { details: true, page_size: 1, ..Default::default() };
     let answer = admin.list_applications(request.clone()).await.unwrap().into_inner();
     let one = &answer.applications[0];
     assert_eq!((one.allocations, one.requests), (2, 1));
@@ -181,7 +182,7 @@ async fn an_application_shows_what_it_holds_and_waits_for() {
     assert_eq!(one.waiting[0].allocation_key, "z");
     assert_eq!(quantity(one.waiting[0].resource.as_ref(), "vcore"), Some(100_000));
     let page_token = answer.next_page_token;
-    let request = si::ListApplicationsRequest { page_token, ..request };
+    let request = v1::ListApplicationsRequest { page_token, ..request };
     let answer = admin.list_applications(request).await.unwrap().into_inner();
     assert_eq!((&*answer.applications[0].application_id, &*answer.next_page_token), ("two", ""));
 }
@@ -191,7 +192,7 @@ async fn nodes_are_drained_and_opened_as_their_resource_manager_would() {
     let service = Service::start();
     let rm = busy(&service).await;
     let mut admin = admin(&service).await;
-    let named = |ids: &[&str], drain| si::DrainNodesRequest {
+    let named = |ids: &[&str], drain| v1::DrainNodesRequest {
         node_ids: ids.iter().map(|&id| id.into()).collect(),
         drain,
         ..Default::default()
@@ -211,7 +212,7 @@ async fn nodes_are_drained_and_opened_as_their_resource_manager_would() {
     assert_eq!(opened.changed, 1);
     rm.until("placed on the open node", |seen| seen.new.len() == 3).await;
     rm.read(|seen| assert_eq!(seen.new[2].node_id, "n2"));
-    let nodes = admin.list_nodes(si::ListNodesRequest::default()).await.unwrap().into_inner().nodes;
+    let nodes = admin.list_nodes(v1::ListNodesRequest::default()).await.unwrap().into_inner().nodes;
     let shown: Vec<_> = nodes.iter().map(|node| (&*node.node_id, node.schedulable)).collect();
     assert_eq!(shown, [("n1", false), ("n2", true)]);
 
@@ -225,7 +226,7 @@ async fn a_shutdown_ends_streams_with_a_status_and_the_process_with_zero() {
     let mut service = Service::start_with(&[("SHUTDOWN__GRACE", "3")]);
     let rm = busy(&service).await;
     let mut admin = admin(&service).await;
-    let request = si::ShutdownRequest { reason: "test".into() };
+    let request = v1::ShutdownRequest { reason: "test".into() };
     let answer = admin.shutdown(request).await.unwrap().into_inner();
     assert_eq!(answer.grace_ms, 3_000);
     rm.until("streams ended", |seen| seen.ends.len() == 3).await;
@@ -253,7 +254,7 @@ async fn who_may_not_do_it_is_refused_before_anything_is_said() {
 
     let mut admin = admin(&service).await;
     let queues = |rm_id: &str, caller| {
-        let request = si::GetQueuesRequest { rm_id: rm_id.into(), ..Default::default() };
+        let request = v1::GetQueuesRequest { rm_id: rm_id.into(), ..Default::default() };
         as_caller(request, caller)
     };
     let unknown = (Code::Unauthenticated, "UNAUTHENTICATED".to_owned());
@@ -269,7 +270,7 @@ async fn who_may_not_do_it_is_refused_before_anything_is_said() {
     for (caller, expected) in
         [(None, unknown), (shim.as_ref(), (Code::PermissionDenied, "ADMIN_DENIED".into()))]
     {
-        let request = as_caller(si::ShutdownRequest::default(), caller);
+        let request = as_caller(v1::ShutdownRequest::default(), caller);
         assert_eq!(refused(&admin.shutdown(request).await.unwrap_err()), expected);
     }
     let token = TempFile::new("admin-token", "of-an-operator\n");
@@ -318,8 +319,13 @@ async fn an_operator_can_do_it_from_a_shell() {
     assert!(stderr.contains("cannot connect"), "{stderr}");
 }
 
-const SERVICES: [&str; 5] = [
+const SERVICES: [&str; 9] = [
     "",
+    "monoceros.si.v1.Scheduler",
+    "monoceros.v1.AdminService",
+    "monoceros.v1.MetricsService",
+    "monoceros.v1.CallbackService",
+    // The same by their other names.
     "si.v1.Scheduler",
     "si.v1.AdminService",
     "si.v1.MetricsService",
@@ -356,19 +362,19 @@ async fn every_service_is_healthy_until_the_shutdown_and_watchers_hear_of_it() {
 
 #[tokio::test]
 async fn reflection_lists_the_services_and_knows_their_messages() {
-    use v1::server_reflection_request::MessageRequest;
-    use v1::server_reflection_response::MessageResponse;
+    use reflection::server_reflection_request::MessageRequest;
+    use reflection::server_reflection_response::MessageResponse;
 
     let service = Service::start();
     let mut client =
-        v1::server_reflection_client::ServerReflectionClient::new(channel(&service).await);
-    let request = |message_request| v1::ServerReflectionRequest {
+        reflection::server_reflection_client::ServerReflectionClient::new(channel(&service).await);
+    let request = |message_request| reflection::ServerReflectionRequest {
         host: String::new(),
         message_request: Some(message_request),
     };
     let requests = tokio_stream::iter([
         request(MessageRequest::ListServices(String::new())),
-        request(MessageRequest::FileContainingSymbol("si.v1.QueueInfo".into())),
+        request(MessageRequest::FileContainingSymbol("monoceros.v1.QueueInfo".into())),
     ]);
     let mut answers = client.server_reflection_info(requests).await.unwrap().into_inner();
     let first = answers.message().await.unwrap().unwrap().message_response.unwrap();
@@ -424,7 +430,7 @@ async fn messages_are_compressed_both_ways_for_whoever_wants_it() {
     rm.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 1).await;
     let mut admin = AdminServiceClient::new(channel(&service).await).accept_compressed(gzip);
-    let answer = admin.list_nodes(si::ListNodesRequest::default()).await.unwrap();
+    let answer = admin.list_nodes(v1::ListNodesRequest::default()).await.unwrap();
     assert_eq!(answer.metadata().get("grpc-encoding").unwrap(), "gzip");
     assert_eq!(answer.into_inner().nodes[0].node_id, "n1");
 }

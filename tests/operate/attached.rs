@@ -1,13 +1,13 @@
 //! What operators ask of the scheduler and the scheduler of a shim: to keep a configuration, and
 //! to tell its state.
 
-use monoceros::grpc::stubs::callback::callback_service_client::CallbackServiceClient;
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
-use monoceros::grpc::stubs::si::metrics_service_client::MetricsServiceClient;
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body as Core;
-use monoceros_proto::callback::v1::shim_message::Body as Shim;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::callback_service_client::CallbackServiceClient;
+use monoceros::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
+use monoceros_proto::v1::core_message::Body as Core;
+use monoceros_proto::v1::shim_message::Body as Shim;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -25,16 +25,16 @@ async fn channel(service: &Service) -> Channel {
 /// Attaches a shim that answers with `answer`; returns when the scheduler knows it.
 async fn attach(
     service: &Service,
-    capability: cb::Capability,
+    capability: v1::Capability,
     answer: impl Fn(&Core) -> Option<Shim> + Send + 'static,
 ) {
     let (sender, messages) = mpsc::channel(16);
-    let hello = cb::Hello {
+    let hello = v1::Hello {
         rm_id: "rm".into(),
         capabilities: vec![capability.into()],
         ..Default::default()
     };
-    let say = |body| cb::ShimMessage { body: Some(body) };
+    let say = |body| v1::ShimMessage { body: Some(body) };
     sender.send(say(Shim::Hello(hello))).await.unwrap();
     let mut client = CallbackServiceClient::new(channel(service).await);
     let mut heard = client.attach(ReceiverStream::new(messages)).await.unwrap().into_inner();
@@ -55,7 +55,7 @@ fn choosy(question: &Core) -> Option<Shim> {
     let success = save.config.contains("kept");
     let reason = if success { "" } else { "the disk is full" };
     let (request_id, reason) = (save.request_id, reason.into());
-    Some(Shim::ConfigSave(cb::ConfigSaveResult {
+    Some(Shim::ConfigSave(v1::ConfigSaveResult {
         request_id,
         success,
         reason,
@@ -67,10 +67,10 @@ fn choosy(question: &Core) -> Option<Shim> {
 async fn a_configuration_is_in_force_only_if_the_resource_manager_keeps_it() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
-    attach(&service, cb::Capability::ConfigStore, choosy).await;
+    attach(&service, v1::Capability::ConfigStore, choosy).await;
     let mut admin = AdminServiceClient::new(channel(&service).await);
     for (queue, kept) in [("lost", false), ("kept", true)] {
-        let before = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+        let before = admin.get_config(v1::GetConfigRequest::default()).await.unwrap().into_inner();
         let config = format!("{QUEUES}          - name: {queue}\n");
         let request =
             si::UpdateConfigurationRequest { config: config.clone(), ..Default::default() };
@@ -79,7 +79,7 @@ async fn a_configuration_is_in_force_only_if_the_resource_manager_keeps_it() {
         let answer = admin.update_config(request).await.unwrap().into_inner();
         assert_eq!(answer.success, kept, "{}", answer.reason);
         assert_eq!(answer.reason.contains("the disk is full"), !kept, "{}", answer.reason);
-        let after = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+        let after = admin.get_config(v1::GetConfigRequest::default()).await.unwrap().into_inner();
         assert_eq!(after.config, if kept { config } else { before.config });
     }
 }
@@ -88,7 +88,7 @@ async fn a_configuration_is_in_force_only_if_the_resource_manager_keeps_it() {
 async fn a_change_goes_on_when_its_caller_gives_up() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
-    let hello = shim::hello("rm", &[cb::Capability::ConfigStore]);
+    let hello = shim::hello("rm", &[v1::Capability::ConfigStore]);
     let mut shim = shim::Shim::attach(&service, hello).await;
     shim.welcome().await;
     let config = format!("{QUEUES}          - name: kept\n");
@@ -110,7 +110,7 @@ async fn a_change_goes_on_when_its_caller_gives_up() {
 
 fn talkative(question: &Core) -> Option<Shim> {
     let Core::StateDump(request) = question else { return None };
-    let chunk = cb::StateDumpChunk {
+    let chunk = v1::StateDumpChunk {
         request_id: request.request_id,
         last: true,
         data: br#"{"cache":{"pods":3}}"#.to_vec(),
@@ -126,7 +126,7 @@ fn silent(_question: &Core) -> Option<Shim> {
 async fn diagnostics(service: &Service, include_rm: bool) -> Value {
     let mut metrics = MetricsServiceClient::new(channel(service).await);
     let sections = vec!["rmDiagnostics".to_owned()];
-    let request = si::StateDumpParameters { rm_id: "rm".into(), sections, include_rm };
+    let request = v1::StateDumpParameters { rm_id: "rm".into(), sections, include_rm };
     let mut parts = metrics.get_state_dump(request).await.unwrap().into_inner();
     let mut text = Vec::new();
     while let Some(part) = timeout(PATIENCE, parts.message()).await.unwrap().unwrap() {
@@ -140,7 +140,7 @@ async fn a_dump_has_what_the_resource_manager_tells_of_itself() {
     let service = Service::start();
     let _rm = Rm::register(&service, "rm").await;
     assert!(diagnostics(&service, true).await["empty"].is_string());
-    attach(&service, cb::Capability::StateDump, talkative).await;
+    attach(&service, v1::Capability::StateDump, talkative).await;
     assert_eq!(diagnostics(&service, true).await["cache"]["pods"], 3);
     assert!(diagnostics(&service, false).await["empty"].is_string());
     let shown = service.get("/debug/fullstatedump").await;
@@ -152,7 +152,7 @@ async fn a_dump_has_what_the_resource_manager_tells_of_itself() {
 async fn a_resource_manager_that_says_nothing_costs_the_dump_its_part() {
     let service = Service::start_with(&[("CALLBACK__STATE_DUMP_TIMEOUT", "1")]);
     let _rm = Rm::register(&service, "rm").await;
-    attach(&service, cb::Capability::StateDump, silent).await;
+    attach(&service, v1::Capability::StateDump, silent).await;
     let told = diagnostics(&service, true).await;
     assert!(told["Error"].is_string(), "{told}");
 }

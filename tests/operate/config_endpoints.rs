@@ -1,6 +1,6 @@
 //! The configuration in force and the check of another, over HTTP.
 
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
 use serde_json::{Value, json};
 use tonic::transport::Endpoint;

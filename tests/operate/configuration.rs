@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response};
 
@@ -39,7 +40,7 @@ async fn a_good_configuration_is_in_force_when_the_answer_comes() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let mut admin = admin(&service).await;
-    let before = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    let before = admin.get_config(v1::GetConfigRequest::default()).await.unwrap().into_inner();
     assert_eq!((before.config.as_str(), before.policy_group.as_str()), (QUEUES, "queues"));
 
     let response = admin.update_config(update(&with_queue_c())).await.unwrap();
@@ -49,7 +50,7 @@ async fn a_good_configuration_is_in_force_when_the_answer_comes() {
     let answer = response.into_inner();
     assert!(answer.success, "{}", answer.reason);
     assert_eq!(answer.old_config, QUEUES);
-    let after = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    let after = admin.get_config(v1::GetConfigRequest::default()).await.unwrap().into_inner();
     assert_eq!((after.config, after.checksum), (with_queue_c(), new));
 
     let rm = rm.with_application("app", "root.c").await;
@@ -79,7 +80,7 @@ async fn a_bad_one_is_answered_with_every_reason_and_changes_nothing() {
     let answer = admin.update_config(request).await.unwrap().into_inner();
     assert!(!answer.success);
     assert!(answer.reason.contains("bogus") && answer.reason.contains("a b"), "{}", answer.reason);
-    let config = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    let config = admin.get_config(v1::GetConfigRequest::default()).await.unwrap().into_inner();
     assert_eq!((config.config.as_str(), config.extra_config), (QUEUES, extra(&[])));
 
     let other = si::UpdateConfigurationRequest { policy_group: "other".into(), ..update(QUEUES) };
@@ -97,7 +98,7 @@ async fn the_same_again_only_takes_the_settings_outside_the_queues() {
     let response = admin.update_config(request).await.unwrap();
     assert_eq!(checksum(&response, "old"), checksum(&response, "new"));
     assert!(response.into_inner().success);
-    let config = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    let config = admin.get_config(v1::GetConfigRequest::default()).await.unwrap().into_inner();
     assert_eq!(config.extra_config, extra(&[("a", "b")]));
 }
 
@@ -148,7 +149,7 @@ async fn trying_a_configuration_has_no_effect() {
     assert!(response.into_inner().success);
     let answer = admin.validate_config(update("partitions: 3\n")).await.unwrap().into_inner();
     assert!(!answer.success && !answer.reason.is_empty());
-    let config = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    let config = admin.get_config(v1::GetConfigRequest::default()).await.unwrap().into_inner();
     assert_eq!(config.config, QUEUES);
 }
 
@@ -160,7 +161,7 @@ async fn secrets_are_never_shown_and_survive_being_sent_back_masked() {
         si::RegisterResourceManagerRequest { extra_config: secrets, ..registration("rm", QUEUES) };
     service.client().await.register_resource_manager(registration).await.unwrap();
     let mut admin = admin(&service).await;
-    let shown = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    let shown = admin.get_config(v1::GetConfigRequest::default()).await.unwrap().into_inner();
     assert_eq!(shown.extra_config["log.level"], "info");
     assert_eq!(shown.extra_config["ldap.password"], "********");
     let back = si::UpdateConfigurationRequest {
@@ -186,7 +187,7 @@ async fn an_rm_that_keeps_no_configuration_refuses_to() {
     request.metadata_mut().insert("x-si-persist", "true".parse().unwrap());
     let answer = admin.update_config(request).await.unwrap().into_inner();
     assert!(!answer.success && answer.reason.contains("resource manager"), "{}", answer.reason);
-    let config = admin.get_config(si::GetConfigRequest::default()).await.unwrap().into_inner();
+    let config = admin.get_config(v1::GetConfigRequest::default()).await.unwrap().into_inner();
     assert_eq!(config.config, QUEUES);
     let mut request = Request::new(update(QUEUES));
     request.metadata_mut().insert("x-si-persist", "perhaps".parse().unwrap());
@@ -204,7 +205,7 @@ async fn at_a_hangup_the_file_of_queues_is_read_again_for_those_who_bring_none()
     let _with = Rm::register(&service, "with").await;
     let mut admin = admin(&service).await;
     let mut config_of = async |rm_id: &str| {
-        let request = si::GetConfigRequest { rm_id: rm_id.into(), ..Default::default() };
+        let request = v1::GetConfigRequest { rm_id: rm_id.into(), ..Default::default() };
         admin.get_config(request).await.unwrap().into_inner().config
     };
 
@@ -246,12 +247,12 @@ async fn a_partition_takes_nothing_new_nothing_at_all_or_everything_again() {
     let rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
     let rm = rm.with_application("app", "root.a").await;
     let mut admin = admin(&service).await;
-    let set = |state: si::PartitionState| si::SetPartitionStateRequest {
+    let set = |state: v1::PartitionState| v1::SetPartitionStateRequest {
         state: state.into(),
         ..Default::default()
     };
-    let active = si::PartitionState::PartitionActive;
-    let stopped = si::PartitionState::PartitionStopped;
+    let active = v1::PartitionState::PartitionActive;
+    let stopped = v1::PartitionState::PartitionStopped;
     let was = admin.set_partition_state(set(stopped)).await.unwrap().into_inner();
     assert_eq!(was.old_state(), active);
     rm.send_applications(vec![application("late", "root.a")], vec![]).await;
@@ -261,12 +262,12 @@ async fn a_partition_takes_nothing_new_nothing_at_all_or_everything_again() {
     rm.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
     rm.until("placed again", |seen| seen.new.len() == 1).await;
 
-    let status = admin.set_partition_state(set(si::PartitionState::Unspecified)).await.unwrap_err();
+    let status = admin.set_partition_state(set(v1::PartitionState::Unspecified)).await.unwrap_err();
     assert_eq!((status.code(), &*reason_of(&status)), (Code::InvalidArgument, "FIELD_INVALID"));
-    let unknown = si::SetPartitionStateRequest { partition_name: "gpu".into(), ..set(stopped) };
+    let unknown = v1::SetPartitionStateRequest { partition_name: "gpu".into(), ..set(stopped) };
     let status = admin.set_partition_state(unknown).await.unwrap_err();
     assert_eq!((status.code(), &*reason_of(&status)), (Code::NotFound, "PARTITION_UNKNOWN"));
-    admin.set_partition_state(set(si::PartitionState::PartitionDraining)).await.unwrap();
+    admin.set_partition_state(set(v1::PartitionState::PartitionDraining)).await.unwrap();
     let status = admin.set_partition_state(set(stopped)).await.unwrap_err();
     assert_eq!((status.code(), &*reason_of(&status)), (Code::FailedPrecondition, "STATE_REFUSED"));
     assert!(status.message().contains("`default`"), "{}", status.message());

@@ -1,7 +1,7 @@
 //! Sessions over the admin service: they are listed, and ended.
 
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
-use monoceros_proto::si::v1 as si;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use monoceros_proto::v1;
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint};
 
@@ -21,13 +21,13 @@ async fn busy(service: &Service) -> Rm {
     rm
 }
 
-async fn sessions(admin: &mut AdminServiceClient<Channel>) -> Vec<si::SessionInfo> {
-    admin.list_sessions(si::ListSessionsRequest {}).await.unwrap().into_inner().sessions
+async fn sessions(admin: &mut AdminServiceClient<Channel>) -> Vec<v1::SessionInfo> {
+    admin.list_sessions(v1::ListSessionsRequest {}).await.unwrap().into_inner().sessions
 }
 
-fn leave(session_id: u64) -> si::DeregisterResourceManagerRequest {
+fn leave(session_id: u64) -> v1::DeregisterResourceManagerRequest {
     let (rm_id, reason) = ("rm".into(), "moved away".into());
-    si::DeregisterResourceManagerRequest { rm_id, session_id, reason }
+    v1::DeregisterResourceManagerRequest { rm_id, session_id, reason }
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn who_is_deregistered_is_gone_and_told_so() {
     let end = late.read(|seen| seen.end("node").unwrap());
     assert_eq!(end, (Code::FailedPrecondition, "RM_NOT_REGISTERED".to_owned()));
     let again = admin.deregister_resource_manager(leave(0)).await.unwrap().into_inner();
-    assert_eq!(again, si::DeregisterResourceManagerResponse::default());
+    assert_eq!(again, v1::DeregisterResourceManagerResponse::default());
 }
 
 #[tokio::test]
@@ -58,14 +58,14 @@ async fn another_session_than_the_one_that_is_meant_goes_on() {
     let rm = busy(&service).await;
     let mut admin = admin(&service).await;
     let other = admin.deregister_resource_manager(leave(7)).await.unwrap().into_inner();
-    assert_eq!(other, si::DeregisterResourceManagerResponse::default());
+    assert_eq!(other, v1::DeregisterResourceManagerResponse::default());
     rm.send_allocations(vec![], vec![ask("app", "y")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 2).await;
     let number = sessions(&mut admin).await[0].session_id;
     let gone = admin.deregister_resource_manager(leave(number)).await.unwrap().into_inner();
     assert_eq!(gone.released_allocations, 2);
 
-    let nameless = si::DeregisterResourceManagerRequest { rm_id: String::new(), ..leave(0) };
+    let nameless = v1::DeregisterResourceManagerRequest { rm_id: String::new(), ..leave(0) };
     let status = admin.deregister_resource_manager(nameless).await.unwrap_err();
     assert_eq!((status.code(), &*reason_of(&status)), (Code::InvalidArgument, "FIELD_INVALID"));
 }
@@ -76,7 +76,7 @@ async fn sessions_are_listed_with_what_they_are_and_do() {
     let _rm = busy(&service).await;
     let _idle = Rm::register(&service, "idle").await;
     let mut admin = admin(&service).await;
-    let answer = admin.list_sessions(si::ListSessionsRequest {}).await.unwrap().into_inner();
+    let answer = admin.list_sessions(v1::ListSessionsRequest {}).await.unwrap().into_inner();
     assert!(!answer.scheduler_id.is_empty());
     let [idle, rm] = &answer.sessions[..] else { panic!("{answer:?}") };
     assert_eq!((&*idle.rm_id, &*idle.state, &*idle.dialect), ("idle", "Running(unattached)", ""));
@@ -94,7 +94,7 @@ async fn who_is_told_to_report_anew_has_to_register() {
     let service = Service::start();
     let rm = busy(&service).await;
     let mut admin = admin(&service).await;
-    let request = |rm_id: &str| si::TriggerResyncRequest {
+    let request = |rm_id: &str| v1::TriggerResyncRequest {
         rm_id: rm_id.into(),
         reason: "the books look odd".into(),
     };

@@ -1,6 +1,7 @@
 //! Why requests wait: one answer over HTTP, gRPC and the command line.
 
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -72,7 +73,7 @@ async fn grpc_gives_the_same_answer_and_each_request_its_reasons() {
     let _rm = waiting(&service).await;
     let shown = document(&service, "one/explain").await;
     let mut admin = crate::admin::admin(&service).await;
-    let request = |key: &str| si::ExplainApplicationRequest {
+    let request = |key: &str| v1::ExplainApplicationRequest {
         application_id: "one".into(),
         allocation_key: key.into(),
         ..Default::default()
@@ -89,12 +90,12 @@ async fn grpc_gives_the_same_answer_and_each_request_its_reasons() {
     for (request, reason, message) in [
         (request("none"), "REQUEST_UNKNOWN", "ask `none` of application `one` not found"),
         (
-            si::ExplainApplicationRequest { application_id: "two".into(), ..request("") },
+            v1::ExplainApplicationRequest { application_id: "two".into(), ..request("") },
             "APPLICATION_UNKNOWN",
             "application `two` not found",
         ),
         (
-            si::ExplainApplicationRequest { partition_name: "[rm]gpu".into(), ..request("") },
+            v1::ExplainApplicationRequest { partition_name: "[rm]gpu".into(), ..request("") },
             "PARTITION_UNKNOWN",
             "resource manager `rm` has no partition `gpu`",
         ),
@@ -104,7 +105,7 @@ async fn grpc_gives_the_same_answer_and_each_request_its_reasons() {
         assert_eq!(found, (Code::NotFound, reason.to_owned()));
         assert_eq!(status.message(), message);
     }
-    let request = si::ListApplicationsRequest { details: true, ..Default::default() };
+    let request = v1::ListApplicationsRequest { details: true, ..Default::default() };
     let listed = admin.list_applications(request).await.unwrap().into_inner().applications;
     let reasons: Vec<_> =
         listed[0].waiting[0].reasons.iter().map(|reason| reason.message.clone()).collect();
@@ -139,7 +140,7 @@ async fn an_application_that_is_over_is_named_with_its_end() {
     assert!(message.starts_with("application `one` failed at 20"), "{message}");
     let mut admin = crate::admin::admin(&service).await;
     let request =
-        si::ExplainApplicationRequest { application_id: "one".into(), ..Default::default() };
+        v1::ExplainApplicationRequest { application_id: "one".into(), ..Default::default() };
     let status = admin.explain_application(request).await.unwrap_err();
     assert_eq!((status.message(), &*reason_of(&status)), (&*message, "APPLICATION_ENDED"));
 }

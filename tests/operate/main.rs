@@ -16,6 +16,7 @@ mod deregistration;
 mod ended;
 mod explain;
 mod metrics_service;
+mod paths;
 mod tls;
 mod usage;
 mod users;

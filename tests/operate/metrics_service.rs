@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use monoceros::grpc::stubs::si::metrics_service_client::MetricsServiceClient;
+use monoceros::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use serde_json::Value;
 use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
@@ -19,8 +20,8 @@ async fn metrics(service: &Service) -> MetricsServiceClient<Channel> {
 /// The parts of a dump.
 async fn parts(
     client: &mut MetricsServiceClient<Channel>,
-    request: si::StateDumpParameters,
-) -> Vec<si::StateDumpPart> {
+    request: v1::StateDumpParameters,
+) -> Vec<v1::StateDumpPart> {
     let mut stream = client.get_state_dump(request).await.unwrap().into_inner();
     let mut parts = Vec::new();
     while let Some(part) = stream.message().await.unwrap() {
@@ -29,7 +30,7 @@ async fn parts(
     parts
 }
 
-fn document(parts: Vec<si::StateDumpPart>) -> Value {
+fn document(parts: Vec<v1::StateDumpPart>) -> Value {
     let text: Vec<u8> = parts.into_iter().flat_map(|part| part.data).collect();
     serde_json::from_slice(&text).unwrap()
 }
@@ -42,7 +43,7 @@ async fn the_state_dump_is_the_one_of_rest() {
     rm.send_allocations(vec![], vec![ask("app", "x")], vec![]).await;
     rm.until("placed", |seen| seen.new.len() == 1).await;
     let mut client = metrics(&service).await;
-    let request = si::StateDumpParameters { include_rm: true, ..Default::default() };
+    let request = v1::StateDumpParameters { include_rm: true, ..Default::default() };
     let mut dump = document(parts(&mut client, request).await);
     assert_eq!(dump["applications"][0]["allocations"][0]["nodeId"], "n1");
     assert_eq!(dump["nodes"][0]["partitionName"], "default");
@@ -72,7 +73,7 @@ async fn a_dump_is_of_everybody_or_of_one() {
     let _one = Rm::register(&service, "one").await;
     let _two = Rm::register(&service, "two").await;
     let mut client = metrics(&service).await;
-    let wanted = |rm_id: &str, sections: &[&str]| si::StateDumpParameters {
+    let wanted = |rm_id: &str, sections: &[&str]| v1::StateDumpParameters {
         rm_id: rm_id.into(),
         sections: sections.iter().map(|&section| section.into()).collect(),
         include_rm: true,
@@ -109,7 +110,7 @@ async fn large_dumps_come_in_parts_of_a_mebibyte_also_to_two_at_a_time() {
     rm.send_nodes((0..4_000).map(|n| node(&format!("node-{n}"), 4_000, 16)).collect()).await;
     rm.until("nodes", |seen| seen.accepted_nodes.len() == 4_000).await;
     let (mut one, mut two) = (metrics(&service).await, metrics(&service).await);
-    let request = si::StateDumpParameters::default;
+    let request = v1::StateDumpParameters::default;
     let (one, two) = tokio::join!(parts(&mut one, request()), parts(&mut two, request()));
     for parts in [one, two] {
         assert!(parts.len() > 1);
@@ -171,7 +172,7 @@ async fn only_requests_that_lack_a_machine_and_nothing_else_are_told() {
     let service = Service::start();
     let _rm = short_of_machines(&service).await;
     let mut client = metrics(&service).await;
-    let request = si::AutoScalingParameters::default;
+    let request = v1::AutoScalingParameters::default;
     let set = client.get_auto_scaling_metrics(request()).await.unwrap().into_inner();
     assert_eq!(keys(&set), ["fitting"]);
     let told = &set.outstanding_requests[0];
@@ -185,11 +186,11 @@ async fn only_requests_that_lack_a_machine_and_nothing_else_are_told() {
         assert_eq!(told.tags[tag], value, "{tag}");
     }
     assert!(told.tags["yunikorn.apache.org/pendingSince"].parse::<u64>().unwrap() > 0);
-    let named = si::AutoScalingParameters { partition_name: "default".into(), ..request() };
+    let named = v1::AutoScalingParameters { partition_name: "default".into(), ..request() };
     let named = client.get_auto_scaling_metrics(named).await.unwrap().into_inner();
     assert_eq!(named, set);
 
-    let unknown = si::AutoScalingParameters { partition_name: "gpu".into(), ..request() };
+    let unknown = v1::AutoScalingParameters { partition_name: "gpu".into(), ..request() };
     for status in [
         client.get_auto_scaling_metrics(unknown.clone()).await.unwrap_err(),
         client.watch_auto_scaling_metrics(unknown).await.unwrap_err(),
@@ -203,7 +204,7 @@ async fn a_watch_tells_the_set_and_then_each_other_one() {
     let mut service = Service::start();
     let rm = short_of_machines(&service).await;
     let mut client = metrics(&service).await;
-    let request = si::AutoScalingParameters::default();
+    let request = v1::AutoScalingParameters::default();
     let mut sets = client.watch_auto_scaling_metrics(request).await.unwrap().into_inner();
     assert_eq!(keys(&next(&mut sets).await), ["fitting"]);
     rm.send_nodes(vec![node("n3", 8_000, 16)]).await;
@@ -224,7 +225,7 @@ async fn what_is_really_used_is_reported_and_recommends_another_size() {
         id: id.into(),
         actual_used_resource: Some(resource(vcore, 1)),
     };
-    let messages = (1..=3).map(|n| si::UtilizationReports {
+    let messages = (1..=3).map(|n| v1::UtilizationReports {
         rm_id: if n == 1 { "rm".into() } else { String::new() },
         reports: vec![report("n1", 5_000), report("n2", 1_000), report("n9", 1), report("n1", -1)],
         timestamp_nano: n,
@@ -233,7 +234,7 @@ async fn what_is_really_used_is_reported_and_recommends_another_size() {
     let summary = client.report_utilization(tokio_stream::iter(messages)).await.unwrap();
     let summary = summary.into_inner();
     assert_eq!((summary.accepted, summary.unknown), (6, 6));
-    let request = si::NodeRecommendationParameters::default();
+    let request = v1::NodeRecommendationParameters::default();
     let items = client.list_node_recommendations(request).await.unwrap().into_inner().items;
     let [item] = &items[..] else { panic!("{items:?}") };
     assert_eq!((&*item.node_id, &*item.kind), ("n1", "OBSERVED_OVERLOAD"));
@@ -241,7 +242,7 @@ async fn what_is_really_used_is_reported_and_recommends_another_size() {
     assert!(recommendation.message.starts_with("node=n1 kind=OBSERVED_OVERLOAD; "));
     assert!(recommendation.recommended_schedulable_resource.is_some());
 
-    let nobody = si::UtilizationReports { rm_id: "six".into(), ..Default::default() };
+    let nobody = v1::UtilizationReports { rm_id: "six".into(), ..Default::default() };
     let status = client.report_utilization(tokio_stream::iter([nobody])).await.unwrap_err();
     assert_eq!(
         (status.code(), &*reason_of(&status)),
@@ -259,7 +260,7 @@ async fn a_client_that_reports_does_not_keep_the_service() {
     let reporting = tokio::spawn(async move { client.report_utilization(messages).await });
     // Taken by the transport at the latest when there is room for another one.
     for _ in 0..3 {
-        sender.send(si::UtilizationReports::default()).await.unwrap();
+        sender.send(v1::UtilizationReports::default()).await.unwrap();
     }
     service.terminate();
     let status = timeout(PATIENCE, reporting).await.unwrap().unwrap().unwrap_err();
@@ -272,7 +273,7 @@ async fn events_are_read_as_they_happen_and_from_where_one_was() {
     let service = Service::start();
     let rm = Rm::register(&service, "rm").await;
     let mut client = metrics(&service).await;
-    let nodes = si::EventParameters {
+    let nodes = v1::EventParameters {
         rm_id: "rm".into(),
         types: vec![si::event_record::Type::Node.into()],
         ..Default::default()
@@ -289,17 +290,17 @@ async fn events_are_read_as_they_happen_and_from_where_one_was() {
             break event;
         }
     };
-    let later = si::EventParameters { from_seq: second.seq, ..nodes.clone() };
+    let later = v1::EventParameters { from_seq: second.seq, ..nodes.clone() };
     let mut later = client.stream_events(later).await.unwrap().into_inner();
     assert_eq!(next(&mut later).await, second);
-    let past = si::EventParameters { history: 1_000, ..nodes };
+    let past = v1::EventParameters { history: 1_000, ..nodes };
     let mut past = client.stream_events(past).await.unwrap().into_inner();
     assert_eq!(next(&mut past).await, first);
 
     for (wrong, code) in [
-        (si::EventParameters { types: vec![77], ..Default::default() }, Code::InvalidArgument),
+        (v1::EventParameters { types: vec![77], ..Default::default() }, Code::InvalidArgument),
         (
-            si::EventParameters { rm_id: "six".into(), ..Default::default() },
+            v1::EventParameters { rm_id: "six".into(), ..Default::default() },
             Code::FailedPrecondition,
         ),
     ] {
@@ -317,7 +318,7 @@ async fn as_many_event_streams_are_open_as_the_last_registration_allows() {
         si::RegisterResourceManagerRequest { extra_config: extra, ..registration("rm", SMALL_A) };
     client.register_resource_manager(limited).await.unwrap();
     let mut client = metrics(&service).await;
-    let all = si::EventParameters::default;
+    let all = v1::EventParameters::default;
     let first = client.stream_events(all()).await.unwrap();
     let _second = client.stream_events(all()).await.unwrap();
     let status = client.stream_events(all()).await.unwrap_err();
@@ -345,7 +346,7 @@ async fn settings_say_how_many_event_streams_are_open_and_whether_there_are_even
     let service = Service::start_with(&limits);
     let _rm = Rm::register(&service, "rm").await;
     let mut client = metrics(&service).await;
-    let all = si::EventParameters::default;
+    let all = v1::EventParameters::default;
     let _first = client.stream_events(all()).await.unwrap();
     let status = client.stream_events(all()).await.unwrap_err();
     assert_eq!(reason_of(&status), "LIMIT_EVENT_STREAMS");

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use monoceros::grpc::stubs::callback::callback_service_client::CallbackServiceClient;
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
 use monoceros::grpc::stubs::si::scheduler_client::SchedulerClient;
-use monoceros_proto::callback::v1 as callback;
-use monoceros_proto::callback::v1::shim_message::Body;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::callback_service_client::CallbackServiceClient;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
+use monoceros_proto::v1::shim_message::Body;
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType,
 };
@@ -166,8 +166,8 @@ async fn bound_by_message(client: &mut Client, rm_id: &str) -> Result<(), Status
 async fn attached(service: &Service, tls: ClientTlsConfig, rm_id: &str) -> Result<(), Status> {
     let endpoint = Endpoint::from_shared(format!("https://{}", service.grpc)).unwrap();
     let channel = endpoint.tls_config(tls).unwrap().connect().await.unwrap();
-    let hello = callback::Hello { rm_id: rm_id.to_owned(), ..Default::default() };
-    let hello = callback::ShimMessage { body: Some(Body::Hello(hello)) };
+    let hello = v1::Hello { rm_id: rm_id.to_owned(), ..Default::default() };
+    let hello = v1::ShimMessage { body: Some(Body::Hello(hello)) };
     let mut client = CallbackServiceClient::new(channel);
     client.attach(tokio_stream::iter([hello])).await?.into_inner().message().await.map(drop)
 }
@@ -307,7 +307,7 @@ async fn only_an_administrator_may_end_the_service() {
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
     let mut admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
     let mut shutdown = async |token: &'static str| {
-        let mut request = Request::new(si::ShutdownRequest::default());
+        let mut request = Request::new(v1::ShutdownRequest::default());
         request.metadata_mut().insert("authorization", MetadataValue::from_static(token));
         admin.shutdown(request).await
     };

@@ -6,8 +6,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tonic::transport::{Channel, Endpoint};
 
 use crate::harness::{QUEUES, Service, registration};
@@ -99,7 +100,7 @@ impl Watching {
 
     /// What is in force for the RM.
     async fn of(&mut self, rm_id: &str) -> String {
-        let request = si::GetConfigRequest { rm_id: rm_id.to_owned(), ..Default::default() };
+        let request = v1::GetConfigRequest { rm_id: rm_id.to_owned(), ..Default::default() };
         self.admin.get_config(request).await.unwrap().into_inner().config
     }
 }

@@ -14,7 +14,7 @@ mod harness;
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
 use serde_json::Value;
 use tokio::sync::watch;

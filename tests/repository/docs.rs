@@ -73,7 +73,7 @@ fn the_manual_explains_each_status() {
 
 #[test]
 fn the_manual_explains_each_call_of_operators_and_each_refusal() {
-    let protocol = include_str!("../../proto/si/admin.proto");
+    let protocol = include_str!("../../proto/monoceros/v1/admin.proto");
     for call in protocol.split("  rpc ").skip(1).map(|rest| rest.split('(').next().unwrap()) {
         assert!(ADMIN.contains(call), "`{call}` is not in docs/admin.md");
     }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use backon::ExponentialBuilder;
 use expect_test::expect;
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
-use monoceros_proto::si::v1 as si;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use monoceros_proto::v1;
 use shim::{Order, Shim};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -122,7 +122,7 @@ async fn a_shim_that_is_deregistered_does_not_come_back() {
     let endpoint = Endpoint::from_shared(format!("http://{}", service.grpc)).unwrap();
     let mut admin = AdminServiceClient::new(endpoint.connect().await.unwrap());
     let gone =
-        si::DeregisterResourceManagerRequest { rm_id: "example".into(), ..Default::default() };
+        v1::DeregisterResourceManagerRequest { rm_id: "example".into(), ..Default::default() };
     admin.deregister_resource_manager(gone).await.unwrap();
     let lost = timeout(PATIENCE, shim.end).await.unwrap().unwrap().unwrap_err();
     assert_eq!(reason_of(&lost), "DEREGISTERED");

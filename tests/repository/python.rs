@@ -23,13 +23,13 @@ const SHIM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/shim.py
 const REQUIREMENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/python/requirements.txt");
 
 /// The shim's Python: a program, and where its packages are if not in its own environment.
-struct Python {
-    program: PathBuf,
-    packages: Option<PathBuf>,
+pub(crate) struct Python {
+    pub(crate) program: PathBuf,
+    pub(crate) packages: Option<PathBuf>,
 }
 
 /// A Python with the packages of the example; nothing where there is no Python or no way to install.
-fn python() -> Option<&'static Python> {
+pub(crate) fn python() -> Option<&'static Python> {
     static PYTHON: OnceLock<Option<Python>> = OnceLock::new();
     let python = PYTHON.get_or_init(make_python).as_ref();
     if python.is_none() {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use monoceros_actors::{ConfigurationError, ConfigurationUpdate, SchedulerHandle};
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Response, Status};
 use tracing::info;
@@ -129,8 +130,8 @@ async fn apply(
 pub(super) async fn read(
     handle: &SchedulerHandle,
     caller: &Identity,
-    request: si::GetConfigRequest,
-) -> Result<si::GetConfigResponse, Status> {
+    request: v1::GetConfigRequest,
+) -> Result<v1::GetConfigResponse, Status> {
     let rm_id = resource_manager(handle, caller, &request.rm_id).await?;
     let present = handle.configuration(&rm_id).await.map_err(status)?;
     if !request.policy_group.is_empty() && request.policy_group != present.policy_group {
@@ -138,7 +139,7 @@ pub(super) async fn read(
         let reason = format!("`{given}` is not `{registered}`, that of `{rm_id}`");
         return Err(CallRefusal::field("policy_group", reason).into());
     }
-    Ok(si::GetConfigResponse {
+    Ok(v1::GetConfigResponse {
         config: present.config,
         extra_config: secrets::masked(present.extra_config),
         checksum: present.checksum,

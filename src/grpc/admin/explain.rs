@@ -10,8 +10,8 @@ use monoceros_actors::snapshot::{
     ObstacleSnapshot, RankSnapshot,
 };
 use monoceros_actors::{ExplainError, SchedulerHandle};
-use monoceros_proto::si::v1 as si;
-use si::explanation::{Change, Nodes, Obstacle, Order};
+use monoceros_proto::v1;
+use v1::explanation::{Change, Nodes, Obstacle, Order};
 
 use super::refusal::CallRefusal;
 use super::target::Target;
@@ -25,9 +25,9 @@ const APPLICATIONS_MAX: usize = 50;
 pub(super) async fn explain(
     handle: &SchedulerHandle,
     caller: &Identity,
-    request: si::ExplainApplicationRequest,
-) -> Result<si::ExplainApplicationResponse, CallRefusal> {
-    let si::ExplainApplicationRequest { partition_name, application_id, allocation_key, offset } =
+    request: v1::ExplainApplicationRequest,
+) -> Result<v1::ExplainApplicationResponse, CallRefusal> {
+    let v1::ExplainApplicationRequest { partition_name, application_id, allocation_key, offset } =
         request;
     let rm = if partition_name.starts_with('[') { rm_id(&partition_name) } else { "" };
     let target = Target::find(handle, caller, rm, &partition_name).await?;
@@ -43,7 +43,7 @@ pub(super) async fn explain(
         error => CallRefusal::NotExplained(error),
     })?;
     let explanations = explained.into_iter().map(explanation).collect();
-    Ok(si::ExplainApplicationResponse { explanations })
+    Ok(v1::ExplainApplicationResponse { explanations })
 }
 
 /// Why the requests of some applications wait, request by request.
@@ -71,7 +71,7 @@ impl Reasons {
     }
 
     /// Why this request waits: what is in the way now, else what was found when it was tried.
-    pub(super) fn of(&self, request: &AskSnapshot) -> Vec<si::WaitReason> {
+    pub(super) fn of(&self, request: &AskSnapshot) -> Vec<v1::WaitReason> {
         let key = (request.application_id.clone(), request.allocation_key.clone());
         match self.0.get(&key) {
             Some(explained) if !explained.obstacles.is_empty() => {
@@ -82,21 +82,21 @@ impl Reasons {
     }
 }
 
-fn in_the_way(obstacle: &ObstacleSnapshot) -> si::WaitReason {
+fn in_the_way(obstacle: &ObstacleSnapshot) -> v1::WaitReason {
     let (message, last_at_nano) = (obstacle.message.clone(), obstacle.since);
-    si::WaitReason { message, count: 1, last_at_nano }
+    v1::WaitReason { message, count: 1, last_at_nano }
 }
 
-fn found(entry: &AllocationLogEntry) -> si::WaitReason {
-    si::WaitReason {
+fn found(entry: &AllocationLogEntry) -> v1::WaitReason {
+    v1::WaitReason {
         message: entry.message.clone(),
         count: entry.count.max(0).unsigned_abs(),
         last_at_nano: entry.last_occurrence,
     }
 }
 
-fn explanation(snapshot: ExplanationSnapshot) -> si::Explanation {
-    si::Explanation {
+fn explanation(snapshot: ExplanationSnapshot) -> v1::Explanation {
+    v1::Explanation {
         allocation_keys: snapshot.allocation_keys,
         count: u64::try_from(snapshot.count).unwrap_or_default(),
         resource: amount(&snapshot.resource),

@@ -1,4 +1,4 @@
-//! `si.v1.AdminService`: what operators and their programs ask for and change.
+//! `monoceros.v1.AdminService`: what operators and their programs ask for and change.
 //!
 //! A call is three steps: find what is meant (`target`), ask the scheduler, turn the answer into a
 //! message (`views`). What cannot be done is a `refusal::CallRefusal`, which names the thing and
@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use monoceros_actors::ApplicationState;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tonic::{Request, Response, Status};
 use tracing::info;
 
@@ -34,7 +35,7 @@ use self::refusal::CallRefusal;
 use self::target::Target;
 use super::GrpcEdge;
 use super::end::internal;
-use super::stubs::si::admin_service_server::{AdminService, AdminServiceServer};
+use super::stubs::v1::admin_service_server::{AdminService, AdminServiceServer};
 use crate::identity::Identity;
 
 /// Answers operators.
@@ -77,8 +78,8 @@ impl AdminService for Admin {
 
     async fn get_config(
         &self,
-        request: Request<si::GetConfigRequest>,
-    ) -> RpcResult<si::GetConfigResponse> {
+        request: Request<v1::GetConfigRequest>,
+    ) -> RpcResult<v1::GetConfigResponse> {
         let (caller, request) = opened(request);
         let answer = configuration::read(&self.edge.handle, &caller, request).await?;
         Ok(Response::new(answer))
@@ -86,65 +87,65 @@ impl AdminService for Admin {
 
     async fn deregister_resource_manager(
         &self,
-        request: Request<si::DeregisterResourceManagerRequest>,
-    ) -> RpcResult<si::DeregisterResourceManagerResponse> {
+        request: Request<v1::DeregisterResourceManagerRequest>,
+    ) -> RpcResult<v1::DeregisterResourceManagerResponse> {
         let (caller, request) = opened(request);
         Ok(Response::new(sessions::deregister(&self.edge.registry, &caller, request).await?))
     }
 
     async fn list_sessions(
         &self,
-        request: Request<si::ListSessionsRequest>,
-    ) -> RpcResult<si::ListSessionsResponse> {
-        let (caller, si::ListSessionsRequest {}) = opened(request);
+        request: Request<v1::ListSessionsRequest>,
+    ) -> RpcResult<v1::ListSessionsResponse> {
+        let (caller, v1::ListSessionsRequest {}) = opened(request);
         Ok(Response::new(sessions::list(&self.edge.registry, &caller)?))
     }
 
     async fn trigger_resync(
         &self,
-        request: Request<si::TriggerResyncRequest>,
-    ) -> RpcResult<si::TriggerResyncResponse> {
+        request: Request<v1::TriggerResyncRequest>,
+    ) -> RpcResult<v1::TriggerResyncResponse> {
         let (caller, request) = opened(request);
         Ok(Response::new(sessions::resync(&self.edge.registry, &caller, request)?))
     }
 
     async fn set_partition_state(
         &self,
-        request: Request<si::SetPartitionStateRequest>,
-    ) -> RpcResult<si::SetPartitionStateResponse> {
+        request: Request<v1::SetPartitionStateRequest>,
+    ) -> RpcResult<v1::SetPartitionStateResponse> {
         let (caller, request) = opened(request);
         caller.check_admin()?;
         let to = partitions::state(request.state())?;
         let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
         let was = partitions::set_state(&self.edge.handle, &target, to, &request.reason).await?;
-        Ok(Response::new(si::SetPartitionStateResponse { old_state: was.into() }))
+        Ok(Response::new(v1::SetPartitionStateResponse { old_state: was.into() }))
     }
 
     async fn drain_nodes(
         &self,
-        request: Request<si::DrainNodesRequest>,
-    ) -> RpcResult<si::DrainNodesResponse> {
+        request: Request<v1::DrainNodesRequest>,
+    ) -> RpcResult<v1::DrainNodesResponse> {
         let (caller, request) = opened(request);
         Ok(Response::new(nodes::drain(&self.edge.handle, &caller, request).await?))
     }
 
     async fn shutdown(
         &self,
-        request: Request<si::ShutdownRequest>,
-    ) -> RpcResult<si::ShutdownResponse> {
+        request: Request<v1::ShutdownRequest>,
+    ) -> RpcResult<v1::ShutdownResponse> {
         let (caller, request) = opened(request);
         caller.check_admin()?;
         info!(reason = request.reason, "shutdown asked for over gRPC");
         // Calls that are being answered, such as this one, come to their end.
         self.edge.shutdown.cancel();
         let grace_ms = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
-        Ok(Response::new(si::ShutdownResponse { grace_ms }))
+        Ok(Response::new(v1::ShutdownResponse { grace_ms }))
     }
 
     async fn get_queues(
         &self,
-        request: Request<si::GetQueuesRequest>,
-    ) -> RpcResult<si::GetQueuesResponse> {
+        request: Request<v1::GetQueuesRequest>,
+    ) -> RpcResult<v1::GetQueuesResponse> {
         let (caller, request) = opened(request);
         let target = self.target(&caller, &request.rm_id, &request.partition_name).await?;
         let root = self.edge.handle.queues(&target.partition).await;
@@ -152,13 +153,13 @@ impl AdminService for Admin {
         let path = queue_path(&request.queue);
         let found = root.descendant(&path).ok_or(CallRefusal::QueueUnknown(request.queue))?;
         let root = Some(views::queue(found, request.depth));
-        Ok(Response::new(si::GetQueuesResponse { root }))
+        Ok(Response::new(v1::GetQueuesResponse { root }))
     }
 
     async fn list_applications(
         &self,
-        request: Request<si::ListApplicationsRequest>,
-    ) -> RpcResult<si::ListApplicationsResponse> {
+        request: Request<v1::ListApplicationsRequest>,
+    ) -> RpcResult<v1::ListApplicationsResponse> {
         let (caller, request) = opened(request);
         let page = Page::asked(request.page_size, request.page_token)?;
         let states = known_states(request.states)?;
@@ -183,13 +184,13 @@ impl AdminService for Admin {
         let reasons = Reasons::read(&self.edge.handle, &target.partition, waiting).await;
         let shown = |found| views::application(found, request.details, &reasons);
         let applications = page.into_iter().map(shown).collect();
-        Ok(Response::new(si::ListApplicationsResponse { applications, next_page_token }))
+        Ok(Response::new(v1::ListApplicationsResponse { applications, next_page_token }))
     }
 
     async fn list_nodes(
         &self,
-        request: Request<si::ListNodesRequest>,
-    ) -> RpcResult<si::ListNodesResponse> {
+        request: Request<v1::ListNodesRequest>,
+    ) -> RpcResult<v1::ListNodesResponse> {
         let (caller, request) = opened(request);
         let page = Page::asked(request.page_size, request.page_token)?;
         let ids: BTreeSet<_> = request.node_ids.into_iter().collect();
@@ -199,13 +200,13 @@ impl AdminService for Admin {
         let wanted = read.into_iter().filter(|node| ids.is_empty() || ids.contains(&node.node_id));
         let (page, next_page_token) = page.cut(wanted, |node| &node.node_id);
         let nodes = page.into_iter().map(|node| views::node(node, request.details)).collect();
-        Ok(Response::new(si::ListNodesResponse { nodes, next_page_token }))
+        Ok(Response::new(v1::ListNodesResponse { nodes, next_page_token }))
     }
 
     async fn explain_application(
         &self,
-        request: Request<si::ExplainApplicationRequest>,
-    ) -> RpcResult<si::ExplainApplicationResponse> {
+        request: Request<v1::ExplainApplicationRequest>,
+    ) -> RpcResult<v1::ExplainApplicationResponse> {
         let (caller, request) = opened(request);
         Ok(Response::new(explain::explain(&self.edge.handle, &caller, request).await?))
     }

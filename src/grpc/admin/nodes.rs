@@ -11,6 +11,7 @@ use std::time::Duration;
 use monoceros_actors::SchedulerHandle;
 use monoceros_actors::snapshot::NodeSnapshot;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tokio::time::timeout;
 use tracing::info;
 
@@ -30,9 +31,9 @@ const NODE_PARTITION: &str = "si/node-partition";
 pub(super) async fn drain(
     handle: &SchedulerHandle,
     caller: &Identity,
-    request: si::DrainNodesRequest,
-) -> Result<si::DrainNodesResponse, CallRefusal> {
-    let si::DrainNodesRequest { rm_id, partition_name, node_ids, drain, reason } = request;
+    request: v1::DrainNodesRequest,
+) -> Result<v1::DrainNodesResponse, CallRefusal> {
+    let v1::DrainNodesRequest { rm_id, partition_name, node_ids, drain, reason } = request;
     if node_ids.is_empty() {
         return Err(CallRefusal::field("node_ids", "name at least one node"));
     }
@@ -91,12 +92,12 @@ fn outcome(
     named: BTreeSet<String>,
     before: &BTreeMap<String, NodeSnapshot>,
     after: &BTreeMap<String, NodeSnapshot>,
-) -> si::DrainNodesResponse {
+) -> v1::DrainNodesResponse {
     let was = |id: &String| before.get(id).map(|node| node.schedulable);
     let changed = after.iter().filter(|(id, node)| was(id) == Some(!node.schedulable)).count();
     let remaining: usize = after.values().map(|node| node.allocations.len()).sum();
     let unknown = named.into_iter().filter(|id| !before.contains_key(id));
-    si::DrainNodesResponse {
+    v1::DrainNodesResponse {
         changed: u32::try_from(changed).unwrap_or(u32::MAX),
         unknown_node_ids: unknown.collect(),
         remaining_allocations: u32::try_from(remaining).unwrap_or(u32::MAX),

@@ -5,19 +5,19 @@
 //! maintenance of a whole cluster. So this is the one way to do it.
 
 use monoceros_actors::{ObjectState, PartitionStateError, SchedulerHandle};
-use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tracing::info;
 
 use super::refusal::CallRefusal;
 use super::target::Target;
 
 /// The state that a request means.
-pub(super) fn state(wanted: si::PartitionState) -> Result<ObjectState, CallRefusal> {
+pub(super) fn state(wanted: v1::PartitionState) -> Result<ObjectState, CallRefusal> {
     match wanted {
-        si::PartitionState::PartitionActive => Ok(ObjectState::Active),
-        si::PartitionState::PartitionDraining => Ok(ObjectState::Draining),
-        si::PartitionState::PartitionStopped => Ok(ObjectState::Stopped),
-        si::PartitionState::Unspecified => {
+        v1::PartitionState::PartitionActive => Ok(ObjectState::Active),
+        v1::PartitionState::PartitionDraining => Ok(ObjectState::Draining),
+        v1::PartitionState::PartitionStopped => Ok(ObjectState::Stopped),
+        v1::PartitionState::Unspecified => {
             let all = "PARTITION_ACTIVE, PARTITION_DRAINING or PARTITION_STOPPED";
             Err(CallRefusal::field("state", format!("say which: {all}")))
         }
@@ -30,7 +30,7 @@ pub(super) async fn set_state(
     target: &Target,
     to: ObjectState,
     reason: &str,
-) -> Result<si::PartitionState, CallRefusal> {
+) -> Result<v1::PartitionState, CallRefusal> {
     let was = handle.set_partition_state(&target.rm_id, &target.partition, to).await;
     let was = was.map_err(|error| match error {
         PartitionStateError::Rm(error) => CallRefusal::from(error),
@@ -51,8 +51,8 @@ pub(super) async fn set_state(
         "partition state set by an administrator"
     );
     Ok(match was {
-        ObjectState::Active => si::PartitionState::PartitionActive,
-        ObjectState::Draining => si::PartitionState::PartitionDraining,
-        ObjectState::Stopped => si::PartitionState::PartitionStopped,
+        ObjectState::Active => v1::PartitionState::PartitionActive,
+        ObjectState::Draining => v1::PartitionState::PartitionDraining,
+        ObjectState::Stopped => v1::PartitionState::PartitionStopped,
     })
 }

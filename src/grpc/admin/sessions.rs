@@ -3,7 +3,7 @@
 //! A call that ends a session must name it: a field that was left empty by mistake must not end the
 //! only session there is.
 
-use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tracing::info;
 
 use super::refusal::CallRefusal;
@@ -22,10 +22,10 @@ const REASON_BYTES: usize = 1_024;
 pub(super) fn list(
     registry: &Registry,
     caller: &Identity,
-) -> Result<si::ListSessionsResponse, CallRefusal> {
+) -> Result<v1::ListSessionsResponse, CallRefusal> {
     caller.check_admin()?;
     let scheduler_id = registry.scheduler_id();
-    Ok(si::ListSessionsResponse {
+    Ok(v1::ListSessionsResponse {
         scheduler_id: scheduler_id.to_str().unwrap_or_default().to_owned(),
         sessions: registry.list().into_iter().map(message).collect(),
     })
@@ -35,19 +35,19 @@ pub(super) fn list(
 pub(super) async fn deregister(
     registry: &Registry,
     caller: &Identity,
-    request: si::DeregisterResourceManagerRequest,
-) -> Result<si::DeregisterResourceManagerResponse, CallRefusal> {
-    let si::DeregisterResourceManagerRequest { rm_id, session_id, reason } = request;
+    request: v1::DeregisterResourceManagerRequest,
+) -> Result<v1::DeregisterResourceManagerResponse, CallRefusal> {
+    let v1::DeregisterResourceManagerRequest { rm_id, session_id, reason } = request;
     let reason = cut(reason);
     check_named(caller, &rm_id)?;
     let number = (session_id != 0).then_some(session_id);
     let by = if reason.is_empty() { DEREGISTERED } else { &reason };
     let Some((session, removed)) = registry.stop(&rm_id, number, by).await else {
-        return Ok(si::DeregisterResourceManagerResponse::default());
+        return Ok(v1::DeregisterResourceManagerResponse::default());
     };
     info!(rm = rm_id, session = session.number(), reason, "resource manager deregistered");
     let count = |n| u32::try_from(n).unwrap_or(u32::MAX);
-    Ok(si::DeregisterResourceManagerResponse {
+    Ok(v1::DeregisterResourceManagerResponse {
         released_allocations: count(removed.allocations),
         removed_nodes: count(removed.nodes),
         removed_applications: count(removed.applications),
@@ -58,9 +58,9 @@ pub(super) async fn deregister(
 pub(super) fn resync(
     registry: &Registry,
     caller: &Identity,
-    request: si::TriggerResyncRequest,
-) -> Result<si::TriggerResyncResponse, CallRefusal> {
-    let si::TriggerResyncRequest { rm_id, reason } = request;
+    request: v1::TriggerResyncRequest,
+) -> Result<v1::TriggerResyncResponse, CallRefusal> {
+    let v1::TriggerResyncRequest { rm_id, reason } = request;
     let reason = cut(reason);
     check_named(caller, &rm_id)?;
     if registry.session(&rm_id).is_none() {
@@ -69,7 +69,7 @@ pub(super) fn resync(
     let cause = if reason.is_empty() { "an administrator asked for it" } else { &reason };
     let closed = registry.resync(&rm_id, cause);
     info!(rm = rm_id, reason, closed, "resource manager told to report anew");
-    Ok(si::TriggerResyncResponse { closed_streams: u32::try_from(closed).unwrap_or(u32::MAX) })
+    Ok(v1::TriggerResyncResponse { closed_streams: u32::try_from(closed).unwrap_or(u32::MAX) })
 }
 
 /// As much of a reason as is kept.
@@ -87,9 +87,9 @@ fn check_named(caller: &Identity, rm_id: &str) -> Result<(), CallRefusal> {
     Ok(caller.check_rm_or_admin(rm_id)?)
 }
 
-fn message(session: SessionStatus) -> si::SessionInfo {
+fn message(session: SessionStatus) -> v1::SessionInfo {
     let registrant = session.registrant;
-    si::SessionInfo {
+    v1::SessionInfo {
         rm_id: registrant.rm_id,
         session_id: registrant.number,
         state: session.state.name().to_owned(),

@@ -10,14 +10,15 @@ use monoceros_actors::snapshot::{
 };
 use monoceros_actors::{Limits, Resources};
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 
 use super::explain::Reasons;
 
 /// A queue with `depth` levels of what is below it; zero is all of them.
-pub(super) fn queue(snapshot: QueueSnapshot, depth: u32) -> si::QueueInfo {
+pub(super) fn queue(snapshot: QueueSnapshot, depth: u32) -> v1::QueueInfo {
     let below = |child| queue(child, depth.saturating_sub(1));
     let children = if depth == 1 { Vec::new() } else { snapshot.children };
-    si::QueueInfo {
+    v1::QueueInfo {
         path: snapshot.queue_name,
         state: snapshot.status,
         leaf: snapshot.is_leaf,
@@ -48,17 +49,17 @@ pub(super) fn application(
     snapshot: ApplicationSnapshot,
     details: bool,
     reasons: &Reasons,
-) -> si::ApplicationInfo {
+) -> v1::ApplicationInfo {
     let mut placeholders = Resources::new();
     for allocation in snapshot.allocations.iter().filter(|allocation| allocation.placeholder) {
         placeholders.add(&allocation.resource);
     }
     let allocated = snapshot.used_resource.plus(&placeholders);
-    let state = |entry: monoceros_actors::snapshot::StateLogEntry| si::StateChange {
+    let state = |entry: monoceros_actors::snapshot::StateLogEntry| v1::StateChange {
         state: entry.application_state,
         entered_at_nano: entry.time,
     };
-    let mut message = si::ApplicationInfo {
+    let mut message = v1::ApplicationInfo {
         application_id: snapshot.application_id,
         queue: snapshot.queue_name,
         user: snapshot.user,
@@ -85,10 +86,10 @@ pub(super) fn application(
 }
 
 /// A node, with what is on it where `details` are wanted.
-pub(super) fn node(snapshot: NodeSnapshot, details: bool) -> si::NodeState {
+pub(super) fn node(snapshot: NodeSnapshot, details: bool) -> v1::NodeState {
     let allocations = count(snapshot.allocations.len());
     let held = if details { snapshot.allocations } else { Vec::new() };
-    si::NodeState {
+    v1::NodeState {
         node_id: snapshot.node_id,
         capacity: amount(&snapshot.capacity),
         allocated: amount(&snapshot.allocated),
@@ -122,12 +123,12 @@ fn message(entries: Vec<(Arc<str>, i64)>) -> Option<si::Resource> {
     Some(si::Resource { resources: entries.into_iter().map(quantity).collect() })
 }
 
-fn allocation(snapshot: AllocationSnapshot) -> si::AllocationInfo {
+fn allocation(snapshot: AllocationSnapshot) -> v1::AllocationInfo {
     let uuid = match snapshot.uuid {
         same if same.is_empty() => snapshot.allocation_key.clone(),
         own => own,
     };
-    si::AllocationInfo {
+    v1::AllocationInfo {
         allocation_key: snapshot.allocation_key,
         uuid,
         application_id: snapshot.application_id,
@@ -143,10 +144,10 @@ fn allocation(snapshot: AllocationSnapshot) -> si::AllocationInfo {
     }
 }
 
-fn request(snapshot: AskSnapshot, reasons: &Reasons) -> si::RequestInfo {
+fn request(snapshot: AskSnapshot, reasons: &Reasons) -> v1::RequestInfo {
     let count = outstanding(&snapshot);
     let reasons = reasons.of(&snapshot);
-    si::RequestInfo {
+    v1::RequestInfo {
         allocation_key: snapshot.allocation_key,
         application_id: snapshot.application_id,
         resource: amount(&snapshot.resource),
@@ -185,7 +186,7 @@ mod tests {
         queue("root", vec![queue("root.a", vec![queue("root.a.b", vec![])])])
     }
 
-    fn height(queue: &si::QueueInfo) -> usize {
+    fn height(queue: &v1::QueueInfo) -> usize {
         1 + queue.children.iter().map(height).max().unwrap_or(0)
     }
 

@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use monoceros_actors::metrics::CallbackMetrics;
 use monoceros_actors::{Predicates, ResourceManagerControl};
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;

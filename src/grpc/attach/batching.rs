@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use monoceros_actors::metrics::{CallbackMetrics, QueryOutcome};
 use monoceros_actors::{QuestionBundle, QuestionId, Scope, Verdict};
-use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
 
 use super::bundles::Bundles;

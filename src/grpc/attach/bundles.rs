@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use monoceros_actors::{QuestionBundle, QuestionId};
-use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::v1 as cb;
 
 use super::batching::Question;
 use super::dictionary::Dictionary;

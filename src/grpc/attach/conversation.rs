@@ -17,10 +17,10 @@
 
 use monoceros_actors::metrics::CallbackMetrics;
 use monoceros_actors::{Invalidation, Verdict};
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
-use monoceros_proto::callback::v1::shim_message::Body as Said;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
+use monoceros_proto::v1::shim_message::Body as Said;
 use tokio::time::Instant;
 use tracing::warn;
 

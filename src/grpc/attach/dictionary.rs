@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
 
 /// The nodes that the scheduler has spoken of, by name and by index.

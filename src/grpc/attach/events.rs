@@ -11,8 +11,8 @@
 
 use std::collections::VecDeque;
 
-use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
 use prost::Message as _;
 
 /// Most events in a batch.

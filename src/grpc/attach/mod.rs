@@ -1,4 +1,4 @@
-//! The service `callback.v1.CallbackService`: how a shim that is only a gRPC client is asked
+//! The service `monoceros.v1.CallbackService`: how a shim that is only a gRPC client is asked
 //! predicates and told what happens.
 //!
 //! # Why a stream that the shim opens

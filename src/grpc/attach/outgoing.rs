@@ -7,8 +7,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
 use prost::Message;
 use tokio::time::Instant;
 

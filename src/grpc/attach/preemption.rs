@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
 
 /// Questions that are asked together.

@@ -4,7 +4,7 @@
 //! they cannot run, and holding everything stops the cluster. The settings choose; the shim may
 //! choose for its own absence; and after a grace the settings choose again.
 
-use monoceros_proto::callback::v1::AbsentPolicy;
+use monoceros_proto::v1::AbsentPolicy;
 use tokio::time::Instant;
 
 use super::options::CallbackOptions;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
 
 /// Bytes of state in one message.

@@ -10,7 +10,7 @@
 
 use monoceros_actors::Scope;
 use monoceros_actors::metrics::QueryOutcome;
-use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::v1 as cb;
 
 /// Reasons of one answer, at most.
 pub(super) const REASONS: usize = 5;

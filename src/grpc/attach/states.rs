@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use monoceros_proto::callback::v1 as cb;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
 
 use super::outgoing::portions;

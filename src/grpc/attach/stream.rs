@@ -8,10 +8,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures::{Stream, stream};
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
-use monoceros_proto::callback::v1::shim_message::Body as Said;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
+use monoceros_proto::v1::shim_message::Body as Said;
 use tokio::time::timeout;
 use tonic::{Request, Response, Status, Streaming};
 use tracing::debug;

@@ -16,6 +16,7 @@ use monoceros_actors::{
 };
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::event_record::Type;
+use monoceros_proto::v1;
 use tonic::{Code, Status};
 
 use crate::grpc::admin::refusal::CallRefusal;
@@ -74,7 +75,7 @@ pub(super) async fn follow(
     handle: &SchedulerHandle,
     open: &Open,
     reader: EventCaller,
-    request: si::EventParameters,
+    request: v1::EventParameters,
 ) -> Result<Events, Status> {
     let types = types(&request.types)?;
     let rm_id = match request.rm_id {

@@ -6,6 +6,7 @@
 use monoceros_actors::SchedulerHandle;
 use monoceros_actors::snapshot::RecommendationKind;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tonic::{Status, Streaming};
 
 use crate::grpc::admin::refusal::CallRefusal;
@@ -18,9 +19,9 @@ use crate::identity::Identity;
 pub(super) async fn take(
     handle: &SchedulerHandle,
     caller: &Identity,
-    mut messages: Streaming<si::UtilizationReports>,
-) -> Result<si::UtilizationSummary, Status> {
-    let mut summary = si::UtilizationSummary::default();
+    mut messages: Streaming<v1::UtilizationReports>,
+) -> Result<v1::UtilizationSummary, Status> {
+    let mut summary = v1::UtilizationSummary::default();
     let mut rm_id = String::new();
     while let Some(message) = messages.message().await? {
         if rm_id.is_empty() || !message.rm_id.is_empty() {
@@ -38,8 +39,8 @@ pub(super) async fn take(
 pub(super) async fn recommendations(
     handle: &SchedulerHandle,
     caller: &Identity,
-    request: si::NodeRecommendationParameters,
-) -> Result<si::NodeRecommendations, CallRefusal> {
+    request: v1::NodeRecommendationParameters,
+) -> Result<v1::NodeRecommendations, CallRefusal> {
     let (rm_id, partition) = if request.partition_name.is_empty() {
         (target::resource_manager(handle, caller, &request.rm_id).await?, None)
     } else {
@@ -59,12 +60,12 @@ pub(super) async fn recommendations(
             recommended_schedulable_resource: amount(&found.recommended),
             message: format!("node={} kind={kind}; {why}", found.node),
         };
-        si::NodeRecommendationItem {
+        v1::NodeRecommendationItem {
             node_id: found.node,
             recommendation: Some(recommendation),
             kind: kind.to_owned(),
             timestamp_nano: found.at_ns,
         }
     });
-    Ok(si::NodeRecommendations { items: items.collect() })
+    Ok(v1::NodeRecommendations { items: items.collect() })
 }

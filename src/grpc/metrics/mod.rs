@@ -1,4 +1,4 @@
-//! `si.v1.MetricsService`: metrics for autoscalers and dashboards, and reports of measured use.
+//! `monoceros.v1.MetricsService`: metrics for autoscalers and dashboards, and reports of measured use.
 //!
 //! It is apart from the admin service because its callers may only read: a dashboard should not
 //! hold the rights of an operator. Streams of this service never end by themselves; the shutdown
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use monoceros_actors::SchedulerHandle;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tonic::{Request, Response, Status, Streaming};
 
 mod events;
@@ -18,7 +19,7 @@ mod state;
 use super::GrpcEdge;
 use super::admin::opened;
 use super::admin::refusal::CallRefusal;
-use super::stubs::si::metrics_service_server::{MetricsService, MetricsServiceServer};
+use super::stubs::v1::metrics_service_server::{MetricsService, MetricsServiceServer};
 
 /// The largest request: some ten thousand reports of measured use.
 const MESSAGE_BYTES: usize = 8 << 20;
@@ -44,7 +45,7 @@ impl MetricsService for MetricsRpc {
 
     async fn get_state_dump(
         &self,
-        request: Request<si::StateDumpParameters>,
+        request: Request<v1::StateDumpParameters>,
     ) -> RpcResult<Self::GetStateDumpStream> {
         let (caller, request) = opened(request);
         Ok(Response::new(state::dump(self.handle(), &caller, request).await?))
@@ -52,7 +53,7 @@ impl MetricsService for MetricsRpc {
 
     async fn get_auto_scaling_metrics(
         &self,
-        request: Request<si::AutoScalingParameters>,
+        request: Request<v1::AutoScalingParameters>,
     ) -> RpcResult<si::AutoScalingMetrics> {
         let (caller, request) = opened(request);
         let question = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
@@ -63,7 +64,7 @@ impl MetricsService for MetricsRpc {
 
     async fn watch_auto_scaling_metrics(
         &self,
-        request: Request<si::AutoScalingParameters>,
+        request: Request<v1::AutoScalingParameters>,
     ) -> RpcResult<Self::WatchAutoScalingMetricsStream> {
         let (caller, request) = opened(request);
         let question = scaling::ScalingQuery::of(self.handle(), &caller, &request).await?;
@@ -75,8 +76,8 @@ impl MetricsService for MetricsRpc {
 
     async fn report_utilization(
         &self,
-        request: Request<Streaming<si::UtilizationReports>>,
-    ) -> RpcResult<si::UtilizationSummary> {
+        request: Request<Streaming<v1::UtilizationReports>>,
+    ) -> RpcResult<v1::UtilizationSummary> {
         let (caller, reports) = opened(request);
         let taken = measured::take(self.handle(), &caller, reports);
         // Nothing has been answered yet that the end could be said after.
@@ -86,8 +87,8 @@ impl MetricsService for MetricsRpc {
 
     async fn list_node_recommendations(
         &self,
-        request: Request<si::NodeRecommendationParameters>,
-    ) -> RpcResult<si::NodeRecommendations> {
+        request: Request<v1::NodeRecommendationParameters>,
+    ) -> RpcResult<v1::NodeRecommendations> {
         let (caller, request) = opened(request);
         Ok(Response::new(measured::recommendations(self.handle(), &caller, request).await?))
     }
@@ -96,7 +97,7 @@ impl MetricsService for MetricsRpc {
 
     async fn stream_events(
         &self,
-        request: Request<si::EventParameters>,
+        request: Request<v1::EventParameters>,
     ) -> RpcResult<Self::StreamEventsStream> {
         let host = request.remote_addr().map(|address| address.ip());
         let (caller, request) = opened(request);

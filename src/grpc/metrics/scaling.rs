@@ -12,6 +12,7 @@ use futures::{Stream, stream};
 use monoceros_actors::SchedulerHandle;
 use monoceros_actors::snapshot::OutstandingRequest;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tonic::Status;
 
@@ -50,7 +51,7 @@ impl ScalingQuery {
     pub(super) async fn of(
         handle: &SchedulerHandle,
         caller: &Identity,
-        request: &si::AutoScalingParameters,
+        request: &v1::AutoScalingParameters,
     ) -> Result<Self, CallRefusal> {
         let limit = match request.limit {
             0 => usize::MAX,

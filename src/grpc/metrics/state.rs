@@ -8,7 +8,7 @@ use std::pin::Pin;
 use axum::body::Bytes;
 use futures::{Stream, stream};
 use monoceros_actors::SchedulerHandle;
-use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tonic::Status;
 
 use crate::dump::{self, DumpError, SECTIONS, Wanted};
@@ -23,13 +23,13 @@ const PART_BYTES: usize = 1 << 20;
 const JSON: &str = "application/json; charset=UTF-8";
 
 /// The parts, in order.
-pub(super) type Parts = Pin<Box<dyn Stream<Item = Result<si::StateDumpPart, Status>> + Send>>;
+pub(super) type Parts = Pin<Box<dyn Stream<Item = Result<v1::StateDumpPart, Status>> + Send>>;
 
 /// Makes the dump and cuts it.
 pub(super) async fn dump(
     handle: &SchedulerHandle,
     caller: &Identity,
-    request: si::StateDumpParameters,
+    request: v1::StateDumpParameters,
 ) -> Result<Parts, Status> {
     let wanted = wanted(handle, caller, request).await?;
     let text = dump::make(handle, &wanted).await.map_err(|error| match error {
@@ -42,7 +42,7 @@ pub(super) async fn dump(
 async fn wanted(
     handle: &SchedulerHandle,
     caller: &Identity,
-    request: si::StateDumpParameters,
+    request: v1::StateDumpParameters,
 ) -> Result<Wanted, CallRefusal> {
     for section in &request.sections {
         if !SECTIONS.contains(&section.as_str()) {
@@ -62,11 +62,11 @@ async fn wanted(
 }
 
 /// Parts of at most `size` bytes, at least one.
-fn parts(text: Bytes, size: usize) -> impl Iterator<Item = si::StateDumpPart> + Send {
+fn parts(text: Bytes, size: usize) -> impl Iterator<Item = v1::StateDumpPart> + Send {
     let count = text.len().div_ceil(size).max(1);
     (0..count).map(move |index| {
         let data = text.slice(index * size..text.len().min((index + 1) * size));
-        si::StateDumpPart {
+        v1::StateDumpPart {
             index: u32::try_from(index).unwrap_or(u32::MAX),
             last: index + 1 == count,
             data: data.into(),

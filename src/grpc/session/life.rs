@@ -6,7 +6,7 @@
 use std::sync::{Arc, Weak};
 
 use monoceros_actors::ResourceManagerControl;
-use monoceros_proto::callback::v1::Hello;
+use monoceros_proto::v1::Hello;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};

@@ -1,10 +1,10 @@
 //! What each kind of message begins with: the golden bytes of every revision, and messages that do
 //! something in the session that they are fed to.
 
-use monoceros_proto::callback::v1 as callback;
-use monoceros_proto::callback::v1::shim_message::Body;
 use monoceros_proto::si::legacy::v0 as legacy;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
+use monoceros_proto::v1::shim_message::Body;
 use prost::Message;
 
 use super::edge::Kind;
@@ -269,12 +269,12 @@ fn configuration() -> si::UpdateConfigurationRequest {
 }
 
 /// Its first field is the name of the RM, as in most other calls.
-fn reports() -> si::UtilizationReports {
+fn reports() -> v1::UtilizationReports {
     let report = |id: &str, value| si::UtilizationReport {
         id: id.to_owned(),
         actual_used_resource: Some(amount(value)),
     };
-    si::UtilizationReports {
+    v1::UtilizationReports {
         rm_id: "rmID".to_owned(),
         reports: vec![report(NODE, 50), report("nobody", 50), report(NODE, -1)],
         ..Default::default()
@@ -282,8 +282,8 @@ fn reports() -> si::UtilizationReports {
 }
 
 /// Ways to begin.
-fn greetings() -> Vec<callback::ShimMessage> {
-    let hello = |rm_id: &str, capabilities: &[i32]| callback::Hello {
+fn greetings() -> Vec<v1::ShimMessage> {
+    let hello = |rm_id: &str, capabilities: &[i32]| v1::Hello {
         rm_id: rm_id.to_owned(),
         capabilities: capabilities.to_vec(),
         ..Default::default()
@@ -295,49 +295,49 @@ fn greetings() -> Vec<callback::ShimMessage> {
         hello("nobody", &[1]),
     ];
     let bodies = hellos.into_iter().map(|hello| Some(Body::Hello(hello)));
-    bodies.map(|body| callback::ShimMessage { body }).collect()
+    bodies.map(|body| v1::ShimMessage { body }).collect()
 }
 
 /// Each thing a shim may say after its greeting.
-fn answers() -> Vec<callback::ShimMessage> {
-    let result = callback::PredicateResult {
+fn answers() -> Vec<v1::ShimMessage> {
+    let result = v1::PredicateResult {
         query_id: 1,
-        outcome: callback::Outcome::Evaluated.into(),
+        outcome: v1::Outcome::Evaluated.into(),
         evaluated: 1,
         pass_bitmap: vec![1],
         ..Default::default()
     };
     let bodies = [
-        Body::PredicateResults(callback::PredicateResults {
+        Body::PredicateResults(v1::PredicateResults {
             batch_id: 1,
             last: true,
             results: vec![result],
             ..Default::default()
         }),
-        Body::PreemptionResults(callback::PreemptionResults { batch_id: 1, ..Default::default() }),
-        Body::StateDump(callback::StateDumpChunk {
+        Body::PreemptionResults(v1::PreemptionResults { batch_id: 1, ..Default::default() }),
+        Body::StateDump(v1::StateDumpChunk {
             request_id: 1,
             last: true,
             data: b"{}".to_vec(),
             ..Default::default()
         }),
-        Body::CacheSyncAck(callback::CacheSyncAck {
+        Body::CacheSyncAck(v1::CacheSyncAck {
             cache_seq: 1,
-            failures: vec![callback::CacheSyncFailure {
+            failures: vec![v1::CacheSyncFailure {
                 allocation_key: KEY.to_owned(),
                 ..Default::default()
             }],
         }),
-        Body::Invalidate(callback::Invalidate {
+        Body::Invalidate(v1::Invalidate {
             node_ids: vec![NODE.to_owned()],
             allocation_keys: vec![KEY.to_owned()],
             all: true,
         }),
-        Body::EventCredit(callback::EventCredit { add: 10, ack_seq: 1 }),
-        Body::Heartbeat(callback::Heartbeat { nonce: 1, reply: true, ..Default::default() }),
-        Body::ConfigSave(callback::ConfigSaveResult { request_id: 1, ..Default::default() }),
-        Body::Goodbye(callback::Goodbye::default()),
-        Body::Hello(callback::Hello { rm_id: "rmID".to_owned(), ..Default::default() }),
+        Body::EventCredit(v1::EventCredit { add: 10, ack_seq: 1 }),
+        Body::Heartbeat(v1::Heartbeat { nonce: 1, reply: true, ..Default::default() }),
+        Body::ConfigSave(v1::ConfigSaveResult { request_id: 1, ..Default::default() }),
+        Body::Goodbye(v1::Goodbye::default()),
+        Body::Hello(v1::Hello { rm_id: "rmID".to_owned(), ..Default::default() }),
     ];
-    bodies.into_iter().map(|body| callback::ShimMessage { body: Some(body) }).collect()
+    bodies.into_iter().map(|body| v1::ShimMessage { body: Some(body) }).collect()
 }

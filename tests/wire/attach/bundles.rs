@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
 use tokio::time::timeout;
 
 use super::{REQUIRED, placed, rm_with_nodes};

@@ -1,8 +1,8 @@
 //! A placement that a shim can never have: the scheduler keeps the request off that node, also where
 //! the shim answers no predicates.
 
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::Capability;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::Capability;
 
 use super::{ask_for, placed, rm_with_nodes};
 use crate::harness::Service;

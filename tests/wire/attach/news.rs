@@ -1,10 +1,10 @@
 //! What goes over a callback stream beside questions: events, the state of requests, and that of the
 //! shim itself.
 
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
-use monoceros_proto::callback::v1::shim_message::Body as Said;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
+use monoceros_proto::v1::shim_message::Body as Said;
 
 use super::rm_with_nodes;
 use crate::harness::shim::{ALL, Shim, hello};

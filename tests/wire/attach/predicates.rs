@@ -1,8 +1,8 @@
 //! What a shim is asked, and what its answers come to.
 
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
-use monoceros_proto::callback::v1::shim_message::Body as Said;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
+use monoceros_proto::v1::shim_message::Body as Said;
 
 use super::{REQUIRED, ask_for, placed, rm_called, rm_with_nodes, used_and_pending};
 use crate::harness::shim::{ALL, Shim, hello, passes, refuses};

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
-use monoceros_proto::callback::v1::shim_message::Body as Said;
-use monoceros_proto::si::v1 as si;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use monoceros_proto::v1;
+use monoceros_proto::v1::core_message::Body;
+use monoceros_proto::v1::shim_message::Body as Said;
 use tokio::time::timeout;
 use tonic::Code;
 
@@ -21,7 +20,7 @@ async fn while_a_required_stream_is_lost_nothing_is_decided_and_no_ask_is_lost()
     let nodes: Vec<String> = (0..8).map(|n| format!("n{n}")).collect();
     let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
     let rm = rm_with_nodes(&service, REQUIRED, &nodes).await;
-    let one_each = cb::Hello { max_queries_per_batch: 1, ..hello("rm", ALL) };
+    let one_each = v1::Hello { max_queries_per_batch: 1, ..hello("rm", ALL) };
     let mut shim = Shim::attach(&service, one_each).await;
     let mut keys: Vec<String> = (0..16).map(|n| format!("a{n:02}")).collect();
     ask_for(&rm, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -74,7 +73,7 @@ async fn until_detached(service: &Service) {
     let mut admin = AdminServiceClient::new(service.channel().await);
     let detached = async {
         loop {
-            let listed = admin.list_sessions(si::ListSessionsRequest {}).await.unwrap();
+            let listed = admin.list_sessions(v1::ListSessionsRequest {}).await.unwrap();
             let [session] = &listed.into_inner().sessions[..] else { panic!("one session") };
             if !session.open_streams.iter().any(|stream| stream == "attach") {
                 return;
@@ -105,12 +104,12 @@ async fn a_second_stream_takes_the_place_of_the_first() {
 async fn a_stream_that_begins_wrongly_ends_with_the_status_that_says_so() {
     let service = Service::start_with(&[("CALLBACK__HELLO_TIMEOUT", "0.1")]);
     let _rm = rm_with_nodes(&service, &[], &[]).await;
-    let stale = cb::Hello { session_id: 1, ..hello("rm", ALL) };
+    let stale = v1::Hello { session_id: 1, ..hello("rm", ALL) };
     for (first, code, reason) in [
         (Some(Said::Hello(stale)), Code::FailedPrecondition, "SESSION_STALE"),
         (Some(Said::Hello(hello("nobody", ALL))), Code::FailedPrecondition, "RM_NOT_REGISTERED"),
         (Some(Said::Hello(hello("", ALL))), Code::InvalidArgument, "RM_ID_MISSING"),
-        (Some(Said::Heartbeat(cb::Heartbeat::default())), Code::InvalidArgument, "HELLO_MISSING"),
+        (Some(Said::Heartbeat(v1::Heartbeat::default())), Code::InvalidArgument, "HELLO_MISSING"),
         (None, Code::DeadlineExceeded, "HELLO_TIMEOUT"),
     ] {
         let mut shim = Shim::open(&service).await;
@@ -127,16 +126,16 @@ async fn what_no_shim_may_send_ends_its_stream() {
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     for wrong in [
         Said::Hello(hello("rm", ALL)),
-        Said::CacheSyncAck(cb::CacheSyncAck { cache_seq: 1_000_000, failures: vec![] }),
+        Said::CacheSyncAck(v1::CacheSyncAck { cache_seq: 1_000_000, failures: vec![] }),
     ] {
         let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
         shim.say(wrong).await;
         assert_eq!(shim.end().await, (Code::InvalidArgument, "PROTOCOL_VIOLATION".to_owned()));
     }
-    let narrow = cb::Hello { max_inflight_batches: 2, ..hello("rm", ALL) };
+    let narrow = v1::Hello { max_inflight_batches: 2, ..hello("rm", ALL) };
     let mut shim = Shim::attach(&service, narrow).await;
     for batch_id in 900..910 {
-        let results = cb::PredicateResults { batch_id, ..Default::default() };
+        let results = v1::PredicateResults { batch_id, ..Default::default() };
         shim.try_say(Said::PredicateResults(results)).await;
     }
     assert_eq!(shim.end().await, (Code::ResourceExhausted, "RESULT_FLOOD".to_owned()));
@@ -158,7 +157,7 @@ async fn a_sign_of_life_is_answered_and_silence_ends_the_stream() {
     let service = Service::start_with(&[("CALLBACK__HEARTBEAT", "0.05")]);
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
-    shim.say(Said::Heartbeat(cb::Heartbeat { nonce: 77, reply: true, ..Default::default() })).await;
+    shim.say(Said::Heartbeat(v1::Heartbeat { nonce: 77, reply: true, ..Default::default() })).await;
     shim.until("echo", |body| match body {
         Body::Heartbeat(echo) if echo.nonce == 77 && !echo.reply => Some(()),
         _ => None,
@@ -173,7 +172,7 @@ async fn a_shim_may_say_goodbye_and_the_service_does_when_it_ends() {
     let service = Service::start();
     let _rm = rm_with_nodes(&service, &[], &[]).await;
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
-    shim.say(Said::Goodbye(cb::Goodbye::default())).await;
+    shim.say(Said::Goodbye(v1::Goodbye::default())).await;
     assert_eq!(shim.end().await.0, Code::Ok);
     let mut shim = Shim::attach(&service, hello("rm", ALL)).await;
     shim.welcome().await;
@@ -186,7 +185,7 @@ async fn a_shim_may_say_goodbye_and_the_service_does_when_it_ends() {
 async fn what_is_agreed_on_is_the_least_of_both_wishes() {
     let service = Service::start();
     let _rm = rm_with_nodes(&service, &[("callback.maxNodesPerBatch", "100")], &[]).await;
-    let wishes = cb::Hello {
+    let wishes = v1::Hello {
         max_inflight_batches: 3,
         max_nodes_per_batch: 1_000,
         predicate_timeout_ms: 500,
@@ -195,6 +194,6 @@ async fn what_is_agreed_on_is_the_least_of_both_wishes() {
     let welcome = Shim::attach(&service, wishes).await.welcome().await;
     assert_eq!((welcome.max_inflight_batches, welcome.max_nodes_per_batch), (3, 100));
     assert_eq!((welcome.max_queries_per_batch, welcome.predicate_timeout_ms), (64, 500));
-    assert_eq!(welcome.predicates_absent(), cb::AbsentPolicy::AbsentHold);
+    assert_eq!(welcome.predicates_absent(), v1::AbsentPolicy::AbsentHold);
     assert_eq!(Duration::from_millis(welcome.heartbeat_ms.into()), Duration::from_secs(10));
 }

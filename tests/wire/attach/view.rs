@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use futures::FutureExt as _;
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
-use monoceros_proto::callback::v1::shim_message::Body as Said;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
+use monoceros_proto::v1::shim_message::Body as Said;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;

@@ -169,7 +169,7 @@ fn check(name: &str, fixtures: &str) {
         seen.push(message.to_owned());
 
         let own = legacy_struct(message).filter(|_| name == "l");
-        let package = if own.is_some() { "si.legacy.v0" } else { "si.v1" };
+        let package = if own.is_some() { "monoceros.si.legacy.v0" } else { "monoceros.si.v1" };
         let pass = own.or_else(|| shared_struct(message));
         let pass = pass.unwrap_or_else(|| panic!("{name}: {message} has no struct"));
         let bytes = pass(&theirs.encode_to_vec());

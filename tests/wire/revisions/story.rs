@@ -1,8 +1,9 @@
 //! What the shim of each revision does from its start to its end: the same decisions, each in its
 //! own words. Gangs have a [story of their own](crate::gangs).
 
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tonic::transport::Endpoint;
 
 use super::client::{
@@ -45,15 +46,15 @@ async fn ends(service: &Service, rm: &Client, methods: &[&'static str]) {
     assert!(updated.success, "{updated:?}");
     let queues = page(service, "/ws/v1/partition/default/queues").await;
     assert!(queues.contains(r#""root.c""#), "{queues}");
-    let leave = si::DeregisterResourceManagerRequest {
+    let leave = v1::DeregisterResourceManagerRequest {
         rm_id,
-        ..si::DeregisterResourceManagerRequest::default()
+        ..v1::DeregisterResourceManagerRequest::default()
     };
     admin.deregister_resource_manager(leave).await.unwrap();
     for method in methods {
         assert!(rm.end(method).await.is_none(), "{method} ends well");
     }
-    let sessions = admin.list_sessions(si::ListSessionsRequest {}).await.unwrap().into_inner();
+    let sessions = admin.list_sessions(v1::ListSessionsRequest {}).await.unwrap().into_inner();
     assert_eq!(sessions.sessions, []);
 }
 

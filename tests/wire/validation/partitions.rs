@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use monoceros::grpc::stubs::si::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
 use tonic::transport::{Channel, Endpoint};
 
 use super::speaker::{Ask, Speaker};
@@ -25,11 +26,11 @@ pub(crate) async fn update_config(service: &Service, rm: &Speaker, config: &str)
     assert!(answer.success, "{answer:?}");
 }
 
-async fn set_state(service: &Service, rm: &Speaker, state: si::PartitionState) {
-    let request = si::SetPartitionStateRequest {
+async fn set_state(service: &Service, rm: &Speaker, state: v1::PartitionState) {
+    let request = v1::SetPartitionStateRequest {
         rm_id: rm.client.rm_id.clone(),
         state: state.into(),
-        ..si::SetPartitionStateRequest::default()
+        ..v1::SetPartitionStateRequest::default()
     };
     admin(service).await.set_partition_state(request).await.unwrap();
 }
@@ -38,7 +39,7 @@ async fn set_state(service: &Service, rm: &Speaker, state: si::PartitionState) {
 async fn a_stopped_partition_refuses_whatever_comes_and_says_that_it_is_stopped() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
-        set_state(&service, &rm, si::PartitionState::PartitionStopped).await;
+        set_state(&service, &rm, v1::PartitionState::PartitionStopped).await;
         rm.application("late", &rm.queue()).await;
         let application = rm.rejected_application("late", "R_PARTITION_STOPPED").await;
         rm.ask(Ask { key: "late", ..Ask::default() }).await;
@@ -48,7 +49,7 @@ async fn a_stopped_partition_refuses_whatever_comes_and_says_that_it_is_stopped(
         for reason in [application, ask, node] {
             assert!(reason.contains("is stopped"), "{}: {reason}", rm.revision);
         }
-        set_state(&service, &rm, si::PartitionState::PartitionActive).await;
+        set_state(&service, &rm, v1::PartitionState::PartitionActive).await;
         rm.settled("k").await;
     }
 }
@@ -58,7 +59,7 @@ async fn until_state(service: &Service, rm: &Speaker, state: &str) {
     let mut admin = admin(service).await;
     let reached = async {
         loop {
-            let listed = admin.list_sessions(si::ListSessionsRequest::default()).await.unwrap();
+            let listed = admin.list_sessions(v1::ListSessionsRequest::default()).await.unwrap();
             let sessions = listed.into_inner().sessions;
             let session = sessions.iter().find(|session| session.rm_id == rm.client.rm_id);
             if session.is_some_and(|session| session.state == state) {
@@ -74,11 +75,11 @@ async fn until_state(service: &Service, rm: &Speaker, state: &str) {
 async fn a_draining_partition_refuses_applications() {
     let service = Service::start();
     for rm in Speaker::all(&service).await {
-        set_state(&service, &rm, si::PartitionState::PartitionDraining).await;
+        set_state(&service, &rm, v1::PartitionState::PartitionDraining).await;
         rm.application("late", &rm.queue()).await;
         let reason = rm.rejected_application("late", "R_PARTITION_STOPPED").await;
         assert!(reason.contains("is stopped") && reason.contains("Draining"), "{reason}");
-        set_state(&service, &rm, si::PartitionState::PartitionActive).await;
+        set_state(&service, &rm, v1::PartitionState::PartitionActive).await;
         rm.application("late", &rm.queue()).await;
         rm.accepted_application("late").await;
     }

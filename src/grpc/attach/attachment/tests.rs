@@ -1,6 +1,6 @@
 //! An attachment with its task and a stream, in virtual time.
 
-use monoceros_proto::callback::v1::shim_message::Body as Said;
+use monoceros_proto::v1::shim_message::Body as Said;
 
 use std::collections::BTreeMap;
 

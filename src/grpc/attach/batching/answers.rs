@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use monoceros_actors::metrics::QueryOutcome;
 use monoceros_actors::{Scope, Verdict};
-use monoceros_proto::callback::v1 as cb;
+use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
 
 use super::super::results::{self, Reading, Violation, clamped};

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use monoceros_proto::callback::v1 as cb;
-use monoceros_proto::callback::v1::core_message::Body;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1 as cb;
+use monoceros_proto::v1::core_message::Body;
 use prost::Message as _;
 use tokio::time::Instant;
 

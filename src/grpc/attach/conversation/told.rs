@@ -4,8 +4,8 @@
 //! view of the shim never lags behind what the RM has said itself.
 
 use monoceros_actors::{QuestionId, Scope, Verdict};
-use monoceros_proto::callback::v1::core_message::Body;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1::core_message::Body;
 use tokio::time::Instant;
 
 use super::super::batching::{Answer, Question};

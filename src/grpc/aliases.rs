@@ -1,0 +1,128 @@
+//! Services that are reached by a second path as well.
+//!
+//! # Why
+//! The stubs of this repository are in packages of their own, so that they can stand beside those of
+//! the published interface in one program, and a path of gRPC begins with the package. Clients of
+//! the published interface call `/si.v1.Scheduler/…` all the same, and those that were generated
+//! before our packages had their names call `/si.v1.AdminService/…` and the like.
+//!
+//! # Invariants
+//! * A call by the other path is the call by the real one: the path is rewritten before the service
+//!   sees the request, and nothing else is touched.
+//! * Messages are the same bytes under both names, since no name of a message is on the wire.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::task::{Context, Poll};
+
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::codegen::http::{Request, Response, Uri};
+use tonic::server::NamedService;
+
+/// The scheduler, as the published interface calls it.
+pub(super) enum PublishedScheduler {}
+
+/// The service for operators, as it was called before.
+pub(super) enum FormerAdmin {}
+
+/// The metrics, as they were called before.
+pub(super) enum FormerMetrics {}
+
+/// The stream of callbacks, as it was called before.
+pub(super) enum FormerCallback {}
+
+impl NamedService for PublishedScheduler {
+    const NAME: &'static str = "si.v1.Scheduler";
+}
+
+impl NamedService for FormerAdmin {
+    const NAME: &'static str = "si.v1.AdminService";
+}
+
+impl NamedService for FormerMetrics {
+    const NAME: &'static str = "si.v1.MetricsService";
+}
+
+impl NamedService for FormerCallback {
+    const NAME: &'static str = "callback.v1.CallbackService";
+}
+
+/// A service under the name of `N`.
+pub(super) struct Alias<N, S> {
+    service: S,
+    name: PhantomData<fn() -> N>,
+}
+
+impl<N, S: NamedService> Alias<N, S> {
+    /// The same service once more; a clone of a server shares what it serves.
+    pub(super) fn of(service: &S) -> Self
+    where
+        S: Clone,
+    {
+        Self { service: service.clone(), name: PhantomData }
+    }
+}
+
+impl<N, S: Clone> Clone for Alias<N, S> {
+    fn clone(&self) -> Self {
+        Self { service: self.service.clone(), name: PhantomData }
+    }
+}
+
+impl<N: NamedService, S> NamedService for Alias<N, S> {
+    const NAME: &'static str = N::NAME;
+}
+
+impl<N, S> Service<Request<Body>> for Alias<N, S>
+where
+    N: NamedService,
+    S: NamedService + Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if let Some(uri) = renamed(request.uri(), N::NAME, S::NAME) {
+            *request.uri_mut() = uri;
+        }
+        self.service.call(request)
+    }
+}
+
+/// The address of the same method of the service `to`; nothing if this is none of the service
+/// `from`, which the router does not let come here.
+fn renamed(uri: &Uri, from: &str, to: &str) -> Option<Uri> {
+    let path = uri.path_and_query()?.as_str();
+    let method = path.strip_prefix('/')?.strip_prefix(from)?.strip_prefix('/')?;
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(format!("/{to}/{method}")).ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_name_of_the_service_changes() {
+        let renamed = |uri: &str| {
+            let uri =
+                renamed(&uri.parse().unwrap(), "si.v1.Scheduler", "monoceros.si.v1.Scheduler");
+            uri.map(|uri| uri.to_string())
+        };
+        let as_sent_by_http_2 = renamed("http://host:1/si.v1.Scheduler/UpdateNode?a=b");
+        let expected = "http://host:1/monoceros.si.v1.Scheduler/UpdateNode?a=b";
+        assert_eq!(as_sent_by_http_2.as_deref(), Some(expected));
+        let method = renamed("/si.v1.Scheduler/si.v1.Scheduler").unwrap();
+        assert_eq!(method, "/monoceros.si.v1.Scheduler/si.v1.Scheduler");
+        assert_eq!(renamed("/si.v1.SchedulerToo/UpdateNode"), None);
+        assert_eq!(renamed("/si.v1.Scheduler"), None);
+    }
+}

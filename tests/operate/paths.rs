@@ -1,0 +1,132 @@
+//! The services by their other paths, as clients call them that were made for the published
+//! interface, or before our packages had their names.
+
+use futures::stream::{self, Stream, StreamExt as _};
+use monoceros::grpc::stubs::DESCRIPTORS;
+use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
+use monoceros::grpc::stubs::v1::admin_service_client::AdminServiceClient;
+use monoceros::grpc::stubs::v1::callback_service_client::CallbackServiceClient;
+use monoceros::grpc::stubs::v1::metrics_service_client::MetricsServiceClient;
+use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1;
+use monoceros_proto::v1::core_message::Body as Core;
+use monoceros_proto::v1::shim_message::Body as Shim;
+use prost_reflect::DescriptorPool;
+use tokio::time::timeout;
+use tonic::body::Body;
+use tonic::client::GrpcService;
+use tonic::codegen::http;
+use tonic::{Code, Request};
+use tower::ServiceExt as _;
+
+use crate::harness::{PATIENCE, QUEUES, Rm, Service, node, reason_of, registration};
+
+/// A connection on which the service `name` is called `other`.
+async fn calling(
+    service: &Service,
+    name: &'static str,
+    other: &'static str,
+) -> impl GrpcService<Body, ResponseBody = Body, Error: Send + Sync, Future: Send> + Clone {
+    service.channel().await.map_request(move |mut request: http::Request<Body>| {
+        let uri = request.uri().to_string();
+        assert!(uri.contains(&format!("/{name}/")), "{uri} is none of `{name}`");
+        *request.uri_mut() = uri.replace(name, other).parse().unwrap();
+        request
+    })
+}
+
+/// The requests of a stream that says one thing and is not closed.
+fn staying_open<T: Send + 'static>(message: T) -> impl Stream<Item = T> + Send + 'static {
+    stream::iter([message]).chain(stream::pending())
+}
+
+#[tokio::test]
+async fn a_session_goes_on_whichever_path_a_stream_comes_by() {
+    let service = Service::start();
+    let published = ("monoceros.si.v1.Scheduler", "si.v1.Scheduler");
+    let mut theirs = SchedulerClient::new(calling(&service, published.0, published.1).await);
+    let answer = theirs.register_resource_manager(registration("rm", QUEUES)).await.unwrap();
+    let session = answer.metadata().get("x-si-session").unwrap().clone();
+    let nodes = |name: &str| {
+        let node = si::NodeRequest { nodes: vec![node(name, 4, 4)], ..Default::default() };
+        let mut request = Request::new(staying_open(node));
+        request.metadata_mut().insert("x-si-rm-id", "rm".parse().unwrap());
+        request.metadata_mut().insert("x-si-session", session.clone());
+        request
+    };
+    let mut old = theirs.update_node(nodes("n1")).await.unwrap().into_inner();
+    let told = timeout(PATIENCE, old.message()).await.unwrap().unwrap().unwrap();
+    assert_eq!(told.accepted[0].node_id, "n1");
+
+    // One service: the stream by our own path takes the place of the other.
+    let mut ours = service.client().await;
+    let mut new = ours.update_node(nodes("n2")).await.unwrap().into_inner();
+    // What the other one may not have delivered comes again.
+    let mut accepted = Vec::new();
+    while accepted != ["n1", "n2"] {
+        let told = timeout(PATIENCE, new.message()).await.unwrap().unwrap().unwrap();
+        accepted.extend(told.accepted.into_iter().map(|node| node.node_id));
+    }
+    let end = timeout(PATIENCE, old.message()).await.unwrap().unwrap_err();
+    assert_eq!(reason_of(&end), "STREAM_DISPLACED");
+}
+
+#[tokio::test]
+async fn operators_metrics_and_callbacks_are_served_by_their_former_paths() {
+    let service = Service::start();
+    let _rm = Rm::register(&service, "rm").await.with_nodes(&["n1"]).await;
+
+    let admin = calling(&service, "monoceros.v1.AdminService", "si.v1.AdminService").await;
+    let nodes = AdminServiceClient::new(admin).list_nodes(v1::ListNodesRequest::default()).await;
+    assert_eq!(nodes.unwrap().into_inner().nodes[0].node_id, "n1");
+
+    let metrics = calling(&service, "monoceros.v1.MetricsService", "si.v1.MetricsService").await;
+    let mut metrics = MetricsServiceClient::new(metrics);
+    let none = metrics.get_auto_scaling_metrics(v1::AutoScalingParameters::default()).await;
+    assert_eq!(none.unwrap().into_inner().outstanding_requests, []);
+
+    let former = "callback.v1.CallbackService";
+    let callbacks = calling(&service, "monoceros.v1.CallbackService", former).await;
+    let hello = Shim::Hello(v1::Hello { rm_id: "rm".into(), ..Default::default() });
+    let hello = v1::ShimMessage { body: Some(hello) };
+    let attached = CallbackServiceClient::new(callbacks).attach(staying_open(hello)).await;
+    let first = timeout(PATIENCE, attached.unwrap().into_inner().message()).await.unwrap();
+    assert!(matches!(first.unwrap().unwrap().body, Some(Core::Welcome(_))));
+}
+
+#[tokio::test]
+async fn what_is_no_service_under_any_name_is_refused() {
+    let service = Service::start();
+    for other in ["si.v1.SchedulerToo", "si.v2.Scheduler"] {
+        let nobody = calling(&service, "monoceros.si.v1.Scheduler", other).await;
+        let mut nobody = SchedulerClient::new(nobody);
+        let refused = nobody.register_resource_manager(registration("rm", ""));
+        assert_eq!(refused.await.unwrap_err().code(), Code::Unimplemented, "{other}");
+    }
+}
+
+#[test]
+fn no_message_is_in_a_package_of_others_and_each_name_of_a_service_has_the_same_methods() {
+    let all = DescriptorPool::decode(DESCRIPTORS).unwrap();
+    for message in all.all_messages() {
+        let name = message.full_name();
+        let own = name.starts_with("monoceros.") || name.starts_with("google.protobuf.");
+        assert!(own, "`{name}` is not in a package of ours");
+    }
+    for (real, other) in [
+        ("monoceros.si.v1.Scheduler", "si.v1.Scheduler"),
+        ("monoceros.v1.AdminService", "si.v1.AdminService"),
+        ("monoceros.v1.MetricsService", "si.v1.MetricsService"),
+        ("monoceros.v1.CallbackService", "callback.v1.CallbackService"),
+    ] {
+        let methods = |name: &str| -> Vec<_> {
+            let service = all.get_service_by_name(name).unwrap_or_else(|| panic!("no {name}"));
+            let methods = service.methods();
+            methods
+                .map(|method| (method.name().to_owned(), method.input(), method.output()))
+                .collect()
+        };
+        assert!(!methods(real).is_empty());
+        assert_eq!(methods(real), methods(other), "{other}");
+    }
+}
