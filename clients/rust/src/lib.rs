@@ -1,0 +1,243 @@
+//! A client of Monoceros for resource managers: whoever owns machines, and wants to run things on
+//! them.
+//!
+//! It registers, opens the streams, and keeps them open. What is sent is numbered and kept until the
+//! scheduler has taken it, so a connection that breaks loses and doubles nothing; small requests go
+//! together; what comes is acknowledged, and comes once. When the scheduler was restarted, or has lost
+//! the session, the client registers again and reports the [`State`] that its user supplies.
+//!
+//! ```no_run
+//! # use monoceros_client::{Client, Event, Options, Report, si};
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let endpoint = "http://127.0.0.1:50051".parse::<tonic::transport::Uri>()?.into();
+//! let node = si::NodeInfo {
+//!     node_id: "n1".to_owned(),
+//!     action: si::node_info::ActionFromRm::Create.into(),
+//!     schedulable_resource: Some(monoceros_client::resource(&[("vcore", 8_000)])),
+//!     ..Default::default()
+//! };
+//! // Everything that the scheduler has to know whenever it knows nothing.
+//! let state = move || Report { nodes: vec![node.clone()], ..Report::default() };
+//! let (client, mut events) = Client::start(Options::new(endpoint, "my-rm"), state);
+//! client.submit(vec![monoceros_client::application("job", "root.default", "ada")]).await?;
+//! let size = monoceros_client::resource(&[("vcore", 1_000)]);
+//! client.ask(vec![monoceros_client::ask("job", "task-1", size)]).await?;
+//! while let Some(event) = events.next().await {
+//!     if let Event::Allocations(decided) = event {
+//!         for placed in decided.new {
+//!             println!("start {} on {}", placed.allocation_key, placed.node_id);
+//!         }
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Invariants
+//! * Requests take effect in the order in which they were made, over all kinds.
+//! * What was made before a new session is not said in it: the reported state has to have it. So the
+//!   state is changed first, and then the scheduler is told.
+
+mod callbacks;
+mod connection;
+mod driver;
+mod ending;
+mod options;
+mod outgoing;
+mod request;
+mod stubs;
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tonic::Status;
+
+pub use monoceros_proto::si::v1 as si;
+pub use monoceros_proto::v1 as callback;
+
+pub use crate::callbacks::{Callbacks, Fit};
+pub use crate::ending::reason;
+pub use crate::options::Options;
+
+use crate::driver::{Command, Driver};
+use crate::request::AnyRequest;
+
+/// Requests that wait for the client's task.
+const COMMANDS_AHEAD: usize = 1_024;
+
+/// What a client is for: says things to the scheduler. Clones speak for the same resource manager. When
+/// the last one is dropped, what was said is still delivered, and then the streams end.
+#[derive(Clone, Debug)]
+pub struct Client {
+    commands: mpsc::Sender<Command>,
+}
+
+/// What comes back, in order. Nothing is lost here and nothing bounded: read it, in a task of its own
+/// if need be.
+#[derive(Debug)]
+pub struct Events(mpsc::UnboundedReceiver<Event>);
+
+/// Something that came back, or happened to the connection.
+#[derive(Debug)]
+pub enum Event {
+    /// Answers about nodes.
+    Nodes(si::NodeResponse),
+    /// Answers about applications, and their states.
+    Applications(si::ApplicationResponse),
+    /// Allocations, releases and rejections.
+    Allocations(si::AllocationResponse),
+    /// A session begins, and the [`State`] is about to be reported; or, if it goes on, the session of
+    /// an earlier instance was taken up, and nothing is.
+    Registered {
+        /// Its number.
+        session: u64,
+        /// It was there already.
+        goes_on: bool,
+    },
+    /// The connection or a stream has ended; the client comes back by itself.
+    Disconnected(Status),
+    /// The client gives up: see [`reason`]. Nothing comes after that.
+    Ended(Status),
+}
+
+/// Everything that the scheduler has to know when it knows nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// All nodes, as they come (`CREATE`).
+    pub nodes: Vec<si::NodeInfo>,
+    /// All applications.
+    pub applications: Vec<si::AddApplicationRequest>,
+    /// What runs (with its node), what belongs to nobody here (tag `foreign`), then what is wanted
+    /// (without a node), in that order: room is given away as soon as something is wanted.
+    pub allocations: Vec<si::Allocation>,
+}
+
+/// What a resource manager remembers; the scheduler keeps nothing on disk.
+pub trait State: Send + Sync + 'static {
+    /// Everything, as it is now. Called whenever a session begins; must not wait for the client.
+    fn report(&self) -> Report;
+}
+
+impl<F: Fn() -> Report + Send + Sync + 'static> State for F {
+    fn report(&self) -> Report {
+        self()
+    }
+}
+
+/// The client has ended; its last event says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the client has ended")]
+pub struct Ended;
+
+impl Client {
+    /// Starts a client, which connects in the background for as long as it takes. Must be called
+    /// within a tokio runtime.
+    pub fn start(options: Options, state: impl State) -> (Self, Events) {
+        let (commands, received) = mpsc::channel(COMMANDS_AHEAD);
+        let (tell, events) = mpsc::unbounded_channel();
+        tokio::spawn(Driver::new(options, Arc::new(state), received, tell).run());
+        (Self { commands }, Events(events))
+    }
+
+    /// Nodes that come, change or go.
+    pub async fn report(&self, nodes: Vec<si::NodeInfo>) -> Result<(), Ended> {
+        self.send(si::NodeRequest { nodes, ..Default::default() }).await
+    }
+
+    /// Applications that come.
+    pub async fn submit(&self, new: Vec<si::AddApplicationRequest>) -> Result<(), Ended> {
+        self.send(si::ApplicationRequest { new, ..Default::default() }).await
+    }
+
+    /// Applications that go.
+    pub async fn remove(&self, remove: Vec<si::RemoveApplicationRequest>) -> Result<(), Ended> {
+        self.send(si::ApplicationRequest { remove, ..Default::default() }).await
+    }
+
+    /// What is wanted (without a node) or there (with one).
+    pub async fn ask(&self, allocations: Vec<si::Allocation>) -> Result<(), Ended> {
+        self.send(si::AllocationRequest { allocations, ..Default::default() }).await
+    }
+
+    /// What has ended, or is no longer wanted.
+    pub async fn release(&self, releases: Vec<si::AllocationRelease>) -> Result<(), Ended> {
+        let releases = si::AllocationReleasesRequest {
+            allocations_to_release: releases,
+            ..Default::default()
+        };
+        let releases = Some(releases);
+        self.send(si::AllocationRequest { releases, ..Default::default() }).await
+    }
+
+    /// Any request. Waits while [as many items](Options::most_items) as may be are on their way.
+    pub async fn send(&self, request: impl Into<Request>) -> Result<(), Ended> {
+        let Request(request) = request.into();
+        self.commands.send(Command::Send(request)).await.map_err(|_| Ended)
+    }
+
+    /// Ends the session: the scheduler forgets everything of the resource manager. Waits until that
+    /// is done. What was sent and not taken by then is lost.
+    pub async fn leave(&self, reason: &str) -> Result<(), Status> {
+        let ended = || Status::unavailable(Ended.to_string());
+        let (left, done) = oneshot::channel();
+        let leave = Command::Leave(reason.to_owned(), left);
+        self.commands.send(leave).await.map_err(|_| ended())?;
+        done.await.map_err(|_| ended())?
+    }
+}
+
+/// A request of any kind.
+#[derive(Clone, Debug)]
+pub struct Request(AnyRequest);
+
+impl From<si::NodeRequest> for Request {
+    fn from(request: si::NodeRequest) -> Self {
+        Self(request.into())
+    }
+}
+
+impl From<si::ApplicationRequest> for Request {
+    fn from(request: si::ApplicationRequest) -> Self {
+        Self(request.into())
+    }
+}
+
+impl From<si::AllocationRequest> for Request {
+    fn from(request: si::AllocationRequest) -> Self {
+        Self(request.into())
+    }
+}
+
+impl Events {
+    /// The next one; none when the client has ended.
+    pub async fn next(&mut self) -> Option<Event> {
+        self.0.recv().await
+    }
+}
+
+/// Amounts by name: `vcore` in thousandths of a core, `memory` in bytes.
+pub fn resource(amounts: &[(&str, i64)]) -> si::Resource {
+    let quantity = |&(name, value): &(&str, i64)| (name.to_owned(), si::Quantity { value });
+    si::Resource { resources: amounts.iter().map(quantity).collect() }
+}
+
+/// An application of a user, for a queue.
+pub fn application(id: &str, queue: &str, user: &str) -> si::AddApplicationRequest {
+    let ugi = si::UserGroupInformation { user: user.to_owned(), groups: Vec::new() };
+    si::AddApplicationRequest {
+        application_id: id.to_owned(),
+        queue_name: queue.to_owned(),
+        ugi: Some(ugi),
+        ..Default::default()
+    }
+}
+
+/// A request of an application for one container.
+pub fn ask(application: &str, key: &str, size: si::Resource) -> si::Allocation {
+    si::Allocation {
+        allocation_key: key.to_owned(),
+        application_id: application.to_owned(),
+        resource_per_alloc: Some(size),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,185 @@
+//! Requests of all kinds, which are numbered together: how large they are, and which of them may go
+//! in one message.
+
+use monoceros_proto::si::v1 as si;
+
+/// Kinds of stream, in the order of their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Nodes,
+    Applications,
+    Allocations,
+}
+
+/// A request of one of the kinds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum AnyRequest {
+    Nodes(si::NodeRequest),
+    Applications(si::ApplicationRequest),
+    Allocations(si::AllocationRequest),
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Nodes, Self::Applications, Self::Allocations];
+
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl AnyRequest {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Nodes(_) => Kind::Nodes,
+            Self::Applications(_) => Kind::Applications,
+            Self::Allocations(_) => Kind::Allocations,
+        }
+    }
+
+    /// How many items each list holds, in the order in which the scheduler deals with the lists.
+    fn lengths(&self) -> [usize; 4] {
+        match self {
+            Self::Nodes(request) => [request.nodes.len(), 0, 0, 0],
+            Self::Applications(request) => [request.new.len(), request.remove.len(), 0, 0],
+            Self::Allocations(request) => {
+                let releases = request.releases.as_ref();
+                let of =
+                    |list: fn(&si::AllocationReleasesRequest) -> usize| releases.map_or(0, list);
+                [
+                    request.allocations.len(),
+                    request.asks.len(),
+                    of(|releases| releases.allocation_asks_to_release.len()),
+                    of(|releases| releases.allocations_to_release.len()),
+                ]
+            }
+        }
+    }
+
+    /// How many items it holds, the existing allocations of nodes included.
+    pub(crate) fn items(&self) -> usize {
+        let existing = match self {
+            Self::Nodes(request) => {
+                request.nodes.iter().map(|node| node.existing_allocations.len()).sum()
+            }
+            _ => 0,
+        };
+        self.lengths().iter().sum::<usize>() + existing
+    }
+
+    /// Adds `later`, if the scheduler deals with the items of both in the same order when they come
+    /// in one message. Gives it back if not.
+    pub(crate) fn join(&mut self, later: Self) -> Result<(), Self> {
+        let last = self.lengths().iter().rposition(|&length| length > 0);
+        let first = later.lengths().iter().position(|&length| length > 0);
+        let in_order = match self {
+            // Those that come and those that go are never mixed.
+            Self::Applications(_) => last == first,
+            _ => last <= first,
+        };
+        if !in_order {
+            return Err(later);
+        }
+        match (self, later) {
+            (Self::Nodes(request), Self::Nodes(later)) => request.nodes.extend(later.nodes),
+            (Self::Applications(request), Self::Applications(later)) => {
+                if !(request.new.is_empty() || request.remove.is_empty()) {
+                    return Err(Self::Applications(later));
+                }
+                request.new.extend(later.new);
+                request.remove.extend(later.remove);
+            }
+            (Self::Allocations(request), Self::Allocations(later)) => {
+                request.allocations.extend(later.allocations);
+                request.asks.extend(later.asks);
+                if let Some(later) = later.releases {
+                    let releases = request.releases.get_or_insert_default();
+                    releases.allocation_asks_to_release.extend(later.allocation_asks_to_release);
+                    releases.allocations_to_release.extend(later.allocations_to_release);
+                }
+            }
+            (_, later) => return Err(later),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_number(&mut self, number: u64) {
+        match self {
+            Self::Nodes(request) => request.client_seq = number,
+            Self::Applications(request) => request.client_seq = number,
+            Self::Allocations(request) => request.client_seq = number,
+        }
+    }
+
+    pub(crate) fn set_acknowledged(&mut self, seq: u64) {
+        match self {
+            Self::Nodes(request) => request.ack_seq = seq,
+            Self::Applications(request) => request.ack_seq = seq,
+            Self::Allocations(request) => request.ack_seq = seq,
+        }
+    }
+}
+
+impl From<si::NodeRequest> for AnyRequest {
+    fn from(request: si::NodeRequest) -> Self {
+        Self::Nodes(request)
+    }
+}
+
+impl From<si::ApplicationRequest> for AnyRequest {
+    fn from(request: si::ApplicationRequest) -> Self {
+        Self::Applications(request)
+    }
+}
+
+impl From<si::AllocationRequest> for AnyRequest {
+    fn from(request: si::AllocationRequest) -> Self {
+        Self::Allocations(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask() -> AnyRequest {
+        let allocations = vec![si::Allocation::default()];
+        si::AllocationRequest { allocations, ..Default::default() }.into()
+    }
+
+    fn release() -> AnyRequest {
+        let releases = si::AllocationReleasesRequest {
+            allocations_to_release: vec![si::AllocationRelease::default()],
+            ..Default::default()
+        };
+        si::AllocationRequest { releases: Some(releases), ..Default::default() }.into()
+    }
+
+    fn application(new: usize, remove: usize) -> AnyRequest {
+        let new = vec![si::AddApplicationRequest::default(); new];
+        let remove = vec![si::RemoveApplicationRequest::default(); remove];
+        si::ApplicationRequest { new, remove, ..Default::default() }.into()
+    }
+
+    #[test]
+    fn requests_are_joined_only_where_that_changes_no_order() {
+        let mut all = ask();
+        all.join(ask()).unwrap();
+        all.join(release()).unwrap();
+        assert_eq!(all.items(), 3);
+        let late = all.join(ask()).unwrap_err();
+        assert_eq!(late, ask(), "it would overtake the release");
+        let mut applications = application(1, 0);
+        applications.join(application(2, 0)).unwrap();
+        applications.join(application(0, 1)).unwrap_err();
+        applications.join(ask()).unwrap_err();
+        application(1, 1).join(application(1, 0)).unwrap_err();
+    }
+
+    #[test]
+    fn the_allocations_of_a_node_are_items_too() {
+        let existing_allocations = vec![si::Allocation::default(); 2];
+        let node = si::NodeInfo { existing_allocations, ..Default::default() };
+        let request = si::NodeRequest { nodes: vec![node], ..Default::default() };
+        assert_eq!(AnyRequest::from(request).items(), 3);
+    }
+}
