@@ -11,6 +11,7 @@ mod attach;
 mod bursts;
 mod declared_gangs;
 mod gangs;
+mod numbered;
 mod rejections;
 mod revisions;
 mod scheduling;

@@ -42,7 +42,14 @@ pub(crate) struct Driver {
     session: Option<u64>,
     /// The number of the last message that was seen, by kind.
     seen: [u64; 3],
-    leaves: Option<(String, oneshot::Sender<Result<(), Status>>)>,
+    /// It is to leave, and could not say so yet.
+    leaves: Option<Leave>,
+}
+
+/// That the session is to end, and who waits for it.
+struct Leave {
+    reason: String,
+    left: oneshot::Sender<Result<(), Status>>,
 }
 
 impl Driver {
@@ -103,7 +110,7 @@ impl Driver {
                     Some(Command::Send(request)) => self.outgoing.push(request),
                     // It goes with the next connection, or with the session, which nobody renews.
                     Some(Command::Leave(reason, left)) => {
-                        self.leaves = Some((reason, left));
+                        self.leaves = Some(Leave { reason, left });
                         return true;
                     }
                     None if self.outgoing.items() == 0 => return false,
@@ -119,9 +126,8 @@ impl Driver {
     /// One connection. `Ok`: there is nothing more to say.
     async fn connected(&mut self, options: &Options) -> Result<(), Status> {
         let connection = Connection::open(options).await?;
-        if let Some((reason, left)) = self.leaves.take() {
-            let _ = left.send(connection.deregister(reason).await);
-            return Ok(());
+        if let Some(leave) = self.leaves.take() {
+            return self.leave(&connection, leave).await;
         }
         let session = match self.session {
             Some(session) => session,
@@ -131,6 +137,20 @@ impl Driver {
         let (streams, incoming) = connection.streams(session, known, self.seen).await?;
         self.outgoing.resume(streams.taken);
         self.converse(&connection, &streams, incoming).await
+    }
+
+    /// Ends the session. `Err`: it is to be tried again, by another connection.
+    async fn leave(&mut self, connection: &Connection<'_>, leave: Leave) -> Result<(), Status> {
+        let done = connection.deregister(leave.reason.clone()).await;
+        if let Err(status) = &done
+            && ending::next(status) == Next::Resume
+        {
+            self.leaves = Some(leave);
+            return Err(status.clone());
+        }
+        // Whoever asked may have gone.
+        let _ = leave.left.send(done);
+        Ok(())
     }
 
     /// Registers, and says again whatever the scheduler does not know.
@@ -206,8 +226,7 @@ impl Driver {
                         match command {
                             Command::Send(request) => self.outgoing.push(request),
                             Command::Leave(reason, left) => {
-                                let _ = left.send(connection.deregister(reason).await);
-                                return Ok(());
+                                return self.leave(connection, Leave { reason, left }).await;
                             }
                         }
                     }

@@ -1,0 +1,337 @@
+//! Requests with numbers, through the client library: whatever breaks, each takes effect once and in
+//! order.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use backon::ExponentialBuilder;
+use monoceros_client::{Client, Event, Events, Options, Report, State, si};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::Endpoint;
+
+use crate::harness::{PATIENCE, QUEUES, Service, address, application, ask, node, release};
+
+/// A client, and what it has heard.
+struct Manager {
+    client: Client,
+    events: Events,
+    heard: Heard,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    /// How often each was told.
+    accepted: BTreeMap<String, usize>,
+    new: BTreeMap<String, usize>,
+    released: BTreeMap<String, usize>,
+    rejected: Vec<String>,
+    sessions: Vec<u64>,
+    disconnected: usize,
+    ended: Option<tonic::Status>,
+}
+
+fn options(address: SocketAddr, rm: &str) -> Options {
+    let pauses = ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(1))
+        .with_max_delay(Duration::from_millis(50))
+        .without_max_times();
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
+    Options::new(endpoint, rm).queues(QUEUES).pauses(pauses).batch_delay(Duration::ZERO)
+}
+
+fn nothing() -> Report {
+    Report::default()
+}
+
+impl Manager {
+    fn start(options: Options, state: impl State) -> Self {
+        let (client, events) = Client::start(options, state);
+        Self { client, events, heard: Heard::default() }
+    }
+
+    async fn until(&mut self, what: &str, reached: impl Fn(&Heard) -> bool) {
+        let hear = async {
+            while !reached(&self.heard) {
+                let Some(event) = self.events.next().await else { return };
+                self.heard.note(event);
+            }
+        };
+        let heard = timeout(PATIENCE, hear).await;
+        assert!(heard.is_ok() && reached(&self.heard), "not reached: {what}: {:#?}", self.heard);
+    }
+}
+
+impl Heard {
+    fn note(&mut self, event: Event) {
+        let count =
+            |map: &mut BTreeMap<String, usize>, key: String| *map.entry(key).or_default() += 1;
+        match event {
+            Event::Nodes(reply) => {
+                for accepted in reply.accepted {
+                    count(&mut self.accepted, accepted.node_id);
+                }
+                self.rejected.extend(reply.rejected.into_iter().map(|node| node.reason));
+            }
+            Event::Applications(reply) => {
+                for accepted in reply.accepted {
+                    count(&mut self.accepted, accepted.application_id);
+                }
+                self.rejected.extend(reply.rejected.into_iter().map(|rejected| rejected.reason));
+            }
+            Event::Allocations(reply) => {
+                for new in reply.new {
+                    count(&mut self.new, new.allocation_key);
+                }
+                for released in reply.released {
+                    count(&mut self.released, released.allocation_key);
+                }
+                let rejected = reply.rejected_allocations.into_iter();
+                self.rejected.extend(rejected.map(|rejected| rejected.reason));
+            }
+            Event::Registered { session, .. } => self.sessions.push(session),
+            Event::Disconnected(_) => self.disconnected += 1,
+            Event::Ended(status) => self.ended = Some(status),
+        }
+    }
+}
+
+/// Stands between a client and the service. The first connection is cut off, in both directions at
+/// once, when so many frames have come from the client or from the service.
+struct Cut {
+    address: SocketAddr,
+    _task: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum After {
+    FramesOfClient(usize),
+    FramesOfService(usize),
+}
+
+impl Cut {
+    async fn open(service: SocketAddr, after: After) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let task = tokio::spawn(async move {
+            let mut after = Some(after);
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(between(client, service, after.take()));
+            }
+        });
+        Self { address, _task: task }
+    }
+}
+
+async fn between(client: TcpStream, service: SocketAddr, after: Option<After>) {
+    /// What the client says before its first frame.
+    const PREFACE: usize = 24;
+    let Ok(service) = TcpStream::connect(service).await else { return };
+    for socket in [&client, &service] {
+        socket.set_nodelay(true).unwrap();
+    }
+    let (from_client, to_client) = client.into_split();
+    let (from_service, to_service) = service.into_split();
+    let (of_client, of_service) = match after {
+        Some(After::FramesOfClient(frames)) => (frames, usize::MAX),
+        Some(After::FramesOfService(frames)) => (usize::MAX, frames),
+        None => (usize::MAX, usize::MAX),
+    };
+    let cut = CancellationToken::new();
+    let up = pass(from_client, to_service, PREFACE, of_client, cut.clone());
+    let down = pass(from_service, to_client, 0, of_service, cut);
+    tokio::join!(up, down);
+}
+
+/// Passes whole frames on, until so many have passed or the other direction ends.
+async fn pass(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    preface: usize,
+    frames: usize,
+    cut: CancellationToken,
+) {
+    let pass = async {
+        let mut bytes = vec![0; preface];
+        from.read_exact(&mut bytes).await?;
+        to.write_all(&bytes).await?;
+        for _ in 0..frames {
+            let mut frame = vec![0; 9];
+            from.read_exact(&mut frame).await?;
+            let length = u32::from_be_bytes([0, frame[0], frame[1], frame[2]]) as usize;
+            frame.resize(9 + length, 0);
+            from.read_exact(&mut frame[9..]).await?;
+            to.write_all(&frame).await?;
+        }
+        std::io::Result::Ok(())
+    };
+    let _ = cut.run_until_cancelled(pass).await;
+    cut.cancel();
+}
+
+fn removal(id: &str) -> si::RemoveApplicationRequest {
+    si::RemoveApplicationRequest {
+        application_id: id.to_owned(),
+        partition_name: "default".to_owned(),
+    }
+}
+
+/// Requests of all kinds that depend on each other, without waiting for anything between them.
+async fn script(client: &Client) {
+    client.report(vec![node("n1", 100_000, 100)]).await.unwrap();
+    client.submit(vec![application("a", "root.a"), application("b", "root.a")]).await.unwrap();
+    for number in 0..6 {
+        client.ask(vec![ask("a", &format!("k{number}"))]).await.unwrap();
+        client.report(vec![node(&format!("m{number}"), 1_000, 1)]).await.unwrap();
+    }
+    client.remove(vec![removal("b")]).await.unwrap();
+    client.submit(vec![application("b", "root.a")]).await.unwrap();
+    client.ask(vec![ask("b", "again")]).await.unwrap();
+    client.report(vec![node("n2", 1_000, 1)]).await.unwrap();
+}
+
+/// More frames than a connection has here in most runs.
+const MOST_FRAMES: usize = 36;
+
+const SAID: [&str; 7] = ["again", "k0", "k1", "k2", "k3", "k4", "k5"];
+
+/// The connection is cut behind every frame in turn, in either direction, from the first one on.
+async fn cut_everywhere(after: fn(usize) -> After) {
+    let service = Service::start();
+    let mut resumed = 0;
+    for frames in 1..=MOST_FRAMES {
+        let cut = Cut::open(service.grpc, after(frames)).await;
+        let rm = format!("rm-{frames}");
+        let mut manager = Manager::start(options(cut.address, &rm), nothing);
+        // The state is empty: what a session that was lost has taken is made again.
+        manager.until("registered", |heard| !heard.sessions.is_empty()).await;
+        script(&manager.client).await;
+        let all = |heard: &Heard| {
+            let all_new = SAID.iter().all(|key| heard.new.contains_key(*key));
+            all_new && heard.accepted.values().sum::<usize>() == 11
+        };
+        manager.until("everything answered", all).await;
+        manager.client.release(vec![release("a", "k3")]).await.unwrap();
+        manager.until("released", |heard| heard.released.contains_key("k3")).await;
+        let heard = &manager.heard;
+        assert!(heard.rejected.is_empty(), "{after:?}: {heard:#?}", after = after(frames));
+        assert!(heard.new.values().chain(heard.released.values()).all(|&times| times == 1));
+        assert_eq!(heard.accepted.values().sum::<usize>(), 11, "{heard:#?}");
+        assert_eq!(heard.sessions.len(), 1, "none was lost");
+        resumed += usize::from(heard.disconnected > 0);
+        manager.client.leave("done").await.unwrap();
+    }
+    assert!(resumed > MOST_FRAMES / 3, "{resumed}: the frames are fewer than that");
+}
+
+#[tokio::test]
+async fn a_connection_cut_behind_any_frame_of_the_client_loses_and_doubles_nothing() {
+    cut_everywhere(After::FramesOfClient).await;
+}
+
+#[tokio::test]
+async fn a_connection_cut_behind_any_frame_of_the_service_loses_and_doubles_nothing() {
+    cut_everywhere(After::FramesOfService).await;
+}
+
+#[tokio::test]
+async fn an_application_that_is_removed_and_added_again_gets_what_it_asks_for_next() {
+    let service = Service::start();
+    let mut manager = Manager::start(options(service.grpc, "rm"), nothing);
+    manager.client.report(vec![node("n1", 100_000, 100)]).await.unwrap();
+    for number in 0..20 {
+        manager.client.submit(vec![application("a", "root.a")]).await.unwrap();
+        manager.client.ask(vec![ask("a", &format!("k{number}"))]).await.unwrap();
+        manager.client.remove(vec![removal("a")]).await.unwrap();
+    }
+    manager.client.submit(vec![application("a", "root.a")]).await.unwrap();
+    manager.client.ask(vec![ask("a", "last")]).await.unwrap();
+    manager.until("the last one placed", |heard| heard.new.contains_key("last")).await;
+    manager.until("each accepted", |heard| heard.accepted.get("a") == Some(&21)).await;
+    assert_eq!(manager.heard.rejected, <Vec<String>>::new(), "none came to the one before");
+}
+
+/// What belongs to others comes by one stream, the node is opened by another, and the room that is
+/// taken is not given away.
+#[tokio::test]
+async fn a_node_that_is_opened_after_what_runs_there_was_reported_has_no_room_to_give() {
+    const OTHERS: usize = 2_000;
+    let service = Service::start();
+    let mut manager = Manager::start(options(service.grpc, "rm"), nothing);
+    manager.client.submit(vec![application("a", "root.a")]).await.unwrap();
+    for round in 0..5 {
+        let id = format!("n{round}");
+        let drained = si::NodeInfo {
+            action: si::node_info::ActionFromRm::CreateDrain.into(),
+            ..node(&id, 2_000, 100)
+        };
+        manager.client.report(vec![drained]).await.unwrap();
+        for number in 0..OTHERS {
+            let foreign = si::Allocation {
+                allocation_key: format!("{id}-{number}"),
+                application_id: String::new(),
+                node_id: id.clone(),
+                resource_per_alloc: Some(crate::harness::amount(&[("vcore", 1)])),
+                allocation_tags: [("foreign".to_owned(), "default".to_owned())].into(),
+                ..ask("", "")
+            };
+            manager.client.ask(vec![foreign]).await.unwrap();
+        }
+        let opened = si::NodeInfo {
+            node_id: id,
+            action: si::node_info::ActionFromRm::DrainToSchedulable.into(),
+            ..Default::default()
+        };
+        manager.client.report(vec![opened]).await.unwrap();
+        manager.client.ask(vec![ask("a", &format!("k{round}"))]).await.unwrap();
+    }
+    manager.client.report(vec![node("open", 100_000, 100)]).await.unwrap();
+    manager.until("all placed", |heard| heard.new.len() == 5).await;
+    let nodes = service.get("/ws/v1/partition/default/nodes").await;
+    let nodes: serde_json::Value = serde_json::from_str(&nodes).unwrap();
+    for node in nodes.as_array().unwrap() {
+        let placed = node["allocations"].as_array().map_or(0, Vec::len);
+        assert_eq!(placed, if node["nodeID"] == "open" { 5 } else { 0 }, "{node:#}");
+    }
+}
+
+#[tokio::test]
+async fn a_scheduler_that_was_restarted_hears_everything_again() {
+    let (grpc, http) = (address(), address());
+    let service = Service::start_at(&grpc, &http);
+    let state = || Report {
+        nodes: vec![node("n1", 4_000, 16)],
+        applications: vec![application("a", "root.a")],
+        allocations: vec![ask("a", "k1")],
+    };
+    let mut manager = Manager::start(options(service.grpc, "rm"), state);
+    manager.until("placed", |heard| heard.new.len() == 1).await;
+    drop(service);
+    let _service = Service::start_at(&grpc, &http);
+    manager.until("placed again", |heard| heard.new["k1"] == 2).await;
+    assert_eq!(manager.heard.sessions.len(), 2);
+    manager.client.ask(vec![ask("a", "k2")]).await.unwrap();
+    manager.until("and more", |heard| heard.new.contains_key("k2")).await;
+}
+
+#[tokio::test]
+async fn an_instance_that_takes_over_goes_on_and_the_earlier_one_stops() {
+    let service = Service::start();
+    let pod = |name: &'static str| options(service.grpc, "rm").instance(name.parse().unwrap());
+    let mut older = Manager::start(pod("pod-1"), nothing);
+    older.client.report(vec![node("n1", 4_000, 16)]).await.unwrap();
+    older.client.submit(vec![application("a", "root.a")]).await.unwrap();
+    older.client.ask(vec![ask("a", "k1")]).await.unwrap();
+    older.until("placed", |heard| heard.new.len() == 1).await;
+    let mut newer = Manager::start(pod("pod-2").go_on(), nothing);
+    newer.client.ask(vec![ask("a", "k2")]).await.unwrap();
+    newer.until("placed", |heard| heard.new.contains_key("k2")).await;
+    assert_eq!(newer.heard.sessions, older.heard.sessions);
+    older.until("given up", |heard| heard.ended.is_some()).await;
+    let end = older.heard.ended.as_ref().unwrap();
+    assert_eq!(monoceros_client::reason(end), Some("STREAM_DISPLACED"));
+}
