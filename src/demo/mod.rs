@@ -2,8 +2,8 @@
 //!
 //! It is a client like any other: it speaks gRPC over the loopback interface to the server that was
 //! just started, and nothing in the server knows it. What it wants is up to [`model`]; here is how
-//! it talks. When anything goes wrong it forgets everything and registers again, as a resource
-//! manager would.
+//! it talks, through the client library. When its session is lost it forgets everything and begins a
+//! new cluster.
 
 pub mod cluster;
 mod gangs;
@@ -12,21 +12,16 @@ pub mod model;
 #[cfg(test)]
 mod played;
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use monoceros_proto::si::v1 as si;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
-use tokio_stream::wrappers::ReceiverStream;
+use monoceros_client::{Client, Ended, Event, Options, Report, si};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
-use tonic::{Status, Streaming};
 use tracing::{info, warn};
 
 use self::model::{Model, Orders};
-use crate::grpc::stubs::scheduler_client::SchedulerClient;
 
 /// The id under which the demo registers.
 pub const RM_ID: &str = "demo";
@@ -42,131 +37,68 @@ const TICK: Duration = Duration::from_millis(250);
 /// How often a line says how busy the cluster is.
 const SUMMARY: Duration = Duration::from_secs(15);
 
-/// How long to wait before registering again.
-const PAUSE: Duration = Duration::from_secs(2);
-
-/// Requests that wait for the transport.
-const REQUESTS_AHEAD: usize = 16;
-
-/// Why the demo has to start over.
-#[derive(Debug, thiserror::Error)]
-enum Lost {
-    #[error("cannot connect")]
-    Connect(#[from] tonic::transport::Error),
-    #[error("the scheduler answered: {0}")]
-    Refused(#[from] Status),
-    #[error("the scheduler ended a stream")]
-    StreamEnded,
-}
-
 /// Keeps the scheduler at `address` busy until `shutdown` is cancelled.
 pub async fn run(address: SocketAddr, shutdown: CancellationToken) {
-    let busy = async {
-        loop {
-            let Err(lost) = live(address).await;
-            warn!(%lost, "starting over");
-            sleep(PAUSE).await;
-        }
+    let endpoint = match Endpoint::from_shared(format!("http://{address}")) {
+        Ok(endpoint) => endpoint,
+        Err(error) => return warn!(%error, %address, "the demo cannot connect"),
     };
-    shutdown.run_until_cancelled(busy).await;
+    let options = Options::new(endpoint, RM_ID).queues(QUEUES).policy_group("demo");
+    let _ = shutdown.run_until_cancelled(live(options)).await;
 }
 
-/// One session, from registration until something goes wrong.
-async fn live(address: SocketAddr) -> Result<Infallible, Lost> {
-    let channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
-    let mut client = SchedulerClient::new(channel);
-    let registration = si::RegisterResourceManagerRequest {
-        rm_id: RM_ID.to_owned(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        policy_group: "demo".to_owned(),
-        config: QUEUES.to_owned(),
-        ..Default::default()
-    };
-    client.register_resource_manager(registration).await?;
-    let (nodes, requests) = mpsc::channel(REQUESTS_AHEAD);
-    let mut node_replies = client.update_node(ReceiverStream::new(requests)).await?.into_inner();
-    let (applications, requests) = mpsc::channel(REQUESTS_AHEAD);
-    let replies = client.update_application(ReceiverStream::new(requests)).await?;
-    let mut application_replies = replies.into_inner();
-    let (allocations, requests) = mpsc::channel(REQUESTS_AHEAD);
-    let replies = client.update_allocation(ReceiverStream::new(requests)).await?;
-    let mut allocation_replies = replies.into_inner();
-    let requests = Requests { nodes, applications, allocations };
-    requests.hello().await?;
-    info!(rm = RM_ID, "registered");
-
-    let start = Instant::now();
-    let mut model = Model::new(SEED);
+/// Until the client gives up.
+async fn live(options: Options) -> Result<(), Ended> {
+    // A cluster that begins anew has nothing to report.
+    let (client, mut events) = Client::start(options, Report::default);
+    let mut model = None;
+    let mut start = Instant::now();
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut summaries = interval(SUMMARY);
     loop {
-        tokio::select! {
-            _ = ticks.tick() => model.tick(start.elapsed()),
-            _ = summaries.tick() => model.report(),
-            reply = next(&mut node_replies) => model.on_nodes(reply?),
-            reply = next(&mut application_replies) => model.on_applications(reply?),
-            reply = next(&mut allocation_replies) => model.on_allocations(reply?),
+        let event = tokio::select! {
+            event = events.next() => event,
+            _ = ticks.tick(), if model.is_some() => {
+                if let Some(model) = &mut model {
+                    Model::tick(model, start.elapsed());
+                    say(&client, model.take_orders()).await?;
+                }
+                continue;
+            }
+            _ = summaries.tick() => {
+                if let Some(model) = &model {
+                    Model::report(model);
+                }
+                continue;
+            }
+        };
+        match (event, &mut model) {
+            (Some(Event::Registered { .. }), _) => {
+                info!(rm = RM_ID, "registered");
+                (model, start) = (Some(Model::new(SEED)), Instant::now());
+            }
+            (Some(Event::Nodes(reply)), Some(model)) => model.on_nodes(reply),
+            (Some(Event::Applications(reply)), Some(model)) => model.on_applications(reply),
+            (Some(Event::Allocations(reply)), Some(model)) => model.on_allocations(reply),
+            (Some(Event::Disconnected(lost)), _) => warn!(%lost, "coming back"),
+            (Some(Event::Ended(end)), _) => warn!(%end, "the demo ends"),
+            (Some(_), None) => {}
+            (None, _) => return Ok(()),
         }
-        requests.send(model.take_orders()).await?;
+        if let Some(model) = &mut model {
+            say(&client, model.take_orders()).await?;
+        }
     }
 }
 
-async fn next<R>(replies: &mut Streaming<R>) -> Result<R, Lost> {
-    replies.message().await?.ok_or(Lost::StreamEnded)
-}
-
-/// The way to the scheduler, one stream of each kind.
-struct Requests {
-    nodes: mpsc::Sender<si::NodeRequest>,
-    applications: mpsc::Sender<si::ApplicationRequest>,
-    allocations: mpsc::Sender<si::AllocationRequest>,
-}
-
-impl Requests {
-    /// Binds the streams, so that the scheduler can use them before we ask for anything.
-    async fn hello(&self) -> Result<(), Lost> {
-        send(&self.nodes, si::NodeRequest { rm_id: rm_id(), ..Default::default() }).await?;
-        let hello = si::ApplicationRequest { rm_id: rm_id(), ..Default::default() };
-        send(&self.applications, hello).await?;
-        let hello = si::AllocationRequest { rm_id: rm_id(), ..Default::default() };
-        send(&self.allocations, hello).await
-    }
-
-    async fn send(&self, orders: Orders) -> Result<(), Lost> {
-        let Orders { nodes, new, remove, asks, releases } = orders;
-        if !nodes.is_empty() {
-            let request = si::NodeRequest { nodes, rm_id: rm_id(), ..Default::default() };
-            send(&self.nodes, request).await?;
-        }
-        if !(new.is_empty() && remove.is_empty()) {
-            let request =
-                si::ApplicationRequest { new, remove, rm_id: rm_id(), ..Default::default() };
-            send(&self.applications, request).await?;
-        }
-        if !(asks.is_empty() && releases.is_empty()) {
-            let releases = si::AllocationReleasesRequest {
-                allocations_to_release: releases,
-                ..Default::default()
-            };
-            let request = si::AllocationRequest {
-                allocations: asks,
-                releases: Some(releases),
-                rm_id: rm_id(),
-                ..Default::default()
-            };
-            send(&self.allocations, request).await?;
-        }
-        Ok(())
-    }
-}
-
-fn rm_id() -> String {
-    RM_ID.to_owned()
-}
-
-async fn send<R>(requests: &mpsc::Sender<R>, request: R) -> Result<(), Lost> {
-    requests.send(request).await.map_err(|_| Lost::StreamEnded)
+/// Says what the model wants.
+async fn say(client: &Client, orders: Orders) -> Result<(), Ended> {
+    let Orders { nodes, new, remove, asks, releases } = orders;
+    client.report(nodes).await?;
+    client.send(si::ApplicationRequest { new, remove, ..Default::default() }).await?;
+    client.ask(asks).await?;
+    client.release(releases).await
 }
 
 #[cfg(test)]

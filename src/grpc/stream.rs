@@ -280,14 +280,13 @@ impl<K: StreamKind> RequestReader<K> {
         }
         session.rm_id().clone_into(K::rm_id(&mut request));
         match (self.stream.numbering(), K::number(&request)) {
-            (None, 0) if items == 0 => Ok(()),
+            (_, 0) if items == 0 => Ok(()),
             (None, 0) => {
                 let _current = self.current(slot, session).await?;
                 let forwarded = K::forward(session, &self.edge.handle, request).await;
                 self.forwarded(session, forwarded)
             }
             (None, _) => Err(NUMBER_UNASKED),
-            (Some(_), 0) if items == 0 => Ok(()),
             (Some(_), 0) => Err(NUMBER_MISSING),
             (Some(numbering), number) => {
                 let load = Load { items, bytes: request.encoded_len() };

@@ -51,14 +51,15 @@ impl Running {
     fn start(service: &Service) -> Self {
         let (orders, received) = mpsc::channel(1);
         let (say, said) = mpsc::unbounded_channel();
-        let shim = Shim::new(format!("http://{}", service.grpc), move |line| {
-            let _ = say.send(line);
-        });
         let pauses = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(10))
             .with_max_delay(Duration::from_millis(100))
             .without_max_times();
-        let end = tokio::spawn(shim.run(received, pauses));
+        let options = Shim::options(format!("http://{}", service.grpc)).unwrap().pauses(pauses);
+        let shim = Shim::new(options, move |line| {
+            let _ = say.send(line);
+        });
+        let end = tokio::spawn(shim.run(received));
         Self { orders, said, end, all: Vec::new() }
     }
 

@@ -2,6 +2,8 @@
 
 use futures::future::try_join3;
 use monoceros_proto::si::v1 as si;
+use monoceros_proto::v1::CoreMessage;
+use monoceros_proto::v1::core_message::Body;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
@@ -104,6 +106,11 @@ impl<'o> Connection<'o> {
                 .max_decoding_message_size(MAX_MESSAGE_BYTES);
             let messages = service.attach(self.request(ReceiverStream::new(said))).await?;
             let mut messages = messages.into_inner();
+            // Once the scheduler knows whom to ask, it asks before it decides.
+            let welcome = messages.message().await?;
+            if !matches!(welcome, Some(CoreMessage { body: Some(Body::Welcome(_)) })) {
+                return Err(ended(&mut messages).await);
+            }
             let hear = hear.clone();
             readers.spawn(async move {
                 let end = loop {

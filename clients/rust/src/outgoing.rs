@@ -47,13 +47,11 @@ impl Outgoing {
             && let Some(last) = self.kept.back_mut()
             && last.items + items <= BATCH_ITEMS
         {
-            match last.request.join(request) {
-                Ok(()) => {
-                    last.items += items;
-                    return;
-                }
-                Err(back) => request = back,
-            }
+            let Some(back) = last.request.join(request) else {
+                last.items += items;
+                return;
+            };
+            request = back;
         }
         self.last += 1;
         request.set_number(self.last);

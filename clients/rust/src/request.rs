@@ -68,7 +68,8 @@ impl AnyRequest {
 
     /// Adds `later`, if the scheduler deals with the items of both in the same order when they come
     /// in one message. Gives it back if not.
-    pub(crate) fn join(&mut self, later: Self) -> Result<(), Self> {
+    #[must_use]
+    pub(crate) fn join(&mut self, later: Self) -> Option<Self> {
         let last = self.lengths().iter().rposition(|&length| length > 0);
         let first = later.lengths().iter().position(|&length| length > 0);
         let in_order = match self {
@@ -77,13 +78,13 @@ impl AnyRequest {
             _ => last <= first,
         };
         if !in_order {
-            return Err(later);
+            return Some(later);
         }
         match (self, later) {
             (Self::Nodes(request), Self::Nodes(later)) => request.nodes.extend(later.nodes),
             (Self::Applications(request), Self::Applications(later)) => {
                 if !(request.new.is_empty() || request.remove.is_empty()) {
-                    return Err(Self::Applications(later));
+                    return Some(Self::Applications(later));
                 }
                 request.new.extend(later.new);
                 request.remove.extend(later.remove);
@@ -97,9 +98,9 @@ impl AnyRequest {
                     releases.allocations_to_release.extend(later.allocations_to_release);
                 }
             }
-            (_, later) => return Err(later),
+            (_, later) => return Some(later),
         }
-        Ok(())
+        None
     }
 
     pub(crate) fn set_number(&mut self, number: u64) {
@@ -163,16 +164,15 @@ mod tests {
     #[test]
     fn requests_are_joined_only_where_that_changes_no_order() {
         let mut all = ask();
-        all.join(ask()).unwrap();
-        all.join(release()).unwrap();
+        assert_eq!(all.join(ask()), None);
+        assert_eq!(all.join(release()), None);
         assert_eq!(all.items(), 3);
-        let late = all.join(ask()).unwrap_err();
-        assert_eq!(late, ask(), "it would overtake the release");
+        assert_eq!(all.join(ask()), Some(ask()), "it would overtake the release");
         let mut applications = application(1, 0);
-        applications.join(application(2, 0)).unwrap();
-        applications.join(application(0, 1)).unwrap_err();
-        applications.join(ask()).unwrap_err();
-        application(1, 1).join(application(1, 0)).unwrap_err();
+        assert_eq!(applications.join(application(2, 0)), None);
+        assert!(applications.join(application(0, 1)).is_some());
+        assert!(applications.join(ask()).is_some());
+        assert!(application(1, 1).join(application(1, 0)).is_some());
     }
 
     #[test]

@@ -200,7 +200,7 @@ fn a_closed_outbox_keeps_nothing_and_ends_its_stream() {
 
 /// Node ids of every message that `stream` can take.
 fn all(outbox: &Outbox<si::NodeResponse>, stream: &Arc<StreamHandle>) -> Vec<String> {
-    let messages = std::iter::from_fn(|| take(&outbox, stream));
+    let messages = std::iter::from_fn(|| take(outbox, stream));
     messages.flat_map(|reply| reply.accepted).map(|node| node.node_id).collect()
 }
 

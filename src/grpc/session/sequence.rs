@@ -36,16 +36,24 @@ pub(super) struct Sequence<T> {
     taken: u64,
     held: BTreeMap<u64, Held<T>>,
     load: Load,
-    /// A task hands requests on.
-    is_handed_on: bool,
-    /// The next one is in its hands.
-    is_in_hand: bool,
+    hands: Hands,
     /// Since when something is held that cannot be handed on.
     gap_since: Option<Instant>,
     /// Somebody looks at the gap when it is due.
     is_watched: bool,
     /// A stream has told everything that was taken so far, and waits for more.
     wants_news: bool,
+}
+
+/// Whether a task hands requests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hands {
+    /// None does.
+    None,
+    /// One does, and looks for the next.
+    Empty,
+    /// One does, and has it.
+    Full,
 }
 
 #[derive(Debug)]
@@ -101,8 +109,7 @@ impl<T> Sequence<T> {
             taken: 0,
             held: BTreeMap::new(),
             load: Load::default(),
-            is_handed_on: false,
-            is_in_hand: false,
+            hands: Hands::None,
             gap_since: None,
             is_watched: false,
             wants_news: false,
@@ -127,7 +134,7 @@ impl<T> Sequence<T> {
 
     /// What is in somebody's hands will have been taken by the time that anybody asks.
     fn numbering(&self) -> Numbering {
-        let taken = self.taken + u64::from(self.is_in_hand);
+        let taken = self.taken + u64::from(self.hands == Hands::Full);
         Numbering { generation: self.generation, taken }
     }
 
@@ -149,16 +156,16 @@ impl<T> Sequence<T> {
         }
         let total = self.load.plus(load);
         if number > taken + 1 && !total.fits(self.bounds) {
-            let moves = self.is_handed_on || self.held.contains_key(&(taken + 1));
+            let moves = self.hands != Hands::None || self.held.contains_key(&(taken + 1));
             return if moves { Arrival::NoRoom(request) } else { Arrival::Gap };
         }
         self.load = total;
         self.held.insert(number, Held { request, load });
-        if self.is_handed_on {
+        if self.hands != Hands::None {
             return Arrival::Held;
         }
         if number == taken + 1 {
-            self.is_handed_on = true;
+            self.hands = Hands::Empty;
             return Arrival::HandOn;
         }
         self.gap_since.get_or_insert(now);
@@ -168,26 +175,26 @@ impl<T> Sequence<T> {
     /// The next request, for the task that hands them on; when there is none, that task is done.
     pub(super) fn next(&mut self, now: Instant) -> Option<T> {
         let Some(Held { request, load }) = self.held.remove(&(self.taken + 1)) else {
-            self.is_handed_on = false;
+            self.hands = Hands::None;
             self.gap_since = (!self.held.is_empty()).then_some(now);
             return None;
         };
         self.load = self.load.minus(load);
-        self.is_in_hand = true;
+        self.hands = Hands::Full;
         self.gap_since = None;
         Some(request)
     }
 
     /// The one that was handed out is taken. Returns whether the streams have to be woken to tell it.
     pub(super) fn took(&mut self) -> bool {
-        self.is_in_hand = false;
+        self.hands = Hands::Empty;
         self.taken += 1;
         std::mem::take(&mut self.wants_news) || self.taken.is_multiple_of(TOLD_AFTER)
     }
 
     /// The task that handed requests on ends, with whatever it had in its hands.
     pub(super) fn abandon(&mut self, now: Instant) {
-        (self.is_handed_on, self.is_in_hand) = (false, false);
+        self.hands = Hands::None;
         self.gap_since = (!self.held.is_empty()).then_some(now);
     }
 
