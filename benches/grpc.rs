@@ -1,8 +1,9 @@
 //! Allocations per second over gRPC: one shim, batched streams, loopback.
 //!
 //! `cargo bench --bench grpc`. The service is the `monoceros` binary in a process of its own; the
-//! shim here sends 50,000 asks in messages of 1,000 and counts allocations until the last has
-//! arrived. See docs/performance.md.
+//! shim here sends 50,000 asks in messages of 1,000 or of one, with numbers or without, or one by one
+//! through the client library, and counts allocations until the last has arrived. See
+//! docs/performance.md.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 
@@ -12,29 +13,32 @@ mod service;
 use std::time::Duration;
 
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
+use monoceros_client::{Client, Event, Options, Report};
 use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
+use tonic::Request;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::transport::{Channel, Endpoint};
 
 use service::{Service, resource};
 
 const ASKS: usize = 50_000;
-const BATCH: usize = 1_000;
 const RUNS: usize = 7;
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
 
 /// Registers, brings a thousand nodes and one application, and waits until both are accepted.
-async fn prepare(client: &mut SchedulerClient<Channel>) {
+/// Returns the session.
+async fn prepare(client: &mut SchedulerClient<Channel>) -> MetadataValue<Ascii> {
     let rm_id = "bench".to_owned();
     let request = si::RegisterResourceManagerRequest {
         rm_id: rm_id.clone(),
         config: QUEUES.to_owned(),
         ..Default::default()
     };
-    client.register_resource_manager(request).await.unwrap();
+    let registered = client.register_resource_manager(request).await.unwrap();
     let nodes = (0..1_000).map(|number| si::NodeInfo {
         node_id: format!("node-{number:04}"),
         action: si::node_info::ActionFromRm::Create as i32,
@@ -59,35 +63,64 @@ async fn prepare(client: &mut SchedulerClient<Channel>) {
     let mut answers =
         client.update_application(tokio_stream::iter([request])).await.unwrap().into_inner();
     assert_eq!(answers.message().await.unwrap().unwrap().accepted.len(), 1);
+    registered.metadata().get("x-si-session").unwrap().clone()
 }
 
-async fn run() -> f64 {
+fn ask(number: usize) -> si::Allocation {
+    si::Allocation {
+        allocation_key: format!("ask-{number:06}"),
+        application_id: "app".to_owned(),
+        resource_per_alloc: Some(resource(&[("memory", 10), ("vcore", 1)])),
+        ..Default::default()
+    }
+}
+
+/// How the asks come.
+#[derive(Clone, Copy)]
+enum Way {
+    /// In messages of so many, with numbers or without.
+    Messages { batch: usize, numbered: bool },
+    /// One call for each through the client library.
+    Library,
+}
+
+async fn run(way: Way) -> f64 {
     let service = Service::start();
     let mut client = service.client().await;
-    prepare(&mut client).await;
-    let (requests, outgoing) = mpsc::channel(16);
+    let session = prepare(&mut client).await;
+    match way {
+        Way::Messages { batch, numbered } => messages(client, session, batch, numbered).await,
+        Way::Library => library(&service).await,
+    }
+}
+
+async fn messages(
+    mut client: SchedulerClient<Channel>,
+    session: MetadataValue<Ascii>,
+    batch: usize,
+    numbered: bool,
+) -> f64 {
+    let (requests, outgoing) = mpsc::channel(64);
     let start = Instant::now();
     tokio::spawn(async move {
-        for from in (0..ASKS).step_by(BATCH) {
-            let asks = (from..from + BATCH).map(|number| si::AllocationAsk {
-                allocation_key: format!("ask-{number:06}"),
-                application_id: "app".to_owned(),
-                resource_ask: Some(resource(&[("memory", 10), ("vcore", 1)])),
-                max_allocations: 1,
-                ..Default::default()
-            });
-            let request = si::AllocationRequest {
-                asks: asks.collect(),
-                rm_id: "bench".to_owned(),
-                ..Default::default()
-            };
+        let mut client_seq = 0;
+        for from in (0..ASKS).step_by(batch) {
+            client_seq += u64::from(numbered);
+            let allocations = (from..from + batch).map(ask).collect();
+            let request = si::AllocationRequest { allocations, client_seq, ..Default::default() };
             requests.send(request).await.unwrap();
         }
         // The stream stays open until the answers are in.
         tokio::time::sleep(Duration::from_secs(60)).await;
         drop(requests);
     });
-    let stream = ReceiverStream::new(outgoing);
+    let mut stream = Request::new(ReceiverStream::new(outgoing));
+    let metadata = stream.metadata_mut();
+    metadata.insert("x-si-rm-id", MetadataValue::from_static("bench"));
+    metadata.insert("x-si-session", session);
+    if numbered {
+        metadata.insert("x-si-client-seq", MetadataValue::from_static("0"));
+    }
     let mut answers = client.update_allocation(stream).await.unwrap().into_inner();
     let mut count = 0;
     while count < ASKS {
@@ -96,16 +129,47 @@ async fn run() -> f64 {
     start.elapsed().as_secs_f64()
 }
 
+async fn library(service: &Service) -> f64 {
+    let endpoint = Endpoint::from_shared(service.address.clone()).unwrap();
+    let options = Options::new(endpoint, "bench").go_on();
+    let (client, mut events) = Client::start(options, Report::default);
+    assert!(matches!(events.next().await, Some(Event::Registered { goes_on: true, .. })));
+    let start = Instant::now();
+    tokio::spawn(async move {
+        for number in 0..ASKS {
+            client.ask(vec![ask(number)]).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    });
+    let mut count = 0;
+    while count < ASKS {
+        if let Event::Allocations(decided) = events.next().await.unwrap() {
+            count += decided.new.len();
+        }
+    }
+    start.elapsed().as_secs_f64()
+}
+
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ways = [
+        ("messages of 1,000", Way::Messages { batch: 1_000, numbered: false }),
+        ("messages of 1,000, numbered", Way::Messages { batch: 1_000, numbered: true }),
+        ("messages of one", Way::Messages { batch: 1, numbered: false }),
+        ("messages of one, numbered", Way::Messages { batch: 1, numbered: true }),
+        ("one by one through the client library", Way::Library),
+    ];
+    println!("| over gRPC, one shim, {ASKS} asks | allocations/s, median (best) |\n|---|---|");
     runtime.block_on(async {
-        let mut walls = Vec::new();
-        for _ in 0..RUNS {
-            walls.push(timeout(Duration::from_secs(60), run()).await.expect("everything fits"));
+        for (name, way) in ways {
+            let mut walls = Vec::new();
+            for _ in 0..RUNS {
+                let wall = timeout(Duration::from_secs(60), run(way)).await;
+                walls.push(wall.expect("everything fits"));
+            }
+            walls.sort_by(f64::total_cmp);
+            let rate = |wall: f64| ASKS as f64 / wall;
+            println!("| {name} | {:.0} ({:.0}) |", rate(walls[RUNS / 2]), rate(walls[0]));
         }
-        walls.sort_by(f64::total_cmp);
-        let rate = |wall: f64| ASKS as f64 / wall;
-        println!("| over gRPC, one shim, {ASKS} asks | allocations/s, median (best) |\n|---|---|");
-        println!("| batches of {BATCH} | {:.0} ({:.0}) |", rate(walls[RUNS / 2]), rate(walls[0]));
     });
 }
