@@ -1,15 +1,25 @@
 //! Our stubs and those of the published interface in one program: no name is defined twice, the
-//! bytes are the same, and both reach the service.
+//! bytes are the same, and both reach the service; and the client in Go, whose stubs are in this
+//! repository.
 //!
-//! The published interface is `tests/wire/revisions/t.proto`, which has its names and numbers.
+//! For Python the published interface is `tests/wire/revisions/t.proto`, which has its names and
+//! numbers; for Go it is the module that its authors publish.
 
-use std::path::Path;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::Service;
+use monoceros::grpc::stubs::DESCRIPTORS;
+
+use crate::harness::{Service, TempFile};
 use crate::python::python;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Past the test harness, which shows the output of tests that fail only.
+fn skipped(why: &str) {
+    writeln!(std::io::stderr().lock(), "skipped: {why}").unwrap();
+}
 
 #[test]
 fn a_program_in_python_loads_both() {
@@ -41,4 +51,56 @@ fn a_program_in_python_loads_both() {
             "registered by /monoceros.si.v1.Scheduler/RegisterResourceManager",
         ]
     );
+}
+
+/// A module of this repository whose dependencies are there; nothing where there is no Go, or no way
+/// to get them.
+fn go_module(path: &str) -> Option<PathBuf> {
+    let module = Path::new(ROOT).join(path);
+    let Ok(output) = Command::new("go").args(["mod", "download"]).current_dir(&module).output()
+    else {
+        skipped(&format!("{path}: there is no go"));
+        return None;
+    };
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let why = stderr.lines().next().unwrap_or_default();
+        skipped(&format!("{path}: go cannot get its dependencies: {why}"));
+        return None;
+    }
+    Some(module)
+}
+
+/// Runs Go in a module; its output if it fails is that of the test.
+fn go(module: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> String {
+    let mut command = Command::new("go");
+    command.args(arguments).current_dir(module).envs(variables.iter().copied());
+    let output = command.output().unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "go {arguments:?}:\n{stdout}\n{stderr}");
+    stdout
+}
+
+#[test]
+fn a_program_in_go_starts_with_both() {
+    let Some(module) = go_module("tests/repository/stubs/go") else { return };
+    let service = Service::start();
+    let address = service.grpc.to_string();
+    let seen = go(&module, &["test", "-v", "-count=1", "."], &[("MONOCEROS_ADDRESS", &address)]);
+    assert!(!seen.contains("SKIP"), "{seen}");
+}
+
+#[test]
+fn the_client_in_go_does_as_its_tests_say_and_its_stubs_are_those_of_the_texts() {
+    let Some(module) = go_module("clients/go") else { return };
+    go(&module, &["vet", "./..."], &[]);
+    let descriptors = TempFile::new("descriptors.bin", "");
+    std::fs::write(descriptors.path(), DESCRIPTORS).unwrap();
+    let variables = [
+        ("MONOCEROS", env!("CARGO_BIN_EXE_monoceros")),
+        ("MONOCEROS_DESCRIPTORS", descriptors.path()),
+    ];
+    let seen = go(&module, &["test", "-v", "-count=1", "./..."], &variables);
+    assert!(!seen.contains("SKIP"), "{seen}");
 }

@@ -1,0 +1,468 @@
+package monoceros
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	si "monoceros.io/clients/go/si/v1"
+	scheduler "monoceros.io/clients/go/si/v1/scheduler"
+)
+
+// fake is a scheduler that takes requests in the order of their numbers, answers each item, and ends
+// all streams whenever the test likes.
+type fake struct {
+	scheduler.UnimplementedSchedulerServer
+	// breaks says whether to break before this request, at what was heard.
+	breaks func() bool
+
+	mu      sync.Mutex
+	session int
+	taken   uint64
+	held    map[uint64]proto.Message
+	effects []string
+	replies [kinds][]proto.Message
+	acked   [kinds]uint64
+	repeats int
+	broken  chan struct{}
+	news    chan struct{}
+}
+
+func (f *fake) RegisterResourceManager(ctx context.Context, _ *si.RegisterResourceManagerRequest) (*si.RegisterResourceManagerResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.session++
+	f.taken, f.held, f.effects = 0, map[uint64]proto.Message{}, nil
+	f.replies, f.acked = [kinds][]proto.Message{}, [kinds]uint64{}
+	return &si.RegisterResourceManagerResponse{}, grpc.SetHeader(ctx, metadata.Pairs(
+		"x-si-session", strconv.Itoa(f.session), "x-si-registered", "new"))
+}
+
+func (f *fake) UpdateNode(stream scheduler.Scheduler_UpdateNodeServer) error {
+	return f.serve(stream, nodes)
+}
+
+func (f *fake) UpdateApplication(stream scheduler.Scheduler_UpdateApplicationServer) error {
+	return f.serve(stream, applications)
+}
+
+func (f *fake) UpdateAllocation(stream scheduler.Scheduler_UpdateAllocationServer) error {
+	return f.serve(stream, allocations)
+}
+
+func number(md metadata.MD, key string) uint64 {
+	n, err := strconv.ParseUint(first(md, key), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// refused is a status with a reason.
+func refused(stream grpc.ServerStream, code codes.Code, reason string) error {
+	stream.SetTrailer(metadata.Pairs(reasonTrailer, reason))
+	return status.Error(code, reason)
+}
+
+func (f *fake) serve(stream grpc.ServerStream, k kind) error {
+	md, _ := metadata.FromIncomingContext(stream.Context())
+	f.mu.Lock()
+	if first(md, "x-si-session") != strconv.Itoa(f.session) {
+		f.mu.Unlock()
+		return refused(stream, codes.FailedPrecondition, "SESSION_STALE")
+	}
+	if known := number(md, "x-si-client-seq"); known > f.taken {
+		f.mu.Unlock()
+		return refused(stream, codes.Aborted, "SEQUENCE_GAP")
+	}
+	next, broken := number(md, "x-si-resume"), f.broken
+	header := metadata.Pairs("x-si-taken-seq", strconv.FormatUint(f.taken, 10))
+	f.mu.Unlock()
+	if err := stream.SendHeader(header); err != nil {
+		return err
+	}
+	read := make(chan error, 1)
+	go func() {
+		for {
+			request := newRequest(k, time.Time{}).message
+			if err := stream.RecvMsg(request); err != nil {
+				read <- err
+				return
+			}
+			f.arrive(k, request, broken)
+		}
+	}()
+	told := uint64(0)
+	for {
+		f.mu.Lock()
+		news := f.news
+		var reply proto.Message
+		if at := int(next); at < len(f.replies[k]) {
+			reply = proto.Clone(f.replies[k][at])
+			next++
+		} else if f.taken > told {
+			reply = emptyReply(k)
+		}
+		taken := f.taken
+		f.mu.Unlock()
+		if reply != nil {
+			setTaken(reply, taken)
+			told = taken
+			if err := stream.SendMsg(reply); err != nil {
+				return err
+			}
+			continue
+		}
+		select {
+		case <-news:
+		case <-broken:
+			return status.Error(codes.Unavailable, "broken")
+		case err := <-read:
+			return err
+		}
+	}
+}
+
+func emptyReply(k kind) proto.Message {
+	return [kinds]proto.Message{
+		&si.NodeResponse{}, &si.ApplicationResponse{}, &si.AllocationResponse{},
+	}[k]
+}
+
+func setTaken(reply proto.Message, taken uint64) {
+	switch m := reply.(type) {
+	case *si.NodeResponse:
+		m.TakenSeq = taken
+	case *si.ApplicationResponse:
+		m.TakenSeq = taken
+	case *si.AllocationResponse:
+		m.TakenSeq = taken
+	}
+}
+
+// arrive takes a request when those before it were, unless the streams break now.
+func (f *fake) arrive(k kind, request proto.Message, broken chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.broken != broken {
+		return
+	}
+	r := request.(interface {
+		proto.Message
+		GetClientSeq() uint64
+		GetAckSeq() uint64
+	})
+	if f.breaks() {
+		f.broken = make(chan struct{})
+		close(broken)
+		// What came too early is lost with the connection.
+		clear(f.held)
+		return
+	}
+	f.acked[k] = max(f.acked[k], r.GetAckSeq())
+	if r.GetClientSeq() == 0 {
+		return
+	}
+	if r.GetClientSeq() <= f.taken {
+		return
+	}
+	f.held[r.GetClientSeq()] = r
+	for ; f.held[f.taken+1] != nil; f.taken++ {
+		f.take(f.held[f.taken+1])
+		delete(f.held, f.taken+1)
+	}
+	close(f.news)
+	f.news = make(chan struct{})
+}
+
+func (f *fake) take(request proto.Message) {
+	switch m := request.(type) {
+	case *si.NodeRequest:
+		reply := &si.NodeResponse{Seq: uint64(len(f.replies[nodes]) + 1)}
+		for _, one := range m.Nodes {
+			f.effects = append(f.effects, "node "+one.NodeID)
+			reply.Accepted = append(reply.Accepted, &si.AcceptedNode{NodeID: one.NodeID})
+		}
+		f.replies[nodes] = append(f.replies[nodes], reply)
+	case *si.ApplicationRequest:
+		reply := &si.ApplicationResponse{Seq: uint64(len(f.replies[applications]) + 1)}
+		for _, one := range m.New {
+			f.effects = append(f.effects, "application "+one.ApplicationID)
+			reply.Accepted = append(reply.Accepted, &si.AcceptedApplication{ApplicationID: one.ApplicationID})
+		}
+		f.replies[applications] = append(f.replies[applications], reply)
+	case *si.AllocationRequest:
+		reply := &si.AllocationResponse{Seq: uint64(len(f.replies[allocations]) + 1)}
+		for _, one := range m.Allocations {
+			f.effects = append(f.effects, "allocation "+one.AllocationKey)
+			reply.New = append(reply.New, one)
+		}
+		for _, one := range m.Releases.GetAllocationsToRelease() {
+			f.effects = append(f.effects, "release "+one.AllocationKey)
+			reply.Released = append(reply.Released, one)
+		}
+		f.replies[allocations] = append(f.replies[allocations], reply)
+	}
+}
+
+// start serves on a port, and returns its address.
+func (f *fake) start(t *testing.T) string {
+	t.Helper()
+	f.held, f.broken, f.news = map[uint64]proto.Message{}, make(chan struct{}), make(chan struct{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	scheduler.RegisterSchedulerServer(server, f)
+	go server.Serve(listener)
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
+}
+
+// listener writes down what it hears.
+type listener struct {
+	mu    sync.Mutex
+	heard []string
+}
+
+func (l *listener) note(lines ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard = append(l.heard, lines...)
+}
+
+func (l *listener) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string{}, l.heard...)
+}
+
+func (l *listener) Nodes(m *si.NodeResponse) {
+	for _, one := range m.Accepted {
+		l.note("node " + one.NodeID)
+	}
+	for _, one := range m.Rejected {
+		l.note("no node " + one.NodeID + ": " + one.Reason)
+	}
+}
+
+func (l *listener) Applications(m *si.ApplicationResponse) {
+	for _, one := range m.Accepted {
+		l.note("application " + one.ApplicationID)
+	}
+	for _, one := range m.Rejected {
+		l.note("no application " + one.ApplicationID + ": " + one.Reason)
+	}
+}
+
+func (l *listener) Allocations(m *si.AllocationResponse) {
+	for _, one := range m.New {
+		l.note("allocation " + one.AllocationKey)
+	}
+	for _, one := range m.Released {
+		l.note("release " + one.AllocationKey)
+	}
+	for _, one := range m.RejectedAllocations {
+		l.note("no allocation " + one.AllocationKey + ": " + one.Reason)
+	}
+}
+
+// eventually waits until something is so.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for began := time.Now(); !so(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > 30*time.Second {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+func nothing(context.Context) (*State, error) { return &State{}, nil }
+
+// running runs a client until the test is over.
+func running(t *testing.T, config Config) *Client {
+	t.Helper()
+	config.Pause, config.MaxPause = time.Millisecond, 20*time.Millisecond
+	if config.RM == "" {
+		config.RM = "rm"
+	}
+	client, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- client.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	return client
+}
+
+func TestEverythingTakesEffectOnceAndInOrderHoweverOftenStreamsBreak(t *testing.T) {
+	dice, breaks := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(3, 4))
+	service, broken := &fake{}, 0
+	service.breaks = func() bool {
+		if breaks.IntN(150) == 0 {
+			broken++
+			return true
+		}
+		return false
+	}
+	heard, began := &listener{}, make(chan struct{})
+	client := running(t, Config{
+		Target: service.start(t), Handler: heard,
+		State: func(context.Context) (*State, error) {
+			close(began)
+			return &State{}, nil
+		},
+	})
+	<-began
+	var said []string
+	for at := range 10_000 {
+		name, ctx := fmt.Sprint(at), t.Context()
+		var what string
+		var err error
+		switch dice.IntN(6) {
+		case 0:
+			what, err = "node ", client.Nodes(ctx, &si.NodeInfo{NodeID: name})
+		case 1:
+			what, err = "application ", client.AddApplications(ctx, &si.AddApplicationRequest{ApplicationID: name})
+		case 2:
+			what, err = "release ", client.Release(ctx, gone(name))
+		default:
+			what, err = "allocation ", client.Allocate(ctx, ask(name))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		said = append(said, what+name)
+	}
+	if err := client.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	service.mu.Lock()
+	effects := service.effects
+	service.mu.Unlock()
+	if fmt.Sprint(effects) != fmt.Sprint(said) {
+		t.Fatalf("%d effects of %d, or in another order", len(effects), len(said))
+	}
+	eventually(t, "all is heard", func() bool { return len(heard.all()) >= len(said) })
+	seen := map[string]int{}
+	for _, one := range heard.all() {
+		seen[one]++
+	}
+	for _, one := range said {
+		if seen[one] != 1 {
+			t.Fatalf("%s was heard %d times", one, seen[one])
+		}
+	}
+	eventually(t, "everything is acknowledged", func() bool {
+		service.mu.Lock()
+		defer service.mu.Unlock()
+		for k := range kinds {
+			if service.acked[k] != uint64(len(service.replies[k])) {
+				return false
+			}
+		}
+		return true
+	})
+	service.mu.Lock()
+	defer service.mu.Unlock()
+	if broken < 10 {
+		t.Errorf("only %d breaks", broken)
+	}
+}
+
+func TestASessionThatIsLostIsTakenUpFromTheState(t *testing.T) {
+	service := &fake{breaks: func() bool { return false }}
+	heard, sessions := &listener{}, 0
+	client := running(t, Config{
+		Target: service.start(t), Handler: heard,
+		State: func(context.Context) (*State, error) {
+			sessions++
+			node := &si.NodeInfo{NodeID: fmt.Sprint("n", sessions), Action: si.NodeInfo_CREATE}
+			return &State{Nodes: []*si.NodeInfo{node}}, nil
+		},
+	})
+	eventually(t, "the first session", func() bool { return len(heard.all()) == 2 })
+	service.mu.Lock()
+	service.session += 10
+	broken := service.broken
+	service.broken = make(chan struct{})
+	close(broken)
+	service.mu.Unlock()
+	eventually(t, "the second session", func() bool { return len(heard.all()) == 4 })
+	if err := client.Nodes(t.Context(), &si.NodeInfo{NodeID: "later"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	service.mu.Lock()
+	defer service.mu.Unlock()
+	if seen := fmt.Sprint(service.effects); seen != "[node n2 node n2 node later]" {
+		t.Error(seen)
+	}
+}
+
+func TestAnOlderSchedulerIsNamed(t *testing.T) {
+	service := &unnumbered{}
+	listening, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	scheduler.RegisterSchedulerServer(server, service)
+	go server.Serve(listening)
+	defer server.Stop()
+	client, err := New(Config{
+		Target: listening.Addr().String(), RM: "rm", State: nothing, Handler: &listener{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Run(t.Context()); err != errNumbers {
+		t.Error(err)
+	}
+}
+
+// unnumbered is a scheduler that does not number requests.
+type unnumbered struct {
+	scheduler.UnimplementedSchedulerServer
+}
+
+func (*unnumbered) RegisterResourceManager(ctx context.Context, _ *si.RegisterResourceManagerRequest) (*si.RegisterResourceManagerResponse, error) {
+	return &si.RegisterResourceManagerResponse{}, grpc.SetHeader(ctx, metadata.Pairs("x-si-session", "1"))
+}
+
+func (*unnumbered) UpdateNode(stream scheduler.Scheduler_UpdateNodeServer) error {
+	return wait(stream)
+}
+
+func (*unnumbered) UpdateApplication(stream scheduler.Scheduler_UpdateApplicationServer) error {
+	return wait(stream)
+}
+
+func (*unnumbered) UpdateAllocation(stream scheduler.Scheduler_UpdateAllocationServer) error {
+	return wait(stream)
+}
+
+func wait(stream grpc.ServerStream) error {
+	err := stream.SendHeader(nil)
+	<-stream.Context().Done()
+	return err
+}

@@ -1,0 +1,218 @@
+package monoceros
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	si "monoceros.io/clients/go/si/v1"
+)
+
+func ask(key string) *si.Allocation { return &si.Allocation{AllocationKey: key} }
+
+func gone(key string) *si.AllocationRelease { return &si.AllocationRelease{AllocationKey: key} }
+
+func mustAdd(t *testing.T, o *outbox, items ...item) {
+	t.Helper()
+	for _, it := range items {
+		if err := o.add(t.Context(), it); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func later() time.Time { return time.Now().Add(time.Hour) }
+
+func TestItemsAreJoinedWhereTheirOrderAllowsIt(t *testing.T) {
+	o := newOutbox(1 << 20)
+	mustAdd(t, o, allocationItem(ask("a")), allocationItem(ask("b")), releaseItem(gone("a")),
+		// Asks of a request take effect before its releases.
+		allocationItem(ask("a")),
+		applicationItem(&si.AddApplicationRequest{ApplicationID: "x"}),
+		allocationItem(ask("c")))
+	for at, expected := range []string{"[a b] 1", "[a] 0", "application", "[c] 0"} {
+		r, _ := o.poll(uint64(at), later())
+		if r == nil || r.number != uint64(at+1) {
+			t.Fatalf("request %d is %+v", at+1, r)
+		}
+		seen := r.kind.String()
+		if m, ok := r.message.(*si.AllocationRequest); ok {
+			keys := []string{}
+			for _, one := range m.Allocations {
+				keys = append(keys, one.AllocationKey)
+			}
+			seen = fmt.Sprint(keys, len(m.Releases.GetAllocationsToRelease()))
+			if m.ClientSeq != r.number {
+				t.Errorf("request %d says %d", r.number, m.ClientSeq)
+			}
+		}
+		if seen != expected {
+			t.Errorf("request %d: %s, expected %s", at+1, seen, expected)
+		}
+	}
+}
+
+func TestARequestLeavesWhenItIsFullOrDue(t *testing.T) {
+	o := newOutbox(1 << 20)
+	for range batchItems + 1 {
+		mustAdd(t, o, allocationItem(ask("a")))
+	}
+	now := o.pending[1].due.Add(-batchWait)
+	if r, _ := o.poll(0, now); r == nil || r.items != batchItems {
+		t.Fatalf("%+v", r)
+	}
+	if r, wait := o.poll(1, now); r != nil || wait != batchWait {
+		t.Fatalf("%+v after %v", r, wait)
+	}
+	if r, _ := o.poll(1, now.Add(batchWait)); r == nil || r.items != 1 {
+		t.Fatalf("%+v", r)
+	}
+}
+
+func TestWhatWasNotTakenIsSentAgainWithItsNumber(t *testing.T) {
+	o := newOutbox(1 << 20)
+	for k := range 4 {
+		mustAdd(t, o, allocationItem(ask(fmt.Sprint(k))), nodeItem(&si.NodeInfo{}))
+	}
+	var sent []*request
+	for at := range uint64(8) {
+		r, _ := o.poll(at, later())
+		sent = append(sent, r)
+	}
+	if !o.took(3) || !o.took(2) || o.known() != 3 {
+		t.Fatal("three are taken")
+	}
+	for at := uint64(3); at < 8; at++ {
+		if r, _ := o.poll(at, later()); r != sent[at] || r.number != at+1 {
+			t.Errorf("%+v is not number %d", r, at+1)
+		}
+	}
+	if r, _ := o.poll(1, later()); r != sent[3] {
+		t.Errorf("%+v was taken already", r)
+	}
+	if o.took(9) {
+		t.Error("nine was never given")
+	}
+}
+
+func TestWhoSaysTooMuchWaitsAndOneWhoGivesUpIsTold(t *testing.T) {
+	o := newOutbox(2)
+	mustAdd(t, o, allocationItem(ask("a")), allocationItem(ask("b")))
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := o.add(given, allocationItem(ask("c"))); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	added := make(chan error)
+	go func() { added <- o.add(t.Context(), allocationItem(ask("c"))) }()
+	if r, _ := o.poll(0, later()); r == nil || r.items != 2 {
+		t.Fatalf("%+v", r)
+	}
+	if err := <-added; err != nil {
+		t.Fatal(err)
+	}
+	flushed := make(chan error)
+	go func() { flushed <- o.flushed(t.Context()) }()
+	o.poll(1, later())
+	o.took(1)
+	select {
+	case <-flushed:
+		t.Fatal("the second was not taken")
+	case <-time.After(10 * time.Millisecond):
+	}
+	o.took(2)
+	if err := <-flushed; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNobodyWaitsForAClientThatHasEnded(t *testing.T) {
+	o := newOutbox(1)
+	mustAdd(t, o, allocationItem(ask("a")))
+	ends := make(chan error)
+	go func() { ends <- o.add(t.Context(), allocationItem(ask("b"))) }()
+	go func() { ends <- o.flushed(t.Context()) }()
+	o.end(errNumbers)
+	for range 2 {
+		if err := <-ends; err != errNumbers {
+			t.Error(err)
+		}
+	}
+}
+
+func TestANewSessionTellsTheStateBeforeWhatIsSaidMeanwhile(t *testing.T) {
+	o := newOutbox(1)
+	mustAdd(t, o, allocationItem(ask("before")))
+	o.poll(0, later())
+	o.begin()
+	mustAdd(t, o, releaseItem(gone("meanwhile")), releaseItem(gone("without waiting for room")))
+	node := &si.NodeInfo{NodeID: "n", Action: si.NodeInfo_CREATE}
+	running := &si.Allocation{AllocationKey: "runs", NodeID: "n"}
+	state := State{
+		Nodes:       []*si.NodeInfo{node},
+		Allocations: []*si.Allocation{ask("wanted"), running},
+	}
+	o.proceed(state.items())
+	var seen []string
+	for at := uint64(0); ; at++ {
+		r, _ := o.poll(at, later())
+		if r == nil {
+			break
+		}
+		switch m := r.message.(type) {
+		case *si.NodeRequest:
+			seen = append(seen, m.Nodes[0].Action.String())
+		case *si.AllocationRequest:
+			for _, one := range m.Allocations {
+				seen = append(seen, one.AllocationKey)
+			}
+			for _, one := range m.Releases.GetAllocationsToRelease() {
+				seen = append(seen, "no "+one.AllocationKey)
+			}
+		}
+	}
+	expected := "[CREATE_DRAIN runs DRAIN_TO_SCHEDULABLE wanted no meanwhile no without waiting for room]"
+	if fmt.Sprint(seen) != expected {
+		t.Errorf("%v", seen)
+	}
+	if node.Action != si.NodeInfo_CREATE {
+		t.Error("the program's own node is changed")
+	}
+}
+
+func TestEachEndHasItsVerdict(t *testing.T) {
+	for _, one := range []struct {
+		code   codes.Code
+		reason string
+		verdict
+	}{
+		{codes.Unavailable, "", again},
+		{codes.Unavailable, "SHUTTING_DOWN", again},
+		{codes.Aborted, "SEQUENCE_GAP", again},
+		{codes.DeadlineExceeded, "REGISTRATION_TIMEOUT", again},
+		{codes.ResourceExhausted, "LIMIT_SESSIONS", again},
+		{codes.OK, "", again},
+		{codes.FailedPrecondition, "SESSION_STALE", anew},
+		{codes.FailedPrecondition, "RM_NOT_REGISTERED", anew},
+		{codes.FailedPrecondition, "RESYNC_REQUIRED", anew},
+		{codes.FailedPrecondition, "POLICY_GROUP_CONFLICT", stop},
+		{codes.Aborted, "SESSION_SUPERSEDED", stop},
+		{codes.Aborted, "STREAM_DISPLACED", stop},
+		{codes.OK, "DEREGISTERED", stop},
+		{codes.InvalidArgument, "CONFIG_INVALID", stop},
+		{codes.PermissionDenied, "RM_DENIED", stop},
+	} {
+		end := &Error{status.New(one.code, "text"), one.reason}
+		if seen := judge(end); seen != one.verdict {
+			t.Errorf("%v: %v, expected %v", end, seen, one.verdict)
+		}
+	}
+	if judge(fmt.Errorf("%w: 7", errVoid)) != anew || judge(errNumbers) != stop {
+		t.Error("what the client finds itself")
+	}
+}

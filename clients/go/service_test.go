@@ -1,0 +1,403 @@
+package monoceros
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	si "monoceros.io/clients/go/si/v1"
+	mono "monoceros.io/clients/go/v1"
+)
+
+const queues = `
+partitions:
+  - name: default
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - name: jobs
+`
+
+// service is the scheduler, running.
+type service struct {
+	command *exec.Cmd
+	address string
+}
+
+// startService starts the built scheduler. MONOCEROS says where it is; else it is where cargo
+// builds it.
+func startService(t *testing.T, address string) *service {
+	t.Helper()
+	binary := os.Getenv("MONOCEROS")
+	if binary == "" {
+		binary = "../../target/debug/monoceros"
+	}
+	if _, err := os.Stat(binary); err != nil {
+		t.Skipf("skipped: there is no service at %s; `cargo build` makes it", binary)
+	}
+	s := &service{command: exec.Command(binary, "serve", "--grpc", address, "--http", "127.0.0.1:0")}
+	out, err := s.command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if testing.Verbose() {
+		s.command.Stderr = os.Stderr
+	}
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	go io.Copy(io.Discard, lines)
+	for _, word := range strings.Fields(line) {
+		if grpc, is := strings.CutPrefix(word, "grpc="); is {
+			s.address = grpc
+		}
+	}
+	return s
+}
+
+// kill ends it at once, with all that it knows.
+func (s *service) kill() {
+	s.command.Process.Kill()
+	s.command.Wait()
+}
+
+func cores(n int64) *si.Resource {
+	return &si.Resource{Resources: map[string]*si.Quantity{"vcore": {Value: n * 1000}}}
+}
+
+func node(name string, size int64) *si.NodeInfo {
+	return &si.NodeInfo{NodeID: name, Action: si.NodeInfo_CREATE, SchedulableResource: cores(size)}
+}
+
+func application(name string) *si.AddApplicationRequest {
+	return &si.AddApplicationRequest{
+		ApplicationID: name, QueueName: "root.jobs", Ugi: &si.UserGroupInformation{User: "ada"},
+	}
+}
+
+func task(key string) *si.Allocation {
+	return &si.Allocation{AllocationKey: key, ApplicationID: "app", ResourcePerAlloc: cores(1)}
+}
+
+func stopped(key string) *si.AllocationRelease {
+	return &si.AllocationRelease{
+		ApplicationID: "app", AllocationKey: key, TerminationType: si.TerminationType_STOPPED_BY_RM,
+	}
+}
+
+// cluster is a program that knows what it has, and hears where things run.
+type cluster struct {
+	listener
+	mu    sync.Mutex
+	nodes []*si.NodeInfo
+	tasks map[string]*si.Allocation
+	// started are tasks that began to run, each as often as it did.
+	started map[string]int
+}
+
+func newCluster(nodes ...*si.NodeInfo) *cluster {
+	return &cluster{nodes: nodes, tasks: map[string]*si.Allocation{}, started: map[string]int{}}
+}
+
+func (c *cluster) state(context.Context) (*State, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state := &State{Nodes: c.nodes, Applications: []*si.AddApplicationRequest{application("app")}}
+	for _, one := range c.tasks {
+		state.Allocations = append(state.Allocations, one)
+	}
+	return state, nil
+}
+
+// run adds a task, first to what it knows.
+func (c *cluster) run(t *testing.T, client *Client, key string) {
+	t.Helper()
+	c.mu.Lock()
+	c.tasks[key] = task(key)
+	c.mu.Unlock()
+	if err := client.Allocate(t.Context(), task(key)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *cluster) stop(t *testing.T, client *Client, key string) {
+	t.Helper()
+	c.mu.Lock()
+	delete(c.tasks, key)
+	c.mu.Unlock()
+	if err := client.Release(t.Context(), stopped(key)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c *cluster) Allocations(m *si.AllocationResponse) {
+	c.mu.Lock()
+	for _, one := range m.New {
+		if known := c.tasks[one.AllocationKey]; known != nil && known.NodeID == "" {
+			running := task(one.AllocationKey)
+			running.NodeID = one.NodeID
+			c.tasks[one.AllocationKey] = running
+			c.started[one.AllocationKey]++
+		}
+	}
+	c.mu.Unlock()
+	c.listener.Allocations(m)
+}
+
+func (c *cluster) running() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var running []string
+	for key, one := range c.tasks {
+		if one.NodeID != "" {
+			running = append(running, key+" "+one.NodeID)
+		}
+	}
+	slices.Sort(running)
+	return running
+}
+
+func TestARestartOfTheSchedulerIsNotSeen(t *testing.T) {
+	first := startService(t, "127.0.0.1:0")
+	cluster := newCluster(node("n1", 2), node("n2", 2))
+	client := running(t, Config{
+		Target: first.address, Queues: queues, State: cluster.state, Handler: cluster,
+	})
+	for _, key := range []string{"a", "b", "c", "d", "waits"} {
+		cluster.run(t, client, key)
+	}
+	eventually(t, "four run", func() bool { return len(cluster.running()) == 4 })
+	before := cluster.running()
+	first.kill()
+	startService(t, first.address)
+	// It has room for no more, and takes over what runs; then there is room.
+	cluster.stop(t, client, strings.Fields(before[0])[0])
+	eventually(t, "the fifth runs", func() bool {
+		now := cluster.running()
+		return len(now) == 4 && fmt.Sprint(now) != fmt.Sprint(before)
+	})
+	for key, times := range cluster.started {
+		if times != 1 {
+			t.Errorf("%s was started %d times", key, times)
+		}
+	}
+	for _, one := range cluster.running() {
+		if !slices.Contains(before, one) && !slices.Contains([]string{"waits", "a", "b", "c", "d"}, strings.Fields(one)[0]) {
+			t.Errorf("%s was elsewhere before", one)
+		}
+	}
+}
+
+// cutter is a proxy that cuts connections after some bytes of either direction.
+func cutter(t *testing.T, target string, dice *rand.Rand) (string, func() int) {
+	t.Helper()
+	listening, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	cuts := 0
+	t.Cleanup(func() { listening.Close() })
+	go func() {
+		for {
+			theirs, err := listening.Accept()
+			if err != nil {
+				return
+			}
+			ours, err := net.Dial("tcp", target)
+			if err != nil {
+				theirs.Close()
+				continue
+			}
+			pipe := func(to, from net.Conn, bytes int64) {
+				io.CopyN(to, from, bytes)
+				to.Close()
+				from.Close()
+				mu.Lock()
+				cuts++
+				mu.Unlock()
+			}
+			mu.Lock()
+			// Answers that wait are joined: the largest has to get through now and then.
+			up, down := 1000+dice.Int64N(20_000), 1000+dice.Int64N(300_000)
+			mu.Unlock()
+			go pipe(ours, theirs, up)
+			go pipe(theirs, ours, down)
+		}
+	}()
+	return listening.Addr().String(), func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return cuts / 2
+	}
+}
+
+func TestConnectionsThatAreCutAnywhereLoseAndDoubleNothing(t *testing.T) {
+	service := startService(t, "127.0.0.1:0")
+	address, cuts := cutter(t, service.address, rand.New(rand.NewPCG(3, 4)))
+	cluster := newCluster(node("n1", 1_000_000))
+	sessions := 0
+	client := running(t, Config{
+		Target: address, Queues: queues, Handler: cluster,
+		State: func(ctx context.Context) (*State, error) {
+			sessions++
+			return cluster.state(ctx)
+		},
+	})
+	const tasks = 4000
+	for at := range tasks {
+		cluster.run(t, client, fmt.Sprint("t", at))
+		if at%10 == 0 {
+			// In small messages, and on all streams.
+			if err := client.Nodes(t.Context(), node(fmt.Sprint("n", at+2), 1)); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, "all run", func() bool { return len(cluster.running()) == tasks })
+	for at := range tasks {
+		cluster.stop(t, client, fmt.Sprint("t", at))
+	}
+	released := func() map[string]int {
+		seen := map[string]int{}
+		for _, one := range cluster.all() {
+			seen[one]++
+		}
+		return seen
+	}
+	eventually(t, "all is released", func() bool {
+		seen := released()
+		for at := range tasks {
+			if seen[fmt.Sprint("release t", at)] == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	for what, times := range released() {
+		if times != 1 || strings.HasPrefix(what, "no ") {
+			t.Errorf("%s: %d times", what, times)
+		}
+	}
+	if sessions != 1 {
+		t.Errorf("%d sessions", sessions)
+	}
+	if cuts() < 5 {
+		t.Errorf("only %d cuts", cuts())
+	}
+	t.Logf("%d cuts", cuts())
+}
+
+// view counts what runs on a node.
+type view struct {
+	mu    sync.Mutex
+	nodes map[string]string
+}
+
+func (v *view) Assume(p Placement) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.nodes[p.Allocation] = p.Node
+}
+
+func (v *view) Forget(p Placement) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.nodes, p.Allocation)
+}
+
+func (v *view) Reset(all []Placement) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.nodes)
+	for _, p := range all {
+		v.nodes[p.Allocation] = p.Node
+	}
+}
+
+// alone says that nothing may run beside another.
+func (v *view) alone(q Question) (bool, string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for key, node := range v.nodes {
+		if node == q.Node && key != q.Allocation {
+			return false, key + " is there"
+		}
+	}
+	return true, ""
+}
+
+func TestPredicatesSeeWhatTheyHaveAssumed(t *testing.T) {
+	service := startService(t, "127.0.0.1:0")
+	cluster := newCluster(node("n1", 9), node("n2", 9), node("n3", 9))
+	seen := &view{nodes: map[string]string{}}
+	client := running(t, Config{
+		Target: service.address, Queues: queues, State: cluster.state, Handler: cluster,
+		Callbacks: &Callbacks{Predicate: seen.alone, Scope: mono.Scope_SCOPE_TOPOLOGY, View: seen},
+	})
+	for _, key := range []string{"a", "b", "c", "d"} {
+		cluster.run(t, client, key)
+	}
+	eventually(t, "three run, each by itself", func() bool { return len(cluster.running()) == 3 })
+	used := map[string]bool{}
+	for _, one := range cluster.running() {
+		used[strings.Fields(one)[1]] = true
+	}
+	if len(used) != 3 {
+		t.Errorf("%v", cluster.running())
+	}
+	cluster.stop(t, client, strings.Fields(cluster.running()[0])[0])
+	eventually(t, "the fourth runs", func() bool { return len(cluster.running()) == 3 })
+}
+
+func TestASecondInstanceTakesOverAndGoesOnWithTheNumbers(t *testing.T) {
+	service := startService(t, "127.0.0.1:0")
+	cluster := newCluster(node("n1", 9))
+	old, err := New(Config{
+		Target: service.address, RM: "rm", Instance: "old", Queues: queues,
+		State: cluster.state, Handler: cluster,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- old.Run(t.Context()) }()
+	cluster.run(t, old, "a")
+	eventually(t, "it runs", func() bool { return len(cluster.running()) == 1 })
+
+	client := running(t, Config{
+		Target: service.address, Instance: "new", Queues: queues, Attach: true, Handler: cluster,
+		State: func(context.Context) (*State, error) {
+			return nil, errors.New("nobody is to ask for the state")
+		},
+	})
+	// Said before it is there.
+	cluster.run(t, client, "b")
+	eventually(t, "both run", func() bool { return len(cluster.running()) == 2 })
+	var end *Error
+	if err := <-ended; !errors.As(err, &end) || end.Reason != "STREAM_DISPLACED" {
+		t.Error(err)
+	}
+	cluster.stop(t, client, "a")
+	eventually(t, "the answer", func() bool { return slices.Contains(cluster.all(), "release a") })
+}

@@ -1,0 +1,246 @@
+package monoceros
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	si "monoceros.io/clients/go/si/v1"
+	scheduler "monoceros.io/clients/go/si/v1/scheduler"
+)
+
+const (
+	// registerWait is how long a registration may take.
+	registerWait = time.Minute
+	// ackEvery is how often the scheduler is told what it may forget.
+	ackEvery = 100 * time.Millisecond
+)
+
+// register opens a session: everything is told anew, unless it is one that goes on.
+func (c *Client) register(ctx context.Context) error {
+	call, cancel := context.WithTimeout(c.outgoing(ctx), registerWait)
+	defer cancel()
+	if c.attaches {
+		call = metadata.AppendToOutgoingContext(call, "x-si-register-mode", "attach")
+	}
+	var header, trailer metadata.MD
+	_, err := scheduler.NewSchedulerClient(c.conn).RegisterResourceManager(call,
+		&si.RegisterResourceManagerRequest{
+			RmID: c.config.RM, Version: c.config.Version, PolicyGroup: c.config.PolicyGroup,
+			BuildInfo: c.config.BuildInfo, Config: c.config.Queues, ExtraConfig: c.config.ExtraConfig,
+		}, grpc.Header(&header), grpc.Trailer(&trailer))
+	if err != nil {
+		return endOf(err, trailer)
+	}
+	session := first(header, "x-si-session")
+	if first(header, "x-si-registered") == "attached" {
+		taken, err := strconv.ParseUint(first(header, "x-si-taken-seq"), 10, 64)
+		if err != nil {
+			return errNumbers
+		}
+		c.outbox.attach(taken)
+		c.session = session
+		return nil
+	}
+	// In this order: who waits for room in the outbox, as a handler may, is let go first.
+	c.outbox.begin()
+	if err := c.inbox.begin(ctx); err != nil {
+		return err
+	}
+	// What was said up to here is in the state.
+	c.outbox.begin()
+	state, err := c.config.State(ctx)
+	if err != nil {
+		return fmt.Errorf("monoceros: the state cannot be told: %w", err)
+	}
+	c.outbox.proceed(state.items())
+	c.session = session
+	return nil
+}
+
+var errNumbers = errors.New("monoceros: the scheduler does not number requests; it is older than this client")
+
+func first(md metadata.MD, key string) string {
+	if values := md.Get(key); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// outgoing adds to every call who is speaking.
+func (c *Client) outgoing(ctx context.Context) context.Context {
+	if c.config.Instance == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, "x-si-instance", c.config.Instance)
+}
+
+// serve opens the streams of the session and speaks on them until one ends, and says why it did.
+func (c *Client) serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var tasks sync.WaitGroup
+	defer tasks.Wait()
+	defer cancel()
+	ends := make(chan error, 2*kinds)
+	task := func(run func(context.Context) error) {
+		tasks.Add(1)
+		go func() {
+			defer tasks.Done()
+			ends <- run(ctx)
+		}()
+	}
+	if c.config.Callbacks != nil {
+		answering, err := c.attach(ctx)
+		if err != nil {
+			return err
+		}
+		for _, run := range answering {
+			task(run)
+		}
+	}
+	client := scheduler.NewSchedulerClient(c.conn)
+	var streams [kinds]grpc.ClientStream
+	var err error
+	for k := range kinds {
+		bound := metadata.AppendToOutgoingContext(c.outgoing(ctx), "x-si-rm-id", c.config.RM,
+			"x-si-session", c.session,
+			"x-si-resume", strconv.FormatUint(c.inbox.resume(k), 10),
+			"x-si-client-seq", strconv.FormatUint(c.outbox.known(), 10))
+		switch k {
+		case nodes:
+			streams[k], err = client.UpdateNode(bound)
+		case applications:
+			streams[k], err = client.UpdateApplication(bound)
+		case allocations:
+			streams[k], err = client.UpdateAllocation(bound)
+		}
+		if err != nil {
+			return endOf(err, nil)
+		}
+	}
+	for _, stream := range streams {
+		if err := c.opened(stream); err != nil {
+			return err
+		}
+	}
+	for k, stream := range streams {
+		task(func(ctx context.Context) error { return c.hear(ctx, kind(k), stream) })
+	}
+	task(func(ctx context.Context) error { return c.send(ctx, streams) })
+	// Whatever ends one stream ends the others, and each says why.
+	return <-ends
+}
+
+// opened reads the headers of a stream, which say up to where requests were taken.
+func (c *Client) opened(stream grpc.ClientStream) error {
+	header, err := stream.Header()
+	if err == nil && header == nil {
+		// It ended at once; the status says why.
+		err = stream.RecvMsg(&si.NodeResponse{})
+	}
+	if err != nil {
+		end := endOf(err, stream.Trailer()).(*Error)
+		if end.Reason == "SEQUENCE_GAP" {
+			// It knows of fewer requests than it has told us.
+			return fmt.Errorf("%w: %w", errVoid, end)
+		}
+		return end
+	}
+	taken, err := strconv.ParseUint(first(header, "x-si-taken-seq"), 10, 64)
+	if err != nil {
+		return errNumbers
+	}
+	return c.taken(taken)
+}
+
+func (c *Client) taken(number uint64) error {
+	if !c.outbox.took(number) {
+		return errVoid
+	}
+	return nil
+}
+
+// hear reads one stream.
+func (c *Client) hear(ctx context.Context, k kind, stream grpc.ClientStream) error {
+	for {
+		var reply interface {
+			proto.Message
+			GetSeq() uint64
+			GetTakenSeq() uint64
+		}
+		switch k {
+		case nodes:
+			reply = &si.NodeResponse{}
+		case applications:
+			reply = &si.ApplicationResponse{}
+		default:
+			reply = &si.AllocationResponse{}
+		}
+		if err := stream.RecvMsg(reply); err != nil {
+			return endOf(err, stream.Trailer())
+		}
+		if err := c.taken(reply.GetTakenSeq()); err != nil {
+			return err
+		}
+		// Without a number it said nothing else.
+		if seq := reply.GetSeq(); seq != 0 {
+			if err := c.inbox.put(ctx, k, seq, reply); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send says what the outbox has, in order, from what was not taken on, and between what was heard.
+func (c *Client) send(ctx context.Context, streams [kinds]grpc.ClientStream) error {
+	var acked [kinds]uint64
+	next := time.Now().Add(ackEvery)
+	for sent := c.outbox.known(); ; {
+		r, err := c.outbox.next(ctx, sent, next)
+		if err != nil {
+			return err
+		}
+		if r != nil {
+			if err := streams[r.kind].SendMsg(r.message); err != nil {
+				return c.unsent(ctx)
+			}
+			sent = r.number
+		}
+		if time.Now().Before(next) {
+			continue
+		}
+		for k := range kinds {
+			if seq := c.inbox.acknowledged(k); seq > acked[k] {
+				acked[k] = seq
+				if err := streams[k].SendMsg(acknowledgement(k, seq)); err != nil {
+					return c.unsent(ctx)
+				}
+			}
+		}
+		next = time.Now().Add(ackEvery)
+	}
+}
+
+// unsent waits for the reader of the stream that does not send any more: it hears why.
+func (c *Client) unsent(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func acknowledgement(k kind, seq uint64) proto.Message {
+	switch k {
+	case nodes:
+		return &si.NodeRequest{AckSeq: seq}
+	case applications:
+		return &si.ApplicationRequest{AckSeq: seq}
+	default:
+		return &si.AllocationRequest{AckSeq: seq}
+	}
+}
