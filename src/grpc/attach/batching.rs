@@ -23,6 +23,7 @@ use monoceros_proto::v1 as cb;
 use tokio::time::Instant;
 
 use super::bundles::Bundles;
+use super::cache::RequestName;
 use super::dictionary::Dictionary;
 use super::results::{self, clamped};
 use super::window::Window;
@@ -91,8 +92,8 @@ pub(super) struct Limits {
 pub(super) struct Turn {
     /// Answers for the scheduler, in order.
     pub(super) answers: Vec<Answer>,
-    /// Keys of requests that the shim may have assumed and that do not run there.
-    pub(super) forget: Vec<Arc<str>>,
+    /// Requests that the shim may have assumed and that do not run there.
+    pub(super) forget: Vec<RequestName>,
     /// Batches that nobody waits for any more.
     pub(super) cancelled: Vec<u64>,
     /// For the first time, the shim's view is behind this one.
@@ -128,7 +129,7 @@ enum QuestionState {
     /// Sent, and not answered.
     Out { batch: u64, query: usize },
     /// Answered with a node on which the shim assumed the request; not yet told as an allocation.
-    Answered { key: Arc<str> },
+    Answered { request: RequestName },
 }
 
 /// A question that waits to be sent, the first time or again.
@@ -174,7 +175,7 @@ struct Query {
 #[derive(Debug)]
 struct Abandoned {
     /// What the shim may yet assume, by query.
-    keys: Vec<Option<Arc<str>>>,
+    requests: Vec<Option<RequestName>>,
     /// In how many messages an honest shim may still answer it: one for each query, and an end.
     messages_left: usize,
 }
@@ -197,6 +198,12 @@ const QUERY_OVERHEAD_BYTES: usize = 64;
 const INDEX_BYTES: usize = 5;
 
 impl Question {
+    /// The request that it is about.
+    fn request(&self) -> RequestName {
+        let (application, key) = (Arc::clone(&self.application), Arc::clone(&self.key));
+        RequestName { application, key }
+    }
+
     /// What it takes in a batch when it names so many nodes, at most.
     fn bytes(&self, nodes: usize) -> usize {
         self.key.len() + self.application.len() + nodes * INDEX_BYTES + QUERY_OVERHEAD_BYTES
@@ -367,17 +374,21 @@ impl Batcher {
         true
     }
 
-    /// The node on which the shim assumed the request of this key, if that still holds.
-    pub(super) fn assumed_on(&self, key: &str) -> Option<&Arc<str>> {
-        self.assumed.get(key)?.last().map(|assumed| &assumed.node)
+    /// The node on which the shim assumed this request, if that still holds.
+    pub(super) fn assumed_on(&self, request: &RequestName) -> Option<&Arc<str>> {
+        let mut of_key = self.assumed.get(&request.key)?.iter().rev();
+        of_key.find(|assumed| assumed.application == request.application).map(|one| &one.node)
     }
 
-    /// The shim is being told to forget the request of this key, while questions about it may be
-    /// out: whether it assumes it after that or before is not known.
-    pub(super) fn forgotten(&mut self, key: &str) {
+    /// The shim is being told to forget this request, while questions about it may be out: whether
+    /// it assumes it after that or before is not known.
+    pub(super) fn forgotten(&mut self, request: &RequestName) {
         for batch in self.out.values_mut() {
             for query in batch.queries.iter_mut().flatten() {
-                query.forgotten |= query.assume && *query.pending.question.key == *key;
+                let question = &query.pending.question;
+                query.forgotten |= query.assume
+                    && question.key == request.key
+                    && question.application == request.application;
             }
         }
     }
@@ -457,14 +468,14 @@ impl Batcher {
         match self.states.remove(&ticket) {
             None => {}
             Some(QuestionState::Waiting) => self.metrics.query(QueryOutcome::Cancelled),
-            Some(QuestionState::Answered { key }) => {
-                if let Some(assumed) = self.assumed.get_mut(&key) {
+            Some(QuestionState::Answered { request }) => {
+                if let Some(assumed) = self.assumed.get_mut(&request.key) {
                     assumed.retain(|one| one.ticket != ticket);
                     if assumed.is_empty() {
-                        self.assumed.remove(&key);
+                        self.assumed.remove(&request.key);
                     }
                 }
-                turn.forget.push(key);
+                turn.forget.push(request);
             }
             Some(QuestionState::Out { batch: id, query }) => {
                 self.metrics.query(QueryOutcome::Cancelled);
@@ -484,14 +495,15 @@ impl Batcher {
 
     /// Remembers what the shim may still assume for a batch that is not waited for.
     fn abandon(&mut self, id: u64, batch: SentBatch, turn: &mut Turn) {
-        let key = |query: Query| query.assume.then_some(query.pending.question.key);
-        let keys: Vec<_> = batch.queries.into_iter().map(|query| query.and_then(key)).collect();
-        let messages_left = keys.len() + 1;
-        self.abandoned.insert(id, Abandoned { keys, messages_left });
+        let request = |query: Query| query.assume.then(|| query.pending.question.request());
+        let requests: Vec<_> =
+            batch.queries.into_iter().map(|query| query.and_then(request)).collect();
+        let messages_left = requests.len() + 1;
+        self.abandoned.insert(id, Abandoned { requests, messages_left });
         if self.abandoned.len() > ABANDONED
-            && let Some((_, Abandoned { keys, .. })) = self.abandoned.pop_first()
+            && let Some((_, Abandoned { requests, .. })) = self.abandoned.pop_first()
         {
-            turn.forget.extend(keys.into_iter().flatten());
+            turn.forget.extend(requests.into_iter().flatten());
         }
     }
 

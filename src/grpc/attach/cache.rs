@@ -63,6 +63,10 @@ pub(super) struct Confirmed {
     pub(super) deliver: Vec<si::AllocationResponse>,
     /// Placements that the shim cannot have, for the scheduler to take back.
     pub(super) undo: Vec<si::AllocationRelease>,
+    /// What it is to forget of these, because it may have meant others.
+    pub(super) forget: Vec<cb::CacheSync>,
+    /// Failures that name no application where several have the key, so that nothing is undone.
+    pub(super) ambiguous: Vec<String>,
 }
 
 /// How far the syncs of a stream must have got before what they say is told elsewhere.
@@ -74,8 +78,18 @@ pub(super) enum Gate {
     Confirmed,
 }
 
-/// A request by its application and its key.
-type RequestName = (String, String);
+/// A request: keys are unique in their application only.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RequestName {
+    pub(super) application: Arc<str>,
+    pub(super) key: Arc<str>,
+}
+
+impl RequestName {
+    fn new(application: &str, key: &str) -> Self {
+        Self { application: application.into(), key: key.into() }
+    }
+}
 
 /// The shim's view, as far as the scheduler has made it.
 #[derive(Debug)]
@@ -90,7 +104,7 @@ pub(super) struct Cache {
     ledger: Option<HashMap<String, Vec<Placed>>>,
     /// Something was told before the ledger was begun: a list from it would not be complete.
     incomplete: bool,
-    /// What the RM reported as running, by application and key.
+    /// What the RM reported as running.
     reported: HashSet<RequestName>,
     /// Those of `reported` that came with a node which may yet be refused, by that node.
     reported_with: HashMap<String, Vec<RequestName>>,
@@ -103,6 +117,13 @@ struct Placed {
     uuid: String,
     node: String,
     partition: String,
+}
+
+/// The placements that a failure is about.
+enum Meant {
+    These(Vec<Placed>),
+    /// It names no application, and several have placed the key.
+    Unclear,
 }
 
 #[derive(Debug)]
@@ -158,11 +179,11 @@ impl Cache {
             return Vec::new();
         }
         let of_key = |(key, placed): (&String, &Vec<Placed>)| -> Vec<_> {
-            placed.iter().map(|placed| assumption(key, &placed.node)).collect()
+            let placed = placed.iter();
+            placed.map(|placed| assumption(&placed.application, key, &placed.node)).collect()
         };
         let mut placed: Vec<_> = ledger.iter().flat_map(of_key).collect();
-        placed
-            .sort_by(|a, b| (&a.allocation_key, &a.node_id).cmp(&(&b.allocation_key, &b.node_id)));
+        placed.sort_by(|a, b| order(a).cmp(&order(b)));
         let mut messages = self.sync(placed, Vec::new());
         if messages.is_empty() {
             messages.push(self.numbered(Vec::new(), Vec::new()));
@@ -189,7 +210,7 @@ impl Cache {
         mut is_assumed: impl FnMut(&si::Allocation) -> bool,
     ) -> CacheStep {
         let mut assumed = Vec::new();
-        let mut forgotten = Vec::new();
+        let mut gone = Vec::new();
         for allocation in &response.new {
             let known = is_assumed(allocation);
             if let Some(placed) = self.enter(allocation)
@@ -199,11 +220,11 @@ impl Cache {
             }
         }
         for rejected in &response.rejected_allocations {
-            let name = (rejected.application_id.clone(), rejected.allocation_key.clone());
+            let name = RequestName::new(&rejected.application_id, &rejected.allocation_key);
             self.reported.remove(&name);
         }
         for release in &response.released {
-            forgotten.extend(self.leave(release));
+            gone.extend(self.leave(release));
         }
         let mut passage = CacheStep::default();
         if self.gate.is_some() && !assumed.is_empty() {
@@ -222,8 +243,8 @@ impl Cache {
             _ => passage.deliver.push(response),
         }
         // At once, also where the release waits: later questions rest on it.
-        if self.gate.is_some() && !forgotten.is_empty() {
-            passage.forget = self.sync(Vec::new(), forgotten);
+        if self.gate.is_some() && !gone.is_empty() {
+            passage.forget = self.sync(Vec::new(), gone);
         }
         passage
     }
@@ -235,7 +256,22 @@ impl Cache {
         }
         let mut confirmed = Confirmed::default();
         for failure in &ack.failures {
-            confirmed.undo.extend(self.undo(ack.cache_seq, failure));
+            match self.meant(ack.cache_seq, failure) {
+                Meant::These(placed) => {
+                    // Which of several it failed to take in is not known: it is to have none.
+                    let forgotten: Vec<_> = match &placed[..] {
+                        [] | [_] => Vec::new(),
+                        several => several
+                            .iter()
+                            .map(|one| forgotten(&one.application, &failure.allocation_key))
+                            .collect(),
+                    };
+                    confirmed.forget.extend(self.sync(Vec::new(), forgotten));
+                    let undone = placed.into_iter().map(|one| self.undo(one, failure));
+                    confirmed.undo.extend(undone);
+                }
+                Meant::Unclear => confirmed.ambiguous.push(failure.allocation_key.clone()),
+            }
         }
         confirmed.deliver = self.pass_gate(ack.cache_seq);
         Ok(confirmed)
@@ -290,40 +326,42 @@ impl Cache {
     /// assumed for good, which is then said again. `assumed_on` knows the latter.
     pub(super) fn forget(
         &mut self,
-        keys: &[Arc<str>],
-        assumed_on: impl Fn(&str) -> Option<Arc<str>>,
+        requests: &[RequestName],
+        assumed_on: impl Fn(&RequestName) -> Option<Arc<str>>,
     ) -> Vec<cb::CacheSync> {
-        if self.gate.is_none() || keys.is_empty() {
+        if self.gate.is_none() || requests.is_empty() {
             return Vec::new();
         }
-        let mut again = Vec::new();
-        for key in keys {
-            let placed = self.ledger.as_ref().and_then(|ledger| ledger.get(&**key)?.last());
+        let (mut again, mut gone) = (Vec::new(), Vec::new());
+        for request in requests {
+            let RequestName { application, key } = request;
+            let of_key = self.ledger.as_ref().and_then(|ledger| ledger.get(&**key));
+            let placed = of_key.and_then(|of_key| {
+                of_key.iter().rev().find(|placed| *placed.application == **application)
+            });
             if let Some(placed) = placed {
-                again.push(assumption(key, &placed.node));
-            } else if let Some(node) = assumed_on(key) {
-                again.push(assumption(key, &node));
+                again.push(assumption(application, key, &placed.node));
+            } else if let Some(node) = assumed_on(request) {
+                again.push(assumption(application, key, &node));
+            } else {
+                gone.push(forgotten(application, key));
             }
         }
-        let is_again = |key: &str| again.iter().any(|one| one.allocation_key == *key);
-        let forgotten = keys.iter().filter(|key| !is_again(key));
-        let forgotten =
-            forgotten.map(|key| si::ForgotAllocation { allocation_key: key.to_string() }).collect();
         // Assuming it elsewhere takes the place of what was assumed before.
-        self.sync(again, forgotten)
+        self.sync(again, gone)
     }
 
     /// The RM reports this as running: it needs not be told of it. Whether it is new.
     pub(super) fn reported(&mut self, application: &str, key: &str) -> bool {
         let Some(ledger) = &mut self.ledger else { return false };
         take(ledger, key, |placed| placed.application == application);
-        self.reported.insert((application.to_owned(), key.to_owned()))
+        self.reported.insert(RequestName::new(application, key))
     }
 
     /// The same, with a node that comes and [is answered](Self::node_answered).
     pub(super) fn reported_with(&mut self, node: &str, application: &str, key: &str) {
         if self.reported(application, key) {
-            let name = (application.to_owned(), key.to_owned());
+            let name = RequestName::new(application, key);
             self.reported_with.entry(node.to_owned()).or_default().push(name);
         }
     }
@@ -344,10 +382,10 @@ impl Cache {
     }
 
     /// Takes note of an allocation, unless the RM has reported it itself.
-    fn enter(&mut self, allocation: &si::Allocation) -> Option<si::AssumedAllocation> {
+    fn enter(&mut self, allocation: &si::Allocation) -> Option<cb::AssumedAllocation> {
         let ledger = self.ledger.as_mut()?;
         let si::Allocation { application_id, allocation_key, node_id, .. } = allocation;
-        if self.reported.contains(&(application_id.clone(), allocation_key.clone())) {
+        if self.reported.contains(&RequestName::new(application_id, allocation_key)) {
             return None;
         }
         let of_key = ledger.entry(allocation_key.clone()).or_default();
@@ -359,10 +397,10 @@ impl Cache {
             node: node_id.clone(),
             partition: allocation.partition_name.clone(),
         });
-        Some(assumption(allocation_key, node_id))
+        Some(assumption(application_id, allocation_key, node_id))
     }
 
-    fn leave(&mut self, release: &si::AllocationRelease) -> Option<si::ForgotAllocation> {
+    fn leave(&mut self, release: &si::AllocationRelease) -> Option<cb::ForgotAllocation> {
         let ledger = self.ledger.as_mut()?;
         let si::AllocationRelease { application_id, allocation_key, uuid, .. } = release;
         let key = match (&**allocation_key, uuid.rsplit_once('#')) {
@@ -374,51 +412,70 @@ impl Cache {
             placed.application == *application_id && (uuid.is_empty() || placed.uuid == *uuid)
         };
         let placed = take(ledger, key, is_it).is_some();
-        let reported = self.reported.remove(&(application_id.clone(), key.to_owned()));
-        (placed || reported).then(|| si::ForgotAllocation { allocation_key: key.to_owned() })
+        let reported = self.reported.remove(&RequestName::new(application_id, key));
+        (placed || reported).then(|| forgotten(application_id, key))
     }
 
-    /// Takes a placement back that the shim cannot have: of those with the key, whatever their
-    /// applications, the newest that waits for this very acknowledgement; else the newest.
-    fn undo(
-        &mut self,
-        acknowledged: u64,
-        failure: &cb::CacheSyncFailure,
-    ) -> Option<si::AllocationRelease> {
-        let key = &failure.allocation_key;
-        let waits = self.withheld.iter().rev().filter(|withheld| withheld.seq <= acknowledged);
-        let mut waits = waits.flat_map(|withheld| withheld.response.new.iter().rev());
-        let waits = waits.find(|one| one.allocation_key == *key);
-        let ledger = self.ledger.as_mut()?;
-        let placed = match waits {
-            Some(waits) => take(ledger, key, |placed| {
-                placed.application == waits.application_id && placed.uuid == waits.uuid
-            }),
-            None => take(ledger, key, |_| true),
-        }?;
+    /// The placements that a failure is about, which are the shim's no more. Of each application
+    /// that comes into question it is the newest that waits for this very acknowledgement. Where
+    /// none waits, it is the newest of the one application that comes into question.
+    fn meant(&mut self, acknowledged: u64, failure: &cb::CacheSyncFailure) -> Meant {
+        let cb::CacheSyncFailure { allocation_key: key, application_id, .. } = failure;
+        let is_meant =
+            |application: &str| application_id.is_empty() || application == application_id;
+        let Some(ledger) = &mut self.ledger else { return Meant::These(Vec::new()) };
+        let mut waiting: Vec<&si::Allocation> = Vec::new();
+        let withheld = self.withheld.iter().rev().filter(|withheld| withheld.seq <= acknowledged);
+        for one in withheld.flat_map(|withheld| withheld.response.new.iter().rev()) {
+            let is_known = waiting.iter().any(|other| other.application_id == one.application_id);
+            if one.allocation_key == *key && is_meant(&one.application_id) && !is_known {
+                waiting.push(one);
+            }
+        }
+        if !waiting.is_empty() {
+            let placed = waiting.into_iter().filter_map(|one| {
+                take(ledger, key, |placed| {
+                    placed.application == one.application_id && placed.uuid == one.uuid
+                })
+            });
+            return Meant::These(placed.collect());
+        }
+        let of_key = ledger.get(key).into_iter().flatten();
+        let mut applications = of_key.map(|placed| &placed.application);
+        let first = applications.find(|application| is_meant(application));
+        if applications.any(|other| is_meant(other) && Some(other) != first) {
+            return Meant::Unclear;
+        }
+        Meant::These(
+            take(ledger, key, |placed| is_meant(&placed.application)).into_iter().collect(),
+        )
+    }
+
+    /// Takes a placement back that the shim cannot have. It is not told if it still waits.
+    fn undo(&mut self, placed: Placed, failure: &cb::CacheSyncFailure) -> si::AllocationRelease {
         for withheld in &mut self.withheld {
             let is_it = |one: &si::Allocation| {
                 one.application_id == placed.application && one.uuid == placed.uuid
             };
             withheld.response.new.retain(|allocation| !is_it(allocation));
         }
-        Some(si::AllocationRelease {
+        si::AllocationRelease {
             application_id: placed.application,
             uuid: placed.uuid,
-            allocation_key: key.clone(),
+            allocation_key: failure.allocation_key.clone(),
             partition_name: placed.partition,
             termination_type: si::TerminationType::SchedulingFailedOnRm.into(),
             message: failure.reason.clone(),
             exclude_node: !failure.retryable,
             ..Default::default()
-        })
+        }
     }
 
     /// As many syncs as it takes; what is forgotten comes last.
     fn sync(
         &mut self,
-        assumed: Vec<si::AssumedAllocation>,
-        forgotten: Vec<si::ForgotAllocation>,
+        assumed: Vec<cb::AssumedAllocation>,
+        forgotten: Vec<cb::ForgotAllocation>,
     ) -> Vec<cb::CacheSync> {
         let max_bytes = self.max_bytes.saturating_sub(SYNC_OVERHEAD_BYTES);
         let assumed = portions(assumed, SYNC_ITEMS, max_bytes);
@@ -430,17 +487,30 @@ impl Cache {
 
     fn numbered(
         &mut self,
-        assumed_allocations: Vec<si::AssumedAllocation>,
-        forget_allocations: Vec<si::ForgotAllocation>,
+        assumed_allocations: Vec<cb::AssumedAllocation>,
+        forget_allocations: Vec<cb::ForgotAllocation>,
     ) -> cb::CacheSync {
         self.seq += 1;
-        let args = si::ReSyncSchedulerCacheArgs { assumed_allocations, forget_allocations };
+        let args = cb::CacheSyncArgs { assumed_allocations, forget_allocations };
         cb::CacheSync { cache_seq: self.seq, args: Some(args), ..Default::default() }
     }
 }
 
-fn assumption(key: &str, node: &str) -> si::AssumedAllocation {
-    si::AssumedAllocation { allocation_key: key.to_owned(), node_id: node.to_owned() }
+/// The order of a complete list.
+fn order(one: &cb::AssumedAllocation) -> (&str, &str, &str) {
+    (&one.allocation_key, &one.application_id, &one.node_id)
+}
+
+fn assumption(application: &str, key: &str, node: &str) -> cb::AssumedAllocation {
+    cb::AssumedAllocation {
+        allocation_key: key.to_owned(),
+        node_id: node.to_owned(),
+        application_id: application.to_owned(),
+    }
+}
+
+fn forgotten(application: &str, key: &str) -> cb::ForgotAllocation {
+    cb::ForgotAllocation { allocation_key: key.to_owned(), application_id: application.to_owned() }
 }
 
 /// Takes the newest of the allocations of that key that `is_it`.

@@ -26,7 +26,7 @@ use tracing::warn;
 
 use super::batching::{Answer, Batcher, Limits, Ticket, Turn};
 use super::bundles::Bundles;
-use super::cache::{Cache, Gate};
+use super::cache::{Cache, Gate, RequestName};
 use super::dictionary::Dictionary;
 use super::events::Events;
 use super::options::CallbackOptions;
@@ -295,6 +295,17 @@ impl Conversation {
                     .acknowledge(&ack)
                     .map_err(|error| StreamEnd::Violation(error.to_string()))?;
                 self.metrics.cache_sync_failures.inc_by(confirmed.undo.len() as u64);
+                for key in &confirmed.ambiguous {
+                    warn!(
+                        session = stream.session,
+                        ask = %key,
+                        "the shim cannot have an allocation of this key and names no application, \
+                         of which several have the key: nothing is undone"
+                    );
+                }
+                for sync in confirmed.forget {
+                    stream.out.push(now, Body::CacheSync(sync));
+                }
                 self.effects.extend(confirmed.deliver.into_iter().map(Effect::Deliver));
                 self.effects.extend(confirmed.undo.into_iter().map(Effect::Undo));
             }
@@ -533,10 +544,10 @@ impl Conversation {
             self.push(now, Body::Cancel(cb::CancelBatch { batch_ids: cancelled }));
         }
         if let Some(Stream { batcher: Some(batcher), .. }) = &mut self.stream {
-            for key in &forget {
-                batcher.forgotten(key);
+            for request in &forget {
+                batcher.forgotten(request);
             }
-            let assumed_on = |key: &str| batcher.assumed_on(key).cloned();
+            let assumed_on = |request: &RequestName| batcher.assumed_on(request).cloned();
             for sync in self.cache.forget(&forget, assumed_on) {
                 self.push(now, Body::CacheSync(sync));
             }

@@ -130,40 +130,43 @@ impl Outgoing {
 /// Whether one sync of both lists says the same as one after the other.
 fn joins(last: &cb::CacheSync, next: &cb::CacheSync) -> bool {
     let (Some(old), Some(new)) = (&last.args, &next.args) else { return false };
-    let size = |args: &monoceros_proto::si::v1::ReSyncSchedulerCacheArgs| {
-        args.assumed_allocations.len() + args.forget_allocations.len()
-    };
+    let size =
+        |args: &cb::CacheSyncArgs| args.assumed_allocations.len() + args.forget_allocations.len();
     if last.snapshot || next.snapshot || size(old) + size(new) > JOINED {
         return false;
     }
     if old.forget_allocations.is_empty() && new.forget_allocations.is_empty() {
         return true;
     }
-    // A key on both sides would lose its order.
-    let assumed = old.assumed_allocations.iter().map(|one| &one.allocation_key);
-    let forgotten = old.forget_allocations.iter().map(|one| &one.allocation_key);
-    let keys: HashSet<&String> = assumed.chain(forgotten).collect();
-    let assumed = new.assumed_allocations.iter().map(|one| &one.allocation_key);
-    let forgotten = new.forget_allocations.iter().map(|one| &one.allocation_key);
-    !assumed.chain(forgotten).any(|key| keys.contains(key))
+    // A request on both sides would lose its order.
+    let before: HashSet<_> = requests(old).collect();
+    !requests(new).any(|request| before.contains(&request))
+}
+
+/// The requests that a sync names, by application and key.
+fn requests(args: &cb::CacheSyncArgs) -> impl Iterator<Item = (&str, &str)> {
+    let assumed = args.assumed_allocations.iter();
+    let assumed = assumed.map(|one| (&*one.application_id, &*one.allocation_key));
+    let forgotten = args.forget_allocations.iter();
+    assumed.chain(forgotten.map(|one| (&*one.application_id, &*one.allocation_key)))
 }
 
 #[cfg(test)]
 mod tests {
-    use monoceros_proto::si::v1 as si;
-
     use super::*;
 
     fn sync(cache_seq: u64, assumed: &[&str], forgotten: &[&str]) -> Body {
-        let assumed = assumed.iter().map(|key| si::AssumedAllocation {
+        let assumed = assumed.iter().map(|key| cb::AssumedAllocation {
             allocation_key: (*key).to_owned(),
             ..Default::default()
         });
-        let forgotten =
-            forgotten.iter().map(|key| si::ForgotAllocation { allocation_key: (*key).to_owned() });
+        let forgotten = forgotten.iter().map(|key| cb::ForgotAllocation {
+            allocation_key: (*key).to_owned(),
+            ..Default::default()
+        });
         Body::CacheSync(cb::CacheSync {
             cache_seq,
-            args: Some(si::ReSyncSchedulerCacheArgs {
+            args: Some(cb::CacheSyncArgs {
                 assumed_allocations: assumed.collect(),
                 forget_allocations: forgotten.collect(),
             }),
@@ -198,14 +201,17 @@ mod tests {
 
     #[test]
     fn what_is_too_long_for_a_message_comes_in_portions() {
-        let node = |bytes: usize| si::ForgotAllocation { allocation_key: "k".repeat(bytes) };
+        let node = |bytes: usize| cb::ForgotAllocation {
+            allocation_key: "k".repeat(bytes),
+            ..Default::default()
+        };
         let items = vec![node(30), node(40), node(200), node(1), node(2), node(3), node(4)];
         let sizes = |most| -> Vec<usize> {
             portions(items.clone(), most, 100).map(|portion| portion.len()).collect()
         };
         assert_eq!(sizes(9), [2, 1, 4]);
         assert_eq!(sizes(2), [2, 1, 2, 2]);
-        assert_eq!(portions(Vec::<si::ForgotAllocation>::new(), 9, 100).count(), 0);
+        assert_eq!(portions(Vec::<cb::ForgotAllocation>::new(), 9, 100).count(), 0);
     }
 
     #[test]

@@ -325,6 +325,7 @@ fn answers() -> Vec<v1::ShimMessage> {
             cache_seq: 1,
             failures: vec![v1::CacheSyncFailure {
                 allocation_key: KEY.to_owned(),
+                application_id: APPLICATION.to_owned(),
                 ..Default::default()
             }],
         }),

@@ -11,8 +11,11 @@ use crate::harness::shim::{Shim, hello};
 /// The shim keeps a view and confirms what it is to assume; nobody asks it for predicates.
 async fn shim(service: &Service) -> Shim {
     let hello = hello("rm", &[Capability::CacheSync]);
-    let shim = cb::Hello { confirm_assume: true, ..hello };
-    Shim::attach(service, shim).await
+    let hello = cb::Hello { confirm_assume: true, ..hello };
+    let mut shim = Shim::attach(service, hello).await;
+    // It is there: what is placed from now on is told to it first.
+    shim.welcome().await;
+    shim
 }
 
 /// The next assumption: its number and the node.
@@ -29,7 +32,12 @@ async fn assumed(shim: &mut Shim) -> (u64, String) {
 
 fn never(key: &str) -> cb::CacheSyncFailure {
     let reason = "no such device there".to_owned();
-    cb::CacheSyncFailure { allocation_key: key.to_owned(), reason, retryable: false }
+    cb::CacheSyncFailure {
+        allocation_key: key.to_owned(),
+        reason,
+        retryable: false,
+        ..Default::default()
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod bundles;
 mod exclusion;
 mod news;
 mod predicates;
+mod same_keys;
 mod stream;
 mod view;
 

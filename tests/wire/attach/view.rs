@@ -393,6 +393,7 @@ async fn an_allocation_that_the_shim_cannot_take_in_is_never_told_and_is_placed_
         allocation_key: "a".to_owned(),
         reason: "volume".to_owned(),
         retryable: true,
+        ..Default::default()
     };
     shim.acknowledge(sync.cache_seq, vec![failure]).await;
     let again = shim.sync().await;

@@ -68,7 +68,7 @@ impl Batcher {
         batch.open -= 1;
         if query.cancelled {
             if query.assume && matches!(reading, Reading::Passes { .. }) {
-                turn.forget.push(Arc::clone(&query.pending.question.key));
+                turn.forget.push(query.pending.question.request());
             }
             return Ok(true);
         }
@@ -101,7 +101,7 @@ impl Batcher {
         let Query { pending, nodes, assume, forgotten, .. } = query;
         let passes = matches!(reading, Reading::Passes { .. });
         if passes && assume && (stale || forgotten) {
-            turn.forget.push(Arc::clone(&pending.question.key));
+            turn.forget.push(pending.question.request());
         }
         if stale {
             self.metrics.query(QueryOutcome::Stale);
@@ -191,7 +191,7 @@ impl Batcher {
 
     fn assume(&mut self, question: &Question, position: usize) {
         let Question { ticket, application, key, nodes, .. } = question;
-        self.states.insert(*ticket, QuestionState::Answered { key: Arc::clone(key) });
+        self.states.insert(*ticket, QuestionState::Answered { request: question.request() });
         self.assumed.entry(Arc::clone(key)).or_default().push(Assumed {
             ticket: *ticket,
             application: Arc::clone(application),
@@ -237,16 +237,17 @@ impl Batcher {
         self.metrics.late_result();
         for result in &results.results {
             let passes = results::first_bit(&result.pass_bitmap, result.evaluated as usize);
-            let key = abandoned.keys.get_mut(result.query_id as usize).and_then(Option::take);
-            turn.forget.extend(key.filter(|_| passes.is_some()));
+            let request =
+                abandoned.requests.get_mut(result.query_id as usize).and_then(Option::take);
+            turn.forget.extend(request.filter(|_| passes.is_some()));
         }
         abandoned.messages_left = abandoned.messages_left.saturating_sub(1);
         if (results.last || abandoned.messages_left == 0)
-            && let Some(Abandoned { keys, .. }) = self.abandoned.remove(&id)
+            && let Some(Abandoned { requests, .. }) = self.abandoned.remove(&id)
             && !results.last
         {
             // Nobody listens for more.
-            turn.forget.extend(keys.into_iter().flatten());
+            turn.forget.extend(requests.into_iter().flatten());
         }
     }
 }

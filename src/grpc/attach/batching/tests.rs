@@ -87,6 +87,10 @@ fn ticket(id: u64) -> Ticket {
     Ticket { id: QuestionId(id), partition: 0 }
 }
 
+fn request(key: &str) -> RequestName {
+    RequestName { application: "app".into(), key: key.into() }
+}
+
 fn keys(batch: &cb::PredicateBatch) -> Vec<&str> {
     batch.queries.iter().map(|query| &*query.allocation_key).collect()
 }
@@ -115,7 +119,7 @@ fn verdicts(turn: &Turn) -> Vec<(u64, &Verdict)> {
 }
 
 fn forgotten(turn: &Turn) -> Vec<&str> {
-    turn.forget.iter().map(|key| &**key).collect()
+    turn.forget.iter().map(|request| &*request.key).collect()
 }
 
 #[test]
@@ -384,7 +388,7 @@ fn what_was_assumed_is_undone_by_a_cancel_and_settled_by_the_allocation() {
     bench.ask(2, &["n1"]);
     let batch = bench.batch().unwrap().batch_id;
     bench.say(batch, vec![result(0, 2, &[0b10]), result(1, 1, &[1])]);
-    assert_eq!(bench.batcher.assumed_on("1").map(|node| &**node), Some("n2"));
+    assert_eq!(bench.batcher.assumed_on(&request("1")).map(|node| &**node), Some("n2"));
     assert!(!bench.batcher.confirm("app", "1", "n1"), "not there");
     assert!(bench.batcher.confirm("app", "1", "n2"));
     assert!(!bench.batcher.confirm("app", "1", "n2"), "once");
@@ -398,7 +402,7 @@ fn a_request_that_was_forgotten_while_it_was_asked_about_counts_as_not_assumed()
     let mut bench = Bench::new(LIMITS);
     bench.ask(1, &["n1"]);
     let batch = bench.batch().unwrap().batch_id;
-    bench.batcher.forgotten("1");
+    bench.batcher.forgotten(&request("1"));
     let turn = bench.say(batch, vec![result(0, 1, &[1])]);
     assert_eq!(verdicts(&turn), [(1, &passed(0, false))]);
     assert_eq!(forgotten(&turn), ["1"]);

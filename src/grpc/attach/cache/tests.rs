@@ -20,24 +20,45 @@ fn new(allocations: Vec<si::Allocation>) -> si::AllocationResponse {
     si::AllocationResponse { new: allocations, ..Default::default() }
 }
 
+/// An allocation of an application other than the usual one.
+fn of(application: &str, key: &str, node: &str) -> si::Allocation {
+    si::Allocation { application_id: application.to_owned(), ..allocation(key, node) }
+}
+
 fn released(key: &str) -> si::AllocationResponse {
+    released_of("app", key)
+}
+
+fn released_of(application: &str, key: &str) -> si::AllocationResponse {
     let release = si::AllocationRelease {
         allocation_key: key.to_owned(),
         uuid: key.to_owned(),
-        application_id: "app".to_owned(),
+        application_id: application.to_owned(),
         ..Default::default()
     };
     si::AllocationResponse { released: vec![release], ..Default::default() }
 }
 
-/// What syncs say: `+key@node` and `-key`.
+fn request(application: &str, key: &str) -> RequestName {
+    RequestName::new(application, key)
+}
+
+/// What syncs say: `+key@node` and `-key`, the key with its application unless it is the usual one.
 fn read(syncs: &[cb::CacheSync]) -> String {
+    let name = |application: &str, key: &str| match application {
+        "app" => key.to_owned(),
+        other => format!("{other}/{key}"),
+    };
     let words = syncs.iter().flat_map(|sync| {
         let args = sync.args.clone().unwrap_or_default();
         let assumed = args.assumed_allocations.into_iter();
-        let assumed = assumed.map(|one| format!("+{}@{}", one.allocation_key, one.node_id));
+        let assumed = assumed.map(|one| {
+            format!("+{}@{}", name(&one.application_id, &one.allocation_key), one.node_id)
+        });
         let forgotten = args.forget_allocations.into_iter();
-        assumed.chain(forgotten.map(|one| format!("-{}", one.allocation_key)))
+        let forgotten =
+            forgotten.map(|one| format!("-{}", name(&one.application_id, &one.allocation_key)));
+        assumed.chain(forgotten)
     });
     words.collect::<Vec<_>>().join(" ")
 }
@@ -64,6 +85,7 @@ fn ack(seq: u64, failures: &[(&str, bool)]) -> cb::CacheSyncAck {
         allocation_key: (*key).to_owned(),
         retryable: *retryable,
         reason: "volume".to_owned(),
+        ..Default::default()
     });
     cb::CacheSyncAck { cache_seq: seq, failures: failures.collect() }
 }
@@ -217,12 +239,14 @@ fn a_placement_that_the_shim_cannot_have_is_undone_and_its_node_is_to_be_exclude
 fn what_was_placed_since_is_said_again_rather_than_forgotten() {
     let mut cache = attached(Gate::Written);
     pass(&mut cache, new(vec![allocation("a", "n2")]));
-    let keys: Vec<Arc<str>> = ["a", "b", "c"].map(Into::into).into();
-    let assumed_on = |key: &str| (key == "b").then(|| "n3".into());
-    let sync = cache.forget(&keys, assumed_on);
+    let requests = ["a", "b", "c"].map(|key| request("app", key));
+    let assumed_on = |request: &RequestName| (*request.key == *"b").then(|| "n3".into());
+    let sync = cache.forget(&requests, assumed_on);
     assert_eq!(read(&sync), "+a@n2 +b@n3 -c");
+    let other = [request("two", "a")];
+    assert_eq!(read(&cache.forget(&other, |_| None)), "-two/a", "what runs is of another one");
     cache.detach();
-    assert_eq!(cache.forget(&keys, |_| None), [], "the next stream begins with everything");
+    assert_eq!(cache.forget(&requests, |_| None), [], "the next stream begins with everything");
 }
 
 #[test]
@@ -264,16 +288,95 @@ fn what_came_with_a_node_that_is_refused_was_never_reported() {
 #[test]
 fn a_failure_is_of_the_allocation_that_waits_for_its_confirmation() {
     let mut cache = attached(Gate::Confirmed);
-    let of = |application: &str, node| si::Allocation {
-        application_id: application.to_owned(),
-        ..allocation("a", node)
-    };
-    let waits = pass(&mut cache, new(vec![of("one", "n1")])).assume[0].cache_seq;
+    let waits = pass(&mut cache, new(vec![of("one", "a", "n1")])).assume[0].cache_seq;
     // Another application has the same key, and its allocation is newer.
-    let newer = pass(&mut cache, new(vec![of("two", "n2")])).assume[0].cache_seq;
+    let newer = pass(&mut cache, new(vec![of("two", "a", "n2")])).assume[0].cache_seq;
     let failed = cache.acknowledge(&ack(waits, &[("a", true)])).unwrap();
     assert_eq!(failed.undo[0].application_id, "one");
     assert!(failed.deliver[0].new.is_empty());
     let confirmed = cache.acknowledge(&ack(newer, &[])).unwrap();
     assert_eq!(confirmed.deliver[0].new[0].application_id, "two");
+}
+
+#[test]
+fn what_two_applications_call_by_one_key_is_told_apart() {
+    let mut cache = attached(Gate::Written);
+    let both = new(vec![of("one", "a", "n1"), of("two", "a", "n2")]);
+    assert_eq!(read(&pass(&mut cache, both).assume), "+one/a@n1 +two/a@n2");
+    cache.detach();
+    assert_eq!(read(&cache.attach(Gate::Written, PATIENCE, BYTES)), "+one/a@n1 +two/a@n2");
+    assert_eq!(read(&pass(&mut cache, released_of("one", "a")).forget), "-one/a");
+    cache.detach();
+    assert_eq!(read(&cache.attach(Gate::Written, PATIENCE, BYTES)), "+two/a@n2");
+}
+
+fn failure(application: &str, key: &str) -> cb::CacheSyncFailure {
+    cb::CacheSyncFailure {
+        allocation_key: key.to_owned(),
+        application_id: application.to_owned(),
+        retryable: true,
+        ..Default::default()
+    }
+}
+
+fn undone(confirmed: &Confirmed) -> Vec<&str> {
+    confirmed.undo.iter().map(|undo| &*undo.application_id).collect()
+}
+
+#[test]
+fn a_failure_that_names_its_application_is_of_no_other() {
+    let mut cache = attached(Gate::Confirmed);
+    let both = new(vec![of("one", "a", "n1"), of("two", "a", "n2")]);
+    let seq = pass(&mut cache, both).assume[0].cache_seq;
+    let failures = vec![failure("one", "a"), failure("three", "a")];
+    let failed = cache.acknowledge(&cb::CacheSyncAck { cache_seq: seq, failures }).unwrap();
+    assert_eq!(undone(&failed), ["one"]);
+    assert_eq!(failed.deliver[0].new[0].application_id, "two");
+    assert_eq!((failed.forget, failed.ambiguous), (vec![], vec![]));
+    // Also after it was told.
+    let failures = vec![failure("two", "a")];
+    let failed = cache.acknowledge(&cb::CacheSyncAck { cache_seq: seq, failures }).unwrap();
+    assert_eq!(undone(&failed), ["two"]);
+}
+
+#[test]
+fn a_failure_without_an_application_undoes_whatever_it_can_mean_that_was_not_told() {
+    let mut cache = attached(Gate::Confirmed);
+    let ack = |cache: &mut Cache, cache_seq, key: &str| {
+        let failures = vec![failure("", key)];
+        cache.acknowledge(&cb::CacheSyncAck { cache_seq, failures }).unwrap()
+    };
+    let told = pass(&mut cache, new(vec![of("one", "a", "n1"), of("one", "b", "n1")]));
+    let seq = told.assume[0].cache_seq;
+    cache.acknowledge(&cb::CacheSyncAck { cache_seq: seq, failures: vec![] }).unwrap();
+    let newer = ["two", "three"].map(|application| of(application, "a", "n2"));
+    let seq = pass(&mut cache, new(newer.into())).assume[0].cache_seq;
+    let failed = ack(&mut cache, seq, "a");
+    assert_eq!(undone(&failed), ["three", "two"], "the one that was told runs on");
+    assert_eq!(read(&failed.forget), "-three/a -two/a", "one of them it may have");
+    assert!(failed.deliver[0].new.is_empty());
+    // One application is left with the key.
+    assert_eq!(undone(&ack(&mut cache, seq, "a")), ["one"]);
+
+    // And two that run, of which it can mean either.
+    let other = pass(&mut cache, new(vec![of("two", "b", "n1")])).assume[0].cache_seq;
+    cache.acknowledge(&cb::CacheSyncAck { cache_seq: other, failures: vec![] }).unwrap();
+    let failed = ack(&mut cache, other, "b");
+    assert_eq!((failed.undo, failed.ambiguous), (vec![], vec!["b".to_owned()]));
+}
+
+#[test]
+fn a_shim_that_reads_a_sync_as_the_interface_has_it_misses_nothing_but_applications() {
+    let mut cache = attached(Gate::Written);
+    let assume = pass(&mut cache, new(vec![of("one", "a", "n1")])).assume.remove(0);
+    let forget = pass(&mut cache, released_of("one", "a")).forget.remove(0);
+    let reads = |sync: cb::CacheSync| {
+        let bytes = sync.args.unwrap().encode_to_vec();
+        si::ReSyncSchedulerCacheArgs::decode(&*bytes).unwrap()
+    };
+    let assumed =
+        si::AssumedAllocation { allocation_key: "a".to_owned(), node_id: "n1".to_owned() };
+    assert_eq!(reads(assume).assumed_allocations, [assumed]);
+    let forgotten = si::ForgotAllocation { allocation_key: "a".to_owned() };
+    assert_eq!(reads(forget).forget_allocations, [forgotten]);
 }

@@ -216,9 +216,9 @@ impl History {
             let before = self.answered.insert(id, answer.verdict.clone());
             prop_assert!(before.is_none(), "{id} twice");
         }
-        for key in &turn.forget {
-            self.bench.batcher.forgotten(key);
-            self.view.remove(&**key);
+        for request in &turn.forget {
+            self.bench.batcher.forgotten(request);
+            self.view.remove(&*request.key);
         }
         if self.is_broken {
             // That was the end of the stream, and of what the shim assumed on it.
