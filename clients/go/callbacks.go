@@ -42,8 +42,8 @@ type View interface {
 	Reset([]Placement)
 }
 
-// Placement is an allocation on a node. Application is empty where the scheduler does not say it, and
-// Node in what is to be forgotten.
+// Placement is an allocation on a node. Two applications may use the same name for an allocation.
+// Node is empty in what is to be forgotten.
 type Placement struct{ Application, Allocation, Node string }
 
 // Bundle says where members of a gang are to be; a member that was told before has moved.
@@ -217,7 +217,9 @@ func set(bits []byte, at int) []byte {
 func (a *callbacks) sync(sync *mono.CacheSync) {
 	var assumed []Placement
 	for _, one := range sync.GetArgs().GetAssumedAllocations() {
-		assumed = append(assumed, Placement{Allocation: one.GetAllocationKey(), Node: one.GetNodeID()})
+		assumed = append(assumed, Placement{
+			one.GetApplicationID(), one.GetAllocationKey(), one.GetNodeID(),
+		})
 	}
 	if sync.GetSnapshot() {
 		a.listed = append(a.listed, assumed...)
@@ -227,7 +229,9 @@ func (a *callbacks) sync(sync *mono.CacheSync) {
 		a.View.Assume(one)
 	}
 	for _, one := range sync.GetArgs().GetForgetAllocations() {
-		a.View.Forget(Placement{Allocation: one.GetAllocationKey()})
+		a.View.Forget(Placement{
+			Application: one.GetApplicationID(), Allocation: one.GetAllocationKey(),
+		})
 	}
 	if sync.GetSnapshotEnd() {
 		a.View.Reset(a.listed)

@@ -308,22 +308,22 @@ func TestConnectionsThatAreCutAnywhereLoseAndDoubleNothing(t *testing.T) {
 	t.Logf("%d cuts", cuts())
 }
 
-// view counts what runs on a node.
+// view counts what runs on a node: by application and allocation, where it is.
 type view struct {
 	mu    sync.Mutex
-	nodes map[string]string
+	nodes map[[2]string]string
 }
 
 func (v *view) Assume(p Placement) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.nodes[p.Allocation] = p.Node
+	v.nodes[[2]string{p.Application, p.Allocation}] = p.Node
 }
 
 func (v *view) Forget(p Placement) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.nodes, p.Allocation)
+	delete(v.nodes, [2]string{p.Application, p.Allocation})
 }
 
 func (v *view) Reset(all []Placement) {
@@ -331,7 +331,7 @@ func (v *view) Reset(all []Placement) {
 	defer v.mu.Unlock()
 	clear(v.nodes)
 	for _, p := range all {
-		v.nodes[p.Allocation] = p.Node
+		v.nodes[[2]string{p.Application, p.Allocation}] = p.Node
 	}
 }
 
@@ -340,8 +340,8 @@ func (v *view) alone(q Question) (bool, string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for key, node := range v.nodes {
-		if node == q.Node && key != q.Allocation {
-			return false, key + " is there"
+		if node == q.Node && key != [2]string{q.Application, q.Allocation} {
+			return false, key[1] + " is there"
 		}
 	}
 	return true, ""
@@ -350,7 +350,7 @@ func (v *view) alone(q Question) (bool, string) {
 func TestPredicatesSeeWhatTheyHaveAssumed(t *testing.T) {
 	service := startService(t, "127.0.0.1:0")
 	cluster := newCluster(node("n1", 9), node("n2", 9), node("n3", 9))
-	seen := &view{nodes: map[string]string{}}
+	seen := &view{nodes: map[[2]string]string{}}
 	client := running(t, Config{
 		Target: service.address, Queues: queues, State: cluster.state, Handler: cluster,
 		Callbacks: &Callbacks{Predicate: seen.alone, Scope: mono.Scope_SCOPE_TOPOLOGY, View: seen},

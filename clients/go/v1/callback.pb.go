@@ -2138,9 +2138,9 @@ type CacheSync struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	CacheSeq uint64                 `protobuf:"varint,1,opt,name=cache_seq,json=cacheSeq,proto3" json:"cache_seq,omitempty"`
 	// Part of a complete list: what is assumed and not listed is to be dropped at its end.
-	Snapshot      bool                         `protobuf:"varint,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
-	SnapshotEnd   bool                         `protobuf:"varint,3,opt,name=snapshot_end,json=snapshotEnd,proto3" json:"snapshot_end,omitempty"`
-	Args          *v1.ReSyncSchedulerCacheArgs `protobuf:"bytes,4,opt,name=args,proto3" json:"args,omitempty"`
+	Snapshot      bool           `protobuf:"varint,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	SnapshotEnd   bool           `protobuf:"varint,3,opt,name=snapshot_end,json=snapshotEnd,proto3" json:"snapshot_end,omitempty"`
+	Args          *CacheSyncArgs `protobuf:"bytes,4,opt,name=args,proto3" json:"args,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2196,11 +2196,184 @@ func (x *CacheSync) GetSnapshotEnd() bool {
 	return false
 }
 
-func (x *CacheSync) GetArgs() *v1.ReSyncSchedulerCacheArgs {
+func (x *CacheSync) GetArgs() *CacheSyncArgs {
 	if x != nil {
 		return x.Args
 	}
 	return nil
+}
+
+// What is to change in the RM's view. Names and numbers are those of
+// monoceros.si.v1.ReSyncSchedulerCacheArgs, so that a shim which reads it as that misses nothing but
+// the applications.
+type CacheSyncArgs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Placed by the scheduler.
+	AssumedAllocations []*AssumedAllocation `protobuf:"bytes,1,rep,name=assumedAllocations,proto3" json:"assumedAllocations,omitempty"`
+	// No longer placed.
+	ForgetAllocations []*ForgotAllocation `protobuf:"bytes,2,rep,name=forgetAllocations,proto3" json:"forgetAllocations,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *CacheSyncArgs) Reset() {
+	*x = CacheSyncArgs{}
+	mi := &file_monoceros_v1_callback_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CacheSyncArgs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CacheSyncArgs) ProtoMessage() {}
+
+func (x *CacheSyncArgs) ProtoReflect() protoreflect.Message {
+	mi := &file_monoceros_v1_callback_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CacheSyncArgs.ProtoReflect.Descriptor instead.
+func (*CacheSyncArgs) Descriptor() ([]byte, []int) {
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CacheSyncArgs) GetAssumedAllocations() []*AssumedAllocation {
+	if x != nil {
+		return x.AssumedAllocations
+	}
+	return nil
+}
+
+func (x *CacheSyncArgs) GetForgetAllocations() []*ForgotAllocation {
+	if x != nil {
+		return x.ForgetAllocations
+	}
+	return nil
+}
+
+// An allocation that the RM should count as running on its node.
+type AssumedAllocation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AllocationKey string                 `protobuf:"bytes,1,opt,name=allocationKey,proto3" json:"allocationKey,omitempty"`
+	NodeID        string                 `protobuf:"bytes,2,opt,name=nodeID,proto3" json:"nodeID,omitempty"`
+	// Always there: two applications may use the same key.
+	ApplicationID string `protobuf:"bytes,1000,opt,name=applicationID,proto3" json:"applicationID,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AssumedAllocation) Reset() {
+	*x = AssumedAllocation{}
+	mi := &file_monoceros_v1_callback_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AssumedAllocation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AssumedAllocation) ProtoMessage() {}
+
+func (x *AssumedAllocation) ProtoReflect() protoreflect.Message {
+	mi := &file_monoceros_v1_callback_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AssumedAllocation.ProtoReflect.Descriptor instead.
+func (*AssumedAllocation) Descriptor() ([]byte, []int) {
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *AssumedAllocation) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *AssumedAllocation) GetNodeID() string {
+	if x != nil {
+		return x.NodeID
+	}
+	return ""
+}
+
+func (x *AssumedAllocation) GetApplicationID() string {
+	if x != nil {
+		return x.ApplicationID
+	}
+	return ""
+}
+
+// An allocation that the RM should no longer count.
+type ForgotAllocation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	AllocationKey string                 `protobuf:"bytes,1,opt,name=allocationKey,proto3" json:"allocationKey,omitempty"`
+	// Always there.
+	ApplicationID string `protobuf:"bytes,1000,opt,name=applicationID,proto3" json:"applicationID,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgotAllocation) Reset() {
+	*x = ForgotAllocation{}
+	mi := &file_monoceros_v1_callback_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgotAllocation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgotAllocation) ProtoMessage() {}
+
+func (x *ForgotAllocation) ProtoReflect() protoreflect.Message {
+	mi := &file_monoceros_v1_callback_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgotAllocation.ProtoReflect.Descriptor instead.
+func (*ForgotAllocation) Descriptor() ([]byte, []int) {
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ForgotAllocation) GetAllocationKey() string {
+	if x != nil {
+		return x.AllocationKey
+	}
+	return ""
+}
+
+func (x *ForgotAllocation) GetApplicationID() string {
+	if x != nil {
+		return x.ApplicationID
+	}
+	return ""
 }
 
 // Everything up to this number is applied, but for what failed.
@@ -2214,7 +2387,7 @@ type CacheSyncAck struct {
 
 func (x *CacheSyncAck) Reset() {
 	*x = CacheSyncAck{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[19]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2226,7 +2399,7 @@ func (x *CacheSyncAck) String() string {
 func (*CacheSyncAck) ProtoMessage() {}
 
 func (x *CacheSyncAck) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[19]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2239,7 +2412,7 @@ func (x *CacheSyncAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheSyncAck.ProtoReflect.Descriptor instead.
 func (*CacheSyncAck) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{19}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CacheSyncAck) GetCacheSeq() uint64 {
@@ -2261,14 +2434,18 @@ type CacheSyncFailure struct {
 	AllocationKey string                 `protobuf:"bytes,1,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// False: another node, please, for five minutes.
-	Retryable     bool `protobuf:"varint,3,opt,name=retryable,proto3" json:"retryable,omitempty"`
+	Retryable bool `protobuf:"varint,3,opt,name=retryable,proto3" json:"retryable,omitempty"`
+	// As the sync named it. Empty: the one application that the key can be of. Where several
+	// applications have an allocation with this key that waits for this acknowledgement, all of these
+	// are undone; where none waits and several had one before, none is.
+	ApplicationId string `protobuf:"bytes,1000,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CacheSyncFailure) Reset() {
 	*x = CacheSyncFailure{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[20]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2280,7 +2457,7 @@ func (x *CacheSyncFailure) String() string {
 func (*CacheSyncFailure) ProtoMessage() {}
 
 func (x *CacheSyncFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[20]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2293,7 +2470,7 @@ func (x *CacheSyncFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheSyncFailure.ProtoReflect.Descriptor instead.
 func (*CacheSyncFailure) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{20}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CacheSyncFailure) GetAllocationKey() string {
@@ -2317,6 +2494,13 @@ func (x *CacheSyncFailure) GetRetryable() bool {
 	return false
 }
 
+func (x *CacheSyncFailure) GetApplicationId() string {
+	if x != nil {
+		return x.ApplicationId
+	}
+	return ""
+}
+
 // Earlier answers may be wrong by now: ask again about these.
 type Invalidate struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -2329,7 +2513,7 @@ type Invalidate struct {
 
 func (x *Invalidate) Reset() {
 	*x = Invalidate{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[21]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2525,7 @@ func (x *Invalidate) String() string {
 func (*Invalidate) ProtoMessage() {}
 
 func (x *Invalidate) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[21]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2538,7 @@ func (x *Invalidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invalidate.ProtoReflect.Descriptor instead.
 func (*Invalidate) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{21}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Invalidate) GetNodeIds() []string {
@@ -2392,7 +2576,7 @@ type EventBatch struct {
 
 func (x *EventBatch) Reset() {
 	*x = EventBatch{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[22]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2588,7 @@ func (x *EventBatch) String() string {
 func (*EventBatch) ProtoMessage() {}
 
 func (x *EventBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[22]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2601,7 @@ func (x *EventBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventBatch.ProtoReflect.Descriptor instead.
 func (*EventBatch) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{22}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EventBatch) GetFirstSeq() uint64 {
@@ -2460,7 +2644,7 @@ type EventCredit struct {
 
 func (x *EventCredit) Reset() {
 	*x = EventCredit{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[23]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2656,7 @@ func (x *EventCredit) String() string {
 func (*EventCredit) ProtoMessage() {}
 
 func (x *EventCredit) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[23]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2669,7 @@ func (x *EventCredit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventCredit.ProtoReflect.Descriptor instead.
 func (*EventCredit) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{23}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EventCredit) GetAdd() uint32 {
@@ -2512,7 +2696,7 @@ type ContainerStateBatch struct {
 
 func (x *ContainerStateBatch) Reset() {
 	*x = ContainerStateBatch{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[24]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2524,7 +2708,7 @@ func (x *ContainerStateBatch) String() string {
 func (*ContainerStateBatch) ProtoMessage() {}
 
 func (x *ContainerStateBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[24]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2537,7 +2721,7 @@ func (x *ContainerStateBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerStateBatch.ProtoReflect.Descriptor instead.
 func (*ContainerStateBatch) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{24}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ContainerStateBatch) GetStates() []*v1.UpdateContainerSchedulingStateRequest {
@@ -2559,7 +2743,7 @@ type StateDumpRequest struct {
 
 func (x *StateDumpRequest) Reset() {
 	*x = StateDumpRequest{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[25]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2571,7 +2755,7 @@ func (x *StateDumpRequest) String() string {
 func (*StateDumpRequest) ProtoMessage() {}
 
 func (x *StateDumpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[25]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2584,7 +2768,7 @@ func (x *StateDumpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDumpRequest.ProtoReflect.Descriptor instead.
 func (*StateDumpRequest) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{25}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *StateDumpRequest) GetRequestId() uint64 {
@@ -2624,7 +2808,7 @@ type StateDumpChunk struct {
 
 func (x *StateDumpChunk) Reset() {
 	*x = StateDumpChunk{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[26]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2636,7 +2820,7 @@ func (x *StateDumpChunk) String() string {
 func (*StateDumpChunk) ProtoMessage() {}
 
 func (x *StateDumpChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[26]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2649,7 +2833,7 @@ func (x *StateDumpChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDumpChunk.ProtoReflect.Descriptor instead.
 func (*StateDumpChunk) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{26}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StateDumpChunk) GetRequestId() uint64 {
@@ -2707,7 +2891,7 @@ type ConfigSaveRequest struct {
 
 func (x *ConfigSaveRequest) Reset() {
 	*x = ConfigSaveRequest{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[27]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2719,7 +2903,7 @@ func (x *ConfigSaveRequest) String() string {
 func (*ConfigSaveRequest) ProtoMessage() {}
 
 func (x *ConfigSaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[27]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2732,7 +2916,7 @@ func (x *ConfigSaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSaveRequest.ProtoReflect.Descriptor instead.
 func (*ConfigSaveRequest) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{27}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConfigSaveRequest) GetRequestId() uint64 {
@@ -2775,7 +2959,7 @@ type ConfigSaveResult struct {
 
 func (x *ConfigSaveResult) Reset() {
 	*x = ConfigSaveResult{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[28]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2787,7 +2971,7 @@ func (x *ConfigSaveResult) String() string {
 func (*ConfigSaveResult) ProtoMessage() {}
 
 func (x *ConfigSaveResult) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[28]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2800,7 +2984,7 @@ func (x *ConfigSaveResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSaveResult.ProtoReflect.Descriptor instead.
 func (*ConfigSaveResult) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{28}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ConfigSaveResult) GetRequestId() uint64 {
@@ -2846,7 +3030,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[29]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2858,7 +3042,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[29]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2871,7 +3055,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{29}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Heartbeat) GetNonce() uint64 {
@@ -2922,7 +3106,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[30]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2934,7 +3118,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[30]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2947,7 +3131,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{30}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -3131,19 +3315,30 @@ const file_monoceros_v1_callback_proto_rawDesc = "" +
 	"\bresponse\x18\x03 \x01(\v2-.monoceros.si.v1.PreemptionPredicatesResponseR\bresponse\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\"*\n" +
 	"\vCancelBatch\x12\x1b\n" +
-	"\tbatch_ids\x18\x01 \x03(\x04R\bbatchIds\"\xa6\x01\n" +
+	"\tbatch_ids\x18\x01 \x03(\x04R\bbatchIds\"\x98\x01\n" +
 	"\tCacheSync\x12\x1b\n" +
 	"\tcache_seq\x18\x01 \x01(\x04R\bcacheSeq\x12\x1a\n" +
 	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\x12!\n" +
-	"\fsnapshot_end\x18\x03 \x01(\bR\vsnapshotEnd\x12=\n" +
-	"\x04args\x18\x04 \x01(\v2).monoceros.si.v1.ReSyncSchedulerCacheArgsR\x04args\"g\n" +
+	"\fsnapshot_end\x18\x03 \x01(\bR\vsnapshotEnd\x12/\n" +
+	"\x04args\x18\x04 \x01(\v2\x1b.monoceros.v1.CacheSyncArgsR\x04args\"\xae\x01\n" +
+	"\rCacheSyncArgs\x12O\n" +
+	"\x12assumedAllocations\x18\x01 \x03(\v2\x1f.monoceros.v1.AssumedAllocationR\x12assumedAllocations\x12L\n" +
+	"\x11forgetAllocations\x18\x02 \x03(\v2\x1e.monoceros.v1.ForgotAllocationR\x11forgetAllocations\"x\n" +
+	"\x11AssumedAllocation\x12$\n" +
+	"\rallocationKey\x18\x01 \x01(\tR\rallocationKey\x12\x16\n" +
+	"\x06nodeID\x18\x02 \x01(\tR\x06nodeID\x12%\n" +
+	"\rapplicationID\x18\xe8\a \x01(\tR\rapplicationID\"_\n" +
+	"\x10ForgotAllocation\x12$\n" +
+	"\rallocationKey\x18\x01 \x01(\tR\rallocationKey\x12%\n" +
+	"\rapplicationID\x18\xe8\a \x01(\tR\rapplicationID\"g\n" +
 	"\fCacheSyncAck\x12\x1b\n" +
 	"\tcache_seq\x18\x01 \x01(\x04R\bcacheSeq\x12:\n" +
-	"\bfailures\x18\x02 \x03(\v2\x1e.monoceros.v1.CacheSyncFailureR\bfailures\"o\n" +
+	"\bfailures\x18\x02 \x03(\v2\x1e.monoceros.v1.CacheSyncFailureR\bfailures\"\x97\x01\n" +
 	"\x10CacheSyncFailure\x12%\n" +
 	"\x0eallocation_key\x18\x01 \x01(\tR\rallocationKey\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1c\n" +
-	"\tretryable\x18\x03 \x01(\bR\tretryable\"b\n" +
+	"\tretryable\x18\x03 \x01(\bR\tretryable\x12&\n" +
+	"\x0eapplication_id\x18\xe8\a \x01(\tR\rapplicationId\"b\n" +
 	"\n" +
 	"Invalidate\x12\x19\n" +
 	"\bnode_ids\x18\x01 \x03(\tR\anodeIds\x12'\n" +
@@ -3254,7 +3449,7 @@ func file_monoceros_v1_callback_proto_rawDescGZIP() []byte {
 }
 
 var file_monoceros_v1_callback_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_monoceros_v1_callback_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_monoceros_v1_callback_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_monoceros_v1_callback_proto_goTypes = []any{
 	(Capability)(0),                                  // 0: monoceros.v1.Capability
 	(AbsentPolicy)(0),                                // 1: monoceros.v1.AbsentPolicy
@@ -3280,52 +3475,54 @@ var file_monoceros_v1_callback_proto_goTypes = []any{
 	(*PreemptionResult)(nil),                         // 21: monoceros.v1.PreemptionResult
 	(*CancelBatch)(nil),                              // 22: monoceros.v1.CancelBatch
 	(*CacheSync)(nil),                                // 23: monoceros.v1.CacheSync
-	(*CacheSyncAck)(nil),                             // 24: monoceros.v1.CacheSyncAck
-	(*CacheSyncFailure)(nil),                         // 25: monoceros.v1.CacheSyncFailure
-	(*Invalidate)(nil),                               // 26: monoceros.v1.Invalidate
-	(*EventBatch)(nil),                               // 27: monoceros.v1.EventBatch
-	(*EventCredit)(nil),                              // 28: monoceros.v1.EventCredit
-	(*ContainerStateBatch)(nil),                      // 29: monoceros.v1.ContainerStateBatch
-	(*StateDumpRequest)(nil),                         // 30: monoceros.v1.StateDumpRequest
-	(*StateDumpChunk)(nil),                           // 31: monoceros.v1.StateDumpChunk
-	(*ConfigSaveRequest)(nil),                        // 32: monoceros.v1.ConfigSaveRequest
-	(*ConfigSaveResult)(nil),                         // 33: monoceros.v1.ConfigSaveResult
-	(*Heartbeat)(nil),                                // 34: monoceros.v1.Heartbeat
-	(*Goodbye)(nil),                                  // 35: monoceros.v1.Goodbye
-	nil,                                              // 36: monoceros.v1.ConfigSaveRequest.ExtraConfigEntry
-	(v1.EventRecord_Type)(0),                         // 37: monoceros.si.v1.EventRecord.Type
-	(*v1.PreemptionPredicatesArgs)(nil),              // 38: monoceros.si.v1.PreemptionPredicatesArgs
-	(*v1.PreemptionPredicatesResponse)(nil),          // 39: monoceros.si.v1.PreemptionPredicatesResponse
-	(*v1.ReSyncSchedulerCacheArgs)(nil),              // 40: monoceros.si.v1.ReSyncSchedulerCacheArgs
-	(*v1.EventRecord)(nil),                           // 41: monoceros.si.v1.EventRecord
-	(*v1.UpdateContainerSchedulingStateRequest)(nil), // 42: monoceros.si.v1.UpdateContainerSchedulingStateRequest
+	(*CacheSyncArgs)(nil),                            // 24: monoceros.v1.CacheSyncArgs
+	(*AssumedAllocation)(nil),                        // 25: monoceros.v1.AssumedAllocation
+	(*ForgotAllocation)(nil),                         // 26: monoceros.v1.ForgotAllocation
+	(*CacheSyncAck)(nil),                             // 27: monoceros.v1.CacheSyncAck
+	(*CacheSyncFailure)(nil),                         // 28: monoceros.v1.CacheSyncFailure
+	(*Invalidate)(nil),                               // 29: monoceros.v1.Invalidate
+	(*EventBatch)(nil),                               // 30: monoceros.v1.EventBatch
+	(*EventCredit)(nil),                              // 31: monoceros.v1.EventCredit
+	(*ContainerStateBatch)(nil),                      // 32: monoceros.v1.ContainerStateBatch
+	(*StateDumpRequest)(nil),                         // 33: monoceros.v1.StateDumpRequest
+	(*StateDumpChunk)(nil),                           // 34: monoceros.v1.StateDumpChunk
+	(*ConfigSaveRequest)(nil),                        // 35: monoceros.v1.ConfigSaveRequest
+	(*ConfigSaveResult)(nil),                         // 36: monoceros.v1.ConfigSaveResult
+	(*Heartbeat)(nil),                                // 37: monoceros.v1.Heartbeat
+	(*Goodbye)(nil),                                  // 38: monoceros.v1.Goodbye
+	nil,                                              // 39: monoceros.v1.ConfigSaveRequest.ExtraConfigEntry
+	(v1.EventRecord_Type)(0),                         // 40: monoceros.si.v1.EventRecord.Type
+	(*v1.PreemptionPredicatesArgs)(nil),              // 41: monoceros.si.v1.PreemptionPredicatesArgs
+	(*v1.PreemptionPredicatesResponse)(nil),          // 42: monoceros.si.v1.PreemptionPredicatesResponse
+	(*v1.EventRecord)(nil),                           // 43: monoceros.si.v1.EventRecord
+	(*v1.UpdateContainerSchedulingStateRequest)(nil), // 44: monoceros.si.v1.UpdateContainerSchedulingStateRequest
 }
 var file_monoceros_v1_callback_proto_depIdxs = []int32{
 	7,  // 0: monoceros.v1.ShimMessage.hello:type_name -> monoceros.v1.Hello
 	15, // 1: monoceros.v1.ShimMessage.predicate_results:type_name -> monoceros.v1.PredicateResults
 	20, // 2: monoceros.v1.ShimMessage.preemption_results:type_name -> monoceros.v1.PreemptionResults
-	31, // 3: monoceros.v1.ShimMessage.state_dump:type_name -> monoceros.v1.StateDumpChunk
-	24, // 4: monoceros.v1.ShimMessage.cache_sync_ack:type_name -> monoceros.v1.CacheSyncAck
-	26, // 5: monoceros.v1.ShimMessage.invalidate:type_name -> monoceros.v1.Invalidate
-	28, // 6: monoceros.v1.ShimMessage.event_credit:type_name -> monoceros.v1.EventCredit
-	34, // 7: monoceros.v1.ShimMessage.heartbeat:type_name -> monoceros.v1.Heartbeat
-	33, // 8: monoceros.v1.ShimMessage.config_save:type_name -> monoceros.v1.ConfigSaveResult
-	35, // 9: monoceros.v1.ShimMessage.goodbye:type_name -> monoceros.v1.Goodbye
+	34, // 3: monoceros.v1.ShimMessage.state_dump:type_name -> monoceros.v1.StateDumpChunk
+	27, // 4: monoceros.v1.ShimMessage.cache_sync_ack:type_name -> monoceros.v1.CacheSyncAck
+	29, // 5: monoceros.v1.ShimMessage.invalidate:type_name -> monoceros.v1.Invalidate
+	31, // 6: monoceros.v1.ShimMessage.event_credit:type_name -> monoceros.v1.EventCredit
+	37, // 7: monoceros.v1.ShimMessage.heartbeat:type_name -> monoceros.v1.Heartbeat
+	36, // 8: monoceros.v1.ShimMessage.config_save:type_name -> monoceros.v1.ConfigSaveResult
+	38, // 9: monoceros.v1.ShimMessage.goodbye:type_name -> monoceros.v1.Goodbye
 	8,  // 10: monoceros.v1.CoreMessage.welcome:type_name -> monoceros.v1.Welcome
 	11, // 11: monoceros.v1.CoreMessage.predicate_batch:type_name -> monoceros.v1.PredicateBatch
 	18, // 12: monoceros.v1.CoreMessage.preemption_batch:type_name -> monoceros.v1.PreemptionBatch
-	30, // 13: monoceros.v1.CoreMessage.state_dump:type_name -> monoceros.v1.StateDumpRequest
+	33, // 13: monoceros.v1.CoreMessage.state_dump:type_name -> monoceros.v1.StateDumpRequest
 	23, // 14: monoceros.v1.CoreMessage.cache_sync:type_name -> monoceros.v1.CacheSync
 	9,  // 15: monoceros.v1.CoreMessage.node_dictionary:type_name -> monoceros.v1.NodeDictionary
-	27, // 16: monoceros.v1.CoreMessage.event_batch:type_name -> monoceros.v1.EventBatch
-	34, // 17: monoceros.v1.CoreMessage.heartbeat:type_name -> monoceros.v1.Heartbeat
-	32, // 18: monoceros.v1.CoreMessage.config_save:type_name -> monoceros.v1.ConfigSaveRequest
-	29, // 19: monoceros.v1.CoreMessage.container_states:type_name -> monoceros.v1.ContainerStateBatch
+	30, // 16: monoceros.v1.CoreMessage.event_batch:type_name -> monoceros.v1.EventBatch
+	37, // 17: monoceros.v1.CoreMessage.heartbeat:type_name -> monoceros.v1.Heartbeat
+	35, // 18: monoceros.v1.CoreMessage.config_save:type_name -> monoceros.v1.ConfigSaveRequest
+	32, // 19: monoceros.v1.CoreMessage.container_states:type_name -> monoceros.v1.ContainerStateBatch
 	22, // 20: monoceros.v1.CoreMessage.cancel:type_name -> monoceros.v1.CancelBatch
-	35, // 21: monoceros.v1.CoreMessage.goodbye:type_name -> monoceros.v1.Goodbye
+	38, // 21: monoceros.v1.CoreMessage.goodbye:type_name -> monoceros.v1.Goodbye
 	13, // 22: monoceros.v1.CoreMessage.bundle_places:type_name -> monoceros.v1.BundlePlaces
 	0,  // 23: monoceros.v1.Hello.capabilities:type_name -> monoceros.v1.Capability
-	37, // 24: monoceros.v1.Hello.event_types:type_name -> monoceros.si.v1.EventRecord.Type
+	40, // 24: monoceros.v1.Hello.event_types:type_name -> monoceros.si.v1.EventRecord.Type
 	1,  // 25: monoceros.v1.Hello.predicates_absent:type_name -> monoceros.v1.AbsentPolicy
 	1,  // 26: monoceros.v1.Welcome.predicates_absent:type_name -> monoceros.v1.AbsentPolicy
 	10, // 27: monoceros.v1.NodeDictionary.add:type_name -> monoceros.v1.NodeDictEntry
@@ -3337,22 +3534,24 @@ var file_monoceros_v1_callback_proto_depIdxs = []int32{
 	17, // 33: monoceros.v1.PredicateResult.failures:type_name -> monoceros.v1.FailureGroup
 	3,  // 34: monoceros.v1.PredicateResult.scope:type_name -> monoceros.v1.Scope
 	19, // 35: monoceros.v1.PreemptionBatch.queries:type_name -> monoceros.v1.PreemptionQuery
-	38, // 36: monoceros.v1.PreemptionQuery.args:type_name -> monoceros.si.v1.PreemptionPredicatesArgs
+	41, // 36: monoceros.v1.PreemptionQuery.args:type_name -> monoceros.si.v1.PreemptionPredicatesArgs
 	21, // 37: monoceros.v1.PreemptionResults.results:type_name -> monoceros.v1.PreemptionResult
 	4,  // 38: monoceros.v1.PreemptionResult.outcome:type_name -> monoceros.v1.Outcome
-	39, // 39: monoceros.v1.PreemptionResult.response:type_name -> monoceros.si.v1.PreemptionPredicatesResponse
-	40, // 40: monoceros.v1.CacheSync.args:type_name -> monoceros.si.v1.ReSyncSchedulerCacheArgs
-	25, // 41: monoceros.v1.CacheSyncAck.failures:type_name -> monoceros.v1.CacheSyncFailure
-	41, // 42: monoceros.v1.EventBatch.events:type_name -> monoceros.si.v1.EventRecord
-	42, // 43: monoceros.v1.ContainerStateBatch.states:type_name -> monoceros.si.v1.UpdateContainerSchedulingStateRequest
-	36, // 44: monoceros.v1.ConfigSaveRequest.extra_config:type_name -> monoceros.v1.ConfigSaveRequest.ExtraConfigEntry
-	5,  // 45: monoceros.v1.CallbackService.Attach:input_type -> monoceros.v1.ShimMessage
-	6,  // 46: monoceros.v1.CallbackService.Attach:output_type -> monoceros.v1.CoreMessage
-	46, // [46:47] is the sub-list for method output_type
-	45, // [45:46] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	42, // 39: monoceros.v1.PreemptionResult.response:type_name -> monoceros.si.v1.PreemptionPredicatesResponse
+	24, // 40: monoceros.v1.CacheSync.args:type_name -> monoceros.v1.CacheSyncArgs
+	25, // 41: monoceros.v1.CacheSyncArgs.assumedAllocations:type_name -> monoceros.v1.AssumedAllocation
+	26, // 42: monoceros.v1.CacheSyncArgs.forgetAllocations:type_name -> monoceros.v1.ForgotAllocation
+	28, // 43: monoceros.v1.CacheSyncAck.failures:type_name -> monoceros.v1.CacheSyncFailure
+	43, // 44: monoceros.v1.EventBatch.events:type_name -> monoceros.si.v1.EventRecord
+	44, // 45: monoceros.v1.ContainerStateBatch.states:type_name -> monoceros.si.v1.UpdateContainerSchedulingStateRequest
+	39, // 46: monoceros.v1.ConfigSaveRequest.extra_config:type_name -> monoceros.v1.ConfigSaveRequest.ExtraConfigEntry
+	5,  // 47: monoceros.v1.CallbackService.Attach:input_type -> monoceros.v1.ShimMessage
+	6,  // 48: monoceros.v1.CallbackService.Attach:output_type -> monoceros.v1.CoreMessage
+	48, // [48:49] is the sub-list for method output_type
+	47, // [47:48] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_monoceros_v1_callback_proto_init() }
@@ -3393,7 +3592,7 @@ func file_monoceros_v1_callback_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_monoceros_v1_callback_proto_rawDesc), len(file_monoceros_v1_callback_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   32,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
