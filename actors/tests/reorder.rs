@@ -324,3 +324,78 @@ fn a_control_of_an_earlier_session_does_nothing_to_the_present_one() {
         assert_eq!(ear.heard(), [NO_APPLICATION], "the present one may still say otherwise");
     });
 }
+
+#[test]
+fn nothing_waits_for_an_application_that_has_completed_until_it_comes_again() {
+    play(|scheduler, ear| async move {
+        application(&scheduler, "ada").await;
+        ask(&scheduler, "a").await;
+        withdraw(&scheduler, "a").await;
+        release_all(&scheduler).await;
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        scheduler.settle().await;
+        ear.heard();
+        ask(&scheduler, "b").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(ear.heard(), [NO_APPLICATION], "it has completed");
+
+        application(&scheduler, "ada").await;
+        ask(&scheduler, "c").await;
+        scheduler.settle().await;
+        assert_eq!(ear.heard(), ["app in", "c placed"]);
+    });
+}
+
+#[test]
+fn nothing_waits_for_a_node_that_was_refused_or_has_left_until_it_comes_again() {
+    use si::node_info::ActionFromRm::{Create, Decomission};
+    play(|scheduler, ear| async move {
+        application(&scheduler, "ada").await;
+        let unknown = si::Allocation { resource_per_alloc: None, ..running("x", "n2") };
+        node(&scheduler, "n2", Create, vec![unknown]).await;
+        node(&scheduler, "n1", Decomission, Vec::new()).await;
+        recovered(&scheduler, "a", "n1").await;
+        recovered(&scheduler, "b", "n2").await;
+        recovered(&scheduler, "new", "n3").await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let gone = |id: &str| format!("failed to find node `{id}` [R_NODE_UNKNOWN]");
+        assert_eq!(ear.heard(), ["app in".to_owned(), "n2 out".to_owned(), gone("n1"), gone("n2")]);
+
+        node(&scheduler, "n2", Create, Vec::new()).await;
+        recovered(&scheduler, "c", "n2").await;
+        node(&scheduler, "n3", Create, Vec::new()).await;
+        scheduler.settle().await;
+        assert_eq!(ear.heard(), ["n2 in", "c placed", "n3 in", "new placed"]);
+    });
+}
+
+#[test]
+fn without_a_window_nobody_waits_whatever_came_before() {
+    play(|scheduler, ear| async move {
+        scheduler.control("rm").await.unwrap().set_reorder_window(Duration::ZERO);
+        ask(&scheduler, "a").await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert_eq!(ear.heard(), [NO_APPLICATION]);
+        application(&scheduler, "ada").await;
+        recovered(&scheduler, "b", "n2").await;
+        let other = si::Allocation { application_id: "no".to_owned(), ..running("c", "n3") };
+        node(&scheduler, "n3", si::node_info::ActionFromRm::Create, vec![other]).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let no_node = "failed to find node `n2` [R_NODE_UNKNOWN]";
+        assert_eq!(ear.heard(), ["app in", no_node, "n3 out"]);
+    });
+}
+
+async fn release_all(scheduler: &SchedulerHandle) {
+    let release = si::AllocationRelease { application_id: "app".to_owned(), ..Default::default() };
+    let releases = si::AllocationReleasesRequest {
+        allocations_to_release: vec![release],
+        ..Default::default()
+    };
+    let request = si::AllocationRequest {
+        rm_id: "rm".to_owned(),
+        releases: Some(releases),
+        ..Default::default()
+    };
+    scheduler.update_allocation(request).await.unwrap();
+}

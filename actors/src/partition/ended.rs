@@ -61,6 +61,7 @@ impl Partition {
         }
         for ended in std::mem::take(&mut baton.terminated) {
             self.sum_up(&ended, baton);
+            self.application_gone(&ended.id, baton);
             self.keep_ended(ended, baton);
         }
     }

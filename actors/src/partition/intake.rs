@@ -60,7 +60,12 @@ impl Partition {
                 }
             }
             RefusedItem::Ask { .. } => baton.tally.ask_rejected(false),
-            RefusedItem::Node { .. } => {}
+            RefusedItem::Node { reason: Rejection::NodeAction { .. }, .. } => {}
+            RefusedItem::Node { id, .. } => {
+                if baton.books.nodes.slot_of(id).is_none() {
+                    self.node_gone(id, baton);
+                }
+            }
         }
         baton.notices.push(item.into());
     }
@@ -188,10 +193,25 @@ impl Partition {
         }
     }
 
-    /// An application was rejected or removed: nothing waits for it any more.
+    /// An application was rejected or removed, or has ended: nothing waits for it any more.
     pub(super) fn application_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
-        let awaited = WaitsFor::Application(Arc::clone(id));
-        for item in self.reorder.gone(id) {
+        self.is_gone(WaitsFor::Application(Arc::clone(id)), baton);
+    }
+
+    /// A node was rejected or has left: nothing waits for it any more.
+    pub(super) fn node_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
+        self.is_gone(WaitsFor::Node(Arc::clone(id)), baton);
+    }
+
+    fn is_gone(&mut self, awaited: WaitsFor, baton: &mut Baton) {
+        for item in self.reorder.gone(awaited.clone()) {
+            self.refuse(&awaited, item, baton);
+        }
+    }
+
+    /// The partition closes, and nothing that waits will come.
+    pub(super) fn refuse_waiting(&mut self, baton: &mut Baton) {
+        for (awaited, item) in self.reorder.take_all() {
             self.refuse(&awaited, item, baton);
         }
     }
@@ -211,7 +231,7 @@ impl Partition {
     }
 
     /// Refuses an item that waited in vain.
-    fn refuse(&self, awaited: &WaitsFor, item: Item, baton: &mut Baton) {
+    fn refuse(&mut self, awaited: &WaitsFor, item: Item, baton: &mut Baton) {
         match (item, awaited) {
             (Item::Op(id, op), WaitsFor::Application(_)) => {
                 reject(&id, &[op], baton, |_| Rejection::ApplicationUnknown(Arc::clone(&id)));
@@ -221,8 +241,9 @@ impl Partition {
             }
             (Item::Node(new), WaitsFor::Application(id) | WaitsFor::Node(id)) => {
                 baton.tally.shared().nodes.failed.inc();
-                let reason = Rejection::ApplicationUnknown(Arc::clone(id));
-                baton.notices.push(Notice::NodeRejected { id: new.id, reason });
+                let (node, reason) = (new.id, Rejection::ApplicationUnknown(Arc::clone(id)));
+                baton.notices.push(Notice::NodeRejected { id: Arc::clone(&node), reason });
+                self.node_gone(&node, baton);
             }
             (Item::NodeChange(node, _), _) => self.node_unknown(&node, baton),
         }

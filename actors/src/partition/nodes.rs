@@ -62,7 +62,11 @@ impl Partition {
         if let Err(reason) = checked {
             baton.happens(|at| added(&new.id, &new.total, at));
             baton.tally.shared().nodes.failed.inc();
-            baton.notices.push(Notice::NodeRejected { id: new.id, reason });
+            let (id, exists) = (new.id, matches!(reason, Rejection::NodeExists { .. }));
+            baton.notices.push(Notice::NodeRejected { id: Arc::clone(&id), reason });
+            if !exists {
+                self.node_gone(&id, baton);
+            }
             return;
         }
         let NewNode { id, attributes, total, occupied, existing, draining } = *new;
@@ -168,6 +172,7 @@ impl Partition {
             baton.unreserve(who, End::NodeRemoved);
         }
         self.foreign.forget_node(slot);
+        self.node_gone(id, baton);
         self.agenda.push_back(Task::VisitNode(slot, NodeChange::Leave));
         self.agenda.push_back(Task::ForgetNode(slot));
         self.capacity_changed = true;

@@ -147,6 +147,7 @@ impl Partition {
         let placements = unsettled.iter().map(|(number, _)| number);
         let open = placements.chain(unsettled.claims().map(|(number, _)| number));
         baton.notices.extend(open.map(|number| Notice::Withdrawn(QuestionId(number))));
+        self.refuse_waiting(baton);
         self.agenda.push_back(Task::survey(Dismiss));
         self.closing = true;
         self.inbox.clear();

@@ -5,9 +5,9 @@
 //! when that comes; else it is rejected as if it had just arrived. In process there is one order
 //! and no window.
 //!
-//! Nothing waits for an application that was rejected or removed, because it is not on its way.
-//! Releases never wait: if an allocation is not there, only an item that waits here can be
-//! released.
+//! Only an id that is new to the session can be on its way: nothing waits for an application that
+//! was rejected, removed or has ended, nor for a node that was rejected or removed. Releases never
+//! wait: if an allocation is not there, only an item that waits here can be released.
 //!
 //! The buffer keeps items and hands them out. It knows neither the books nor the RM: what an item
 //! means is said in [`intake`](super::intake), which puts in only items that name an application or
@@ -26,7 +26,7 @@ use crate::step::{NodeChange, Op, WaitsFor};
 
 /// How many items may wait unless set otherwise; further ones are rejected at once.
 const ITEMS_MAX: usize = 10_000;
-/// How many rejected or removed applications are remembered. If there are more, items for the
+/// How many applications and nodes that are gone are remembered. If there are more, items for the
 /// oldest of them wait in vain.
 const GONE_MAX: usize = 10_000;
 
@@ -38,9 +38,9 @@ pub(super) struct ReorderBuffer {
     items: usize,
     /// The application that each waiting node waits for.
     nodes: BTreeMap<Arc<str>, Arc<str>>,
-    gone: BTreeSet<Arc<str>>,
+    gone: BTreeSet<WaitsFor>,
     /// The same in the order in which they went; more than once if they came again.
-    gone_order: VecDeque<Arc<str>>,
+    gone_order: VecDeque<WaitsFor>,
 }
 
 /// An item that waits, and until when it may.
@@ -104,13 +104,11 @@ impl ReorderBuffer {
         now_ns.saturating_add(i64::try_from(self.window.as_nanos()).unwrap_or(i64::MAX))
     }
 
-    /// Whether this many more items may wait for it.
+    /// Whether this many more items may wait for it. Without a window nobody waits.
     pub(super) fn may_wait(&self, awaited: &WaitsFor, n_items: usize) -> bool {
-        let may_come = match awaited {
-            WaitsFor::Application(id) => !self.gone.contains(id),
-            WaitsFor::Node(_) => true,
-        };
-        may_come && !self.window.is_zero() && self.items + n_items <= self.items_max
+        !self.window.is_zero()
+            && self.items + n_items <= self.items_max
+            && !self.gone.contains(awaited)
     }
 
     /// The application that this node waits for.
@@ -169,26 +167,35 @@ impl ReorderBuffer {
         });
     }
 
-    /// The application was refused, or its RM wants it no more: from now on nothing waits for it,
-    /// and what does is handed out.
-    pub(super) fn gone(&mut self, id: &Arc<str>) -> Vec<Item> {
-        if !self.window.is_zero() && self.gone.insert(Arc::clone(id)) {
-            self.gone_order.push_back(Arc::clone(id));
+    /// The application or node was rejected, has ended, or its RM wants it no more: from now on
+    /// nothing waits for it, and what does is handed out.
+    pub(super) fn gone(&mut self, id: WaitsFor) -> Vec<Item> {
+        let waiting = self.take(&id).into_iter().map(|waiting| waiting.item).collect();
+        if !self.window.is_zero() && self.gone.insert(id.clone()) {
+            self.gone_order.push_back(id);
             while self.gone_order.len() > GONE_MAX {
                 if let Some(oldest) = self.gone_order.pop_front() {
                     self.gone.remove(&oldest);
                 }
             }
         }
-        let waiting = self.take(&WaitsFor::Application(Arc::clone(id)));
-        waiting.into_iter().map(|waiting| waiting.item).collect()
+        waiting
+    }
+
+    /// Takes out everything, by what it waits for and in order.
+    pub(super) fn take_all(&mut self) -> Vec<(WaitsFor, Item)> {
+        self.items = 0;
+        self.nodes.clear();
+        let all = std::mem::take(&mut self.waiting).into_iter();
+        all.flat_map(|(awaited, waiting)| {
+            waiting.into_iter().map(move |waiting| (awaited.clone(), waiting.item))
+        })
+        .collect()
     }
 
     /// The application or node has come, perhaps again. Hands out what waited for it, in order.
     pub(super) fn came(&mut self, awaited: &WaitsFor) -> Vec<Waiting> {
-        if let WaitsFor::Application(id) = awaited {
-            self.gone.remove(id);
-        }
+        self.gone.remove(awaited);
         self.take(awaited)
     }
 
@@ -299,14 +306,42 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_an_application_that_is_gone_until_it_comes_again() {
+    fn nothing_waits_for_what_is_gone_until_it_comes_again() {
         let mut buffer = buffer();
-        let id: Arc<str> = Arc::from("x");
         let _ = buffer.put(app("x"), op("x", "a"), SECOND);
-        assert_eq!(shown(&buffer.gone(&id)), ["a of x"]);
+        assert_eq!(shown(&buffer.gone(app("x"))), ["a of x"]);
+        let node = WaitsFor::Node(Arc::from("x"));
         assert!(!buffer.may_wait(&app("x"), 1) && buffer.may_wait(&app("y"), 1));
+        assert!(buffer.may_wait(&node, 1), "a node may have the id of an application");
+        assert!(buffer.gone(node.clone()).is_empty());
+        assert!(!buffer.may_wait(&node, 1));
         assert!(buffer.came(&app("x")).is_empty());
-        assert!(buffer.may_wait(&app("x"), 1));
+        assert!(buffer.may_wait(&app("x"), 1) && !buffer.may_wait(&node, 1));
+    }
+
+    #[test]
+    fn no_more_ids_are_remembered_than_a_bound_and_none_without_a_window() {
+        let mut buffer = buffer();
+        for n in 0..=GONE_MAX {
+            buffer.gone(app(&n.to_string()));
+        }
+        assert_eq!((buffer.gone.len(), buffer.gone_order.len()), (GONE_MAX, GONE_MAX));
+        assert!(buffer.may_wait(&app("0"), 1) && !buffer.may_wait(&app("1"), 1));
+        let mut unused = ReorderBuffer::new(Duration::ZERO);
+        unused.gone(app("x"));
+        assert!(unused.gone.is_empty());
+    }
+
+    #[test]
+    fn everything_comes_out_at_once_in_order_of_what_is_waited_for() {
+        let mut buffer = buffer();
+        let _ = buffer.put(app("x"), node("n1"), SECOND);
+        let _ = buffer.put(app("x"), op("x", "a"), SECOND);
+        let _ = buffer.put(WaitsFor::Node(Arc::from("n2")), op("y", "b"), SECOND);
+        let (awaited, items): (Vec<_>, Vec<_>) = buffer.take_all().into_iter().unzip();
+        assert_eq!(awaited, [app("x"), app("x"), WaitsFor::Node(Arc::from("n2"))]);
+        assert_eq!(shown(&items), ["node n1", "a of x", "b of y"]);
+        assert!(buffer.is_empty() && buffer.items == 0 && buffer.nodes.is_empty());
     }
 
     #[test]
