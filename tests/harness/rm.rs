@@ -26,6 +26,8 @@ pub struct Seen {
     pub updated_applications: Vec<si::UpdatedApplication>,
     pub new: Vec<si::Allocation>,
     pub released: Vec<si::AllocationRelease>,
+    /// Keys of requests in `asks` that ended without an allocation.
+    pub released_asks: Vec<String>,
     /// Of requests in `asks`.
     pub rejected_asks: Vec<(String, String)>,
     /// Of items in `allocations`.
@@ -113,6 +115,7 @@ impl Rm {
             seen.message_sizes.push(size);
             seen.new.extend(reply.new);
             seen.released.extend(reply.released);
+            seen.released_asks.extend(reply.released_asks.into_iter().map(|it| it.allocation_key));
             let rejected = reply.rejected.into_iter();
             let rejected = rejected.map(|rejected| (rejected.allocation_key, rejected.reason));
             seen.rejected_asks.extend(rejected);

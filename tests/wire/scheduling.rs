@@ -21,9 +21,8 @@ async fn asks_become_allocations_on_accepted_nodes() {
         for new in &seen.new {
             assert!(["n1", "n2"].contains(&new.node_id.as_str()), "{new:?}");
             assert_eq!(new.application_id, "app");
-            assert_eq!(new.partition_name, "default", "without the RM's prefix");
             assert_eq!(new.resource_per_alloc, Some(resource(1_000, 1)));
-            assert!(!new.uuid.is_empty());
+            assert_eq!((&*new.partition_name, &*new.uuid), ("", ""), "the key is the name");
         }
     });
     rm.until("application runs", |seen| seen.updated_applications.len() == 2).await;
@@ -120,6 +119,38 @@ async fn removing_an_application_releases_its_allocations() {
     let four = ["k1", "k2", "k3", "k4"].map(|key| ask("next", key));
     rm.send_allocations(vec![], four.into(), vec![]).await;
     rm.until("the whole node is free again", |seen| seen.new.len() == 6).await;
+}
+
+/// Applications and requests come by different streams, so a request may reach the application that
+/// is about to be removed, or come before the one that it is meant for.
+#[tokio::test]
+async fn what_is_asked_for_while_its_application_is_replaced_is_always_answered() {
+    let service = Service::start();
+    let rm = Rm::register(&service, "rm").await.with_application("app", "root.a").await;
+    let remove = || {
+        vec![si::RemoveApplicationRequest {
+            application_id: "app".to_owned(),
+            partition_name: "default".to_owned(),
+        }]
+    };
+    const ROUNDS: usize = 50;
+    for round in 0..ROUNDS {
+        rm.send_applications(vec![], remove()).await;
+        rm.send_applications(vec![application("app", "root.a")], vec![]).await;
+        let asks = vec![old_ask("app", &format!("old-{round}"), 2)];
+        rm.send_allocations(asks, vec![ask("app", &format!("new-{round}"))], vec![]).await;
+    }
+    rm.until("all accepted", |seen| seen.accepted_applications.len() == 1 + ROUNDS).await;
+    // There is no node: what waits by now goes with this one.
+    rm.send_applications(vec![], remove()).await;
+    rm.until("every request answered", |seen| {
+        let released = seen.released.iter().map(|gone| &gone.allocation_key);
+        let rejected = seen.rejected_allocations.iter().map(|(key, _)| key);
+        let n_todays = released.chain(rejected).filter(|key| key.starts_with("new-")).count();
+        let n_older = seen.released_asks.len() + seen.rejected_asks.len();
+        [n_todays, n_older] == [ROUNDS, ROUNDS]
+    })
+    .await;
 }
 
 #[tokio::test]

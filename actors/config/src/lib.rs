@@ -56,7 +56,7 @@ pub use monoceros_rules::queues::{
 };
 pub use monoceros_rules::values::names::RECOVERY;
 pub use monoceros_rules::values::partition_name::{
-    ForeignPartition, plain_name, qualified_name, rm_id,
+    DEFAULT_PARTITION, ForeignPartition, plain_name, qualified_name, rm_id,
 };
 
 pub use self::checksum::carries_checksum;

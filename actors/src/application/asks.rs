@@ -16,7 +16,7 @@ use monoceros_rules::work::rejection::{Ignored, Rejection};
 use super::Application;
 use super::ops::VisitEffects;
 use crate::events::EventKind;
-use crate::step::{Baton, NodeWork, Notice};
+use crate::step::{AskReleased, Baton, Ending, NodeWork, Notice};
 
 impl Application {
     pub(super) fn reject(&self, spec: &AskSpec, reason: Rejection, baton: &mut Baton) {
@@ -206,6 +206,28 @@ impl Application {
         effects.promised.add(&change);
         effects.delta.allocated.add(&change);
         effects.node_work.push((node, NodeWork::Resize(change)));
+    }
+
+    /// The asks that the RM sent and has no answer to, each with its form, in order of arrival.
+    pub(super) fn unanswered(&self) -> Vec<(Form, Arc<str>)> {
+        let asks = &self.book.asks;
+        let form = |key: &Arc<str>| asks.slot_of(key).map(|slot| asks.ask(slot).form);
+        let keys = asks.pending_keys(None).into_iter();
+        keys.filter_map(|key| Some((form(&key)?, key))).collect()
+    }
+
+    /// Tells the RM that a pending ask ends, which it has not withdrawn itself.
+    pub(super) fn tell_ask_released(
+        &self,
+        form: Form,
+        key: Arc<str>,
+        ending: Ending,
+        message: &'static str,
+        baton: &mut Baton,
+    ) {
+        let application = Arc::clone(&self.book.id);
+        let released = AskReleased { form, key, application, ending, message };
+        baton.notices.push(Notice::AskReleased(released));
     }
 
     /// Withdraws the ask with this key, or all of the form (`None`: of every form). Says how many

@@ -57,8 +57,8 @@ use crate::events::EventKind;
 use crate::metrics::{ActorKind, Counted, Metrics};
 use crate::queue::{Queue, QueueFacts};
 use crate::step::{
-    Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Notice, Op, PlaceAnswer, Placement,
-    Resume, RowKey, RowSlot, RowUpdate, Settlement, Surveyor,
+    Alarm, Baton, COMPLETING_TIMEOUT, Climbing, Consequences, Ending, Notice, Op, PlaceAnswer,
+    Placement, Resume, RowKey, RowSlot, RowUpdate, Settlement, Surveyor,
 };
 use backoff::Backoff;
 pub(crate) use explained::{Explained, ExplainedApplication, ExplainedClass};
@@ -265,8 +265,12 @@ impl Application {
     }
 
     /// The partition closes, and the application goes with it. It is told as `Failing` if its state
-    /// allows that; what it held is not told (`docs/partitions.md#closing-a-partition`).
+    /// allows that, and each of its asks as ended; what it held is not told
+    /// (`docs/partitions.md#closing-a-partition`).
     pub(crate) fn dismiss(&mut self, baton: &mut Baton) {
+        for (form, key) in self.unanswered() {
+            self.tell_ask_released(form, key, Ending::StoppedByRm, "partition removed", baton);
+        }
         self.book.fire(ApplicationEvent::Fail, baton.now_ns, &mut self.changes);
         for change in std::mem::take(&mut self.changes) {
             baton.tally.state_change(change);

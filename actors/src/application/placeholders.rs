@@ -177,12 +177,7 @@ impl Application {
             }
             let form = self.book.asks.ask(slot).form;
             if self.withdraw_slot(slot, EventKind::AskTimedOut, baton, effects) {
-                baton.notices.push(Notice::AskReleased {
-                    form,
-                    key,
-                    application: Arc::clone(&self.book.id),
-                    message: why,
-                });
+                self.tell_ask_released(form, key, Ending::Timeout, why, baton);
             }
         }
     }

@@ -278,15 +278,21 @@ impl Application {
 
     /// Everything it asked for and holds goes; the partition forgets it after this step.
     pub(super) fn remove(&mut self, baton: &mut Baton, effects: &mut VisitEffects) {
+        let unanswered = self.unanswered();
         self.ground_bundle(Grounded::Anew, None, baton, effects);
         self.withdraw(None, None, baton, effects);
         let internal = self.forget_internal();
         effects.delta.pending.subtract(&internal);
         effects.happens(baton, |at| self.unplaced(at));
         effects.happens(baton, |at| self.event(EventKind::AppUnlinked, at));
-        let message = Some("application removed by the resource manager");
+        let message = "application removed by the resource manager";
         for id in self.all_allocations() {
-            self.end(id, Ends::of(Cause::Stopped, message), baton, effects);
+            self.end(id, Ends::of(Cause::Stopped, Some(message)), baton, effects);
+        }
+        // They may have overtaken the removal on another stream, and be meant for the application
+        // that comes next under this id.
+        for (form, key) in unanswered {
+            self.tell_ask_released(form, key, Ending::StoppedByRm, message, baton);
         }
         if self.book.state() == ApplicationState::Running {
             effects.delta.running -= 1;

@@ -4,20 +4,23 @@
 //! because a message for each would cost an RM more than the decision. They share it only as long
 //! as a client that reads the lists of a message in their usual order (new, rejected, released)
 //! sees them in that order, too.
+//!
+//! What is said of an allocation depends on the form in which it came in: in today's form it is
+//! known by its key alone (`docs/dialects.md#what-an-answer-says`).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-
+use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
 use monoceros_proto::si::v1::update_container_scheduling_state_request::SchedulingState;
 use monoceros_rules::values::resources::Resources;
 use monoceros_rules::work::allocations::Form;
 use monoceros_rules::work::application_state::ApplicationState;
 use monoceros_rules::work::rejection::Rejection;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use crate::api::callback::ResourceManagerCallback;
 use crate::api::predicates::{PredicateQuestion, QuestionId};
-use crate::step::{Allocated, Ending, Notice, Released, Successor};
+use crate::step::{Allocated, AskReleased, Ending, Notice, Released, Successor};
 
 /// The reasons that an RM is given with a request for which more machines would help.
 const NO_NODE: &str = "request fits in its queue and no node has room for it";
@@ -35,6 +38,22 @@ struct Batch {
     withdrawn: Vec<QuestionId>,
     kind: Option<BatchKind>,
     stage: u8,
+}
+
+/// The two spellings of a partition's name.
+#[derive(Clone, Copy)]
+struct PartitionNames<'a> {
+    /// With the prefix of its RM.
+    full: &'a str,
+    plain: &'a str,
+}
+
+impl PartitionNames<'_> {
+    /// As `new` names it in today's form: not at all where it is the one that is meant where none is
+    /// named. An RM that reports what it received then means the partition that it is in.
+    fn unless_default(self) -> String {
+        if self.plain == config::DEFAULT_PARTITION { String::new() } else { self.full.to_owned() }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,7 +78,12 @@ impl Batch {
     }
 
     /// Takes one more notice: it joins the message under construction, or has that sent first.
-    fn take(&mut self, notice: Notice, partition: &str, callback: &dyn ResourceManagerCallback) {
+    fn take(
+        &mut self,
+        notice: Notice,
+        partition: PartitionNames<'_>,
+        callback: &dyn ResourceManagerCallback,
+    ) {
         match notice {
             Notice::Allocated(allocated) => {
                 self.turn_to(BatchKind::Allocation, 0, callback);
@@ -73,33 +97,23 @@ impl Batch {
                 self.turn_to(BatchKind::Allocation, 2, callback);
                 self.allocation.released.push(release(*released, partition));
             }
-            Notice::AskReleased { form: Form::Ask, key, application, message } => {
+            Notice::AskReleased(released) if released.form == Form::Ask => {
                 self.turn_to(BatchKind::Allocation, 3, callback);
-                self.allocation.released_asks.push(ask_release(
-                    &key,
-                    &application,
-                    message,
-                    partition,
-                ));
+                self.allocation.released_asks.push(ask_release(&released, partition.plain));
             }
-            Notice::AskReleased { key, application, message, .. } => {
+            Notice::AskReleased(released) => {
                 // A client in today's form knows no release of an ask: a message of its own, after
                 // that of what is allocated.
                 self.turn_to(BatchKind::Asks, 0, callback);
+                let AskReleased { form, key, application, ending, message } = released;
                 let uuid = Arc::clone(&key);
-                let released = Released {
-                    application,
-                    key,
-                    uuid,
-                    ending: Ending::Timeout,
-                    message,
-                    replaced_by: None,
-                };
+                let released =
+                    Released { application, form, key, uuid, ending, message, replaced_by: None };
                 self.allocation.released.push(release(released, partition));
             }
             Notice::ApplicationPlaced { id, queue } => {
                 self.send(callback);
-                callback.application_placed(partition, &id, queue.as_deref());
+                callback.application_placed(partition.plain, &id, queue.as_deref());
             }
             Notice::ApplicationAccepted(id) => {
                 self.turn_to(BatchKind::Application, 0, callback);
@@ -195,13 +209,13 @@ pub(super) fn guarded(tell: impl FnOnce()) {
     }
 }
 
-/// Tells the callback everything, in order. `partition` is the name of the partition without the
-/// RM's prefix.
+/// Tells the callback everything, in order. The name of the partition has the RM's prefix.
 pub(super) fn deliver(
     callback: &dyn ResourceManagerCallback,
     partition: &str,
     notices: Vec<Notice>,
 ) {
+    let partition = PartitionNames { full: partition, plain: config::plain_name(partition) };
     let mut batch = Batch::default();
     for notice in notices {
         batch.take(notice, partition, callback);
@@ -241,65 +255,82 @@ fn wants_machines(
     }
 }
 
-fn allocation(allocated: Allocated, partition: &str) -> si::Allocation {
+fn allocation(allocated: Allocated, partition: PartitionNames<'_>) -> si::Allocation {
     let Allocated { application, spec, uuid, node, .. } = allocated;
-    // A client in today's form keeps the tags it sent; only asks in the older form get theirs back.
-    let tags = spec.tags.as_ref().filter(|_| spec.form == Form::Ask);
-    si::Allocation {
+    let policy = || si::PreemptionPolicy {
+        allow_preempt_self: spec.preemption.of_itself(),
+        allow_preempt_other: spec.preemption.of_others(),
+    };
+    let said = si::Allocation {
         allocation_key: spec.key.to_string(),
-        allocation_tags: tags.map(|tags| (**tags).clone()).unwrap_or_default(),
-        uuid: uuid.to_string(),
-        allocation_id: uuid.to_string(),
         resource_per_alloc: Some(resource(&spec.resources)),
-        priority: spec.priority,
         node_id: node.to_string(),
         application_id: application.to_string(),
-        partition_name: partition.to_string(),
         originator: spec.originator,
         task_group_name: spec.task_group.as_deref().cloned().unwrap_or_default(),
         placeholder: spec.placeholder,
-        preemption_policy: Some(si::PreemptionPolicy {
-            allow_preempt_self: spec.preemption.of_itself(),
-            allow_preempt_other: spec.preemption.of_others(),
-        }),
+        ..si::Allocation::default()
+    };
+    if spec.form == Form::Unified {
+        // Whoever reports what it received here must not be taken for a client that knows UUIDs.
+        return si::Allocation {
+            partition_name: partition.unless_default(),
+            preemption_policy: spec.preemption.is_said().then(policy),
+            ..said
+        };
+    }
+    let tags = spec.tags.as_ref().filter(|_| spec.form == Form::Ask);
+    si::Allocation {
+        uuid: uuid.to_string(),
+        allocation_id: uuid.to_string(),
+        allocation_tags: tags.map(|tags| (**tags).clone()).unwrap_or_default(),
+        priority: spec.priority,
+        partition_name: partition.plain.to_owned(),
+        preemption_policy: Some(policy()),
+        ..said
     }
 }
 
-fn release(released: Released, partition: &str) -> si::AllocationRelease {
-    let Released { application, key, uuid, ending, message, replaced_by } = released;
+fn release(released: Released, partition: PartitionNames<'_>) -> si::AllocationRelease {
+    let Released { application, form, key, uuid, ending, message, replaced_by } = released;
     let message = match replaced_by {
         Some(Successor { key, .. }) => format!("{message} `{key}`"),
         None => message.to_owned(),
     };
-    let termination_type = match ending {
-        Ending::StoppedByRm => si::TerminationType::StoppedByRm,
-        Ending::Timeout => si::TerminationType::Timeout,
-        Ending::Replaced => si::TerminationType::PlaceholderReplaced,
-    };
-    si::AllocationRelease {
-        partition_name: partition.to_string(),
+    let said = si::AllocationRelease {
         application_id: application.to_string(),
-        uuid: uuid.to_string(),
-        allocation_id: uuid.to_string(),
         allocation_key: key.to_string(),
-        termination_type: termination_type as i32,
+        termination_type: termination_type(ending) as i32,
         message,
         ..si::AllocationRelease::default()
+    };
+    if form == Form::Unified {
+        return si::AllocationRelease { partition_name: partition.full.to_owned(), ..said };
+    }
+    si::AllocationRelease {
+        partition_name: partition.plain.to_owned(),
+        uuid: uuid.to_string(),
+        allocation_id: uuid.to_string(),
+        ..said
     }
 }
 
-fn ask_release(
-    key: &str,
-    application: &str,
-    message: &str,
-    partition: &str,
-) -> si::AllocationAskRelease {
+fn ask_release(released: &AskReleased, partition: &str) -> si::AllocationAskRelease {
+    let AskReleased { key, application, ending, message, .. } = released;
     si::AllocationAskRelease {
         partition_name: partition.to_owned(),
-        application_id: application.to_owned(),
-        allocation_key: key.to_owned(),
-        termination_type: si::TerminationType::Timeout as i32,
-        message: message.to_owned(),
+        application_id: application.to_string(),
+        allocation_key: key.to_string(),
+        termination_type: termination_type(*ending) as i32,
+        message: (*message).to_owned(),
+    }
+}
+
+fn termination_type(ending: Ending) -> si::TerminationType {
+    match ending {
+        Ending::StoppedByRm => si::TerminationType::StoppedByRm,
+        Ending::Timeout => si::TerminationType::Timeout,
+        Ending::Replaced => si::TerminationType::PlaceholderReplaced,
     }
 }
 

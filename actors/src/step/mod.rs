@@ -56,8 +56,8 @@ pub(crate) use answering::{Answers, Passed, Settlement};
 pub(crate) use directory::{ApplicationEntry, Directory, QueueCounts, QueueEntry, QueueSlot};
 pub(crate) use node_change::NodeChange;
 pub(crate) use notice::{
-    Alarm, Allocated, BACKOFF_LEAST, Barrier, BarrierPassed, COMPLETING_TIMEOUT, Ending, Notice,
-    PLACEHOLDER_TIMEOUT, Released, Successor, WaitsFor,
+    Alarm, Allocated, AskReleased, BACKOFF_LEAST, Barrier, BarrierPassed, COMPLETING_TIMEOUT,
+    Ending, Notice, PLACEHOLDER_TIMEOUT, Released, Successor, WaitsFor,
 };
 pub(crate) use offer::{Frame, Offering, RowKey, RowSlot, RowUpdate};
 pub(crate) use op::{Cause, ClaimAnswer, Existing, Op, Which};

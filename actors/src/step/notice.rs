@@ -43,13 +43,9 @@ pub(crate) enum Notice {
     },
     Allocated(Box<Allocated>),
     Released(Box<Released>),
-    /// A pending ask was given up by the scheduler, because its time is over.
-    AskReleased {
-        form: Form,
-        key: Arc<str>,
-        application: Arc<str>,
-        message: &'static str,
-    },
+    /// A pending ask ends without its RM having withdrawn it: its time is over, or it goes with its
+    /// application.
+    AskReleased(AskReleased),
     AskRejected {
         form: Form,
         key: Arc<str>,
@@ -154,7 +150,7 @@ pub(crate) struct Allocated {
     pub(crate) at_ns: i64,
 }
 
-/// What ended an allocation, as the RM is told: it decides the termination type.
+/// What ended an allocation or ask, as the RM is told: it decides the termination type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     StoppedByRm,
@@ -165,6 +161,8 @@ pub(crate) enum Ending {
 #[derive(Debug)]
 pub(crate) struct Released {
     pub(crate) application: Arc<str>,
+    /// In which form it came in.
+    pub(crate) form: Form,
     pub(crate) key: Arc<str>,
     pub(crate) uuid: Arc<str>,
     pub(crate) ending: Ending,
@@ -182,6 +180,16 @@ pub(crate) struct Successor {
     pub(crate) node: Arc<str>,
 }
 
+/// A pending ask that ends.
+#[derive(Debug)]
+pub(crate) struct AskReleased {
+    pub(crate) form: Form,
+    pub(crate) key: Arc<str>,
+    pub(crate) application: Arc<str>,
+    pub(crate) ending: Ending,
+    pub(crate) message: &'static str,
+}
+
 impl Released {
     /// That an allocation of an application ends.
     pub(crate) fn of(
@@ -192,6 +200,7 @@ impl Released {
     ) -> Self {
         Self {
             application: Arc::clone(application),
+            form: entry.spec.form,
             key: Arc::clone(entry.key()),
             uuid: Arc::clone(&entry.uuid),
             ending,

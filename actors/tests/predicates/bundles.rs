@@ -647,7 +647,8 @@ fn a_member_that_requires_a_node_is_asked_about_there_alone() {
 fn an_application_that_is_removed_in_the_air_leaves_nothing() {
     in_the_air(|world| async move {
         world.remove_app("gang").await;
-        assert_eq!(world.heard().await, ["1 withdrawn", "2 withdrawn"]);
+        let heard = world.heard().await;
+        assert_eq!(heard, ["1 withdrawn", "2 withdrawn", "m1 given up", "m2 given up"]);
         assert_eq!(world.used_and_pending().await, (0, 0));
         world.declared("gang", "root.a", 1, 2).await;
         world.member("gang", "m1", 2).await;

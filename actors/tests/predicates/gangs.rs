@@ -323,7 +323,7 @@ fn the_other_node_takes_its_question_with_it_and_the_place_is_free_again() {
 #[test]
 fn an_application_that_leaves_takes_its_questions_with_it() {
     let heard = after(0, |world| async move { world.remove_app("app").await });
-    assert_eq!(heard, ["p1 released"]);
+    assert_eq!(heard, ["p1 released", "r1 given up"]);
 }
 
 #[test]

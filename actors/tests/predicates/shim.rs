@@ -65,9 +65,16 @@ impl Shim {
     }
 }
 
+/// What an allocation is called: by its UUID, and in today's form by its key.
+fn named<'a>(uuid: &'a str, key: &'a str) -> &'a str {
+    if uuid.is_empty() { key } else { uuid }
+}
+
 impl ResourceManagerCallback for Shim {
     fn update_allocation(&self, response: si::AllocationResponse) {
-        let placed = |new: si::Allocation| format!("{} on {}", new.uuid, new.node_id);
+        let placed = |new: si::Allocation| {
+            format!("{} on {}", named(&new.uuid, &new.allocation_key), new.node_id)
+        };
         self.hear(response.new.into_iter().map(placed));
         let released = |gone: si::AllocationRelease| {
             let how = match gone.termination_type() {
@@ -75,7 +82,7 @@ impl ResourceManagerCallback for Shim {
                 TerminationType::Timeout => "is to end",
                 _ => "released",
             };
-            format!("{} {how}", gone.uuid)
+            format!("{} {how}", named(&gone.uuid, &gone.allocation_key))
         };
         self.hear(response.released.into_iter().map(released));
         let given_up = |ask: si::AllocationAskRelease| format!("{} given up", ask.allocation_key);

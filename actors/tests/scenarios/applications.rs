@@ -3,7 +3,7 @@
 
 use expect_test::expect;
 
-use crate::world::check;
+use crate::world::{check, check_plain};
 
 #[test]
 fn the_first_ask_makes_an_application_accepted() {
@@ -389,6 +389,7 @@ fn a_removed_application_releases_what_it_holds_and_leaves_no_trace() {
             root.a: used vcore=2, pending vcore=3, headroom vcore=0, running 1, priority 7
             a1/k1#1 of k1 released: STOPPED_BY_RM
             a1/k1#2 of k1 released: STOPPED_BY_RM
+            ask a1/k2 released: STOPPED_BY_RM
             root: used nothing, pending nothing, headroom vcore=2, running 0, priority none
             root.a: used nothing, pending nothing, headroom vcore=2, running 0, priority none
             n1: total vcore=2, used nothing, occupied nothing, left vcore=2
@@ -529,6 +530,76 @@ fn an_older_ask_makes_its_application_older() {
             a1 is Completing
             a3 is Running
             a3/k1 placed on n1
+        "#]],
+    );
+}
+
+/// An ask may reach the application that is removed, although it was meant for the one that comes
+/// next: nobody but its RM knows. So each is told.
+#[test]
+fn an_ask_that_goes_with_its_application_is_told() {
+    check(
+        "
+        node n1 vcore=2
+        app a1 in root.default
+        ask a1 k1 x4 vcore=1
+        ask a1 k2 x2 vcore=1
+        request a1 r1 vcore=1
+        remove-app a1
+        app a1 in root.default
+        ask a1 k1 vcore=1
+        request a1 r1 vcore=1
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#2 of k1 placed on n1
+            a1/k1#1 of k1 released: STOPPED_BY_RM
+            a1/k1#2 of k1 released: STOPPED_BY_RM
+            ask a1/k1 released: STOPPED_BY_RM
+            ask a1/k2 released: STOPPED_BY_RM
+            a1/r1 released: STOPPED_BY_RM
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1 placed on n1
+            a1/r1 placed on n1
+        "#]],
+    );
+}
+
+#[test]
+fn what_is_asked_for_behind_a_removal_that_is_not_waited_for_is_answered_too() {
+    check_plain(
+        "
+        node n1 vcore=1
+        app a1 in root.default
+        ask a1 k1 x3 vcore=1 &
+        request a1 r1 vcore=1 &
+        remove-app a1 &
+        ask a1 k2 vcore=1 &
+        request a1 r2 vcore=1 &
+        app a1 in root.default &
+        request a1 r3 vcore=1
+        ",
+        &expect![[r#"
+            n1 accepted
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/k1#1 of k1 placed on n1
+            a1/k1#1 of k1 released: STOPPED_BY_RM
+            ask a1/k1 released: STOPPED_BY_RM
+            a1/r1 released: STOPPED_BY_RM
+            ask a1/k2 rejected: R_APP_UNKNOWN
+            allocation a1/r2 rejected: R_APP_UNKNOWN
+            a1 accepted
+            a1 is Accepted
+            a1 is Running
+            a1/r3 placed on n1
         "#]],
     );
 }

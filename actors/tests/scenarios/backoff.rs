@@ -254,6 +254,8 @@ fn an_application_that_comes_again_begins_anew() {
             n3 accepted
             a1 accepted
             a1 is Accepted
+            ask a1/k1 released: STOPPED_BY_RM
+            ask a1/k2 released: STOPPED_BY_RM
             a1 accepted
             a1 is Accepted
             a1 is Running

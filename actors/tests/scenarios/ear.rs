@@ -39,9 +39,14 @@ fn code(reason: &str) -> &str {
     code.unwrap_or(reason)
 }
 
-/// An allocation by its application and UUID, with the key where that differs.
+/// An allocation by its application and UUID, with the key where that differs; by its key alone
+/// where it has no UUID, as in today's form.
 fn name(app: &str, key: &str, uuid: &str) -> String {
-    if key == uuid { format!("{app}/{key}") } else { format!("{app}/{uuid} of {key}") }
+    if uuid.is_empty() || key == uuid {
+        format!("{app}/{key}")
+    } else {
+        format!("{app}/{uuid} of {key}")
+    }
 }
 
 impl fmt::Display for Word {

@@ -438,7 +438,10 @@ fn an_application_that_its_resource_manager_removes_is_not_kept() {
         for app in ["new", "accepted", "running", "completing"] {
             stage.say(&format!("remove-app {app}")).await;
         }
-        assert_eq!(stage.heard(), ["running/k1 released: STOPPED_BY_RM"]);
+        assert_eq!(
+            stage.heard(),
+            ["ask accepted/k1 released: STOPPED_BY_RM", "running/k1 released: STOPPED_BY_RM"]
+        );
         assert_eq!(stage.completed().await, [""; 0]);
         stage.wait(10 * DAY_S).await;
         assert_eq!(stage.heard(), [""; 0]);
@@ -550,7 +553,12 @@ fn an_application_that_is_removed_is_summed_up_with_what_still_ran() {
         .assert_debug_eq(&summed_up.collect::<Vec<_>>());
         assert_eq!(
             stage.heard(),
-            ["a1/k2 released: STOPPED_BY_RM", "a1/p1 released: STOPPED_BY_RM"],
+            [
+                "a1/k2 released: STOPPED_BY_RM",
+                "a1/p1 released: STOPPED_BY_RM",
+                "ask a1/waits released: STOPPED_BY_RM",
+                "ask a1/r1 released: STOPPED_BY_RM"
+            ],
             "and no state"
         );
         assert_eq!(stage.completed().await, [""; 0]);

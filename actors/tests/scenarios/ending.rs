@@ -7,8 +7,13 @@ use monoceros_proto::si::v1::TerminationType;
 use crate::ear::Word;
 use crate::script::{Item, Which};
 
-/// Application, UUID and termination type.
-type Ending = (String, String, i32);
+/// What is to end, as the RM names it: by its UUID, or in today's form by its key.
+#[derive(Clone, Debug)]
+struct Ending {
+    app: String,
+    which: Which,
+    kind: i32,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Endings {
@@ -24,8 +29,12 @@ impl Endings {
         if release.termination_type == TerminationType::StoppedByRm as i32 {
             return;
         }
-        let (app, uuid) = (release.application_id.clone(), release.uuid.clone());
-        self.open.push((app, uuid, release.termination_type));
+        let which = match &*release.uuid {
+            "" => Which::Key(release.allocation_key.clone()),
+            uuid => Which::Uuid(uuid.to_owned()),
+        };
+        let (app, kind) = (release.application_id.clone(), release.termination_type);
+        self.open.push(Ending { app, which, kind });
     }
 
     /// Confirms the one of this number, counted round and round, or all; as another type than they
@@ -36,8 +45,8 @@ impl Endings {
             Some(number) => vec![self.open.remove(number % self.open.len())],
             None => std::mem::take(&mut self.open),
         };
-        for (_, _, of) in &mut confirmed {
-            *of = kind.unwrap_or(*of);
+        for ending in &mut confirmed {
+            ending.kind = kind.unwrap_or(ending.kind);
         }
         self.confirmed.extend(confirmed.iter().cloned());
         confirmed.iter().map(item).collect()
@@ -52,6 +61,6 @@ impl Endings {
     }
 }
 
-fn item((app, uuid, kind): &Ending) -> Item {
-    Item::Release { app: app.clone(), which: Which::Uuid(uuid.clone()), kind: *kind }
+fn item(Ending { app, which, kind }: &Ending) -> Item {
+    Item::Release { app: app.clone(), which: which.clone(), kind: *kind }
 }

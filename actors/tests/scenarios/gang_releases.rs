@@ -236,6 +236,7 @@ fn an_application_removed_with_a_swap_in_flight_leaves_both_nodes_empty() {
             n1: total vcore=2, used vcore=2, occupied nothing, left nothing
             n2: total vcore=2, used vcore=2, occupied nothing, left nothing
             a1/p1 released: STOPPED_BY_RM
+            ask a1/r1 released: STOPPED_BY_RM
             n1: total vcore=2, used nothing, occupied nothing, left vcore=2
             n2: total vcore=2, used nothing, occupied nothing, left vcore=2
             root: used nothing, pending nothing, headroom vcore=4, running 0, priority none

@@ -554,6 +554,7 @@ fn a_gang_that_is_removed_while_it_gathers_lets_the_next_application_start() {
             a1/p1 placed on n1
             b1 is Accepted
             a1/p1 released: STOPPED_BY_RM
+            ask a1/p2 released: STOPPED_BY_RM
             b1 is Running
             b1/k1 placed on n1
         "#]],

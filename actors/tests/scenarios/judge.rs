@@ -3,6 +3,10 @@
 //! states along the diagram. A scenario compares only what it expects; the judge sees also what
 //! nobody thought of.
 //!
+//! # What an allocation is called
+//! In the older forms an allocation is called by its UUID. In today's form it has none: there it is
+//! called by its application and key, and the scheduler may show it by another name.
+//!
 //! # How it knows what to expect
 //! Lines of one item that are waited for are judged strictly: the picture before the line says what
 //! it must be answered with. Lines of several items, or that are not waited for, are judged only by
@@ -22,7 +26,7 @@ use monoceros_rules::work::application_state::{ApplicationEvent, ApplicationStat
 use crate::ear::Word;
 use crate::script::{Item, Which, Wish};
 
-/// An allocation: its application and its UUID.
+/// An allocation: its application, and its UUID or, in today's form, its key.
 type Id = (String, String);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +43,12 @@ pub(crate) struct Judge {
     apps: BTreeMap<String, String>,
     nodes: BTreeSet<String>,
     live: BTreeMap<Id, Live>,
+    /// Those of `live` that were told without a UUID since the last quiet moment.
+    unnamed: BTreeSet<Id>,
+    /// The keys, with their applications, that came in today's form at some time.
+    today: BTreeSet<Id>,
+    /// The same for older forms.
+    older: BTreeSet<Id>,
     /// Told to end them.
     ending: BTreeSet<Id>,
     /// Pending requests. In today's form the scheduler ends them as if they were placed.
@@ -52,6 +62,11 @@ pub(crate) struct Judge {
     strict: bool,
     /// Releases that must come.
     owed: BTreeSet<Id>,
+    /// Pending requests whose releases must come.
+    owed_asks: BTreeSet<Id>,
+    /// Keys of requests that are to be answered at some time: by an allocation, a rejection or a
+    /// release, unless their RM withdraws or reports them itself.
+    open: BTreeSet<Id>,
     /// Placed in this line.
     placed: Vec<Placed>,
     wrong: Vec<String>,
@@ -73,7 +88,12 @@ impl Judge {
         let strict = items.len() == 1 && waits && self.said.is_empty();
         self.strict = strict;
         self.placed.clear();
+        // In this order a message is dealt with: what asks comes before what releases.
+        let asks = |item: &&Item| matches!(item, Item::Ask(_) | Item::Request(_));
+        items.iter().filter(asks).for_each(|item| self.notes_open(item));
+        items.iter().filter(|item| !asks(item)).for_each(|item| self.notes_open(item));
         for item in items {
+            self.notes_forms(item);
             match item {
                 Item::App { id, .. } => *self.new_apps.entry(id.clone()).or_default() += 1,
                 Item::Node(node) => *self.new_nodes.entry(node.id.clone()).or_default() += 1,
@@ -95,9 +115,114 @@ impl Judge {
             }
             if strict {
                 self.owed = self.owed_for(item);
+                if let Item::RemoveApp(app) = item {
+                    let asked = self.asked.iter().filter(|(of, _)| of == app);
+                    self.owed_asks = asked.cloned().collect();
+                }
                 self.says_for_itself(item);
             }
             self.said.push(item.clone());
+        }
+    }
+
+    /// In which form keys come.
+    fn notes_forms(&mut self, item: &Item) {
+        let id = |wish: &Wish| (wish.app.clone(), wish.key.clone());
+        match item {
+            Item::Ask(wish) => drop(self.older.insert(id(wish))),
+            Item::Request(wish) => drop(self.today.insert(id(wish))),
+            Item::Exists(wish, _) if wish.uuid.is_empty() => drop(self.today.insert(id(wish))),
+            Item::Exists(wish, _) => drop(self.older.insert(id(wish))),
+            Item::Node(words) => self.older.extend(words.holds.iter().map(id)),
+            _ => {}
+        }
+    }
+
+    /// Which requests have no answer yet, and which need none.
+    fn notes_open(&mut self, item: &Item) {
+        match item {
+            Item::Ask(wish) | Item::Request(wish) => {
+                self.open.insert((wish.app.clone(), wish.key.clone()));
+            }
+            Item::Exists(wish, _) => {
+                self.open.remove(&(wish.app.clone(), wish.key.clone()));
+            }
+            Item::Withdraw { app, key, .. } => {
+                self.open.retain(|(of, open)| of != app || !key.is_empty() && open != key);
+            }
+            Item::Release { app, which, .. } => self.open.retain(|(of, open)| {
+                of != app
+                    || match which {
+                        Which::All => false,
+                        Which::Key(key) | Which::Uuid(key) => key != open,
+                    }
+            }),
+            _ => {}
+        }
+    }
+
+    /// This key has an answer.
+    fn is_answered(&mut self, app: &str, key: &str) {
+        self.open.remove(&(app.to_owned(), key.to_owned()));
+    }
+
+    /// What says UUIDs is of a key that came in an older form, and only what says none is of one that
+    /// came in today's.
+    fn is_in_its_form(&mut self, app: &str, key: &str, names: [&str; 2], partition: &str) {
+        let id = (app.to_owned(), key.to_owned());
+        let [uuid, allocation_id] = names;
+        if uuid != allocation_id {
+            self.wrong.push(format!("{id:?} is called {uuid} and {allocation_id}"));
+        }
+        let of_that_form = if uuid.is_empty() { &self.today } else { &self.older };
+        if !of_that_form.contains(&id) {
+            self.wrong.push(format!("{id:?} is called `{uuid}`, which is not the form it came in"));
+        }
+        if uuid.is_empty() != (partition.is_empty() || partition.starts_with('[')) {
+            self.wrong.push(format!("{id:?}, called `{uuid}`, is in partition `{partition}`"));
+        }
+    }
+
+    /// What this allocation, or pending request, is called here.
+    fn called(&self, app: &str, key: &str, uuid: &str) -> Id {
+        let own = (app.to_owned(), if uuid.is_empty() { key } else { uuid }.to_owned());
+        if !uuid.is_empty() || self.live.get(&own).is_some_and(|live| live.key == key) {
+            return own;
+        }
+        let of_key = self.live.iter().find(|((of, _), live)| of == app && live.key == key);
+        of_key.map_or(own, |(id, _)| id.clone())
+    }
+
+    /// What a new allocation is called here. The RM may have given its key to another, as a UUID.
+    fn calls(&mut self, new: &si::Allocation) -> Id {
+        let (app, key) = (new.application_id.clone(), &new.allocation_key);
+        if !new.uuid.is_empty() {
+            return (app, new.uuid.clone());
+        }
+        let mut id = (app, key.clone());
+        if self.live.get(&id).is_some_and(|live| live.key != *key) {
+            id.1.push_str(" by its key");
+        }
+        self.unnamed.insert(id.clone());
+        id
+    }
+
+    /// What was told without a UUID is called from now on as the scheduler shows it.
+    fn name_as_shown(&mut self, shown: &BTreeMap<Id, Live>) {
+        for id in std::mem::take(&mut self.unnamed) {
+            let Some(live) = self.live.get(&id).filter(|live| shown.get(&id) != Some(live)) else {
+                continue;
+            };
+            let is_it = |(other, found): &(&Id, &Live)| {
+                other.0 == id.0 && *found == live && !self.live.contains_key(*other)
+            };
+            let Some((name, _)) = shown.iter().find(is_it) else { continue };
+            let live = live.clone();
+            self.live.remove(&id);
+            self.live.insert(name.clone(), live);
+            if self.ending.remove(&id) {
+                self.ending.insert(name.clone());
+            }
         }
     }
 
@@ -164,10 +289,14 @@ impl Judge {
             Word::AppRejected(id, _) => self.answers_app(id),
             Word::AppUpdated(app) => self.moves(&app.application_id, &app.state),
             Word::Allocated(new) => {
-                self.notes_placed(new);
-                let id = (new.application_id.clone(), new.uuid.clone());
-                if new.uuid.is_empty() || new.uuid != new.allocation_id {
-                    self.wrong.push(format!("{id:?} has no UUID of its own"));
+                let id = self.calls(new);
+                self.notes_placed(new, &id.1);
+                self.is_answered(&new.application_id, &new.allocation_key);
+                let (app, key) = (&new.application_id, &new.allocation_key);
+                let names = [&*new.uuid, &*new.allocation_id];
+                self.is_in_its_form(app, key, names, &new.partition_name);
+                if new.uuid.is_empty() && (new.priority != 0 || !new.allocation_tags.is_empty()) {
+                    self.wrong.push(format!("{id:?} repeats what its RM knows"));
                 }
                 let live = Live { key: new.allocation_key.clone(), node: new.node_id.clone() };
                 if self.strict && !self.nodes.contains(&live.node) {
@@ -195,13 +324,13 @@ impl Judge {
         }
     }
 
-    fn notes_placed(&mut self, new: &si::Allocation) {
+    fn notes_placed(&mut self, new: &si::Allocation, uuid: &str) {
         let amounts = new.resource_per_alloc.iter().flat_map(|amounts| &amounts.resources);
         let names = amounts.filter(|(_, quantity)| quantity.value > 0).map(|(name, _)| name);
         self.placed.push(Placed {
             app: new.application_id.clone(),
             key: new.allocation_key.clone(),
-            uuid: new.uuid.clone(),
+            uuid: uuid.to_owned(),
             node: new.node_id.clone(),
             names: names.cloned().collect(),
         });
@@ -236,6 +365,7 @@ impl Judge {
     }
 
     fn rejects(&mut self, app: &str, key: &str) {
+        self.is_answered(app, key);
         let id = (app.to_owned(), key.to_owned());
         answer(&mut self.wishes, &id, &mut self.wrong);
         let is_it = |placed: &Placed| placed.app == app && placed.key == key;
@@ -274,8 +404,11 @@ impl Judge {
     }
 
     fn releases(&mut self, gone: &si::AllocationRelease) {
-        let id = (gone.application_id.clone(), gone.uuid.clone());
-        let is_request = gone.allocation_key == gone.uuid && self.asked.contains(&id);
+        let (app, key) = (&gone.application_id, &gone.allocation_key);
+        let id = self.called(app, key, &gone.uuid);
+        self.is_in_its_form(app, key, [&gone.uuid, &gone.allocation_id], &gone.partition_name);
+        self.is_answered(app, key);
+        let is_request = gone.allocation_key == id.1 && self.asked.contains(&id);
         match self.live.get(&id) {
             // A request with the key that the RM made the UUID of another's allocation.
             Some(live) if is_request && live.key != gone.allocation_key => return,
@@ -290,7 +423,7 @@ impl Judge {
             Ok(TerminationType::StoppedByRm) => {
                 self.live.remove(&id);
                 self.ending.remove(&id);
-                if !self.owed.remove(&id) && self.strict {
+                if !self.owed.remove(&id) && !self.owed_asks.remove(&id) && self.strict {
                     self.wrong.push(format!("nobody asked to release {id:?}"));
                 }
             }
@@ -313,9 +446,18 @@ impl Judge {
         self.said.iter().any(reports)
     }
 
-    /// An ask ends by the scheduler only when a gang did not come together in time.
+    /// An ask ends by the scheduler only when a gang did not come together in time, and otherwise with
+    /// its application.
     fn ends_ask(&mut self, gone: &si::AllocationAskRelease) {
         let id = (&gone.application_id, &gone.allocation_key);
+        self.is_answered(id.0, id.1);
+        if gone.termination_type == TerminationType::StoppedByRm as i32 {
+            let owned = (id.0.clone(), id.1.clone());
+            if !self.owed_asks.remove(&owned) && self.strict {
+                self.wrong.push(format!("nobody asked to end the ask {id:?}"));
+            }
+            return;
+        }
         if gone.termination_type != TerminationType::Timeout as i32 {
             let kind = gone.termination_type;
             self.wrong.push(format!("the ask {id:?} ends with {kind}"));
@@ -342,10 +484,14 @@ impl Judge {
         for id in std::mem::take(&mut self.owed) {
             self.wrong.push(format!("the release of {id:?} is not answered"));
         }
+        for id in std::mem::take(&mut self.owed_asks) {
+            self.wrong.push(format!("the request {id:?} went with its application unheard"));
+        }
         self.new_apps.clear();
         self.new_nodes.clear();
         self.wishes.clear();
         let shown = shown(nodes);
+        self.name_as_shown(&shown);
         self.check_tracked(facts);
         if self.strict {
             self.agrees(&shown, facts);
@@ -365,9 +511,17 @@ impl Judge {
             let on_their_way = own.filter(|fact| app.unsettled.contains(&fact.id));
             let pending = app.asks.iter().map(|ask| ask.key.to_string());
             let keys = pending.chain(on_their_way.map(|fact| fact.uuid.to_string()));
+            // Nobody but the scheduler asks for the members that have no request yet.
+            let keys = keys.filter(|key| !key.is_empty());
             keys.map(|key| (id.clone(), key)).collect::<Vec<_>>()
         };
         self.asked = facts.applications.iter().flat_map(asks).collect();
+        let shown = self.live.iter().map(|((app, _), live)| (app.clone(), live.key.clone()));
+        let known: BTreeSet<Id> = shown.chain(self.asked.iter().cloned()).collect();
+        for id in self.open.difference(&known) {
+            self.wrong.push(format!("{id:?} has no answer and does not wait"));
+        }
+        self.open.clone_from(&self.asked);
         self.ending.retain(|id| self.live.contains_key(id));
         self.strict = true;
         self.placed.clear();

@@ -20,8 +20,8 @@ fn vcore(value: i64) -> si::Resource {
     si::Resource { resources: [("vcore".to_owned(), si::Quantity { value })].into() }
 }
 
-/// An ask's tags come back in the older form only; the partition is named without its RM. Without
-/// a preemption policy an ask may be preempted.
+/// In the older form what was asked for is repeated, and an ask without a policy may be preempted.
+/// In today's form the key is the only name, and what the RM knows is not repeated.
 #[test]
 fn an_allocation_says_what_was_asked_for_and_where_it_is() {
     let words = in_virtual_time(heard(
@@ -37,16 +37,8 @@ fn an_allocation_says_what_was_asked_for_and_where_it_is() {
         .into_iter()
         .filter_map(|word| if let Word::Allocated(new) = word { Some(new) } else { None })
         .collect();
-    let common = si::Allocation {
-        node_id: "n1".into(),
-        application_id: "a1".into(),
-        partition_name: "default".into(),
-        preemption_policy: Some(si::PreemptionPolicy {
-            allow_preempt_self: true,
-            allow_preempt_other: false,
-        }),
-        ..Default::default()
-    };
+    let common =
+        si::Allocation { node_id: "n1".into(), application_id: "a1".into(), ..Default::default() };
     assert_eq!(
         new,
         [
@@ -57,18 +49,104 @@ fn an_allocation_says_what_was_asked_for_and_where_it_is() {
                 resource_per_alloc: Some(vcore(2)),
                 priority: 7,
                 allocation_tags: [("creationTime".to_owned(), "5".to_owned())].into(),
+                partition_name: "default".into(),
+                preemption_policy: Some(policy(true, false)),
                 ..common.clone()
             },
             si::Allocation {
                 allocation_key: "k2".into(),
-                uuid: "k2".into(),
-                allocation_id: "k2".into(),
                 resource_per_alloc: Some(vcore(1)),
-                priority: -7,
                 ..common
             },
         ]
     );
+}
+
+fn policy(allow_preempt_self: bool, allow_preempt_other: bool) -> si::PreemptionPolicy {
+    si::PreemptionPolicy { allow_preempt_self, allow_preempt_other }
+}
+
+/// Both spellings of a partition are taken. Where `new` did not name the partition, a report of what
+/// was received would be one to the partition `default`.
+#[test]
+fn in_todays_form_a_policy_is_repeated_as_it_came_and_a_partition_named_where_it_must_be() {
+    const TWO: &str = r#"{partitions: [
+        {name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]},
+        {name: gpu, queues: [{name: root, submitacl: "*", queues: [{name: a}]}]}]}"#;
+    let words = in_virtual_time(async {
+        let ear = Arc::new(Ear::default());
+        let scheduler = Scheduler::builder().start_local().unwrap();
+        register(&scheduler, "rm", TWO, ear.clone()).await;
+        let nodes_and_apps = "
+            node n1 vcore=9
+            node g1 vcore=9 attr si/node-partition=[rm]gpu
+            app a1 in root.a partition [rm]default
+            app a1 in root.a partition gpu
+        ";
+        say(&scheduler, "rm", nodes_and_apps).await;
+        let ask = |key: &str, partition: &str, preemption_policy| si::Allocation {
+            allocation_key: key.into(),
+            application_id: "a1".into(),
+            partition_name: partition.into(),
+            resource_per_alloc: Some(vcore(1)),
+            preemption_policy,
+            ..Default::default()
+        };
+        let tagged = |value: &str| {
+            [("yunikorn.apache.org/allowPreemption".to_owned(), value.to_owned())].into()
+        };
+        let allocations = vec![
+            ask("kept", "", Some(policy(false, false))),
+            ask("pushes", "default", Some(policy(true, true))),
+            si::Allocation {
+                allocation_tags: tagged("false"),
+                ..ask("tagged", "[rm]default", None)
+            },
+            ask("far", "gpu", None),
+            ask("away", "[rm]gpu", None),
+        ];
+        let request =
+            si::AllocationRequest { rm_id: "rm".into(), allocations, ..Default::default() };
+        scheduler.update_allocation(request).await.unwrap();
+        scheduler.settle().await;
+        say(&scheduler, "rm", "release a1 key=kept\nremove n1").await;
+        ear.take()
+    });
+    let new = words.iter().filter_map(|word| match word {
+        Word::Allocated(new) => Some((&*new.allocation_key, &*new.partition_name, new)),
+        _ => None,
+    });
+    let mut new: Vec<_> =
+        new.map(|(key, of, new)| (key, of, new.preemption_policy.clone())).collect();
+    new.sort_by_key(|(key, ..)| *key);
+    assert_eq!(
+        new,
+        [
+            ("away", "[rm]gpu", None),
+            ("far", "[rm]gpu", None),
+            ("kept", "", Some(policy(false, false))),
+            ("pushes", "", Some(policy(true, true))),
+            ("tagged", "", None),
+        ]
+    );
+    let gone: Vec<_> = words
+        .into_iter()
+        .filter_map(|word| if let Word::Released(gone) = word { Some(gone) } else { None })
+        .collect();
+    let release = |key: &str, message: &str| si::AllocationRelease {
+        partition_name: "[rm]default".into(),
+        application_id: "a1".into(),
+        allocation_key: key.into(),
+        termination_type: si::TerminationType::StoppedByRm as i32,
+        message: message.into(),
+        ..si::AllocationRelease::default()
+    };
+    let expected = [
+        release("kept", "released by the resource manager"),
+        release("pushes", "node removed"),
+        release("tagged", "node removed"),
+    ];
+    assert_eq!(gone, expected);
 }
 
 #[test]

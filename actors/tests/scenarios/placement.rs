@@ -524,6 +524,7 @@ fn a_dynamic_queue_that_is_configured_keeps_its_applications_and_nothing_else() 
             a1/k#1 of k released: STOPPED_BY_RM
             a1/k#2 of k released: STOPPED_BY_RM
             a1/k#3 of k released: STOPPED_BY_RM
+            ask a1/k released: STOPPED_BY_RM
             root is a configured parent
             root.y is a dynamic parent
             root.y.z is a dynamic leaf, max vcore=2, apps 4

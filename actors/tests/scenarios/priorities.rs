@@ -93,6 +93,7 @@ fn priorities_are_recomputed_to_root_when_an_application_goes() {
             root: used nothing, pending vcore=2, headroom nothing, running 0, priority 25
             root.a: used nothing, pending vcore=2, headroom nothing, running 0, priority 25
             root.a.x: used nothing, pending vcore=2, headroom nothing, running 0, priority 25
+            ask a1/k1 released: STOPPED_BY_RM
             root: used nothing, pending vcore=1, headroom nothing, running 0, priority 2
             root.a: used nothing, pending vcore=1, headroom nothing, running 0, priority 2
             root.a.x: used nothing, pending vcore=1, headroom nothing, running 0, priority 2

@@ -515,6 +515,7 @@ fn a_partition_that_is_not_configured_any_more_tells_its_last_and_is_unknown() {
         let words = heard(&ear);
         expect![[r#"
             g1 is Failing
+            ask g2/k1 released: STOPPED_BY_RM
             g2 is Failing
             g3 is Failing
         "#]]

@@ -436,6 +436,8 @@ fn an_application_that_is_removed_leaves_no_reservation() {
             n8 closed: total vcore=9, used nothing, occupied nothing, left vcore=9
             a2/e3 released: STOPPED_BY_RM
             a2/other released: STOPPED_BY_RM
+            ask a2/large released: STOPPED_BY_RM
+            ask a2/bound released: STOPPED_BY_RM
             n1: total vcore=4, used vcore=3, occupied nothing, left vcore=1
             n2: total vcore=4, used vcore=2, occupied nothing, left vcore=2
             n3: total vcore=2, used nothing, occupied nothing, left vcore=2

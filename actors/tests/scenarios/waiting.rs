@@ -101,6 +101,8 @@ fn an_application_that_goes_wakes_nobody_who_has_gone() {
             a1 is Running
             a1/k1 placed on n1
             a1/k1 released: STOPPED_BY_RM
+            ask a1/k2 released: STOPPED_BY_RM
+            ask a1/k3 released: STOPPED_BY_RM
             n2 accepted
             a2 accepted
             a2 is Accepted

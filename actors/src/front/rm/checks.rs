@@ -114,7 +114,7 @@ pub(super) fn preemption(
         return Preemption::new(policy.allow_preempt_self, policy.allow_preempt_other);
     }
     let of_itself = tags.get(ALLOW_PREEMPTION).is_none_or(|text| !is_false(text));
-    Preemption::new(of_itself, false)
+    Preemption::without_policy(of_itself)
 }
 
 /// Reads a time in milliseconds; zero and less is none.
@@ -215,9 +215,10 @@ mod tests {
     #[test]
     fn without_a_policy_an_allocation_may_be_preempted_and_preempts_nobody() {
         let tagged = |value: &str| [(ALLOW_PREEMPTION.to_owned(), value.to_owned())].into();
-        assert_eq!(preemption(None, &BTreeMap::new()), Preemption::Itself);
-        assert_eq!(preemption(None, &tagged("false")), Preemption::Neither);
-        assert_eq!(preemption(None, &tagged("perhaps")), Preemption::Itself);
+        let told = |policy: Preemption| (policy.of_itself(), policy.of_others(), policy.is_said());
+        assert_eq!(told(preemption(None, &BTreeMap::new())), (true, false, false));
+        assert_eq!(told(preemption(None, &tagged("false"))), (false, false, false));
+        assert_eq!(told(preemption(None, &tagged("perhaps"))), (true, false, false));
         let empty = si::PreemptionPolicy::default();
         assert_eq!(preemption(Some(&empty), &tagged("true")), Preemption::Neither);
         let both = si::PreemptionPolicy { allow_preempt_self: true, allow_preempt_other: true };

@@ -41,7 +41,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use actix::prelude::*;
-use monoceros_config as config;
 use tokio::sync::oneshot;
 
 use super::answers;
@@ -200,7 +199,7 @@ impl Rm {
             return;
         }
         let (notices, events) = gather(notices, self.events.tracking().is_on());
-        answers::deliver(&*self.callback, config::plain_name(partition), notices);
+        answers::deliver(&*self.callback, partition, notices);
         self.events.add(events);
     }
 

@@ -170,7 +170,7 @@ fn ops() -> Vec<Op> {
     for form in each!(Form { Ask, Recovered, Unified, Internal }) {
         ops.push(Op::Ask(Arc::new(AskSpec { form, ..AskSpec::new("k", Resources::new()) })));
     }
-    for preemption in each!(Preemption { Neither, Itself, Others, Both }) {
+    for preemption in each!(Preemption { Neither, Itself, Others, Both, Unsaid, UnsaidAndTagged }) {
         ops.push(Op::Ask(Arc::new(AskSpec { preemption, ..AskSpec::new("k", Resources::new()) })));
     }
     ops

@@ -93,6 +93,10 @@ pub enum Preemption {
     Others,
     /// Both.
     Both,
+    /// There is no policy: it may be preempted.
+    Unsaid,
+    /// There is no policy, and by its tag it may not be preempted.
+    UnsaidAndTagged,
 }
 
 impl Preemption {
@@ -106,9 +110,19 @@ impl Preemption {
         }
     }
 
+    /// As it is without a policy, where at most the tag says whether it may be preempted.
+    pub fn without_policy(itself: bool) -> Self {
+        if itself { Self::Unsaid } else { Self::UnsaidAndTagged }
+    }
+
+    /// Whether there is a policy.
+    pub fn is_said(self) -> bool {
+        !matches!(self, Self::Unsaid | Self::UnsaidAndTagged)
+    }
+
     /// Whether it may be preempted.
     pub fn of_itself(self) -> bool {
-        matches!(self, Self::Itself | Self::Both)
+        matches!(self, Self::Itself | Self::Both | Self::Unsaid)
     }
 
     /// Whether it may preempt others.
