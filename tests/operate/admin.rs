@@ -278,6 +278,57 @@ async fn who_may_not_do_it_is_refused_before_anything_is_said() {
     assert_eq!(code, Some(0));
 }
 
+/// It may change what it brought as long as nobody else goes by the name of its group; a registration
+/// without a group is of the group `queues`.
+#[tokio::test]
+async fn an_rm_that_shares_its_policy_group_does_not_change_its_configuration_itself() {
+    let tokens = TempFile::new("group-tokens", "ops:of-an-operator\na:of-a\nb:of-b\n");
+    let settings = format!(
+        "identity.tokens = '{}'\n\
+         [[identity.rules]]\ntoken = 'ops'\nadmin = true\n\
+         [[identity.rules]]\ntoken = 'a'\nrm_ids = ['a']\n\
+         [[identity.rules]]\ntoken = 'b'\nrm_ids = ['b']\n",
+        tokens.path()
+    );
+    let settings = TempFile::new("group-settings.toml", &settings);
+    let service = Service::start_configured(settings.path());
+    let mut client = service.client().await;
+    let shown = |token: &str| Some(format!("Bearer {token}").parse().unwrap());
+    let [ops, a, b] = ["of-an-operator", "of-a", "of-b"].map(shown);
+    let register = |rm_id: &str, group: &str| si::RegisterResourceManagerRequest {
+        policy_group: group.to_owned(),
+        ..registration(rm_id, QUEUES)
+    };
+    client.register_resource_manager(as_caller(register("a", ""), a.as_ref())).await.unwrap();
+    let elsewhere = register("b", "elsewhere");
+    client.register_resource_manager(as_caller(elsewhere, b.as_ref())).await.unwrap();
+
+    let mut admin = admin(&service).await;
+    let update = |caller: &Option<AsciiMetadataValue>| {
+        let config = QUEUES.replace("name: b", "name: c");
+        let request =
+            si::UpdateConfigurationRequest { rm_id: "a".into(), config, ..Default::default() };
+        as_caller(request, caller.as_ref())
+    };
+    let alone = admin.update_config(update(&a)).await.unwrap().into_inner();
+    assert!(alone.success, "{}", alone.reason);
+
+    let shared = register("b", "queues");
+    client.register_resource_manager(as_caller(shared, b.as_ref())).await.unwrap();
+    let status = admin.update_config(update(&a)).await.unwrap_err();
+    assert_eq!(refused(&status), (Code::PermissionDenied, "ADMIN_DENIED".into()));
+    let text = status.message();
+    assert!(text.starts_with("policy group `queues` is shared with another"), "{text}");
+    let tried = admin.validate_config(update(&a)).await.unwrap().into_inner();
+    assert!(tried.success, "what would happen it may ask: {}", tried.reason);
+    let by_ops = admin.update_config(update(&ops)).await.unwrap().into_inner();
+    assert!(by_ops.success, "{}", by_ops.reason);
+    let gone = v1::DeregisterResourceManagerRequest { rm_id: "b".into(), ..Default::default() };
+    admin.deregister_resource_manager(as_caller(gone, b.as_ref())).await.unwrap();
+    let again = admin.update_config(update(&a)).await.unwrap().into_inner();
+    assert!(again.success, "{}", again.reason);
+}
+
 fn as_caller<T>(message: T, token: Option<&AsciiMetadataValue>) -> Request<T> {
     let mut request = Request::new(message);
     if let Some(token) = token {

@@ -5,6 +5,9 @@
 //! The checksums of what was and of what is in force are in the metadata of the answer: the message
 //! has no room for them. The reason of a success lists what is different, one sentence a line, with
 //! what is in use at this moment.
+//!
+//! A resource manager may change its own configuration, as long as it is alone in its policy group
+//! (`docs/reloading.md#who-may-change-it`). To try one out needs no more than that it is its own.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -79,6 +82,9 @@ pub(super) async fn change(
     let turn = turns.of(&request.rm_id);
     let _turn = turn.lock().await;
     let present = handle.configuration(&request.rm_id).await.map_err(status)?;
+    if enforcement == Enforcement::Apply && !caller.may_administer() {
+        check_alone(handle, &request.rm_id, &present.policy_group).await?;
+    }
     let old_config = present.config;
     let given = if request.config.is_empty() { &request.configs } else { &request.config }.clone();
     let extra = std::mem::take(&mut request.extra_config);
@@ -124,6 +130,25 @@ async fn apply(
     let ConfigurationUpdate { rm_id, changed, new_checksum, .. } = &update;
     info!(rm = rm_id, changed, checksum = new_checksum, "configuration updated");
     Ok(update)
+}
+
+/// Refuses where another resource manager is in this policy group.
+async fn check_alone(
+    handle: &SchedulerHandle,
+    rm_id: &str,
+    policy_group: &str,
+) -> Result<(), CallRefusal> {
+    for other in handle.resource_managers() {
+        if other == rm_id {
+            continue;
+        }
+        // One that has just gone shares nothing.
+        let Ok(other) = handle.configuration(&other).await else { continue };
+        if other.policy_group == policy_group {
+            return Err(CallRefusal::GroupShared(policy_group.to_owned()));
+        }
+    }
+    Ok(())
 }
 
 /// Answers `GetConfig`.

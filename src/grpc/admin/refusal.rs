@@ -40,6 +40,13 @@ pub(in crate::grpc) enum CallRefusal {
     /// The caller may not do this.
     #[error(transparent)]
     Denied(#[from] Denied),
+    /// The caller is a resource manager that is not alone in its policy group. Who else is in it is
+    /// none of its business.
+    #[error(
+        "policy group `{0}` is shared with another resource manager: only an administrator may \
+         change a configuration of it"
+    )]
+    GroupShared(String),
     /// The scheduler has stopped.
     #[error("the scheduler is shutting down")]
     Stopped,
@@ -70,6 +77,7 @@ impl From<CallRefusal> for Status {
             CallRefusal::StateRefused { .. } => (Code::FailedPrecondition, "STATE_REFUSED"),
             CallRefusal::BadField { .. } => (Code::InvalidArgument, "FIELD_INVALID"),
             CallRefusal::Denied(denied) => return Status::from(denied.clone()),
+            CallRefusal::GroupShared(_) => (Code::PermissionDenied, "ADMIN_DENIED"),
             CallRefusal::Stopped => return Status::from(&StreamEnd::ShuttingDown),
         };
         with_reason(code, reason, &refusal.to_string())
