@@ -1,6 +1,6 @@
 //! Allocations per second over gRPC: one shim, batched streams, loopback.
 //!
-//! `cargo bench --bench grpc`. The service is the `monoceros` binary in a process of its own; the
+//! `cargo bench --bench grpc`, or with parts of the rows' names behind `--`. The service is the `monoceros` binary in a process of its own; the
 //! shim here sends 50,000 asks in messages of 1,000 or of one, with numbers or without, or one by one
 //! through the client library, and counts allocations until the last has arrived. See
 //! docs/performance.md.
@@ -159,9 +159,11 @@ fn main() {
         ("messages of one, numbered", Way::Messages { batch: 1, numbered: true }),
         ("one by one through the client library", Way::Library),
     ];
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|name| name != "--bench").collect();
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part));
     println!("| over gRPC, one shim, {ASKS} asks | allocations/s, median (best) |\n|---|---|");
     runtime.block_on(async {
-        for (name, way) in ways {
+        for (name, way) in ways.into_iter().filter(|(name, _)| is_wanted(name)) {
             let mut walls = Vec::new();
             for _ in 0..RUNS {
                 let wall = timeout(Duration::from_secs(60), run(way)).await;

@@ -110,7 +110,7 @@ pub use api::predicates::{
     QuestionId, Scope, Verdict,
 };
 pub use api::scheduler::{
-    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError,
+    ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError, Handover,
     OutcomeOfDefaults, PartitionStateError, ReadError, RegisterError, Removed, Scheduler,
     SchedulerBuilder, SchedulerHandle, StartError, Threads, UpdateError,
 };

@@ -12,11 +12,12 @@ pub mod model;
 #[cfg(test)]
 mod played;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use monoceros_client::{Client, Ended, Event, Options, Report, si};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 use tracing::{info, warn};
@@ -37,6 +38,9 @@ const TICK: Duration = Duration::from_millis(250);
 /// How often a line says how busy the cluster is.
 const SUMMARY: Duration = Duration::from_secs(15);
 
+/// How long to wait after the client has given up.
+const PAUSE: Duration = Duration::from_secs(2);
+
 /// Keeps the scheduler at `address` busy until `shutdown` is cancelled.
 pub async fn run(address: SocketAddr, shutdown: CancellationToken) {
     let endpoint = match Endpoint::from_shared(format!("http://{address}")) {
@@ -44,11 +48,18 @@ pub async fn run(address: SocketAddr, shutdown: CancellationToken) {
         Err(error) => return warn!(%error, %address, "the demo cannot connect"),
     };
     let options = Options::new(endpoint, RM_ID).queues(QUEUES).policy_group("demo");
-    let _ = shutdown.run_until_cancelled(live(options)).await;
+    let busy = async {
+        loop {
+            // Somebody may have tried the id of the demo for himself: that is no reason to stop.
+            let Err(Ended) = live(options.clone()).await;
+            sleep(PAUSE).await;
+        }
+    };
+    shutdown.run_until_cancelled(busy).await;
 }
 
 /// Until the client gives up.
-async fn live(options: Options) -> Result<(), Ended> {
+async fn live(options: Options) -> Result<Infallible, Ended> {
     // A cluster that begins anew has nothing to report.
     let (client, mut events) = Client::start(options, Report::default);
     let mut model = None;
@@ -84,7 +95,7 @@ async fn live(options: Options) -> Result<(), Ended> {
             (Some(Event::Disconnected(lost)), _) => warn!(%lost, "coming back"),
             (Some(Event::Ended(end)), _) => warn!(%end, "the demo ends"),
             (Some(_), None) => {}
-            (None, _) => return Ok(()),
+            (None, _) => return Err(Ended),
         }
         if let Some(model) = &mut model {
             say(&client, model.take_orders()).await?;

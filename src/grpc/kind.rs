@@ -4,9 +4,8 @@
 //! `stream`; a type per kind says the rest, so the compiler keeps requests of one kind from the
 //! outbox of another.
 
-use std::future::Future;
-
-use monoceros_actors::{SchedulerHandle, UpdateError};
+use futures::future::BoxFuture;
+use monoceros_actors::{Handover, SchedulerHandle, UpdateError};
 use monoceros_proto::si::legacy::v0::UpdateRequest;
 use monoceros_proto::si::v1 as si;
 use prost::Message;
@@ -76,12 +75,13 @@ pub trait StreamKind: Send + Sync + 'static {
         None
     }
 
-    /// Hands a request of a session to the scheduler; waits while that is behind.
-    fn forward(
-        session: &Session,
-        handle: &SchedulerHandle,
+    /// Hands a request of a session to the scheduler, at once and behind all before it. Whoever does
+    /// not wait until it is taken has to bound what is on its way.
+    fn forward<'s>(
+        session: &'s Session,
+        handle: &'s SchedulerHandle,
         request: Self::Request,
-    ) -> impl Future<Output = Result<(), UpdateError>> + Send;
+    ) -> Forwarded<'s>;
 }
 
 /// A request of any kind: those of one session are numbered together.
@@ -98,17 +98,31 @@ pub enum AnyRequest {
 }
 
 impl AnyRequest {
-    /// Hands it to the scheduler; waits while that is behind.
-    pub async fn forward(
-        self,
-        session: &Session,
-        handle: &SchedulerHandle,
-    ) -> Result<(), UpdateError> {
+    /// Hands it to the scheduler, as its kind does.
+    pub fn forward<'s>(self, session: &'s Session, handle: &'s SchedulerHandle) -> Forwarded<'s> {
         match self {
-            Self::Allocations(request) => Allocations::forward(session, handle, request).await,
-            Self::Applications(request) => Applications::forward(session, handle, request).await,
-            Self::Nodes(request) => Nodes::forward(session, handle, request).await,
-            Self::Legacy(request) => Legacy::forward(session, handle, request).await,
+            Self::Allocations(request) => Allocations::forward(session, handle, request),
+            Self::Applications(request) => Applications::forward(session, handle, request),
+            Self::Nodes(request) => Nodes::forward(session, handle, request),
+            Self::Legacy(request) => Legacy::forward(session, handle, request),
+        }
+    }
+}
+
+/// A request that was handed to the scheduler.
+pub enum Forwarded<'s> {
+    /// Whole.
+    Whole(Handover),
+    /// In parts, or with something to do once it is taken.
+    Parts(BoxFuture<'s, Result<(), UpdateError>>),
+}
+
+impl Forwarded<'_> {
+    /// Waits until it is taken: longer while the scheduler is behind.
+    pub async fn taken(self) -> Result<(), UpdateError> {
+        match self {
+            Self::Whole(handover) => handover.await,
+            Self::Parts(parts) => parts.await,
         }
     }
 }
@@ -156,13 +170,13 @@ impl StreamKind for Allocations {
         &session.allocations
     }
 
-    async fn forward(
-        session: &Session,
-        handle: &SchedulerHandle,
+    fn forward<'s>(
+        session: &'s Session,
+        handle: &'s SchedulerHandle,
         request: Self::Request,
-    ) -> Result<(), UpdateError> {
+    ) -> Forwarded<'s> {
         session.attachment().allocations_from_rm(&request);
-        handle.update_allocation(request).await
+        Forwarded::Whole(handle.update_allocation(request))
     }
 }
 
@@ -197,12 +211,12 @@ impl StreamKind for Applications {
         &session.applications
     }
 
-    async fn forward(
-        _session: &Session,
-        handle: &SchedulerHandle,
+    fn forward<'s>(
+        _session: &'s Session,
+        handle: &'s SchedulerHandle,
         request: Self::Request,
-    ) -> Result<(), UpdateError> {
-        handle.update_application(request).await
+    ) -> Forwarded<'s> {
+        Forwarded::Whole(handle.update_application(request))
     }
 }
 
@@ -237,13 +251,13 @@ impl StreamKind for Nodes {
         &session.nodes
     }
 
-    async fn forward(
-        session: &Session,
-        handle: &SchedulerHandle,
+    fn forward<'s>(
+        session: &'s Session,
+        handle: &'s SchedulerHandle,
         request: Self::Request,
-    ) -> Result<(), UpdateError> {
+    ) -> Forwarded<'s> {
         session.attachment().nodes_from_rm(&request);
-        handle.update_node(request).await
+        Forwarded::Whole(handle.update_node(request))
     }
 }
 

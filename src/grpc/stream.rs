@@ -14,7 +14,7 @@
 use std::future::pending;
 use std::marker::PhantomData;
 use std::mem;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,11 +28,11 @@ use tracing::{debug, error};
 
 use self::taken::TakenTold;
 use super::end::{StreamEnd, text, unreadable};
-use super::kind::{AnyRequest, StreamKind};
+use super::kind::StreamKind;
 use super::registry::Slot;
 use super::reply::Reply as _;
 use super::session::backlog::Load;
-use super::session::{Binding, Numbering, Session};
+use super::session::{Arrived, Binding, HandingOn, Next, Numbering, Session};
 use super::stream_handle::StreamHandle;
 use super::{
     CLIENT_SEQ_HEADER, GrpcEdge, INSTANCE_HEADER, RESUME_HEADER, RM_ID_HEADER, SCHEDULER_HEADER,
@@ -44,6 +44,9 @@ mod taken;
 
 /// How long the scheduler may take to answer a client that has closed its side.
 const LINGER: Duration = Duration::from_secs(10);
+
+/// Most messages, and items of them or few more, that are handed on together.
+const TOGETHER: usize = 256;
 
 /// Most messages that are read from a stream that was displaced: its client may go on sending.
 const LATE_MESSAGES: usize = 1_000;
@@ -191,6 +194,8 @@ impl<K: StreamKind> RequestReader<K> {
     async fn run(mut self, mut requests: Streaming<K::Request>) {
         let patience = self.edge.registry.bind_timeout();
         let bound_by = Instant::now().checked_add(patience);
+        // The end of the requests, if it came while more of them were looked for.
+        let mut ahead = None;
         loop {
             let too_late = async {
                 match bound_by.filter(|_| self.bound.is_none()) {
@@ -199,10 +204,16 @@ impl<K: StreamKind> RequestReader<K> {
                 }
             };
             // Only the wait for a message is given up: one that has come is handed on whole.
+            let next = async {
+                match ahead.take() {
+                    Some(message) => message,
+                    None => requests.message().await,
+                }
+            };
             let message = tokio::select! {
                 biased;
                 () = self.stream.ended() => return self.finish(requests).await,
-                message = requests.message() => message,
+                message = next => message,
                 () = too_late => {
                     self.stream.close(StreamEnd::BindTimeout(patience));
                     return;
@@ -210,7 +221,14 @@ impl<K: StreamKind> RequestReader<K> {
             };
             match message {
                 Ok(Some(request)) => {
-                    if let Err(end) = self.accept(request).await {
+                    let more = || match requests.message().now_or_never()? {
+                        Ok(Some(request)) => Some(request),
+                        end => {
+                            ahead = Some(end);
+                            None
+                        }
+                    };
+                    if let Err(end) = self.accept(request, more).await {
                         self.stream.close(end);
                         return;
                     }
@@ -247,7 +265,7 @@ impl<K: StreamKind> RequestReader<K> {
         for _ in 0..LATE_MESSAGES {
             match requests.message().now_or_never() {
                 Some(Ok(Some(request))) => {
-                    if self.accept(request).await.is_err() {
+                    if self.accept(request, || None).await.is_err() {
                         return;
                     }
                 }
@@ -257,15 +275,84 @@ impl<K: StreamKind> RequestReader<K> {
         }
     }
 
-    async fn accept(&mut self, mut request: K::Request) -> Result<(), StreamEnd> {
-        let named = mem::take(K::rm_id(&mut request));
+    /// Deals with a request, and with those behind it that `more` has ready: they are handed on
+    /// together, since each hand-over wakes a thread.
+    async fn accept(
+        &mut self,
+        first: K::Request,
+        mut more: impl FnMut() -> Option<K::Request>,
+    ) -> Result<(), StreamEnd> {
+        let mut first = first;
         if self.bound.is_none() {
+            let named = K::rm_id(&mut first).clone();
             if named.is_empty() {
                 return Err(StreamEnd::RmIdMissing);
             }
             self.bind(&named).await?;
         }
         let Some((slot, session)) = &self.bound else { return Err(StreamEnd::RmIdMissing) };
+        let mut n_items = 0;
+        let mut next = {
+            let mut first = Some(first);
+            let mut n = 0;
+            move |n_items: usize| {
+                n += 1;
+                first
+                    .take()
+                    .or_else(|| if n > TOGETHER || n_items > TOGETHER { None } else { more() })
+            }
+        };
+        if let Some(numbering) = self.stream.numbering() {
+            let (mut due, mut end) = (None, Ok(()));
+            while let Some(request) = next(n_items) {
+                match self.hold(slot, session, numbering, request, &mut due).await {
+                    Ok(items) => n_items += items,
+                    Err(why) => {
+                        end = Err(why);
+                        break;
+                    }
+                }
+            }
+            if let Some(handing_on) = due {
+                self.hand_on(slot, session, handing_on).await?;
+            }
+            return end;
+        }
+        // For each of these anew: registrations wait for it, and they come in turn.
+        let current = self.current(slot, session).await?;
+        let (mut forwarded, mut end) = (Vec::new(), Ok(()));
+        while let Some(request) = next(n_items) {
+            match self.check(session, request) {
+                Ok((request, items)) => {
+                    n_items += items;
+                    if K::number(&request) != 0 {
+                        end = Err(NUMBER_UNASKED);
+                        break;
+                    }
+                    if items > 0 {
+                        forwarded.push(K::forward(session, &self.edge.handle, request));
+                    }
+                }
+                Err(why) => {
+                    end = Err(why);
+                    break;
+                }
+            }
+        }
+        for forwarded in forwarded {
+            self.forwarded(session, forwarded.taken().await)?;
+        }
+        drop(current);
+        end
+    }
+
+    /// Looks at what a request says of itself. Returns how many items it has, too.
+    fn check(
+        &self,
+        session: &Arc<Session>,
+        mut request: K::Request,
+    ) -> Result<(K::Request, usize), StreamEnd> {
+        let named = mem::take(K::rm_id(&mut request));
         if !named.is_empty() && named != session.rm_id() {
             return Err(StreamEnd::RmIdMismatch { bound: session.rm_id().to_owned(), named });
         }
@@ -279,46 +366,73 @@ impl<K: StreamKind> RequestReader<K> {
             return Err(StreamEnd::TooManyItems { items, limit });
         }
         session.rm_id().clone_into(K::rm_id(&mut request));
-        match (self.stream.numbering(), K::number(&request)) {
-            (_, 0) if items == 0 => Ok(()),
-            (None, 0) => {
-                let _current = self.current(slot, session).await?;
-                let forwarded = K::forward(session, &self.edge.handle, request).await;
-                self.forwarded(session, forwarded)
+        Ok((request, items))
+    }
+
+    /// Holds a numbered request until it is due; `due` is the right to hand on, once something is.
+    /// Returns how many items it has.
+    async fn hold<'s>(
+        &self,
+        slot: &Slot,
+        session: &'s Arc<Session>,
+        numbering: Numbering,
+        request: K::Request,
+        due: &mut Option<HandingOn<'s>>,
+    ) -> Result<usize, StreamEnd> {
+        let (request, items) = self.check(session, request)?;
+        let number = K::number(&request);
+        if number == 0 {
+            return if items == 0 { Ok(0) } else { Err(NUMBER_MISSING) };
+        }
+        let load = Load { items, bytes: request.encoded_len() };
+        let mut request = K::into_any(request);
+        loop {
+            let mut room = pin!(session.room());
+            room.as_mut().enable();
+            request = match session.arrive(numbering, number, request, load)? {
+                Arrived::Due(handing_on) => {
+                    *due = Some(handing_on);
+                    return Ok(items);
+                }
+                Arrived::Held => return Ok(items),
+                Arrived::NoRoom(request) => request,
+            };
+            if let Some(handing_on) = due.take() {
+                // Nobody else makes room.
+                self.hand_on(slot, session, handing_on).await?;
+                continue;
             }
-            (None, _) => Err(NUMBER_UNASKED),
-            (Some(_), 0) => Err(NUMBER_MISSING),
-            (Some(numbering), number) => {
-                let load = Load { items, bytes: request.encoded_len() };
-                let request = K::into_any(request);
-                self.in_order(numbering, number, request, load).await
+            tokio::select! {
+                () = room => {}
+                // What waits for room then comes again by another stream.
+                () = self.stream.ended() => return Ok(items),
             }
         }
     }
 
-    /// Holds a request until it is due, and hands on what is due.
-    async fn in_order(
+    /// Hands on what is due, until nothing is.
+    async fn hand_on(
         &self,
-        numbering: Numbering,
-        number: u64,
-        request: AnyRequest,
-        load: Load,
+        slot: &Slot,
+        session: &Arc<Session>,
+        mut handing_on: HandingOn<'_>,
     ) -> Result<(), StreamEnd> {
-        let Some((slot, session)) = &self.bound else { return Err(StreamEnd::RmIdMissing) };
-        let arrival = tokio::select! {
-            biased;
-            arrival = session.arrive(numbering, number, request, load) => arrival?,
-            // What waits for room then comes again by another stream.
-            () = self.stream.ended() => return Ok(()),
-        };
-        let Some(mut handing_on) = arrival else { return Ok(()) };
         loop {
-            // For each request anew: registrations wait for it, and they come in turn.
             let _current = self.current(slot, session).await?;
-            let Some(request) = handing_on.next() else { return Ok(()) };
-            let forwarded = request.forward(session, &self.edge.handle).await;
-            self.forwarded(session, forwarded)?;
-            handing_on.took();
+            let mut forwarded = Vec::new();
+            while forwarded.len() < TOGETHER {
+                match handing_on.next() {
+                    Next::Request(request) => {
+                        forwarded.push(request.forward(session, &self.edge.handle));
+                    }
+                    Next::NoneYet => break,
+                    Next::Done => return Ok(()),
+                }
+            }
+            for forwarded in forwarded {
+                self.forwarded(session, forwarded.taken().await)?;
+                handing_on.took();
+            }
         }
     }
 

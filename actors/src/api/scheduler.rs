@@ -11,9 +11,11 @@ mod usage;
 mod utilization;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
-use actix::prelude::*;
+use actix::System;
 use monoceros_config as config;
 use monoceros_proto::si::v1 as si;
 use monoceros_rules::audit::Facts;
@@ -59,6 +61,21 @@ pub struct SchedulerHandle {
     ended: Option<watch::Receiver<()>>,
 }
 
+/// A request that was sent; resolves when the scheduler has taken it, or why it has not. It is sent
+/// whether this is waited for or not.
+#[derive(Debug)]
+#[must_use = "whoever does not wait sends more than the scheduler can take"]
+pub struct Handover(oneshot::Receiver<Result<(), UpdateError>>);
+
+impl Future for Handover {
+    type Output = Result<(), UpdateError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let taken = ready!(Pin::new(&mut self.0).poll(cx));
+        Poll::Ready(taken.unwrap_or(Err(UpdateError::Stopped)))
+    }
+}
+
 impl SchedulerHandle {
     /// Waits until the scheduler has ended: by [`Self::shutdown`], or because its front is lost,
     /// without which nothing can be reached. Never returns after
@@ -90,20 +107,22 @@ impl SchedulerHandle {
         Ok(si::RegisterResourceManagerResponse::default())
     }
 
-    /// Sends asks, existing allocations and releases. `Ok`: taken; answers come through the
-    /// callback. Waits while the scheduler is behind.
-    pub async fn update_allocation(&self, r: si::AllocationRequest) -> Result<(), UpdateError> {
-        self.update(r.rm_id.clone(), Body::Allocation(r)).await
+    /// Sends asks, existing allocations and releases, at once: requests take effect in the order of
+    /// these calls, also of those that were not waited for. `Ok`: taken; answers come through the
+    /// callback. The wait is longer while the scheduler is behind, and whoever does not wait has to
+    /// bound by other means what it sends.
+    pub fn update_allocation(&self, r: si::AllocationRequest) -> Handover {
+        self.update(r.rm_id.clone(), Body::Allocation(r))
     }
 
     /// Sends new and removed applications. As [`Self::update_allocation`].
-    pub async fn update_application(&self, r: si::ApplicationRequest) -> Result<(), UpdateError> {
-        self.update(r.rm_id.clone(), Body::Application(r)).await
+    pub fn update_application(&self, r: si::ApplicationRequest) -> Handover {
+        self.update(r.rm_id.clone(), Body::Application(r))
     }
 
     /// Sends new and changed nodes. As [`Self::update_allocation`].
-    pub async fn update_node(&self, r: si::NodeRequest) -> Result<(), UpdateError> {
-        self.update(r.rm_id.clone(), Body::Node(r)).await
+    pub fn update_node(&self, r: si::NodeRequest) -> Handover {
+        self.update(r.rm_id.clone(), Body::Node(r))
     }
 
     /// Returns when everything that all RMs sent so far is decided, said and heard, and nothing
@@ -137,10 +156,10 @@ impl SchedulerHandle {
         self.proxy.ask(deregister).await.map_err(|_| UpdateError::Stopped)?
     }
 
-    async fn update(&self, rm_id: String, body: Body) -> Result<(), UpdateError> {
+    fn update(&self, rm_id: String, body: Body) -> Handover {
         let (taken, answer) = oneshot::channel();
         self.proxy.post(Route { rm_id, update: Update { body, taken } });
-        answer.await.unwrap_or(Err(UpdateError::Stopped))
+        Handover(answer)
     }
 
     /// One entry per partition, as REST shows them.

@@ -35,7 +35,7 @@ use monoceros_proto::si::v1 as si;
 use self::echo::Echoes;
 use self::options::LegacyOptions;
 use super::end::StreamEnd;
-use super::kind::{AnyRequest, Dialect, StreamKind};
+use super::kind::{AnyRequest, Dialect, Forwarded, StreamKind};
 use super::outbox::{Bounds, Outbox};
 use super::reply::{Cutter, MOST_LISTS, Reply};
 use super::session::Session;
@@ -151,11 +151,11 @@ impl StreamKind for Legacy {
         })
     }
 
-    async fn forward(
-        session: &Session,
-        handle: &SchedulerHandle,
+    fn forward<'s>(
+        session: &'s Session,
+        handle: &'s SchedulerHandle,
         request: Self::Request,
-    ) -> Result<(), UpdateError> {
+    ) -> Forwarded<'s> {
         let rm_id = session.rm_id().to_owned();
         let operations = session.legacy.request(request);
         for reason in operations.ignored {
@@ -165,20 +165,27 @@ impl StreamKind for Legacy {
             handle.count_rejected(&rm_id, Dialect::Legacy.name(), reason);
         }
         session.push_legacy(operations.refused);
+        let mut parts = Vec::new();
         let application = si::ApplicationRequest { rm_id: rm_id.clone(), ..operations.application };
         if !application.new.is_empty() || !application.remove.is_empty() {
-            handle.update_application(application).await?;
+            parts.push(handle.update_application(application));
         }
         let allocation = si::AllocationRequest { rm_id: rm_id.clone(), ..operations.allocation };
         if !allocation.asks.is_empty() || allocation.releases.is_some() {
-            handle.update_allocation(allocation).await?;
+            parts.push(handle.update_allocation(allocation));
         }
         let nodes = si::NodeRequest { rm_id, ..operations.nodes };
         if !nodes.nodes.is_empty() {
             session.attachment().nodes_from_rm(&nodes);
-            handle.update_node(nodes).await?;
+            parts.push(handle.update_node(nodes));
         }
-        measured(session, handle, operations.reports).await
+        let reports = operations.reports;
+        Forwarded::Parts(Box::pin(async move {
+            for part in parts {
+                part.await?;
+            }
+            measured(session, handle, reports).await
+        }))
     }
 }
 

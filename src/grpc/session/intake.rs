@@ -12,11 +12,12 @@
 use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
 use super::Session;
 use super::backlog::Load;
-use super::sequence::{Arrival, Gap, Numbering, Sequence};
+use super::sequence::{Arrival, Gap, Next, Numbering, Sequence};
 use super::terms::Terms;
 use crate::grpc::end::StreamEnd;
 use crate::grpc::kind::AnyRequest;
@@ -34,10 +35,20 @@ struct State {
     is_in_use: bool,
 }
 
+/// What has become of a numbered request.
+pub(in crate::grpc) enum Arrived<'s> {
+    /// It is due.
+    Due(HandingOn<'s>),
+    /// It is held, or was there before.
+    Held,
+    /// It has to wait for [`room`](Session::room).
+    NoRoom(AnyRequest),
+}
+
 /// The right to hand requests on. Given back when it is dropped.
 pub(in crate::grpc) struct HandingOn<'s> {
     session: &'s Session,
-    /// A request is in hand, or was when its task broke off.
+    /// Nothing is in hand any more.
     is_done: bool,
 }
 
@@ -103,62 +114,56 @@ impl Session {
         self.intake.state().sequence.taken(told)
     }
 
-    /// A numbered request has come. It waits here until there is room for it. Whoever gets
-    /// [`HandingOn`] has to hand on what is due.
-    pub(in crate::grpc) async fn arrive(
+    /// A numbered request has come. Whoever gets [`HandingOn`] has to hand on what is due.
+    pub(in crate::grpc) fn arrive(
         &self,
         numbering: Numbering,
         number: u64,
         request: AnyRequest,
         load: Load,
-    ) -> Result<Option<HandingOn<'_>>, StreamEnd> {
-        let mut request = request;
-        loop {
-            let mut room = std::pin::pin!(self.intake.room.notified());
-            // From here on no notification is missed.
-            room.as_mut().enable();
-            let now = Instant::now();
-            let (arrival, wants_watch) = {
-                let mut state = self.intake.state();
-                let sequence = &mut state.sequence;
-                let arrival = sequence.arrive(numbering.generation, number, request, load, now);
-                (arrival, sequence.wants_watch())
-            };
-            if wants_watch {
-                self.watch_gap();
-            }
-            match arrival {
-                Arrival::HandOn => {
-                    return Ok(Some(HandingOn { session: self, is_done: false }));
-                }
-                Arrival::Held | Arrival::Repeat => return Ok(None),
-                Arrival::Outdated => return Err(StreamEnd::Displaced { by: None }),
-                Arrival::Gap => return Err(self.end_for_gap()),
-                Arrival::NoRoom(back) => request = back,
-            }
-            room.await;
+    ) -> Result<Arrived<'_>, StreamEnd> {
+        let now = Instant::now();
+        let (arrival, wants_watch) = {
+            let mut state = self.intake.state();
+            let sequence = &mut state.sequence;
+            let arrival = sequence.arrive(numbering.generation, number, request, load, now);
+            (arrival, sequence.wants_watch())
+        };
+        if wants_watch {
+            self.watch_gap();
         }
+        match arrival {
+            Arrival::HandOn => Ok(Arrived::Due(HandingOn { session: self, is_done: false })),
+            Arrival::Held | Arrival::Repeat => Ok(Arrived::Held),
+            Arrival::NoRoom(request) => Ok(Arrived::NoRoom(request)),
+            Arrival::Outdated => Err(StreamEnd::Displaced { by: None }),
+            Arrival::Gap => Err(self.end_for_gap()),
+        }
+    }
+
+    /// Resolves when there may be room again. Enable it before a request is tried.
+    pub(in crate::grpc) fn room(&self) -> Notified<'_> {
+        self.intake.room.notified()
     }
 }
 
 impl HandingOn<'_> {
-    /// The next request, if one is due; when there is none, another task may hand on. To be asked
-    /// only while the session is the current one.
-    pub(in crate::grpc) fn next(&mut self) -> Option<AnyRequest> {
-        let next = {
+    /// The next request, if one is due. To be asked only while the session is the current one.
+    pub(in crate::grpc) fn next(&mut self) -> Next<AnyRequest> {
+        let (next, wants_watch) = {
             let mut state = self.session.intake.state();
             let next = state.sequence.next(Instant::now());
-            self.is_done = next.is_none();
-            next
+            self.is_done = matches!(next, Next::Done);
+            (next, self.is_done && state.sequence.wants_watch())
         };
         self.session.intake.room.notify_waiters();
-        if self.is_done && self.session.intake.state().sequence.wants_watch() {
+        if wants_watch {
             self.session.watch_gap();
         }
         next
     }
 
-    /// The request is taken.
+    /// The first of those that were handed on is taken.
     pub(in crate::grpc) fn took(&mut self) {
         let wakes = self.session.intake.state().sequence.took();
         if wakes {

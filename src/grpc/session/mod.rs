@@ -36,7 +36,8 @@ use tokio::time::Instant;
 
 use self::backlog::Backlog;
 use self::intake::Intake;
-pub(in crate::grpc) use self::sequence::{Numbering, TOLD_AFTER};
+pub(in crate::grpc) use self::intake::{Arrived, HandingOn};
+pub(in crate::grpc) use self::sequence::{Next, Numbering, TOLD_AFTER};
 use self::standing::Standing;
 use self::state::SessionState;
 use self::terms::Terms;

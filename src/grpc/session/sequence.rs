@@ -36,24 +36,14 @@ pub(super) struct Sequence<T> {
     taken: u64,
     held: BTreeMap<u64, Held<T>>,
     load: Load,
-    hands: Hands,
+    /// How many requests are in the hands of the task that hands them on, if one does.
+    in_hand: Option<u64>,
     /// Since when something is held that cannot be handed on.
     gap_since: Option<Instant>,
     /// Somebody looks at the gap when it is due.
     is_watched: bool,
     /// A stream has told everything that was taken so far, and waits for more.
     wants_news: bool,
-}
-
-/// Whether a task hands requests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hands {
-    /// None does.
-    None,
-    /// One does, and looks for the next.
-    Empty,
-    /// One does, and has it.
-    Full,
 }
 
 #[derive(Debug)]
@@ -88,6 +78,17 @@ pub(super) enum Arrival<T> {
     Gap,
 }
 
+/// What a task that hands requests on has to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::grpc) enum Next<T> {
+    /// Hand this one on.
+    Request(T),
+    /// See to it that what is in hand is taken; there may be more then.
+    NoneYet,
+    /// Nothing: from now on another task may hand on.
+    Done,
+}
+
 /// What becomes of a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gap {
@@ -109,7 +110,7 @@ impl<T> Sequence<T> {
             taken: 0,
             held: BTreeMap::new(),
             load: Load::default(),
-            hands: Hands::None,
+            in_hand: None,
             gap_since: None,
             is_watched: false,
             wants_news: false,
@@ -134,7 +135,7 @@ impl<T> Sequence<T> {
 
     /// What is in somebody's hands will have been taken by the time that anybody asks.
     fn numbering(&self) -> Numbering {
-        let taken = self.taken + u64::from(self.hands == Hands::Full);
+        let taken = self.taken + self.in_hand.unwrap_or(0);
         Numbering { generation: self.generation, taken }
     }
 
@@ -156,45 +157,50 @@ impl<T> Sequence<T> {
         }
         let total = self.load.plus(load);
         if number > taken + 1 && !total.fits(self.bounds) {
-            let moves = self.hands != Hands::None || self.held.contains_key(&(taken + 1));
+            let moves = self.in_hand.is_some() || self.held.contains_key(&(taken + 1));
             return if moves { Arrival::NoRoom(request) } else { Arrival::Gap };
         }
         self.load = total;
         self.held.insert(number, Held { request, load });
-        if self.hands != Hands::None {
+        if self.in_hand.is_some() {
             return Arrival::Held;
         }
         if number == taken + 1 {
-            self.hands = Hands::Empty;
+            self.in_hand = Some(0);
             return Arrival::HandOn;
         }
         self.gap_since.get_or_insert(now);
         Arrival::Held
     }
 
-    /// The next request, for the task that hands them on; when there is none, that task is done.
-    pub(super) fn next(&mut self, now: Instant) -> Option<T> {
-        let Some(Held { request, load }) = self.held.remove(&(self.taken + 1)) else {
-            self.hands = Hands::None;
-            self.gap_since = (!self.held.is_empty()).then_some(now);
-            return None;
-        };
-        self.load = self.load.minus(load);
-        self.hands = Hands::Full;
-        self.gap_since = None;
-        Some(request)
+    /// The next request, for the task that hands them on. When there is none and it has nothing in
+    /// hand, that task is done.
+    pub(super) fn next(&mut self, now: Instant) -> Next<T> {
+        let in_hand = self.in_hand.unwrap_or(0);
+        if let Some(Held { request, load }) = self.held.remove(&(self.taken + in_hand + 1)) {
+            self.load = self.load.minus(load);
+            self.in_hand = Some(in_hand + 1);
+            self.gap_since = None;
+            return Next::Request(request);
+        }
+        if in_hand > 0 {
+            return Next::NoneYet;
+        }
+        self.in_hand = None;
+        self.gap_since = (!self.held.is_empty()).then_some(now);
+        Next::Done
     }
 
-    /// The one that was handed out is taken. Returns whether the streams have to be woken to tell it.
+    /// The first that is in hand is taken. Returns whether the streams have to be woken to tell it.
     pub(super) fn took(&mut self) -> bool {
-        self.hands = Hands::Empty;
+        self.in_hand = self.in_hand.map(|in_hand| in_hand.saturating_sub(1));
         self.taken += 1;
         std::mem::take(&mut self.wants_news) || self.taken.is_multiple_of(TOLD_AFTER)
     }
 
     /// The task that handed requests on ends, with whatever it had in its hands.
     pub(super) fn abandon(&mut self, now: Instant) {
-        self.hands = Hands::None;
+        self.in_hand = None;
         self.gap_since = (!self.held.is_empty()).then_some(now);
     }
 

@@ -94,14 +94,14 @@ fn a_session_that_the_metadata_name_binds_the_client_also_when_a_message_says_wh
         register(&edge).await;
         let mut stale = reader::<Nodes>(&edge);
         stale.bind_by_metadata(&metadata(&[(SESSION_HEADER, &old)])).await.unwrap();
-        let refused = stale.accept(node_request("n1")).await;
+        let refused = stale.accept(node_request("n1"), || None).await;
         assert!(matches!(refused, Err(StreamEnd::SessionStale { .. })), "{refused:?}");
 
         let current = session(&edge).number().to_string();
         let mut reader = reader::<Nodes>(&edge);
         let named = metadata(&[(SESSION_HEADER, &current), (INSTANCE_HEADER, "pod-1")]);
         reader.bind_by_metadata(&named).await.unwrap();
-        reader.accept(node_request("n1")).await.unwrap();
+        reader.accept(node_request("n1"), || None).await.unwrap();
         assert_eq!(session(&edge).status().instance.as_deref(), Some("pod-1"));
     });
 }

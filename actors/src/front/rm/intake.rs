@@ -85,8 +85,19 @@ impl Rm {
                 debug_assert!(self.lost.contains(&partition), "translated for a known partition");
                 continue;
             };
-            held.waiting_items += chunk.iter().map(Entry::items).sum::<usize>();
-            held.waiting.push_back(chunk);
+            let items = chunk.iter().map(Entry::items).sum::<usize>();
+            held.waiting_items += items;
+            // Small messages that wait go together: a chunk costs a wake-up of the partition.
+            match held.waiting.back_mut() {
+                Some(last) if held.last_items + items <= CHUNK => {
+                    held.last_items += items;
+                    last.extend(chunk);
+                }
+                _ => {
+                    held.last_items = items;
+                    held.waiting.push_back(chunk);
+                }
+            }
         }
     }
 }

@@ -81,6 +81,8 @@ pub(super) struct PartitionLink {
     pub(super) arbiter: Option<Arbiter>,
     pub(super) waiting: VecDeque<Vec<Entry>>,
     pub(super) waiting_items: usize,
+    /// Items of the last of the chunks that wait.
+    pub(super) last_items: usize,
     pub(super) ahead: usize,
     pub(super) users: PartitionUsers,
 }
@@ -130,7 +132,15 @@ impl Rm {
             mailbox: mailbox.clone(),
         });
         let waiting = VecDeque::new();
-        let held = PartitionLink { mailbox, arbiter, waiting, waiting_items: 0, ahead: 0, users };
+        let held = PartitionLink {
+            mailbox,
+            arbiter,
+            waiting,
+            waiting_items: 0,
+            last_items: 0,
+            ahead: 0,
+            users,
+        };
         self.partitions.insert(name, held);
     }
 

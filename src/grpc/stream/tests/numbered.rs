@@ -81,19 +81,19 @@ fn requests_of_all_streams_take_effect_in_the_order_of_their_numbers() {
         let asks = numbered::<Allocations>(&edge, "pod").await;
         // The last one comes first.
         let (mut nodes, mut apps, mut asks) = (nodes, apps, asks);
-        asks.accept(ask(6, "new")).await.unwrap();
-        apps.accept(applications(5, &["app"], &[])).await.unwrap();
-        apps.accept(applications(4, &[], &["app"])).await.unwrap();
-        apps.accept(applications(2, &["app"], &[])).await.unwrap();
-        asks.accept(ask(3, "old")).await.unwrap();
+        asks.accept(ask(6, "new"), || None).await.unwrap();
+        apps.accept(applications(5, &["app"], &[]), || None).await.unwrap();
+        apps.accept(applications(4, &[], &["app"]), || None).await.unwrap();
+        apps.accept(applications(2, &["app"], &[]), || None).await.unwrap();
+        asks.accept(ask(3, "old"), || None).await.unwrap();
         assert_eq!(session(&edge).taken(0), 0);
-        nodes.accept(node(1, "n1")).await.unwrap();
+        nodes.accept(node(1, "n1"), || None).await.unwrap();
         edge.handle.settle().await;
         assert_eq!(session(&edge).taken(0), 6);
         assert_eq!(placed(&edge, &asks), ["old", "new"], "each when its application was there");
         // Once more, all of them: a client that does not know what was taken.
-        nodes.accept(node(1, "n1")).await.unwrap();
-        apps.accept(applications(4, &[], &["app"])).await.unwrap();
+        nodes.accept(node(1, "n1"), || None).await.unwrap();
+        apps.accept(applications(4, &[], &["app"]), || None).await.unwrap();
         edge.handle.settle().await;
         assert!(session(&edge).take::<Nodes>(&nodes.stream).unwrap().rejected.is_empty());
         let allocations = &edge.handle.nodes("default").await.unwrap()[0].allocations;
@@ -106,8 +106,8 @@ fn a_number_that_stays_away_ends_the_streams_and_what_was_not_taken_comes_again(
     play(async |edge| {
         let mut nodes = numbered::<Nodes>(&edge, "pod").await;
         let asks = numbered::<Allocations>(&edge, "pod").await;
-        nodes.accept(node(1, "n1")).await.unwrap();
-        nodes.accept(node(3, "n3")).await.unwrap();
+        nodes.accept(node(1, "n1"), || None).await.unwrap();
+        nodes.accept(node(3, "n3"), || None).await.unwrap();
         tokio::time::sleep(Duration::from_secs(9)).await;
         assert!(nodes.stream.end().is_none());
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -117,8 +117,8 @@ fn a_number_that_stays_away_ends_the_streams_and_what_was_not_taken_comes_again(
         }
         let mut nodes = numbered::<Nodes>(&edge, "pod").await;
         assert_eq!(nodes.stream.numbering().unwrap().taken, 1);
-        nodes.accept(node(2, "n2")).await.unwrap();
-        nodes.accept(node(3, "n3")).await.unwrap();
+        nodes.accept(node(2, "n2"), || None).await.unwrap();
+        nodes.accept(node(3, "n3"), || None).await.unwrap();
         edge.handle.settle().await;
         assert_eq!(edge.handle.nodes("default").await.unwrap().len(), 3);
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -134,13 +134,13 @@ fn no_more_is_held_than_the_settings_let() {
     play_with(few, async |edge| {
         let mut nodes = numbered::<Nodes>(&edge, "pod").await;
         for number in 2..4 {
-            nodes.accept(node(number, &number.to_string())).await.unwrap();
+            nodes.accept(node(number, &number.to_string()), || None).await.unwrap();
         }
-        let end = nodes.accept(node(4, "n4")).await.unwrap_err();
+        let end = nodes.accept(node(4, "n4"), || None).await.unwrap_err();
         assert!(matches!(end, StreamEnd::SequenceGap { taken: 0 }), "{end}");
         let mut nodes = numbered::<Nodes>(&edge, "pod").await;
         for number in 1..5 {
-            nodes.accept(node(number, &number.to_string())).await.unwrap();
+            nodes.accept(node(number, &number.to_string()), || None).await.unwrap();
         }
         edge.handle.settle().await;
         assert_eq!(edge.handle.nodes("default").await.unwrap().len(), 4);
@@ -151,8 +151,8 @@ fn no_more_is_held_than_the_settings_let() {
 fn who_takes_over_counts_on_and_what_the_earlier_one_still_sends_is_dropped() {
     play(async |edge| {
         let mut older = numbered::<Nodes>(&edge, "pod-1").await;
-        older.accept(node(1, "n1")).await.unwrap();
-        older.accept(node(3, "n3")).await.unwrap();
+        older.accept(node(1, "n1"), || None).await.unwrap();
+        older.accept(node(3, "n3"), || None).await.unwrap();
         let request =
             si::RegisterResourceManagerRequest { rm_id: "rm".to_owned(), ..Default::default() };
         let origin = Origin { mode: RegistrationMode::Attach, instance: Some("pod-2".to_owned()) };
@@ -161,10 +161,10 @@ fn who_takes_over_counts_on_and_what_the_earlier_one_still_sends_is_dropped() {
         assert_eq!(registered.outcome, RegisterOutcome::Attached);
         assert_eq!(registered.taken, Some(1));
         // The earlier one does not know it yet.
-        let end = older.accept(node(2, "old")).await.unwrap_err();
+        let end = older.accept(node(2, "old"), || None).await.unwrap_err();
         assert!(matches!(end, StreamEnd::Displaced { .. }), "{end}");
         let mut newer = numbered::<Nodes>(&edge, "pod-2").await;
-        newer.accept(node(2, "new")).await.unwrap();
+        newer.accept(node(2, "new"), || None).await.unwrap();
         edge.handle.settle().await;
         let nodes = edge.handle.nodes("default").await.unwrap();
         let ids: Vec<&str> = nodes.iter().map(|node| &*node.node_id).collect();
@@ -176,10 +176,10 @@ fn who_takes_over_counts_on_and_what_the_earlier_one_still_sends_is_dropped() {
 fn one_that_takes_over_without_a_registration_counts_on_all_the_same() {
     play(async |edge| {
         let mut older = numbered::<Nodes>(&edge, "pod-1").await;
-        older.accept(node(1, "n1")).await.unwrap();
+        older.accept(node(1, "n1"), || None).await.unwrap();
         let asks = numbered::<Allocations>(&edge, "pod-2").await;
         assert_eq!(asks.stream.numbering().unwrap().taken, 1);
-        older.accept(node(2, "n2")).await.unwrap_err();
+        older.accept(node(2, "n2"), || None).await.unwrap_err();
     });
 }
 
@@ -187,12 +187,12 @@ fn one_that_takes_over_without_a_registration_counts_on_all_the_same() {
 fn a_request_that_fits_not_says_why() {
     play(async |edge| {
         let mut nodes = numbered::<Nodes>(&edge, "pod").await;
-        nodes.accept(si::NodeRequest::default()).await.unwrap();
-        let end = nodes.accept(node(0, "n1")).await.unwrap_err();
+        nodes.accept(si::NodeRequest::default(), || None).await.unwrap();
+        let end = nodes.accept(node(0, "n1"), || None).await.unwrap_err();
         assert!(end.to_string().contains("has no `clientSeq`"), "{end}");
         let mut plain = reader::<Applications>(&edge);
         plain.bind("rm").await.unwrap();
-        let end = plain.accept(applications(1, &["app"], &[])).await.unwrap_err();
+        let end = plain.accept(applications(1, &["app"], &[]), || None).await.unwrap_err();
         assert!(end.to_string().contains("did not ask for numbers"), "{end}");
         let mut unnamed = reader::<Nodes>(&edge);
         let asked = metadata(&[(CLIENT_SEQ_HEADER, "0"), (RM_ID_HEADER, "rm")]);
@@ -211,8 +211,12 @@ fn a_client_hears_soon_how_much_was_taken_also_when_there_is_nothing_else_to_say
         let mut asks = numbered::<Allocations>(&edge, "pod").await;
         let mut writer = asks.writer().begun();
         let start = Instant::now();
-        asks.accept(si::AllocationRequest { client_seq: 1, ..Default::default() }).await.unwrap();
-        asks.accept(si::AllocationRequest { client_seq: 2, ..Default::default() }).await.unwrap();
+        asks.accept(si::AllocationRequest { client_seq: 1, ..Default::default() }, || None)
+            .await
+            .unwrap();
+        asks.accept(si::AllocationRequest { client_seq: 2, ..Default::default() }, || None)
+            .await
+            .unwrap();
         let reply = writer.next().await.unwrap().unwrap();
         assert_eq!(reply, si::AllocationResponse { taken_seq: 2, ..Default::default() });
         assert_eq!(start.elapsed(), Duration::from_millis(100));
@@ -222,7 +226,7 @@ fn a_client_hears_soon_how_much_was_taken_also_when_there_is_nothing_else_to_say
         let begun = Instant::now();
         for client_seq in 3..1_003 {
             let request = si::AllocationRequest { client_seq, ..Default::default() };
-            asks.accept(request).await.unwrap();
+            asks.accept(request, || None).await.unwrap();
         }
         let reply = writer.next().await.unwrap().unwrap();
         assert_eq!(reply.taken_seq, 1_002);
