@@ -195,17 +195,17 @@ impl Partition {
 
     /// An application was rejected or removed, or has ended: nothing waits for it any more.
     pub(super) fn application_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
-        self.is_gone(WaitsFor::Application(Arc::clone(id)), baton);
+        self.is_gone(&WaitsFor::Application(Arc::clone(id)), baton);
     }
 
     /// A node was rejected or has left: nothing waits for it any more.
     pub(super) fn node_gone(&mut self, id: &Arc<str>, baton: &mut Baton) {
-        self.is_gone(WaitsFor::Node(Arc::clone(id)), baton);
+        self.is_gone(&WaitsFor::Node(Arc::clone(id)), baton);
     }
 
-    fn is_gone(&mut self, awaited: WaitsFor, baton: &mut Baton) {
+    fn is_gone(&mut self, awaited: &WaitsFor, baton: &mut Baton) {
         for item in self.reorder.gone(awaited.clone()) {
-            self.refuse(&awaited, item, baton);
+            self.refuse(awaited, item, baton);
         }
     }
 

@@ -129,10 +129,13 @@ impl Judge {
     fn notes_forms(&mut self, item: &Item) {
         let id = |wish: &Wish| (wish.app.clone(), wish.key.clone());
         match item {
-            Item::Ask(wish) => drop(self.older.insert(id(wish))),
-            Item::Request(wish) => drop(self.today.insert(id(wish))),
-            Item::Exists(wish, _) if wish.uuid.is_empty() => drop(self.today.insert(id(wish))),
-            Item::Exists(wish, _) => drop(self.older.insert(id(wish))),
+            // Only what runs has a UUID in a script; a request has none, in any form.
+            Item::Request(wish) | Item::Exists(wish, _) if wish.uuid.is_empty() => {
+                self.today.insert(id(wish));
+            }
+            Item::Ask(wish) | Item::Exists(wish, _) => {
+                self.older.insert(id(wish));
+            }
             Item::Node(words) => self.older.extend(words.holds.iter().map(id)),
             _ => {}
         }

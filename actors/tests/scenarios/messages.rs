@@ -116,8 +116,7 @@ fn in_todays_form_a_policy_is_repeated_as_it_came_and_a_partition_named_where_it
         Word::Allocated(new) => Some((&*new.allocation_key, &*new.partition_name, new)),
         _ => None,
     });
-    let mut new: Vec<_> =
-        new.map(|(key, of, new)| (key, of, new.preemption_policy.clone())).collect();
+    let mut new: Vec<_> = new.map(|(key, of, new)| (key, of, new.preemption_policy)).collect();
     new.sort_by_key(|(key, ..)| *key);
     assert_eq!(
         new,
