@@ -121,6 +121,9 @@ async fn removing_an_application_releases_its_allocations() {
     rm.until("the whole node is free again", |seen| seen.new.len() == 6).await;
 }
 
+/// How often an application is replaced while it is asked for.
+const ROUNDS: usize = 50;
+
 /// Applications and requests come by different streams, so a request may reach the application that
 /// is about to be removed, or come before the one that it is meant for.
 #[tokio::test]
@@ -133,7 +136,6 @@ async fn what_is_asked_for_while_its_application_is_replaced_is_always_answered(
             partition_name: "default".to_owned(),
         }]
     };
-    const ROUNDS: usize = 50;
     for round in 0..ROUNDS {
         rm.send_applications(vec![], remove()).await;
         rm.send_applications(vec![application("app", "root.a")], vec![]).await;
