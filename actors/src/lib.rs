@@ -106,8 +106,8 @@ use actix::Message;
 pub use api::callback::{ResourceManagerCallback, RmState, StateDump};
 pub use api::control::ResourceManagerControl;
 pub use api::predicates::{
-    AnswerSink, Invalidation, PredicateAnswer, PredicateQuestion, Predicates, QuestionBundle,
-    QuestionId, Scope, Verdict,
+    AnswerSink, Elsewhere, Invalidation, PredicateAnswer, PredicateQuestion, Predicates,
+    QuestionBundle, QuestionId, Scope, Verdict,
 };
 pub use api::scheduler::{
     ConfigurationError, ConfigurationSnapshot, ConfigurationUpdate, ExplainError, Handover,

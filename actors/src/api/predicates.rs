@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::mailbox::Destination;
 
-pub use monoceros_rules::decide::predicates::Scope;
+pub use monoceros_rules::decide::predicates::{Elsewhere, Scope};
 
 /// How the predicates of an RM are asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -221,7 +221,7 @@ impl Application {
             let released = Released::of(&self.book.id, &entry, Ending::StoppedByRm, message);
             baton.notices.push(Notice::Released(Box::new(released)));
         }
-        baton.books.unsettled.changed(entry.node);
+        baton.books.unsettled.changed_by(entry.node, entry.elsewhere.as_deref());
         Some(Freed { id, node: entry.node, resources: entry.resources().clone() })
     }
 

@@ -114,7 +114,7 @@ impl Node {
         let books = &mut baton.books;
         let question = books.unsettled.get(passed.question)?;
         let (id, confirmation) =
-            (question.allocation, confirm(books, question, self.slot, passed.scope));
+            (question.allocation, confirm(books, question, self.slot, &passed.scope));
         let is_void = confirmation == Confirmation::Void;
         books.unsettled.window.answered(is_void);
         baton.tally.predicate_passed(is_void);
@@ -124,19 +124,20 @@ impl Node {
         if is_confirmed != assumed && !(in_bundle && is_confirmed) {
             // A placement that the RM itself counted (assumed) is no change to its later answers.
             // If such a placement is not made, that is a change.
-            books.unsettled.changed(self.slot);
+            books.unsettled.changed_by(self.slot, passed.scope.elsewhere().map(AsRef::as_ref));
         }
         if !is_confirmed {
             return Some(Settlement::NotTaken { position: passed.position, assumed, is_void });
         }
         let entry = books.allocations.get_mut(id)?;
         let before = std::mem::replace(&mut entry.node, self.slot);
+        entry.elsewhere = passed.scope.elsewhere().cloned();
         let moved_from = (before != self.slot).then_some(before);
         if moved_from.is_some() {
             let resources = entry.resources().clone();
             self.hold(id, &resources, baton);
         }
-        let scope = passed.scope;
+        let scope = passed.scope.clone();
         Some(Settlement::Confirmed { moved_from, scope, assumed })
     }
 }

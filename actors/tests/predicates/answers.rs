@@ -199,9 +199,10 @@ fn what_the_rm_assumed_itself_makes_nothing_void() {
             world.app("app", "root.a").await;
             world.ask_many("app", "k", 1, 8).await;
             world.run().await;
-            world.shim.answer_all(&Verdict::Passed { position: 0, scope, assumed: true });
+            let verdict = Verdict::Passed { position: 0, scope, assumed: true };
+            world.shim.answer_all(&verdict);
             let heard = world.heard().await;
-            assert_eq!(heard.iter().filter(|word| word.contains(" on ")).count(), 8, "{scope:?}");
+            assert_eq!(heard.iter().filter(|word| word.contains(" on ")).count(), 8, "{verdict:?}");
         });
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use monoceros_actors::{PredicateQuestion, Predicates, Scope, Verdict};
@@ -222,6 +223,7 @@ fn an_answer_that_is_void_by_the_time_the_last_one_comes_is_asked_for_anew() {
         (Scope::Node, "n001", true),
         (Scope::Node, "n002", false),
         (Scope::Static, "n001", false),
+        (Scope::Elsewhere(Arc::default()), "n002", true),
     ] {
         play_gang(64, |world| async move {
             gang(&world, 2, &["m1", "m2"]).await;
@@ -229,7 +231,7 @@ fn an_answer_that_is_void_by_the_time_the_last_one_comes_is_asked_for_anew() {
             world.run().await;
             world.nodes(2, 3).await;
             assert_eq!(world.heard().await, ["1 m1? n001", "2 m2? n002"]);
-            world.shim.answer([(1, passed(scope))]);
+            world.shim.answer([(1, passed(scope.clone()))]);
             world.ask_on("other", "o1", 1, other_node).await;
             assert_eq!(world.heard().await[1..], [format!("3 o1? {other_node}")]);
             world.shim.answer([(3, passed(Scope::Static))]);

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use monoceros_actors::{
-    PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scope, Verdict,
+    Elsewhere, PredicateAnswer, PredicateQuestion, ResourceManagerCallback, Scope, Verdict,
 };
 use monoceros_proto::si::v1 as si;
 
@@ -213,8 +213,14 @@ impl ResourceManagerCallback for Ear {
             let verdict = match (position, dice.unwrap_or(1)) {
                 (_, dice) if dice % 8 == 0 => Verdict::Unanswered,
                 (Some(position), dice) => {
-                    let scopes = [Scope::Node, Scope::Static, Scope::Topology];
-                    let scope = scopes[(dice % 3) as usize];
+                    let elsewhere =
+                        Elsewhere { depends_on: vec![dice / 4 % 3], affects: vec![dice / 16 % 3] };
+                    let scope = match dice % 4 {
+                        0 => Scope::Node,
+                        1 => Scope::Static,
+                        2 => Scope::Topology,
+                        _ => Scope::Elsewhere(Arc::new(elsewhere)),
+                    };
                     Verdict::Passed { position, scope, assumed: dice % 2 == 0 }
                 }
                 (None, _) => Verdict::Failed { reasons: Vec::new() },

@@ -105,6 +105,17 @@ pub enum Pairing {
     },
 }
 
+/// What a placement on one node has to do with what runs on others, in numbers of the RM's own choice,
+/// *topics*. One that both a placement affects and an answer depends on is where the one matters to
+/// the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Elsewhere {
+    /// The topics that the answer depends on.
+    pub depends_on: Vec<u64>,
+    /// The topics that the placement affects, when it is made and when it ends.
+    pub affects: Vec<u64>,
+}
+
 /// One allocation, a placement that waits for the RM's predicate, or one that waits for the
 /// placeholder whose place it takes.
 #[derive(Clone, Debug)]
@@ -130,6 +141,8 @@ pub struct Allocation {
     pub pairing: Pairing,
     /// The deadline that ends it, while one is set.
     pub deadline: Option<u64>,
+    /// What it has to do with other nodes, as far as the RM said so; `None`: it may affect anything.
+    pub elsewhere: Option<Arc<Elsewhere>>,
 }
 
 impl Allocation {
@@ -152,6 +165,7 @@ impl Allocation {
             leaving: None,
             pairing: Pairing::None,
             deadline: None,
+            elsewhere: None,
         }
     }
 

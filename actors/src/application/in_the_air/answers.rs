@@ -114,7 +114,7 @@ impl Application {
         let Some(air) = self.air() else { return };
         let Some(pass) = &air.members[at].passed else { return };
         let Some(entry) = baton.books.allocations.get(air.members[at].id) else { return };
-        match confirm(&baton.books, &pass.question, entry.node, pass.scope) {
+        match confirm(&baton.books, &pass.question, entry.node, &pass.scope) {
             Confirmation::Confirmed => {}
             Confirmation::Void => {
                 let asked_at = pass.question.asked_at();

@@ -12,7 +12,7 @@ use monoceros_rules::work::identity::UserError;
 use serde::de::DeserializeOwned;
 
 use super::*;
-use crate::api::predicates::Scope;
+use crate::api::predicates::{Elsewhere, Scope};
 use crate::step::{Cause, ClaimAnswer, WaitsFor, Which};
 
 /// What can be kept, sent anywhere, written and read, and handed in again.
@@ -268,7 +268,9 @@ fn inputs() -> Vec<Input> {
     });
     let mut answers: Vec<_> =
         verdicts.into_iter().map(|it| (QuestionId(u64::MAX), Some(it))).collect();
-    for scope in each!(Scope { Topology, Node, Static }) {
+    let elsewhere = Elsewhere { depends_on: vec![u64::MAX], affects: vec![1, 2] };
+    let elsewhere = Arc::new(elsewhere);
+    for scope in each!(Scope { Topology, Elsewhere(elsewhere), Node, Static }) {
         answers.push((QuestionId(1), Some(Verdict::Passed { position: 0, scope, assumed: true })));
     }
     answers.push((QuestionId(2), None));

@@ -11,7 +11,8 @@
 //! Everything that is placed or ends counts as a *change*, of the partition and of its node. A
 //! question remembers how many changes there had been when it was asked. An answer that rests on
 //! everything is void after any later change, one that rests on its node after a later change
-//! there. A placement that the RM itself counted before it answered anything later
+//! there, and one that says what of the other nodes it rests on ([`Elsewhere`]) after a change of
+//! that, too. A placement that the RM itself counted before it answered anything later
 //! (`assumed`) is no change.
 //!
 //! What has no answer, or a void one, is asked again, and each is a lost round trip: the window
@@ -39,6 +40,7 @@
 //! assert_eq!(window.room(2), 3, "five may wait, two do");
 //! ```
 
+mod changes;
 mod search;
 mod window;
 
@@ -53,19 +55,35 @@ use crate::values::epoch::Growth;
 use crate::work::allocations::{AllocationId, ApplicationSlot, Pairing};
 use crate::work::asks::AskSlot;
 
+use changes::Changes;
+
+pub use crate::work::allocations::Elsewhere;
 pub use search::{SearchEnd, Try};
 pub use window::Window;
 
 /// What an answer depends on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
     /// It depends on everything that runs: void once anything was placed or ended meanwhile.
     #[default]
     Topology,
+    /// It depends on the node and on some of what runs elsewhere: void once anything was placed or
+    /// ended there meanwhile, or affects what it depends on, or may affect anything.
+    Elsewhere(Arc<Elsewhere>),
     /// It depends on the node: void once anything was placed or ended there meanwhile.
     Node,
     /// It depends on nothing that the scheduler changes.
     Static,
+}
+
+impl Scope {
+    /// What a placement with this answer has to do with other nodes; `None`: it affects everything.
+    pub fn elsewhere(&self) -> Option<&Arc<Elsewhere>> {
+        match self {
+            Self::Elsewhere(elsewhere) => Some(elsewhere),
+            Self::Topology | Self::Node | Self::Static => None,
+        }
+    }
 }
 
 /// A question to the RM's predicate about one placement, which waits for the answer.
@@ -116,9 +134,7 @@ pub struct Unsettled {
     claims: BTreeMap<u64, OpenClaim>,
     last_number: u64,
     last_bundle: u64,
-    changes: u64,
-    /// The last change of each node, by the index of its slot.
-    last_change: Vec<u64>,
+    changes: Changes,
     /// Counts whenever everything that was refused may be asked anew.
     era: u64,
     /// The bundle whose members have places and wait for their predicates; one at a time.
@@ -138,8 +154,7 @@ impl Default for Unsettled {
             claims: BTreeMap::new(),
             last_number: 0,
             last_bundle: 0,
-            changes: 0,
-            last_change: Vec::new(),
+            changes: Changes::default(),
             era: 0,
             bundle: None,
             bundles_waiting: BTreeSet::new(),
@@ -207,7 +222,7 @@ impl Unsettled {
         growth: Growth,
     ) -> u64 {
         self.last_number += 1;
-        let asked_at = self.changes;
+        let asked_at = self.changes.count();
         let question =
             OpenQuestion { allocation, application, candidates, required, growth, asked_at };
         self.questions.insert(self.last_number, question);
@@ -256,28 +271,30 @@ impl Unsettled {
         self.questions.iter().map(|(number, question)| (*number, question))
     }
 
-    /// Something was placed on the node or ended there, or the node itself came or left.
+    /// Something was placed on the node or ended there, or the node itself came or left; what that
+    /// affects on other nodes is not known.
     pub fn changed(&mut self, node: NodeSlot) {
-        self.changes += 1;
-        if self.last_change.len() <= node.index() {
-            self.last_change.resize(node.index() + 1, 0);
+        self.changes.note(node, None);
+    }
+
+    /// Something was placed on the node or ended there that affects this on other nodes, or may
+    /// affect anything.
+    pub fn changed_by(&mut self, node: NodeSlot, elsewhere: Option<&Elsewhere>) {
+        if self.changes.are_many() {
+            let oldest = self.questions.values().next().map(OpenQuestion::asked_at);
+            self.changes.drop_until(oldest.unwrap_or(self.changes.count()));
         }
-        self.last_change[node.index()] = self.changes;
+        self.changes.note(node, elsewhere);
     }
 
     /// How many changes there have been.
     pub fn changes(&self) -> u64 {
-        self.changes
+        self.changes.count()
     }
 
     /// Whether the answer that the node passes is void by now.
-    pub fn is_void(&self, question: &OpenQuestion, scope: Scope, node: NodeSlot) -> bool {
-        let last = match scope {
-            Scope::Topology => self.changes,
-            Scope::Node => self.last_change.get(node.index()).copied().unwrap_or(0),
-            Scope::Static => 0,
-        };
-        last > question.asked_at
+    pub fn is_void(&self, question: &OpenQuestion, scope: &Scope, node: NodeSlot) -> bool {
+        self.changes.last(scope, node) > question.asked_at
     }
 
     /// Names the time since when refusals hold.
@@ -322,7 +339,7 @@ pub fn confirm(
     books: &Books,
     question: &OpenQuestion,
     node: NodeSlot,
-    scope: Scope,
+    scope: &Scope,
 ) -> Confirmation {
     if books.unsettled.is_void(question, scope, node) {
         return Confirmation::Void;

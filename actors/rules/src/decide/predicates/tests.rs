@@ -37,30 +37,67 @@ fn placement(node: NodeSlot) -> (ApplicationSlot, AllocationId) {
 enum Event {
     /// A question is asked.
     Ask,
-    /// Something was placed or ended on a node.
-    Change(usize),
-    /// The oldest question is answered.
-    Answer(Scope, usize),
+    /// Something was placed or ended on a node, and affects these topics or anything.
+    Change(usize, Option<Vec<u64>>),
+    /// One of the questions that are open is answered, in whatever order, by this scope and for this
+    /// node.
+    Answer(prop::sample::Index, Scope, usize),
+    /// What no open question needs is dropped.
+    Drop,
+}
+
+fn topics() -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(0_u64..4, 0..3)
 }
 
 fn happening() -> impl Strategy<Value = Event> {
-    let scope = prop_oneof![Just(Scope::Topology), Just(Scope::Node), Just(Scope::Static)];
+    let elsewhere = (topics(), topics())
+        .prop_map(|(depends_on, affects)| Arc::new(Elsewhere { depends_on, affects }));
+    let scope = prop_oneof![
+        Just(Scope::Topology),
+        Just(Scope::Node),
+        Just(Scope::Static),
+        elsewhere.prop_map(Scope::Elsewhere),
+    ];
     prop_oneof![
-        2 => Just(Event::Ask),
-        1 => (0..NODES).prop_map(Event::Change),
-        2 => (scope, 0..NODES).prop_map(|(scope, node)| Event::Answer(scope, node)),
+        4 => Just(Event::Ask),
+        3 => (0..NODES, prop::option::weighted(0.8, topics()))
+            .prop_map(|(node, affects)| Event::Change(node, affects)),
+        4 => (any::<prop::sample::Index>(), scope, 0..NODES)
+            .prop_map(|(which, scope, node)| Event::Answer(which, scope, node)),
+        1 => Just(Event::Drop),
     ]
+}
+
+/// Whether an answer of this scope about this node depends on a change, said in the plainest words.
+fn depends_on(
+    scope: &Scope,
+    node: usize,
+    (where_it_was, affects): &(usize, Option<Vec<u64>>),
+) -> bool {
+    match scope {
+        Scope::Topology => true,
+        Scope::Elsewhere(elsewhere) => match affects {
+            None => true,
+            Some(affects) => {
+                *where_it_was == node
+                    || affects.iter().any(|topic| elsewhere.depends_on.contains(topic))
+            }
+        },
+        Scope::Node => *where_it_was == node,
+        Scope::Static => false,
+    }
 }
 
 proptest! {
     #[test]
     fn an_answer_is_void_exactly_if_what_it_rests_on_changed_since_the_question(
-        history in prop::collection::vec(happening(), 1..60),
+        history in prop::collection::vec(happening(), 1..80),
     ) {
         let (_, nodes) = index(NODES);
         let mut unsettled = Unsettled::default();
-        // What happened so far: the node of each change.
-        let mut log: Vec<usize> = Vec::new();
+        // What happened so far: the node of each change, and what it affects.
+        let mut log: Vec<(usize, Option<Vec<u64>>)> = Vec::new();
         let mut asked: BTreeMap<u64, usize> = BTreeMap::new();
         for happening in history {
             match happening {
@@ -69,21 +106,26 @@ proptest! {
                         unsettled.ask(placement(nodes[0]), Vec::new(), false, Growth::NONE);
                     prop_assert!(asked.insert(number, log.len()).is_none(), "never given twice");
                 }
-                Event::Change(node) => {
-                    unsettled.changed(nodes[node]);
-                    log.push(node);
+                Event::Change(node, affects) => {
+                    let elsewhere = affects.clone()
+                        .map(|affects| Elsewhere { affects, depends_on: vec![] });
+                    unsettled.changed_by(nodes[node], elsewhere.as_ref());
+                    log.push((node, affects));
                 }
-                Event::Answer(scope, node) => {
-                    let Some((number, since)) = asked.pop_first() else { continue };
+                Event::Answer(which, scope, node) => {
+                    if asked.is_empty() { continue }
+                    // Not only the oldest: an answer may be late.
+                    let number = *asked.keys().nth(which.index(asked.len())).unwrap();
+                    let since = asked.remove(&number).unwrap();
                     let question = unsettled.take(number).unwrap();
-                    let later = &log[since..];
-                    let expected = match scope {
-                        Scope::Topology => !later.is_empty(),
-                        Scope::Node => later.contains(&node),
-                        Scope::Static => false,
-                    };
-                    prop_assert_eq!(unsettled.is_void(&question, scope, nodes[node]), expected);
+                    let expected =
+                        log[since..].iter().any(|change| depends_on(&scope, node, change));
+                    prop_assert_eq!(unsettled.is_void(&question, &scope, nodes[node]), expected);
                     prop_assert!(unsettled.take(number).is_none());
+                }
+                Event::Drop => {
+                    let oldest = asked.values().next().copied().unwrap_or(log.len());
+                    unsettled.changes.drop_until(oldest as u64);
                 }
             }
         }
@@ -233,7 +275,7 @@ fn the_node_that_passes_confirms_a_placement_while_it_has_room_and_nothing_came_
     let candidates = slots.iter().map(|slot| Arc::clone(books.nodes.id(*slot))).collect();
     let number = books.unsettled.ask((application, id), candidates, false, Growth::NONE);
     let on = |books: &Books, at: usize, scope| {
-        confirm(books, books.unsettled.get(number).unwrap(), slots[at], scope)
+        confirm(books, books.unsettled.get(number).unwrap(), slots[at], &scope)
     };
     assert_eq!([0, 1].map(|at| on(&books, at, Scope::Topology)), [Confirmed, Confirmed]);
 
@@ -249,6 +291,41 @@ fn the_node_that_passes_confirms_a_placement_while_it_has_room_and_nothing_came_
     books.unsettled.changed(slots[1]);
     assert_eq!(on(&books, 1, Scope::Node), Void);
     assert_eq!(on(&books, 1, Scope::Static), Confirmed, "this answer rests on nothing");
+}
+
+/// However many topics there are, and however late an answer is, the table is bounded; the answer is
+/// void rather than believed.
+#[test]
+fn topics_are_kept_while_a_question_needs_them_and_never_too_many() {
+    let (_, slots) = index(2);
+    let mut unsettled = Unsettled::default();
+    let on =
+        |topic| Scope::Elsewhere(Arc::new(Elsewhere { depends_on: vec![topic], affects: vec![] }));
+    let affecting = |topic| Elsewhere { affects: vec![topic], depends_on: vec![] };
+    let change = |unsettled: &mut Unsettled, topics: std::ops::Range<u64>| {
+        for topic in topics {
+            unsettled.changed_by(slots[0], Some(&affecting(topic)));
+        }
+    };
+    // Nobody asks, so nothing is needed.
+    change(&mut unsettled, 0..10_000);
+    assert!(unsettled.changes.n_topics() <= 1_024);
+    let number = unsettled.ask(placement(slots[1]), vec![], false, Growth::NONE);
+    change(&mut unsettled, 0..10_000);
+    assert_eq!(unsettled.changes.n_topics(), 10_000, "all since the question");
+    let question = unsettled.get(number).unwrap();
+    assert!(unsettled.is_void(question, &on(0), slots[1]));
+    assert!(!unsettled.is_void(question, &on(77_777), slots[1]));
+    change(&mut unsettled, 10_000..200_000);
+    assert!(unsettled.changes.n_topics() < 65_536);
+    let question = unsettled.get(number).unwrap();
+    assert!(unsettled.is_void(question, &on(0), slots[1]));
+    assert!(unsettled.is_void(question, &on(777_777), slots[1]), "not known any more");
+    let later = unsettled.ask(placement(slots[1]), vec![], false, Growth::NONE);
+    change(&mut unsettled, 0..1);
+    let later = unsettled.get(later).unwrap();
+    assert!(unsettled.is_void(later, &on(0), slots[1]));
+    assert!(!unsettled.is_void(later, &on(1), slots[1]));
 }
 
 #[test]
