@@ -1,8 +1,8 @@
 //! What remote predicates cost: one shim on loopback that answers at once.
 //!
-//! `cargo bench --bench callback`, or with some of `trip`, `rate`, `stalled` behind `--`. The service
-//! is the `monoceros` binary in a process of its own; RM and shim are here, on connections of their
-//! own. A round trip is from an ask to its allocation.
+//! `cargo bench --bench callback`, or with some of `trip`, `rate`, `scope`, `stalled` behind `--`. The
+//! service is the `monoceros` binary in a process of its own; RM and shim are here, on connections of
+//! their own. A round trip is from an ask to its allocation.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs)]
 #![allow(
@@ -39,13 +39,65 @@ const IN_FLIGHT: [usize; 4] = [1, 8, 64, 512];
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
 
+/// The topic of all containers, and that of those whose rules concern others.
+const ALL: u64 = 1;
+const RULES: u64 = 2;
+
+/// Runs of each line of the table of scopes, of which the median is shown.
+const RUNS: usize = 5;
+/// Asks of one run of a line whose placements settle one after another.
+const FEW_ASKS: usize = 6_000;
+
 /// How the RM is asked.
 #[derive(Clone, Copy)]
 enum Asked {
     /// Not at all.
     Never,
-    /// With or without a view of its own, at most so many placements at once.
-    Remote { in_flight: usize, assume: bool },
+    /// At most so many placements at once, by a shim of this kind.
+    Remote { in_flight: usize, kind: Kind },
+}
+
+/// What a shim keeps of the cluster, and what it says of its answers.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// It keeps no view, so that its answers depend on everything.
+    Blind,
+    /// It assumes requests with its answers.
+    Assumes,
+    /// It confirms what it is told to assume, and assumes nothing by itself; its answers depend on
+    /// this much.
+    Confirms(cb::Scope),
+    /// The same with answers that depend on the topology, of which it says how: containers without
+    /// rules of their own affect only those with rules, but for every so many-th, which may not run
+    /// beside any other.
+    SaysElsewhere { one_in: usize },
+    /// The same where each container has to keep clear of those of its own group, of so many groups.
+    Groups { groups: u64 },
+}
+
+impl Kind {
+    /// Whether it assumes nothing by itself and confirms what it is told.
+    fn confirms(self) -> bool {
+        !matches!(self, Kind::Blind | Kind::Assumes)
+    }
+
+    /// What its answer about this request says of its scope.
+    fn scope(self, key: &str) -> (cb::Scope, Option<cb::Elsewhere>) {
+        let number: u64 = key.parse().unwrap();
+        let (depends_on, affects) = match self {
+            Kind::Assumes => return (cb::Scope::Node, None),
+            Kind::Blind => return (cb::Scope::Topology, None),
+            Kind::Confirms(scope) => return (scope, None),
+            Kind::SaysElsewhere { one_in }
+                if one_in > 0 && number.is_multiple_of(one_in as u64) =>
+            {
+                (vec![ALL, RULES], vec![ALL, RULES])
+            }
+            Kind::SaysElsewhere { .. } => (vec![RULES], vec![ALL]),
+            Kind::Groups { groups } => (vec![number % groups], vec![number % groups]),
+        };
+        (cb::Scope::Topology, Some(cb::Elsewhere { depends_on, affects }))
+    }
 }
 
 /// A resource manager with nodes and one application.
@@ -81,7 +133,7 @@ impl Rm {
         client.register_resource_manager(request).await.unwrap();
         let shim = match asked {
             Asked::Never => None,
-            Asked::Remote { assume, .. } => Some(attach(service, id, assume, answers).await),
+            Asked::Remote { kind, .. } => Some(attach(service, id, kind, answers).await),
         };
         let nodes = (0..NODES).map(|number| si::NodeInfo {
             node_id: format!("node-{number:04}"),
@@ -132,14 +184,19 @@ impl Rm {
 
     /// Allocations per second with everything asked for at once.
     async fn rate(&mut self) -> f64 {
+        self.rate_of(ASKS).await
+    }
+
+    /// The same with so many asks.
+    async fn rate_of(&mut self, asks: usize) -> f64 {
         let start = Instant::now();
         let (requests, id) = (self.requests.clone(), self.id);
-        tokio::spawn(async move { ask(&requests, id, 0..ASKS).await });
+        tokio::spawn(async move { ask(&requests, id, 0..asks).await });
         let mut count = 0;
-        while count < ASKS {
+        while count < asks {
             count += self.placed().await.len();
         }
-        ASKS as f64 / start.elapsed().as_secs_f64()
+        asks as f64 / start.elapsed().as_secs_f64()
     }
 
     /// Round trips of asks that come one after the other.
@@ -212,16 +269,18 @@ async fn ask(
 async fn attach(
     service: &Service,
     id: &str,
-    assume: bool,
+    kind: Kind,
     answers: bool,
 ) -> mpsc::Sender<cb::ShimMessage> {
     let channel = Endpoint::from_shared(service.address.clone()).unwrap().connect().await.unwrap();
     let (sender, outgoing) = mpsc::channel(64);
     let mut capabilities = vec![cb::Capability::Predicates.into()];
-    if assume {
+    if !matches!(kind, Kind::Blind) {
         capabilities.push(cb::Capability::CacheSync.into());
     }
-    let hello = cb::Hello { rm_id: id.to_owned(), capabilities, ..Default::default() };
+    let confirm_assume = kind.confirms();
+    let hello =
+        cb::Hello { rm_id: id.to_owned(), capabilities, confirm_assume, ..Default::default() };
     sender.send(cb::ShimMessage { body: Some(Said::Hello(hello)) }).await.unwrap();
     let stream = ReceiverStream::new(outgoing);
     let mut messages =
@@ -233,13 +292,16 @@ async fn attach(
             let reply = match message.body {
                 Some(Body::CacheSync(sync)) => {
                     cache_seq = sync.cache_seq;
-                    continue;
+                    if !confirm_assume {
+                        continue;
+                    }
+                    Said::CacheSyncAck(cb::CacheSyncAck { cache_seq, failures: Vec::new() })
                 }
                 Some(Body::Heartbeat(beat)) if beat.reply => {
                     Said::Heartbeat(cb::Heartbeat { nonce: beat.nonce, ..Default::default() })
                 }
                 Some(Body::PredicateBatch(batch)) if answers => {
-                    Said::PredicateResults(all_pass(&batch, cache_seq))
+                    Said::PredicateResults(all_pass(&batch, cache_seq, kind))
                 }
                 _ => continue,
             };
@@ -251,14 +313,18 @@ async fn attach(
     sender
 }
 
-fn all_pass(batch: &cb::PredicateBatch, cache_seq: u64) -> cb::PredicateResults {
-    let results = batch.queries.iter().map(|query| cb::PredicateResult {
-        query_id: query.query_id,
-        outcome: cb::Outcome::Evaluated.into(),
-        evaluated: 1,
-        pass_bitmap: vec![1],
-        scope: cb::Scope::Node.into(),
-        ..Default::default()
+fn all_pass(batch: &cb::PredicateBatch, cache_seq: u64, kind: Kind) -> cb::PredicateResults {
+    let results = batch.queries.iter().map(|query| {
+        let (scope, elsewhere) = kind.scope(&query.allocation_key);
+        cb::PredicateResult {
+            query_id: query.query_id,
+            outcome: cb::Outcome::Evaluated.into(),
+            evaluated: 1,
+            pass_bitmap: vec![1],
+            scope: scope.into(),
+            elsewhere,
+            ..Default::default()
+        }
     });
     cb::PredicateResults {
         batch_id: batch.batch_id,
@@ -286,18 +352,44 @@ async fn rates() {
     println!("| nobody is asked | {never:.0} | |");
     for in_flight in IN_FLIGHT {
         let mut rates = [0.0; 2];
-        for (rate, assume) in rates.iter_mut().zip([true, false]) {
+        for (rate, kind) in rates.iter_mut().zip([Kind::Assumes, Kind::Blind]) {
             let service = Service::start();
-            let asked = Asked::Remote { in_flight, assume };
+            let asked = Asked::Remote { in_flight, kind };
             *rate = Rm::start(&service, "bench", asked, true).await.rate().await;
         }
         println!("| {in_flight} | {:.0} | {:.0} |", rates[0], rates[1]);
     }
 }
 
+/// What answers depend on, with 64 placements in flight.
+async fn scopes() {
+    println!("| shim | allocations/s, median | best |\n|---|---|---|");
+    for (name, kind, asks) in [
+        ("assumes", Kind::Assumes, ASKS),
+        ("confirms, scope NODE", Kind::Confirms(cb::Scope::Node), ASKS),
+        ("confirms, scope TOPOLOGY", Kind::Confirms(cb::Scope::Topology), FEW_ASKS),
+        ("keeps no view", Kind::Blind, FEW_ASKS),
+        ("TOPOLOGY, no rules", Kind::SaysElsewhere { one_in: 0 }, ASKS),
+        ("TOPOLOGY, rules for 1 in 1,000", Kind::SaysElsewhere { one_in: 1_000 }, ASKS),
+        ("TOPOLOGY, rules for 1 in 100", Kind::SaysElsewhere { one_in: 100 }, ASKS),
+        ("TOPOLOGY, rules for 1 in 10", Kind::SaysElsewhere { one_in: 10 }, FEW_ASKS),
+        ("TOPOLOGY, rules for all, 300 groups", Kind::Groups { groups: 300 }, ASKS),
+        ("TOPOLOGY, rules for all, 10 groups", Kind::Groups { groups: 10 }, FEW_ASKS),
+    ] {
+        let mut rates = Vec::with_capacity(RUNS);
+        for _ in 0..RUNS {
+            let service = Service::start();
+            let asked = Asked::Remote { in_flight: 64, kind };
+            rates.push(Rm::start(&service, "bench", asked, true).await.rate_of(asks).await);
+        }
+        rates.sort_unstable_by(f64::total_cmp);
+        println!("| {name} | {:.0} | {:.0} |", rates[RUNS / 2], rates[RUNS - 1]);
+    }
+}
+
 async fn round_trips() {
     println!("| ask to allocation | p50 µs | p99 µs |\n|---|---|---|");
-    let asked = Asked::Remote { in_flight: 64, assume: true };
+    let asked = Asked::Remote { in_flight: 64, kind: Kind::Assumes };
     let service = Service::start();
     row("idle", Rm::start(&service, "bench", asked, true).await.trips(0).await);
     let service = Service::start();
@@ -309,7 +401,7 @@ async fn round_trips() {
 
 async fn stalled() {
     println!("| busy shim, ask to allocation | p50 µs | p99 µs |\n|---|---|---|");
-    let asked = Asked::Remote { in_flight: 64, assume: true };
+    let asked = Asked::Remote { in_flight: 64, kind: Kind::Assumes };
     let service = Service::start();
     let mut busy = Rm::start(&service, "busy", asked, true).await;
     row("alone", busy.trips(0).await);
@@ -329,6 +421,9 @@ fn main() {
         }
         if wants("rate") {
             timeout(patience, rates()).await.expect("every ask is placed");
+        }
+        if wants("scope") {
+            timeout(patience, scopes()).await.expect("every ask is placed");
         }
         if wants("stalled") {
             timeout(patience, stalled()).await.expect("every ask is placed");

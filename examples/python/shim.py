@@ -99,6 +99,10 @@ class Session:
         self.requests = {}
         self.calls = []
         self.nodes_by_index = {}
+        # The node of each request that the scheduler has placed, by application and key, and how far
+        # that is up to date. A rule about neighbours would look here.
+        self.view = {}
+        self.cache_seq = 0
         self.channel = channel_to(arguments)
         rm_id = arguments.rm_id
         scheduler = si_service.SchedulerStub(self.channel)
@@ -116,7 +120,9 @@ class Session:
         self.id = dict(call.initial_metadata()).get("x-si-session", "0")
         bound = (("x-si-rm-id", rm_id), ("x-si-session", self.id), *arguments.identity)
         hello = callback.Hello(
-            rm_id=rm_id, session_id=int(self.id), capabilities=[callback.Capability.PREDICATES]
+            rm_id=rm_id,
+            session_id=int(self.id),
+            capabilities=[callback.Capability.PREDICATES, callback.Capability.CACHE_SYNC],
         )
         callbacks = callback_service.CallbackServiceStub(self.channel)
         self.open("callback", callbacks.Attach, arguments.identity, callback.ShimMessage(hello=hello))
@@ -344,11 +350,19 @@ class Shim:
             batch = message.predicate_batch
             results = callback.PredicateResults(
                 batch_id=batch.batch_id,
-                cache_seq=batch.cache_seq,
+                cache_seq=session.cache_seq,
                 last=True,
                 results=[evaluate(session, query) for query in batch.queries],
             )
             session.send("callback", callback.ShimMessage(predicate_results=results))
+        elif body == "cache_sync":
+            # The first ones of a stream list everything, and our view of it begins empty.
+            sync = message.cache_sync
+            for placed in sync.args.assumedAllocations:
+                session.view[placed.applicationID, placed.allocationKey] = placed.nodeID
+            for gone in sync.args.forgetAllocations:
+                session.view.pop((gone.applicationID, gone.allocationKey), None)
+            session.cache_seq = sync.cache_seq
         elif body == "heartbeat" and message.heartbeat.reply:
             echo = callback.Heartbeat()
             echo.CopyFrom(message.heartbeat)
@@ -421,6 +435,9 @@ def evaluate(session, query):
         else:
             bitmap[position // 8] |= 1 << (position % 8)
             passed += 1
+            if query.assume:
+                # The questions after this one are to see it there.
+                session.view[query.application_id, query.allocation_key] = node
     failures = []
     if evaluated > passed:
         failure = callback.FailureGroup(

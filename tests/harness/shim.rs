@@ -223,6 +223,35 @@ impl Shim {
         self.send_results(batch, results.collect()).await;
     }
 
+    /// Says that the first node of one question of a batch passes, and what the answer and the
+    /// request have to do with other nodes. More results may follow.
+    pub async fn pass_one(
+        &self,
+        batch: &cb::PredicateBatch,
+        key: &str,
+        depends_on: &[u64],
+        affects: &[u64],
+    ) {
+        let query = batch.queries.iter().find(|query| query.allocation_key == key).unwrap();
+        let (depends_on, affects) = (depends_on.into(), affects.into());
+        let result = cb::PredicateResult {
+            query_id: query.query_id,
+            outcome: cb::Outcome::Evaluated.into(),
+            evaluated: 1,
+            pass_bitmap: vec![1],
+            scope: cb::Scope::Topology.into(),
+            elsewhere: Some(cb::Elsewhere { depends_on, affects }),
+            ..Default::default()
+        };
+        let results = cb::PredicateResults {
+            batch_id: batch.batch_id,
+            cache_seq: self.cache_seq,
+            last: false,
+            results: vec![result],
+        };
+        self.say(Said::PredicateResults(results)).await;
+    }
+
     /// Sends a batch back unread.
     pub async fn shed(&self, batch: &cb::PredicateBatch) {
         let results = batch.queries.iter().map(|query| cb::PredicateResult {

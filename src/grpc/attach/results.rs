@@ -8,12 +8,17 @@
 //! with a reason that says so: a request that waits with an explanation is better than one that is
 //! placed where the shim never looked.
 
-use monoceros_actors::Scope;
+use std::sync::Arc;
+
 use monoceros_actors::metrics::QueryOutcome;
+use monoceros_actors::{Elsewhere, Scope};
 use monoceros_proto::v1 as cb;
 
 /// Reasons of one answer, at most.
 pub(super) const REASONS: usize = 5;
+
+/// Topics that a result may name in each of its lists; beyond, all of them count as everything.
+const TOPICS: usize = 64;
 
 /// A reason is cut behind so many bytes.
 const REASON_BYTES: usize = 512;
@@ -62,7 +67,7 @@ pub(super) fn read(result: &cb::PredicateResult, nodes: usize) -> Result<Reading
     };
     let reading = match result.outcome() {
         cb::Outcome::Evaluated => match first_bit(&result.pass_bitmap, evaluated) {
-            Some(position) => Reading::Passes { position, scope: scope(result.scope()) },
+            Some(position) => Reading::Passes { position, scope: scope(result) },
             None if evaluated == 0 => {
                 none_passes(QueryOutcome::Failed, "the shim looked at no node")
             }
@@ -129,11 +134,18 @@ fn reasons(failures: &[cb::FailureGroup], evaluated: usize) -> Vec<(String, u32)
     merged
 }
 
-fn scope(scope: cb::Scope) -> Scope {
-    match scope {
-        cb::Scope::Node => Scope::Node,
-        cb::Scope::Static => Scope::Static,
-        cb::Scope::Topology | cb::Scope::Unspecified => Scope::Topology,
+fn scope(result: &cb::PredicateResult) -> Scope {
+    match (result.scope(), &result.elsewhere) {
+        (cb::Scope::Node, _) => Scope::Node,
+        (cb::Scope::Static, _) => Scope::Static,
+        (
+            cb::Scope::Topology | cb::Scope::Unspecified,
+            Some(cb::Elsewhere { depends_on, affects }),
+        ) if depends_on.len() <= TOPICS && affects.len() <= TOPICS => {
+            let (depends_on, affects) = (depends_on.clone(), affects.clone());
+            Scope::Elsewhere(Arc::new(Elsewhere { depends_on, affects }))
+        }
+        (cb::Scope::Topology | cb::Scope::Unspecified, _) => Scope::Topology,
     }
 }
 
@@ -231,6 +243,29 @@ mod tests {
             read(&evaluated(1, &[1]), 1).unwrap(),
             Reading::Passes { scope: Scope::Topology, .. }
         ));
+    }
+
+    #[test]
+    fn what_is_said_of_other_nodes_counts_with_the_topology_unless_it_is_too_much() {
+        let topics = |n: usize| (0..n as u64).collect::<Vec<_>>();
+        let scope = |scope: cb::Scope, depends_on: usize, affects: usize| {
+            let elsewhere =
+                cb::Elsewhere { depends_on: topics(depends_on), affects: topics(affects) };
+            let (scope, elsewhere) = (scope.into(), Some(elsewhere));
+            let result = cb::PredicateResult { scope, elsewhere, ..evaluated(1, &[1]) };
+            let Reading::Passes { scope, .. } = read(&result, 1).unwrap() else { panic!() };
+            scope
+        };
+        let expected = Elsewhere { depends_on: topics(2), affects: topics(1) };
+        for said in [cb::Scope::Topology, cb::Scope::Unspecified] {
+            assert_eq!(scope(said, 2, 1), Scope::Elsewhere(Arc::new(expected.clone())));
+        }
+        assert!(matches!(scope(cb::Scope::Topology, 0, 0), Scope::Elsewhere(_)));
+        assert!(matches!(scope(cb::Scope::Topology, TOPICS, TOPICS), Scope::Elsewhere(_)));
+        assert_eq!(scope(cb::Scope::Topology, TOPICS + 1, 0), Scope::Topology);
+        assert_eq!(scope(cb::Scope::Topology, 0, TOPICS + 1), Scope::Topology);
+        assert_eq!(scope(cb::Scope::Node, 1, 1), Scope::Node);
+        assert_eq!(scope(cb::Scope::Static, 1, 1), Scope::Static);
     }
 
     #[test]

@@ -305,6 +305,7 @@ fn answers() -> Vec<v1::ShimMessage> {
         outcome: v1::Outcome::Evaluated.into(),
         evaluated: 1,
         pass_bitmap: vec![1],
+        elsewhere: Some(v1::Elsewhere { depends_on: vec![1], affects: vec![2] }),
         ..Default::default()
     };
     let bodies = [

@@ -1,6 +1,7 @@
 //! Callback streams over gRPC, from the shim's side: what `docs/callback.md` promises.
 
 mod bundles;
+mod elsewhere;
 mod exclusion;
 mod news;
 mod predicates;

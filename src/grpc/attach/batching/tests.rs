@@ -211,7 +211,10 @@ fn without_a_view_every_answer_depends_on_everything_and_nothing_is_assumed() {
     bench.ask(1, &["n1"]);
     let batch = bench.batch().unwrap();
     assert!(!batch.queries[0].assume);
-    let turn = bench.say(batch.batch_id, vec![result(0, 1, &[1])]);
+    let elsewhere = Some(cb::Elsewhere { depends_on: vec![1], affects: vec![1] });
+    let scope = cb::Scope::Topology.into();
+    let result = cb::PredicateResult { scope, elsewhere, ..result(0, 1, &[1]) };
+    let turn = bench.say(batch.batch_id, vec![result]);
     let passed = Verdict::Passed { position: 0, scope: Scope::Topology, assumed: false };
     assert_eq!(verdicts(&turn), [(1, &passed)]);
 }
