@@ -29,6 +29,14 @@ pub trait Callbacks: Send + Sync + 'static {
         cb::Scope::Node
     }
 
+    /// With [`cb::Scope::Topology`] and the capability [`cb::Capability::CacheSync`]: which topics, in
+    /// numbers of your own choice, the answer to `query` depends on beside its own node, and which
+    /// the request affects on others. Nothing said is everything.
+    fn elsewhere(&self, query: &cb::PredicateQuery) -> Option<cb::Elsewhere> {
+        let _ = query;
+        None
+    }
+
     /// What was placed, before it is told elsewhere, and what has gone (capability
     /// [`cb::Capability::CacheSync`]). What cannot be assumed is returned.
     fn assume(&self, sync: &cb::CacheSync) -> Vec<cb::CacheSyncFailure> {
@@ -185,6 +193,7 @@ impl Listener {
             pass_bitmap,
             failures: failures.collect(),
             scope: callbacks.scope(query).into(),
+            elsewhere: callbacks.elsewhere(query),
             ..Default::default()
         }
     }
