@@ -15,6 +15,10 @@ type Callbacks struct {
 	// Scope is what the answers depend on: on nothing that changes, on what runs on the node, or on
 	// what runs anywhere, which is so if it is not set.
 	Scope mono.Scope
+	// Elsewhere says which topics, numbers of the program's own choice, an answer depends on beside
+	// its own node, and which the request affects on other nodes. It counts where Scope is the
+	// topology and there is a View. Without it, and where it returns nil, that is everything.
+	Elsewhere func(Question) *mono.Elsewhere
 	// View follows what the scheduler places, so that answers are about the cluster as it will be.
 	// Without it nothing is placed between two answers that depend on everything.
 	View View
@@ -188,6 +192,9 @@ func (a *callbacks) result(query *mono.PredicateQuery) *mono.PredicateResult {
 		fits, reason := a.Predicate(question)
 		if fits {
 			result.PassBitmap = set(result.PassBitmap, at)
+			if a.Elsewhere != nil {
+				result.Elsewhere = a.Elsewhere(question)
+			}
 			if query.GetAssume() && a.View != nil {
 				a.View.Assume(Placement{question.Application, question.Allocation, question.Node})
 			}

@@ -209,7 +209,8 @@ const (
 	Scope_SCOPE_UNSPECIFIED Scope = 0
 	// On the node: void once something came to it or left it.
 	Scope_SCOPE_NODE Scope = 1
-	// On the whole cluster: void once something came or left anywhere.
+	// On the whole cluster: void once something came or left anywhere. A result can say less of the
+	// other nodes by `elsewhere`.
 	Scope_SCOPE_TOPOLOGY Scope = 2
 	// On nothing that changes: valid until Invalidate.
 	Scope_SCOPE_STATIC Scope = 3
@@ -1652,8 +1653,11 @@ type PredicateResult struct {
 	Failures   []*FailureGroup `protobuf:"bytes,5,rep,name=failures,proto3" json:"failures,omitempty"`
 	Scope      Scope           `protobuf:"varint,6,opt,name=scope,proto3,enum=monoceros.v1.Scope" json:"scope,omitempty"`
 	// How long the result may be used again, in milliseconds. Not used: none is used twice.
-	ValidMs       uint32 `protobuf:"varint,7,opt,name=valid_ms,json=validMs,proto3" json:"valid_ms,omitempty"`
-	Error         string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	ValidMs uint32 `protobuf:"varint,7,opt,name=valid_ms,json=validMs,proto3" json:"valid_ms,omitempty"`
+	Error   string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	// With SCOPE_TOPOLOGY and a capability CACHE_SYNC: what the answer and the request have to do with
+	// other nodes than the one that passes. Absent: everything.
+	Elsewhere     *Elsewhere `protobuf:"bytes,1000,opt,name=elsewhere,proto3" json:"elsewhere,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1744,6 +1748,71 @@ func (x *PredicateResult) GetError() string {
 	return ""
 }
 
+func (x *PredicateResult) GetElsewhere() *Elsewhere {
+	if x != nil {
+		return x.Elsewhere
+	}
+	return nil
+}
+
+// What requests on different nodes have to do with each other, in topics: numbers of the RM's own
+// choice, which mean something to it alone. Two things that share a number only cost a question too
+// many. More than 64 numbers in either list count as everything, as if there were no lists.
+type Elsewhere struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The answer is void once a request that affects one of these came to another node or left it, or
+	// one of which it is not known what it affects. Empty: it depends on its own node only.
+	DependsOn []uint64 `protobuf:"varint,1,rep,packed,name=depends_on,json=dependsOn,proto3" json:"depends_on,omitempty"`
+	// Whoever depends on one of these, on whatever node, has to know that the request runs there.
+	Affects       []uint64 `protobuf:"varint,2,rep,packed,name=affects,proto3" json:"affects,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Elsewhere) Reset() {
+	*x = Elsewhere{}
+	mi := &file_monoceros_v1_callback_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Elsewhere) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Elsewhere) ProtoMessage() {}
+
+func (x *Elsewhere) ProtoReflect() protoreflect.Message {
+	mi := &file_monoceros_v1_callback_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Elsewhere.ProtoReflect.Descriptor instead.
+func (*Elsewhere) Descriptor() ([]byte, []int) {
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Elsewhere) GetDependsOn() []uint64 {
+	if x != nil {
+		return x.DependsOn
+	}
+	return nil
+}
+
+func (x *Elsewhere) GetAffects() []uint64 {
+	if x != nil {
+		return x.Affects
+	}
+	return nil
+}
+
 // Nodes that failed for one reason.
 type FailureGroup struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1757,7 +1826,7 @@ type FailureGroup struct {
 
 func (x *FailureGroup) Reset() {
 	*x = FailureGroup{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[12]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1838,7 @@ func (x *FailureGroup) String() string {
 func (*FailureGroup) ProtoMessage() {}
 
 func (x *FailureGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[12]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1851,7 @@ func (x *FailureGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailureGroup.ProtoReflect.Descriptor instead.
 func (*FailureGroup) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{12}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FailureGroup) GetPlugin() string {
@@ -1827,7 +1896,7 @@ type PreemptionBatch struct {
 
 func (x *PreemptionBatch) Reset() {
 	*x = PreemptionBatch{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[13]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +1908,7 @@ func (x *PreemptionBatch) String() string {
 func (*PreemptionBatch) ProtoMessage() {}
 
 func (x *PreemptionBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[13]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +1921,7 @@ func (x *PreemptionBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionBatch.ProtoReflect.Descriptor instead.
 func (*PreemptionBatch) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{13}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PreemptionBatch) GetBatchId() uint64 {
@@ -1902,7 +1971,7 @@ type PreemptionQuery struct {
 
 func (x *PreemptionQuery) Reset() {
 	*x = PreemptionQuery{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[14]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +1983,7 @@ func (x *PreemptionQuery) String() string {
 func (*PreemptionQuery) ProtoMessage() {}
 
 func (x *PreemptionQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[14]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +1996,7 @@ func (x *PreemptionQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionQuery.ProtoReflect.Descriptor instead.
 func (*PreemptionQuery) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{14}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PreemptionQuery) GetQueryId() uint32 {
@@ -1964,7 +2033,7 @@ type PreemptionResults struct {
 
 func (x *PreemptionResults) Reset() {
 	*x = PreemptionResults{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[15]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2045,7 @@ func (x *PreemptionResults) String() string {
 func (*PreemptionResults) ProtoMessage() {}
 
 func (x *PreemptionResults) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[15]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2058,7 @@ func (x *PreemptionResults) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionResults.ProtoReflect.Descriptor instead.
 func (*PreemptionResults) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{15}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PreemptionResults) GetBatchId() uint64 {
@@ -2032,7 +2101,7 @@ type PreemptionResult struct {
 
 func (x *PreemptionResult) Reset() {
 	*x = PreemptionResult{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[16]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2044,7 +2113,7 @@ func (x *PreemptionResult) String() string {
 func (*PreemptionResult) ProtoMessage() {}
 
 func (x *PreemptionResult) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[16]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2057,7 +2126,7 @@ func (x *PreemptionResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptionResult.ProtoReflect.Descriptor instead.
 func (*PreemptionResult) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{16}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PreemptionResult) GetQueryId() uint32 {
@@ -2098,7 +2167,7 @@ type CancelBatch struct {
 
 func (x *CancelBatch) Reset() {
 	*x = CancelBatch{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[17]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2179,7 @@ func (x *CancelBatch) String() string {
 func (*CancelBatch) ProtoMessage() {}
 
 func (x *CancelBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[17]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2192,7 @@ func (x *CancelBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelBatch.ProtoReflect.Descriptor instead.
 func (*CancelBatch) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{17}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CancelBatch) GetBatchIds() []uint64 {
@@ -2147,7 +2216,7 @@ type CacheSync struct {
 
 func (x *CacheSync) Reset() {
 	*x = CacheSync{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[18]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2228,7 @@ func (x *CacheSync) String() string {
 func (*CacheSync) ProtoMessage() {}
 
 func (x *CacheSync) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[18]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2241,7 @@ func (x *CacheSync) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheSync.ProtoReflect.Descriptor instead.
 func (*CacheSync) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{18}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CacheSync) GetCacheSeq() uint64 {
@@ -2218,7 +2287,7 @@ type CacheSyncArgs struct {
 
 func (x *CacheSyncArgs) Reset() {
 	*x = CacheSyncArgs{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[19]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2230,7 +2299,7 @@ func (x *CacheSyncArgs) String() string {
 func (*CacheSyncArgs) ProtoMessage() {}
 
 func (x *CacheSyncArgs) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[19]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2243,7 +2312,7 @@ func (x *CacheSyncArgs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheSyncArgs.ProtoReflect.Descriptor instead.
 func (*CacheSyncArgs) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{19}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *CacheSyncArgs) GetAssumedAllocations() []*AssumedAllocation {
@@ -2273,7 +2342,7 @@ type AssumedAllocation struct {
 
 func (x *AssumedAllocation) Reset() {
 	*x = AssumedAllocation{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[20]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2285,7 +2354,7 @@ func (x *AssumedAllocation) String() string {
 func (*AssumedAllocation) ProtoMessage() {}
 
 func (x *AssumedAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[20]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2298,7 +2367,7 @@ func (x *AssumedAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssumedAllocation.ProtoReflect.Descriptor instead.
 func (*AssumedAllocation) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{20}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *AssumedAllocation) GetAllocationKey() string {
@@ -2334,7 +2403,7 @@ type ForgotAllocation struct {
 
 func (x *ForgotAllocation) Reset() {
 	*x = ForgotAllocation{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[21]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2346,7 +2415,7 @@ func (x *ForgotAllocation) String() string {
 func (*ForgotAllocation) ProtoMessage() {}
 
 func (x *ForgotAllocation) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[21]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2359,7 +2428,7 @@ func (x *ForgotAllocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgotAllocation.ProtoReflect.Descriptor instead.
 func (*ForgotAllocation) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{21}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ForgotAllocation) GetAllocationKey() string {
@@ -2387,7 +2456,7 @@ type CacheSyncAck struct {
 
 func (x *CacheSyncAck) Reset() {
 	*x = CacheSyncAck{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[22]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2468,7 @@ func (x *CacheSyncAck) String() string {
 func (*CacheSyncAck) ProtoMessage() {}
 
 func (x *CacheSyncAck) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[22]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2481,7 @@ func (x *CacheSyncAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheSyncAck.ProtoReflect.Descriptor instead.
 func (*CacheSyncAck) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{22}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CacheSyncAck) GetCacheSeq() uint64 {
@@ -2445,7 +2514,7 @@ type CacheSyncFailure struct {
 
 func (x *CacheSyncFailure) Reset() {
 	*x = CacheSyncFailure{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[23]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2457,7 +2526,7 @@ func (x *CacheSyncFailure) String() string {
 func (*CacheSyncFailure) ProtoMessage() {}
 
 func (x *CacheSyncFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[23]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2470,7 +2539,7 @@ func (x *CacheSyncFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheSyncFailure.ProtoReflect.Descriptor instead.
 func (*CacheSyncFailure) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{23}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CacheSyncFailure) GetAllocationKey() string {
@@ -2513,7 +2582,7 @@ type Invalidate struct {
 
 func (x *Invalidate) Reset() {
 	*x = Invalidate{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[24]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2525,7 +2594,7 @@ func (x *Invalidate) String() string {
 func (*Invalidate) ProtoMessage() {}
 
 func (x *Invalidate) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[24]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2538,7 +2607,7 @@ func (x *Invalidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Invalidate.ProtoReflect.Descriptor instead.
 func (*Invalidate) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{24}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Invalidate) GetNodeIds() []string {
@@ -2576,7 +2645,7 @@ type EventBatch struct {
 
 func (x *EventBatch) Reset() {
 	*x = EventBatch{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[25]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2588,7 +2657,7 @@ func (x *EventBatch) String() string {
 func (*EventBatch) ProtoMessage() {}
 
 func (x *EventBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[25]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2601,7 +2670,7 @@ func (x *EventBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventBatch.ProtoReflect.Descriptor instead.
 func (*EventBatch) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{25}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EventBatch) GetFirstSeq() uint64 {
@@ -2644,7 +2713,7 @@ type EventCredit struct {
 
 func (x *EventCredit) Reset() {
 	*x = EventCredit{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[26]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2725,7 @@ func (x *EventCredit) String() string {
 func (*EventCredit) ProtoMessage() {}
 
 func (x *EventCredit) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[26]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2738,7 @@ func (x *EventCredit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EventCredit.ProtoReflect.Descriptor instead.
 func (*EventCredit) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{26}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EventCredit) GetAdd() uint32 {
@@ -2696,7 +2765,7 @@ type ContainerStateBatch struct {
 
 func (x *ContainerStateBatch) Reset() {
 	*x = ContainerStateBatch{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[27]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2777,7 @@ func (x *ContainerStateBatch) String() string {
 func (*ContainerStateBatch) ProtoMessage() {}
 
 func (x *ContainerStateBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[27]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2790,7 @@ func (x *ContainerStateBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerStateBatch.ProtoReflect.Descriptor instead.
 func (*ContainerStateBatch) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{27}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ContainerStateBatch) GetStates() []*v1.UpdateContainerSchedulingStateRequest {
@@ -2743,7 +2812,7 @@ type StateDumpRequest struct {
 
 func (x *StateDumpRequest) Reset() {
 	*x = StateDumpRequest{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[28]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2824,7 @@ func (x *StateDumpRequest) String() string {
 func (*StateDumpRequest) ProtoMessage() {}
 
 func (x *StateDumpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[28]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2837,7 @@ func (x *StateDumpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDumpRequest.ProtoReflect.Descriptor instead.
 func (*StateDumpRequest) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{28}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StateDumpRequest) GetRequestId() uint64 {
@@ -2808,7 +2877,7 @@ type StateDumpChunk struct {
 
 func (x *StateDumpChunk) Reset() {
 	*x = StateDumpChunk{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[29]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +2889,7 @@ func (x *StateDumpChunk) String() string {
 func (*StateDumpChunk) ProtoMessage() {}
 
 func (x *StateDumpChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[29]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +2902,7 @@ func (x *StateDumpChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateDumpChunk.ProtoReflect.Descriptor instead.
 func (*StateDumpChunk) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{29}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StateDumpChunk) GetRequestId() uint64 {
@@ -2891,7 +2960,7 @@ type ConfigSaveRequest struct {
 
 func (x *ConfigSaveRequest) Reset() {
 	*x = ConfigSaveRequest{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[30]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +2972,7 @@ func (x *ConfigSaveRequest) String() string {
 func (*ConfigSaveRequest) ProtoMessage() {}
 
 func (x *ConfigSaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[30]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2916,7 +2985,7 @@ func (x *ConfigSaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSaveRequest.ProtoReflect.Descriptor instead.
 func (*ConfigSaveRequest) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{30}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ConfigSaveRequest) GetRequestId() uint64 {
@@ -2959,7 +3028,7 @@ type ConfigSaveResult struct {
 
 func (x *ConfigSaveResult) Reset() {
 	*x = ConfigSaveResult{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[31]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2971,7 +3040,7 @@ func (x *ConfigSaveResult) String() string {
 func (*ConfigSaveResult) ProtoMessage() {}
 
 func (x *ConfigSaveResult) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[31]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2984,7 +3053,7 @@ func (x *ConfigSaveResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigSaveResult.ProtoReflect.Descriptor instead.
 func (*ConfigSaveResult) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{31}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ConfigSaveResult) GetRequestId() uint64 {
@@ -3030,7 +3099,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[32]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3111,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[32]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3124,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{32}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Heartbeat) GetNonce() uint64 {
@@ -3106,7 +3175,7 @@ type Goodbye struct {
 
 func (x *Goodbye) Reset() {
 	*x = Goodbye{}
-	mi := &file_monoceros_v1_callback_proto_msgTypes[33]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3118,7 +3187,7 @@ func (x *Goodbye) String() string {
 func (*Goodbye) ProtoMessage() {}
 
 func (x *Goodbye) ProtoReflect() protoreflect.Message {
-	mi := &file_monoceros_v1_callback_proto_msgTypes[33]
+	mi := &file_monoceros_v1_callback_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3131,7 +3200,7 @@ func (x *Goodbye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Goodbye.ProtoReflect.Descriptor instead.
 func (*Goodbye) Descriptor() ([]byte, []int) {
-	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{33}
+	return file_monoceros_v1_callback_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Goodbye) GetReason() string {
@@ -3275,7 +3344,7 @@ const file_monoceros_v1_callback_proto_rawDesc = "" +
 	"\bbatch_id\x18\x01 \x01(\x04R\abatchId\x12\x1b\n" +
 	"\tcache_seq\x18\x02 \x01(\x04R\bcacheSeq\x12\x12\n" +
 	"\x04last\x18\x03 \x01(\bR\x04last\x127\n" +
-	"\aresults\x18\x04 \x03(\v2\x1d.monoceros.v1.PredicateResultR\aresults\"\xb0\x02\n" +
+	"\aresults\x18\x04 \x03(\v2\x1d.monoceros.v1.PredicateResultR\aresults\"\xe8\x02\n" +
 	"\x0fPredicateResult\x12\x19\n" +
 	"\bquery_id\x18\x01 \x01(\rR\aqueryId\x12/\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x15.monoceros.v1.OutcomeR\aoutcome\x12\x1c\n" +
@@ -3285,7 +3354,12 @@ const file_monoceros_v1_callback_proto_rawDesc = "" +
 	"\bfailures\x18\x05 \x03(\v2\x1a.monoceros.v1.FailureGroupR\bfailures\x12)\n" +
 	"\x05scope\x18\x06 \x01(\x0e2\x13.monoceros.v1.ScopeR\x05scope\x12\x19\n" +
 	"\bvalid_ms\x18\a \x01(\rR\avalidMs\x12\x14\n" +
-	"\x05error\x18\b \x01(\tR\x05error\"u\n" +
+	"\x05error\x18\b \x01(\tR\x05error\x126\n" +
+	"\telsewhere\x18\xe8\a \x01(\v2\x17.monoceros.v1.ElsewhereR\telsewhere\"D\n" +
+	"\tElsewhere\x12\x1d\n" +
+	"\n" +
+	"depends_on\x18\x01 \x03(\x04R\tdependsOn\x12\x18\n" +
+	"\aaffects\x18\x02 \x03(\x04R\aaffects\"u\n" +
 	"\fFailureGroup\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x1f\n" +
@@ -3449,7 +3523,7 @@ func file_monoceros_v1_callback_proto_rawDescGZIP() []byte {
 }
 
 var file_monoceros_v1_callback_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_monoceros_v1_callback_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_monoceros_v1_callback_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_monoceros_v1_callback_proto_goTypes = []any{
 	(Capability)(0),                                  // 0: monoceros.v1.Capability
 	(AbsentPolicy)(0),                                // 1: monoceros.v1.AbsentPolicy
@@ -3468,61 +3542,62 @@ var file_monoceros_v1_callback_proto_goTypes = []any{
 	(*BundlePlace)(nil),                              // 14: monoceros.v1.BundlePlace
 	(*PredicateResults)(nil),                         // 15: monoceros.v1.PredicateResults
 	(*PredicateResult)(nil),                          // 16: monoceros.v1.PredicateResult
-	(*FailureGroup)(nil),                             // 17: monoceros.v1.FailureGroup
-	(*PreemptionBatch)(nil),                          // 18: monoceros.v1.PreemptionBatch
-	(*PreemptionQuery)(nil),                          // 19: monoceros.v1.PreemptionQuery
-	(*PreemptionResults)(nil),                        // 20: monoceros.v1.PreemptionResults
-	(*PreemptionResult)(nil),                         // 21: monoceros.v1.PreemptionResult
-	(*CancelBatch)(nil),                              // 22: monoceros.v1.CancelBatch
-	(*CacheSync)(nil),                                // 23: monoceros.v1.CacheSync
-	(*CacheSyncArgs)(nil),                            // 24: monoceros.v1.CacheSyncArgs
-	(*AssumedAllocation)(nil),                        // 25: monoceros.v1.AssumedAllocation
-	(*ForgotAllocation)(nil),                         // 26: monoceros.v1.ForgotAllocation
-	(*CacheSyncAck)(nil),                             // 27: monoceros.v1.CacheSyncAck
-	(*CacheSyncFailure)(nil),                         // 28: monoceros.v1.CacheSyncFailure
-	(*Invalidate)(nil),                               // 29: monoceros.v1.Invalidate
-	(*EventBatch)(nil),                               // 30: monoceros.v1.EventBatch
-	(*EventCredit)(nil),                              // 31: monoceros.v1.EventCredit
-	(*ContainerStateBatch)(nil),                      // 32: monoceros.v1.ContainerStateBatch
-	(*StateDumpRequest)(nil),                         // 33: monoceros.v1.StateDumpRequest
-	(*StateDumpChunk)(nil),                           // 34: monoceros.v1.StateDumpChunk
-	(*ConfigSaveRequest)(nil),                        // 35: monoceros.v1.ConfigSaveRequest
-	(*ConfigSaveResult)(nil),                         // 36: monoceros.v1.ConfigSaveResult
-	(*Heartbeat)(nil),                                // 37: monoceros.v1.Heartbeat
-	(*Goodbye)(nil),                                  // 38: monoceros.v1.Goodbye
-	nil,                                              // 39: monoceros.v1.ConfigSaveRequest.ExtraConfigEntry
-	(v1.EventRecord_Type)(0),                         // 40: monoceros.si.v1.EventRecord.Type
-	(*v1.PreemptionPredicatesArgs)(nil),              // 41: monoceros.si.v1.PreemptionPredicatesArgs
-	(*v1.PreemptionPredicatesResponse)(nil),          // 42: monoceros.si.v1.PreemptionPredicatesResponse
-	(*v1.EventRecord)(nil),                           // 43: monoceros.si.v1.EventRecord
-	(*v1.UpdateContainerSchedulingStateRequest)(nil), // 44: monoceros.si.v1.UpdateContainerSchedulingStateRequest
+	(*Elsewhere)(nil),                                // 17: monoceros.v1.Elsewhere
+	(*FailureGroup)(nil),                             // 18: monoceros.v1.FailureGroup
+	(*PreemptionBatch)(nil),                          // 19: monoceros.v1.PreemptionBatch
+	(*PreemptionQuery)(nil),                          // 20: monoceros.v1.PreemptionQuery
+	(*PreemptionResults)(nil),                        // 21: monoceros.v1.PreemptionResults
+	(*PreemptionResult)(nil),                         // 22: monoceros.v1.PreemptionResult
+	(*CancelBatch)(nil),                              // 23: monoceros.v1.CancelBatch
+	(*CacheSync)(nil),                                // 24: monoceros.v1.CacheSync
+	(*CacheSyncArgs)(nil),                            // 25: monoceros.v1.CacheSyncArgs
+	(*AssumedAllocation)(nil),                        // 26: monoceros.v1.AssumedAllocation
+	(*ForgotAllocation)(nil),                         // 27: monoceros.v1.ForgotAllocation
+	(*CacheSyncAck)(nil),                             // 28: monoceros.v1.CacheSyncAck
+	(*CacheSyncFailure)(nil),                         // 29: monoceros.v1.CacheSyncFailure
+	(*Invalidate)(nil),                               // 30: monoceros.v1.Invalidate
+	(*EventBatch)(nil),                               // 31: monoceros.v1.EventBatch
+	(*EventCredit)(nil),                              // 32: monoceros.v1.EventCredit
+	(*ContainerStateBatch)(nil),                      // 33: monoceros.v1.ContainerStateBatch
+	(*StateDumpRequest)(nil),                         // 34: monoceros.v1.StateDumpRequest
+	(*StateDumpChunk)(nil),                           // 35: monoceros.v1.StateDumpChunk
+	(*ConfigSaveRequest)(nil),                        // 36: monoceros.v1.ConfigSaveRequest
+	(*ConfigSaveResult)(nil),                         // 37: monoceros.v1.ConfigSaveResult
+	(*Heartbeat)(nil),                                // 38: monoceros.v1.Heartbeat
+	(*Goodbye)(nil),                                  // 39: monoceros.v1.Goodbye
+	nil,                                              // 40: monoceros.v1.ConfigSaveRequest.ExtraConfigEntry
+	(v1.EventRecord_Type)(0),                         // 41: monoceros.si.v1.EventRecord.Type
+	(*v1.PreemptionPredicatesArgs)(nil),              // 42: monoceros.si.v1.PreemptionPredicatesArgs
+	(*v1.PreemptionPredicatesResponse)(nil),          // 43: monoceros.si.v1.PreemptionPredicatesResponse
+	(*v1.EventRecord)(nil),                           // 44: monoceros.si.v1.EventRecord
+	(*v1.UpdateContainerSchedulingStateRequest)(nil), // 45: monoceros.si.v1.UpdateContainerSchedulingStateRequest
 }
 var file_monoceros_v1_callback_proto_depIdxs = []int32{
 	7,  // 0: monoceros.v1.ShimMessage.hello:type_name -> monoceros.v1.Hello
 	15, // 1: monoceros.v1.ShimMessage.predicate_results:type_name -> monoceros.v1.PredicateResults
-	20, // 2: monoceros.v1.ShimMessage.preemption_results:type_name -> monoceros.v1.PreemptionResults
-	34, // 3: monoceros.v1.ShimMessage.state_dump:type_name -> monoceros.v1.StateDumpChunk
-	27, // 4: monoceros.v1.ShimMessage.cache_sync_ack:type_name -> monoceros.v1.CacheSyncAck
-	29, // 5: monoceros.v1.ShimMessage.invalidate:type_name -> monoceros.v1.Invalidate
-	31, // 6: monoceros.v1.ShimMessage.event_credit:type_name -> monoceros.v1.EventCredit
-	37, // 7: monoceros.v1.ShimMessage.heartbeat:type_name -> monoceros.v1.Heartbeat
-	36, // 8: monoceros.v1.ShimMessage.config_save:type_name -> monoceros.v1.ConfigSaveResult
-	38, // 9: monoceros.v1.ShimMessage.goodbye:type_name -> monoceros.v1.Goodbye
+	21, // 2: monoceros.v1.ShimMessage.preemption_results:type_name -> monoceros.v1.PreemptionResults
+	35, // 3: monoceros.v1.ShimMessage.state_dump:type_name -> monoceros.v1.StateDumpChunk
+	28, // 4: monoceros.v1.ShimMessage.cache_sync_ack:type_name -> monoceros.v1.CacheSyncAck
+	30, // 5: monoceros.v1.ShimMessage.invalidate:type_name -> monoceros.v1.Invalidate
+	32, // 6: monoceros.v1.ShimMessage.event_credit:type_name -> monoceros.v1.EventCredit
+	38, // 7: monoceros.v1.ShimMessage.heartbeat:type_name -> monoceros.v1.Heartbeat
+	37, // 8: monoceros.v1.ShimMessage.config_save:type_name -> monoceros.v1.ConfigSaveResult
+	39, // 9: monoceros.v1.ShimMessage.goodbye:type_name -> monoceros.v1.Goodbye
 	8,  // 10: monoceros.v1.CoreMessage.welcome:type_name -> monoceros.v1.Welcome
 	11, // 11: monoceros.v1.CoreMessage.predicate_batch:type_name -> monoceros.v1.PredicateBatch
-	18, // 12: monoceros.v1.CoreMessage.preemption_batch:type_name -> monoceros.v1.PreemptionBatch
-	33, // 13: monoceros.v1.CoreMessage.state_dump:type_name -> monoceros.v1.StateDumpRequest
-	23, // 14: monoceros.v1.CoreMessage.cache_sync:type_name -> monoceros.v1.CacheSync
+	19, // 12: monoceros.v1.CoreMessage.preemption_batch:type_name -> monoceros.v1.PreemptionBatch
+	34, // 13: monoceros.v1.CoreMessage.state_dump:type_name -> monoceros.v1.StateDumpRequest
+	24, // 14: monoceros.v1.CoreMessage.cache_sync:type_name -> monoceros.v1.CacheSync
 	9,  // 15: monoceros.v1.CoreMessage.node_dictionary:type_name -> monoceros.v1.NodeDictionary
-	30, // 16: monoceros.v1.CoreMessage.event_batch:type_name -> monoceros.v1.EventBatch
-	37, // 17: monoceros.v1.CoreMessage.heartbeat:type_name -> monoceros.v1.Heartbeat
-	35, // 18: monoceros.v1.CoreMessage.config_save:type_name -> monoceros.v1.ConfigSaveRequest
-	32, // 19: monoceros.v1.CoreMessage.container_states:type_name -> monoceros.v1.ContainerStateBatch
-	22, // 20: monoceros.v1.CoreMessage.cancel:type_name -> monoceros.v1.CancelBatch
-	38, // 21: monoceros.v1.CoreMessage.goodbye:type_name -> monoceros.v1.Goodbye
+	31, // 16: monoceros.v1.CoreMessage.event_batch:type_name -> monoceros.v1.EventBatch
+	38, // 17: monoceros.v1.CoreMessage.heartbeat:type_name -> monoceros.v1.Heartbeat
+	36, // 18: monoceros.v1.CoreMessage.config_save:type_name -> monoceros.v1.ConfigSaveRequest
+	33, // 19: monoceros.v1.CoreMessage.container_states:type_name -> monoceros.v1.ContainerStateBatch
+	23, // 20: monoceros.v1.CoreMessage.cancel:type_name -> monoceros.v1.CancelBatch
+	39, // 21: monoceros.v1.CoreMessage.goodbye:type_name -> monoceros.v1.Goodbye
 	13, // 22: monoceros.v1.CoreMessage.bundle_places:type_name -> monoceros.v1.BundlePlaces
 	0,  // 23: monoceros.v1.Hello.capabilities:type_name -> monoceros.v1.Capability
-	40, // 24: monoceros.v1.Hello.event_types:type_name -> monoceros.si.v1.EventRecord.Type
+	41, // 24: monoceros.v1.Hello.event_types:type_name -> monoceros.si.v1.EventRecord.Type
 	1,  // 25: monoceros.v1.Hello.predicates_absent:type_name -> monoceros.v1.AbsentPolicy
 	1,  // 26: monoceros.v1.Welcome.predicates_absent:type_name -> monoceros.v1.AbsentPolicy
 	10, // 27: monoceros.v1.NodeDictionary.add:type_name -> monoceros.v1.NodeDictEntry
@@ -3531,27 +3606,28 @@ var file_monoceros_v1_callback_proto_depIdxs = []int32{
 	14, // 30: monoceros.v1.BundlePlaces.places:type_name -> monoceros.v1.BundlePlace
 	16, // 31: monoceros.v1.PredicateResults.results:type_name -> monoceros.v1.PredicateResult
 	4,  // 32: monoceros.v1.PredicateResult.outcome:type_name -> monoceros.v1.Outcome
-	17, // 33: monoceros.v1.PredicateResult.failures:type_name -> monoceros.v1.FailureGroup
+	18, // 33: monoceros.v1.PredicateResult.failures:type_name -> monoceros.v1.FailureGroup
 	3,  // 34: monoceros.v1.PredicateResult.scope:type_name -> monoceros.v1.Scope
-	19, // 35: monoceros.v1.PreemptionBatch.queries:type_name -> monoceros.v1.PreemptionQuery
-	41, // 36: monoceros.v1.PreemptionQuery.args:type_name -> monoceros.si.v1.PreemptionPredicatesArgs
-	21, // 37: monoceros.v1.PreemptionResults.results:type_name -> monoceros.v1.PreemptionResult
-	4,  // 38: monoceros.v1.PreemptionResult.outcome:type_name -> monoceros.v1.Outcome
-	42, // 39: monoceros.v1.PreemptionResult.response:type_name -> monoceros.si.v1.PreemptionPredicatesResponse
-	24, // 40: monoceros.v1.CacheSync.args:type_name -> monoceros.v1.CacheSyncArgs
-	25, // 41: monoceros.v1.CacheSyncArgs.assumedAllocations:type_name -> monoceros.v1.AssumedAllocation
-	26, // 42: monoceros.v1.CacheSyncArgs.forgetAllocations:type_name -> monoceros.v1.ForgotAllocation
-	28, // 43: monoceros.v1.CacheSyncAck.failures:type_name -> monoceros.v1.CacheSyncFailure
-	43, // 44: monoceros.v1.EventBatch.events:type_name -> monoceros.si.v1.EventRecord
-	44, // 45: monoceros.v1.ContainerStateBatch.states:type_name -> monoceros.si.v1.UpdateContainerSchedulingStateRequest
-	39, // 46: monoceros.v1.ConfigSaveRequest.extra_config:type_name -> monoceros.v1.ConfigSaveRequest.ExtraConfigEntry
-	5,  // 47: monoceros.v1.CallbackService.Attach:input_type -> monoceros.v1.ShimMessage
-	6,  // 48: monoceros.v1.CallbackService.Attach:output_type -> monoceros.v1.CoreMessage
-	48, // [48:49] is the sub-list for method output_type
-	47, // [47:48] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	17, // 35: monoceros.v1.PredicateResult.elsewhere:type_name -> monoceros.v1.Elsewhere
+	20, // 36: monoceros.v1.PreemptionBatch.queries:type_name -> monoceros.v1.PreemptionQuery
+	42, // 37: monoceros.v1.PreemptionQuery.args:type_name -> monoceros.si.v1.PreemptionPredicatesArgs
+	22, // 38: monoceros.v1.PreemptionResults.results:type_name -> monoceros.v1.PreemptionResult
+	4,  // 39: monoceros.v1.PreemptionResult.outcome:type_name -> monoceros.v1.Outcome
+	43, // 40: monoceros.v1.PreemptionResult.response:type_name -> monoceros.si.v1.PreemptionPredicatesResponse
+	25, // 41: monoceros.v1.CacheSync.args:type_name -> monoceros.v1.CacheSyncArgs
+	26, // 42: monoceros.v1.CacheSyncArgs.assumedAllocations:type_name -> monoceros.v1.AssumedAllocation
+	27, // 43: monoceros.v1.CacheSyncArgs.forgetAllocations:type_name -> monoceros.v1.ForgotAllocation
+	29, // 44: monoceros.v1.CacheSyncAck.failures:type_name -> monoceros.v1.CacheSyncFailure
+	44, // 45: monoceros.v1.EventBatch.events:type_name -> monoceros.si.v1.EventRecord
+	45, // 46: monoceros.v1.ContainerStateBatch.states:type_name -> monoceros.si.v1.UpdateContainerSchedulingStateRequest
+	40, // 47: monoceros.v1.ConfigSaveRequest.extra_config:type_name -> monoceros.v1.ConfigSaveRequest.ExtraConfigEntry
+	5,  // 48: monoceros.v1.CallbackService.Attach:input_type -> monoceros.v1.ShimMessage
+	6,  // 49: monoceros.v1.CallbackService.Attach:output_type -> monoceros.v1.CoreMessage
+	49, // [49:50] is the sub-list for method output_type
+	48, // [48:49] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_monoceros_v1_callback_proto_init() }
@@ -3592,7 +3668,7 @@ func file_monoceros_v1_callback_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_monoceros_v1_callback_proto_rawDesc), len(file_monoceros_v1_callback_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -250,6 +250,28 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_says_what_it_has_to_do_with_other_nodes_if_the_shim_does() {
+        struct Apart;
+        impl Callbacks for Apart {
+            fn fits(&self, _: &cb::PredicateQuery, _: &str) -> Fit {
+                Fit::Yes
+            }
+
+            fn elsewhere(&self, query: &cb::PredicateQuery) -> Option<cb::Elsewhere> {
+                let depends_on = vec![query.allocation_key.len() as u64];
+                Some(cb::Elsewhere { depends_on, affects: vec![1] })
+            }
+        }
+        let query = cb::PredicateQuery {
+            allocation_key: "long".to_owned(),
+            ..query(cb::EvalMode::FirstFit)
+        };
+        let said = listener().judge(&Apart, &query).elsewhere;
+        assert_eq!(said, Some(cb::Elsewhere { depends_on: vec![4], affects: vec![1] }));
+        assert_eq!(listener().judge(&Even, &query).elsewhere, None);
+    }
+
+    #[test]
     fn a_node_that_is_not_known_is_refused() {
         let query = cb::PredicateQuery { node_index: vec![99], ..query(cb::EvalMode::All) };
         let result = listener().judge(&Even, &query);

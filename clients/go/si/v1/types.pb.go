@@ -1144,7 +1144,7 @@ type AllocationResponse struct {
 	New []*Allocation `protobuf:"bytes,1,rep,name=new,proto3" json:"new,omitempty"`
 	// Ended: the answer to a release, or an order to end it, as the termination type says.
 	Released []*AllocationRelease `protobuf:"bytes,2,rep,name=released,proto3" json:"released,omitempty"`
-	// Asks given up by the scheduler; only for requests that came in `asks`. It gives up none yet.
+	// Asks given up by the scheduler; only for requests that came in `asks`.
 	ReleasedAsks []*AllocationAskRelease `protobuf:"bytes,3,rep,name=releasedAsks,proto3" json:"releasedAsks,omitempty"`
 	// Requests refused; only those that came in `asks`.
 	Rejected []*RejectedAllocationAsk `protobuf:"bytes,4,rep,name=rejected,proto3" json:"rejected,omitempty"`
@@ -1388,7 +1388,7 @@ type Allocation struct {
 	AllocationKey  string            `protobuf:"bytes,1,opt,name=allocationKey,proto3" json:"allocationKey,omitempty"`
 	AllocationTags map[string]string `protobuf:"bytes,2,rep,name=allocationTags,proto3" json:"allocationTags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// From an RM: marks an existing allocation in the form of older RMs, which expect no echo.
-	// From the scheduler: always set.
+	// From the scheduler: the name of the allocation, but nothing in answers to today's form.
 	UUID string `protobuf:"bytes,3,opt,name=UUID,proto3" json:"UUID,omitempty"`
 	// Size of the container.
 	ResourcePerAlloc *Resource `protobuf:"bytes,5,opt,name=resourcePerAlloc,proto3" json:"resourcePerAlloc,omitempty"`
@@ -1403,7 +1403,7 @@ type Allocation struct {
 	TaskGroupName string `protobuf:"bytes,11,opt,name=taskGroupName,proto3" json:"taskGroupName,omitempty"`
 	// Holds room for the real request of its task group, which it must name.
 	Placeholder bool `protobuf:"varint,12,opt,name=placeholder,proto3" json:"placeholder,omitempty"`
-	// Another name of UUID, of one release; the scheduler sets both.
+	// Another name of UUID, of one release; the scheduler sets both or neither.
 	AllocationID string `protobuf:"bytes,13,opt,name=allocationID,proto3" json:"allocationID,omitempty"`
 	// This container represents its application, as a driver does.
 	Originator       bool              `protobuf:"varint,14,opt,name=originator,proto3" json:"originator,omitempty"`
@@ -1697,8 +1697,8 @@ func (x *AllocationRelease) GetExcludeNode() bool {
 	return false
 }
 
-// The end of a pending request. From the RM only: the scheduler gives up none yet. One with the type
-// TIMEOUT would confirm that it did, and is ignored.
+// The end of a pending request, in either direction. From the RM, one with the type TIMEOUT confirms
+// that the scheduler gave it up, and is ignored.
 type AllocationAskRelease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `default` when absent.
