@@ -22,11 +22,11 @@ pub trait Callbacks: Send + Sync + 'static {
     /// Whether the request of `query` may run on `node`.
     fn fits(&self, query: &cb::PredicateQuery, node: &str) -> Fit;
 
-    /// What an answer to `query` depends on: what runs on the node in question, unless said
-    /// otherwise. The narrower, the more can be decided at once.
+    /// What an answer to `query` depends on: what runs anywhere, unless said otherwise. The narrower,
+    /// the more can be decided at once.
     fn scope(&self, query: &cb::PredicateQuery) -> cb::Scope {
         let _ = query;
-        cb::Scope::Node
+        cb::Scope::Topology
     }
 
     /// With [`cb::Scope::Topology`] and the capability [`cb::Capability::CacheSync`]: which topics, in
