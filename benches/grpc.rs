@@ -13,7 +13,7 @@ mod service;
 use std::time::Duration;
 
 use monoceros::grpc::stubs::scheduler_client::SchedulerClient;
-use monoceros_client::{Client, Event, Options, Report};
+use monoceros_client::{Callbacks, Client, Event, Fit, Options, Report, callback};
 use monoceros_proto::si::v1 as si;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -29,9 +29,9 @@ const RUNS: usize = 7;
 const QUEUES: &str =
     "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: a}]}]}]";
 
-/// Registers, brings a thousand nodes and one application, and waits until both are accepted.
+/// Registers, brings nodes and one application, and waits until both are accepted.
 /// Returns the session.
-async fn prepare(client: &mut SchedulerClient<Channel>) -> MetadataValue<Ascii> {
+async fn prepare(client: &mut SchedulerClient<Channel>, n_nodes: usize) -> MetadataValue<Ascii> {
     let rm_id = "bench".to_owned();
     let request = si::RegisterResourceManagerRequest {
         rm_id: rm_id.clone(),
@@ -39,7 +39,7 @@ async fn prepare(client: &mut SchedulerClient<Channel>) -> MetadataValue<Ascii> 
         ..Default::default()
     };
     let registered = client.register_resource_manager(request).await.unwrap();
-    let nodes = (0..1_000).map(|number| si::NodeInfo {
+    let nodes = (0..n_nodes).map(|number| si::NodeInfo {
         node_id: format!("node-{number:04}"),
         action: si::node_info::ActionFromRm::Create as i32,
         schedulable_resource: Some(resource(&[("memory", 500), ("vcore", 50)])),
@@ -50,7 +50,7 @@ async fn prepare(client: &mut SchedulerClient<Channel>) -> MetadataValue<Ascii> 
     let mut accepted =
         client.update_node(tokio_stream::iter([request])).await.unwrap().into_inner();
     let mut count = 0;
-    while count < 1_000 {
+    while count < n_nodes {
         count += accepted.message().await.unwrap().unwrap().accepted.len();
     }
     let application = si::AddApplicationRequest {
@@ -82,15 +82,37 @@ enum Way {
     Messages { batch: usize, numbered: bool },
     /// One call for each through the client library.
     Library,
+    /// One message for each, on 5,000 nodes, and each placement is asked about: a shim that keeps a
+    /// view of the cluster (scope NODE) and says yes.
+    Pods,
+}
+
+/// Says yes.
+struct Yes;
+
+impl Callbacks for Yes {
+    fn capabilities(&self) -> Vec<callback::Capability> {
+        vec![callback::Capability::Predicates, callback::Capability::CacheSync]
+    }
+
+    fn fits(&self, _: &callback::PredicateQuery, _: &str) -> Fit {
+        Fit::Yes
+    }
+
+    fn scope(&self, _: &callback::PredicateQuery) -> callback::Scope {
+        callback::Scope::Node
+    }
 }
 
 async fn run(way: Way) -> f64 {
     let service = Service::start();
     let mut client = service.client().await;
-    let session = prepare(&mut client).await;
+    let nodes = if matches!(way, Way::Pods) { 5_000 } else { 1_000 };
+    let session = prepare(&mut client, nodes).await;
     match way {
         Way::Messages { batch, numbered } => messages(client, session, batch, numbered).await,
-        Way::Library => library(&service).await,
+        Way::Library => library(&service, |options| options).await,
+        Way::Pods => library(&service, |options| options.batch_items(1).callbacks(Yes)).await,
     }
 }
 
@@ -129,9 +151,9 @@ async fn messages(
     start.elapsed().as_secs_f64()
 }
 
-async fn library(service: &Service) -> f64 {
+async fn library(service: &Service, set: fn(Options) -> Options) -> f64 {
     let endpoint = Endpoint::from_shared(service.address.clone()).unwrap();
-    let options = Options::new(endpoint, "bench").go_on();
+    let options = set(Options::new(endpoint, "bench").go_on());
     let (client, mut events) = Client::start(options, Report::default);
     assert!(matches!(events.next().await, Some(Event::Registered { goes_on: true, .. })));
     let start = Instant::now();
@@ -158,6 +180,7 @@ fn main() {
         ("messages of one", Way::Messages { batch: 1, numbered: false }),
         ("messages of one, numbered", Way::Messages { batch: 1, numbered: true }),
         ("one by one through the client library", Way::Library),
+        ("pods: 5,000 nodes, messages of one, NODE + CACHE_SYNC", Way::Pods),
     ];
     let wanted: Vec<String> = std::env::args().skip(1).filter(|name| name != "--bench").collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|part| name.contains(part));

@@ -60,11 +60,11 @@ impl Driver {
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
         Self {
+            outgoing: Outgoing::new(options.batch_items),
             options,
             state,
             commands,
             events,
-            outgoing: Outgoing::default(),
             session: None,
             seen: [0; 3],
             leaves: None,

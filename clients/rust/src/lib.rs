@@ -38,6 +38,11 @@
 //! * What was made before a new session is not said in it: the reported state has to have it. So the
 //!   state is changed first, and then the scheduler is told.
 
+// The code of the manual for shims is compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/shims.md")]
+struct Manual;
+
 mod callbacks;
 mod connection;
 mod driver;

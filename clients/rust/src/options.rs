@@ -9,6 +9,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Endpoint;
 
 use crate::callbacks::Callbacks;
+use crate::outgoing::BATCH_ITEMS;
 
 /// Unless set otherwise: as many items may be on their way.
 const MOST_ITEMS: usize = 100_000;
@@ -28,6 +29,7 @@ pub struct Options {
     pub(crate) callbacks: Option<Arc<dyn Callbacks>>,
     pub(crate) pauses: ExponentialBuilder,
     pub(crate) batch_delay: Duration,
+    pub(crate) batch_items: usize,
     pub(crate) most_items: usize,
 }
 
@@ -56,6 +58,7 @@ impl Options {
             callbacks: None,
             pauses,
             batch_delay: BATCH_DELAY,
+            batch_items: BATCH_ITEMS,
             most_items: MOST_ITEMS,
         }
     }
@@ -125,6 +128,14 @@ impl Options {
     #[must_use]
     pub fn batch_delay(mut self, delay: Duration) -> Self {
         self.batch_delay = delay;
+        self
+    }
+
+    /// How many items of small requests are joined in one message at most: 1,000 unless set, one joins
+    /// none.
+    #[must_use]
+    pub fn batch_items(mut self, items: usize) -> Self {
+        self.batch_items = items.max(1);
         self
     }
 

@@ -12,12 +12,14 @@ use std::collections::VecDeque;
 
 use crate::request::{AnyRequest, Kind};
 
-/// Most items that are joined in one message.
+/// Most items that are joined in one message, unless set otherwise.
 pub(crate) const BATCH_ITEMS: usize = 1_000;
 
 /// The requests that are not known to be taken.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Outgoing {
+    /// Most items that are joined in one message.
+    batch_items: usize,
     kept: VecDeque<Kept>,
     /// How many of them the present streams have got.
     sent: usize,
@@ -34,6 +36,11 @@ struct Kept {
 }
 
 impl Outgoing {
+    /// Nothing was said yet.
+    pub(crate) fn new(batch_items: usize) -> Self {
+        Self { batch_items, kept: VecDeque::new(), sent: 0, last: 0, items: 0 }
+    }
+
     /// Another request. One without items vanishes.
     pub(crate) fn push(&mut self, request: AnyRequest) {
         let items = request.items();
@@ -45,7 +52,7 @@ impl Outgoing {
         let mut request = request;
         if is_waiting
             && let Some(last) = self.kept.back_mut()
-            && last.items + items <= BATCH_ITEMS
+            && last.items + items <= self.batch_items
         {
             let Some(back) = last.request.join(request) else {
                 last.items += items;
@@ -66,7 +73,7 @@ impl Outgoing {
     /// Whether the next one to send can hardly grow any more.
     pub(crate) fn is_full(&self) -> bool {
         let waiting = self.kept.len() - self.sent;
-        waiting > 1 || self.kept.back().is_some_and(|last| last.items >= BATCH_ITEMS)
+        waiting > 1 || self.kept.back().is_some_and(|last| last.items >= self.batch_items)
     }
 
     /// The next one, to be sent now.
@@ -96,7 +103,7 @@ impl Outgoing {
 
     /// The session is new: what was to be said to the one before it is dropped.
     pub(crate) fn restart(&mut self) {
-        *self = Self::default();
+        *self = Self::new(self.batch_items);
     }
 
     /// The number of the last request that is known to be taken.
@@ -137,7 +144,7 @@ mod tests {
 
     #[test]
     fn neighbours_of_a_kind_are_joined_until_they_are_sent_or_many() {
-        let mut outgoing = Outgoing::default();
+        let mut outgoing = Outgoing::new(BATCH_ITEMS);
         outgoing.push(asks(1));
         outgoing.push(asks(1));
         assert!(!outgoing.is_full());
@@ -153,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_was_not_taken_is_sent_again_under_its_number() {
-        let mut outgoing = Outgoing::default();
+        let mut outgoing = Outgoing::new(BATCH_ITEMS);
         for _ in 0..3 {
             outgoing.push(nodes(1));
             outgoing.send().unwrap();
@@ -171,7 +178,7 @@ mod tests {
 
     #[test]
     fn who_goes_on_with_the_session_of_another_counts_on() {
-        let mut outgoing = Outgoing::default();
+        let mut outgoing = Outgoing::new(BATCH_ITEMS);
         outgoing.resume(41);
         outgoing.push(asks(1));
         assert_eq!(outgoing.send().map(|request| number(&request)), Some(42));
@@ -180,7 +187,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_is_lost_or_doubled_whatever_breaks(steps in prop::collection::vec(0..4u8, 0..60)) {
-            let mut outgoing = Outgoing::default();
+            let mut outgoing = Outgoing::new(BATCH_ITEMS);
             let (mut made, mut got, mut taken) = (0, 0, 0);
             let mut on_the_way = VecDeque::new();
             for step in steps.into_iter().chain([3, 1, 1, 1, 2]) {
