@@ -395,7 +395,7 @@ impl<K: StreamKind> RequestReader<K> {
                     return Ok(items);
                 }
                 Arrived::Held => return Ok(items),
-                Arrived::NoRoom(request) => request,
+                Arrived::NoRoom(request) => *request,
             };
             if let Some(handing_on) = due.take() {
                 // Nobody else makes room.

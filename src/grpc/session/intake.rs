@@ -42,7 +42,7 @@ pub(in crate::grpc) enum Arrived<'s> {
     /// It is held, or was there before.
     Held,
     /// It has to wait for [`room`](Session::room).
-    NoRoom(AnyRequest),
+    NoRoom(Box<AnyRequest>),
 }
 
 /// The right to hand requests on. Given back when it is dropped.
@@ -135,7 +135,7 @@ impl Session {
         match arrival {
             Arrival::HandOn => Ok(Arrived::Due(HandingOn { session: self, is_done: false })),
             Arrival::Held | Arrival::Repeat => Ok(Arrived::Held),
-            Arrival::NoRoom(request) => Ok(Arrived::NoRoom(request)),
+            Arrival::NoRoom(request) => Ok(Arrived::NoRoom(Box::new(request))),
             Arrival::Outdated => Err(StreamEnd::Displaced { by: None }),
             Arrival::Gap => Err(self.end_for_gap()),
         }
