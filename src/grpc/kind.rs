@@ -98,6 +98,16 @@ pub enum AnyRequest {
 }
 
 impl AnyRequest {
+    /// How many items it has.
+    pub fn items(&self) -> usize {
+        match self {
+            Self::Allocations(request) => Allocations::items(request),
+            Self::Applications(request) => Applications::items(request),
+            Self::Nodes(request) => Nodes::items(request),
+            Self::Legacy(request) => Legacy::items(request),
+        }
+    }
+
     /// Hands it to the scheduler, as its kind does.
     pub fn forward<'s>(self, session: &'s Session, handle: &'s SchedulerHandle) -> Forwarded<'s> {
         match self {

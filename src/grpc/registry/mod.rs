@@ -242,7 +242,8 @@ impl Registry {
             let mut current = locked.map_err(|_| self.too_slow())?;
             let attaches = match &*current {
                 Some(session) if origin.mode == RegistrationMode::Attach => {
-                    self.goes_on(session, &request).await
+                    let instance = origin.instance.as_deref();
+                    session.can_be_attached_by(instance) && self.goes_on(session, &request).await
                 }
                 _ => false,
             };
@@ -491,15 +492,15 @@ impl Registry {
         }
     }
 
-    /// Whether a registration may go on with `session`: nothing of the session was lost, and the
-    /// registration brings the configuration that is in force, or none.
+    /// Whether a registration may go on with `session`, of which nothing was lost: the registration
+    /// brings the configuration that is in force, or none.
     async fn goes_on(
         &self,
         session: &Session,
         request: &si::RegisterResourceManagerRequest,
     ) -> bool {
         let known = session.registrant();
-        if !session.is_usable() || known.policy_group != request::policy_group(request) {
+        if known.policy_group != request::policy_group(request) {
             return false;
         }
         if request.config.is_empty() {

@@ -24,15 +24,9 @@ use crate::grpc::kind::AnyRequest;
 
 /// The numbered requests of a session.
 pub(super) struct Intake {
-    state: Mutex<State>,
+    sequence: Mutex<Sequence<AnyRequest>>,
     /// Something was handed on: there is room again.
     room: Notify,
-}
-
-struct State {
-    sequence: Sequence<AnyRequest>,
-    /// The present manager numbers its requests.
-    is_in_use: bool,
 }
 
 /// What has become of a numbered request.
@@ -55,63 +49,48 @@ pub(in crate::grpc) struct HandingOn<'s> {
 impl Intake {
     pub(super) fn new(terms: &Terms) -> Self {
         let sequence = Sequence::new(terms.ingress, terms.gap_timeout);
-        Self { state: Mutex::new(State { sequence, is_in_use: false }), room: Notify::new() }
+        Self { sequence: Mutex::new(sequence), room: Notify::new() }
     }
 
-    /// Whether the present manager numbers its requests.
-    pub(super) fn is_in_use(&self) -> bool {
-        self.state().is_in_use
-    }
-
-    /// A stream begins whose client numbers its requests; it may be that of `another` manager.
-    pub(super) fn begin(&self, is_another: bool, now: Instant) -> Numbering {
-        let mut state = self.state();
-        let takes_over = is_another && state.is_in_use;
-        state.is_in_use = true;
-        if takes_over {
-            self.room.notify_waiters();
-            state.sequence.take_over()
-        } else {
-            state.sequence.begin(now)
-        }
+    /// A stream begins whose client numbers its requests.
+    pub(super) fn begin(&self, now: Instant) -> Numbering {
+        self.sequence().begin(now)
     }
 
     /// Another manager goes on with the session. Returns the number of the last request that was
     /// taken.
     pub(super) fn take_over(&self) -> u64 {
-        let mut state = self.state();
-        state.is_in_use = false;
         self.room.notify_waiters();
-        state.sequence.take_over().taken
+        self.sequence().take_over().taken
     }
 
     /// When somebody has to look at a gap.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.state().sequence.due()
+        self.sequence().due()
     }
 
     /// Looks at the gap.
     pub(super) fn expire(&self, now: Instant) -> Gap {
-        self.state().sequence.expire(now)
+        self.sequence().expire(now)
     }
 
     /// Drops what is held. Returns the number of the last request that was taken.
     pub(super) fn forget(&self) -> u64 {
-        let mut state = self.state();
-        state.sequence.forget();
+        let mut sequence = self.sequence();
+        sequence.forget();
         self.room.notify_waiters();
-        state.sequence.taken(0)
+        sequence.taken(0)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder panics")
+    fn sequence(&self) -> MutexGuard<'_, Sequence<AnyRequest>> {
+        self.sequence.lock().expect("no holder panics")
     }
 }
 
 impl Session {
     /// Up to which number requests were taken, for a stream that has told `told` of them.
     pub(in crate::grpc) fn taken(&self, told: u64) -> u64 {
-        self.intake.state().sequence.taken(told)
+        self.intake.sequence().taken(told)
     }
 
     /// A numbered request has come. Whoever gets [`HandingOn`] has to hand on what is due.
@@ -124,8 +103,7 @@ impl Session {
     ) -> Result<Arrived<'_>, StreamEnd> {
         let now = Instant::now();
         let (arrival, wants_watch) = {
-            let mut state = self.intake.state();
-            let sequence = &mut state.sequence;
+            let mut sequence = self.intake.sequence();
             let arrival = sequence.arrive(numbering.generation, number, request, load, now);
             (arrival, sequence.wants_watch())
         };
@@ -151,10 +129,10 @@ impl HandingOn<'_> {
     /// The next request, if one is due. To be asked only while the session is the current one.
     pub(in crate::grpc) fn next(&mut self) -> Next<AnyRequest> {
         let (next, wants_watch) = {
-            let mut state = self.session.intake.state();
-            let next = state.sequence.next(Instant::now());
+            let mut sequence = self.session.intake.sequence();
+            let next = sequence.next(Instant::now());
             self.is_done = matches!(next, Next::Done);
-            (next, self.is_done && state.sequence.wants_watch())
+            (next, self.is_done && sequence.wants_watch())
         };
         self.session.intake.room.notify_waiters();
         if wants_watch {
@@ -165,7 +143,7 @@ impl HandingOn<'_> {
 
     /// The first of those that were handed on is taken.
     pub(in crate::grpc) fn took(&mut self) {
-        let wakes = self.session.intake.state().sequence.took();
+        let wakes = self.session.intake.sequence().took();
         if wakes {
             self.session.wake_streams();
         }
@@ -175,7 +153,7 @@ impl HandingOn<'_> {
 impl Drop for HandingOn<'_> {
     fn drop(&mut self) {
         if !self.is_done {
-            self.session.intake.state().sequence.abandon(Instant::now());
+            self.session.intake.sequence().abandon(Instant::now());
             self.session.intake.room.notify_waiters();
         }
     }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::sequence::Gap;
+use super::sequence::{Gap, Numbering};
 use super::standing::{Effects, Expiry};
 use super::{Binding, Live, Session};
 use crate::grpc::attach::AllocationSink;
@@ -40,9 +40,9 @@ impl Session {
         self.live().standing.end().cloned()
     }
 
-    /// Whether a client may go on with it.
-    pub fn is_usable(&self) -> bool {
-        self.live().standing.is_usable()
+    /// Whether a manager of that name may register and go on with it.
+    pub fn can_be_attached_by(&self, instance: Option<&str>) -> bool {
+        self.live().standing.can_be_attached_by(instance)
     }
 
     /// Another manager registers and goes on with it, if it says which: it counts its requests from
@@ -50,7 +50,7 @@ impl Session {
     /// dropped.
     pub fn taken_up_by(&self, instance: Option<&str>) -> u64 {
         let mut live = self.live();
-        live.standing.taken_up_by(instance);
+        live.standing.attached_by(instance);
         let taken = self.intake.take_over();
         self.reorder(&live);
         taken
@@ -64,11 +64,14 @@ impl Session {
     ) -> Result<(), StreamEnd> {
         let mut live = self.live();
         live.standing.admit(K::DIALECT)?;
-        let numbering = binding.is_numbered.then(|| {
-            let earlier = live.standing.instance();
-            let is_another = earlier.zip(binding.instance).is_some_and(|(one, other)| one != other);
-            self.intake.begin(is_another, Instant::now())
-        });
+        live.standing.admit_numbers(binding.known.is_some(), binding.instance)?;
+        let numbering = binding.known.map(|_| self.intake.begin(Instant::now()));
+        if let Some(Numbering { taken, .. }) = numbering
+            && binding.known > Some(taken)
+        {
+            // A mistake of the newcomer is no reason to displace anyone.
+            return Err(StreamEnd::SequenceGap { taken });
+        }
         self.reorder(&live);
         stream.bind_to(self, numbering);
         match K::outbox(self).bind(stream, binding.resume, binding.instance) {

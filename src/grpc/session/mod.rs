@@ -125,8 +125,8 @@ pub struct Binding<'m> {
     pub resume: Option<u64>,
     /// The instance whose stream it is.
     pub instance: Option<&'m str>,
-    /// The client numbers its requests.
-    pub is_numbered: bool,
+    /// The client numbers its requests, and knows that all up to this number were taken.
+    pub known: Option<u64>,
 }
 
 impl Session {
@@ -256,7 +256,7 @@ impl Session {
         let (window, items) = live.reorder;
         // Nothing of the oldest dialect comes by another stream, and what is numbered comes in order.
         let has_one_stream = live.standing.dialect() == Some(Dialect::Legacy);
-        let is_in_order = has_one_stream || self.intake.is_in_use();
+        let is_in_order = has_one_stream || live.standing.is_numbered();
         let window = if is_in_order { Duration::ZERO } else { window };
         control.set_reorder_window(window);
         control.set_reorder_items(items);

@@ -204,9 +204,10 @@ impl<T> Sequence<T> {
         self.gap_since = (!self.held.is_empty()).then_some(now);
     }
 
-    /// Up to which number requests were taken, for a stream that has told `told` of them.
+    /// Up to which number requests were taken, for a stream that has told `told` of them: more than
+    /// that where it began while some were in hand.
     pub(super) fn taken(&mut self, told: u64) -> u64 {
-        self.wants_news |= told == self.taken;
+        self.wants_news |= told >= self.taken;
         self.taken
     }
 
@@ -215,8 +216,10 @@ impl<T> Sequence<T> {
         self.gap_since.is_some() && !std::mem::replace(&mut self.is_watched, true)
     }
 
-    /// When the gap is to be looked at, if somebody does.
-    pub(super) fn due(&self) -> Option<Instant> {
+    /// When the gap is to be looked at, if somebody does. Where there is none, nobody does from now
+    /// on.
+    pub(super) fn due(&mut self) -> Option<Instant> {
+        self.is_watched &= self.gap_since.is_some();
         let since = self.gap_since.filter(|_| self.is_watched)?;
         since.checked_add(self.patience)
     }
@@ -224,10 +227,7 @@ impl<T> Sequence<T> {
     /// Looks at the gap.
     pub(super) fn expire(&mut self, now: Instant) -> Gap {
         match self.due() {
-            None => {
-                self.is_watched = false;
-                Gap::None
-            }
+            None => Gap::None,
             Some(due) if due > now => Gap::Until(due),
             Some(_) => {
                 self.forget();

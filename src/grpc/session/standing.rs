@@ -19,6 +19,9 @@ use super::state::{Lifecycle, LifecycleEvent, Patience, SessionState};
 use crate::grpc::end::{Cause, StreamEnd};
 use crate::grpc::kind::Dialect;
 
+const MIXED: &str = "the streams of a session have numbers in their requests, or none of them has: \
+                     register to change it";
+
 /// The state of a session, and what the scheduler knows of it.
 #[derive(Debug)]
 pub(super) struct Standing {
@@ -33,6 +36,10 @@ pub(super) struct Standing {
     config: String,
     /// The instance that registered or spoke last, if it says.
     instance: Option<String>,
+    /// Whether the present manager numbers its requests, once it has opened a stream.
+    is_numbered: Option<bool>,
+    /// The instance that numbers them, if it says.
+    counts: Option<String>,
     /// Too much waits to be sent.
     is_behind: bool,
     /// Whether the scheduler was last told to decide nothing; none while it can be told nothing.
@@ -78,7 +85,9 @@ impl Standing {
             lost: None,
             end: None,
             config,
+            counts: instance.clone(),
             instance,
+            is_numbered: None,
             is_behind: false,
             is_held: None,
         }
@@ -136,6 +145,24 @@ impl Standing {
         }
     }
 
+    /// Another manager registers and goes on with it, if it says which.
+    pub(super) fn attached_by(&mut self, instance: Option<&str>) {
+        self.taken_up_by(instance);
+        self.counts = instance.map(ToOwned::to_owned);
+        self.is_numbered = None;
+    }
+
+    /// Whether a manager of that name may register and go on with it: where requests have numbers, one
+    /// without a name could not be told from the one before.
+    pub(super) fn can_be_attached_by(&self, instance: Option<&str>) -> bool {
+        self.is_usable() && (instance.is_some() || self.is_numbered != Some(true))
+    }
+
+    /// Whether the present manager numbers its requests.
+    pub(super) fn is_numbered(&self) -> bool {
+        self.is_numbered == Some(true)
+    }
+
     /// How long it may be without streams, from now on.
     pub(super) fn set_patience(&mut self, patience: Patience) {
         self.life.set_patience(patience);
@@ -154,6 +181,27 @@ impl Standing {
         }
         let has = *self.dialect.get_or_insert(dialect);
         if has == dialect { Ok(()) } else { Err(StreamEnd::DialectMixed { has }) }
+    }
+
+    /// A stream that was [admitted](Self::admit) has numbers or not. All of a manager's have, or none;
+    /// and only one instance counts, the one that registered last.
+    pub(super) fn admit_numbers(
+        &mut self,
+        is_numbered: bool,
+        instance: Option<&str>,
+    ) -> Result<(), StreamEnd> {
+        if *self.is_numbered.get_or_insert(is_numbered) != is_numbered {
+            return Err(StreamEnd::Misnumbered(MIXED));
+        }
+        if !is_numbered {
+            return Ok(());
+        }
+        match &self.counts {
+            None => self.counts = instance.map(ToOwned::to_owned),
+            Some(counts) if Some(&**counts) == instance => {}
+            Some(counts) => return Err(StreamEnd::Superseded { by: Some(counts.clone()) }),
+        }
+        Ok(())
     }
 
     /// The scheduler has accepted it, and can be told from now on.
@@ -298,6 +346,25 @@ mod tests {
         standing.admit(Dialect::Legacy).unwrap();
         let refusal = standing.admit(Dialect::Split).unwrap_err();
         assert!(matches!(refusal, StreamEnd::DialectMixed { has: Dialect::Legacy }));
+    }
+
+    #[test]
+    fn one_instance_counts_and_all_its_streams_have_numbers_or_none() {
+        let mut standing = standing(Instant::now());
+        standing.admit_numbers(true, Some("pod-1")).unwrap();
+        let mixed = standing.admit_numbers(false, Some("pod-1")).unwrap_err();
+        assert!(matches!(mixed, StreamEnd::Misnumbered(_)));
+        for other in [Some("pod-2"), None] {
+            let refused = standing.admit_numbers(true, other).unwrap_err();
+            assert!(matches!(refused, StreamEnd::Superseded { .. }), "it has to register");
+        }
+        assert!(!standing.can_be_attached_by(None));
+        assert!(standing.can_be_attached_by(Some("pod-2")));
+        standing.attached_by(Some("pod-2"));
+        standing.admit_numbers(true, Some("pod-1")).unwrap_err();
+        standing.admit_numbers(true, Some("pod-2")).unwrap();
+        standing.attached_by(Some("pod-3"));
+        standing.admit_numbers(false, Some("pod-3")).unwrap();
     }
 
     #[test]

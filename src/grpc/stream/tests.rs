@@ -1,5 +1,7 @@
 //! What becomes of a stream that ends while something of it is still in hand.
 
+use std::time::Duration;
+
 use monoceros_actors::Scheduler;
 use monoceros_proto::si::v1 as si;
 use prost::Message as _;
@@ -7,10 +9,15 @@ use tokio_util::sync::CancellationToken;
 use tonic::codec::Codec as _;
 use tonic_prost::ProstCodec;
 
+use tokio::time::Instant;
+use tonic::metadata::MetadataMap;
+
+use super::super::end::StreamEnd;
 use super::super::kind::{Allocations, Nodes};
 use super::super::registry::{Origin, Registry};
 use super::super::session::Session;
 use super::super::session::state::SessionState;
+use super::super::{CLIENT_SEQ_HEADER, INSTANCE_HEADER, RM_ID_HEADER, SESSION_HEADER};
 use super::*;
 use crate::settings::{Flags, Settings};
 

@@ -98,6 +98,32 @@ fn a_gap_is_given_up_after_its_time_which_begins_anew_with_a_stream() {
 }
 
 #[test]
+fn a_gap_that_was_filled_does_not_keep_the_next_one_from_being_looked_at() {
+    let now = Instant::now();
+    let mut sequence = sequence(10);
+    come(&mut sequence, 2, now);
+    assert!(sequence.wants_watch());
+    come(&mut sequence, 1, now);
+    hand_on(&mut sequence, now);
+    assert_eq!(sequence.due(), None);
+    come(&mut sequence, 4, now);
+    assert!(sequence.wants_watch());
+    assert!(sequence.due().is_some());
+}
+
+#[test]
+fn a_stream_that_begins_while_requests_are_in_hand_hears_of_those_behind_them() {
+    let now = Instant::now();
+    let mut sequence = sequence(10);
+    come(&mut sequence, 1, now);
+    assert_eq!(sequence.next(now), Next::Request(1));
+    let told = sequence.begin(now).taken;
+    assert_eq!(sequence.taken(told), 0);
+    come(&mut sequence, 2, now);
+    assert!(sequence.took(), "somebody waits for news");
+}
+
+#[test]
 fn who_takes_over_counts_from_what_was_taken_and_what_the_earlier_one_sends_is_dropped() {
     let now = Instant::now();
     let mut sequence = sequence(10);

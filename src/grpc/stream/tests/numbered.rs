@@ -173,13 +173,16 @@ fn who_takes_over_counts_on_and_what_the_earlier_one_still_sends_is_dropped() {
 }
 
 #[test]
-fn one_that_takes_over_without_a_registration_counts_on_all_the_same() {
+fn only_the_instance_that_registered_last_counts() {
     play(async |edge| {
         let mut older = numbered::<Nodes>(&edge, "pod-1").await;
         older.accept(node(1, "n1"), || None).await.unwrap();
-        let asks = numbered::<Allocations>(&edge, "pod-2").await;
-        assert_eq!(asks.stream.numbering().unwrap().taken, 1);
-        older.accept(node(2, "n2"), || None).await.unwrap_err();
+        let end = try_numbered::<Allocations>(&edge, "pod-2", "0").await.err().unwrap();
+        assert!(matches!(end, StreamEnd::Superseded { .. }), "{end}");
+        older.accept(node(2, "n2"), || None).await.unwrap();
+        let mut plain = reader::<Applications>(&edge);
+        let end = plain.bind("rm").await.unwrap_err();
+        assert!(matches!(end, StreamEnd::Misnumbered(_)), "{end}");
     });
 }
 
@@ -190,18 +193,40 @@ fn a_request_that_fits_not_says_why() {
         nodes.accept(si::NodeRequest::default(), || None).await.unwrap();
         let end = nodes.accept(node(0, "n1"), || None).await.unwrap_err();
         assert!(end.to_string().contains("has no `clientSeq`"), "{end}");
-        let mut plain = reader::<Applications>(&edge);
-        plain.bind("rm").await.unwrap();
-        let end = plain.accept(applications(1, &["app"], &[]), || None).await.unwrap_err();
-        assert!(end.to_string().contains("did not ask for numbers"), "{end}");
         let mut unnamed = reader::<Nodes>(&edge);
         let asked = metadata(&[(CLIENT_SEQ_HEADER, "0"), (RM_ID_HEADER, "rm")]);
         let end = unnamed.bind_by_metadata(&asked).await.unwrap_err();
         assert!(end.to_string().contains("its session"), "{end}");
         let end = try_numbered::<Nodes>(&edge, "pod", "7").await.err().unwrap();
         assert!(matches!(end, StreamEnd::SequenceGap { taken: 0 }), "more than was ever taken");
+        assert!(nodes.stream.end().is_none(), "no reason to displace anyone");
         let end = try_numbered::<Nodes>(&edge, "pod", "many").await.err().unwrap();
         assert!(matches!(end, StreamEnd::BadMetadata(CLIENT_SEQ_HEADER)), "{end}");
+    });
+}
+
+#[test]
+fn a_number_that_nobody_asked_for_is_a_mistake() {
+    play(async |edge| {
+        let mut plain = reader::<Applications>(&edge);
+        plain.bind("rm").await.unwrap();
+        let end = plain.accept(applications(1, &["app"], &[]), || None).await.unwrap_err();
+        assert!(end.to_string().contains("did not ask for numbers"), "{end}");
+    });
+}
+
+#[test]
+fn who_closes_its_side_hears_how_much_was_taken() {
+    play(async |edge| {
+        let mut nodes = numbered::<Nodes>(&edge, "pod").await;
+        let mut writer = nodes.writer().begun();
+        nodes
+            .accept(si::NodeRequest { client_seq: 1, ..Default::default() }, || None)
+            .await
+            .unwrap();
+        nodes.stream.half_close();
+        assert_eq!(writer.next().await.unwrap().unwrap().taken_seq, 1);
+        assert!(writer.next().await.is_none());
     });
 }
 

@@ -1,0 +1,441 @@
+//! The direction from the client: requests are checked, brought into their order, and handed to the
+//! scheduler.
+//!
+//! # Why several at a time
+//! Each hand-over wakes a thread. So what has arrived already goes together, up to a bound, and what
+//! comes meanwhile waits in the windows of HTTP/2, which is what holds a fast client up.
+
+use std::future::pending;
+use std::marker::PhantomData;
+use std::mem;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use monoceros_actors::UpdateError;
+use prost::Message as _;
+use tokio::time::{Instant, sleep_until, timeout};
+use tonic::metadata::MetadataMap;
+use tonic::{Status, Streaming};
+use tracing::{debug, error};
+
+use super::writer::ReplyWriter;
+use crate::grpc::end::{StreamEnd, text, unreadable};
+use crate::grpc::kind::StreamKind;
+use crate::grpc::registry::Slot;
+use crate::grpc::session::backlog::Load;
+use crate::grpc::session::{Arrived, Binding, HandingOn, Next, Numbering, Session};
+use crate::grpc::stream_handle::StreamHandle;
+use crate::grpc::{
+    CLIENT_SEQ_HEADER, GrpcEdge, INSTANCE_HEADER, RESUME_HEADER, RM_ID_HEADER, SESSION_HEADER,
+};
+use crate::identity::Identity;
+
+/// How long the scheduler may take to answer a client that has closed its side.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// Most messages, and items of them or few more, that are handed on together.
+const TOGETHER: usize = 256;
+
+/// Most messages that are read from a stream that was displaced: its client may go on sending.
+const LATE_MESSAGES: usize = 1_000;
+
+const UNNAMED: StreamEnd = StreamEnd::Misnumbered(
+    "a stream that numbers its requests names its resource manager and its session in its metadata",
+);
+const NUMBER_UNASKED: StreamEnd = StreamEnd::Misnumbered(
+    "a request has a `clientSeq`, and its stream did not ask for numbers in its metadata",
+);
+const NUMBER_MISSING: StreamEnd = StreamEnd::Misnumbered(
+    "a request has no `clientSeq`, and its stream has asked for numbers in its metadata",
+);
+
+/// The number that a key has, if it is there.
+fn number(metadata: &MetadataMap, key: &'static str) -> Result<Option<u64>, StreamEnd> {
+    let text = text(metadata, key)?;
+    text.map(|text| text.parse().map_err(|_| StreamEnd::BadMetadata(key))).transpose()
+}
+
+/// The direction from the client.
+pub(super) struct RequestReader<K> {
+    edge: Arc<GrpcEdge>,
+    caller: Identity,
+    pub(super) stream: Arc<StreamHandle>,
+    /// The session that it is bound to, and the slot through which requests are handed on.
+    bound: Option<(Arc<Slot>, Arc<Session>)>,
+    /// What its metadata say, for whoever binds it.
+    named: Option<String>,
+    resume: Option<u64>,
+    instance: Option<String>,
+    /// The client numbers its requests, and knows that all up to this number were taken.
+    known: Option<u64>,
+    kind: PhantomData<K>,
+}
+
+impl<K: StreamKind> RequestReader<K> {
+    pub(super) fn new(edge: Arc<GrpcEdge>, caller: Identity) -> Self {
+        Self {
+            edge,
+            caller,
+            stream: Arc::default(),
+            bound: None,
+            named: None,
+            resume: None,
+            instance: None,
+            known: None,
+            kind: PhantomData,
+        }
+    }
+
+    pub(super) fn writer(&self) -> ReplyWriter<K> {
+        ReplyWriter {
+            edge: Arc::clone(&self.edge),
+            stream: Arc::clone(&self.stream),
+            taken: None,
+            has_taken_leave: false,
+            kind: PhantomData,
+        }
+    }
+
+    pub(super) async fn bind_by_metadata(
+        &mut self,
+        metadata: &MetadataMap,
+    ) -> Result<(), StreamEnd> {
+        self.named = text(metadata, SESSION_HEADER)?.map(ToOwned::to_owned);
+        self.instance = text(metadata, INSTANCE_HEADER)?.map(ToOwned::to_owned);
+        self.resume = number(metadata, RESUME_HEADER)?;
+        self.known = number(metadata, CLIENT_SEQ_HEADER)?;
+        let rm_id = text(metadata, RM_ID_HEADER)?;
+        if self.known.is_some() && (rm_id.is_none() || self.named.is_none()) {
+            return Err(UNNAMED);
+        }
+        match rm_id {
+            Some(rm_id) => self.bind(rm_id).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Makes this the stream of its kind in the current session of `rm_id`, which must be the one
+    /// that its metadata name, if they name one.
+    pub(super) async fn bind(&mut self, rm_id: &str) -> Result<(), StreamEnd> {
+        self.caller.check_rm(rm_id)?;
+        let (slot, session) = self.edge.registry.find(rm_id, self.named.as_deref()).await?;
+        {
+            // Nobody may stop the session between here and there.
+            let _current = slot.read().await;
+            let binding = Binding {
+                resume: self.resume,
+                instance: self.instance.as_deref(),
+                known: self.known,
+            };
+            session.bind::<K>(&self.stream, binding)?;
+        }
+        if self.stream.has_ended() {
+            // Its client left while it was bound: nobody else would release it.
+            session.release::<K>(&self.stream);
+        }
+        debug!(rm = rm_id, kind = K::NAME, session = session.number(), "stream bound");
+        self.bound = Some((slot, session));
+        Ok(())
+    }
+
+    /// Reads until either side ends the stream.
+    pub(super) async fn run(mut self, mut requests: Streaming<K::Request>) {
+        let patience = self.edge.registry.bind_timeout();
+        let bound_by = Instant::now().checked_add(patience);
+        // The end of the requests, if it came while more of them were looked for.
+        let mut ahead = None;
+        loop {
+            let too_late = async {
+                match bound_by.filter(|_| self.bound.is_none()) {
+                    Some(deadline) => sleep_until(deadline).await,
+                    None => pending().await,
+                }
+            };
+            // Only the wait for a message is given up: one that has come is handed on whole.
+            let next = async {
+                match ahead.take() {
+                    Some(message) => message,
+                    None => requests.message().await,
+                }
+            };
+            let message = tokio::select! {
+                biased;
+                () = self.stream.ended() => return self.finish(requests).await,
+                message = next => message,
+                () = too_late => {
+                    self.stream.close(StreamEnd::BindTimeout(patience));
+                    return;
+                }
+            };
+            match message {
+                Ok(Some(request)) => {
+                    let more = || match requests.message().now_or_never()? {
+                        Ok(Some(request)) => Some(request),
+                        end => {
+                            ahead = Some(end);
+                            None
+                        }
+                    };
+                    if let Err(end) = self.accept(request, more).await {
+                        self.stream.close(end);
+                        return;
+                    }
+                }
+                Ok(None) => {
+                    // After that the outboxes hold every answer that is due.
+                    if let Some((_, session)) = &self.bound {
+                        let settled = async {
+                            // The outcome does not matter: nothing more comes either way.
+                            let _ = self.edge.handle.settle_resource_manager(session.rm_id()).await;
+                            if K::CARRIES_ALLOCATIONS {
+                                session.attachment().all_delivered().await;
+                            }
+                        };
+                        let _ = timeout(LINGER, settled).await;
+                    }
+                    self.stream.half_close();
+                    return;
+                }
+                Err(status) => {
+                    self.fail(&status);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The stream has ended. What came by one that was displaced is still dealt with, as far as it
+    /// is there: its client sent that before it could know, and the answers go to the newer stream.
+    async fn finish(&mut self, mut requests: Streaming<K::Request>) {
+        if !matches!(self.stream.end(), Some(StreamEnd::Displaced { .. })) {
+            return;
+        }
+        for _ in 0..LATE_MESSAGES {
+            match requests.message().now_or_never() {
+                Some(Ok(Some(request))) => {
+                    if self.accept(request, || None).await.is_err() {
+                        return;
+                    }
+                }
+                Some(Err(status)) => return self.fail(&status),
+                Some(Ok(None)) | None => return,
+            }
+        }
+    }
+
+    /// Deals with a request, and with those behind it that `more` has ready: they are handed on
+    /// together, since each hand-over wakes a thread.
+    pub(super) async fn accept(
+        &mut self,
+        first: K::Request,
+        mut more: impl FnMut() -> Option<K::Request>,
+    ) -> Result<(), StreamEnd> {
+        let mut first = first;
+        if self.bound.is_none() {
+            let named = K::rm_id(&mut first).clone();
+            if named.is_empty() {
+                return Err(StreamEnd::RmIdMissing);
+            }
+            self.bind(&named).await?;
+        }
+        let Some((slot, session)) = &self.bound else { return Err(StreamEnd::RmIdMissing) };
+        let mut n_items = 0;
+        let mut next = {
+            let mut first = Some(first);
+            let mut n = 0;
+            move |n_items: usize| {
+                n += 1;
+                first
+                    .take()
+                    .or_else(|| if n > TOGETHER || n_items > TOGETHER { None } else { more() })
+            }
+        };
+        if let Some(numbering) = self.stream.numbering() {
+            let (mut due, mut end) = (None, Ok(()));
+            while let Some(request) = next(n_items) {
+                match self.hold(slot, session, numbering, request, &mut due).await {
+                    Ok(items) => n_items += items,
+                    Err(why) => {
+                        end = Err(why);
+                        break;
+                    }
+                }
+            }
+            if let Some(handing_on) = due {
+                self.hand_on(slot, session, handing_on).await?;
+            }
+            return end;
+        }
+        // For each of these anew: registrations wait for it, and they come in turn.
+        let current = self.current(slot, session).await?;
+        let (mut forwarded, mut end) = (Vec::new(), Ok(()));
+        while let Some(request) = next(n_items) {
+            match self.check(session, request) {
+                Ok((request, items)) => {
+                    n_items += items;
+                    if K::number(&request) != 0 {
+                        end = Err(NUMBER_UNASKED);
+                        break;
+                    }
+                    if items > 0 {
+                        forwarded.push(K::forward(session, &self.edge.handle, request));
+                    }
+                }
+                Err(why) => {
+                    end = Err(why);
+                    break;
+                }
+            }
+        }
+        for forwarded in forwarded {
+            self.forwarded(session, forwarded.taken().await)?;
+        }
+        drop(current);
+        end
+    }
+
+    /// Looks at what a request says of itself. Returns how many items it has, too.
+    fn check(
+        &self,
+        session: &Arc<Session>,
+        mut request: K::Request,
+    ) -> Result<(K::Request, usize), StreamEnd> {
+        let named = mem::take(K::rm_id(&mut request));
+        if !named.is_empty() && named != session.rm_id() {
+            return Err(StreamEnd::RmIdMismatch { bound: session.rm_id().to_owned(), named });
+        }
+        match K::acknowledged(&request) {
+            0 => {}
+            seq => K::outbox(session).acknowledge(&self.stream, seq),
+        }
+        let limit = self.edge.registry.items_per_message();
+        let items = K::items(&request);
+        if items > limit {
+            return Err(StreamEnd::TooManyItems { items, limit });
+        }
+        session.rm_id().clone_into(K::rm_id(&mut request));
+        Ok((request, items))
+    }
+
+    /// Holds a numbered request until it is due; `due` is the right to hand on, once something is.
+    /// Returns how many items it has.
+    async fn hold<'s>(
+        &self,
+        slot: &Slot,
+        session: &'s Arc<Session>,
+        numbering: Numbering,
+        request: K::Request,
+        due: &mut Option<HandingOn<'s>>,
+    ) -> Result<usize, StreamEnd> {
+        let (request, items) = self.check(session, request)?;
+        let number = K::number(&request);
+        if number == 0 {
+            return if items == 0 { Ok(0) } else { Err(NUMBER_MISSING) };
+        }
+        let load = Load { items, bytes: request.encoded_len() };
+        let mut request = K::into_any(request);
+        loop {
+            let mut room = pin!(session.room());
+            room.as_mut().enable();
+            request = match session.arrive(numbering, number, request, load)? {
+                Arrived::Due(handing_on) => {
+                    *due = Some(handing_on);
+                    return Ok(items);
+                }
+                Arrived::Held => return Ok(items),
+                Arrived::NoRoom(request) => *request,
+            };
+            if let Some(handing_on) = due.take() {
+                // Nobody else makes room.
+                self.hand_on(slot, session, handing_on).await?;
+                continue;
+            }
+            tokio::select! {
+                () = room => {}
+                // What waits for room then comes again by another stream.
+                () = self.stream.ended() => return Ok(items),
+            }
+        }
+    }
+
+    /// Hands on what is due, until nothing is.
+    async fn hand_on(
+        &self,
+        slot: &Slot,
+        session: &Arc<Session>,
+        mut handing_on: HandingOn<'_>,
+    ) -> Result<(), StreamEnd> {
+        loop {
+            let _current = self.current(slot, session).await?;
+            let (mut forwarded, mut n_items) = (Vec::new(), 0);
+            while forwarded.len() < TOGETHER && n_items < TOGETHER {
+                match handing_on.next() {
+                    Next::Request(request) => {
+                        n_items += request.items();
+                        forwarded.push(request.forward(session, &self.edge.handle));
+                    }
+                    Next::NoneYet => break,
+                    Next::Done => return Ok(()),
+                }
+            }
+            for forwarded in forwarded {
+                self.forwarded(session, forwarded.taken().await)?;
+                handing_on.took();
+            }
+        }
+    }
+
+    /// Keeps the session the current one of its resource manager, if it is.
+    async fn current<'s>(
+        &self,
+        slot: &'s Slot,
+        session: &Arc<Session>,
+    ) -> Result<impl Drop + use<'s, K>, StreamEnd> {
+        let current = slot.read().await;
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, session)) {
+            return Ok(current);
+        }
+        let rm_id = session.rm_id();
+        Err(session.ended().unwrap_or_else(|| self.edge.registry.not_registered(rm_id)))
+    }
+
+    /// What it means for the stream that the scheduler does not take a request.
+    fn forwarded(
+        &self,
+        session: &Arc<Session>,
+        forwarded: Result<(), UpdateError>,
+    ) -> Result<(), StreamEnd> {
+        let Err(error) = forwarded else { return Ok(()) };
+        if self.edge.shutdown.is_cancelled() {
+            return Err(StreamEnd::ShuttingDown);
+        }
+        // Nobody ended the session, or it would not be the current one.
+        error!(rm = session.rm_id(), %error, "the scheduler does not know a session that is open");
+        let (edge, session) = (Arc::clone(&self.edge), Arc::clone(session));
+        // Not here, where the session is kept current.
+        tokio::spawn(async move { edge.registry.scheduler_lost(&session).await });
+        Err(StreamEnd::Internal("the scheduler lost the session through a bug"))
+    }
+
+    fn fail(&self, status: &Status) {
+        let Some(end) = unreadable(status) else {
+            self.stream.close(StreamEnd::ClientGone);
+            return;
+        };
+        if let Some((_, session)) = &self.bound {
+            session.lose_items();
+        }
+        self.stream.close(end);
+    }
+}
+
+impl<K> Drop for RequestReader<K> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.stream
+                .close(StreamEnd::Internal("a request could not be dealt with, through a bug"));
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The direction to the client: what the session has to say, when the client can receive it, and up
+//! to which number its requests were taken.
+
+use std::future::pending;
+use std::marker::PhantomData;
+use std::mem;
+use std::sync::Arc;
+
+use futures::stream;
+use tokio::time::{Instant, sleep_until};
+use tonic::Status;
+use tonic::metadata::{MetadataMap, MetadataValue};
+
+use super::ReplyStream;
+use super::taken::TakenTold;
+use crate::grpc::end::StreamEnd;
+use crate::grpc::kind::StreamKind;
+use crate::grpc::reply::Reply as _;
+use crate::grpc::stream_handle::StreamHandle;
+use crate::grpc::{GrpcEdge, SCHEDULER_HEADER, SESSION_HEADER, TAKEN_SEQ_HEADER};
+
+/// The direction to the client.
+pub(super) struct ReplyWriter<K: StreamKind> {
+    pub(super) edge: Arc<GrpcEdge>,
+    pub(super) stream: Arc<StreamHandle>,
+    /// What the client knows of the requests that were taken, if it numbers them.
+    pub(super) taken: Option<TakenTold>,
+    /// The farewell, if there is one, has been said.
+    pub(super) has_taken_leave: bool,
+    pub(super) kind: PhantomData<K>,
+}
+
+impl<K: StreamKind> ReplyWriter<K> {
+    pub(super) fn headers(&self) -> MetadataMap {
+        let mut headers = MetadataMap::new();
+        headers.insert(SCHEDULER_HEADER, self.edge.registry.scheduler_id());
+        if let Some(session) = self.stream.session() {
+            headers.insert(SESSION_HEADER, MetadataValue::from(session.number()));
+        }
+        if let Some(numbering) = self.stream.numbering() {
+            headers.insert(TAKEN_SEQ_HEADER, MetadataValue::from(numbering.taken));
+        }
+        headers
+    }
+
+    /// The headers have left, with what they say.
+    pub(super) fn begun(mut self) -> Self {
+        self.taken = self.stream.numbering().map(|numbering| TakenTold::since(numbering.taken));
+        self
+    }
+
+    pub(super) fn into_stream(self) -> ReplyStream<K> {
+        let replies = stream::unfold(Some(self), |writer| async {
+            let mut writer = writer?;
+            match writer.next().await? {
+                Ok(reply) => Some((Ok(reply), Some(writer))),
+                Err(status) => Some((Err(status), None)),
+            }
+        });
+        Box::pin(replies)
+    }
+
+    /// The next reply, or the status that ends the stream, or nothing when it ends well.
+    pub(super) async fn next(&mut self) -> Option<Result<K::Reply, Status>> {
+        loop {
+            if self.edge.shutdown.is_cancelled() {
+                self.stream.close(StreamEnd::ShuttingDown);
+            }
+            if let Some(end) = self.stream.end() {
+                let first = !mem::replace(&mut self.has_taken_leave, true);
+                let farewell = if first { K::farewell(end) } else { None };
+                return Some(farewell.map_or_else(|| Err(self.stream.status(end)), Ok));
+            }
+            // Asked before the outbox is: an answer that is due is in it by then.
+            let half_closed = self.stream.is_half_closed();
+            if let Some(reply) = self.waiting(half_closed) {
+                return Some(Ok(reply));
+            }
+            if half_closed {
+                return None;
+            }
+            let due = self.taken.as_ref().and_then(TakenTold::due);
+            let due = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.edge.shutdown.cancelled() => {}
+                () = self.stream.ended() => {}
+                () = self.stream.news() => {}
+                () = due => {}
+            }
+        }
+    }
+
+    /// What the session has to say, or else up to which number requests were taken, if the client
+    /// does not know it for too long already, or the stream is about to end.
+    fn waiting(&mut self, is_last: bool) -> Option<K::Reply> {
+        let session = self.stream.session()?;
+        let reply = session.take::<K>(&self.stream);
+        let Some(told) = &mut self.taken else { return reply };
+        let taken = session.taken(told.told());
+        let is_due = told.is_due(taken, Instant::now()) || (is_last && taken > told.told());
+        if reply.is_none() && !is_due {
+            return None;
+        }
+        told.tells(taken);
+        let mut reply = reply.unwrap_or_default();
+        reply.set_taken_seq(taken);
+        Some(reply)
+    }
+}
+
+impl<K: StreamKind> Drop for ReplyWriter<K> {
+    fn drop(&mut self) {
+        // Closed first: whoever binds it after that releases it.
+        self.stream.close(StreamEnd::ClientGone);
+        if let Some(session) = self.stream.session() {
+            session.release::<K>(&self.stream);
+        }
+    }
+}
